@@ -13,7 +13,8 @@ import (
 // DrawPhase is how far a draw is.
 //
 //	OPEN ──▶ CLOSED ──▶ ROOT ──▶ DRAWN ──▶ SETTLED
-//	  └─────────┴─────────┴──▶ VOID (by an operator, before the round)
+//	  └─────────┴─────────┴────────┴──▶ VOID (by an operator, before the round; from DRAWN only without a
+//	                                    beacon, when the seed's key is lost)
 //
 // It only moves on, except that a draw whose seed was not revealed in time goes back from DRAWN to ROOT
 // and is decided anew. Nothing of the first decision was public.

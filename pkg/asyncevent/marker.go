@@ -1,6 +1,8 @@
 package asyncevent
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"urr.guru/pkg/dynamo"
@@ -54,12 +56,16 @@ func (m *Marker) Item() dynamo.Item {
 	return dynamo.Item(b)
 }
 
-// DecodeMarker reads a marker.
+// DecodeMarker reads a marker. One that cannot be read is returned with ErrUnreadable and with what its
+// key tells: it counts as not queued, and its event is not known.
 func DecodeMarker(it dynamo.Item) (Marker, error) {
 	d := dynamo.Reader{Item: it}
 	m := Marker{
 		RequestID: d.String("requestId"), EventID: d.String("eventId"), Gen: d.Number("gen"), RequestedAt: d.Number("requestedAt"),
 		MarkedAt: d.Number("markedAt"), QueuedAt: d.Number("queuedAt"),
 	}
-	return m, d.Err()
+	if err := d.Err(); err != nil || m.RequestID == "" || m.EventID == "" {
+		return markerOfKey(it), fmt.Errorf("marker: %w: %w", ErrUnreadable, cmp.Or(err, errors.New("an attribute is missing")))
+	}
+	return m, nil
 }

@@ -128,10 +128,10 @@ func DecodeRequest(it dynamo.Item) (Request, error) {
 	}
 	r.Shard = int64(hash(r.RequestID)) % r.Shards
 	if err := d.Err(); err != nil {
-		return r, fmt.Errorf("request %s: %w", r.RequestID, err)
+		return r, fmt.Errorf("request %s: %w: %w", r.RequestID, ErrUnreadable, err)
 	}
 	if r.RequestID == "" || r.EventID == "" || r.UserID == "" || r.Status == "" {
-		return r, fmt.Errorf("request %q: an attribute is missing", r.RequestID)
+		return r, fmt.Errorf("request %q: %w: an attribute is missing", r.RequestID, ErrUnreadable)
 	}
 	return r, nil
 }

@@ -3,6 +3,7 @@ package asyncevent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -16,6 +17,8 @@ type Store struct {
 	// Table is the table's full name.
 	Table string
 	Now   func() time.Time
+	// Log gets what is left out since it cannot be read; nil: nothing is logged.
+	Log *slog.Logger
 }
 
 // Millis is the present time.
@@ -111,8 +114,8 @@ func (t *Tx) Failed(err error) map[int]bool {
 	return failed
 }
 
-// ErrNotRedrivable means that a request has not failed, or that its user has applied again, even if
-// that application was withdrawn.
+// ErrNotRedrivable means that a request has not failed, that its user has applied again, even if that
+// application was withdrawn, or that its item cannot be read.
 var ErrNotRedrivable = errors.New("the request cannot begin anew")
 
 // Redrive begins a failed request anew: a new generation, a marker, and the lock, if it has expired.
@@ -120,6 +123,10 @@ var ErrNotRedrivable = errors.New("the request cannot begin anew")
 // that the other has not happened.
 func (s Store) Redrive(ctx context.Context, id string) (Request, error) {
 	r, found, err := s.Request(ctx, id)
+	if errors.Is(err, ErrUnreadable) {
+		s.Skipped(ctx, RequestKey(id), err)
+		return r, ErrNotRedrivable
+	}
 	if err != nil {
 		return r, err
 	}

@@ -29,7 +29,7 @@ type Config struct {
 	// burst took.
 	Window time.Duration `env:"WINDOW, default=0s" min:"0s" max:"1h"`
 	// Delay is the time from the cutoff to the beacon's round; the root must be public for a minute.
-	Delay time.Duration `env:"DELAY, default=75s" min:"1s" max:"1h"`
+	Delay time.Duration `env:"DELAY, default=80s" min:"1s" max:"1h"`
 	// Limit bounds the time in which requests may be unsettled.
 	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
 	// Break damages the table before the audit, to show that it detects the damage.

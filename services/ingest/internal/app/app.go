@@ -34,6 +34,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return fmt.Errorf("sqs: %w", err)
 	}
 	store := dynamo.New(db, cfg.Dynamo, failpoint.Now)
+	store.Log = log
 	sender := sqs.New(queue.New(client, cfg.Queue), store, failpoint.Now)
 	// Applications in progress are stored, and then sent.
 	a.OnClose("sender", sender.Close)

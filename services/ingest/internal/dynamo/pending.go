@@ -28,9 +28,11 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 	for _, it := range items {
 		m, err := asyncevent.DecodeMarker(it)
 		if err != nil {
-			return nil, "", err
+			s.Skipped(ctx, it, err)
 		}
-		page = append(page, m)
+		if m.RequestID != "" { // what its key tells is enough to send the request again
+			page = append(page, m)
+		}
 	}
 	if more && len(items) > 0 {
 		last := dynamo.Reader{Item: items[len(items)-1]}
@@ -137,6 +139,13 @@ func (s *Store) Unguard(ctx context.Context, markers []asyncevent.Marker) error 
 		markers = markers[n:]
 	}
 	return nil
+}
+
+// EndUnreadable implements request.Pending.
+func (s *Store) EndUnreadable(ctx context.Context, m asyncevent.Marker) error {
+	l := asyncevent.NewDeadLetter(m.RequestID, m.RequestedAt)
+	l.ErrorCode, l.ErrorMessage = string(asyncevent.FailedSerde), "the request cannot be read, and its message was not received"
+	return s.Store.EndUnreadable(ctx, asyncevent.Message{RequestID: m.RequestID, EventID: m.EventID}, l)
 }
 
 // endChunk is how many requests fit into a transaction that ends them: each has its change, log, marker,

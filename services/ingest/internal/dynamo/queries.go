@@ -108,7 +108,8 @@ func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f r
 			cursor = m.sk
 			r, err := asyncevent.DecodeRequest(m.it)
 			if err != nil {
-				return nil, "", unavailable(err)
+				s.Skipped(ctx, m.it, err)
+				continue
 			}
 			if !f.Selects(&r) || asyncevent.Expired(m.it, s.Millis()) {
 				continue

@@ -34,6 +34,8 @@ type Pending interface {
 	Guarded(ctx context.Context, markers []asyncevent.Marker) (Guarded, error)
 	// Unguard deletes markers of requests that have ended.
 	Unguard(ctx context.Context, markers []asyncevent.Marker) error
+	// EndUnreadable ends a request whose item cannot be read.
+	EndUnreadable(ctx context.Context, m asyncevent.Marker) error
 	// End writes the ends of requests, except those that somebody has changed meanwhile. A request
 	// that failed loses its lock, so that its user may apply again.
 	End(ctx context.Context, ends []asyncevent.Change) error
@@ -172,12 +174,17 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 		over   []asyncevent.Marker
 		ends   []asyncevent.Change
 		copies []Copy
+
+		unreadable []error
 	)
 	for _, m := range markers {
 		r, found := guarded.Requests[m.RequestID]
 		code, sentAt := guarded.settlement(&r)
 		switch {
-		case found && r.Status == "": // worker makes a dead letter of it
+		case found && r.Status == "": // worker makes a dead letter of it, if it gets the message
+			if s.opts.Now().UnixMilli()-max(m.MarkedAt, m.QueuedAt) >= s.opts.FailAfter.Milliseconds() {
+				unreadable = append(unreadable, s.store.EndUnreadable(ctx, m))
+			}
 		case !found || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen:
 			over = append(over, m)
 		case code != "":
@@ -190,11 +197,12 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 			copies = append(copies, Copy{Request: r, ID: uuid.NewString()})
 		}
 	}
+	failure := errors.Join(unreadable...)
 	if err := s.store.Unguard(ctx, over); err != nil {
-		return err
+		return errors.Join(failure, err)
 	}
-	failed, failure := s.send(ctx, copies)
-	return errors.Join(failure, s.store.End(ctx, append(ends, failed...)))
+	failed, refused := s.send(ctx, copies)
+	return errors.Join(failure, refused, s.store.End(ctx, append(ends, failed...)))
 }
 
 // settlement returns the code by which a request can be rejected at once, since nothing is left, or the

@@ -115,6 +115,30 @@ func TestPassPublishesEverythingOnce(t *testing.T) {
 	require.Equal(t, 2*transactions, b.published(), "the first replica has the partitions")
 }
 
+// An item that cannot be read is kept for operators, and those behind it are published.
+func TestUnreadableAnnouncement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	it, partition := asyncevent.NewOutbox(1_800_000_000_000, nil)
+	it["rows"] = pkgdynamo.String("{")
+	behind, _ := asyncevent.NewOutbox(1_800_000_000_001, []asyncevent.Announcement{{ID: ids.NewV7(), RequestID: "r"}})
+	behind[asyncevent.PK] = it[asyncevent.PK]
+	tx := w.store.Begin()
+	tx.Put(0, it, asyncevent.Condition{})
+	tx.Put(0, behind, asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	b, store := &broker{}, w.open()
+	require.NoError(t, announce.New(store, b, slog.New(slog.DiscardHandler)).Pass(t.Context()))
+	require.Equal(t, 1, b.published())
+	left, _, err := store.Announcements(t.Context(), partition)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	letters, _, err := store.DeadLetters(t.Context(), "", 10)
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+	require.Equal(t, "{", letters[0].Body)
+}
+
 // What this process has written is published without waiting for a pass, also when it stops.
 func TestHintedPartitionsArePublished(t *testing.T) {
 	t.Parallel()

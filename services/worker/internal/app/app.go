@@ -53,6 +53,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 
 	var relay *announce.Relay
 	store := dynamo.New(db, cfg.Dynamo, now, func(partition int) { relay.Hint(partition) })
+	store.Log = log
 	relay = announce.New(store, kafka.New(producer), log)
 	// The relay stops after the settler, and publishes what it has written last.
 	a.Go("relay", relay.Run)

@@ -5,7 +5,7 @@
 //	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
 //	CLOSED  list entries and exclusions, store the statement, sign it as stored
 //	ROOT    wait for the beacon's round, fetch it, rank the entries, store the winners
-//	DRAWN   at the announcement store the seed, then write the results, those of the winners first
+//	DRAWN   at the announcement store the seed; 10 s later write the results, those of the winners first
 //	SETTLED
 package draw
 
@@ -27,6 +27,9 @@ import (
 
 // ErrChanged means that the draw has changed since it was read. Another process works on it.
 var ErrChanged = errors.New("the draw has changed meanwhile")
+
+// ErrUnreadable means that requests of a draw cannot be read or are missing. The others have been handled.
+var ErrUnreadable = errors.New("requests of the draw cannot be read")
 
 // Lottery is a promotion with the state of its draw.
 type Lottery struct {
@@ -69,7 +72,7 @@ type Requests interface {
 	// Winners reads them.
 	Winners(ctx context.Context, d asyncevent.Draw) ([]uuid.UUID, error)
 	// SettleEntries ends those of at most MaxSettled entries that have no result yet. After an error
-	// about some of them the others have ended.
+	// about some of them, ErrUnreadable, the others have ended.
 	SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error
 }
 
@@ -109,10 +112,13 @@ const (
 	passEvery = time.Second
 	// renewEvery is the interval at which the lease of a draw is renewed.
 	renewEvery = 5 * time.Second
-	// drawsAtOnce bounds the draws that are worked on at a time: large ones need memory.
+	// drawsAtOnce bounds the draws that are worked on at a time, and those whose results are written:
+	// large ones need memory.
 	drawsAtOnce = 4
 	// parallel bounds the groups of a draw that are handled at a time.
 	parallel = 8
+	// unreadableRest is the pause after a draw has met requests that cannot be read.
+	unreadableRest = time.Minute
 	// callTries bounds how often a call is tried while the store does not answer.
 	callTries = 5
 )
@@ -126,18 +132,21 @@ type Drawer struct {
 	opts    Options
 	log     *slog.Logger
 	terms   *termsCache
-	turns   chan struct{} // one for each draw that is worked on
+	turns   chan struct{} // one for each draw that is worked on until its announcement
+
+	settlingTurns chan struct{} // one for each draw whose results are written
 
 	mu      sync.Mutex
-	busy    map[string]bool // draws that this process works on
-	failing map[string]bool // draws whose last work failed
+	busy    map[string]bool      // draws that this process works on
+	failing map[string]bool      // draws whose last work failed
+	resumes map[string]time.Time // when the work on a draw goes on that has unreadable requests
 }
 
 // New makes a drawer; Run starts it.
 func New(store Store, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
 	return &Drawer{
 		store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache(),
-		turns: make(chan struct{}, drawsAtOnce), busy: map[string]bool{}, failing: map[string]bool{},
+		turns: make(chan struct{}, drawsAtOnce), settlingTurns: make(chan struct{}, drawsAtOnce), busy: map[string]bool{}, failing: map[string]bool{}, resumes: map[string]time.Time{},
 	}
 }
 
@@ -183,7 +192,7 @@ func (d *Drawer) begin(ctx context.Context, open []Lottery, work *sync.WaitGroup
 				if failed {
 					d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", l.Promotion.EventID, "error", err)
 				}
-				d.leave(l.Promotion.EventID, failed)
+				d.leave(l.Promotion.EventID, failed, errors.Is(err, ErrUnreadable))
 			})
 		}
 	}
@@ -192,22 +201,29 @@ func (d *Drawer) begin(ctx context.Context, open []Lottery, work *sync.WaitGroup
 func (d *Drawer) take(event string) (free bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	free = !d.busy[event]
+	if d.busy[event] || d.opts.Now().Before(d.resumes[event]) {
+		return false
+	}
 	d.busy[event] = true
-	return free
+	return true
 }
 
-func (d *Drawer) leave(event string, failed bool) {
+// leave ends the work on a draw. While requests of it cannot be read, all its entries are read again only
+// now and then.
+func (d *Drawer) leave(event string, failed, unreadable bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.busy, event)
+	if delete(d.resumes, event); unreadable {
+		d.resumes[event] = d.opts.Now().Add(unreadableRest)
+	}
 	if delete(d.failing, event); failed {
 		d.failing[event] = true
 	}
 }
 
-// bring takes one step after another until the draw has to wait, and leaves its state in l. It holds the draw's lease, which saves
-// work; what is written is safe without it.
+// bring takes one step after another until the draw has to wait, and leaves its state in l. It takes
+// another turn for the results, so that they delay no draw that has its round to meet.
 func (d *Drawer) bring(ctx context.Context, l *Lottery) error {
 	terms, err := d.terms.of(&l.Promotion)
 	if err != nil {
@@ -215,30 +231,42 @@ func (d *Drawer) bring(ctx context.Context, l *Lottery) error {
 	}
 	s := step{Drawer: d, Lottery: *l, terms: terms}
 	defer func() { l.Draw = s.Draw }()
-	if s.waits() {
-		return nil
-	}
-	select {
-	case d.turns <- struct{}{}:
-		defer func() { <-d.turns }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	ok, err := d.store.Acquire(ctx, leaseName(l.Promotion.EventID))
-	if err != nil || !ok {
-		return err
-	}
-	held, stop := d.hold(ctx, leaseName(l.Promotion.EventID))
-	defer stop()
-	for moved := true; moved; {
-		if moved, err = s.next(held); err != nil {
-			if held.Err() != nil && ctx.Err() == nil { // another process has the lease
-				return ErrChanged
-			}
+	for moved := true; moved && !s.waits(); {
+		if moved, err = d.steps(ctx, &s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// steps takes the steps that a turn is for. It holds the draw's lease, which saves work; what is written
+// is safe without it. moved is false when the draw has to wait.
+func (d *Drawer) steps(ctx context.Context, s *step) (moved bool, err error) {
+	turns, settling := d.turns, s.settling()
+	if settling {
+		turns = d.settlingTurns
+	}
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	ok, err := d.store.Acquire(ctx, leaseName(s.Promotion.EventID))
+	if err != nil || !ok {
+		return false, err
+	}
+	held, stop := d.hold(ctx, leaseName(s.Promotion.EventID))
+	defer stop()
+	for moved = true; moved && s.settling() == settling; {
+		if moved, err = s.next(held); err != nil {
+			if held.Err() != nil && ctx.Err() == nil { // another process has the lease
+				return false, ErrChanged
+			}
+			return false, err
+		}
+	}
+	return moved, nil
 }
 
 func leaseName(event string) string { return "draw-" + event }

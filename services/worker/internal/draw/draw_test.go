@@ -1,7 +1,10 @@
 package draw_test
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,11 +13,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/settle"
 )
 
@@ -42,7 +49,11 @@ func TestDraw(t *testing.T) {
 	w.hidden(t)
 	require.Zero(t, w.figures.last.Late)
 
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, announced))
+	require.True(t, w.verify(t).Complete, "the result is public")
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, settles-time.Millisecond))
+	require.Empty(t, w.ofType(t, "OUTBOX"), "consumers hear nothing from a clock that is ahead")
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	report = w.verify(t)
 	require.True(t, report.Complete)
 	require.Equal(t, winners, report.Winners)
@@ -84,6 +95,116 @@ func TestDrawWaitsForEachRequest(t *testing.T) {
 	require.Zero(t, w.figures.last.Waiting)
 }
 
+// A marker that cannot be read delays the draw of its own request alone.
+func TestUnreadableMarker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	w.spoilMarker(t, drawtest.Receive(t, w.store, drawtest.Open(t, w.store, cutoff.Add(time.Hour), nil)))
+	own := w.received(t)
+	w.spoilMarker(t, own)
+	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after))
+	w.change(t, own.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"}))
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+}
+
+func (w *world) spoilMarker(t *testing.T, r asyncevent.Request) {
+	t.Helper()
+	m := asyncevent.MarkerOf(&r, 0)
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: m.Key(), UpdateExpression: aws.String("SET eventId = :number"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":number": &types.AttributeValueMemberN{Value: "1"}},
+	})
+	require.NoError(t, err)
+}
+
+// spoil makes the item of a request unreadable.
+func (w *world) spoil(t *testing.T, id string) {
+	t.Helper()
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: asyncevent.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
+	})
+	require.NoError(t, err)
+}
+
+// A winner that cannot be read keeps no other from its result; the entries are not read again at once.
+func TestUnreadableWinner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 8)
+	w.pass(t, after)
+	w.pass(t, round)
+	broken := w.winners(t)[0].String()
+	w.spoil(t, broken)
+	w.clock.Set(cutoff.Add(settles))
+	var lists atomic.Int64
+	drawer := w.drawer(w.open(dynamotest.Hook{Before: func(in any) error {
+		if q, ok := in.(*awsdynamo.QueryInput); ok && strings.HasPrefix(q.ExpressionAttributeValues[":pk"].(*types.AttributeValueMemberS).Value, "ENTRY#") {
+			lists.Add(1)
+		}
+		return nil
+	}}))
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Equal(t, 1, w.figures.last.Failing)
+	require.Equal(t, asyncevent.DrawDrawn, w.lottery(t).Draw.Phase)
+	for _, e := range w.entries {
+		if e.RequestID != broken {
+			r, _, err := w.store.Request(t.Context(), e.RequestID)
+			require.NoError(t, err)
+			require.True(t, r.Status.Final())
+		}
+	}
+	read := lists.Load()
+	require.NotZero(t, read)
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Equal(t, read, lists.Load())
+	require.Equal(t, 1, w.figures.last.Failing)
+	w.clock.Advance(time.Minute)
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Greater(t, lists.Load(), read)
+}
+
+// slowSettler keeps the results of draws waiting.
+type slowSettler struct {
+	leaseless
+
+	begun   atomic.Int64
+	release chan struct{}
+}
+
+func (s *slowSettler) SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error {
+	s.begun.Add(1)
+	<-s.release
+	return s.leaseless.SettleEntries(ctx, entries, status, code)
+}
+
+// Draws whose results are written delay no root, however many they are.
+func TestResultsDelayNoRoot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	const earlier = 4
+	for range earlier {
+		event := drawtest.Open(t, w.store, cutoff.Add(-settles), nil)
+		drawtest.Enter(t, w.store, event, 1)
+	}
+	w.enter(t, 2)
+	w.pass(t, after-settles)
+	w.pass(t, round-settles)
+	w.clock.Set(cutoff)
+	store := &slowSettler{leaseless: leaseless{w.store}, release: make(chan struct{})}
+	drawer := w.drawer(store)
+	done := make(chan error, 2)
+	pass := func() { done <- drawer.Pass(t.Context()) }
+	go pass()
+	waittest.Until(t, func() bool { return store.begun.Load() == earlier }, "the results of all earlier draws are being written")
+	w.clock.Set(cutoff.Add(after))
+	go pass()
+	waittest.Until(t, func() bool { return w.lottery(t).Draw.Phase == asyncevent.DrawRoot }, "the root of the later draw")
+	close(store.release)
+	require.NoError(t, errors.Join(<-done, <-done))
+}
+
 func closesGroup(in any) bool {
 	update, ok := in.(*awsdynamo.UpdateItemInput)
 	return ok && update.ExpressionAttributeNames["#closed"] != ""
@@ -106,7 +227,7 @@ func TestListsStayAsSigned(t *testing.T) {
 	require.ErrorIs(t, w.store.Change(t.Context(), w.entries[0].Withdrawn(w.store.Millis())), settle.ErrChanged, "the lists are final")
 	require.Equal(t, int64(1), w.verify(t).Statement.ExcludedCount)
 	w.pass(t, round)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
 }
 
@@ -135,7 +256,7 @@ func TestMissedRounds(t *testing.T) {
 	require.Equal(t, int64(2), w.verify(t).Statement.MissedRounds)
 	require.Equal(t, asyncevent.DrawRoot, w.pass(t, 2*round))
 	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, 3*round))
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced+time.Hour))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles+time.Hour))
 	require.True(t, w.verify(t).Complete)
 	w.settled(t)
 }
@@ -159,6 +280,56 @@ func TestStatementThatWasNotSignedInTime(t *testing.T) {
 	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-30*time.Second))
 	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
 	require.NotEqual(t, l.Draw.Statement, w.lottery(t).Draw.Statement)
+}
+
+// A root that cannot be sure to be public a minute before its round waits until that round is missed.
+func TestRootShortlyBeforeItsLatestTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w.enter(t, 5)
+	latest := round - fairdraw.RootLead
+	require.Equal(t, asyncevent.DrawClosed, w.pass(t, latest-5*time.Second))
+	require.Empty(t, w.lottery(t).Draw.Statement)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, latest+time.Millisecond))
+	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
+}
+
+// lateSigner loses the write of the signature, which takes until the root is too late.
+type lateSigner struct {
+	leaseless
+
+	w     *world
+	tries int
+	until time.Time // the deadline of the write
+}
+
+func (s *lateSigner) Advance(ctx context.Context, before, after asyncevent.Draw) error {
+	if !before.Public() && after.Public() {
+		s.tries++
+		s.until, _ = ctx.Deadline()
+		s.w.clock.Set(cutoff.Add(round - fairdraw.RootLead + time.Second))
+		return errs.ErrUnavailable
+	}
+	return s.leaseless.Advance(ctx, before, after)
+}
+
+// The write of the signature is tried once under a deadline, whatever fails. A root that is late then
+// never becomes public with its statement.
+func TestSignatureIsWrittenInTimeOrNever(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w.enter(t, 5)
+	w.clock.Set(cutoff.Add(round - fairdraw.RootLead - 11*time.Second))
+	store := &lateSigner{leaseless: leaseless{w.store}, w: w}
+	require.NoError(t, w.drawer(store).Pass(t.Context()))
+	require.Equal(t, 1, store.tries)
+	require.False(t, store.until.IsZero())
+	stated := w.lottery(t).Draw
+	require.Equal(t, asyncevent.DrawClosed, stated.Phase)
+	require.NotEmpty(t, stated.Statement)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-fairdraw.RootLead+2*time.Second))
+	require.NotEqual(t, stated.Statement, w.lottery(t).Draw.Statement)
+	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
 }
 
 func (w *world) keysAre(t *testing.T, c fairdraw.KeyConfig) {
@@ -201,7 +372,7 @@ func TestDrawWithoutABeacon(t *testing.T) {
 	w.enter(t, 2)
 	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, after))
 	w.hidden(t)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	require.Equal(t, 2, w.verify(t).Winners, "fewer entries than places")
 	w.settled(t)
 }
@@ -209,7 +380,7 @@ func TestDrawWithoutABeacon(t *testing.T) {
 func TestDrawWithoutEntries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	for _, at := range []time.Duration{after, round, announced} {
+	for _, at := range []time.Duration{after, round, settles} {
 		w.pass(t, at)
 	}
 	require.True(t, w.verify(t).Complete)
@@ -236,7 +407,7 @@ func TestDisturbedDraw(t *testing.T) {
 		}
 	}
 	var statements sync.Map
-	for _, at := range []time.Duration{after, round, announced} {
+	for _, at := range []time.Duration{after, round, settles} {
 		w.clock.Set(cutoff.Add(at))
 		var work sync.WaitGroup
 		for range 4 {
@@ -251,7 +422,7 @@ func TestDisturbedDraw(t *testing.T) {
 		work.Wait()
 		phase := w.pass(t, at)
 		require.Equal(t, map[time.Duration]asyncevent.DrawPhase{
-			after: asyncevent.DrawRoot, round: asyncevent.DrawDrawn, announced: asyncevent.DrawSettled,
+			after: asyncevent.DrawRoot, round: asyncevent.DrawDrawn, settles: asyncevent.DrawSettled,
 		}[at], phase)
 		statements.Store(w.lottery(t).Draw.Statement, true)
 	}

@@ -32,6 +32,7 @@ const (
 	after     = 30 * time.Second
 	round     = drawtest.Round
 	announced = drawtest.Announced
+	settles   = announced + 10*time.Second
 	winners   = drawtest.Winners
 )
 

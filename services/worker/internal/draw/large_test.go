@@ -126,7 +126,7 @@ func large(tb testing.TB, n int) *memory {
 	keys, err := fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(tb, err)
 	drawer := draw.New(m, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
-	for _, at := range []time.Duration{after, round, announced} {
+	for _, at := range []time.Duration{after, round, settles} {
 		clock.Set(cutoff.Add(at))
 		require.NoError(tb, drawer.Pass(tb.Context()))
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// voidLead is how long before the round a draw can still be cancelled: clocks may differ by 2 s, and
-	// the write takes time.
-	voidLead = 5 * time.Second
+	// voidLead is how long before the round a draw can still be cancelled: a clock may be slow by some
+	// seconds, and the write takes up to voidTimeout.
+	voidLead = 10 * time.Second
 	// voidTimeout bounds the write, so that it cannot arrive after the round.
 	voidTimeout = 2 * time.Second
 	// operatorTries bounds how often an operator's change is tried that meets another.
@@ -58,12 +58,11 @@ func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error
 		if s.Draw.Phase == asyncevent.DrawVoid {
 			return after, nil
 		}
-		until, err := s.voidable()
-		if err != nil {
-			return after, err
-		}
 		now := s.now()
-		if s.Draw.Phase == asyncevent.DrawDrawn || s.Draw.Phase == asyncevent.DrawSettled || !now.Add(voidLead).Before(until) {
+		switch voidable, err := s.voidable(now); {
+		case err != nil:
+			return after, err
+		case !voidable:
 			return after, errs.ErrDrawFixed
 		}
 		after.Draw.Phase, after.Draw.VoidedAt = asyncevent.DrawVoid, now.UnixMilli()
@@ -77,24 +76,31 @@ func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error
 	})
 }
 
-// voidable is until when the draw may be cancelled: the round that decides, as verifiers see it. Without
-// a beacon the operator knows the result as soon as the root is public.
-func (s *step) voidable() (time.Time, error) {
-	if s.terms.Beacon == nil {
+// voidable reports whether the draw may be cancelled now: before the round that decides, as verifiers see
+// it. Without a beacon the operator knows the result as soon as the root is public, unless the seed's key
+// is lost: then there is no result, and nothing else would end the draw.
+func (s *step) voidable(now time.Time) (bool, error) {
+	if s.terms.Beacon == nil && !s.Draw.Announced() {
+		if _, ok := s.seed(); !ok {
+			return true, nil
+		}
+	}
+	until := s.terms.Announced()
+	switch {
+	case s.Draw.Phase == asyncevent.DrawDrawn, s.Draw.Phase == asyncevent.DrawSettled, s.terms.Beacon == nil && s.Draw.Public():
+		return false, nil
+	case s.terms.Beacon != nil:
+		round := s.terms.Round
 		if s.Draw.Public() {
-			return time.Time{}, nil
+			statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
+			if err != nil {
+				return false, err
+			}
+			round = statement.Round
 		}
-		return s.terms.Announced(), nil
+		until = s.terms.Beacon.TimeOf(round)
 	}
-	round := s.terms.Round
-	if s.Draw.Public() {
-		statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
-		if err != nil {
-			return time.Time{}, err
-		}
-		round = statement.Round
-	}
-	return s.terms.Beacon.TimeOf(round), nil
+	return now.Add(voidLead).Before(until), nil
 }
 
 // change decides by the present state, and again when that has changed before it was written.

@@ -42,7 +42,7 @@ func TestSubmit(t *testing.T) {
 	require.NoError(t, submit(value.Randomness, value.Signature))
 	require.NoError(t, submit(value.Randomness, value.Signature), "repeated")
 	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, round))
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
 	_, err := drawer.Submit(t.Context(), "none", value.Randomness, value.Signature)
 	require.ErrorIs(t, err, errs.ErrPromotionNotFound)
@@ -51,7 +51,7 @@ func TestSubmit(t *testing.T) {
 // A lottery is cancelled at any time before its round; all its requests are rejected.
 func TestVoid(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]time.Duration{"open": -time.Second, "after the root": round - 6*time.Second} {
+	for name, at := range map[string]time.Duration{"open": -time.Second, "after the root": round - 11*time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil)
@@ -79,6 +79,39 @@ func TestVoid(t *testing.T) {
 	}
 }
 
+// A draw without a beacon has no result once the key of its seed is lost, so it can be cancelled then, at
+// any time.
+func TestVoidWithoutTheSeed(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]asyncevent.DrawPhase{"before the draw": asyncevent.DrawRoot, "before the announcement": asyncevent.DrawDrawn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
+			w.enter(t, 5)
+			if lost == asyncevent.DrawRoot {
+				w.keysAre(t, keyConfig(2))
+			}
+			require.Equal(t, lost, w.pass(t, after))
+			w.keysAre(t, keyConfig(2))
+			require.Equal(t, lost, w.pass(t, announced+time.Hour))
+			w.keysAre(t, keyConfig(1))
+			_, err := w.drawer(w.store).Void(t.Context(), w.event)
+			require.ErrorIs(t, err, errs.ErrDrawFixed, "the key is there")
+			w.keysAre(t, keyConfig(2))
+			_, err = w.drawer(w.store).Void(t.Context(), w.event)
+			require.NoError(t, err)
+			require.Equal(t, asyncevent.DrawVoid, w.pass(t, announced+time.Hour))
+			w.verify(t)
+			for _, e := range w.entries {
+				r, _, err := w.store.Request(t.Context(), e.RequestID)
+				require.NoError(t, err)
+				require.Equal(t, asyncevent.RejectedVoid, r.ResultCode)
+			}
+			require.Empty(t, w.ofType(t, "OPEN_DRAW"))
+		})
+	}
+}
+
 // Once the value may be known a lottery cannot be cancelled.
 func TestVoidIsTooLate(t *testing.T) {
 	t.Parallel()
@@ -86,12 +119,12 @@ func TestVoidIsTooLate(t *testing.T) {
 		pass, at time.Duration
 		change   func(*fairdraw.Commitment)
 	}{
-		"just before the round":               {after, round - 5*time.Second, nil},
+		"just before the round":               {after, round - 10*time.Second, nil},
 		"at the round":                        {after, round, nil},
 		"drawn":                               {round, round, nil},
 		"at a round that the root has missed": {after - time.Second, round, nil},
 		"without a beacon":                    {after, after, func(c *fairdraw.Commitment) { c.Beacon = nil }},
-		"settled":                             {announced, announced, nil},
+		"settled":                             {settles, settles, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 )
@@ -32,6 +34,15 @@ func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	})
 }
 
+// settleAfter is the time from the announcement to the first result that is written, so that no consumer
+// of their events is told before the announcement by a process whose clock is ahead.
+const settleAfter = 10 * time.Second
+
+// settleDelay is settleAfter, or less for a lottery that is announced shortly after its cutoff.
+func (s *step) settleDelay() time.Duration {
+	return min(settleAfter, s.terms.Announced().Sub(s.terms.Cutoff())/20)
+}
+
 // settle writes the results, those of the winners first. Entries that have a result are left out, so
 // that it may begin anew at any time.
 func (s *step) settle(ctx context.Context) (moved bool, err error) {
@@ -43,16 +54,16 @@ func (s *step) settle(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	chunks := slices.Collect(slices.Chunk(winners, MaxSettled))
-	if err := each(ctx, len(chunks), func(ctx context.Context, i int) error {
+	failure := each(ctx, len(chunks), func(ctx context.Context, i int) error {
 		err := s.end(ctx, chunks[i], asyncevent.Succeeded, asyncevent.Success)
 		failpoint.Hit("worker.draw.settling_winners")
 		return err
-	}); err != nil {
-		return false, err
+	})
+	if failure != nil && (!errors.Is(failure, ErrUnreadable) || errors.Is(failure, errs.ErrUnavailable) || ctx.Err() != nil) {
+		return false, failure
 	}
-	won := sorted(winners)
-	if err := s.endGroups(ctx, won, asyncevent.RejectedLotteryLose); err != nil {
-		return false, err
+	if failure = errors.Join(failure, s.endGroups(ctx, sorted(winners), asyncevent.RejectedLotteryLose)); failure != nil {
+		return false, failure
 	}
 	if _, err := s.advance(ctx, "settled", func(d *asyncevent.Draw) {
 		d.Phase, d.SettledAt = asyncevent.DrawSettled, s.now().UnixMilli()

@@ -33,10 +33,22 @@ func (s *step) waits() bool {
 		round, err := s.Draw.Deciding(&s.terms.Commitment)
 		return err == nil && s.terms.Beacon != nil && now.Before(s.terms.Beacon.TimeOf(round))
 	case asyncevent.DrawDrawn:
-		return now.Before(s.terms.Announced())
-	case asyncevent.DrawClosed, asyncevent.DrawSettled, asyncevent.DrawVoid:
+		at := s.terms.Announced()
+		if s.Draw.Announced() {
+			at = at.Add(s.settleDelay())
+		}
+		return now.Before(at)
+	case asyncevent.DrawClosed:
+		_, timely := s.round()
+		return !timely && s.Draw.Statement == ""
+	case asyncevent.DrawSettled, asyncevent.DrawVoid:
 	}
 	return false
+}
+
+// settling reports that all requests get their results next, which can take long.
+func (s *step) settling() bool {
+	return s.Draw.Announced() || s.Draw.Phase == asyncevent.DrawSettled || s.Draw.Phase == asyncevent.DrawVoid
 }
 
 // next takes one step; moved is false when the draw has to wait, or is over.
@@ -128,6 +140,9 @@ func (s *step) state(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	failpoint.Hit("worker.draw.listed")
+	if _, timely := s.round(); !timely { // the listing took too long
+		return false, nil
+	}
 	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, entries.Root(), int64(entries.Len()), excluded, s.now())
 	if err != nil {
 		return false, err
@@ -139,25 +154,61 @@ func (s *step) state(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "stated", func(d *asyncevent.Draw) { d.Statement = string(text) })
 }
 
-// sign publishes the stored statement. One that was stored too long ago for its round is dropped before
-// it was signed, and made anew for a later round.
+// signMargin is the time from the latest begin of the signing write to the latest time at which the root
+// may become public. The write is bounded by half of it; the rest is for clocks that differ.
+const signMargin = 10 * time.Second
+
+// margin is signMargin, or less for delays below fairdraw.MinDelay, which are for development only: their
+// rounds follow each other so fast that no root would be in time for one.
+func (s *step) margin() time.Duration {
+	delay := time.Duration(s.terms.Beacon.DelaySeconds) * time.Second
+	return min(signMargin, max(delay/12, min(delay/2, 2*time.Second)))
+}
+
+// round is the round that a root of now names. timely is false when it cannot be sure to be public in
+// time for it: the draw waits then until the round is missed, so that the statement lists it.
+func (s *step) round() (round uint64, timely bool) {
+	if s.terms.Beacon == nil {
+		return 0, true
+	}
+	now := s.now()
+	round, _ = s.terms.RoundFor(now)
+	later, _ := s.terms.RoundFor(now.Add(s.margin()))
+	return round, later == round
+}
+
+// sign publishes the stored statement. One that would be public too late for its round is dropped
+// before it is signed, and made anew for a later round.
 func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	if err != nil {
 		return false, err
 	}
-	if round, _ := s.terms.RoundFor(s.now()); round != statement.Round {
-		return s.advance(ctx, "dropped", func(d *asyncevent.Draw) { d.Statement = "" })
-	}
 	signed, err := fairdraw.SignStatement(s.keys.Keys().Signing, &s.terms.Commitment, []byte(s.Draw.Statement))
 	if err != nil {
 		return false, err
 	}
+	after := s.Draw
+	after.Phase, after.Signature = asyncevent.DrawRoot, signed.Signature
+	if s.terms.Beacon != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.margin()/2)
+		defer cancel()
+	}
+	// The deadline begins before the clock is read, and the write is tried once: a later try would have
+	// to look at the clock again, as the next pass does.
+	if round, timely := s.round(); !timely || round != statement.Round {
+		return s.advance(ctx, "dropped", func(d *asyncevent.Draw) { d.Statement = "" })
+	}
+	after.RootAt = s.now().UnixMilli()
+	if err := s.store.Advance(ctx, s.Draw, after); err != nil {
+		return false, err
+	}
+	s.Draw = after
+	failpoint.Hit("worker.draw.signed")
 	s.log.InfoContext(ctx, "the root of a draw is public", "event_id", s.Promotion.EventID, "entries", statement.Count,
 		"excluded", statement.ExcludedCount, "round", statement.Round, "missed_rounds", statement.MissedRounds)
-	return s.advance(ctx, "signed", func(d *asyncevent.Draw) {
-		d.Phase, d.Signature, d.RootAt = asyncevent.DrawRoot, signed.Signature, s.now().UnixMilli()
-	})
+	return true, nil
 }
 
 // decide stores the value of the beacon, and then the winners.

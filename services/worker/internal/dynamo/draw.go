@@ -140,9 +140,9 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 				return false, err
 			}
 			for _, it := range items {
-				m, err := asyncevent.DecodeMarker(it)
-				if err != nil || m.EventID == event {
-					return true, err
+				concerned, err := s.guards(ctx, it, event)
+				if err != nil || concerned {
+					return concerned, err
 				}
 				p.After = sortKey(it)
 			}
@@ -150,6 +150,21 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 		}
 	}
 	return false, nil
+}
+
+// guards reports whether a marker is of a request to an event. A marker that cannot be read is judged by
+// its request; if that cannot be read either, it may be of any event, until ingest has ended it.
+func (s *Store) guards(ctx context.Context, it dynamo.Item, event string) (bool, error) {
+	m, err := asyncevent.DecodeMarker(it)
+	if err == nil {
+		return m.EventID == event, nil
+	}
+	s.Skipped(ctx, it, err)
+	r, found, err := s.Request(ctx, m.RequestID)
+	if errors.Is(err, asyncevent.ErrUnreadable) {
+		return true, nil
+	}
+	return found && r.EventID == event, err
 }
 
 // CloseGroup implements draw.Requests.
@@ -282,7 +297,7 @@ func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, status a
 		for i, key := range keys {
 			r, err := asyncevent.DecodeRequest(items.Get(key))
 			if err != nil {
-				unreadable = append(unreadable, fmt.Errorf("entry %s: %w", entries[i], err))
+				unreadable = append(unreadable, fmt.Errorf("%w: entry %s: %w", draw.ErrUnreadable, entries[i], err))
 			} else if !r.Status.Final() {
 				tx.Change(i, r.Ended(s.Millis(), status, code))
 			}

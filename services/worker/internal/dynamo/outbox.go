@@ -15,20 +15,46 @@ func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
 }
 
-// Announcements implements announce.Store. An item that cannot be read is an error and stays.
+// Announcements implements announce.Store. An item that cannot be read becomes a dead letter, so that
+// those behind it are published.
 func (s *Store) Announcements(ctx context.Context, partition int) (page []asyncevent.Outbox, more bool, err error) {
-	items, more, err := s.Query(ctx, asyncevent.Partition{PK: asyncevent.OutboxPartition(partition), Limit: pageSize})
-	if err != nil {
-		return nil, false, err
-	}
-	for _, it := range items {
-		o, err := asyncevent.DecodeOutbox(it)
+	for more = true; more && len(page) == 0; {
+		var items []dynamo.Item
+		items, more, err = s.Query(ctx, asyncevent.Partition{PK: asyncevent.OutboxPartition(partition), Limit: pageSize})
 		if err != nil {
 			return nil, false, err
 		}
-		page = append(page, o)
+		for _, it := range items {
+			o, err := asyncevent.DecodeOutbox(it)
+			if err != nil {
+				if err := s.buryAnnouncement(ctx, it, err); err != nil {
+					return nil, false, err
+				}
+				continue
+			}
+			page = append(page, o)
+		}
 	}
 	return page, more, nil
+}
+
+// buryAnnouncement moves an item to the dead letters, once.
+func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause error) error {
+	s.Skipped(ctx, it, cause)
+	rows := dynamo.Reader{Item: it}
+	l := asyncevent.NewDeadLetter("outbox#"+sortKey(it), s.Millis())
+	l.Body, l.ErrorCode, l.ErrorMessage = rows.String("rows"), "UNREADABLE_ANNOUNCEMENT", cause.Error()
+	tx := s.Begin()
+	tx.Put(0, l.Item(), asyncevent.Condition{})
+	tx.Delete(0, asyncevent.KeyOf(it), asyncevent.Present())
+	err := tx.Commit(ctx)
+	if len(tx.Failed(err)) > 0 { // another process has moved it
+		return nil
+	}
+	if err == nil {
+		deadLetters.Inc()
+	}
+	return err
 }
 
 // Published implements announce.Store.
@@ -53,12 +79,13 @@ func (s *Store) deadLetters(ctx context.Context, partition, after string, limit 
 		return nil, "", err
 	}
 	for _, it := range items {
+		if next = ""; more {
+			next = sortKey(it)
+		}
 		l, err := asyncevent.DecodeDeadLetter(it)
 		if err != nil {
-			return nil, "", err
-		}
-		if next = ""; more {
-			next = l.SK
+			s.Skipped(ctx, it, err)
+			continue
 		}
 		if !asyncevent.Expired(it, s.Millis()) {
 			page = append(page, l)

@@ -189,6 +189,16 @@ func (s *Store) Change(ctx context.Context, c asyncevent.Change) error {
 // Requeue implements settle.Store.
 func (s *Store) Requeue(ctx context.Context, c asyncevent.Change) error { return s.Change(ctx, c) }
 
+// BuryUnreadable implements settle.Store.
+func (s *Store) BuryUnreadable(ctx context.Context, l asyncevent.DeadLetter, m asyncevent.Message) error {
+	err := fault(s.EndUnreadable(ctx, m, l))
+	if err == nil {
+		deadLetters.Inc()
+	}
+	failpoint.Hit("worker.buried")
+	return err
+}
+
 // Bury implements settle.Store.
 func (s *Store) Bury(ctx context.Context, l asyncevent.DeadLetter, end *asyncevent.Change) error {
 	tx := s.Begin()

@@ -27,14 +27,18 @@ func (s *Settler) HandleDead(ctx context.Context, batch []asyncevent.Delivery) e
 func (s *Settler) deadLetter(ctx context.Context, m asyncevent.Delivery) error {
 	message, err := asyncevent.DecodeMessage(m.Body)
 	if err != nil {
-		return s.bury(ctx, m, asyncevent.Message{}, "UNREADABLE", err)
+		l := letter(m, asyncevent.Message{})
+		l.ErrorCode, l.ErrorMessage = "UNREADABLE", err.Error()
+		return s.store.Bury(ctx, l, nil)
 	}
 	seen, err := s.store.Snapshot(ctx, []asyncevent.Message{message})
 	if err != nil {
 		return err
 	}
 	if unreadable := seen.Unreadable[message.RequestID]; unreadable != nil {
-		return s.bury(ctx, m, message, string(asyncevent.FailedSerde), unreadable)
+		l := letter(m, message)
+		l.ErrorCode, l.ErrorMessage = string(asyncevent.FailedSerde), unreadable.Error()
+		return s.store.BuryUnreadable(ctx, l, message)
 	}
 	r, found := seen.Requests[message.RequestID]
 	if !found || r.Status.Final() || r.EnteredAt != 0 || message.Gen < r.Gen {
@@ -47,13 +51,6 @@ func (s *Settler) deadLetter(ctx context.Context, m asyncevent.Delivery) error {
 	l.ErrorCode, l.ErrorMessage = r.ErrorCode, r.ErrorMessage
 	end := r.Failed(s.millis(), asyncevent.FailedWorker, asyncevent.Failure{Class: asyncevent.Retryable, Code: r.ErrorCode, Message: r.ErrorMessage})
 	return s.store.Bury(ctx, l, &end)
-}
-
-// bury keeps a message whose request cannot be changed.
-func (s *Settler) bury(ctx context.Context, m asyncevent.Delivery, message asyncevent.Message, code string, cause error) error {
-	l := letter(m, message)
-	l.ErrorCode, l.ErrorMessage = code, cause.Error()
-	return s.store.Bury(ctx, l, nil)
 }
 
 // letter has a key that is the same for each receipt of a message.

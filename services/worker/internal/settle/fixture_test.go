@@ -69,6 +69,9 @@ func newLottery(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, 1)
 	w.kind = asyncevent.Lottery
+	tx := w.store.Begin()
+	tx.Put(0, w.promotion().Item(), asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
 	return w
 }
 
@@ -191,6 +194,16 @@ func (w *world) statuses(t *testing.T) []asyncevent.Status {
 		out = append(out, w.request(t, id).Status)
 	}
 	return out
+}
+
+// spoil makes the item of a request unreadable.
+func (w *world) spoil(t *testing.T, id string) {
+	t.Helper()
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: asyncevent.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
+	})
+	require.NoError(t, err)
 }
 
 func (w *world) remaining(t *testing.T) int64 {

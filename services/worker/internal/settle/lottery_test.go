@@ -178,6 +178,33 @@ func TestLotteryExclusions(t *testing.T) {
 	require.Zero(t, counts.Entered)
 }
 
+// A request whose item cannot be read is excluded, so that its draw does not wait for it.
+func TestLotteryUnreadable(t *testing.T) {
+	t.Parallel()
+	w := newLottery(t)
+	batch := w.deliveries(w.accept(t, 2))
+	broken, entered := w.sent[0], w.sent[1]
+	w.spoil(t, broken)
+	worker := w.worker(dynamotest.Hook{})
+	for _, m := range batch { // each of its own group
+		require.NoError(t, worker.Handle(t.Context(), []asyncevent.Delivery{m}))
+	}
+	require.Len(t, worker.dead.forwarded, 1)
+	for range 2 { // delivered twice
+		require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded))
+	}
+	require.Equal(t, []string{entered}, w.entered(t))
+	require.Equal(t, map[string]asyncevent.ResultCode{broken: asyncevent.FailedSerde}, w.excluded(t))
+	require.Empty(t, w.ofType(t, "MARKER"))
+	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	require.NoError(t, err)
+	require.Equal(t, int64(1), counts.Unsettled())
+	require.Equal(t, int64(1), counts.Results[asyncevent.FailedSerde])
+	require.Len(t, w.ofType(t, "OUTBOX"), 1)
+	_, err = worker.store.Redrive(t.Context(), broken)
+	require.ErrorIs(t, err, asyncevent.ErrNotRedrivable)
+}
+
 // A redrive before the draw lets the request enter, and takes it off the exclusions.
 func TestLotteryRedrive(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,8 @@ type Store interface {
 	Requeue(ctx context.Context, c asyncevent.Change) error
 	// Bury writes a dead letter, with the end of its request, if it has one.
 	Bury(ctx context.Context, l asyncevent.DeadLetter, end *asyncevent.Change) error
+	// BuryUnreadable writes a dead letter and ends its request, whose item cannot be read.
+	BuryUnreadable(ctx context.Context, l asyncevent.DeadLetter, m asyncevent.Message) error
 	MarkQueued(ctx context.Context, requests []asyncevent.Request) ([]asyncevent.Request, error)
 	// Ping reports whether the store answers.
 	Ping(ctx context.Context) error

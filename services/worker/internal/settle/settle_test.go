@@ -297,11 +297,7 @@ func TestUnreadable(t *testing.T) {
 	w := newWorld(t, 5)
 	batch := w.deliveries(w.accept(t, 2))
 	broken := asyncevent.Delivery{Body: "{", Group: event, ID: "broken", SentAt: start.UnixMilli()}
-	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
-		TableName: &w.store.Table, Key: asyncevent.RequestKey(w.sent[0]), UpdateExpression: aws.String("SET attempts = :text"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
-	})
-	require.NoError(t, err)
+	w.spoil(t, w.sent[0])
 	worker := w.worker(dynamotest.Hook{})
 	require.NoError(t, worker.Handle(t.Context(), append([]asyncevent.Delivery{broken}, batch...)))
 	require.Equal(t, s, w.request(t, w.sent[1]).Status)
@@ -316,6 +312,7 @@ func TestUnreadable(t *testing.T) {
 		codes[l.ErrorCode] = l.Body
 	}
 	require.Equal(t, map[string]string{"UNREADABLE": "{", "FAILED_SERDE": batch[0].Body}, codes)
+	require.Empty(t, w.ofType(t, "MARKER"), "nothing waits for it")
 }
 
 // A message that SQS moved by itself, with attempts left, goes back under a new generation.

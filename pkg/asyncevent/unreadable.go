@@ -1,0 +1,125 @@
+package asyncevent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"urr.guru/pkg/dynamo"
+)
+
+// ErrUnreadable means that an item has not the shape that it should have. It is the item's fault alone,
+// so it must not stop the handling of others.
+var ErrUnreadable = errors.New("the item cannot be read")
+
+// Skipped logs that an item was left out since it cannot be read.
+func (s Store) Skipped(ctx context.Context, it dynamo.Item, cause error) {
+	if s.Log == nil {
+		return
+	}
+	d := dynamo.Reader{Item: it}
+	s.Log.ErrorContext(ctx, "unreadable item skipped", "pk", d.String(PK), "sk", d.String(SK), "error", cause)
+}
+
+// markerOfKey is what the key of a marker tells of it. RequestID is empty if it is not a marker's.
+func markerOfKey(it dynamo.Item) Marker {
+	d := dynamo.Reader{Item: it}
+	at, rest, _ := strings.Cut(d.String(SK), "#")
+	id, gen, _ := strings.Cut(rest, "#r")
+	m := Marker{RequestID: id}
+	m.RequestedAt, _ = strconv.ParseInt(at, 10, 64)
+	m.Gen, _ = strconv.ParseInt(gen, 10, 64)
+	m.MarkedAt = m.RequestedAt
+	return m
+}
+
+// EndUnreadable ends a request whose item cannot be read, unless it has ended or is an entry: it deletes
+// the marker, so that nothing waits for the request, and counts, announces and excludes it as
+// FAILED_SERDE. letter is written in the same transaction. What is not known of m may be empty.
+func (s Store) EndUnreadable(ctx context.Context, m Message, letter DeadLetter) error {
+	keys := []dynamo.Item{RequestKey(m.RequestID)}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	stored := items.Get(keys[0])
+	event, user := dynamo.Reader{Item: stored}, dynamo.Reader{Item: stored}
+	if m.EventID == "" {
+		m.EventID = event.String("eventId")
+	}
+	if m.UserID == "" {
+		m.UserID = user.String("userId")
+	}
+	letter.RequestID, letter.EventID = m.RequestID, m.EventID
+	tx := s.Begin()
+	tx.Put(Shared, letter.Item(), Condition{})
+	if err := s.endUnreadable(ctx, tx, m, stored != nil); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+func (s Store) endUnreadable(ctx context.Context, tx *Tx, m Message, stored bool) error {
+	guards, err := s.markersOf(ctx, m.RequestID)
+	if err != nil || len(guards) == 0 {
+		return err
+	}
+	for _, key := range guards {
+		tx.Delete(Shared, key, Present())
+	}
+	if m.EventID == "" {
+		return nil
+	}
+	items, err := s.Read(ctx, PromotionKey(m.EventID))
+	if err != nil {
+		return err
+	}
+	r := Request{RequestID: m.RequestID, EventID: m.EventID, UserID: m.UserID, Status: Processing, StatusAt: s.Millis() - 1}
+	if it := items.Get(PromotionKey(m.EventID)); it != nil {
+		p, err := DecodePromotion(it)
+		if err != nil {
+			return err
+		}
+		r.EventType, r.EndsAt = p.EventType, p.EndsAt()
+	}
+	c := r.Ended(s.Millis(), FailedFinal, FailedSerde)
+	if stored { // so that it is failed should its item be repaired
+		tx.Update(Shared, RequestKey(m.RequestID), dynamo.Change{
+			Expression: "SET #status = :status, statusAt = :now, finishedAt = :now, resultCode = :code",
+			Names:      map[string]string{"#status": "status"},
+			Values: dynamo.Item{
+				":status": dynamo.String(string(FailedFinal)), ":now": dynamo.Number(c.After.StatusAt), ":code": dynamo.String(string(FailedSerde)),
+			},
+		}, Present())
+	}
+	tx.end(c)
+	if r.EventType == Lottery {
+		tx.Check(Shared, Key(EntryPartition(m.EventID, LotteryGroup(m.RequestID)), m.RequestID), Absent())
+		tx.lottery(Shared, c)
+	}
+	return nil
+}
+
+// markersOf finds the keys of the markers of a request by its id alone.
+func (s Store) markersOf(ctx context.Context, id string) ([]dynamo.Item, error) {
+	var found []dynamo.Item
+	p := Partition{PK: MarkerPartition(partitionOf(id)), KeysOnly: true}
+	for more := true; more; {
+		var items []dynamo.Item
+		var err error
+		if items, more, err = s.Query(ctx, p); err != nil {
+			return nil, fmt.Errorf("markers of %s: %w", id, err)
+		}
+		for _, it := range items {
+			if markerOfKey(it).RequestID == id {
+				found = append(found, KeyOf(it))
+			}
+			d := dynamo.Reader{Item: it}
+			p.After = d.String(SK)
+		}
+		more = more && len(items) > 0
+	}
+	return found, nil
+}

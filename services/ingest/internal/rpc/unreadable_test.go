@@ -1,0 +1,66 @@
+package rpc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+)
+
+// spoil replaces an attribute of an item by one of another type.
+func (w *world) spoil(t *testing.T, key pkgdynamo.Item, name string) {
+	t.Helper()
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: aws.String(w.table()), Key: key, UpdateExpression: aws.String("SET #name = :bytes"),
+		ExpressionAttributeNames:  map[string]string{"#name": name},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":bytes": &types.AttributeValueMemberB{Value: []byte{1}}},
+	})
+	require.NoError(t, err)
+}
+
+// What cannot be read delays no other: lists leave it out. The sweeper sends a request again whose marker
+// cannot be read, and ends one that cannot be read and whose message nobody gets.
+func TestUnreadableItems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	unmarked, broken := r.applied(t, event, "ann").GetRequestId(), r.applied(t, event, "bob").GetRequestId()
+	w.bodies(t)
+	first := r.request(t, unmarked)
+	m := asyncevent.MarkerOf(&first, 0)
+	w.spoil(t, m.Key(), "eventId")
+	w.spoil(t, asyncevent.RequestKey(broken), "attempts")
+
+	mine, err := r.ListMyRequests(t.Context(), &ingestv1.ListMyRequestsRequest{Caller: user("bob")})
+	require.NoError(t, err)
+	require.Empty(t, mine.GetItems())
+
+	w.clock.Advance(time.Minute)
+	require.NoError(t, r.sweeper.Sweep(t.Context()))
+	require.Len(t, w.ofType(t, "MARKER"), 2)
+	for _, it := range w.ofType(t, "MARKER") {
+		_, err := asyncevent.DecodeMarker(it)
+		require.NoError(t, err, "it is written anew")
+	}
+	w.clock.Advance(10 * time.Minute)
+	for range 2 {
+		require.NoError(t, r.sweeper.Sweep(t.Context()))
+	}
+	require.Len(t, w.ofType(t, "MARKER"), 1)
+	letters := w.ofType(t, "DEAD_LETTER")
+	require.Len(t, letters, 1)
+	l, err := asyncevent.DecodeDeadLetter(letters[0])
+	require.NoError(t, err)
+	require.Equal(t, broken, l.RequestID)
+	counts, err := r.store.Figures(t.Context(), event)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), counts.Unsettled())
+}
