@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/handlers"
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -25,7 +26,7 @@ func (e *endpoints) lobbyRoutes() []*edge.Route {
 		return routes
 	}
 	row := func(id, pattern string, handler edge.Handler) *edge.Route {
-		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Who: edge.Public, Handler: handler, Poll: true, Timeout: drawTimeout}
+		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Who: edge.Public, Handler: handler, Poll: true, Timeout: handlers.DrawTimeout}
 	}
 	document := row("vwr.shuffle", "/vwr-api/vwr/shuffle/{event_id}", e.shuffles.Document)
 	document.Summary = "What is public of the shuffle of a lobby"
