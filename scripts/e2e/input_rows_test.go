@@ -11,6 +11,9 @@ type want struct {
 	code   string
 }
 
+// beaconBody has the form of a beacon's round, and is none.
+var beaconBody = `{"value":"` + strings.Repeat("ab", 32) + `","signature":"` + strings.Repeat("cd", 48) + `"}`
+
 var (
 	invalid       = want{http.StatusBadRequest, "INVALID_REQUEST"}
 	invalidID     = want{http.StatusBadRequest, "INVALID_ID"}
@@ -25,6 +28,9 @@ var (
 	noReference   = want{http.StatusNotFound, "REFERENCE_NOT_FOUND"}
 	noCampaign    = want{http.StatusNotFound, "CAMPAIGN_NOT_FOUND"}
 	noReward      = want{http.StatusNotFound, "REWARD_NOT_FOUND"}
+	noPromotion   = want{http.StatusNotFound, "PROMOTION_NOT_FOUND"}
+	noRequest     = want{http.StatusNotFound, "REQUEST_NOT_FOUND"}
+	noDraw        = want{http.StatusNotFound, "DRAW_NOT_FOUND"}
 	notOpen       = want{http.StatusConflict, "NOT_OPEN"}
 	noSlot        = want{http.StatusForbidden, "SLOT_ENDED"}
 )
@@ -32,8 +38,8 @@ var (
 // inputRow describes the invalid requests of a route that only the services behind the gateway can
 // detect.
 type inputRow struct {
-	// event in the path: the calm one unless busy, or the campaign.
-	busy, campaign bool
+	// event in the path: the calm one unless busy, the campaign, or the promotion with its request.
+	busy, campaign, promotion bool
 	// body is valid before bad is applied.
 	body func(w *inputWorld) string
 	// bad values of one member, and queries.
@@ -62,7 +68,8 @@ const (
 	// A draw of the world's campaign; its members may draw twice.
 	campaignBody = `{"title":"T","kind":"RANDOM","opensAt":"2026-01-01T00:00:00Z","closesAt":"2126-01-01T00:00:00Z","drawsPerMember":2,
 	"prizes":[{"name":"P","kind":"POINT","value":5,"weight":1,"stock":3}]}`
-	saleBody = `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
+	promotionBody = `{"title":"T","eventType":"FIRST_COME","capacityTotal":5,"opensAt":"2026-01-01T00:00:00Z","closesAt":"2126-01-01T00:00:00Z"}`
+	saleBody      = `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
 	"salesCloseAt":"2029-12-31T10:00:00Z","seating":"GENERAL","currency":"KRW","maxPerUser":4,"sections":[{"section":"A","price":1000,"capacity":10}]}`
 )
 
@@ -172,6 +179,23 @@ var inputRows = map[string]inputRow{
 	"POST /api/v1/rewards/{eventId}/draw":       {campaign: true, body: text(`{}`), unknown: noCampaign, keyed: true},
 	"GET /api/v1/my/rewards":                    {queries: badRewardPages},
 
+	// Promotions
+	"GET /api/v1/promotions":           {queries: map[string]want{"cursor=x": invalidCursor}},
+	"GET /api/v1/promotions/{eventId}": {promotion: true, unknown: noPromotion},
+	"GET /api/v1/promotions/{eventId}/me": {
+		promotion: true, unknown: noRequest, stranger: noRequest, // who has not applied
+	},
+	"POST /api/v1/promotions/{eventId}/requests": {promotion: true, body: text(`{}`), unknown: noPromotion},
+	"DELETE /api/v1/requests/{requestId}": {
+		promotion: true, unknown: noRequest, stranger: noRequest, misused: want{http.StatusConflict, "NOT_WITHDRAWABLE"}, // no lottery
+	},
+	"GET /api/v1/requests/{requestId}":              {promotion: true, unknown: noRequest, stranger: noRequest},
+	"GET /api/v1/requests/{requestId}/timeline":     {promotion: true, unknown: noRequest, stranger: noRequest},
+	"GET /api/v1/my/requests":                       {queries: map[string]want{"cursor=x": invalidCursor}},
+	"GET /api/v1/draws/{eventId}":                   {promotion: true, unknown: noDraw, misused: noDraw}, // no lottery
+	"GET /api/v1/draws/{eventId}/entries":           {promotion: true, unknown: noDraw, misused: noDraw},
+	"GET /api/v1/draws/{eventId}/proof/{requestId}": {promotion: true, unknown: noDraw, misused: noDraw},
+
 	// Figures
 	"GET /api/v1/stats/events/{eventId}": {none: anyEvent},
 
@@ -215,6 +239,31 @@ var inputRows = map[string]inputRow{
 	"POST /api/v1/admin/rewards/{allocationId}/resolve": {
 		body: text(`{"paid":true}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_HELD"},
 	},
+	"POST /api/v1/admin/promotions": {
+		body: text(promotionBody),
+		bad: []badValue{
+			{"title", `"  "`, invalid, "title"},
+			{"closesAt", `"2026-01-01T00:00:00Z"`, invalid, "closesAt"},
+			{"announcedAt", `"2031-01-01T00:00:00Z"`, invalid, "announcedAt"},
+			{"eventType", `"LOTTERY"`, invalid, ""},
+		},
+	},
+	"POST /api/v1/admin/promotions/{eventId}/close":      {promotion: true, body: text(`{}`), unknown: noPromotion},
+	"POST /api/v1/admin/promotions/{eventId}/pause":      {promotion: true, body: text(`{}`), unknown: noPromotion},
+	"POST /api/v1/admin/promotions/{eventId}/resume":     {promotion: true, body: text(`{}`), unknown: noPromotion},
+	"POST /api/v1/admin/promotions/{eventId}/void":       {promotion: true, body: text(`{}`), unknown: noPromotion},
+	"POST /api/v1/admin/promotions/{eventId}/announce":   {promotion: true, body: text(`{}`), unknown: noPromotion},
+	"POST /api/v1/admin/promotions/{eventId}/draw":       {promotion: true, body: text(beaconBody), unknown: noPromotion},
+	"GET /api/v1/admin/promotions/{eventId}/winners.csv": {promotion: true, unknown: noPromotion},
+	"GET /api/v1/admin/promotions/{eventId}/requests": {
+		promotion: true, unknown: noPromotion, queries: map[string]want{"cursor=x": invalidCursor},
+	},
+	"GET /api/v1/admin/promotions/{eventId}/summary":     {promotion: true, unknown: noPromotion},
+	"GET /api/v1/admin/requests/{requestId}":             {promotion: true, unknown: noRequest},
+	"GET /api/v1/admin/dlq/requests":                     {queries: map[string]want{"cursor=x": invalidCursor}},
+	"POST /api/v1/admin/dlq/requests/redrive":            {none: "a request that cannot begin anew is refused in the response"},
+	"GET /api/v1/admin/dlq/{queue}":                      {queries: map[string]want{"cursor=x": invalidCursor}},
+	"POST /api/v1/admin/dlq/{queue}/redrive":             {none: "a letter that is not there is refused in the response"},
 	"POST /api/v1/admin/rewards/retry":                   {none: "a campaign without failed rewards, existing or not, has none to retry"},
 	"POST /api/v1/admin/rewards/providers/{name}/pause":  {none: "the gateway knows the names of the providers"},
 	"POST /api/v1/admin/rewards/providers/{name}/resume": {none: "the gateway knows the names of the providers"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/wire/wiretest"
@@ -126,8 +127,11 @@ func (c asker) attempts(t *testing.T) []attempt {
 	if c.row.unknown != (want{}) {
 		a := c.as("unknown", c.row.unknown)
 		param, absent := "{eventId}", c.w.absent
-		if strings.Contains(c.route.path, "{allocationId}") {
+		switch path := c.route.path; {
+		case strings.Contains(path, "{allocationId}"):
 			param, absent = "{allocationId}", "999999999"
+		case c.row.promotion && !strings.Contains(path, param):
+			param, absent = "{requestId}", uuid.NewString()
 		}
 		a.target = c.fill(param, absent)
 		out = append(out, a)
@@ -173,9 +177,13 @@ func (c asker) fill(param, value string) string {
 	if c.row.campaign {
 		event = c.w.campaign
 	}
+	request := c.w.request
+	if c.row.promotion {
+		event, request = c.w.promotion, c.w.applied
+	}
 	values := map[string]string{
 		"{eventId}": event, "{reservationId}": c.w.held.ReservationID, "{paymentId}": c.w.paying.PaymentID, "{ticketId}": c.w.ticket,
-		"{requestId}": c.w.request, "{provider}": "sandbox", "{allocationId}": c.w.reward, "{name}": "point",
+		"{requestId}": request, "{queue}": "admissions", "{provider}": "sandbox", "{allocationId}": c.w.reward, "{name}": "point",
 	}
 	if param != "" {
 		values[param] = value

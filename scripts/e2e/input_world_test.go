@@ -43,6 +43,7 @@ type inputWorld struct {
 	ticket             string
 	request            string    // the owner's position in the waiting room
 	campaign, reward   string    // the reward is the owner's, and paid
+	promotion, applied string    // the request is the owner's, and has a place
 	end                time.Time // of a slot that no user has
 }
 
@@ -73,7 +74,25 @@ func newInputWorld(t *testing.T) *inputWorld {
 	w.renew()
 	w.enterRoom()
 	w.drawPrize()
+	w.apply()
 	return w
+}
+
+// apply opens a promotion to which the owner applies, and waits until the request has its place:
+// nothing may change by itself later.
+func (w *inputWorld) apply() {
+	w.t.Helper()
+	var created struct{ EventID string }
+	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/promotions", promotionBody, &created)
+	w.promotion = created.EventID
+	a := w.send(http.MethodPost, "/api/v1/promotions/"+w.promotion+"/requests", "{}", w.owner, false)
+	var request struct{ RequestID, UIResult string }
+	require.NoError(w.t, a.Decode(&request))
+	w.applied = request.RequestID
+	waittest.Until(w.t, func() bool {
+		a := w.send(http.MethodGet, "/api/v1/requests/"+w.applied, "", w.owner, false)
+		return a.Decode(&request) == nil && request.UIResult == "SUCCESS"
+	}, "the request has a place")
 }
 
 // drawPrize opens a campaign in which the owner draws a prize, and waits until it is paid: nothing
@@ -202,6 +221,12 @@ func (w *inputWorld) stores() map[string]string {
 			require.NoError(w.t, err, table)
 			state[service+"."+table] = rows
 		}
+	}
+	operator := person{session: w.p.SessionToken("operator", "admin")}
+	for _, path := range []string{"/api/v1/promotions", "/api/v1/admin/promotions/" + w.promotion + "/requests"} {
+		a := w.send(http.MethodGet, path, "", operator, false)
+		require.Equal(w.t, http.StatusOK, a.Status, "%s", a.Body)
+		state[path] = string(a.Body)
 	}
 	for _, event := range []string{w.calm, w.busy, w.absent} {
 		for _, set := range []string{"queue", "active", "parked"} {

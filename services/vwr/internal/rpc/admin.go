@@ -95,7 +95,9 @@ func (o *Operators) answer(ctx context.Context, st room.State, err error) (*vwrv
 	}
 	out := status(st)
 	if joined, phase, err := o.lobbies.Figures(ctx, st.Counters); err == nil {
-		out.LobbyEntries, out.LobbyPhase = joined, string(phase)
+		if phase != "" {
+			out.LobbyEntries, out.LobbyPhase = &joined, new(string(phase))
+		}
 	}
 	return out, nil
 }

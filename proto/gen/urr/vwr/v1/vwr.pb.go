@@ -2097,10 +2097,10 @@ type VwrStatus struct {
 	MeasuredRate float64 `protobuf:"fixed64,13,opt,name=measured_rate,json=measuredRate,proto3" json:"measured_rate,omitempty"`
 	// Absent from a round without a lobby.
 	Lobby *Lobby `protobuf:"bytes,14,opt,name=lobby,proto3,oneof" json:"lobby,omitempty"`
-	// Entries of the lobby so far.
-	LobbyEntries int64 `protobuf:"varint,15,opt,name=lobby_entries,json=lobbyEntries,proto3" json:"lobby_entries,omitempty"`
-	// How far the shuffle is: "OPEN", "CLOSED", "ROOT", "DRAWN" or "VOID"; empty without a lobby.
-	LobbyPhase    string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3" json:"lobby_phase,omitempty"`
+	// Entries of the lobby so far; absent without a lobby.
+	LobbyEntries *int64 `protobuf:"varint,15,opt,name=lobby_entries,json=lobbyEntries,proto3,oneof" json:"lobby_entries,omitempty"`
+	// How far the shuffle is: "OPEN", "CLOSED", "ROOT", "DRAWN" or "VOID"; absent without a lobby.
+	LobbyPhase    *string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3,oneof" json:"lobby_phase,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2234,15 +2234,15 @@ func (x *VwrStatus) GetLobby() *Lobby {
 }
 
 func (x *VwrStatus) GetLobbyEntries() int64 {
-	if x != nil {
-		return x.LobbyEntries
+	if x != nil && x.LobbyEntries != nil {
+		return *x.LobbyEntries
 	}
 	return 0
 }
 
 func (x *VwrStatus) GetLobbyPhase() string {
-	if x != nil {
-		return x.LobbyPhase
+	if x != nil && x.LobbyPhase != nil {
+		return *x.LobbyPhase
 	}
 	return ""
 }
@@ -2407,7 +2407,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb0\x04\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xdc\x04\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -2424,11 +2424,13 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\rmax_in_flight\x18\v \x01(\x03R\vmaxInFlight\x12\x18\n" +
 	"\aclaimed\x18\f \x01(\x03R\aclaimed\x12#\n" +
 	"\rmeasured_rate\x18\r \x01(\x01R\fmeasuredRate\x12,\n" +
-	"\x05lobby\x18\x0e \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12#\n" +
-	"\rlobby_entries\x18\x0f \x01(\x03R\flobbyEntries\x12\x1f\n" +
-	"\vlobby_phase\x18\x10 \x01(\tR\n" +
-	"lobbyPhaseB\b\n" +
-	"\x06_lobby2\xfe\x05\n" +
+	"\x05lobby\x18\x0e \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12(\n" +
+	"\rlobby_entries\x18\x0f \x01(\x03H\x01R\flobbyEntries\x88\x01\x01\x12$\n" +
+	"\vlobby_phase\x18\x10 \x01(\tH\x02R\n" +
+	"lobbyPhase\x88\x01\x01B\b\n" +
+	"\x06_lobbyB\x10\n" +
+	"\x0e_lobby_entriesB\x0e\n" +
+	"\f_lobby_phase2\xfe\x05\n" +
 	"\n" +
 	"VwrService\x12Q\n" +
 	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x10\xa2\xbb\x18\t\n" +
