@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"net/http"
 	"strings"
+	"time"
 )
 
 // want is the expected refusal of an attempt.
@@ -10,6 +11,11 @@ type want struct {
 	status int
 	code   string
 }
+
+// promotionBody is an open promotion, of at most a year.
+var promotionBody = `{"title":"T","eventType":"FIRST_COME","capacityTotal":5,"opensAt":"` +
+	time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1).Format(time.RFC3339) + `","closesAt":"` +
+	time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 2).Format(time.RFC3339) + `"}`
 
 // beaconBody has the form of a beacon's round, and is none.
 var beaconBody = `{"value":"` + strings.Repeat("ab", 32) + `","signature":"` + strings.Repeat("cd", 48) + `"}`
@@ -68,8 +74,7 @@ const (
 	// A draw of the world's campaign; its members may draw twice.
 	campaignBody = `{"title":"T","kind":"RANDOM","opensAt":"2026-01-01T00:00:00Z","closesAt":"2126-01-01T00:00:00Z","drawsPerMember":2,
 	"prizes":[{"name":"P","kind":"POINT","value":5,"weight":1,"stock":3}]}`
-	promotionBody = `{"title":"T","eventType":"FIRST_COME","capacityTotal":5,"opensAt":"2026-01-01T00:00:00Z","closesAt":"2126-01-01T00:00:00Z"}`
-	saleBody      = `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
+	saleBody = `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
 	"salesCloseAt":"2029-12-31T10:00:00Z","seating":"GENERAL","currency":"KRW","maxPerUser":4,"sections":[{"section":"A","price":1000,"capacity":10}]}`
 )
 
@@ -252,7 +257,7 @@ var inputRows = map[string]inputRow{
 	"POST /api/v1/admin/promotions/{eventId}/pause":      {promotion: true, body: text(`{}`), unknown: noPromotion},
 	"POST /api/v1/admin/promotions/{eventId}/resume":     {promotion: true, body: text(`{}`), unknown: noPromotion},
 	"POST /api/v1/admin/promotions/{eventId}/void":       {promotion: true, body: text(`{}`), unknown: noPromotion},
-	"POST /api/v1/admin/promotions/{eventId}/announce":   {promotion: true, body: text(`{}`), unknown: noPromotion},
+	"POST /api/v1/admin/promotions/{eventId}/announce":   {promotion: true, body: text(`{}`), unknown: noDraw},
 	"POST /api/v1/admin/promotions/{eventId}/draw":       {promotion: true, body: text(beaconBody), unknown: noPromotion},
 	"GET /api/v1/admin/promotions/{eventId}/winners.csv": {promotion: true, unknown: noPromotion},
 	"GET /api/v1/admin/promotions/{eventId}/requests": {

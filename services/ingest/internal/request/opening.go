@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"urr.guru/pkg/asyncevent"
@@ -14,9 +15,12 @@ import (
 // errNoKeys means that the operator has configured no keys of draws.
 var errNoKeys = errors.New("no keys to open a draw with")
 
-// check returns what is wrong with the times of a promotion and the terms of its draw.
+// check returns what is wrong with a promotion's title and times, and the terms of its draw.
 func (s *PromotionService) check(p *asyncevent.Promotion, beacon *fairdraw.Beacon) []errs.Field {
 	fields := checkTimes(p)
+	if strings.TrimSpace(p.Title) == "" {
+		fields = append(fields, errs.Field{Path: "title", Message: "must not be blank"})
+	}
 	if p.EventType == asyncevent.Lottery {
 		return append(fields, s.checkLottery(p, beacon)...)
 	}

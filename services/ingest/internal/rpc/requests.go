@@ -68,7 +68,7 @@ func (s *Requests) millis() int64 { return s.now().UnixMilli() }
 
 // ListPromotions implements IngestService.
 func (s *Requests) ListPromotions(ctx context.Context, in *ingestv1.ListPromotionsRequest) (*ingestv1.ListPromotionsResponse, error) {
-	if c := in.GetCursor(); c != "" && !ids.ValidEvent(c) {
+	if c := in.GetCursor(); c != "" && !ids.ValidUUID(c) {
 		return nil, errs.ErrInvalidCursor
 	}
 	page, next, err := s.promotions.List(ctx, in.GetCursor(), limitOf(in.GetLimit()))
