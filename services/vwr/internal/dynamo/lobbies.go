@@ -164,7 +164,8 @@ func (s lobbyStore) Void(ctx context.Context, k lobby.Key, at int64) error {
 // Size implements lobby.Store.
 func (s lobbyStore) Size(ctx context.Context, k lobby.Key, entries int64) error {
 	return s.changeRoom(ctx, k, attrLobbySize+" = :n, "+attrIssued+" = "+attrIssued+" + :n",
-		"attribute_not_exists("+attrLobbySize+")", item{":n": num(entries)})
+		"attribute_not_exists("+attrLobbySize+") AND "+attrIssued+" = :zero AND "+attrServing+" = :zero",
+		item{":n": num(entries), ":zero": num(0)})
 }
 
 // Start implements lobby.Store.

@@ -50,6 +50,7 @@ type Progress struct {
 	Joined     int64
 	Late       time.Duration // past the start, and not shuffled
 	KeyMissing bool
+	Void       bool // and the room is open, so nobody is served
 }
 
 // NewDriver returns a Driver.
@@ -183,8 +184,11 @@ func (r *run) step(ctx context.Context) (again bool, err error) {
 	switch {
 	case s.final():
 		return false, r.finish(ctx)
+	case r.spoiled() && s.Signature == "":
+		r.log.ErrorContext(ctx, "positions were issued too early, so the lobby is void", "event", s.EventID, "issued", r.counters.Issued)
+		return true, r.void(ctx)
 	case !r.current && r.now.Before(r.decided()):
-		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Void(ctx, s.Key, r.now.UnixMilli()) })
+		return true, r.void(ctx)
 	case r.now.Before(c.Cutoff().Add(closeGrace)):
 		return false, nil
 	case s.Statement == "":
@@ -202,6 +206,20 @@ func (r *run) write(ctx context.Context, write func(context.Context) error) erro
 	defer cancel()
 	return write(ctx)
 }
+
+func (r *run) void(ctx context.Context) error {
+	return r.write(ctx, func(ctx context.Context) error { return r.store.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
+}
+
+// spoiled reports that positions were issued or served before the entries were counted, which only a
+// replica of a release without lobbies does. Size fails from then on, so nothing gets signed, and no
+// result is known at any time.
+func (r *run) spoiled() bool {
+	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)
+}
+
+// stuck reports a void lobby whose room is open.
+func (r *run) stuck() bool { return r.shuffle.VoidedAt != 0 && r.current && !r.counters.Lobby.Shuffled }
 
 // decided is when the result can be known: until then a lobby can end without one.
 func (r *run) decided() time.Time {
@@ -325,8 +343,12 @@ func (r *run) fetch(ctx context.Context, round uint64) (again bool, err error) {
 	return true, err
 }
 
-// finish lets the counter move after a shuffle, then takes the lobby off the list.
+// finish lets the counter move after a shuffle, then takes the lobby off the list. A void lobby whose
+// room is open stays on the list: nobody is served there, and the alert goes on.
 func (r *run) finish(ctx context.Context) error {
+	if r.stuck() {
+		return nil
+	}
 	if r.shuffle.Seed != "" && r.current && !r.counters.Lobby.Shuffled {
 		err := r.write(ctx, func(ctx context.Context) error { return r.store.Start(ctx, r.shuffle.Key) })
 		if err != nil {

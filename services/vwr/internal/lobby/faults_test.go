@@ -1,6 +1,7 @@
 package lobby_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,13 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/waittest"
+	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -213,6 +217,41 @@ func TestLateRoot(t *testing.T) {
 	report := r.verify(t, joined)
 	require.Equal(t, int64(1), report.Statement.MissedRounds)
 	r.positions(t, joined, report)
+}
+
+// A replica of a release without lobbies issues a position before the entries are counted. The lobby is
+// void, which is reported until the room is closed, and no position is issued twice.
+func TestPositionIssuedEarly(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	j := join(t, r, 0)
+	r.step(t)
+	round := roomtest.Read(t, r.store, event).Round
+	_, err := k.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName:                 aws.String(k.cfg.Prefix + "-vwr-counters"),
+		Key:                       map[string]types.AttributeValue{"eventId": &types.AttributeValueMemberS{Value: event}},
+		UpdateExpression:          aws.String("ADD nextPosition :one"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":one": &types.AttributeValueMemberN{Value: "1"}},
+	})
+	require.NoError(t, err)
+	entries := dynamo.NewLobbies(r.store)
+	t.Cleanup(func() { require.NoError(t, entries.Close(context.Background())) })
+	require.ErrorIs(t, entries.Lobby().Size(t.Context(), lobby.Key{EventID: event, Round: round}, 1), room.ErrStale)
+	for _, at := range []time.Time{closes.Add(3 * time.Second), starts} {
+		r.at(t, at)
+		require.True(t, r.driver.Progress()[lobby.Key{EventID: event, Round: round}].Void)
+	}
+	d, _ := r.published(t)
+	require.Equal(t, fairdraw.PhaseVoid, d.Phase)
+	_, err = fairdraw.Verify(d, nil, fairdraw.Options{Receipts: []string{j.Receipt}})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), roomtest.Read(t, r.store, event).Issued)
+	_, err = r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.step(t)
+	require.Empty(t, r.driver.Progress())
 }
 
 // Without the key of the seed nobody can join, and the shuffle waits for the key. After a day zeros

@@ -29,7 +29,7 @@ func (d *Driver) Progress() map[Key]Progress {
 }
 
 func (r *run) progress(ctx context.Context) Progress {
-	p := Progress{Phase: phase(&r.shuffle, r.terms, r.now), KeyMissing: r.missing != nil}
+	p := Progress{Phase: phase(&r.shuffle, r.terms, r.now), KeyMissing: r.missing != nil, Void: r.stuck()}
 	if r.current && !r.shuffle.final() {
 		p.Late = max(0, r.now.Sub(r.terms.commitment.Announced()))
 	}

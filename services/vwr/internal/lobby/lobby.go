@@ -100,7 +100,7 @@ type Store interface {
 	// Void ends a shuffle without a result.
 	Void(ctx context.Context, k Key, at int64) error
 
-	// Size counts the entries as issued positions, once.
+	// Size counts the entries as issued positions, once, and only if none were issued or served.
 	Size(ctx context.Context, k Key, entries int64) error
 	// Start lets the counter of a shuffled lobby move.
 	Start(ctx context.Context, k Key) error
