@@ -158,7 +158,7 @@ func (s lobbyStore) Reveal(ctx context.Context, k lobby.Key, seed, orderHash str
 
 // Void implements lobby.Store.
 func (s lobbyStore) Void(ctx context.Context, k lobby.Key, at int64) error {
-	return s.change(ctx, k, "SET "+attrVoided+" = :at", "", item{":at": num(at)})
+	return s.change(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
 }
 
 // Size implements lobby.Store.

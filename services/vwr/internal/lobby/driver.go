@@ -25,6 +25,9 @@ const (
 	writeTimeout = 3 * time.Second
 	// closeGrace lets entries that were accepted just before the closing be stored.
 	closeGrace = 2 * time.Second
+	// voidLead is how long before the result can be known a lobby can no longer be void: a clock may be
+	// slow, and the write takes time.
+	voidLead = 10 * time.Second
 	// maxSteps bounds the steps of one lobby in one look.
 	maxSteps = 10
 )
@@ -187,7 +190,7 @@ func (r *run) step(ctx context.Context) (again bool, err error) {
 	case r.spoiled() && s.Signature == "":
 		r.log.ErrorContext(ctx, "positions were issued too early, so the lobby is void", "event", s.EventID, "issued", r.counters.Issued)
 		return true, r.void(ctx)
-	case !r.current && r.now.Before(r.decided()):
+	case !r.current && r.now.Before(r.decided().Add(-voidLead)):
 		return true, r.void(ctx)
 	case r.now.Before(c.Cutoff().Add(closeGrace)):
 		return false, nil

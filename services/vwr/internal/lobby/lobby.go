@@ -97,7 +97,7 @@ type Store interface {
 	Value(ctx context.Context, k Key, r beacon.Round) error
 	// Reveal sets the result. The round r, if any, is the one that decided.
 	Reveal(ctx context.Context, k Key, seed, orderHash string, r *beacon.Round) error
-	// Void ends a shuffle without a result.
+	// Void ends a shuffle without a result while the beacon's value is not set.
 	Void(ctx context.Context, k Key, at int64) error
 
 	// Size counts the entries as issued positions, once, and only if none were issued or served.

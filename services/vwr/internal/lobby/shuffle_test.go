@@ -168,6 +168,28 @@ func TestRoomClosedAfterTheRound(t *testing.T) {
 	require.Empty(t, r.driver.Progress())
 }
 
+// A lobby is not void from 10 s before its round, nor by a slow clock once the value is stored.
+func TestNotVoidWhenTheResultMayBeKnown(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	joined := r.join(t, 2)
+	r.at(t, closes.Add(3*time.Second))
+	r.at(t, starts.Add(-time.Minute-9*time.Second))
+	_, err := r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.step(t)
+	d, _ := r.published(t)
+	require.Equal(t, fairdraw.PhaseRoot, d.Phase)
+	r.at(t, starts.Add(-time.Minute))
+	d, _ = r.published(t)
+	require.NotNil(t, d.Beacon)
+	r.at(t, starts.Add(-2*time.Minute))
+	r.at(t, starts)
+	require.True(t, r.verify(t, joined).Complete)
+}
+
 // Terms are validated, fixed while a round runs, and may be repeated.
 func TestTerms(t *testing.T) {
 	t.Parallel()
