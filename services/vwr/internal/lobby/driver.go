@@ -23,8 +23,6 @@ const (
 	stepTimeout = 5 * time.Minute
 	// writeTimeout bounds one write; signing keeps this distance from its deadline.
 	writeTimeout = 3 * time.Second
-	// closeGrace lets entries that were accepted just before the closing be stored.
-	closeGrace = 2 * time.Second
 	// voidLead is how long before the result can be known a lobby can no longer be void: a clock may be
 	// slow, and the write takes time.
 	voidLead = 10 * time.Second
@@ -192,7 +190,7 @@ func (r *run) step(ctx context.Context) (again bool, err error) {
 		return true, r.void(ctx)
 	case !r.current && r.now.Before(r.decided().Add(-voidLead)):
 		return true, r.void(ctx)
-	case r.now.Before(c.Cutoff().Add(closeGrace)):
+	case r.now.Before(c.Cutoff().Add(r.terms.closeGrace())):
 		return false, nil
 	case s.Statement == "":
 		return true, r.state(ctx)

@@ -71,7 +71,7 @@ func TestDeathAtEveryWrite(t *testing.T) {
 	d := &deaths{deaths: make(map[string]int)}
 	var published []*fairdraw.Document
 	replicas := 0
-	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts} {
+	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts} {
 		k.clock.Set(at)
 		for alive := false; !alive; replicas++ {
 			r := k.replica(t, d.hook())
@@ -121,7 +121,7 @@ func TestTwoReplicasAndLateEntries(t *testing.T) {
 		work.Go(func() { results[i], failures[i] = held.lobbies.Join(t.Context(), event, user(i)) })
 	}
 	waittest.Until(t, func() bool { return inFlight.Load() > 10 }, "joins of many groups are being written")
-	k.clock.Set(closes.Add(3 * time.Second))
+	k.clock.Set(closes.Add(13 * time.Second))
 	both := func(at time.Time) {
 		k.clock.Set(at)
 		for _, r := range []*replica{a, b} {
@@ -170,7 +170,7 @@ func TestBeaconAway(t *testing.T) {
 	r := k.replica(t, dynamotest.Hook{})
 	r.activate(t, true)
 	joined := r.join(t, 3)
-	r.at(t, closes.Add(3*time.Second))
+	r.at(t, closes.Add(13*time.Second))
 	away.Store(true)
 	r.at(t, starts.Add(time.Minute))
 	require.Positive(t, r.driver.Stats().BeaconFailures.Load())
@@ -206,7 +206,7 @@ func TestLateRoot(t *testing.T) {
 	r.activate(t, true)
 	joined := r.join(t, 3)
 	unsigned.Store(true)
-	r.at(t, closes.Add(3*time.Second))
+	r.at(t, closes.Add(13*time.Second))
 	d, _ := r.published(t)
 	require.Nil(t, d.Statement, "it is stored and not signed")
 	unsigned.Store(false)
@@ -239,7 +239,7 @@ func TestPositionIssuedEarly(t *testing.T) {
 	entries := dynamo.NewLobbies(r.store)
 	t.Cleanup(func() { require.NoError(t, entries.Close(context.Background())) })
 	require.ErrorIs(t, entries.Lobby().Size(t.Context(), lobby.Key{EventID: event, Round: round}, 1), room.ErrStale)
-	for _, at := range []time.Time{closes.Add(3 * time.Second), starts} {
+	for _, at := range []time.Time{closes.Add(13 * time.Second), starts} {
 		r.at(t, at)
 		require.True(t, r.driver.Progress()[lobby.Key{EventID: event, Round: round}].Void)
 	}
@@ -266,7 +266,7 @@ func TestKeyMissing(t *testing.T) {
 	r.lobbies.Rekey(other)
 	_, err := r.lobbies.Join(t.Context(), event, user(9))
 	require.ErrorIs(t, err, room.ErrUnavailable)
-	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts.Add(time.Hour)} {
+	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts.Add(time.Hour)} {
 		r.at(t, at)
 	}
 	for _, p := range r.driver.Progress() {

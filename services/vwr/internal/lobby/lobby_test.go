@@ -154,7 +154,7 @@ func (r *replica) at(t *testing.T, at time.Time) {
 // shuffled leads the lobby to its end.
 func (r *replica) shuffled(t *testing.T) {
 	t.Helper()
-	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts} {
+	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts} {
 		r.at(t, at)
 	}
 	c := roomtest.Read(t, r.store, event)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/services/vwr/internal/room"
@@ -26,6 +27,23 @@ func termsOf(s *Shuffle) (*terms, error) {
 		return nil, fmt.Errorf("commitment of %s: %w", s.Key, err)
 	}
 	return &terms{commitment: c, hash: hash, nonce: s.Nonce}, nil
+}
+
+// maxCloseGrace is 5 s for a driver whose clock is ahead, and most of the 10 s for which a join may wait
+// for its group: the time of the request decides whether an entry is taken.
+const maxCloseGrace = 12 * time.Second
+
+// closeGrace is how long after the closing the groups take entries that were accepted before it.
+func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.window()/5) }
+
+// window is the time from the closing to the latest publication of the root. With DefaultLead it is a
+// minute; shorter ones, which are for development, shorten what is derived from it.
+func (t *terms) window() time.Duration {
+	c := &t.commitment
+	if c.Beacon == nil {
+		return c.Announced().Sub(c.Cutoff())
+	}
+	return max(0, time.Duration(c.Beacon.DelaySeconds)*time.Second-fairdraw.RootLead)
 }
 
 // termsCache keeps the terms of each event's latest known round.
