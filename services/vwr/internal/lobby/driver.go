@@ -21,7 +21,7 @@ const (
 	stepInterval = time.Second
 	// stepTimeout bounds one step of all lobbies. Listing a million entries takes most of it.
 	stepTimeout = 5 * time.Minute
-	// writeTimeout bounds one write; signing keeps this distance from its deadline.
+	// writeTimeout bounds one write.
 	writeTimeout = 3 * time.Second
 	// voidLead is how long before the result can be known a lobby can no longer be void: a clock may be
 	// slow, and the write takes time.
@@ -193,11 +193,11 @@ func (r *run) step(ctx context.Context) (again bool, err error) {
 	case r.now.Before(c.Cutoff().Add(r.terms.closeGrace())):
 		return false, nil
 	case s.Statement == "":
-		return true, r.state(ctx)
+		return r.state(ctx)
 	case r.current && !r.counters.Lobby.Sized:
 		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Size(ctx, s.Key, r.statement.Count) })
 	case s.Signature == "":
-		return true, r.sign(ctx)
+		return r.sign(ctx)
 	}
 	return r.draw(ctx)
 }
@@ -236,52 +236,58 @@ func (r *run) decided() time.Time {
 }
 
 // state ends joining and stores the statement about the entries.
-func (r *run) state(ctx context.Context) error {
+func (r *run) state(ctx context.Context) (again bool, err error) {
 	k := r.shuffle.Key
 	if err := r.store.Close(ctx, k); err != nil {
-		return err
+		return false, err
 	}
 	failpoint.Hit("vwr.lobby_closed")
 	entries, err := r.service.remember(ctx, k, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	return r.stateEntries(ctx, entries.Root(), int64(entries.Len()))
 }
 
-// stateEntries stores the statement, dated now, in place of one that was not signed.
-func (r *run) stateEntries(ctx context.Context, root fairdraw.Hash, count int64) error {
-	st, err := fairdraw.NewStatement(&r.terms.commitment, r.terms.hash, root, count, nil, r.Driver.now())
+// stateEntries stores the statement, dated now, in place of one that was not signed. When it is too
+// late for a round it waits until that is missed, since a statement lists the missed rounds.
+func (r *run) stateEntries(ctx context.Context, root fairdraw.Hash, count int64) (again bool, err error) {
+	now := r.Driver.now()
+	if _, timely := r.terms.round(now); !timely {
+		return false, nil
+	}
+	st, err := fairdraw.NewStatement(&r.terms.commitment, r.terms.hash, root, count, nil, now)
 	if err != nil {
-		return err
+		return false, err
 	}
 	text, err := st.Text()
 	if err != nil {
-		return err
+		return false, err
 	}
 	err = r.write(ctx, func(ctx context.Context) error {
 		return r.store.State(ctx, r.shuffle.Key, r.shuffle.Statement, string(text))
 	})
 	failpoint.Hit("vwr.lobby_stated")
-	return err
+	return true, err
 }
 
 // sign signs the stored statement, which makes it public. If it would be public too late for its
 // round, it is replaced: nobody has seen it, and a later round decides.
-func (r *run) sign(ctx context.Context) error {
-	c := &r.terms.commitment
-	if c.Beacon != nil && r.now.Add(writeTimeout+fairdraw.RootLead).After(c.Beacon.TimeOf(r.statement.Round)) {
+func (r *run) sign(ctx context.Context) (again bool, err error) {
+	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, &r.terms.commitment, []byte(r.shuffle.Statement))
+	if err != nil {
+		return false, err
+	}
+	// The deadline begins before the clock is read, so that the write ends within the margin.
+	writing, cancel := context.WithTimeout(ctx, min(writeTimeout, r.terms.signTimeout()))
+	defer cancel()
+	round, timely := r.terms.round(r.Driver.now())
+	if !timely || round != r.statement.Round {
 		return r.stateEntries(ctx, r.statement.Root, r.statement.Count)
 	}
-	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, c, []byte(r.shuffle.Statement))
-	if err != nil {
-		return err
-	}
-	err = r.write(ctx, func(ctx context.Context) error {
-		return r.store.Sign(ctx, r.shuffle.Key, signed.Statement, signed.Signature)
-	})
+	err = r.store.Sign(writing, r.shuffle.Key, signed.Statement, signed.Signature)
 	failpoint.Hit("vwr.lobby_signed")
-	return err
+	return true, err
 }
 
 // draw fetches the beacon's round, and at the start publishes the result.

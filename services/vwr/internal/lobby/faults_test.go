@@ -254,6 +254,31 @@ func TestPositionIssuedEarly(t *testing.T) {
 	require.Empty(t, r.driver.Progress())
 }
 
+// A root is signed until 75 s before its round: a clock may be 5 s slow, the write takes time, and
+// documents are cached. A later one waits until its round is missed, so that the statement lists it.
+func TestRootInTime(t *testing.T) {
+	t.Parallel()
+	round := closes.Add(lobby.DefaultLead - time.Minute)
+	for lead, phase := range map[time.Duration]fairdraw.Phase{76 * time.Second: fairdraw.PhaseRoot, 74 * time.Second: fairdraw.PhaseClosed} {
+		t.Run(lead.String(), func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t)
+			r := k.replica(t, dynamotest.Hook{})
+			r.activate(t, true)
+			joined := r.join(t, 2)
+			r.at(t, round.Add(-lead))
+			d, _ := r.published(t)
+			require.Equal(t, phase, d.Phase)
+			for _, at := range []time.Time{round.Add(-50 * time.Second), starts, starts.Add(time.Minute)} {
+				r.at(t, at)
+			}
+			report := r.verify(t, joined)
+			require.True(t, report.Complete)
+			require.Equal(t, phase == fairdraw.PhaseClosed, report.Statement.MissedRounds == 1)
+		})
+	}
+}
+
 // Without the key of the seed nobody can join, and the shuffle waits for the key. After a day zeros
 // replace the seed.
 func TestKeyMissing(t *testing.T) {

@@ -36,6 +36,29 @@ const maxCloseGrace = 12 * time.Second
 // closeGrace is how long after the closing the groups take entries that were accepted before it.
 func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.window()/5) }
 
+// maxSignMargin is the time from the latest begin of the signing write to the latest publication of the
+// root: for the write, for a clock that is 5 s slow, and for the caches in front of the document.
+const maxSignMargin = 15 * time.Second
+
+func (t *terms) signMargin() time.Duration { return min(maxSignMargin, t.window()/4) }
+
+// signTimeout bounds the signing write, and leaves a margin. Leads below MinLead, of an earlier
+// configuration, leave none.
+func (t *terms) signTimeout() time.Duration {
+	if t.commitment.Beacon == nil || t.signMargin() == 0 {
+		return writeTimeout
+	}
+	return t.signMargin() * 4 / 5
+}
+
+// round is the round that decides a root of now. timely is false when the root may be public too late
+// for it.
+func (t *terms) round(now time.Time) (round uint64, timely bool) {
+	round, _ = t.commitment.RoundFor(now)
+	later, _ := t.commitment.RoundFor(now.Add(t.signMargin()))
+	return round, later == round
+}
+
 // window is the time from the closing to the latest publication of the root. With DefaultLead it is a
 // minute; shorter ones, which are for development, shorten what is derived from it.
 func (t *terms) window() time.Duration {
