@@ -279,6 +279,23 @@ func TestRootInTime(t *testing.T) {
 	}
 }
 
+// With the shortest lead the listing has 8 s, and the shuffle is on time.
+func TestShortestLead(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.lead = lobby.MinLead
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	joined := r.join(t, 2)
+	for _, at := range []time.Time{starts.Add(11*time.Second - k.lead), starts.Add(-4 * time.Second), starts} {
+		r.at(t, at)
+	}
+	report := r.verify(t, joined)
+	require.Zero(t, report.Statement.MissedRounds)
+	require.True(t, report.Complete)
+	require.True(t, roomtest.Read(t, r.store, event).Lobby.Shuffled)
+}
+
 // Without the key of the seed nobody can join, and the shuffle waits for the key. After a day zeros
 // replace the seed.
 func TestKeyMissing(t *testing.T) {

@@ -134,6 +134,8 @@ const (
 	// lead leaves of the margin; both for development.
 	minDelay  = fairdraw.RootLead + 15*time.Second
 	minMargin = 5 * time.Second
+	// MinLead is the shortest lead with which a root can be public in time for a round.
+	MinLead = minDelay + minMargin
 )
 
 // delaySeconds is the delay of the beacon's round after the closing.
