@@ -48,6 +48,19 @@ type file struct {
 	statement fairdraw.Statement
 	prover    func() *fairdraw.Prover
 	usedAt    time.Time
+
+	ranking sync.Mutex
+	ranks   *ranks // nil: nobody has asked since the shuffle
+}
+
+// ranked computes the ranks of a shuffled lobby once: a million take a second.
+func (f *file) ranked(key fairdraw.Hash) *ranks {
+	f.ranking.Lock()
+	defer f.ranking.Unlock()
+	if f.ranks == nil {
+		f.ranks, _ = shuffle(key, f.entries)
+	}
+	return f.ranks
 }
 
 func newPublications(s *Service) *publications {
@@ -139,7 +152,8 @@ func (s *Service) Proof(ctx context.Context, eventID string, id uuid.UUID) (p fa
 	if err != nil {
 		return fairdraw.Proof{}, 0, room.ErrUnavailable.Wrap(err)
 	}
-	return p, int64(fairdraw.Rank(key, f.entries, id)), nil
+	rank, _ = f.ranked(key).of(id)
+	return p, rank, nil
 }
 
 // file returns the entries once the root is public.

@@ -1,9 +1,12 @@
 package lobby_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
@@ -191,6 +194,48 @@ func TestNotVoidWhenTheResultMayBeKnown(t *testing.T) {
 	r.at(t, starts.Add(-2*time.Minute))
 	r.at(t, starts)
 	require.True(t, r.verify(t, joined).Complete)
+}
+
+// After the deactivation the ranks are in no room's memory. They are computed once for all proofs.
+func TestProofsAfterTheDeactivation(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	st := r.activate(t, true)
+	joined := r.join(t, 4)
+	r.shuffled(t)
+	report := r.verify(t, joined)
+	_, err := r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.step(t)
+	for i, j := range joined {
+		_, rank, err := r.lobbies.Proof(t.Context(), event, j.RequestID)
+		require.NoError(t, err)
+		require.Equal(t, int64(report.Receipts[i].Rank), rank)
+		require.True(t, r.lobbies.RanksKept(lobby.Key{EventID: event, Round: st.Round}))
+	}
+}
+
+// A made-up id costs no read of an entry.
+func TestMadeUpIDsReadNothing(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	var reads atomic.Int64
+	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if _, ok := in.(*awsdynamo.GetItemInput); ok {
+			reads.Add(1)
+		}
+		return nil
+	}})
+	r.activate(t, true)
+	j := join(t, r, 0)
+	before := reads.Load()
+	_, err := r.rooms.Check(t.Context(), event, who(0), uuid.New(), "")
+	require.ErrorIs(t, err, room.ErrUnknown)
+	require.Equal(t, before, reads.Load())
+	_, err = r.rooms.Check(t.Context(), event, who(0), j.RequestID, "")
+	require.NoError(t, err)
+	require.Equal(t, before+1, reads.Load())
 }
 
 // Terms are validated, fixed while a round runs, and may be repeated.
