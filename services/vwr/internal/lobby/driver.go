@@ -26,6 +26,8 @@ const (
 	// voidLead is how long before the result can be known a lobby can no longer be void: a clock may be
 	// slow, and the write takes time.
 	voidLead = 10 * time.Second
+	// countInterval is the time between two counts of the entries of a lobby, which read every group.
+	countInterval = 30 * time.Second
 	// maxSteps bounds the steps of one lobby in one look.
 	maxSteps = 10
 )
@@ -43,6 +45,13 @@ type Driver struct {
 	states map[Key]Progress
 	// failing has the last error of each lobby.
 	failing map[Key]string
+	joined  map[Key]counted
+}
+
+// counted is the number of entries at a time.
+type counted struct {
+	entries int64
+	at      time.Time
 }
 
 // Progress is how far a lobby is, for metrics and alerts.
@@ -56,7 +65,10 @@ type Progress struct {
 
 // NewDriver returns a Driver.
 func NewDriver(s *Service, b Beacons, log *slog.Logger) *Driver {
-	return &Driver{service: s, store: s.store, beacons: b, now: s.now, log: log, states: make(map[Key]Progress), failing: make(map[Key]string)}
+	return &Driver{
+		service: s, store: s.store, beacons: b, now: s.now, log: log,
+		states: make(map[Key]Progress), failing: make(map[Key]string), joined: make(map[Key]counted),
+	}
 }
 
 // Run calls Step periodically until ctx ends.
@@ -93,6 +105,7 @@ func (d *Driver) Step(ctx context.Context) error {
 	d.mu.Lock()
 	d.states = states
 	maps.DeleteFunc(d.failing, func(k Key, _ string) bool { _, unfinished := states[k]; return !unfinished })
+	maps.DeleteFunc(d.joined, func(k Key, _ counted) bool { _, unfinished := states[k]; return !unfinished })
 	d.mu.Unlock()
 	return d.load(ctx)
 }

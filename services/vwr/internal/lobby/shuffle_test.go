@@ -238,6 +238,30 @@ func TestMadeUpIDsReadNothing(t *testing.T) {
 	require.Equal(t, before+1, reads.Load())
 }
 
+// The figure of entries, which takes a read of every group, is counted every 30 s.
+func TestEntriesAreCountedSeldom(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	var counts atomic.Int64
+	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if get, ok := in.(*awsdynamo.BatchGetItemInput); ok && len(get.RequestItems[k.cfg.Prefix+"-vwr-positions"].Keys) > 10 {
+			counts.Add(1)
+		}
+		return nil
+	}})
+	key := lobby.Key{EventID: event, Round: r.activate(t, true).Round}
+	r.step(t)
+	join(t, r, 0)
+	k.clock.Advance(29 * time.Second)
+	r.step(t)
+	require.Equal(t, int64(1), counts.Load())
+	require.Zero(t, r.driver.Progress()[key].Joined)
+	k.clock.Advance(time.Second)
+	r.step(t)
+	require.Equal(t, int64(2), counts.Load())
+	require.Equal(t, int64(1), r.driver.Progress()[key].Joined)
+}
+
 // Terms are validated, fixed while a round runs, and may be repeated.
 func TestTerms(t *testing.T) {
 	t.Parallel()
