@@ -3,6 +3,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -32,7 +33,7 @@ type Config struct {
 
 	// LobbyLead is how long before the start a lobby closes. Less than 3m is for development only:
 	// fewer people can save the list of the entries before the beacon's value is known.
-	LobbyLead time.Duration `env:"VWR_LOBBY_LEAD, default=3m" min:"5s" max:"1h"`
+	LobbyLead time.Duration `env:"VWR_LOBBY_LEAD, default=3m" min:"80s" max:"1h"`
 	// DrawSecret holds the keys that the seeds of shuffles are derived from, as in ingest and worker. A key must
 	// stay until every lobby with it has started. Without it and DRAW_SIGNING_KEYS no lobby can be opened.
 	DrawSecret config.Secret `env:"DRAW_SECRET"`
@@ -52,6 +53,10 @@ func (c *Config) Validate() error {
 	}
 	if c.Queue.Addr != "" && c.Queue.Key == "" {
 		problems = append(problems, config.Missing("QUEUE_RPC_KEY", "the key of the pair vwr → queue, needed with QUEUE_ADDR"))
+	}
+	if c.LobbyLead < lobby.MinLead {
+		problems = append(problems, config.Invalid("VWR_LOBBY_LEAD", c.LobbyLead, fmt.Sprintf(
+			"must be at least %s, or no list of entries is public a minute before its round; %s is right", lobby.MinLead, lobby.DefaultLead)))
 	}
 	if _, err := c.lobbyKeys(); err != nil {
 		problems = append(problems, err)

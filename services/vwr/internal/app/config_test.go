@@ -2,11 +2,13 @@ package app_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
 	"urr.guru/services/vwr/internal/app"
+	"urr.guru/services/vwr/internal/lobby"
 )
 
 func TestConfig(t *testing.T) {
@@ -21,6 +23,8 @@ func TestConfig(t *testing.T) {
 		"no secret":          {map[string]string{}, "VWR_TOKEN_SECRET"},
 		"a short secret":     {map[string]string{"VWR_TOKEN_SECRET": "short"}, "32"},
 		"queue without key":  {map[string]string{"VWR_TOKEN_SECRET": key, "QUEUE_ADDR": "q:1"}, "QUEUE_RPC_KEY"},
+		"the least lead":     {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_LOBBY_LEAD": lobby.MinLead.String()}, ""},
+		"too short a lead":   {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_LOBBY_LEAD": (lobby.MinLead - time.Second).String()}, "VWR_LOBBY_LEAD"},
 		"too many per write": {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_RECORDS_PER_WRITE": "101"}, "VWR_RECORDS_PER_WRITE"},
 		"a bad switch":       {map[string]string{"VWR_TOKEN_SECRET": key, "DYNAMODB_PITR": "perhaps"}, "DYNAMODB_PITR"},
 	} {

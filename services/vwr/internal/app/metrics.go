@@ -37,6 +37,8 @@ var (
 		"Seconds since the start of a room whose lobby is not shuffled, so that nobody is served; 0 before the start.", eventLabel, nil)
 	drawKeyMissing = prometheus.NewDesc("urr_vwr_lobby_key_missing",
 		"1 while an unfinished lobby names a key that DRAW_SECRET or DRAW_SIGNING_KEYS of this replica lacks.", eventLabel, nil)
+	lobbyVoid = prometheus.NewDesc("urr_vwr_lobby_void",
+		"1 while a room is open whose lobby is void, since positions were issued too early; nobody is served.", eventLabel, nil)
 	lobbyFailures  = prometheus.NewDesc("urr_vwr_lobby_failures_total", "Steps of lobbies that failed and are tried again.", nil, nil)
 	beaconFailures = prometheus.NewDesc("urr_vwr_beacon_failures_total", "Values of beacons that no source returned.", nil, nil)
 	fallbacks      = prometheus.NewDesc("urr_vwr_load_fallbacks_total",
@@ -60,7 +62,7 @@ func (f *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	// Unregister identifies a collector by its descriptors, so all of them are listed.
 	for _, d := range []*prometheus.Desc{
 		serving, issued, waiting, claimed, rate, configuredRate, tierTwoFull, advances, claimsMissed, fallbacks,
-		lobbyEntries, lobbyLate, drawKeyMissing, lobbyFailures, beaconFailures,
+		lobbyEntries, lobbyLate, drawKeyMissing, lobbyVoid, lobbyFailures, beaconFailures,
 	} {
 		out <- d
 	}
@@ -81,11 +83,7 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(claimed, float64(st.Claimed), st.EventID)
 		gauge(rate, st.Rate, st.EventID)
 		gauge(configuredRate, st.Settings.Rate(), st.EventID)
-		var full float64
-		if f.advancer.TierTwoFull(st.EventID) {
-			full = 1
-		}
-		gauge(tierTwoFull, full, st.EventID)
+		gauge(tierTwoFull, flag(f.advancer.TierTwoFull(st.EventID)), st.EventID)
 	}
 	f.collectLobbies(out)
 	stats := f.advancer.Stats()
@@ -108,15 +106,20 @@ func (f *stateCollector) collectLobbies(out chan<- prometheus.Metric) {
 	}
 	for event, k := range running {
 		p := progress[k]
-		var missing float64
-		if p.KeyMissing {
-			missing = 1
-		}
-		for d, v := range map[*prometheus.Desc]float64{lobbyEntries: float64(p.Joined), lobbyLate: p.Late.Seconds(), drawKeyMissing: missing} {
+		for d, v := range map[*prometheus.Desc]float64{
+			lobbyEntries: float64(p.Joined), lobbyLate: p.Late.Seconds(), drawKeyMissing: flag(p.KeyMissing), lobbyVoid: flag(p.Void),
+		} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, event)
 		}
 	}
 	stats := f.driver.Stats()
 	out <- prometheus.MustNewConstMetric(lobbyFailures, prometheus.CounterValue, float64(stats.Failures.Load()))
 	out <- prometheus.MustNewConstMetric(beaconFailures, prometheus.CounterValue, float64(stats.BeaconFailures.Load()))
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
 }

@@ -158,13 +158,14 @@ func (s lobbyStore) Reveal(ctx context.Context, k lobby.Key, seed, orderHash str
 
 // Void implements lobby.Store.
 func (s lobbyStore) Void(ctx context.Context, k lobby.Key, at int64) error {
-	return s.change(ctx, k, "SET "+attrVoided+" = :at", "", item{":at": num(at)})
+	return s.change(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
 }
 
 // Size implements lobby.Store.
 func (s lobbyStore) Size(ctx context.Context, k lobby.Key, entries int64) error {
 	return s.changeRoom(ctx, k, attrLobbySize+" = :n, "+attrIssued+" = "+attrIssued+" + :n",
-		"attribute_not_exists("+attrLobbySize+")", item{":n": num(entries)})
+		"attribute_not_exists("+attrLobbySize+") AND "+attrIssued+" = :zero AND "+attrServing+" = :zero",
+		item{":n": num(entries), ":zero": num(0)})
 }
 
 // Start implements lobby.Store.

@@ -21,10 +21,13 @@ const (
 	stepInterval = time.Second
 	// stepTimeout bounds one step of all lobbies. Listing a million entries takes most of it.
 	stepTimeout = 5 * time.Minute
-	// writeTimeout bounds one write; signing keeps this distance from its deadline.
+	// writeTimeout bounds one write.
 	writeTimeout = 3 * time.Second
-	// closeGrace lets entries that were accepted just before the closing be stored.
-	closeGrace = 2 * time.Second
+	// voidLead is how long before the result can be known a lobby can no longer be void: a clock may be
+	// slow, and the write takes time.
+	voidLead = 10 * time.Second
+	// countInterval is the time between two counts of the entries of a lobby, which read every group.
+	countInterval = 30 * time.Second
 	// maxSteps bounds the steps of one lobby in one look.
 	maxSteps = 10
 )
@@ -42,6 +45,13 @@ type Driver struct {
 	states map[Key]Progress
 	// failing has the last error of each lobby.
 	failing map[Key]string
+	joined  map[Key]counted
+}
+
+// counted is the number of entries at a time.
+type counted struct {
+	entries int64
+	at      time.Time
 }
 
 // Progress is how far a lobby is, for metrics and alerts.
@@ -50,11 +60,15 @@ type Progress struct {
 	Joined     int64
 	Late       time.Duration // past the start, and not shuffled
 	KeyMissing bool
+	Void       bool // and the room is open, so nobody is served
 }
 
 // NewDriver returns a Driver.
 func NewDriver(s *Service, b Beacons, log *slog.Logger) *Driver {
-	return &Driver{service: s, store: s.store, beacons: b, now: s.now, log: log, states: make(map[Key]Progress), failing: make(map[Key]string)}
+	return &Driver{
+		service: s, store: s.store, beacons: b, now: s.now, log: log,
+		states: make(map[Key]Progress), failing: make(map[Key]string), joined: make(map[Key]counted),
+	}
 }
 
 // Run calls Step periodically until ctx ends.
@@ -91,6 +105,7 @@ func (d *Driver) Step(ctx context.Context) error {
 	d.mu.Lock()
 	d.states = states
 	maps.DeleteFunc(d.failing, func(k Key, _ string) bool { _, unfinished := states[k]; return !unfinished })
+	maps.DeleteFunc(d.joined, func(k Key, _ counted) bool { _, unfinished := states[k]; return !unfinished })
 	d.mu.Unlock()
 	return d.load(ctx)
 }
@@ -183,16 +198,19 @@ func (r *run) step(ctx context.Context) (again bool, err error) {
 	switch {
 	case s.final():
 		return false, r.finish(ctx)
-	case !r.current && r.now.Before(r.decided()):
-		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Void(ctx, s.Key, r.now.UnixMilli()) })
-	case r.now.Before(c.Cutoff().Add(closeGrace)):
+	case r.spoiled() && s.Signature == "":
+		r.log.ErrorContext(ctx, "positions were issued too early, so the lobby is void", "event", s.EventID, "issued", r.counters.Issued)
+		return true, r.void(ctx)
+	case !r.current && r.now.Before(r.decided().Add(-voidLead)):
+		return true, r.void(ctx)
+	case r.now.Before(c.Cutoff().Add(r.terms.closeGrace())):
 		return false, nil
 	case s.Statement == "":
-		return true, r.state(ctx)
+		return r.state(ctx)
 	case r.current && !r.counters.Lobby.Sized:
 		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Size(ctx, s.Key, r.statement.Count) })
 	case s.Signature == "":
-		return true, r.sign(ctx)
+		return r.sign(ctx)
 	}
 	return r.draw(ctx)
 }
@@ -202,6 +220,20 @@ func (r *run) write(ctx context.Context, write func(context.Context) error) erro
 	defer cancel()
 	return write(ctx)
 }
+
+func (r *run) void(ctx context.Context) error {
+	return r.write(ctx, func(ctx context.Context) error { return r.store.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
+}
+
+// spoiled reports that positions were issued or served before the entries were counted, which only a
+// replica of a release without lobbies does. Size fails from then on, so nothing gets signed, and no
+// result is known at any time.
+func (r *run) spoiled() bool {
+	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)
+}
+
+// stuck reports a void lobby whose room is open.
+func (r *run) stuck() bool { return r.shuffle.VoidedAt != 0 && r.current && !r.counters.Lobby.Shuffled }
 
 // decided is when the result can be known: until then a lobby can end without one.
 func (r *run) decided() time.Time {
@@ -217,52 +249,58 @@ func (r *run) decided() time.Time {
 }
 
 // state ends joining and stores the statement about the entries.
-func (r *run) state(ctx context.Context) error {
+func (r *run) state(ctx context.Context) (again bool, err error) {
 	k := r.shuffle.Key
 	if err := r.store.Close(ctx, k); err != nil {
-		return err
+		return false, err
 	}
 	failpoint.Hit("vwr.lobby_closed")
 	entries, err := r.service.remember(ctx, k, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	return r.stateEntries(ctx, entries.Root(), int64(entries.Len()))
 }
 
-// stateEntries stores the statement, dated now, in place of one that was not signed.
-func (r *run) stateEntries(ctx context.Context, root fairdraw.Hash, count int64) error {
-	st, err := fairdraw.NewStatement(&r.terms.commitment, r.terms.hash, root, count, nil, r.Driver.now())
+// stateEntries stores the statement, dated now, in place of one that was not signed. When it is too
+// late for a round it waits until that is missed, since a statement lists the missed rounds.
+func (r *run) stateEntries(ctx context.Context, root fairdraw.Hash, count int64) (again bool, err error) {
+	now := r.Driver.now()
+	if _, timely := r.terms.round(now); !timely {
+		return false, nil
+	}
+	st, err := fairdraw.NewStatement(&r.terms.commitment, r.terms.hash, root, count, nil, now)
 	if err != nil {
-		return err
+		return false, err
 	}
 	text, err := st.Text()
 	if err != nil {
-		return err
+		return false, err
 	}
 	err = r.write(ctx, func(ctx context.Context) error {
 		return r.store.State(ctx, r.shuffle.Key, r.shuffle.Statement, string(text))
 	})
 	failpoint.Hit("vwr.lobby_stated")
-	return err
+	return true, err
 }
 
 // sign signs the stored statement, which makes it public. If it would be public too late for its
 // round, it is replaced: nobody has seen it, and a later round decides.
-func (r *run) sign(ctx context.Context) error {
-	c := &r.terms.commitment
-	if c.Beacon != nil && r.now.Add(writeTimeout+fairdraw.RootLead).After(c.Beacon.TimeOf(r.statement.Round)) {
+func (r *run) sign(ctx context.Context) (again bool, err error) {
+	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, &r.terms.commitment, []byte(r.shuffle.Statement))
+	if err != nil {
+		return false, err
+	}
+	// The deadline begins before the clock is read, so that the write ends within the margin.
+	writing, cancel := context.WithTimeout(ctx, min(writeTimeout, r.terms.signTimeout()))
+	defer cancel()
+	round, timely := r.terms.round(r.Driver.now())
+	if !timely || round != r.statement.Round {
 		return r.stateEntries(ctx, r.statement.Root, r.statement.Count)
 	}
-	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, c, []byte(r.shuffle.Statement))
-	if err != nil {
-		return err
-	}
-	err = r.write(ctx, func(ctx context.Context) error {
-		return r.store.Sign(ctx, r.shuffle.Key, signed.Statement, signed.Signature)
-	})
+	err = r.store.Sign(writing, r.shuffle.Key, signed.Statement, signed.Signature)
 	failpoint.Hit("vwr.lobby_signed")
-	return err
+	return true, err
 }
 
 // draw fetches the beacon's round, and at the start publishes the result.
@@ -325,8 +363,12 @@ func (r *run) fetch(ctx context.Context, round uint64) (again bool, err error) {
 	return true, err
 }
 
-// finish lets the counter move after a shuffle, then takes the lobby off the list.
+// finish lets the counter move after a shuffle, then takes the lobby off the list. A void lobby whose
+// room is open stays on the list: nobody is served there, and the alert goes on.
 func (r *run) finish(ctx context.Context) error {
+	if r.stuck() {
+		return nil
+	}
 	if r.shuffle.Seed != "" && r.current && !r.counters.Lobby.Shuffled {
 		err := r.write(ctx, func(ctx context.Context) error { return r.store.Start(ctx, r.shuffle.Key) })
 		if err != nil {

@@ -1,21 +1,26 @@
 package lobby_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/waittest"
+	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -67,7 +72,7 @@ func TestDeathAtEveryWrite(t *testing.T) {
 	d := &deaths{deaths: make(map[string]int)}
 	var published []*fairdraw.Document
 	replicas := 0
-	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts} {
+	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts} {
 		k.clock.Set(at)
 		for alive := false; !alive; replicas++ {
 			r := k.replica(t, d.hook())
@@ -117,7 +122,7 @@ func TestTwoReplicasAndLateEntries(t *testing.T) {
 		work.Go(func() { results[i], failures[i] = held.lobbies.Join(t.Context(), event, user(i)) })
 	}
 	waittest.Until(t, func() bool { return inFlight.Load() > 10 }, "joins of many groups are being written")
-	k.clock.Set(closes.Add(3 * time.Second))
+	k.clock.Set(closes.Add(13 * time.Second))
 	both := func(at time.Time) {
 		k.clock.Set(at)
 		for _, r := range []*replica{a, b} {
@@ -166,7 +171,7 @@ func TestBeaconAway(t *testing.T) {
 	r := k.replica(t, dynamotest.Hook{})
 	r.activate(t, true)
 	joined := r.join(t, 3)
-	r.at(t, closes.Add(3*time.Second))
+	r.at(t, closes.Add(13*time.Second))
 	away.Store(true)
 	r.at(t, starts.Add(time.Minute))
 	require.Positive(t, r.driver.Stats().BeaconFailures.Load())
@@ -202,7 +207,7 @@ func TestLateRoot(t *testing.T) {
 	r.activate(t, true)
 	joined := r.join(t, 3)
 	unsigned.Store(true)
-	r.at(t, closes.Add(3*time.Second))
+	r.at(t, closes.Add(13*time.Second))
 	d, _ := r.published(t)
 	require.Nil(t, d.Statement, "it is stored and not signed")
 	unsigned.Store(false)
@@ -213,6 +218,123 @@ func TestLateRoot(t *testing.T) {
 	report := r.verify(t, joined)
 	require.Equal(t, int64(1), report.Statement.MissedRounds)
 	r.positions(t, joined, report)
+}
+
+// A replica of a release without lobbies issues a position before the entries are counted. The lobby is
+// void, which is reported until the room is closed, and no position is issued twice.
+func TestPositionIssuedEarly(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	j := join(t, r, 0)
+	r.step(t)
+	round := roomtest.Read(t, r.store, event).Round
+	_, err := k.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName:                 aws.String(k.cfg.Prefix + "-vwr-counters"),
+		Key:                       map[string]types.AttributeValue{"eventId": &types.AttributeValueMemberS{Value: event}},
+		UpdateExpression:          aws.String("ADD nextPosition :one"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":one": &types.AttributeValueMemberN{Value: "1"}},
+	})
+	require.NoError(t, err)
+	entries := dynamo.NewLobbies(r.store)
+	t.Cleanup(func() { require.NoError(t, entries.Close(context.Background())) })
+	require.ErrorIs(t, entries.Lobby().Size(t.Context(), lobby.Key{EventID: event, Round: round}, 1), room.ErrStale)
+	for _, at := range []time.Time{closes.Add(13 * time.Second), starts} {
+		r.at(t, at)
+		require.True(t, r.driver.Progress()[lobby.Key{EventID: event, Round: round}].Void)
+	}
+	d, _ := r.published(t)
+	require.Equal(t, fairdraw.PhaseVoid, d.Phase)
+	_, err = fairdraw.Verify(d, nil, fairdraw.Options{Receipts: []string{j.Receipt}})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), roomtest.Read(t, r.store, event).Issued)
+	_, err = r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.step(t)
+	require.Empty(t, r.driver.Progress())
+}
+
+// A root is signed until 75 s before its round: a clock may be 5 s slow, the write takes time, and
+// documents are cached. A later one waits until its round is missed, so that the statement lists it.
+func TestRootInTime(t *testing.T) {
+	t.Parallel()
+	round := closes.Add(lobby.DefaultLead - time.Minute)
+	for lead, phase := range map[time.Duration]fairdraw.Phase{76 * time.Second: fairdraw.PhaseRoot, 74 * time.Second: fairdraw.PhaseClosed} {
+		t.Run(lead.String(), func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t)
+			r := k.replica(t, dynamotest.Hook{})
+			r.activate(t, true)
+			joined := r.join(t, 2)
+			r.at(t, round.Add(-lead))
+			d, _ := r.published(t)
+			require.Equal(t, phase, d.Phase)
+			for _, at := range []time.Time{round.Add(-50 * time.Second), starts, starts.Add(time.Minute)} {
+				r.at(t, at)
+			}
+			report := r.verify(t, joined)
+			require.True(t, report.Complete)
+			require.Equal(t, phase == fairdraw.PhaseClosed, report.Statement.MissedRounds == 1)
+		})
+	}
+}
+
+// With the shortest lead the listing has 8 s, and the shuffle is on time.
+func TestShortestLead(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.lead = lobby.MinLead
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	joined := r.join(t, 2)
+	for _, at := range []time.Time{starts.Add(11*time.Second - k.lead), starts.Add(-4 * time.Second), starts} {
+		r.at(t, at)
+	}
+	report := r.verify(t, joined)
+	require.Zero(t, report.Statement.MissedRounds)
+	require.True(t, report.Complete)
+	require.True(t, roomtest.Read(t, r.store, event).Lobby.Shuffled)
+}
+
+// While the entries of one lobby are listed, those of another are served, and who waits for the first
+// may give up.
+func TestSlowListing(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	first := k.replica(t, dynamotest.Hook{})
+	first.activate(t, true)
+	_, err := first.admin.Activate(t.Context(), "other", room.Change{Lobby: first.terms(true)})
+	require.NoError(t, err)
+	first.join(t, 1)
+	first.at(t, closes.Add(13*time.Second))
+	listing, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if q, ok := in.(*awsdynamo.QueryInput); ok {
+			if v, _ := q.ExpressionAttributeValues[":group"].(*types.AttributeValueMemberS); v != nil && strings.HasPrefix(v.Value, event) {
+				once.Do(func() { close(listing) })
+				<-release
+			}
+		}
+		return nil
+	}})
+	var work sync.WaitGroup
+	work.Go(func() {
+		if part, err := r.lobbies.Entries(t.Context(), event, 0); err != nil || part.Total != 16 {
+			t.Errorf("%d bytes, %v", part.Total, err)
+		}
+	})
+	<-listing
+	_, err = r.lobbies.Entries(t.Context(), "other", 0)
+	require.NoError(t, err)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	// The document is in memory, so that only the wait for the entries is left.
+	_, err = r.lobbies.Entries(gone, event, 0)
+	require.ErrorIs(t, err, context.Canceled)
+	close(release)
+	work.Wait()
 }
 
 // Without the key of the seed nobody can join, and the shuffle waits for the key. After a day zeros
@@ -227,7 +349,7 @@ func TestKeyMissing(t *testing.T) {
 	r.lobbies.Rekey(other)
 	_, err := r.lobbies.Join(t.Context(), event, user(9))
 	require.ErrorIs(t, err, room.ErrUnavailable)
-	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts.Add(time.Hour)} {
+	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts.Add(time.Hour)} {
 		r.at(t, at)
 	}
 	for _, p := range r.driver.Progress() {

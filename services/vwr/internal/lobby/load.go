@@ -29,16 +29,36 @@ func (d *Driver) Progress() map[Key]Progress {
 }
 
 func (r *run) progress(ctx context.Context) Progress {
-	p := Progress{Phase: phase(&r.shuffle, r.terms, r.now), KeyMissing: r.missing != nil}
+	p := Progress{Phase: phase(&r.shuffle, r.terms, r.now), KeyMissing: r.missing != nil, Void: r.stuck()}
 	if r.current && !r.shuffle.final() {
 		p.Late = max(0, r.now.Sub(r.terms.commitment.Announced()))
 	}
 	if r.statement != nil {
 		p.Joined = r.statement.Count
-	} else if n, err := r.store.Joined(ctx, r.shuffle.Key); err == nil { // a figure for operators, again in a second
-		p.Joined = n
+	} else {
+		p.Joined = r.countJoined(ctx, r.shuffle.Key)
 	}
 	return p
+}
+
+// countJoined is the number of entries, at most countInterval old: a figure for operators.
+func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
+	now := d.now()
+	d.mu.Lock()
+	last, ok := d.joined[k]
+	d.mu.Unlock()
+	if ok && now.Sub(last.at) < countInterval {
+		return last.entries
+	}
+	// A failed count leaves the last one until the next.
+	if n, err := d.store.Joined(ctx, k); err == nil {
+		last.entries = n
+	}
+	last.at = now
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.joined[k] = last
+	return last.entries
 }
 
 // load loads the positions of the shuffled lobbies of active rooms, and forgets those of others.

@@ -97,10 +97,10 @@ type Store interface {
 	Value(ctx context.Context, k Key, r beacon.Round) error
 	// Reveal sets the result. The round r, if any, is the one that decided.
 	Reveal(ctx context.Context, k Key, seed, orderHash string, r *beacon.Round) error
-	// Void ends a shuffle without a result.
+	// Void ends a shuffle without a result while the beacon's value is not set.
 	Void(ctx context.Context, k Key, at int64) error
 
-	// Size counts the entries as issued positions, once.
+	// Size counts the entries as issued positions, once, and only if none were issued or served.
 	Size(ctx context.Context, k Key, entries int64) error
 	// Start lets the counter of a shuffled lobby move.
 	Start(ctx context.Context, k Key) error
@@ -134,6 +134,8 @@ const (
 	// lead leaves of the margin; both for development.
 	minDelay  = fairdraw.RootLead + 15*time.Second
 	minMargin = 5 * time.Second
+	// MinLead is the shortest lead with which a root can be public in time for a round.
+	MinLead = minDelay + minMargin
 )
 
 // delaySeconds is the delay of the beacon's round after the closing.

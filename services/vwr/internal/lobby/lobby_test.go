@@ -47,11 +47,12 @@ type kit struct {
 	db     *awsdynamo.Client
 	beacon *beacontest.Beacon
 	server *httptest.Server
+	lead   time.Duration
 }
 
 func newKit(t *testing.T) *kit {
 	t.Helper()
-	k := &kit{clock: clocktest.New(opening)}
+	k := &kit{clock: clocktest.New(opening), lead: lobby.DefaultLead}
 	k.cfg, k.db = dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), k.db, k.cfg))
 	var err error
@@ -96,7 +97,7 @@ func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 	passes, err := pass.New(secret)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	r.lobbies = lobby.NewService(r.cache, r.store, entries.Lobby(), passes, keys(t, "d1:"+secret), lobby.Schedule{Lead: lobby.DefaultLead}, k.clock.Now)
+	r.lobbies = lobby.NewService(r.cache, r.store, entries.Lobby(), passes, keys(t, "d1:"+secret), lobby.Schedule{Lead: k.lead}, k.clock.Now)
 	r.driver = lobby.NewDriver(r.lobbies, lobby.NewSources([]string{k.server.URL}, k.server.Client()), log)
 	claims := roomtest.NewMemory(k.clock.Now)
 	r.rooms = room.NewService(r.cache, r.store, r.store, passes, claims, r.lobbies, k.clock.Now, func() float64 { return 0.5 })
@@ -154,7 +155,7 @@ func (r *replica) at(t *testing.T, at time.Time) {
 // shuffled leads the lobby to its end.
 func (r *replica) shuffled(t *testing.T) {
 	t.Helper()
-	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts} {
+	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts} {
 		r.at(t, at)
 	}
 	c := roomtest.Read(t, r.store, event)

@@ -29,9 +29,16 @@ type publications struct {
 	mu        sync.Mutex
 	documents map[string]document // by event
 	files     map[Key]*file
+	turns     map[Key]*turn
 
-	// loading lets one file be listed at a time: anybody may ask for old ones.
-	loading sync.Mutex
+	// listings bounds the files that are listed at once: anybody may ask for old ones.
+	listings chan struct{}
+}
+
+// turn lets one call at a time list a lobby.
+type turn struct {
+	held  chan struct{} // full while a call has the turn
+	calls int           // that have or want the turn; changed under publications.mu
 }
 
 // document is what was last read about an event.
@@ -48,10 +55,26 @@ type file struct {
 	statement fairdraw.Statement
 	prover    func() *fairdraw.Prover
 	usedAt    time.Time
+
+	ranking sync.Mutex
+	ranks   *ranks // nil: nobody has asked since the shuffle
+}
+
+// ranked computes the ranks of a shuffled lobby once: a million take a second.
+func (f *file) ranked(key fairdraw.Hash) *ranks {
+	f.ranking.Lock()
+	defer f.ranking.Unlock()
+	if f.ranks == nil {
+		f.ranks, _ = shuffle(key, f.entries)
+	}
+	return f.ranks
 }
 
 func newPublications(s *Service) *publications {
-	return &publications{service: s, documents: make(map[string]document), files: make(map[Key]*file)}
+	return &publications{
+		service: s, documents: make(map[string]document), files: make(map[Key]*file), turns: make(map[Key]*turn),
+		listings: make(chan struct{}, maxFiles),
+	}
 }
 
 // latest returns the shuffle of the event's latest lobby, at most documentAge old.
@@ -139,7 +162,8 @@ func (s *Service) Proof(ctx context.Context, eventID string, id uuid.UUID) (p fa
 	if err != nil {
 		return fairdraw.Proof{}, 0, room.ErrUnavailable.Wrap(err)
 	}
-	return p, int64(fairdraw.Rank(key, f.entries, id)), nil
+	rank, _ = f.ranked(key).of(id)
+	return p, rank, nil
 }
 
 // file returns the entries once the root is public.
@@ -154,22 +178,71 @@ func (p *publications) file(ctx context.Context, eventID string) (*file, documen
 	if f := p.known(d.shuffle.Key); f != nil {
 		return f, d, nil
 	}
-	p.loading.Lock()
-	defer p.loading.Unlock()
-	if f := p.known(d.shuffle.Key); f != nil {
-		return f, d, nil
-	}
 	st, err := fairdraw.ParseStatement([]byte(d.shuffle.Statement))
 	if err != nil {
 		return nil, document{}, room.ErrUnavailable.Wrap(err)
 	}
-	entries, err := p.service.finalEntries(ctx, d.shuffle.Key, &st)
-	if err != nil {
-		return nil, document{}, unavailable(err)
+	if r := p.service.memory.get(d.shuffle.Key); r.listed {
+		return p.keep(d.shuffle.Key, newFile(r.entries, st)), d, nil
 	}
-	f := &file{entries: entries, statement: st, prover: sync.OnceValue(func() *fairdraw.Prover { return fairdraw.NewProver(entries) })}
-	p.keep(d.shuffle.Key, f)
-	return f, d, nil
+	f, err := p.list(ctx, d.shuffle.Key, st)
+	return f, d, err
+}
+
+func newFile(entries fairdraw.Entries, st fairdraw.Statement) *file {
+	return &file{entries: entries, statement: st, prover: sync.OnceValue(func() *fairdraw.Prover { return fairdraw.NewProver(entries) })}
+}
+
+// list lists the entries of a lobby, or waits while another call does.
+func (p *publications) list(ctx context.Context, k Key, st fairdraw.Statement) (*file, error) {
+	unlock, err := p.lock(ctx, k)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer unlock()
+	if f := p.known(k); f != nil {
+		return f, nil
+	}
+	select {
+	case p.listings <- struct{}{}:
+		defer func() { <-p.listings }()
+	case <-ctx.Done():
+		return nil, unavailable(ctx.Err())
+	}
+	entries, err := p.service.finalEntries(ctx, k, &st)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return p.keep(k, newFile(entries, st)), nil
+}
+
+// lock takes the turn of a lobby, unless ctx ends first.
+func (p *publications) lock(ctx context.Context, k Key) (unlock func(), err error) {
+	p.mu.Lock()
+	t := p.turns[k]
+	if t == nil {
+		t = &turn{held: make(chan struct{}, 1)}
+		p.turns[k] = t
+	}
+	t.calls++
+	p.mu.Unlock()
+	leave := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if t.calls--; t.calls == 0 {
+			delete(p.turns, k)
+		}
+	}
+	select {
+	case t.held <- struct{}{}:
+		return func() {
+			<-t.held
+			leave()
+		}, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
 }
 
 func (p *publications) known(k Key) *file {
@@ -182,10 +255,14 @@ func (p *publications) known(k Key) *file {
 	return f
 }
 
-// keep replaces the file that was not asked for the longest time when there are too many.
-func (p *publications) keep(k Key, f *file) {
+// keep keeps a file, and returns the one that is kept already if there is one. It replaces the file
+// that was not asked for the longest time when there are too many.
+func (p *publications) keep(k Key, f *file) *file {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if kept := p.files[k]; kept != nil {
+		return kept
+	}
 	f.usedAt = p.service.now()
 	if len(p.files) >= maxFiles {
 		oldest := k
@@ -197,4 +274,5 @@ func (p *publications) keep(k Key, f *file) {
 		delete(p.files, oldest)
 	}
 	p.files[k] = f
+	return f
 }

@@ -123,19 +123,26 @@ func (s *Service) active(ctx context.Context, eventID string) (room.Counters, er
 	return room.Counters{}, room.ErrInactive
 }
 
+// EntryID implements room.Lobbies.
+func (s *Service) EntryID(ctx context.Context, c room.Counters, user string) (id uuid.UUID, ok bool, err error) {
+	t, err := s.terms.get(ctx, Key{c.EventID, c.Round})
+	if errors.Is(err, errNoShuffle) {
+		return uuid.UUID{}, false, nil
+	}
+	if err != nil {
+		return uuid.UUID{}, false, unavailable(err)
+	}
+	// Without its key the id is not known; who has a ticket needs no key.
+	id, ok = s.keys.Load().requestID(&t.commitment, c.Round, user)
+	return id, ok, nil
+}
+
 // Find implements room.Lobbies.
 func (s *Service) Find(ctx context.Context, c room.Counters, user string) (room.Record, bool, error) {
 	k := Key{c.EventID, c.Round}
-	t, err := s.terms.get(ctx, k)
-	if errors.Is(err, errNoShuffle) {
-		return room.Record{}, false, nil
-	}
-	if err != nil {
-		return room.Record{}, false, unavailable(err)
-	}
-	id, ok := s.keys.Load().requestID(&t.commitment, k.Round, user)
-	if !ok {
-		return room.Record{}, false, nil // the key is gone; who has a ticket needs no key
+	id, ok, err := s.EntryID(ctx, c, user)
+	if err != nil || !ok {
+		return room.Record{}, false, err
 	}
 	e := Entry{Key: k, RequestID: id, User: user}
 	if !c.Lobby.Shuffled {

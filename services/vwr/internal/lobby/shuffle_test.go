@@ -1,9 +1,12 @@
 package lobby_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
@@ -41,7 +44,10 @@ func TestLobby(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, joined[3], again, "an entry is found after the closing")
 
-	b.at(t, closes.Add(3*time.Second))
+	b.at(t, closes.Add(11*time.Second))
+	d, _ = a.published(t)
+	require.Equal(t, fairdraw.PhaseClosed, d.Phase, "entries accepted before the closing may still be stored")
+	b.at(t, closes.Add(13*time.Second))
 	root, _ := a.published(t)
 	require.Equal(t, fairdraw.PhaseRoot, root.Phase)
 	root.SavedAt = k.clock.Now().UnixMilli()
@@ -159,13 +165,101 @@ func TestRoomClosedAfterTheRound(t *testing.T) {
 	r := k.replica(t, dynamotest.Hook{})
 	r.activate(t, true)
 	joined := r.join(t, 4)
-	r.at(t, closes.Add(3*time.Second))
+	r.at(t, closes.Add(13*time.Second))
 	r.at(t, starts.Add(-time.Minute))
 	_, err := r.admin.Deactivate(t.Context(), event)
 	require.NoError(t, err)
 	r.at(t, starts)
 	require.True(t, r.verify(t, joined).Complete)
 	require.Empty(t, r.driver.Progress())
+}
+
+// A lobby is not void from 10 s before its round, nor by a slow clock once the value is stored.
+func TestNotVoidWhenTheResultMayBeKnown(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	joined := r.join(t, 2)
+	r.at(t, closes.Add(13*time.Second))
+	r.at(t, starts.Add(-time.Minute-9*time.Second))
+	_, err := r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.step(t)
+	d, _ := r.published(t)
+	require.Equal(t, fairdraw.PhaseRoot, d.Phase)
+	r.at(t, starts.Add(-time.Minute))
+	d, _ = r.published(t)
+	require.NotNil(t, d.Beacon)
+	r.at(t, starts.Add(-2*time.Minute))
+	r.at(t, starts)
+	require.True(t, r.verify(t, joined).Complete)
+}
+
+// After the deactivation the ranks are in no room's memory. They are computed once for all proofs.
+func TestProofsAfterTheDeactivation(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	st := r.activate(t, true)
+	joined := r.join(t, 4)
+	r.shuffled(t)
+	report := r.verify(t, joined)
+	_, err := r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.step(t)
+	for i, j := range joined {
+		_, rank, err := r.lobbies.Proof(t.Context(), event, j.RequestID)
+		require.NoError(t, err)
+		require.Equal(t, int64(report.Receipts[i].Rank), rank)
+		require.True(t, r.lobbies.RanksKept(lobby.Key{EventID: event, Round: st.Round}))
+	}
+}
+
+// A made-up id costs no read of an entry.
+func TestMadeUpIDsReadNothing(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	var reads atomic.Int64
+	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if _, ok := in.(*awsdynamo.GetItemInput); ok {
+			reads.Add(1)
+		}
+		return nil
+	}})
+	r.activate(t, true)
+	j := join(t, r, 0)
+	before := reads.Load()
+	_, err := r.rooms.Check(t.Context(), event, who(0), uuid.New(), "")
+	require.ErrorIs(t, err, room.ErrUnknown)
+	require.Equal(t, before, reads.Load())
+	_, err = r.rooms.Check(t.Context(), event, who(0), j.RequestID, "")
+	require.NoError(t, err)
+	require.Equal(t, before+1, reads.Load())
+}
+
+// The figure of entries, which takes a read of every group, is counted every 30 s.
+func TestEntriesAreCountedSeldom(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	var counts atomic.Int64
+	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if get, ok := in.(*awsdynamo.BatchGetItemInput); ok && len(get.RequestItems[k.cfg.Prefix+"-vwr-positions"].Keys) > 10 {
+			counts.Add(1)
+		}
+		return nil
+	}})
+	key := lobby.Key{EventID: event, Round: r.activate(t, true).Round}
+	r.step(t)
+	join(t, r, 0)
+	k.clock.Advance(29 * time.Second)
+	r.step(t)
+	require.Equal(t, int64(1), counts.Load())
+	require.Zero(t, r.driver.Progress()[key].Joined)
+	k.clock.Advance(time.Second)
+	r.step(t)
+	require.Equal(t, int64(2), counts.Load())
+	require.Equal(t, int64(1), r.driver.Progress()[key].Joined)
 }
 
 // Terms are validated, fixed while a round runs, and may be repeated.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/services/vwr/internal/room"
@@ -26,6 +27,46 @@ func termsOf(s *Shuffle) (*terms, error) {
 		return nil, fmt.Errorf("commitment of %s: %w", s.Key, err)
 	}
 	return &terms{commitment: c, hash: hash, nonce: s.Nonce}, nil
+}
+
+// maxCloseGrace is 5 s for a driver whose clock is ahead, and most of the 10 s for which a join may wait
+// for its group: the time of the request decides whether an entry is taken.
+const maxCloseGrace = 12 * time.Second
+
+// closeGrace is how long after the closing the groups take entries that were accepted before it.
+func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.window()/5) }
+
+// maxSignMargin is the time from the latest begin of the signing write to the latest publication of the
+// root: for the write, for a clock that is 5 s slow, and for the caches in front of the document.
+const maxSignMargin = 15 * time.Second
+
+func (t *terms) signMargin() time.Duration { return min(maxSignMargin, t.window()/4) }
+
+// signTimeout bounds the signing write, and leaves a margin. Leads below MinLead, of an earlier
+// configuration, leave none.
+func (t *terms) signTimeout() time.Duration {
+	if t.commitment.Beacon == nil || t.signMargin() == 0 {
+		return writeTimeout
+	}
+	return t.signMargin() * 4 / 5
+}
+
+// round is the round that decides a root of now. timely is false when the root may be public too late
+// for it.
+func (t *terms) round(now time.Time) (round uint64, timely bool) {
+	round, _ = t.commitment.RoundFor(now)
+	later, _ := t.commitment.RoundFor(now.Add(t.signMargin()))
+	return round, later == round
+}
+
+// window is the time from the closing to the latest publication of the root. With DefaultLead it is a
+// minute; shorter ones, which are for development, shorten what is derived from it.
+func (t *terms) window() time.Duration {
+	c := &t.commitment
+	if c.Beacon == nil {
+		return c.Announced().Sub(c.Cutoff())
+	}
+	return max(0, time.Duration(c.Beacon.DelaySeconds)*time.Second-fairdraw.RootLead)
 }
 
 // termsCache keeps the terms of each event's latest known round.

@@ -29,14 +29,18 @@ func (s *Service) entry(ctx context.Context, st State, user string, id uuid.UUID
 	if user == "" || !st.Lobby.Exists() {
 		return Record{}, ErrUnknown
 	}
-	rec, found, err := s.lobbies.Find(ctx, st.Counters, user)
-	switch {
-	case err != nil:
+	mine, ok, err := s.lobbies.EntryID(ctx, st.Counters, user)
+	if err != nil {
 		return Record{}, err
-	case !found || rec.RequestID != id:
+	}
+	if !ok || mine != id { // made-up ids cost no read of an entry
 		return Record{}, ErrUnknown
 	}
-	return rec, nil
+	rec, found, err := s.lobbies.Find(ctx, st.Counters, user)
+	if err == nil && !found {
+		err = ErrUnknown
+	}
+	return rec, err
 }
 
 // checkEntry answers an entry whose ticket has no position, from memory: all entries ask at the

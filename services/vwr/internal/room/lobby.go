@@ -93,6 +93,9 @@ type Lobbies interface {
 	Open(eventID string, terms LobbyTerms) (Lobby, *Opening, error)
 	// SameBeacon reports whether the shuffle of a round was opened with this beacon.
 	SameBeacon(ctx context.Context, eventID string, round Round, b *fairdraw.Beacon) (bool, error)
+	// EntryID is the id of the user's entry in the lobby of a round, whether there is one or not. It reads
+	// no entry; ok is false when the id is not known.
+	EntryID(ctx context.Context, c Counters, user string) (id uuid.UUID, ok bool, err error)
 	// Find returns the user's entry in the lobby of a round, with its position once the lobby is
 	// shuffled. It fails with ErrUnavailable while a shuffled lobby is not in memory.
 	Find(ctx context.Context, c Counters, user string) (r Record, found bool, err error)
