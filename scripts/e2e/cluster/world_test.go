@@ -87,7 +87,7 @@ func (w *world) startBackends(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, w.backends.Wipe()) })
 	require.NoError(t, w.backends.Start(t.Context()))
 	// DynamoDB Local listens on all interfaces already.
-	for _, port := range []int{platform.RedisPort, platform.PostgresPort, platform.KafkaOutsidePort} {
+	for _, port := range []int{platform.RedisPort, platform.PostgresPort, platform.KafkaOutsidePort, platform.SQSPort} {
 		w.links[port] = forward(t, w.outside(port), w.layout.Loopback(port))
 	}
 }
