@@ -14,21 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/config"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/token/tokentest"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
 
 var now = time.Unix(1_800_000_000, 0)
-
-func keys(t testing.TB, s string) token.KeySet {
-	t.Helper()
-	k, err := token.ParseKeySet(config.Secret(s))
-	require.NoError(t, err)
-	return k
-}
 
 func payload(t *testing.T, tok string) string {
 	t.Helper()
@@ -40,7 +33,7 @@ func payload(t *testing.T, tok string) string {
 // Every service and the pages read the members' names and units: they must not change.
 func TestTokensAreAsDocumented(t *testing.T) {
 	t.Parallel()
-	k := keys(t, secret)
+	k := tokentest.KeySet(t, secret)
 
 	tier1, err := k.Sign(claims.NewTier1("demo", "anon-1", "req-1", 1_799_999_999_123_456, 42, now))
 	require.NoError(t, err)
@@ -68,7 +61,7 @@ func TestTokensAreAsDocumented(t *testing.T) {
 
 func TestTokensRoundTrip(t *testing.T) {
 	t.Parallel()
-	k := keys(t, secret)
+	k := tokentest.KeySet(t, secret)
 
 	want1 := claims.NewTier1("demo", claims.UserPrefix+"bob", "req-1", 1, 1, now)
 	tok, err := k.Sign(want1)
@@ -112,7 +105,7 @@ func TestVwrTicketLayout(t *testing.T) {
 	mac.Write(body)
 	want := base64.RawURLEncoding.EncodeToString(mac.Sum(body))
 
-	macs := keys(t, "k7:"+secret).Derive(claims.LabelVwrTicket)
+	macs := tokentest.KeySet(t, "k7:"+secret).Derive(claims.LabelVwrTicket)
 	require.Equal(t, want, ticket.Seal(macs, "demo", "visitor-1"))
 	got, err := claims.OpenVwrTicket(macs, "demo", "visitor-1", want)
 	require.NoError(t, err)
@@ -121,7 +114,7 @@ func TestVwrTicketLayout(t *testing.T) {
 
 func TestNoFlippedBitVerifies(t *testing.T) {
 	t.Parallel()
-	k := keys(t, "a:"+secret)
+	k := tokentest.KeySet(t, "a:"+secret)
 	vwr, anon := k.Derive(claims.LabelVwrTicket), k.Derive(claims.LabelAnon)
 	sealedTicket, sealedAnon := ticket.Seal(vwr, "demo", "v1"), claims.NewAnon().Seal(anon)
 	flip := func(s string, i int) string {
@@ -141,7 +134,7 @@ func TestNoFlippedBitVerifies(t *testing.T) {
 
 func TestAnon(t *testing.T) {
 	t.Parallel()
-	macs := keys(t, secret).Derive(claims.LabelAnon)
+	macs := tokentest.KeySet(t, secret).Derive(claims.LabelAnon)
 	a, b := claims.NewAnon(), claims.NewAnon()
 	require.NotEqual(t, a, b)
 	got, err := claims.OpenAnon(macs, a.Seal(macs))
@@ -152,7 +145,7 @@ func TestAnon(t *testing.T) {
 }
 
 func FuzzOpenVwrTicket(f *testing.F) {
-	macs := keys(f, "a:"+secret).Derive(claims.LabelVwrTicket)
+	macs := tokentest.KeySet(f, "a:"+secret).Derive(claims.LabelVwrTicket)
 	good := ticket.Seal(macs, "demo", "v1")
 	f.Add(good)
 	f.Add(good[1:])
@@ -164,7 +157,7 @@ func FuzzOpenVwrTicket(f *testing.F) {
 }
 
 func BenchmarkOpenVwrTicket(b *testing.B) {
-	macs := keys(b, "a:"+secret).Derive(claims.LabelVwrTicket)
+	macs := tokentest.KeySet(b, "a:"+secret).Derive(claims.LabelVwrTicket)
 	s := ticket.Seal(macs, "demo", "018f2b5e-7b1a-7c3d-8e4f-0123456789ab")
 	b.ReportAllocs()
 	for b.Loop() {

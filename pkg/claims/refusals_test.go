@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/token/tokentest"
 )
 
 // Services need not repeat the refusals that these tests and those of package token cover.
@@ -65,7 +66,7 @@ func kinds() map[string]struct {
 // must be present with its type.
 func TestTokensAreOfTheirKindAndComplete(t *testing.T) {
 	t.Parallel()
-	k := keys(t, secret)
+	k := tokentest.KeySet(t, secret)
 	optional := map[string]bool{"iat": true, "roles": true, "aud": true, "exp": true} // token.Sign sees to the last two
 	for kind, want := range kinds() {
 		verify := func(c jwt.MapClaims) error {
@@ -102,7 +103,7 @@ func TestTokensAreOfTheirKindAndComplete(t *testing.T) {
 
 func TestSubjectsOfAnotherTypeAreRefused(t *testing.T) {
 	t.Parallel()
-	k := keys(t, secret)
+	k := tokentest.KeySet(t, secret)
 	for kind, want := range kinds() {
 		for _, sub := range []any{7, true, nil, []string{"demo"}, map[string]any{"id": "demo"}} {
 			c := maps.Clone(want.good)
@@ -130,8 +131,8 @@ func mangled(s string) map[string]string {
 func TestVwrTicketIsForOneEventVisitorAndKey(t *testing.T) {
 	t.Parallel()
 	other := strings.ToUpper(secret)
-	macs := keys(t, "a:"+secret).Derive(claims.LabelVwrTicket)
-	rotated := keys(t, "b:"+other+",a:"+secret).Derive(claims.LabelVwrTicket)
+	macs := tokentest.KeySet(t, "a:"+secret).Derive(claims.LabelVwrTicket)
+	rotated := tokentest.KeySet(t, "b:"+other+",a:"+secret).Derive(claims.LabelVwrTicket)
 	s := ticket.Seal(macs, "demo", "v1")
 	_, err := claims.OpenVwrTicket(rotated, "demo", "v1", s)
 	require.NoError(t, err)
@@ -142,9 +143,9 @@ func TestVwrTicketIsForOneEventVisitorAndKey(t *testing.T) {
 		"other event":    {macs, "demo2", "v1"},
 		"other visitor":  {macs, "demo", "v2"},
 		"long event":     {macs, strings.Repeat("e", 256+4), "v1"},
-		"other label":    {keys(t, "a:"+secret).Derive(claims.LabelAnon), "demo", "v1"},
-		"other key":      {keys(t, "a:"+other).Derive(claims.LabelVwrTicket), "demo", "v1"},
-		"key is removed": {keys(t, "b:"+other).Derive(claims.LabelVwrTicket), "demo", "v1"},
+		"other label":    {tokentest.KeySet(t, "a:"+secret).Derive(claims.LabelAnon), "demo", "v1"},
+		"other key":      {tokentest.KeySet(t, "a:"+other).Derive(claims.LabelVwrTicket), "demo", "v1"},
+		"key is removed": {tokentest.KeySet(t, "b:"+other).Derive(claims.LabelVwrTicket), "demo", "v1"},
 		"no key":         {token.KeySet{}.Derive(claims.LabelVwrTicket), "demo", "v1"},
 	} {
 		_, err := claims.OpenVwrTicket(tc.macs, tc.event, tc.visitor, s)
@@ -163,14 +164,14 @@ func TestVwrTicketIsForOneEventVisitorAndKey(t *testing.T) {
 func TestAnonIsForOneKey(t *testing.T) {
 	t.Parallel()
 	other := strings.ToUpper(secret)
-	macs := keys(t, "a:"+secret).Derive(claims.LabelAnon)
+	macs := tokentest.KeySet(t, "a:"+secret).Derive(claims.LabelAnon)
 	s := claims.NewAnon().Seal(macs)
-	_, err := claims.OpenAnon(keys(t, "b:"+other+",a:"+secret).Derive(claims.LabelAnon), s)
+	_, err := claims.OpenAnon(tokentest.KeySet(t, "b:"+other+",a:"+secret).Derive(claims.LabelAnon), s)
 	require.NoError(t, err)
 	for name, macs := range map[string]token.MACSet{
-		"other label":    keys(t, "a:"+secret).Derive(claims.LabelVwrTicket),
-		"other key":      keys(t, "a:"+other).Derive(claims.LabelAnon),
-		"key is removed": keys(t, "b:"+other).Derive(claims.LabelAnon),
+		"other label":    tokentest.KeySet(t, "a:"+secret).Derive(claims.LabelVwrTicket),
+		"other key":      tokentest.KeySet(t, "a:"+other).Derive(claims.LabelAnon),
+		"key is removed": tokentest.KeySet(t, "b:"+other).Derive(claims.LabelAnon),
 		"no key":         token.KeySet{}.Derive(claims.LabelAnon),
 	} {
 		_, err := claims.OpenAnon(macs, s)

@@ -20,7 +20,7 @@ const maxToken = 4096
 
 // Sign makes a compact JWT of claims, whose exp and aud must be set, with the first key of the set.
 func (k KeySet) Sign(claims jwt.Claims) (string, error) {
-	if len(k.keys) == 0 {
+	if len(k.keyList) == 0 {
 		return "", errors.New("token: no key to sign with")
 	}
 	if exp, err := claims.GetExpirationTime(); err != nil || exp == nil {
@@ -30,8 +30,9 @@ func (k KeySet) Sign(claims jwt.Claims) (string, error) {
 		return "", errors.New("token: refusing to sign claims without exactly one aud")
 	}
 	t := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
-	t.Header["kid"] = k.keys[0].kid
-	s, err := t.SignedString(k.keys[0].secret)
+	first := k.keyList[0]
+	t.Header["kid"] = first.kid
+	s, err := t.SignedString(first.key)
 	if err != nil {
 		return "", fmt.Errorf("token: sign: %w", err)
 	}
@@ -54,7 +55,7 @@ func (k KeySet) Verify(tok string, claims jwt.Claims, aud string, now time.Time)
 	)
 	_, err := p.ParseWithClaims(tok, claims, func(t *jwt.Token) (any, error) {
 		kid, _ := t.Header["kid"].(string)
-		if secret := k.find(kid); secret != nil {
+		if secret, ok := k.find(kid); ok {
 			return secret, nil
 		}
 		return nil, fmt.Errorf("no key %q", kid)

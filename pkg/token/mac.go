@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"hash"
-	"slices"
 	"sync"
 )
 
@@ -15,12 +14,7 @@ const MACSize = sha256.Size
 // MACSet is one HMAC-SHA256 key per key of the set it was derived from, bound to a label. It is
 // safe for concurrent use.
 type MACSet struct {
-	macs []mac
-}
-
-type mac struct {
-	kid  string
-	pool *sync.Pool // of *keyed
+	keyList[*sync.Pool] // of *keyed
 }
 
 // keyed is a hash with its key schedule computed, which is half the cost of a short MAC, and
@@ -35,42 +29,26 @@ type keyed struct {
 // Derive makes the keys for label by HKDF-SHA256 (RFC 5869): a MAC made under one label is invalid
 // under another.
 func (k KeySet) Derive(label string) MACSet {
-	set := MACSet{macs: make([]mac, len(k.keys))}
-	for i, x := range k.keys {
-		derived, err := hkdf.Key(sha256.New, x.secret, nil, label, sha256.Size)
+	set := MACSet{make(keyList[*sync.Pool], len(k.keyList))}
+	for i, x := range k.keyList {
+		derived, err := hkdf.Key(sha256.New, x.key, nil, label, sha256.Size)
 		if err != nil { // only for lengths above 255 hashes
 			panic("token: hkdf: " + err.Error())
 		}
-		set.macs[i] = mac{kid: x.kid, pool: &sync.Pool{New: func() any { return &keyed{Hash: hmac.New(sha256.New, derived)} }}}
+		pool := &sync.Pool{New: func() any { return &keyed{Hash: hmac.New(sha256.New, derived)} }}
+		set.keyList[i] = listedKey[*sync.Pool]{kid: x.kid, key: pool}
 	}
 	return set
-}
-
-// Current is the kid that signs; empty for a set without keys.
-func (m MACSet) Current() string {
-	if len(m.macs) == 0 {
-		return ""
-	}
-	return m.macs[0].kid
-}
-
-// Kids are the key ids of the set, the one that signs first.
-func (m MACSet) Kids() []string {
-	kids := make([]string, len(m.macs))
-	for i, x := range m.macs {
-		kids[i] = x.kid
-	}
-	return kids
 }
 
 // Sum returns the MAC of the concatenated parts by the key kid; ok is false when the set has no
 // such key. The parts are not delimited: a part of variable length must carry its length.
 func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
-	i := slices.IndexFunc(m.macs, func(x mac) bool { return x.kid == kid })
-	if i < 0 {
+	pool, ok := m.find(kid)
+	if !ok {
 		return sum, false
 	}
-	h := m.macs[i].pool.Get().(*keyed) //nolint:forcetypeassert // the pool's only type
+	h := pool.Get().(*keyed) //nolint:forcetypeassert // the pool's only type
 	h.in = h.in[:0]
 	for _, p := range parts {
 		h.in = append(h.in, p...)
@@ -79,7 +57,7 @@ func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
 	h.Write(h.in)
 	h.Sum(h.out[:0])
 	sum = h.out
-	m.macs[i].pool.Put(h)
+	pool.Put(h)
 	return sum, true
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/token/tokentest"
 )
 
 const (
@@ -22,43 +24,58 @@ const (
 	secretB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-func keys(t *testing.T, s string) token.KeySet {
-	t.Helper()
-	k, err := token.ParseKeySet(config.Secret(s))
-	require.NoError(t, err)
-	return k
+// Secrets and seeds are given in the same form, and what is wrong with one is never printed.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for kind, tc := range map[string]struct {
+		noun, a, b string
+		parse      func(config.Secret) (fmt.Stringer, error)
+	}{
+		"secrets": {noun: "secret", a: secretA, b: secretB, parse: func(s config.Secret) (fmt.Stringer, error) { return token.ParseKeySet(s) }},
+		"seeds": {noun: "seed", a: tokentest.Seed('a'), b: tokentest.Seed('b'), parse: func(s config.Secret) (fmt.Stringer, error) {
+			return token.ParseSigningKeys(s)
+		}},
+	} {
+		const kid31 = "k23456789_123456789-123456789_1"
+		for in, want := range map[string]string{
+			tc.a:                              "keys(1)",
+			"k1:" + tc.a:                      "keys(k1)",
+			" new:" + tc.a + " , old:" + tc.b: "keys(new,old)",
+			kid31 + "2:" + tc.a:               "keys(" + kid31 + "2)",
+		} {
+			set, err := tc.parse(config.Secret(in))
+			require.NoError(t, err, "%s: %s", kind, in)
+			require.Equal(t, want, fmt.Sprint(set), kind)
+			require.Equal(t, want, fmt.Sprintf("%#v", set), kind)
+		}
+		form := ": must be kid:" + tc.noun + ", the kid 1–32 of [A-Za-z0-9_-]"
+		for in, want := range map[string]string{
+			"  ":                                   "no key: must be kid:" + tc.noun + "[,kid:" + tc.noun + "…]",
+			"hunter2":                              "key 1: the " + tc.noun + " ",
+			"k:" + tc.a[1:]:                        "key k: the " + tc.noun + " ",
+			"k:" + tc.a + ",k:" + tc.b:             "key k is there twice",
+			":" + tc.a:                             "key 1" + form,
+			"k!:" + tc.a:                           "key 1" + form,
+			kid31 + "23:" + tc.a:                   "key 1" + form,
+			"k:" + tc.a + ",":                      "key 2" + form,
+			"k:" + tc.a + "," + tc.b:               "key 2" + form,
+			"k:" + tc.a + ",hunter2":               "key 2" + form,
+			"k:" + tc.a + ",hunter2:" + tc.b + ",": "key 3" + form,
+		} {
+			_, err := tc.parse(config.Secret(in))
+			require.ErrorContains(t, err, want, "%s: %s", kind, in)
+			for _, part := range []string{tc.a[1:], tc.b, "hunter2"} {
+				require.NotContains(t, err.Error(), part, kind)
+			}
+		}
+	}
 }
 
-func TestParseKeySet(t *testing.T) {
+func TestParseSecrets(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ in, want, err string }{
-		"bare value":      {in: secretA, want: "keys(1)"},
-		"one":             {in: "k1:" + secretA, want: "keys(k1)"},
-		"two":             {in: "new:" + secretA + ", old:" + secretB, want: "keys(new,old)"},
-		"colon in secret": {in: "k:" + secretA + ":x", want: "keys(k)"},
-		"empty":           {in: "  ", err: "no key"},
-		"short":           {in: "k:" + secretA[1:], err: "key k: the secret has 31 bytes, at least 32 are needed"},
-		"short and bare":  {in: "hunter2", err: "at least 32"},
-		"twice":           {in: "k:" + secretA + ",k:" + secretB, err: "key k is there twice"},
-		"no kid":          {in: ":" + secretA, err: "key 1: must be kid:secret"},
-		"odd kid":         {in: "k!:" + secretA, err: "key 1: must be kid:secret"},
-		"long kid":        {in: strings.Repeat("k", 33) + ":" + secretA, err: "key 1: must be kid:secret"},
-		"trailing comma":  {in: "k:" + secretA + ",", err: "key 2: must be kid:secret"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k, err := token.ParseKeySet(config.Secret(tc.in))
-			if tc.err != "" {
-				require.ErrorContains(t, err, tc.err)
-				require.NotContains(t, err.Error(), secretA[1:])
-				require.NotContains(t, err.Error(), "hunter2")
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, tc.want, k.String())
-			require.Equal(t, tc.want, k.GoString())
-		})
-	}
+	require.Equal(t, "keys(k)", tokentest.KeySet(t, "k:"+secretA+":x").String(), "a secret may contain colons")
+	_, err := token.ParseKeySet(config.Secret("k:" + secretA[1:]))
+	require.ErrorContains(t, err, "key k: the secret has 31 bytes, at least 32 are needed")
 }
 
 var now = time.Date(2026, 1, 31, 20, 0, 0, 0, time.UTC)
@@ -71,7 +88,7 @@ func claimsUntil(exp time.Time) jwt.MapClaims {
 // exp.
 func TestVerifyAccepts(t *testing.T) {
 	t.Parallel()
-	old, rotated := keys(t, "a:"+secretA), keys(t, "b:"+secretB+",a:"+secretA)
+	old, rotated := tokentest.KeySet(t, "a:"+secretA), tokentest.KeySet(t, "b:"+secretB+",a:"+secretA)
 	tok, err := old.Sign(claimsUntil(now.Add(time.Minute)))
 	require.NoError(t, err)
 	fresh, err := rotated.Sign(claimsUntil(now.Add(time.Minute)))
@@ -84,7 +101,7 @@ func TestVerifyAccepts(t *testing.T) {
 		"its own key":         {old, tok, now},
 		"a key behind others": {rotated, tok, now},
 		"the first key":       {rotated, fresh, now},
-		"the first key alone": {keys(t, "b:"+secretB), fresh, now},
+		"the first key alone": {tokentest.KeySet(t, "b:"+secretB), fresh, now},
 		"the last second":     {old, tok, now.Add(59 * time.Second)},
 	} {
 		got := jwt.MapClaims{}
@@ -95,7 +112,7 @@ func TestVerifyAccepts(t *testing.T) {
 
 func TestSignRefuses(t *testing.T) {
 	t.Parallel()
-	k := keys(t, secretA)
+	k := tokentest.KeySet(t, secretA)
 	for name, c := range map[string]jwt.MapClaims{
 		"no exp":  {"aud": "entry"},
 		"no aud":  {"exp": float64(now.Unix())},
@@ -132,7 +149,7 @@ func signed(t *testing.T, claims any) string {
 // no key at all. Other packages need not repeat these cases.
 func requireRefused(t *testing.T, want error, tokens map[string]string) {
 	t.Helper()
-	k := keys(t, "a:"+secretA)
+	k := tokentest.KeySet(t, "a:"+secretA)
 	for name, tok := range tokens {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +171,7 @@ func claimsWith(name string, value any) jwt.MapClaims {
 func TestVerifyRefusesClaims(t *testing.T) {
 	t.Parallel()
 	genuine := signed(t, claimsUntil(now.Add(time.Minute)))
-	require.NoError(t, keys(t, "a:"+secretA).Verify(genuine, jwt.MapClaims{}, "entry", now))
+	require.NoError(t, tokentest.KeySet(t, "a:"+secretA).Verify(genuine, jwt.MapClaims{}, "entry", now))
 	requireRefused(t, token.ErrExpired, map[string]string{"expired": signed(t, claimsUntil(now))})
 	requireRefused(t, token.ErrAudience, map[string]string{
 		"another audience":             signed(t, claimsWith("aud", "vwr")),
@@ -184,7 +201,7 @@ func TestVerifyRefusesKeysAndAlgorithms(t *testing.T) {
 	}
 	secretRSA, err := rsa.GenerateKey(rand.Reader, 1024)
 	require.NoError(t, err)
-	removed, err := keys(t, "old:"+secretB).Sign(good)
+	removed, err := tokentest.KeySet(t, "old:"+secretB).Sign(good)
 	require.NoError(t, err)
 	requireRefused(t, token.ErrInvalid, map[string]string{
 		"another key":                kid(map[string]any{"kid": "a"}, secretB),
@@ -225,7 +242,7 @@ func TestVerifyRefusesForms(t *testing.T) {
 
 func TestNoFlippedBitVerifies(t *testing.T) {
 	t.Parallel()
-	k := keys(t, "a:"+secretA)
+	k := tokentest.KeySet(t, "a:"+secretA)
 	tok, err := k.Sign(claimsUntil(now.Add(time.Minute)))
 	require.NoError(t, err)
 	for i := range len(tok) * 8 {
@@ -237,9 +254,9 @@ func TestNoFlippedBitVerifies(t *testing.T) {
 
 func TestMACs(t *testing.T) {
 	t.Parallel()
-	a := keys(t, "a:"+secretA).Derive("urr/one")
-	rotated := keys(t, "b:"+secretB+",a:"+secretA).Derive("urr/one")
-	other := keys(t, "a:"+secretA).Derive("urr/two")
+	a := tokentest.KeySet(t, "a:"+secretA).Derive("urr/one")
+	rotated := tokentest.KeySet(t, "b:"+secretB+",a:"+secretA).Derive("urr/one")
+	other := tokentest.KeySet(t, "a:"+secretA).Derive("urr/two")
 
 	sum, ok := a.Sum("a", []byte("x"), []byte("y"))
 	require.True(t, ok)

@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/telemetry/metricstest"
+	"urr.guru/pkg/token/tokentest"
 )
 
 // refusedTokens returns how many tokens of a kind were refused for a reason, by all tests so far.
@@ -22,7 +23,7 @@ func refusedTokens(t *testing.T, kind, reason string) float64 {
 func TestRefusedTokensAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	foreign, buyer := keys(t, foreignSecret), w.session(alice)
+	foreign, buyer := tokentest.KeySet(t, foreignSecret), w.session(alice)
 	out := w.login(alice)
 	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", out).Code)
 	session := func(c *claims.Session) credentials {

@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/token/tokentest"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
@@ -70,7 +71,7 @@ func TestTokensOfTwoEvents(t *testing.T) {
 func TestLeaveEndsSlotsOfSentTokens(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	other := keys(t, foreignSecret)
+	other := tokentest.KeySet(t, foreignSecret)
 	sign := func(k token.KeySet, event, user string) string {
 		at := w.now().Add(-2 * time.Minute)
 		return w.sign(k, claims.NewEntry(event, user, "stolen", epoch, at.Add(10*time.Minute), at))

@@ -11,9 +11,8 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/clocktest"
-	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/token"
+	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/gateway/internal/identity"
 )
 
@@ -27,16 +26,9 @@ func (noRevocations) Refused(*claims.Session) bool { return false }
 
 var start = time.Unix(1_700_000_000, 0)
 
-func keySet(t *testing.T, s string) token.KeySet {
-	t.Helper()
-	k, err := token.ParseKeySet(config.Secret(s))
-	require.NoError(t, err)
-	return k
-}
-
 func verifier(t *testing.T, c *clocktest.Clock) *identity.Verifier {
 	t.Helper()
-	k := keySet(t, secret)
+	k := tokentest.KeySet(t, secret)
 	v, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 100, noRevocations{}, c.Now)
 	require.NoError(t, err)
 	return v
@@ -79,7 +71,7 @@ func TestSessionWithoutCredential(t *testing.T) {
 // After a lobby the tier-1 token belongs to the user, not to the browser.
 func TestTier1TokenAfterLobby(t *testing.T) {
 	t.Parallel()
-	v, k := verifier(t, clocktest.New(start)), keySet(t, secret)
+	v, k := verifier(t, clocktest.New(start)), tokentest.KeySet(t, secret)
 	tok, err := k.Sign(claims.NewTier1("e", claims.UserPrefix+"alice", "r", 1, 1, start))
 	require.NoError(t, err)
 	h := http.Header{"Cookie": {"urr-vwr-token=" + tok}}
@@ -113,7 +105,7 @@ func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, clocktest.New(start))
 	rekey := func(secrets string) {
-		k := keySet(t, secrets)
+		k := tokentest.KeySet(t, secrets)
 		v.Rekey(identity.Keys{Session: k, Tier1: k, Entry: k})
 	}
 	const next = "another-secret-of-thirty-two-bytes"

@@ -2,8 +2,6 @@ package rpc_test
 
 import (
 	"context"
-	"encoding/base64"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"urr.guru/pkg/postgres/postgrestest"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/token/tokentest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/event"
@@ -70,7 +69,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	eventService := event.NewService(eventStore, eventStore, eventStore)
 	reservationService := reservation.NewService(
 		eventService, holder, reservations.NewStore(database), settlement.NewStore(database), 30*time.Minute)
-	keys, err := ticket.ParseKeys(config.Secret(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))))
+	keys, err := ticket.ParseKeys(config.Secret(tokentest.Seed('k')))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		ticketv1.RegisterEventServiceServer(r, rpc.NewEvents(eventService))

@@ -10,15 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-func seed(b byte) string {
-	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune(b)), ed25519.SeedSize)))
-}
-
-func keys(t *testing.T, s string) ticket.Keys {
+func keys(t testing.TB, s string) ticket.Keys {
 	t.Helper()
 	k, err := ticket.ParseKeys(config.Secret(s))
 	require.NoError(t, err)
@@ -29,7 +26,7 @@ var sample = ticket.Code{TicketID: uuid.MustParse("0197f2c0-0000-7000-8000-00000
 
 func TestCodeRoundTrip(t *testing.T) {
 	t.Parallel()
-	k := keys(t, "a:"+seed('x'))
+	k := keys(t, "a:"+tokentest.Seed('x'))
 	code := k.Sign(sample)
 	require.Regexp(t, `^[A-Za-z0-9_-]+$`, code)
 	require.Less(t, len(code), 160, "fits a small QR code")
@@ -42,7 +39,7 @@ func TestCodeRoundTrip(t *testing.T) {
 // A door needs nothing but the public key and the layout.
 func TestCodeVerifiesOffline(t *testing.T) {
 	t.Parallel()
-	k := keys(t, "kid:"+seed('x'))
+	k := keys(t, "kid:"+tokentest.Seed('x'))
 	b, err := base64.RawURLEncoding.DecodeString(k.Sign(sample))
 	require.NoError(t, err)
 	want := append([]byte{1, 3}, "kid"...)
@@ -58,7 +55,7 @@ func TestCodeVerifiesOffline(t *testing.T) {
 
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
-	old, both := keys(t, "a:"+seed('x')), keys(t, "b:"+seed('y')+",a:"+seed('x'))
+	old, both := keys(t, "a:"+tokentest.Seed('x')), keys(t, "b:"+tokentest.Seed('y')+",a:"+tokentest.Seed('x'))
 	got, err := both.Verify(old.Sign(sample))
 	require.NoError(t, err)
 	require.Equal(t, sample, got)
@@ -69,7 +66,7 @@ func TestKeysRotate(t *testing.T) {
 
 func TestForgedCodesAreRefused(t *testing.T) {
 	t.Parallel()
-	k := keys(t, "a:"+seed('x'))
+	k := keys(t, "a:"+tokentest.Seed('x'))
 	code := k.Sign(sample)
 	b, err := base64.RawURLEncoding.DecodeString(code)
 	require.NoError(t, err)
@@ -85,7 +82,7 @@ func TestForgedCodesAreRefused(t *testing.T) {
 		_, err := k.Verify(base64.RawURLEncoding.EncodeToString(b[:n]))
 		require.ErrorIs(t, err, ticket.ErrCodeInvalid, "cut to %d", n)
 	}
-	other := keys(t, "a:"+seed('z'))
+	other := keys(t, "a:"+tokentest.Seed('z'))
 	for _, s := range []string{"", "!", code + "A", code + "=", " " + code, strings.Repeat("A", 4000), other.Sign(sample)} {
 		_, err := k.Verify(s)
 		require.ErrorIs(t, err, ticket.ErrCodeInvalid, s)
@@ -93,8 +90,7 @@ func TestForgedCodesAreRefused(t *testing.T) {
 }
 
 func FuzzVerify(f *testing.F) {
-	k, err := ticket.ParseKeys(config.Secret("a:" + seed('x')))
-	require.NoError(f, err)
+	k := keys(f, "a:"+tokentest.Seed('x'))
 	genuine := k.Sign(sample)
 	f.Add(genuine)
 	f.Add("AQ")

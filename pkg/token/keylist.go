@@ -1,0 +1,89 @@
+package token
+
+import (
+	"fmt"
+	"strings"
+
+	"urr.guru/pkg/config"
+)
+
+// maxKID keeps a key id within the one length byte of the compact ticket.
+const maxKID = 32
+
+// keyList is a set of keys of any type with their ids: the first one signs, all verify. The zero
+// value has no keys.
+type keyList[K any] []listedKey[K]
+
+type listedKey[K any] struct {
+	kid string
+	key K
+}
+
+// parseKeys reads `kid:value[,kid:value…]`; a value without a colon is one key with the kid 1. A
+// kid is 1–32 of [A-Za-z0-9_-] and occurs once. noun is what a value is called in errors; read
+// makes the key of a value. Errors never contain a value, so those of read must not.
+func parseKeys[K any](s config.Secret, noun string, read func(value string) (K, error)) (keyList[K], error) {
+	raw := strings.TrimSpace(s.Reveal())
+	if raw == "" {
+		return nil, fmt.Errorf("no key: must be kid:%s[,kid:%[1]s…]", noun)
+	}
+	if !strings.Contains(raw, ":") {
+		raw = "1:" + raw
+	}
+	var list keyList[K]
+	for i, part := range strings.Split(raw, ",") {
+		kid, value, ok := strings.Cut(strings.TrimSpace(part), ":")
+		if !ok || !validKID(kid) {
+			return nil, fmt.Errorf("key %d: must be kid:%s, the kid 1–%d of [A-Za-z0-9_-]", i+1, noun, maxKID)
+		}
+		if _, twice := list.find(kid); twice {
+			return nil, fmt.Errorf("key %s is there twice", kid)
+		}
+		key, err := read(value)
+		if err != nil {
+			return nil, fmt.Errorf("key %s: the %s %w", kid, noun, err)
+		}
+		list = append(list, listedKey[K]{kid: kid, key: key})
+	}
+	return list, nil
+}
+
+func validKID(s string) bool {
+	if len(s) < 1 || len(s) > maxKID {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+}
+
+// Current is the kid that signs; empty for a set without keys.
+func (l keyList[K]) Current() string {
+	if len(l) == 0 {
+		return ""
+	}
+	return l[0].kid
+}
+
+// Kids are the key ids of the set, the one that signs first.
+func (l keyList[K]) Kids() []string {
+	kids := make([]string, len(l))
+	for i, k := range l {
+		kids[i] = k.kid
+	}
+	return kids
+}
+
+// find returns the key kid; ok is false when the set has no such key.
+func (l keyList[K]) find(kid string) (key K, ok bool) {
+	for _, k := range l {
+		if k.kid == kid {
+			return k.key, true
+		}
+	}
+	return key, false
+}
+
+// String keeps keys out of logs: it names the kids only.
+func (l keyList[K]) String() string { return "keys(" + strings.Join(l.Kids(), ",") + ")" }
+
+// GoString is String, for %#v.
+func (l keyList[K]) GoString() string { return l.String() }
