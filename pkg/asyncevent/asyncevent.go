@@ -5,7 +5,7 @@
 //	item            PK                    SK                  written by
 //	request         REQ#<id>              META                ingest creates, worker settles
 //	status log      REQ#<id>              LOG#<ms>            with each change of the status
-//	lock            IDEMP#<event>#<user>  LOCK                ingest: one request per user and event; counts withdrawals
+//	lock            IDEMP#<event>#<user>  LOCK                ingest: one per user and event
 //	promotion       EVENT#<event>         CONFIG              ingest
 //	capacity        EVENT#<event>         CAPACITY            worker counts it down
 //	figures         EVENT#<event>         COUNTS#<0..f>       ADDed to by ingest and worker
@@ -18,10 +18,10 @@
 //	redriven record DLQ#<topic>           <partition>-<offset> worker, when an operator redrives it
 //	lottery entry   ENTRY#<event>#<gg>    <id>                worker
 //	entry counter   EVENT#<event>         ENTRIES#<gg>        worker
-//	excluded        EXCLUDED#<event>      <id>                what ends a lottery request without an entry
+//	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
 //	draw            EVENT#<event>         DRAW                worker
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
-//	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it after the draw
+//	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //
 // Only request items have index attributes. GSI1 lists the requests of a user, GSI2 those of an
@@ -29,8 +29,8 @@
 // except ttl, which is in seconds.
 //
 // The status machine. Every change names the status, statusAt, gen and attempts that it read, and
-// sets statusAt to max(now, statusAt + 1): the log has one entry per millisecond, in order, whatever
-// the clocks of the processes are.
+// sets statusAt to max(now, statusAt + 1): the log has one entry per millisecond, in order,
+// whatever the clocks of the processes are.
 //
 //	RECEIVED ──▶ QUEUED ──▶ PROCESSING ──▶ SUCCEEDED
 //	   │            │            ├───────▶ REJECTED
@@ -76,7 +76,8 @@ func Table(cfg dynamo.Config) dynamo.Table {
 	}
 }
 
-// Partitions is the number of partitions of markers and of announcements. A pass reads each of them.
+// Partitions is the number of partitions of markers and of announcements. A pass reads each of
+// them.
 const Partitions = 64
 
 // partitionOf spreads ids evenly.

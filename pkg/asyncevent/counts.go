@@ -41,7 +41,8 @@ func (c *Counts) Add(code ResultCode, n int64) {
 	c.Results[code] += n
 }
 
-// CountsKey is the key of one of the items with the figures of an event; any number will do as shard.
+// CountsKey is the key of one of the items with the figures of an event; any number will do as
+// shard.
 func CountsKey(event string, shard uint32) dynamo.Item {
 	return Key(EventPartition(event), fmt.Sprintf("%s%x", CountsPrefix, shard%countShards))
 }

@@ -13,11 +13,11 @@ import (
 // DrawPhase is how far a draw is.
 //
 //	OPEN ──▶ CLOSED ──▶ ROOT ──▶ DRAWN ──▶ SETTLED
-//	  └─────────┴─────────┴────────┴──▶ VOID (by an operator, before the round; from DRAWN only without a
-//	                                    beacon, when the seed's key is lost)
+//	  └─────────┴─────────┴────────┴──▶ VOID
 //
-// It only moves on, except that a draw whose seed was not revealed in time goes back from DRAWN to ROOT
-// and is decided anew. Nothing of the first decision was public.
+// An operator makes it VOID before the round, or when a lost key leaves no other end (VoidReason).
+// It only moves on, except that a draw whose seed was not revealed in time goes back from DRAWN to
+// ROOT and is decided anew. Nothing of the first decision was public.
 type DrawPhase string
 
 // The phases.
@@ -36,8 +36,18 @@ const (
 	DrawVoid DrawPhase = "VOID"
 )
 
-// Draw is the state of a lottery's draw. Every change requires the phase, statement, signature, value
-// and seed as they were read. Times are epoch milliseconds.
+// VoidReason says why a draw was cancelled when it no longer may be, since the result could be
+// known.
+type VoidReason string
+
+// The reasons: the keys without which the draw cannot go on.
+const (
+	SigningKeyLost VoidReason = "SIGNING_KEY_LOST"
+	SeedKeyLost    VoidReason = "SEED_KEY_LOST"
+)
+
+// Draw is the state of a lottery's draw. Every change requires the phase, statement, signature,
+// value and seed as they were read. Times are epoch milliseconds.
 type Draw struct {
 	EventID string
 	Phase   DrawPhase
@@ -60,6 +70,7 @@ type Draw struct {
 	AnnouncedAt int64 // when the seed was stored
 	SettledAt   int64 // when the last request had its result, also of a void draw
 	VoidedAt    int64
+	VoidReason  VoidReason // empty: cancelled in time
 }
 
 // DrawKey is the key of the draw of an event.
@@ -86,6 +97,7 @@ func (d *Draw) Item() dynamo.Item {
 	b.num("announcedAt", d.AnnouncedAt)
 	b.num("settledAt", d.SettledAt)
 	b.num("voidedAt", d.VoidedAt)
+	b.str("voidReason", string(d.VoidReason))
 	return dynamo.Item(b)
 }
 
@@ -97,6 +109,7 @@ func DecodeDraw(event string, it dynamo.Item) (Draw, error) {
 		Statement: d.String("statement"), Signature: d.String("signature"), RootAt: d.Number("rootAt"),
 		ZeroSeed: d.Bool("zeroSeed"), WinnersCount: d.Number("winnersCount"), DrawnAt: d.Number("drawnAt"),
 		Seed: d.String("seed"), AnnouncedAt: d.Number("announcedAt"), SettledAt: d.Number("settledAt"), VoidedAt: d.Number("voidedAt"),
+		VoidReason: VoidReason(d.String("voidReason")),
 	}
 	if round := d.Number("beaconRound"); round > 0 {
 		out.Beacon = &beacon.Round{Round: uint64(round), Randomness: d.String("beaconValue"), Signature: d.String("beaconSignature")}
@@ -110,8 +123,8 @@ func DecodeDraw(event string, it dynamo.Item) (Draw, error) {
 	return out, nil
 }
 
-// AsRead is the condition that the draw is as it was read. Whatever writes a draw changes one of the
-// attributes that it names.
+// AsRead is the condition that the draw is as it was read. Whatever writes a draw changes one of
+// the attributes that it names.
 func (d *Draw) AsRead() Condition {
 	if d.Phase == DrawOpen {
 		return Absent()
@@ -147,15 +160,16 @@ func (d *Draw) Deciding(terms *fairdraw.Commitment) (uint64, error) {
 	return s.Round, nil
 }
 
-// Public reports whether the signed statement, and so the lists of entries and exclusions, are public.
+// Public reports whether the signed statement, and so the lists of entries and exclusions, are
+// public.
 func (d *Draw) Public() bool { return d.Signature != "" }
 
 // Announced reports whether the result is public. The seed is stored at the announcement, by one
 // process, so that all readers agree.
 func (d *Draw) Announced() bool { return d.Seed != "" }
 
-// Document is what everybody may know of the draw. The caller adds the exclusions if it is Public, and
-// the winners if it is Announced.
+// Document is what everybody may know of the draw. The caller adds the exclusions if it is Public,
+// and the winners if it is Announced.
 func (d *Draw) Document(p *Promotion) (fairdraw.Document, error) {
 	_, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
 	if err != nil {
@@ -229,8 +243,8 @@ func DecodeWinners(it dynamo.Item) ([]uuid.UUID, error) {
 	return out, d.Err()
 }
 
-// OpenDraws is the partition that lists the lotteries whose draw is not settled; ingest adds one with
-// the promotion, worker deletes it.
+// OpenDraws is the partition that lists the lotteries whose draw is not settled; ingest adds one
+// with the promotion, worker deletes it.
 const OpenDraws = "DRAWS"
 
 // OpenDrawKey is the key of a lottery's entry in the list.

@@ -2,12 +2,13 @@ package asyncevent
 
 import "urr.guru/pkg/dynamo"
 
-// Lock makes a user's request to an event unique: it names the request that counts. It stays when the
-// user withdraws, with the number of withdrawals.
+// Lock makes a user's request to an event unique: it names the request that counts. It stays when
+// the user withdraws, with the number of withdrawals.
 type Lock struct {
 	EventID, UserID string
 	RequestID       string
-	// KeyHash is of the Idempotency-Key of the request that the lock was written for; empty without one.
+	// KeyHash is of the Idempotency-Key of the request that the lock was written for; empty without
+	// one.
 	KeyHash string
 	// Withdrawn: the named request was withdrawn, so that none counts.
 	Withdrawn bool
@@ -46,8 +47,8 @@ func DecodeLock(it dynamo.Item) (Lock, error) {
 // lockWithdrawals is the attribute of Withdrawals, which conditions name.
 const lockWithdrawals = "withdrawals"
 
-// AsRead is the condition that the lock is as it was read: it names the same request, and the user has
-// not withdrawn since.
+// AsRead is the condition that the lock is as it was read: it names the same request, and the user
+// has not withdrawn since.
 func (l *Lock) AsRead() Condition {
 	c := Names(l.RequestID)
 	if l.Withdrawals == 0 {

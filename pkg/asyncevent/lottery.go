@@ -1,6 +1,9 @@
 package asyncevent
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"strings"
 
 	"urr.guru/pkg/dynamo"
@@ -42,7 +45,8 @@ type EntryCounter struct {
 	SentAt int64
 }
 
-// entryCounterClosed is the attribute of ClosedAt, which every change of the number requires absent.
+// entryCounterClosed is the attribute of ClosedAt, which every change of the number requires
+// absent.
 const entryCounterClosed = "closed"
 
 // EntryCounterKey is the key of a group's counter.
@@ -54,7 +58,8 @@ func DecodeEntryCounter(it dynamo.Item) (EntryCounter, error) {
 	return EntryCounter{N: d.Number("n"), ClosedAt: d.Number(entryCounterClosed), SentAt: d.Number("sentAt")}, d.Err()
 }
 
-// entryCounterUpdate adds entries and notes when the latest message was sent; 0 leaves that as it is.
+// entryCounterUpdate adds entries and notes when the latest message was sent; 0 leaves that as it
+// is.
 func entryCounterUpdate(n, sentAt int64) dynamo.Change {
 	u := dynamo.Change{
 		Expression: "SET #type = :type", Names: map[string]string{"#type": "entityType"}, Values: dynamo.Item{":type": dynamo.String("ENTRIES")},
@@ -90,8 +95,9 @@ func DecodeEntry(it dynamo.Item) (id string, err error) {
 	return d.String(SK), d.Err()
 }
 
-// Excluded is a lottery request that ended without an entry; a redrive deletes it. From phase CLOSED
-// on exclusions are neither written nor deleted, so that they stay as they were signed.
+// Excluded is a lottery request that ended without an entry; a redrive deletes it. From phase
+// CLOSED on exclusions are neither written nor deleted, so that they stay as they were signed; only
+// one that cannot be read is mended before the statement (Store.MendExcluded).
 type Excluded struct {
 	EventID, RequestID string
 	Reason             ResultCode
@@ -104,17 +110,27 @@ func ExcludedPartition(event string) string { return "EXCLUDED#" + event }
 // Item encodes the exclusion.
 func (e *Excluded) Item() dynamo.Item {
 	b := newItem(ExcludedPartition(e.EventID), e.RequestID, "EXCLUDED")
-	b.str("reason", string(e.Reason))
-	b.num("at", e.At)
+	b.str(excludedReason, string(e.Reason))
+	b.num(excludedAt, e.At)
 	b.num(TTL, expiry(e.EndsAt, requestDays))
 	return dynamo.Item(b)
 }
 
-// DecodeExcluded reads an exclusion.
+// DecodeExcluded reads an exclusion. One that cannot be read is returned with ErrUnreadable and
+// with what its key tells: the request.
 func DecodeExcluded(it dynamo.Item) (Excluded, error) {
 	d := dynamo.Reader{Item: it}
-	e := Excluded{
-		EventID: strings.TrimPrefix(d.String(PK), "EXCLUDED#"), RequestID: d.String(SK), Reason: ResultCode(d.String("reason")), At: d.Number("at"),
+	e := Excluded{EventID: strings.TrimPrefix(d.String(PK), "EXCLUDED#"), RequestID: d.String(SK)}
+	e.Reason, e.At = ResultCode(d.String(excludedReason)), d.Number(excludedAt)
+	if err := d.Err(); err != nil || e.Reason == "" {
+		e.Reason, e.At = "", 0
+		return e, fmt.Errorf("exclusion %s of %s: %w: %w", e.RequestID, e.EventID, ErrUnreadable, cmp.Or(err, errors.New("the reason is missing")))
 	}
-	return e, d.Err()
+	return e, nil
 }
+
+// Attributes of an exclusion.
+const (
+	excludedReason = "reason"
+	excludedAt     = "at"
+)

@@ -56,8 +56,8 @@ func (m *Marker) Item() dynamo.Item {
 	return dynamo.Item(b)
 }
 
-// DecodeMarker reads a marker. One that cannot be read is returned with ErrUnreadable and with what its
-// key tells: it counts as not queued, and its event is not known.
+// DecodeMarker reads a marker. One that cannot be read is returned with ErrUnreadable and with what
+// its key tells: it counts as not queued, and its event is not known.
 func DecodeMarker(it dynamo.Item) (Marker, error) {
 	d := dynamo.Reader{Item: it}
 	m := Marker{

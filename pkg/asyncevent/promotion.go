@@ -117,8 +117,8 @@ func DecodePromotion(it dynamo.Item) (Promotion, error) {
 	return p, nil
 }
 
-// PromotionList is the partition that lists all promotions; ids are UUIDv7, so it is in the order of
-// their creation.
+// PromotionList is the partition that lists all promotions; ids are UUIDv7, so it is in the order
+// of their creation.
 const PromotionList = "EVENTS"
 
 // ListItem is a promotion's entry in the list.

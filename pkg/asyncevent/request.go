@@ -167,7 +167,8 @@ func DecodeLog(it dynamo.Item) (Log, error) {
 	return l, d.Err()
 }
 
-// Change is a step of a request: the state that was read, the next one, and what it adds to the log.
+// Change is a step of a request: the state that was read, the next one, and what it adds to the
+// log.
 type Change struct {
 	Before, After Request
 	Logs          []Log
@@ -226,8 +227,8 @@ func (r *Request) Settled(now int64, s Status, code ResultCode, sequenceNumber s
 	return c
 }
 
-// Entered makes a lottery request an entry, by the message with a SequenceNumber. It gets its result
-// at the announcement, by Ended.
+// Entered makes a lottery request an entry, by the message with a SequenceNumber. It gets its
+// result at the announcement, by Ended.
 func (r *Request) Entered(now int64, sequenceNumber string) Change {
 	c := r.change()
 	c.ensureStarted(now)

@@ -54,9 +54,9 @@ func (s Store) Request(ctx context.Context, id string) (r Request, found bool, e
 	return r, err == nil, err
 }
 
-// MarkQueued records that the queue has taken the messages of these requests, all in one transaction
-// of at most 10. It returns the requests as they are then; those that somebody has changed meanwhile
-// are left out of the transaction and returned as they were read.
+// MarkQueued records that the queue has taken the messages of these requests, all in one
+// transaction of at most 10. It returns the requests as they are then; those that somebody has
+// changed meanwhile are left out of the transaction and returned as they were read.
 func (s Store) MarkQueued(ctx context.Context, requests []Request) ([]Request, error) {
 	out := append([]Request(nil), requests...)
 	left := make([]int, len(requests))
@@ -114,13 +114,13 @@ func (t *Tx) Failed(err error) map[int]bool {
 	return failed
 }
 
-// ErrNotRedrivable means that a request has not failed, that its user has applied again, even if that
-// application was withdrawn, or that its item cannot be read.
+// ErrNotRedrivable means that a request has not failed, that its user has applied again, even if
+// that application was withdrawn, or that its item cannot be read.
 var ErrNotRedrivable = errors.New("the request cannot begin anew")
 
-// Redrive begins a failed request anew: a new generation, a marker, and the lock, if it has expired.
-// An application of the user that takes over the lock at the same time excludes it: each requires
-// that the other has not happened.
+// Redrive begins a failed request anew: a new generation, a marker, and the lock, if it has
+// expired. An application of the user that takes over the lock at the same time excludes it: each
+// requires that the other has not happened.
 func (s Store) Redrive(ctx context.Context, id string) (Request, error) {
 	r, found, err := s.Request(ctx, id)
 	if errors.Is(err, ErrUnreadable) {

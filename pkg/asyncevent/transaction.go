@@ -21,8 +21,8 @@ const Shared = -1
 const conflictTries = 5
 
 // Tx collects the writes of one transaction. What follows from a change of a request is added by
-// itself: its log, the figures of the event, and at its end the announcement and the deletion of the
-// marker; and of a lottery the entry with the counter of its group, or the exclusion.
+// itself: its log, the figures of the event, and at its end the announcement and the deletion of
+// the marker; and of a lottery the entry with the counter of its group, or the exclusion.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -222,9 +222,9 @@ func (t *Tx) of(event string) *Counts {
 	return c
 }
 
-// Commit writes everything or nothing. After conflicts with other writes alone it tries again, since
-// nothing that was decided has changed. Any other cancellation is dynamo.CanceledError, whose items
-// Owner names.
+// Commit writes everything or nothing. After conflicts with other writes alone it tries again,
+// since nothing that was decided has changed. Any other cancellation is dynamo.CanceledError, whose
+// items Owner names.
 func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.rows) > 0 {
 		var it dynamo.Item
@@ -262,7 +262,8 @@ func (t *Tx) Commit(ctx context.Context) error {
 // Outbox is the partition of the announcements that a commit has written; ok is false without any.
 func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
 
-// Pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has ended.
+// Pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has
+// ended.
 func Pause(ctx context.Context) bool {
 	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
 }

@@ -64,8 +64,8 @@ func (t *Tx) group(r *Request) *groupChange {
 	return g
 }
 
-// Sent notes with the entries of a transaction when the queue got the latest message of the group of
-// r that is settled by then.
+// Sent notes with the entries of a transaction when the queue got the latest message of the group
+// of r that is settled by then.
 func (t *Tx) Sent(r *Request, at int64) { t.group(r).sentAt = at }
 
 // addGroups writes the counters of groups. An entry comes or goes only while its group is open.
@@ -79,8 +79,8 @@ func (t *Tx) addGroups() {
 	}
 }
 
-// addExclusions adds the writes of exclusions with what they require: that no draw has listed them, and
-// of a deletion that the group is open. It returns the required items by their index.
+// addExclusions adds the writes of exclusions with what they require: that no draw has listed them,
+// and of a deletion that the group is open. It returns the required items by their index.
 func (t *Tx) addExclusions() map[int]string {
 	checks := map[int]string{}
 	checked := map[string]bool{}
@@ -95,8 +95,9 @@ func (t *Tx) addExclusions() map[int]string {
 	return checks
 }
 
-// dropExclusions leaves out the exclusions whose requirement did not hold, which it never does again.
-// It reports whether a cancelled transaction is to be sent again: nothing else was wrong with it.
+// dropExclusions leaves out the exclusions whose requirement did not hold, which it never does
+// again. It reports whether a cancelled transaction is to be sent again: nothing else was wrong
+// with it.
 func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]string) bool {
 	final := map[string]bool{}
 	for i := range canceled.Reasons {

@@ -41,8 +41,8 @@ func query(t *testing.T, client *dynamodb.Client, table string, p asyncevent.Par
 	return items
 }
 
-// The life of a request leaves what it must, and nothing else: a marker until it is settled, its log
-// in order, one announcement for each end, and the figures.
+// The life of a request leaves what it must, and nothing else: a marker until it is settled, its
+// log in order, one announcement for each end, and the figures.
 func TestLifeOfARequest(t *testing.T) {
 	t.Parallel()
 	table, client := table(t)
@@ -96,6 +96,16 @@ func TestLifeOfARequest(t *testing.T) {
 	require.Nil(t, marker())
 	require.Equal(t, asyncevent.Counts{Accepted: 1, Results: map[asyncevent.ResultCode]int64{asyncevent.Success: 1, asyncevent.FailedWorker: 0}}, counts())
 
+	requireLogInOrder(t, client, table, id, asyncevent.Succeeded)
+	markers, announced := pending(t, client, table)
+	require.Zero(t, markers)
+	require.Equal(t, 2, announced)
+}
+
+// requireLogInOrder checks that each entry of a request's log begins with the status of the one
+// before, and that the last has the status.
+func requireLogInOrder(t *testing.T, client *dynamodb.Client, table, id string, status asyncevent.Status) {
+	t.Helper()
 	var last asyncevent.Status
 	for _, it := range query(t, client, table, asyncevent.Partition{PK: "REQ#" + id, Prefix: asyncevent.LogPrefix}) {
 		l, err := asyncevent.DecodeLog(it)
@@ -103,14 +113,17 @@ func TestLifeOfARequest(t *testing.T) {
 		require.Equal(t, last, l.From)
 		last = l.To
 	}
-	require.Equal(t, asyncevent.Succeeded, last)
-	markers, announced := 0, 0
+	require.Equal(t, status, last)
+}
+
+// pending counts the markers and announcements of a table.
+func pending(t *testing.T, client *dynamodb.Client, table string) (markers, announced int) {
+	t.Helper()
 	for i := range asyncevent.Partitions {
 		markers += len(query(t, client, table, asyncevent.Partition{PK: asyncevent.MarkerPartition(i)}))
 		announced += len(query(t, client, table, asyncevent.Partition{PK: asyncevent.OutboxPartition(i)}))
 	}
-	require.Zero(t, markers)
-	require.Equal(t, 2, announced)
+	return markers, announced
 }
 
 // Of concurrent changes of one state exactly one is written.

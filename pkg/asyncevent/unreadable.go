@@ -10,17 +10,87 @@ import (
 	"urr.guru/pkg/dynamo"
 )
 
-// ErrUnreadable means that an item has not the shape that it should have. It is the item's fault alone,
-// so it must not stop the handling of others.
+// ErrUnreadable means that an item has not the shape that it should have. It is the item's fault
+// alone, so it must not stop the handling of others.
 var ErrUnreadable = errors.New("the item cannot be read")
 
-// Skipped logs that an item was left out since it cannot be read.
+// Skipped counts and logs that an item was left out since it cannot be read.
 func (s Store) Skipped(ctx context.Context, it dynamo.Item, cause error) {
-	if s.Log == nil {
-		return
+	pk, sk := countUnreadable(it)
+	if s.Log != nil {
+		s.Log.ErrorContext(ctx, "unreadable item skipped", "pk", pk, "sk", sk, "error", cause)
 	}
+}
+
+// countUnreadable counts an item that cannot be read, and returns its key.
+func countUnreadable(it dynamo.Item) (pk, sk string) {
 	d := dynamo.Reader{Item: it}
-	s.Log.ErrorContext(ctx, "unreadable item skipped", "pk", d.String(PK), "sk", d.String(SK), "error", cause)
+	pk, sk = d.String(PK), d.String(SK)
+	kind, _, _ := strings.Cut(pk, "#")
+	unreadableTotal.WithLabelValues(kind).Inc()
+	return pk, sk
+}
+
+// MendExcluded writes the reason of an exclusion anew that cannot be read, unless the draw has a
+// statement. The reason is the result of its request, with which the exclusion was written, or
+// FAILED_SERDE if that cannot be read either: then nothing tells why, and the request is excluded
+// all the same. It fails for a request that is an entry, and with dynamo.CanceledError when the
+// exclusion or the draw has changed.
+func (s Store) MendExcluded(ctx context.Context, it dynamo.Item, cause error) (Excluded, error) {
+	e, err := DecodeExcluded(it)
+	if err == nil {
+		return e, nil
+	}
+	if e.Reason, err = s.resultOf(ctx, e); err != nil {
+		return e, err
+	}
+	e.At = s.Millis()
+	tx := s.Begin()
+	tx.Update(0, KeyOf(it), dynamo.Change{
+		Expression: "SET #reason = :reason, #at = :at", Names: map[string]string{"#reason": excludedReason, "#at": excludedAt},
+		Values: dynamo.Item{":reason": dynamo.String(string(e.Reason)), ":at": dynamo.Number(e.At)},
+	}, sameExcluded(it))
+	tx.Check(Shared, DrawKey(e.EventID), Condition{Expression: "attribute_not_exists(statement)"})
+	if err := tx.Commit(ctx); err != nil {
+		return e, err
+	}
+	pk, sk := countUnreadable(it)
+	if s.Log != nil {
+		s.Log.ErrorContext(ctx, "unreadable exclusion written anew", "pk", pk, "sk", sk, "reason", e.Reason, "error", cause)
+	}
+	return e, nil
+}
+
+// resultOf is the result of an excluded request.
+func (s Store) resultOf(ctx context.Context, e Excluded) (ResultCode, error) {
+	entry := Key(EntryPartition(e.EventID, LotteryGroup(e.RequestID)), e.RequestID)
+	items, err := s.Read(ctx, RequestKey(e.RequestID), entry)
+	if err != nil {
+		return "", err
+	}
+	if items.Get(entry) != nil {
+		return "", fmt.Errorf("%s is excluded from the draw of %s and an entry", e.RequestID, e.EventID)
+	}
+	r, err := DecodeRequest(items.Get(RequestKey(e.RequestID)))
+	if err != nil || r.ResultCode == "" {
+		return FailedSerde, nil //nolint:nilerr // nothing tells the result
+	}
+	return r.ResultCode, nil
+}
+
+// sameExcluded holds while the attributes of an exclusion are as they were read, whatever they are.
+func sameExcluded(it dynamo.Item) Condition {
+	c := Condition{Expression: "attribute_exists(" + PK + ")", Values: dynamo.Item{}}
+	for name, at := range map[string]string{"#reason": excludedReason, "#at": excludedAt} { // the names of the update
+		if v, ok := it[at]; ok {
+			value := ":read" + strings.TrimPrefix(name, "#")
+			c.Expression += " AND " + name + " = " + value
+			c.Values[value] = v
+		} else {
+			c.Expression += " AND attribute_not_exists(" + name + ")"
+		}
+	}
+	return c
 }
 
 // markerOfKey is what the key of a marker tells of it. RequestID is empty if it is not a marker's.
@@ -35,9 +105,9 @@ func markerOfKey(it dynamo.Item) Marker {
 	return m
 }
 
-// EndUnreadable ends a request whose item cannot be read, unless it has ended or is an entry: it deletes
-// the marker, so that nothing waits for the request, and counts, announces and excludes it as
-// FAILED_SERDE. letter is written in the same transaction. What is not known of m may be empty.
+// EndUnreadable ends a request whose item cannot be read, unless it has ended or is an entry: it
+// deletes the marker, so that nothing waits for the request, and counts, announces and excludes it
+// as FAILED_SERDE. letter is written in the same transaction. What is not known of m may be empty.
 func (s Store) EndUnreadable(ctx context.Context, m Message, letter DeadLetter) error {
 	keys := []dynamo.Item{RequestKey(m.RequestID)}
 	items, err := s.Read(ctx, keys...)

@@ -12,6 +12,8 @@ var (
 	ErrUnsupportedMedia = declare(Invalid, "UNSUPPORTED_MEDIA_TYPE", "The body must be application/json")
 	ErrNotFound         = declare(NotFound, "NOT_FOUND", "Nothing is found at this path")
 	ErrConflict         = declare(Conflict, "CONFLICT", "The present state does not allow this")
+	// Of Range (RFC 9110 §15.5.17).
+	ErrRangeNotSatisfiable = declare(Invalid, "RANGE_NOT_SATISFIABLE", "The range is not within the file")
 	// Of If-Match (RFC 9110 §13.1.1).
 	ErrPreconditionFailed = declare(Stale, "PRECONDITION_FAILED", "This has changed since it was read")
 	ErrUnprocessable      = declare(Unprocessable, "UNPROCESSABLE", "The request contradicts an earlier one")

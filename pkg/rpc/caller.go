@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
@@ -27,6 +28,19 @@ func UserFrom(msg any) (string, error) {
 		return id, nil
 	}
 	return "", errs.ErrUnauthenticated
+}
+
+// ValidUserFrom is UserFrom where the id becomes part of keys: one that is no user id is
+// errs.ErrInvalidID.
+func ValidUserFrom(msg any) (string, error) {
+	user, err := UserFrom(msg)
+	if err != nil {
+		return "", err
+	}
+	if !ids.ValidUser(user) {
+		return "", errs.ErrInvalidID
+	}
+	return user, nil
 }
 
 // HasRole reports whether the caller has a role ("staff", "admin").

@@ -41,7 +41,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	}
 	peer, err := s.admit(ctx, info.FullMethod)
 	if err == nil {
-		if err = check(req, peer); err == nil {
+		if err = checkFor(info.Server, req, peer); err == nil {
 			resp, err = guardUnary(ctx, req, handler)
 		}
 	}
@@ -108,14 +108,27 @@ func (s *Server) admit(ctx context.Context, method string) (string, error) {
 	return peer, errs.ErrCallerRefused.Wrap(fmt.Errorf("%s may not call %s", peer, method))
 }
 
+// Prevalidator is implemented by a service that recognizes valid requests by itself, without the
+// reflection of Validate: for batches, which have many equal fields.
+type Prevalidator interface {
+	// Valid reports whether Validate would accept the request; false leaves that to Validate.
+	Valid(m proto.Message) bool
+}
+
 // check refuses messages that handlers must not see.
-func check(req any, peer string) error {
+func check(req any, peer string) error { return checkFor(nil, req, peer) }
+
+// checkFor is check for a service, which may be a Prevalidator.
+func checkFor(service, req any, peer string) error {
 	m, ok := req.(proto.Message)
 	if !ok {
 		return nil
 	}
 	if peer != Gateway && callers.Find(m) != "" {
 		return errs.ErrCallerRefused.Wrap(fmt.Errorf("a Caller from %s: only the %s's is believed", peer, Gateway))
+	}
+	if p, ok := service.(Prevalidator); ok && p.Valid(m) {
+		return nil
 	}
 	return Validate(m)
 }

@@ -31,12 +31,14 @@ const (
 
 // Config says which queue it is.
 type Config struct {
-	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix -dlq.fifo.
+	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix
+	// -dlq.fifo.
 	Name string `env:"REQUESTS_QUEUE, default=urr-requests"`
 }
 
-// Ensure creates both queues, or brings them in line. visibility is how long a received message stays
-// hidden from other workers, in whole seconds. highThroughput is for AWS; ElasticMQ refuses it.
+// Ensure creates both queues, or brings them in line. visibility is how long a received message
+// stays hidden from other workers, in whole seconds. highThroughput is for AWS; ElasticMQ refuses
+// it.
 func Ensure(ctx context.Context, client *awssqs.Client, cfg Config, visibility time.Duration, highThroughput bool) error {
 	_, err := sqs.EnsureFIFO(ctx, client, sqs.Queue{
 		Name: cfg.Name, Visibility: visibility, MaxReceives: maxReceives, HighThroughput: highThroughput,

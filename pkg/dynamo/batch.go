@@ -1,0 +1,100 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Limits of keys per BatchGetItem and BatchWriteItem, and of attempts with what they left unprocessed.
+const (
+	batchGetMax   = 100
+	batchWriteMax = 25
+	batchTries    = 6
+)
+
+// BatchGet reads items consistently, in parallel calls of 100 keys. keys must be unique. The result
+// has no order and omits absent items.
+func BatchGet(ctx context.Context, client *dynamodb.Client, table string, keys []Item) ([]Item, error) {
+	var (
+		mu    sync.Mutex
+		items []Item
+		all   []error
+		work  sync.WaitGroup
+	)
+	for part := range slices.Chunk(keys, batchGetMax) {
+		work.Go(func() {
+			got, err := batchGetPart(ctx, client, table, part)
+			mu.Lock()
+			defer mu.Unlock()
+			items = append(items, got...)
+			if err != nil {
+				all = append(all, err)
+			}
+		})
+	}
+	work.Wait()
+	return items, errors.Join(all...)
+}
+
+func batchGetPart(ctx context.Context, client *dynamodb.Client, table string, keys []Item) (items []Item, err error) {
+	want := map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
+	err = untilProcessed(ctx, table, want, func(want map[string]types.KeysAndAttributes) (map[string]types.KeysAndAttributes, error) {
+		out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: want})
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, out.Responses[table]...)
+		return out.UnprocessedKeys, nil
+	})
+	return items, err
+}
+
+// BatchDelete deletes items without conditions, in calls of 25 keys. keys must be unique. It is not
+// atomic: after an error, some items may be deleted.
+func BatchDelete(ctx context.Context, client *dynamodb.Client, table string, keys []Item) error {
+	for part := range slices.Chunk(keys, batchWriteMax) {
+		requests := make([]types.WriteRequest, len(part))
+		for i, k := range part {
+			requests[i].DeleteRequest = &types.DeleteRequest{Key: k}
+		}
+		want := map[string][]types.WriteRequest{table: requests}
+		err := untilProcessed(ctx, table, want, func(want map[string][]types.WriteRequest) (map[string][]types.WriteRequest, error) {
+			out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: want})
+			if err != nil {
+				return nil, err
+			}
+			return out.UnprocessedItems, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untilProcessed calls with what is wanted, then with what the call before left unprocessed.
+func untilProcessed[T any](ctx context.Context, table string, want map[string]T, call func(map[string]T) (map[string]T, error)) (err error) {
+	wait := 20 * time.Millisecond
+	for range batchTries {
+		if want, err = call(want); err != nil || len(want) == 0 {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+			wait *= 2
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return &types.ProvisionedThroughputExceededException{
+		Message: aws.String(fmt.Sprintf("keys of %s stay unprocessed after %d attempts", table, batchTries)),
+	}
+}

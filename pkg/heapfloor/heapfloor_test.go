@@ -1,0 +1,29 @@
+package heapfloor_test
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/heapfloor"
+)
+
+// goal returns the size of the heap at which the next collection begins.
+func goal() uint64 {
+	runtime.GC()
+	sample := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	const size = 32 << 20
+	require.Less(t, goal(), uint64(size))
+	release := heapfloor.Reserve(size)
+	require.GreaterOrEqual(t, goal(), uint64(2*size))
+	release()
+	require.Less(t, goal(), uint64(size))
+}

@@ -1,0 +1,42 @@
+package batchrpc
+
+import (
+	"sync"
+
+	"urr.guru/pkg/errs"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+// Failures collects the failed items of one call. The call itself succeeds, so no interceptor logs
+// their server errors. The server logs Args, once per call, since a store that fails fails every
+// item. The zero value is ready, and safe for concurrent use.
+type Failures struct {
+	mu    sync.Mutex
+	count int
+	first *errs.Error
+}
+
+// Problem converts an item's error for the caller.
+func (f *Failures) Problem(err error) *commonv1.Problem {
+	e := errs.From(err)
+	if !e.Kind.Client() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.count++
+		if f.first == nil {
+			f.first = e
+		}
+	}
+	return errs.ToProblem(e)
+}
+
+// Args are what to log of the items that failed by a fault of the server; nil if none did.
+func (f *Failures) Args() []any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.count == 0 {
+		return nil
+	}
+	return []any{"count", f.count, "reason", f.first.Reason, "error", f.first}
+}
