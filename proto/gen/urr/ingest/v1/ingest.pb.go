@@ -1249,7 +1249,10 @@ type Draw struct {
 	// From the announcement on: request ids, the first rank first.
 	Winners []string `protobuf:"bytes,9,rep,name=winners,proto3" json:"winners,omitempty"`
 	// Milliseconds since 1970.
-	VoidedAt      *int64 `protobuf:"varint,10,opt,name=voided_at,json=voidedAt,proto3,oneof" json:"voided_at,omitempty"`
+	VoidedAt *int64 `protobuf:"varint,10,opt,name=voided_at,json=voidedAt,proto3,oneof" json:"voided_at,omitempty"`
+	// Why the operator cancelled the draw after its round, when the value could be known:
+	// "SIGNING_KEY_LOST" or "SEED_KEY_LOST". Absent: it was cancelled before, or not at all.
+	VoidReason    *string `protobuf:"bytes,11,opt,name=void_reason,json=voidReason,proto3,oneof" json:"void_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1352,6 +1355,13 @@ func (x *Draw) GetVoidedAt() int64 {
 		return *x.VoidedAt
 	}
 	return 0
+}
+
+func (x *Draw) GetVoidReason() string {
+	if x != nil && x.VoidReason != nil {
+		return *x.VoidReason
+	}
+	return ""
 }
 
 type DrawStatement struct {
@@ -2192,9 +2202,14 @@ func (x *AnnouncePromotionRequest) GetEventId() string {
 }
 
 type ExportWinnersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// The number of winners that this call exports at most; 0: all of them. A stream that lasts longer
+	// than the end of its connection allows is cut, so long lists are read in several calls.
+	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Begins behind this rank; 0: at the first, with the header.
+	After         int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2243,9 +2258,26 @@ func (x *ExportWinnersRequest) GetEventId() string {
 	return ""
 }
 
+func (x *ExportWinnersRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ExportWinnersRequest) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
 type WinnersPart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Csv           []byte                 `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Csv   []byte                 `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
+	// In the last part of a call, which has no lines: the rank behind which the next call begins. Absent:
+	// the list is complete.
+	Next          *int64 `protobuf:"varint,2,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2285,6 +2317,13 @@ func (x *WinnersPart) GetCsv() []byte {
 		return x.Csv
 	}
 	return nil
+}
+
+func (x *WinnersPart) GetNext() int64 {
+	if x != nil && x.Next != nil {
+		return *x.Next
+	}
+	return 0
 }
 
 type ListRequestsRequest struct {
@@ -2738,7 +2777,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\trequestId\"I\n" +
 	"\x0eGetDrawRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x94\x03\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xca\x03\n" +
 	"\x04Draw\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x1e\n" +
@@ -2752,10 +2791,13 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x04seed\x18\b \x01(\tH\x00R\x04seed\x88\x01\x01\x12\x18\n" +
 	"\awinners\x18\t \x03(\tR\awinners\x12 \n" +
 	"\tvoided_at\x18\n" +
-	" \x01(\x03H\x01R\bvoidedAt\x88\x01\x01B\a\n" +
+	" \x01(\x03H\x01R\bvoidedAt\x88\x01\x01\x12$\n" +
+	"\vvoid_reason\x18\v \x01(\tH\x02R\n" +
+	"voidReason\x88\x01\x01B\a\n" +
 	"\x05_seedB\f\n" +
 	"\n" +
-	"_voided_at\"K\n" +
+	"_voided_atB\x0e\n" +
+	"\f_void_reason\"K\n" +
 	"\rDrawStatement\x12\x1c\n" +
 	"\tstatement\x18\x01 \x01(\tR\tstatement\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\tR\tsignature\"F\n" +
@@ -2824,12 +2866,16 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x82\x01\n" +
 	"\x18AnnouncePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"~\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc0\x01\n" +
 	"\x14ExportWinnersRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x1f\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12!\n" +
+	"\x05limit\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x05limit\x12\x1d\n" +
+	"\x05after\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\"A\n" +
 	"\vWinnersPart\x12\x10\n" +
-	"\x03csv\x18\x01 \x01(\fR\x03csv\"\xcc\x02\n" +
+	"\x03csv\x18\x01 \x01(\fR\x03csv\x12\x17\n" +
+	"\x04next\x18\x02 \x01(\x03H\x00R\x04next\x88\x01\x01B\a\n" +
+	"\x05_next\"\xcc\x02\n" +
 	"\x13ListRequestsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12`\n" +
@@ -3072,6 +3118,7 @@ func file_urr_ingest_v1_ingest_proto_init() {
 	file_urr_ingest_v1_ingest_proto_msgTypes[25].OneofWrappers = []any{}
 	file_urr_ingest_v1_ingest_proto_msgTypes[26].OneofWrappers = []any{}
 	file_urr_ingest_v1_ingest_proto_msgTypes[27].OneofWrappers = []any{}
+	file_urr_ingest_v1_ingest_proto_msgTypes[33].OneofWrappers = []any{}
 	file_urr_ingest_v1_ingest_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

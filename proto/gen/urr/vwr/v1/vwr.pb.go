@@ -1025,8 +1025,10 @@ func (x *Joined) GetReceipt() string {
 }
 
 type GetShuffleRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Round of the lobby; absent: the latest one.
+	Round         *int64 `protobuf:"varint,2,opt,name=round,proto3,oneof" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1068,10 +1070,20 @@ func (x *GetShuffleRequest) GetEventId() string {
 	return ""
 }
 
+func (x *GetShuffleRequest) GetRound() int64 {
+	if x != nil && x.Round != nil {
+		return *x.Round
+	}
+	return 0
+}
+
 type GetShuffleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The document of pkg/fairdraw, as JSON.
-	Document      []byte `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	Document []byte `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// That of the request, or the latest one. A replica of a release that knows the latest shuffle only
+	// leaves it out.
+	Round         int64 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1113,18 +1125,222 @@ func (x *GetShuffleResponse) GetDocument() []byte {
 	return nil
 }
 
+func (x *GetShuffleResponse) GetRound() int64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+type ListShufflesRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// next_cursor of the page before.
+	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListShufflesRequest) Reset() {
+	*x = ListShufflesRequest{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListShufflesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListShufflesRequest) ProtoMessage() {}
+
+func (x *ListShufflesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListShufflesRequest.ProtoReflect.Descriptor instead.
+func (*ListShufflesRequest) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListShufflesRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *ListShufflesRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// As JSON.
+type ListShufflesResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Shuffles []*ShuffleSummary      `protobuf:"bytes,1,rep,name=shuffles,proto3" json:"shuffles,omitempty"`
+	// Empty on the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListShufflesResponse) Reset() {
+	*x = ListShufflesResponse{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListShufflesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListShufflesResponse) ProtoMessage() {}
+
+func (x *ListShufflesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListShufflesResponse.ProtoReflect.Descriptor instead.
+func (*ListShufflesResponse) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListShufflesResponse) GetShuffles() []*ShuffleSummary {
+	if x != nil {
+		return x.Shuffles
+	}
+	return nil
+}
+
+func (x *ListShufflesResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+type ShuffleSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Round int64                  `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	// As VwrStatus.lobby_phase.
+	Phase string `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
+	// When the lobby closed, epoch milliseconds, as the following.
+	ClosesAt int64 `protobuf:"varint,3,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	StartsAt int64 `protobuf:"varint,4,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	// SHA-256 in hex; every receipt of the lobby contains it.
+	CommitmentHash string `protobuf:"bytes,5,opt,name=commitment_hash,json=commitmentHash,proto3" json:"commitment_hash,omitempty"`
+	// Entries; absent before the root is public.
+	Entries       *int64 `protobuf:"varint,6,opt,name=entries,proto3,oneof" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShuffleSummary) Reset() {
+	*x = ShuffleSummary{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShuffleSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShuffleSummary) ProtoMessage() {}
+
+func (x *ShuffleSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShuffleSummary.ProtoReflect.Descriptor instead.
+func (*ShuffleSummary) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ShuffleSummary) GetRound() int64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *ShuffleSummary) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *ShuffleSummary) GetClosesAt() int64 {
+	if x != nil {
+		return x.ClosesAt
+	}
+	return 0
+}
+
+func (x *ShuffleSummary) GetStartsAt() int64 {
+	if x != nil {
+		return x.StartsAt
+	}
+	return 0
+}
+
+func (x *ShuffleSummary) GetCommitmentHash() string {
+	if x != nil {
+		return x.CommitmentHash
+	}
+	return ""
+}
+
+func (x *ShuffleSummary) GetEntries() int64 {
+	if x != nil && x.Entries != nil {
+		return *x.Entries
+	}
+	return 0
+}
+
 type GetShuffleEntriesRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// In bytes; the answer has at most 1 MiB.
-	Offset        int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// As GetShuffleRequest.
+	Round         *int64 `protobuf:"varint,3,opt,name=round,proto3,oneof" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetShuffleEntriesRequest) Reset() {
 	*x = GetShuffleEntriesRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[17]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1352,7 @@ func (x *GetShuffleEntriesRequest) String() string {
 func (*GetShuffleEntriesRequest) ProtoMessage() {}
 
 func (x *GetShuffleEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[17]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1365,7 @@ func (x *GetShuffleEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetShuffleEntriesRequest.ProtoReflect.Descriptor instead.
 func (*GetShuffleEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{17}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetShuffleEntriesRequest) GetEventId() string {
@@ -1166,6 +1382,13 @@ func (x *GetShuffleEntriesRequest) GetOffset() int64 {
 	return 0
 }
 
+func (x *GetShuffleEntriesRequest) GetRound() int64 {
+	if x != nil && x.Round != nil {
+		return *x.Round
+	}
+	return 0
+}
+
 type GetShuffleEntriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sorted request ids of 16 bytes each.
@@ -1173,14 +1396,16 @@ type GetShuffleEntriesResponse struct {
 	// Bytes of all entries.
 	Total int64 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
 	// The signed Merkle root of all entries, in hex.
-	Root          string `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
+	Root string `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
+	// As GetShuffleResponse.
+	Round         int64 `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetShuffleEntriesResponse) Reset() {
 	*x = GetShuffleEntriesResponse{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[18]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1417,7 @@ func (x *GetShuffleEntriesResponse) String() string {
 func (*GetShuffleEntriesResponse) ProtoMessage() {}
 
 func (x *GetShuffleEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[18]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1430,7 @@ func (x *GetShuffleEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetShuffleEntriesResponse.ProtoReflect.Descriptor instead.
 func (*GetShuffleEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{18}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetShuffleEntriesResponse) GetEntries() []byte {
@@ -1229,17 +1454,26 @@ func (x *GetShuffleEntriesResponse) GetRoot() string {
 	return ""
 }
 
+func (x *GetShuffleEntriesResponse) GetRound() int64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
 type GetShuffleProofRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	EventId   string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	RequestId string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// As GetShuffleRequest.
+	Round         *int64 `protobuf:"varint,3,opt,name=round,proto3,oneof" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetShuffleProofRequest) Reset() {
 	*x = GetShuffleProofRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[19]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1485,7 @@ func (x *GetShuffleProofRequest) String() string {
 func (*GetShuffleProofRequest) ProtoMessage() {}
 
 func (x *GetShuffleProofRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[19]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1498,7 @@ func (x *GetShuffleProofRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetShuffleProofRequest.ProtoReflect.Descriptor instead.
 func (*GetShuffleProofRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{19}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetShuffleProofRequest) GetEventId() string {
@@ -1281,6 +1515,13 @@ func (x *GetShuffleProofRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *GetShuffleProofRequest) GetRound() int64 {
+	if x != nil && x.Round != nil {
+		return *x.Round
+	}
+	return 0
+}
+
 // As JSON: the proof of pkg/fairdraw and the rank.
 type ShuffleProof struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1291,14 +1532,16 @@ type ShuffleProof struct {
 	// The hashes from the leaf up, in hex.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
 	// From 1, which is the position; absent before the shuffle.
-	Rank          *int64 `protobuf:"varint,4,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	Rank *int64 `protobuf:"varint,4,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	// Of the lobby.
+	Round         int64 `protobuf:"varint,5,opt,name=round,proto3" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ShuffleProof) Reset() {
 	*x = ShuffleProof{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[20]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1553,7 @@ func (x *ShuffleProof) String() string {
 func (*ShuffleProof) ProtoMessage() {}
 
 func (x *ShuffleProof) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[20]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1566,7 @@ func (x *ShuffleProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShuffleProof.ProtoReflect.Descriptor instead.
 func (*ShuffleProof) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{20}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ShuffleProof) GetIndex() int64 {
@@ -1354,6 +1597,13 @@ func (x *ShuffleProof) GetRank() int64 {
 	return 0
 }
 
+func (x *ShuffleProof) GetRound() int64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
 type WatchCountersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1362,7 +1612,7 @@ type WatchCountersRequest struct {
 
 func (x *WatchCountersRequest) Reset() {
 	*x = WatchCountersRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[21]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1624,7 @@ func (x *WatchCountersRequest) String() string {
 func (*WatchCountersRequest) ProtoMessage() {}
 
 func (x *WatchCountersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[21]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1637,7 @@ func (x *WatchCountersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCountersRequest.ProtoReflect.Descriptor instead.
 func (*WatchCountersRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{21}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{24}
 }
 
 type WatchCountersResponse struct {
@@ -1401,7 +1651,7 @@ type WatchCountersResponse struct {
 
 func (x *WatchCountersResponse) Reset() {
 	*x = WatchCountersResponse{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[22]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1663,7 @@ func (x *WatchCountersResponse) String() string {
 func (*WatchCountersResponse) ProtoMessage() {}
 
 func (x *WatchCountersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[22]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1676,7 @@ func (x *WatchCountersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCountersResponse.ProtoReflect.Descriptor instead.
 func (*WatchCountersResponse) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{22}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchCountersResponse) GetCounters() []*Counter {
@@ -1452,7 +1702,7 @@ type GetCountersRequest struct {
 
 func (x *GetCountersRequest) Reset() {
 	*x = GetCountersRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[23]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1714,7 @@ func (x *GetCountersRequest) String() string {
 func (*GetCountersRequest) ProtoMessage() {}
 
 func (x *GetCountersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[23]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1727,7 @@ func (x *GetCountersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCountersRequest.ProtoReflect.Descriptor instead.
 func (*GetCountersRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{23}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetCountersRequest) GetEventIds() []string {
@@ -1496,7 +1746,7 @@ type GetCountersResponse struct {
 
 func (x *GetCountersResponse) Reset() {
 	*x = GetCountersResponse{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[24]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1758,7 @@ func (x *GetCountersResponse) String() string {
 func (*GetCountersResponse) ProtoMessage() {}
 
 func (x *GetCountersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[24]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1771,7 @@ func (x *GetCountersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCountersResponse.ProtoReflect.Descriptor instead.
 func (*GetCountersResponse) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{24}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetCountersResponse) GetCounters() []*Counter {
@@ -1553,7 +1803,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[25]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1815,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[25]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1828,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{25}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Counter) GetEventId() string {
@@ -1655,7 +1905,7 @@ type Lobby struct {
 
 func (x *Lobby) Reset() {
 	*x = Lobby{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[26]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1917,7 @@ func (x *Lobby) String() string {
 func (*Lobby) ProtoMessage() {}
 
 func (x *Lobby) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[26]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1930,7 @@ func (x *Lobby) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lobby.ProtoReflect.Descriptor instead.
 func (*Lobby) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{26}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Lobby) GetOpensAt() int64 {
@@ -1740,7 +1990,7 @@ type ActivateRequest struct {
 
 func (x *ActivateRequest) Reset() {
 	*x = ActivateRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[27]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +2002,7 @@ func (x *ActivateRequest) String() string {
 func (*ActivateRequest) ProtoMessage() {}
 
 func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[27]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +2015,7 @@ func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateRequest.ProtoReflect.Descriptor instead.
 func (*ActivateRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{27}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ActivateRequest) GetCaller() *v1.Caller {
@@ -1847,7 +2097,7 @@ type Beacon struct {
 
 func (x *Beacon) Reset() {
 	*x = Beacon{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[28]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2109,7 @@ func (x *Beacon) String() string {
 func (*Beacon) ProtoMessage() {}
 
 func (x *Beacon) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[28]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2122,7 @@ func (x *Beacon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beacon.ProtoReflect.Descriptor instead.
 func (*Beacon) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{28}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Beacon) GetScheme() string {
@@ -1920,7 +2170,7 @@ type DeactivateRequest struct {
 
 func (x *DeactivateRequest) Reset() {
 	*x = DeactivateRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[29]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2182,7 @@ func (x *DeactivateRequest) String() string {
 func (*DeactivateRequest) ProtoMessage() {}
 
 func (x *DeactivateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[29]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2195,7 @@ func (x *DeactivateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeactivateRequest.ProtoReflect.Descriptor instead.
 func (*DeactivateRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{29}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeactivateRequest) GetCaller() *v1.Caller {
@@ -1974,7 +2224,7 @@ type AdvanceRequest struct {
 
 func (x *AdvanceRequest) Reset() {
 	*x = AdvanceRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[30]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2236,7 @@ func (x *AdvanceRequest) String() string {
 func (*AdvanceRequest) ProtoMessage() {}
 
 func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[30]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2249,7 @@ func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceRequest.ProtoReflect.Descriptor instead.
 func (*AdvanceRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{30}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AdvanceRequest) GetCaller() *v1.Caller {
@@ -2033,7 +2283,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[31]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2295,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[31]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2308,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{31}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetStatusRequest) GetCaller() *v1.Caller {
@@ -2107,7 +2357,7 @@ type VwrStatus struct {
 
 func (x *VwrStatus) Reset() {
 	*x = VwrStatus{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[32]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2369,7 @@ func (x *VwrStatus) String() string {
 func (*VwrStatus) ProtoMessage() {}
 
 func (x *VwrStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[32]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2382,7 @@ func (x *VwrStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VwrStatus.ProtoReflect.Descriptor instead.
 func (*VwrStatus) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{32}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *VwrStatus) GetEventId() string {
@@ -2327,27 +2577,52 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\bopens_at\x18\x02 \x01(\x03R\aopensAt\x12\x1b\n" +
 	"\tcloses_at\x18\x03 \x01(\x03R\bclosesAt\x12\x16\n" +
 	"\x06ticket\x18\x04 \x01(\tR\x06ticket\x12\x18\n" +
-	"\areceipt\x18\x05 \x01(\tR\areceipt\"L\n" +
+	"\areceipt\x18\x05 \x01(\tR\areceipt\"z\n" +
 	"\x11GetShuffleRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"0\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\"\n" +
+	"\x05round\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02 \x00H\x00R\x05round\x88\x01\x01B\b\n" +
+	"\x06_round\"F\n" +
 	"\x12GetShuffleResponse\x12\x1a\n" +
-	"\bdocument\x18\x01 \x01(\fR\bdocument\"t\n" +
+	"\bdocument\x18\x01 \x01(\fR\bdocument\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x03R\x05round\"o\n" +
+	"\x13ListShufflesRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\x1f\n" +
+	"\x06cursor\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18\x13R\x06cursor\"o\n" +
+	"\x14ListShufflesResponse\x126\n" +
+	"\bshuffles\x18\x01 \x03(\v2\x1a.urr.vwr.v1.ShuffleSummaryR\bshuffles\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xca\x01\n" +
+	"\x0eShuffleSummary\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x03R\x05round\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x1b\n" +
+	"\tcloses_at\x18\x03 \x01(\x03R\bclosesAt\x12\x1b\n" +
+	"\tstarts_at\x18\x04 \x01(\x03R\bstartsAt\x12'\n" +
+	"\x0fcommitment_hash\x18\x05 \x01(\tR\x0ecommitmentHash\x12\x1d\n" +
+	"\aentries\x18\x06 \x01(\x03H\x00R\aentries\x88\x01\x01B\n" +
+	"\n" +
+	"\b_entries\"\xa2\x01\n" +
 	"\x18GetShuffleEntriesRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\x1f\n" +
-	"\x06offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\"_\n" +
+	"\x06offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\x12\"\n" +
+	"\x05round\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02 \x00H\x00R\x05round\x88\x01\x01B\b\n" +
+	"\x06_round\"u\n" +
 	"\x19GetShuffleEntriesResponse\x12\x18\n" +
 	"\aentries\x18\x01 \x01(\fR\aentries\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x12\n" +
-	"\x04root\x18\x03 \x01(\tR\x04root\"z\n" +
+	"\x04root\x18\x03 \x01(\tR\x04root\x12\x14\n" +
+	"\x05round\x18\x04 \x01(\x03R\x05round\"\xa8\x01\n" +
 	"\x16GetShuffleProofRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12'\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\trequestId\"p\n" +
+	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\trequestId\x12\"\n" +
+	"\x05round\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02 \x00H\x00R\x05round\x88\x01\x01B\b\n" +
+	"\x06_round\"\x86\x01\n" +
 	"\fShuffleProof\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04path\x18\x03 \x03(\tR\x04path\x12\x17\n" +
-	"\x04rank\x18\x04 \x01(\x03H\x00R\x04rank\x88\x01\x01B\a\n" +
+	"\x04rank\x18\x04 \x01(\x03H\x00R\x04rank\x88\x01\x01\x12\x14\n" +
+	"\x05round\x18\x05 \x01(\x03R\x05roundB\a\n" +
 	"\x05_rank\"\x16\n" +
 	"\x14WatchCountersRequest\"d\n" +
 	"\x15WatchCountersResponse\x12/\n" +
@@ -2430,7 +2705,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"lobbyPhase\x88\x01\x01B\b\n" +
 	"\x06_lobbyB\x10\n" +
 	"\x0e_lobby_entriesB\x0e\n" +
-	"\f_lobby_phase2\xfe\x05\n" +
+	"\f_lobby_phase2\x9e\a\n" +
 	"\n" +
 	"VwrService\x12Q\n" +
 	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x10\xa2\xbb\x18\t\n" +
@@ -2441,7 +2716,10 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\agateway\x90\x02\x02\x12]\n" +
 	"\n" +
 	"GetShuffle\x12\x1d.urr.vwr.v1.GetShuffleRequest\x1a\x1e.urr.vwr.v1.GetShuffleResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x01\x12r\n" +
+	"\agateway\x90\x02\x01\x12\x9d\x01\n" +
+	"\fListShuffles\x12\x1f.urr.vwr.v1.ListShufflesRequest\x1a .urr.vwr.v1.ListShufflesResponse\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\b\n" +
+	"\x06public\x82\xd3\xe4\x93\x02(\x12&/vwr-api/vwr/shuffle/{event_id}/rounds\x90\x02\x01\x12r\n" +
 	"\x11GetShuffleEntries\x12$.urr.vwr.v1.GetShuffleEntriesRequest\x1a%.urr.vwr.v1.GetShuffleEntriesResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x01\x12a\n" +
 	"\x0fGetShuffleProof\x12\".urr.vwr.v1.GetShuffleProofRequest\x1a\x18.urr.vwr.v1.ShuffleProof\"\x10\xa2\xbb\x18\t\n" +
@@ -2477,7 +2755,7 @@ func file_urr_vwr_v1_vwr_proto_rawDescGZIP() []byte {
 	return file_urr_vwr_v1_vwr_proto_rawDescData
 }
 
-var file_urr_vwr_v1_vwr_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_urr_vwr_v1_vwr_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_urr_vwr_v1_vwr_proto_goTypes = []any{
 	(*AssignRequest)(nil),             // 0: urr.vwr.v1.AssignRequest
 	(*AssignItem)(nil),                // 1: urr.vwr.v1.AssignItem
@@ -2496,82 +2774,88 @@ var file_urr_vwr_v1_vwr_proto_goTypes = []any{
 	(*Joined)(nil),                    // 14: urr.vwr.v1.Joined
 	(*GetShuffleRequest)(nil),         // 15: urr.vwr.v1.GetShuffleRequest
 	(*GetShuffleResponse)(nil),        // 16: urr.vwr.v1.GetShuffleResponse
-	(*GetShuffleEntriesRequest)(nil),  // 17: urr.vwr.v1.GetShuffleEntriesRequest
-	(*GetShuffleEntriesResponse)(nil), // 18: urr.vwr.v1.GetShuffleEntriesResponse
-	(*GetShuffleProofRequest)(nil),    // 19: urr.vwr.v1.GetShuffleProofRequest
-	(*ShuffleProof)(nil),              // 20: urr.vwr.v1.ShuffleProof
-	(*WatchCountersRequest)(nil),      // 21: urr.vwr.v1.WatchCountersRequest
-	(*WatchCountersResponse)(nil),     // 22: urr.vwr.v1.WatchCountersResponse
-	(*GetCountersRequest)(nil),        // 23: urr.vwr.v1.GetCountersRequest
-	(*GetCountersResponse)(nil),       // 24: urr.vwr.v1.GetCountersResponse
-	(*Counter)(nil),                   // 25: urr.vwr.v1.Counter
-	(*Lobby)(nil),                     // 26: urr.vwr.v1.Lobby
-	(*ActivateRequest)(nil),           // 27: urr.vwr.v1.ActivateRequest
-	(*Beacon)(nil),                    // 28: urr.vwr.v1.Beacon
-	(*DeactivateRequest)(nil),         // 29: urr.vwr.v1.DeactivateRequest
-	(*AdvanceRequest)(nil),            // 30: urr.vwr.v1.AdvanceRequest
-	(*GetStatusRequest)(nil),          // 31: urr.vwr.v1.GetStatusRequest
-	(*VwrStatus)(nil),                 // 32: urr.vwr.v1.VwrStatus
-	(*v1.Caller)(nil),                 // 33: urr.common.v1.Caller
-	(*v1.Problem)(nil),                // 34: urr.common.v1.Problem
-	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
+	(*ListShufflesRequest)(nil),       // 17: urr.vwr.v1.ListShufflesRequest
+	(*ListShufflesResponse)(nil),      // 18: urr.vwr.v1.ListShufflesResponse
+	(*ShuffleSummary)(nil),            // 19: urr.vwr.v1.ShuffleSummary
+	(*GetShuffleEntriesRequest)(nil),  // 20: urr.vwr.v1.GetShuffleEntriesRequest
+	(*GetShuffleEntriesResponse)(nil), // 21: urr.vwr.v1.GetShuffleEntriesResponse
+	(*GetShuffleProofRequest)(nil),    // 22: urr.vwr.v1.GetShuffleProofRequest
+	(*ShuffleProof)(nil),              // 23: urr.vwr.v1.ShuffleProof
+	(*WatchCountersRequest)(nil),      // 24: urr.vwr.v1.WatchCountersRequest
+	(*WatchCountersResponse)(nil),     // 25: urr.vwr.v1.WatchCountersResponse
+	(*GetCountersRequest)(nil),        // 26: urr.vwr.v1.GetCountersRequest
+	(*GetCountersResponse)(nil),       // 27: urr.vwr.v1.GetCountersResponse
+	(*Counter)(nil),                   // 28: urr.vwr.v1.Counter
+	(*Lobby)(nil),                     // 29: urr.vwr.v1.Lobby
+	(*ActivateRequest)(nil),           // 30: urr.vwr.v1.ActivateRequest
+	(*Beacon)(nil),                    // 31: urr.vwr.v1.Beacon
+	(*DeactivateRequest)(nil),         // 32: urr.vwr.v1.DeactivateRequest
+	(*AdvanceRequest)(nil),            // 33: urr.vwr.v1.AdvanceRequest
+	(*GetStatusRequest)(nil),          // 34: urr.vwr.v1.GetStatusRequest
+	(*VwrStatus)(nil),                 // 35: urr.vwr.v1.VwrStatus
+	(*v1.Caller)(nil),                 // 36: urr.common.v1.Caller
+	(*v1.Problem)(nil),                // 37: urr.common.v1.Problem
+	(*timestamppb.Timestamp)(nil),     // 38: google.protobuf.Timestamp
 }
 var file_urr_vwr_v1_vwr_proto_depIdxs = []int32{
 	1,  // 0: urr.vwr.v1.AssignRequest.items:type_name -> urr.vwr.v1.AssignItem
-	33, // 1: urr.vwr.v1.AssignItem.caller:type_name -> urr.common.v1.Caller
+	36, // 1: urr.vwr.v1.AssignItem.caller:type_name -> urr.common.v1.Caller
 	3,  // 2: urr.vwr.v1.AssignResponse.results:type_name -> urr.vwr.v1.AssignResult
 	4,  // 3: urr.vwr.v1.AssignResult.assigned:type_name -> urr.vwr.v1.Assigned
-	34, // 4: urr.vwr.v1.AssignResult.problem:type_name -> urr.common.v1.Problem
+	37, // 4: urr.vwr.v1.AssignResult.problem:type_name -> urr.common.v1.Problem
 	6,  // 5: urr.vwr.v1.CheckRequest.items:type_name -> urr.vwr.v1.CheckItem
-	33, // 6: urr.vwr.v1.CheckItem.caller:type_name -> urr.common.v1.Caller
+	36, // 6: urr.vwr.v1.CheckItem.caller:type_name -> urr.common.v1.Caller
 	8,  // 7: urr.vwr.v1.CheckResponse.results:type_name -> urr.vwr.v1.CheckResult
 	9,  // 8: urr.vwr.v1.CheckResult.checked:type_name -> urr.vwr.v1.Checked
-	34, // 9: urr.vwr.v1.CheckResult.problem:type_name -> urr.common.v1.Problem
+	37, // 9: urr.vwr.v1.CheckResult.problem:type_name -> urr.common.v1.Problem
 	11, // 10: urr.vwr.v1.JoinRequest.items:type_name -> urr.vwr.v1.JoinItem
-	33, // 11: urr.vwr.v1.JoinItem.caller:type_name -> urr.common.v1.Caller
+	36, // 11: urr.vwr.v1.JoinItem.caller:type_name -> urr.common.v1.Caller
 	13, // 12: urr.vwr.v1.JoinResponse.results:type_name -> urr.vwr.v1.JoinResult
 	14, // 13: urr.vwr.v1.JoinResult.joined:type_name -> urr.vwr.v1.Joined
-	34, // 14: urr.vwr.v1.JoinResult.problem:type_name -> urr.common.v1.Problem
-	25, // 15: urr.vwr.v1.WatchCountersResponse.counters:type_name -> urr.vwr.v1.Counter
-	25, // 16: urr.vwr.v1.GetCountersResponse.counters:type_name -> urr.vwr.v1.Counter
-	26, // 17: urr.vwr.v1.Counter.lobby:type_name -> urr.vwr.v1.Lobby
-	33, // 18: urr.vwr.v1.ActivateRequest.caller:type_name -> urr.common.v1.Caller
-	35, // 19: urr.vwr.v1.ActivateRequest.lobby_opens_at:type_name -> google.protobuf.Timestamp
-	35, // 20: urr.vwr.v1.ActivateRequest.starts_at:type_name -> google.protobuf.Timestamp
-	28, // 21: urr.vwr.v1.ActivateRequest.beacon:type_name -> urr.vwr.v1.Beacon
-	33, // 22: urr.vwr.v1.DeactivateRequest.caller:type_name -> urr.common.v1.Caller
-	33, // 23: urr.vwr.v1.AdvanceRequest.caller:type_name -> urr.common.v1.Caller
-	33, // 24: urr.vwr.v1.GetStatusRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 25: urr.vwr.v1.VwrStatus.lobby:type_name -> urr.vwr.v1.Lobby
-	0,  // 26: urr.vwr.v1.VwrService.Assign:input_type -> urr.vwr.v1.AssignRequest
-	5,  // 27: urr.vwr.v1.VwrService.Check:input_type -> urr.vwr.v1.CheckRequest
-	10, // 28: urr.vwr.v1.VwrService.Join:input_type -> urr.vwr.v1.JoinRequest
-	15, // 29: urr.vwr.v1.VwrService.GetShuffle:input_type -> urr.vwr.v1.GetShuffleRequest
-	17, // 30: urr.vwr.v1.VwrService.GetShuffleEntries:input_type -> urr.vwr.v1.GetShuffleEntriesRequest
-	19, // 31: urr.vwr.v1.VwrService.GetShuffleProof:input_type -> urr.vwr.v1.GetShuffleProofRequest
-	21, // 32: urr.vwr.v1.VwrService.WatchCounters:input_type -> urr.vwr.v1.WatchCountersRequest
-	23, // 33: urr.vwr.v1.VwrService.GetCounters:input_type -> urr.vwr.v1.GetCountersRequest
-	27, // 34: urr.vwr.v1.VwrAdminService.Activate:input_type -> urr.vwr.v1.ActivateRequest
-	29, // 35: urr.vwr.v1.VwrAdminService.Deactivate:input_type -> urr.vwr.v1.DeactivateRequest
-	30, // 36: urr.vwr.v1.VwrAdminService.Advance:input_type -> urr.vwr.v1.AdvanceRequest
-	31, // 37: urr.vwr.v1.VwrAdminService.GetStatus:input_type -> urr.vwr.v1.GetStatusRequest
-	2,  // 38: urr.vwr.v1.VwrService.Assign:output_type -> urr.vwr.v1.AssignResponse
-	7,  // 39: urr.vwr.v1.VwrService.Check:output_type -> urr.vwr.v1.CheckResponse
-	12, // 40: urr.vwr.v1.VwrService.Join:output_type -> urr.vwr.v1.JoinResponse
-	16, // 41: urr.vwr.v1.VwrService.GetShuffle:output_type -> urr.vwr.v1.GetShuffleResponse
-	18, // 42: urr.vwr.v1.VwrService.GetShuffleEntries:output_type -> urr.vwr.v1.GetShuffleEntriesResponse
-	20, // 43: urr.vwr.v1.VwrService.GetShuffleProof:output_type -> urr.vwr.v1.ShuffleProof
-	22, // 44: urr.vwr.v1.VwrService.WatchCounters:output_type -> urr.vwr.v1.WatchCountersResponse
-	24, // 45: urr.vwr.v1.VwrService.GetCounters:output_type -> urr.vwr.v1.GetCountersResponse
-	32, // 46: urr.vwr.v1.VwrAdminService.Activate:output_type -> urr.vwr.v1.VwrStatus
-	32, // 47: urr.vwr.v1.VwrAdminService.Deactivate:output_type -> urr.vwr.v1.VwrStatus
-	32, // 48: urr.vwr.v1.VwrAdminService.Advance:output_type -> urr.vwr.v1.VwrStatus
-	32, // 49: urr.vwr.v1.VwrAdminService.GetStatus:output_type -> urr.vwr.v1.VwrStatus
-	38, // [38:50] is the sub-list for method output_type
-	26, // [26:38] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	37, // 14: urr.vwr.v1.JoinResult.problem:type_name -> urr.common.v1.Problem
+	19, // 15: urr.vwr.v1.ListShufflesResponse.shuffles:type_name -> urr.vwr.v1.ShuffleSummary
+	28, // 16: urr.vwr.v1.WatchCountersResponse.counters:type_name -> urr.vwr.v1.Counter
+	28, // 17: urr.vwr.v1.GetCountersResponse.counters:type_name -> urr.vwr.v1.Counter
+	29, // 18: urr.vwr.v1.Counter.lobby:type_name -> urr.vwr.v1.Lobby
+	36, // 19: urr.vwr.v1.ActivateRequest.caller:type_name -> urr.common.v1.Caller
+	38, // 20: urr.vwr.v1.ActivateRequest.lobby_opens_at:type_name -> google.protobuf.Timestamp
+	38, // 21: urr.vwr.v1.ActivateRequest.starts_at:type_name -> google.protobuf.Timestamp
+	31, // 22: urr.vwr.v1.ActivateRequest.beacon:type_name -> urr.vwr.v1.Beacon
+	36, // 23: urr.vwr.v1.DeactivateRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 24: urr.vwr.v1.AdvanceRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 25: urr.vwr.v1.GetStatusRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 26: urr.vwr.v1.VwrStatus.lobby:type_name -> urr.vwr.v1.Lobby
+	0,  // 27: urr.vwr.v1.VwrService.Assign:input_type -> urr.vwr.v1.AssignRequest
+	5,  // 28: urr.vwr.v1.VwrService.Check:input_type -> urr.vwr.v1.CheckRequest
+	10, // 29: urr.vwr.v1.VwrService.Join:input_type -> urr.vwr.v1.JoinRequest
+	15, // 30: urr.vwr.v1.VwrService.GetShuffle:input_type -> urr.vwr.v1.GetShuffleRequest
+	17, // 31: urr.vwr.v1.VwrService.ListShuffles:input_type -> urr.vwr.v1.ListShufflesRequest
+	20, // 32: urr.vwr.v1.VwrService.GetShuffleEntries:input_type -> urr.vwr.v1.GetShuffleEntriesRequest
+	22, // 33: urr.vwr.v1.VwrService.GetShuffleProof:input_type -> urr.vwr.v1.GetShuffleProofRequest
+	24, // 34: urr.vwr.v1.VwrService.WatchCounters:input_type -> urr.vwr.v1.WatchCountersRequest
+	26, // 35: urr.vwr.v1.VwrService.GetCounters:input_type -> urr.vwr.v1.GetCountersRequest
+	30, // 36: urr.vwr.v1.VwrAdminService.Activate:input_type -> urr.vwr.v1.ActivateRequest
+	32, // 37: urr.vwr.v1.VwrAdminService.Deactivate:input_type -> urr.vwr.v1.DeactivateRequest
+	33, // 38: urr.vwr.v1.VwrAdminService.Advance:input_type -> urr.vwr.v1.AdvanceRequest
+	34, // 39: urr.vwr.v1.VwrAdminService.GetStatus:input_type -> urr.vwr.v1.GetStatusRequest
+	2,  // 40: urr.vwr.v1.VwrService.Assign:output_type -> urr.vwr.v1.AssignResponse
+	7,  // 41: urr.vwr.v1.VwrService.Check:output_type -> urr.vwr.v1.CheckResponse
+	12, // 42: urr.vwr.v1.VwrService.Join:output_type -> urr.vwr.v1.JoinResponse
+	16, // 43: urr.vwr.v1.VwrService.GetShuffle:output_type -> urr.vwr.v1.GetShuffleResponse
+	18, // 44: urr.vwr.v1.VwrService.ListShuffles:output_type -> urr.vwr.v1.ListShufflesResponse
+	21, // 45: urr.vwr.v1.VwrService.GetShuffleEntries:output_type -> urr.vwr.v1.GetShuffleEntriesResponse
+	23, // 46: urr.vwr.v1.VwrService.GetShuffleProof:output_type -> urr.vwr.v1.ShuffleProof
+	25, // 47: urr.vwr.v1.VwrService.WatchCounters:output_type -> urr.vwr.v1.WatchCountersResponse
+	27, // 48: urr.vwr.v1.VwrService.GetCounters:output_type -> urr.vwr.v1.GetCountersResponse
+	35, // 49: urr.vwr.v1.VwrAdminService.Activate:output_type -> urr.vwr.v1.VwrStatus
+	35, // 50: urr.vwr.v1.VwrAdminService.Deactivate:output_type -> urr.vwr.v1.VwrStatus
+	35, // 51: urr.vwr.v1.VwrAdminService.Advance:output_type -> urr.vwr.v1.VwrStatus
+	35, // 52: urr.vwr.v1.VwrAdminService.GetStatus:output_type -> urr.vwr.v1.VwrStatus
+	40, // [40:53] is the sub-list for method output_type
+	27, // [27:40] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_urr_vwr_v1_vwr_proto_init() }
@@ -2592,18 +2876,22 @@ func file_urr_vwr_v1_vwr_proto_init() {
 		(*JoinResult_Joined)(nil),
 		(*JoinResult_Problem)(nil),
 	}
+	file_urr_vwr_v1_vwr_proto_msgTypes[15].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[19].OneofWrappers = []any{}
 	file_urr_vwr_v1_vwr_proto_msgTypes[20].OneofWrappers = []any{}
-	file_urr_vwr_v1_vwr_proto_msgTypes[25].OneofWrappers = []any{}
-	file_urr_vwr_v1_vwr_proto_msgTypes[27].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[22].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[23].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[28].OneofWrappers = []any{}
 	file_urr_vwr_v1_vwr_proto_msgTypes[30].OneofWrappers = []any{}
-	file_urr_vwr_v1_vwr_proto_msgTypes[32].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[33].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_vwr_v1_vwr_proto_rawDesc), len(file_urr_vwr_v1_vwr_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

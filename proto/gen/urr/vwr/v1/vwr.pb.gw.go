@@ -35,6 +35,59 @@ var (
 	_ = metadata.Join
 )
 
+var filter_VwrService_ListShuffles_0 = &utilities.DoubleArray{Encoding: map[string]int{"event_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_VwrService_ListShuffles_0(ctx context.Context, marshaler runtime.Marshaler, client VwrServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListShufflesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["event_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "event_id")
+	}
+	protoReq.EventId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "event_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_VwrService_ListShuffles_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListShuffles(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_VwrService_ListShuffles_0(ctx context.Context, marshaler runtime.Marshaler, server VwrServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListShufflesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["event_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "event_id")
+	}
+	protoReq.EventId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "event_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_VwrService_ListShuffles_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListShuffles(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_VwrAdminService_Activate_0(ctx context.Context, marshaler runtime.Marshaler, client VwrAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq ActivateRequest
@@ -223,6 +276,36 @@ func local_request_VwrAdminService_GetStatus_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
+// RegisterVwrServiceHandlerServer registers the http handlers for service VwrService to "mux".
+// UnaryRPC     :call VwrServiceServer directly.
+// StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
+// Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterVwrServiceHandlerFromEndpoint instead.
+// GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
+func RegisterVwrServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server VwrServiceServer) error {
+	mux.Handle(http.MethodGet, pattern_VwrService_ListShuffles_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/urr.vwr.v1.VwrService/ListShuffles", runtime.WithHTTPPathPattern("/vwr-api/vwr/shuffle/{event_id}/rounds"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_VwrService_ListShuffles_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_VwrService_ListShuffles_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+
+	return nil
+}
+
 // RegisterVwrAdminServiceHandlerServer registers the http handlers for service VwrAdminService to "mux".
 // UnaryRPC     :call VwrAdminServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -312,6 +395,70 @@ func RegisterVwrAdminServiceHandlerServer(ctx context.Context, mux *runtime.Serv
 
 	return nil
 }
+
+// RegisterVwrServiceHandlerFromEndpoint is same as RegisterVwrServiceHandler but
+// automatically dials to "endpoint" and closes the connection when "ctx" gets done.
+func RegisterVwrServiceHandlerFromEndpoint(ctx context.Context, mux *runtime.ServeMux, endpoint string, opts []grpc.DialOption) (err error) {
+	conn, err := grpc.NewClient(endpoint, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			if cerr := conn.Close(); cerr != nil {
+				grpclog.Errorf("Failed to close conn to %s: %v", endpoint, cerr)
+			}
+			return
+		}
+		go func() {
+			<-ctx.Done()
+			if cerr := conn.Close(); cerr != nil {
+				grpclog.Errorf("Failed to close conn to %s: %v", endpoint, cerr)
+			}
+		}()
+	}()
+	return RegisterVwrServiceHandler(ctx, mux, conn)
+}
+
+// RegisterVwrServiceHandler registers the http handlers for service VwrService to "mux".
+// The handlers forward requests to the grpc endpoint over "conn".
+func RegisterVwrServiceHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
+	return RegisterVwrServiceHandlerClient(ctx, mux, NewVwrServiceClient(conn))
+}
+
+// RegisterVwrServiceHandlerClient registers the http handlers for service VwrService
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "VwrServiceClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "VwrServiceClient"
+// doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
+// "VwrServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterVwrServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client VwrServiceClient) error {
+	mux.Handle(http.MethodGet, pattern_VwrService_ListShuffles_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/urr.vwr.v1.VwrService/ListShuffles", runtime.WithHTTPPathPattern("/vwr-api/vwr/shuffle/{event_id}/rounds"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_VwrService_ListShuffles_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_VwrService_ListShuffles_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	return nil
+}
+
+var (
+	pattern_VwrService_ListShuffles_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"vwr-api", "vwr", "shuffle", "event_id", "rounds"}, ""))
+)
+
+var (
+	forward_VwrService_ListShuffles_0 = runtime.ForwardResponseMessage
+)
 
 // RegisterVwrAdminServiceHandlerFromEndpoint is same as RegisterVwrAdminServiceHandler but
 // automatically dials to "endpoint" and closes the connection when "ctx" gets done.

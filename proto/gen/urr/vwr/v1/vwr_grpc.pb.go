@@ -25,6 +25,7 @@ const (
 	VwrService_Check_FullMethodName             = "/urr.vwr.v1.VwrService/Check"
 	VwrService_Join_FullMethodName              = "/urr.vwr.v1.VwrService/Join"
 	VwrService_GetShuffle_FullMethodName        = "/urr.vwr.v1.VwrService/GetShuffle"
+	VwrService_ListShuffles_FullMethodName      = "/urr.vwr.v1.VwrService/ListShuffles"
 	VwrService_GetShuffleEntries_FullMethodName = "/urr.vwr.v1.VwrService/GetShuffleEntries"
 	VwrService_GetShuffleProof_FullMethodName   = "/urr.vwr.v1.VwrService/GetShuffleProof"
 	VwrService_WatchCounters_FullMethodName     = "/urr.vwr.v1.VwrService/WatchCounters"
@@ -35,7 +36,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Hot calls of the gateway; batched, so without HTTP rules.
+// Calls of the gateway for visitors. Those that it batches or caches have no HTTP rules.
 type VwrServiceClient interface {
 	// Gives each visitor a position; a repeated request gets the same one. One result per item, in
 	// order.
@@ -46,7 +47,8 @@ type VwrServiceClient interface {
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAVAILABLE.
+	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAUTHENTICATED (it may be
+	// the entry of a user in a lobby, and nobody is signed in), UNAVAILABLE.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// Enters users in the lobby of an event, once each; a repeated request gets the same entry. One
 	// result per item, in order.
@@ -54,11 +56,16 @@ type VwrServiceClient interface {
 	// Problems of an item: UNAUTHENTICATED, VWR_INACTIVE, LOBBY_CLOSED (the lobby is not open, or the
 	// event has none), OVERLOADED, UNAVAILABLE.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
-	// What is published about the shuffle of the event's latest lobby.
+	// What is published about a shuffle.
 	//
-	// Errors: LOBBY_NOT_FOUND (the event never had a lobby).
+	// Errors: LOBBY_NOT_FOUND (the event never had a lobby, or not in this round).
 	GetShuffle(ctx context.Context, in *GetShuffleRequest, opts ...grpc.CallOption) (*GetShuffleResponse, error)
-	// A part of the entries of that lobby, from the root on.
+	// The shuffles of an event, the latest first: also those that an operator gave up. The document of
+	// each, its entries and proofs are at `/rounds/{round}`.
+	//
+	// Errors: INVALID_CURSOR.
+	ListShuffles(ctx context.Context, in *ListShufflesRequest, opts ...grpc.CallOption) (*ListShufflesResponse, error)
+	// A part of the entries of a lobby, from the root on.
 	//
 	// Errors: LOBBY_NOT_FOUND (no lobby, or no root yet).
 	GetShuffleEntries(ctx context.Context, in *GetShuffleEntriesRequest, opts ...grpc.CallOption) (*GetShuffleEntriesResponse, error)
@@ -123,6 +130,16 @@ func (c *vwrServiceClient) GetShuffle(ctx context.Context, in *GetShuffleRequest
 	return out, nil
 }
 
+func (c *vwrServiceClient) ListShuffles(ctx context.Context, in *ListShufflesRequest, opts ...grpc.CallOption) (*ListShufflesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListShufflesResponse)
+	err := c.cc.Invoke(ctx, VwrService_ListShuffles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *vwrServiceClient) GetShuffleEntries(ctx context.Context, in *GetShuffleEntriesRequest, opts ...grpc.CallOption) (*GetShuffleEntriesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetShuffleEntriesResponse)
@@ -176,7 +193,7 @@ func (c *vwrServiceClient) GetCounters(ctx context.Context, in *GetCountersReque
 // All implementations must embed UnimplementedVwrServiceServer
 // for forward compatibility.
 //
-// Hot calls of the gateway; batched, so without HTTP rules.
+// Calls of the gateway for visitors. Those that it batches or caches have no HTTP rules.
 type VwrServiceServer interface {
 	// Gives each visitor a position; a repeated request gets the same one. One result per item, in
 	// order.
@@ -187,7 +204,8 @@ type VwrServiceServer interface {
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAVAILABLE.
+	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAUTHENTICATED (it may be
+	// the entry of a user in a lobby, and nobody is signed in), UNAVAILABLE.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// Enters users in the lobby of an event, once each; a repeated request gets the same entry. One
 	// result per item, in order.
@@ -195,11 +213,16 @@ type VwrServiceServer interface {
 	// Problems of an item: UNAUTHENTICATED, VWR_INACTIVE, LOBBY_CLOSED (the lobby is not open, or the
 	// event has none), OVERLOADED, UNAVAILABLE.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
-	// What is published about the shuffle of the event's latest lobby.
+	// What is published about a shuffle.
 	//
-	// Errors: LOBBY_NOT_FOUND (the event never had a lobby).
+	// Errors: LOBBY_NOT_FOUND (the event never had a lobby, or not in this round).
 	GetShuffle(context.Context, *GetShuffleRequest) (*GetShuffleResponse, error)
-	// A part of the entries of that lobby, from the root on.
+	// The shuffles of an event, the latest first: also those that an operator gave up. The document of
+	// each, its entries and proofs are at `/rounds/{round}`.
+	//
+	// Errors: INVALID_CURSOR.
+	ListShuffles(context.Context, *ListShufflesRequest) (*ListShufflesResponse, error)
+	// A part of the entries of a lobby, from the root on.
 	//
 	// Errors: LOBBY_NOT_FOUND (no lobby, or no root yet).
 	GetShuffleEntries(context.Context, *GetShuffleEntriesRequest) (*GetShuffleEntriesResponse, error)
@@ -235,6 +258,9 @@ func (UnimplementedVwrServiceServer) Join(context.Context, *JoinRequest) (*JoinR
 }
 func (UnimplementedVwrServiceServer) GetShuffle(context.Context, *GetShuffleRequest) (*GetShuffleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetShuffle not implemented")
+}
+func (UnimplementedVwrServiceServer) ListShuffles(context.Context, *ListShufflesRequest) (*ListShufflesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListShuffles not implemented")
 }
 func (UnimplementedVwrServiceServer) GetShuffleEntries(context.Context, *GetShuffleEntriesRequest) (*GetShuffleEntriesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetShuffleEntries not implemented")
@@ -341,6 +367,24 @@ func _VwrService_GetShuffle_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _VwrService_ListShuffles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListShufflesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VwrServiceServer).ListShuffles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VwrService_ListShuffles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VwrServiceServer).ListShuffles(ctx, req.(*ListShufflesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _VwrService_GetShuffleEntries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetShuffleEntriesRequest)
 	if err := dec(in); err != nil {
@@ -428,6 +472,10 @@ var VwrService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetShuffle",
 			Handler:    _VwrService_GetShuffle_Handler,
+		},
+		{
+			MethodName: "ListShuffles",
+			Handler:    _VwrService_ListShuffles_Handler,
 		},
 		{
 			MethodName: "GetShuffleEntries",
