@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/heapfloor"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	pkgredis "urr.guru/pkg/redis"
@@ -29,8 +30,13 @@ import (
 // ticketTimeout bounds a call to ticket that has no deadline of its own.
 const ticketTimeout = 2 * time.Second
 
+// heapFloor is about how much is allocated between two garbage collections, in bytes. The service
+// itself keeps a few MB.
+const heapFloor = 32 << 20
+
 // Run runs the service until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	defer heapfloor.Reserve(heapFloor)()
 	a, err := lifecycle.Start(ctx, "queue", cfg.Config, log)
 	if err != nil {
 		return err

@@ -113,6 +113,14 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 		}()
 		do(eventID, positions, nil)
 	}
+	if len(lines) == 1 { // most batches: a gateway sends one for each line
+		for eventID, at := range lines {
+			if s.cache.find(eventID) != nil {
+				ask(eventID, at)
+				return
+			}
+		}
+	}
 	var uncached []string
 	for eventID, at := range lines {
 		if s.cache.find(eventID) == nil {

@@ -16,13 +16,6 @@ import (
 // time in ms with 7 bits of fraction is exact in a double.
 const pollUnit = 1.0 / 128
 
-// pending has the commands of one MemberQuery.
-type pending struct {
-	rank           *redis.IntCmd
-	score, contact *redis.FloatCmd
-	slot           *redis.StringCmd
-}
-
 // LookUp implements line.Members. Concurrent calls on a line share pipelines.
 func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
 	if len(queries) == 0 {
@@ -31,77 +24,148 @@ func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.Membe
 	return s.queries.Do(ctx, eventID, queries)
 }
 
-// readMembers runs one pipeline, on one node of a cluster.
+// readMembers runs one pipeline, on one node of a cluster. Scores of many members are one command
+// each; only ranks need a command per member.
 func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
-	pipe := s.client.Pipeline()
-	cmds := make([]pending, len(queries))
-	for i, l := range queries {
-		if l.Holder {
-			cmds[i] = pending{
-				score:   pipe.ZScore(ctx, key(eventID, "active"), l.UserID),
-				contact: pipe.ZScore(ctx, key(eventID, "active-seen"), l.UserID),
-				slot:    pipe.HGet(ctx, key(eventID, "slot"), l.UserID),
-			}
-			continue
-		}
-		cmds[i] = pending{
-			rank:    pipe.ZRank(ctx, key(eventID, "queue"), l.UserID),
-			score:   pipe.ZScore(ctx, key(eventID, "queue"), l.UserID),
-			contact: pipe.ZScore(ctx, key(eventID, "seen"), l.UserID),
+	var waiters, holders []int
+	for i, q := range queries {
+		if q.Holder {
+			holders = append(holders, i)
+		} else {
+			waiters = append(waiters, i)
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	pipe := s.client.Pipeline()
+	waiting := readWaiters(ctx, pipe, eventID, queries, waiters)
+	holding := readHolders(ctx, pipe, eventID, queries, holders)
+	if err := exec(ctx, pipe); err != nil {
 		return nil, pkgredis.Err(err)
 	}
 	out := make([]line.MemberState, len(queries))
-	for i, c := range cmds {
-		member, err := c.read()
-		if err != nil {
-			return nil, pkgredis.Err(err)
-		}
-		out[i] = member
+	for k, i := range waiters {
+		out[i] = waiting.state(k)
+	}
+	for k, i := range holders {
+		out[i] = holding.state(k)
 	}
 	return out, nil
 }
 
-// read combines the replies. If one is missing, the member is not found: a pipeline is not atomic,
-// so the visitor may have moved between the reads, and the script decides.
-func (c pending) read() (line.MemberState, error) {
-	score, err := c.score.Result()
-	contact, err2 := c.contact.Result()
-	var err3 error
-	member := line.MemberState{Found: true}
-	if c.slot != nil {
-		var v string
-		v, err3 = c.slot.Result()
-		member.SlotID, _, _ = strings.Cut(v, " ")
-		member.End, member.LastSeen = int64(score), int64(contact)
-	} else {
-		member.Ahead, err3 = c.rank.Result()
-		member.Score, member.LastSeen = int64(score), int64(contact)
-		member.Poll = int64(math.Round((contact - math.Floor(contact)) / pollUnit))
+// exec runs a pipeline in which missing members are no error. Exec returns only the first error of
+// the commands, so one behind a missing member is looked for.
+func exec(ctx context.Context, pipe redis.Pipeliner) error {
+	cmds, err := pipe.Exec(ctx)
+	if !errors.Is(err, redis.Nil) {
+		return err
 	}
-	for _, e := range []error{err, err2, err3} {
-		if errors.Is(e, redis.Nil) {
-			return line.MemberState{}, nil
-		}
-		if e != nil {
-			return line.MemberState{}, e
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return err
 		}
 	}
-	return member, nil
+	return nil
 }
 
-// UpdateLastSeen implements line.Members. With XX it does not restore a visitor who has moved
-// since.
+// waiterReads are the commands for some waiters. A missing member has the score 0, which no member
+// has.
+type waiterReads struct {
+	ranks            []*redis.IntCmd
+	scores, contacts *redis.FloatSliceCmd
+}
+
+func readWaiters(ctx context.Context, pipe redis.Pipeliner, eventID string, queries []line.MemberQuery, at []int) (r waiterReads) {
+	if len(at) == 0 {
+		return r
+	}
+	users := usersOf(queries, at)
+	r.scores = multiScore(ctx, pipe, key(eventID, "queue"), users)
+	r.contacts = multiScore(ctx, pipe, key(eventID, "seen"), users)
+	// The commands share the boxed name, key and users, and one array of arguments.
+	r.ranks = make([]*redis.IntCmd, len(at))
+	args, command, queue := make([]any, 0, 3*len(at)), any("zrank"), any(key(eventID, "queue"))
+	for k, user := range users {
+		args = append(args, command, queue, user)
+		r.ranks[k] = redis.NewIntCmd(ctx, args[3*k:3*k+3:3*k+3]...)
+		_ = pipe.Process(ctx, r.ranks[k]) // only queued
+	}
+	return r
+}
+
+// state combines the replies for a waiter. If one is missing, the waiter is not found: a pipeline
+// is not atomic, so the visitor may have moved between the reads, and the script decides.
+func (r waiterReads) state(k int) line.MemberState {
+	rank, err := r.ranks[k].Result()
+	score, contact := r.scores.Val()[k], r.contacts.Val()[k]
+	if err != nil || score == 0 || contact == 0 {
+		return line.MemberState{}
+	}
+	return line.MemberState{
+		Found: true, Ahead: rank, Score: int64(score), LastSeen: int64(contact),
+		Poll: int64(math.Round((contact - math.Floor(contact)) / pollUnit)),
+	}
+}
+
+// holderReads are the commands for some slot holders.
+type holderReads struct {
+	ends, contacts *redis.FloatSliceCmd
+	slots          *redis.SliceCmd
+}
+
+func readHolders(ctx context.Context, pipe redis.Pipeliner, eventID string, queries []line.MemberQuery, at []int) (r holderReads) {
+	if len(at) == 0 {
+		return r
+	}
+	users := usersOf(queries, at)
+	r.ends = multiScore(ctx, pipe, key(eventID, "active"), users)
+	r.contacts = multiScore(ctx, pipe, key(eventID, "active-seen"), users)
+	r.slots = redis.NewSliceCmd(ctx, append([]any{"hmget", key(eventID, "slot")}, users...)...)
+	_ = pipe.Process(ctx, r.slots) // only queued
+	return r
+}
+
+// state combines the replies for a holder as waiterReads.state does.
+func (r holderReads) state(k int) line.MemberState {
+	end, contact := r.ends.Val()[k], r.contacts.Val()[k]
+	slot, found := r.slots.Val()[k].(string)
+	if end == 0 || contact == 0 || !found {
+		return line.MemberState{}
+	}
+	id, _, _ := strings.Cut(slot, " ")
+	return line.MemberState{Found: true, SlotID: id, End: int64(end), LastSeen: int64(contact)}
+}
+
+// usersOf returns the users of the queries at the given indexes, as arguments of commands.
+func usersOf(queries []line.MemberQuery, at []int) []any {
+	users := make([]any, len(at))
+	for k, i := range at {
+		users[k] = queries[i].UserID
+	}
+	return users
+}
+
+func multiScore(ctx context.Context, pipe redis.Pipeliner, key string, users []any) *redis.FloatSliceCmd {
+	cmd := redis.NewFloatSliceCmd(ctx, append([]any{"zmscore", key}, users...)...)
+	_ = pipe.Process(ctx, cmd) // only queued
+	return cmd
+}
+
+// UpdateLastSeen implements line.Members, by one command per set. With XX it does not restore a
+// visitor who has moved since.
 func (s *Store) UpdateLastSeen(ctx context.Context, eventID string, updates []line.LastSeenUpdate) error {
-	pipe := s.client.Pipeline()
+	var waiters, holders []redis.Z
 	for _, t := range updates {
-		name, score := "seen", float64(t.At)+float64(t.Poll)*pollUnit
 		if t.Holder {
-			name, score = "active-seen", float64(t.At)
+			holders = append(holders, redis.Z{Score: float64(t.At), Member: t.UserID})
+		} else {
+			waiters = append(waiters, redis.Z{Score: float64(t.At) + float64(t.Poll)*pollUnit, Member: t.UserID})
 		}
-		pipe.ZAddXX(ctx, key(eventID, name), redis.Z{Score: score, Member: t.UserID})
+	}
+	pipe := s.client.Pipeline()
+	if len(waiters) > 0 {
+		pipe.ZAddXX(ctx, key(eventID, "seen"), waiters...)
+	}
+	if len(holders) > 0 {
+		pipe.ZAddXX(ctx, key(eventID, "active-seen"), holders...)
 	}
 	_, err := pipe.Exec(ctx)
 	return pkgredis.Err(err)

@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -34,28 +32,44 @@ func result(a line.Answer) *queuev1.LineResult {
 	if a.Err != nil {
 		return &queuev1.LineResult{Result: &queuev1.LineResult_Problem{Problem: errs.ToProblem(a.Err)}}
 	}
-	return &queuev1.LineResult{Result: &queuev1.LineResult_Place{Place: place(a.Place)}}
+	return place(a.Place)
 }
 
-func place(p line.Place) *queuev1.Place {
-	out := &queuev1.Place{
-		Status: p.Status, Queued: p.Status == line.StatusQueued, Position: p.Position, PeopleAhead: p.Ahead, PeopleBehind: p.Behind,
-		EstimatedWait: p.EstimatedWait, NextPoll: p.NextPoll, CurrentUsers: p.Active, Threshold: p.Threshold, QueueSize: p.QueueSize,
-		EventTitle: optional(p.Title), ArtistName: optional(p.Artist), EntryToken: optional(p.EntryToken), Ticket: optional(p.Ticket),
-		SaleStatus: optional(p.Sale.String()),
+// placeResult is a result with everything that it points to, so that an item of a poll costs one
+// allocation.
+type placeResult struct {
+	result queuev1.LineResult
+	choice queuev1.LineResult_Place
+	place  queuev1.Place
+
+	title, artist, entryToken, ticket, sale string
+	expiresAt                               int64
+}
+
+func place(p line.Place) *queuev1.LineResult {
+	r := &placeResult{
+		title: p.Title, artist: p.Artist, entryToken: p.EntryToken, ticket: p.Ticket, sale: p.Sale.String(), expiresAt: p.ExpiresAt,
 	}
+	out := &r.place
+	out.Status, out.Queued = p.Status, p.Status == line.StatusQueued
+	out.Position, out.PeopleAhead, out.PeopleBehind = p.Position, p.Ahead, p.Behind
+	out.EstimatedWait, out.NextPoll = p.EstimatedWait, p.NextPoll
+	out.CurrentUsers, out.Threshold, out.QueueSize = p.Active, p.Threshold, p.QueueSize
+	out.EventTitle, out.ArtistName, out.SaleStatus = optional(&r.title), optional(&r.artist), optional(&r.sale)
+	out.EntryToken, out.Ticket = optional(&r.entryToken), optional(&r.ticket)
 	if p.ExpiresAt > 0 {
-		out.ExpiresAt = proto.Int64(p.ExpiresAt)
+		out.ExpiresAt = &r.expiresAt
 	}
-	return out
+	r.choice.Place, r.result.Result = out, &r.choice
+	return &r.result
 }
 
 // optional returns nil for an empty string.
-func optional(s string) *string {
-	if s == "" {
+func optional(s *string) *string {
+	if *s == "" {
 		return nil
 	}
-	return &s
+	return s
 }
 
 func slot(it *queuev1.SlotItem) (line.Slot, error) {

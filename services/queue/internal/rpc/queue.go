@@ -3,10 +3,13 @@ package rpc
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
+	"urr.guru/pkg/ids"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -40,11 +43,25 @@ type Visitors struct {
 	stop    <-chan struct{}
 }
 
+var _ pkgrpc.Prevalidator = (*Visitors)(nil)
+
 // Register registers both services. Streams end when stop is closed, so that they do not delay a
 // shutdown.
 func Register(s grpc.ServiceRegistrar, l Line, c Control, stop <-chan struct{}) {
 	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
 	queuev1.RegisterQueueAdminServiceServer(s, &Operators{control: c})
+}
+
+// maxItems is the rule of LineRequest.items.
+const maxItems = 1000
+
+// Valid implements pkgrpc.Prevalidator for the batches of visitors.
+func (v *Visitors) Valid(m proto.Message) bool {
+	req, ok := m.(*queuev1.LineRequest)
+	items := req.GetItems()
+	return ok && len(items) > 0 && len(items) <= maxItems && !slices.ContainsFunc(items, func(it *queuev1.LineItem) bool {
+		return !ids.ValidEvent(it.GetEventId())
+	})
 }
 
 // Check implements queuev1.QueueServiceServer.
