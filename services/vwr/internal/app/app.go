@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"time"
 
 	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/lifecycle"
 	pkgrpc "urr.guru/pkg/rpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -36,7 +36,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("dynamodb: %w", err)
 	}
-	store := dynamo.New(db, cfg.Dynamo, cfg.RecordsPerWrite, time.Now)
+	store := dynamo.New(db, cfg.Dynamo, cfg.RecordsPerWrite, failpoint.Now)
 	a.OnClose("store", store.Close)
 	entries := dynamo.NewLobbies(store)
 	a.OnClose("lobby entries", entries.Close)
@@ -47,15 +47,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 
 	cache := room.NewStateCache()
-	advancer := room.NewAdvancer(cache, store, claims, loads, time.Now, log)
+	advancer := room.NewAdvancer(cache, store, claims, loads, failpoint.Now, log)
 	keys, err := cfg.lobbyKeys()
 	if err != nil {
 		return err
 	}
-	lobbies := lobby.NewService(cache, store, entries.Lobby(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, time.Now)
+	lobbies := lobby.NewService(cache, store, entries.Lobby(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, failpoint.Now)
 	driver := lobby.NewDriver(lobbies, lobby.NewSources(cfg.BeaconURLs, http.DefaultClient), log)
-	service := room.NewService(cache, store, store, passes, claims, lobbies, time.Now, rand.Float64)
-	admin := room.NewAdmin(cache, store, loads, lobbies, time.Now)
+	service := room.NewService(cache, store, store, passes, claims, lobbies, failpoint.Now, rand.Float64)
+	admin := room.NewAdmin(cache, store, loads, lobbies, failpoint.Now)
 	closer := room.NewCloser(cache, store, loads, log)
 
 	server, err := a.GRPC(cfg.RPC)

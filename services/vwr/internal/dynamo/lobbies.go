@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -96,16 +97,38 @@ func (s lobbyStore) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bo
 
 // Latest implements lobby.Store.
 func (s lobbyStore) Latest(ctx context.Context, eventID string) (lobby.Shuffle, bool, error) {
-	out, err := s.l.db.Query(ctx, &dynamodb.QueryInput{
-		TableName: &s.l.positions, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(1),
-		KeyConditionExpression:    aws.String(attrEvent + " = :lobby"),
-		ExpressionAttributeValues: item{":lobby": str(fmt.Sprintf(lobbyPartition, eventID))},
-	})
-	if err != nil || len(out.Items) == 0 {
-		return lobby.Shuffle{}, false, unavailable(err)
+	all, err := s.Shuffles(ctx, eventID, 0, 1)
+	if err != nil || len(all) == 0 {
+		return lobby.Shuffle{}, false, err
 	}
-	sh, err := toShuffle(out.Items[0], eventID)
-	return sh, err == nil, unavailable(err)
+	return all[0], true, nil
+}
+
+// Shuffles implements lobby.Store.
+func (s lobbyStore) Shuffles(ctx context.Context, eventID string, before room.Round, limit int) ([]lobby.Shuffle, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	query := dynamodb.NewQueryPaginator(s.l.db, &dynamodb.QueryInput{
+		TableName: &s.l.positions, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)), //nolint:gosec // a constant
+		KeyConditionExpression:    aws.String(attrEvent + " = :lobby AND " + attrRequest + " < :before"),
+		ExpressionAttributeValues: item{":lobby": str(fmt.Sprintf(lobbyPartition, eventID)), ":before": str(fmt.Sprintf(roundForm, before))},
+	})
+	var all []lobby.Shuffle
+	for query.HasMorePages() && len(all) < limit {
+		page, err := query.NextPage(ctx)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, it := range page.Items {
+			sh, err := toShuffle(it, eventID)
+			if err != nil {
+				return nil, unavailable(err)
+			}
+			all = append(all, sh)
+		}
+	}
+	return all[:min(limit, len(all))], nil
 }
 
 // change updates a shuffle on a condition.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/vwr/internal/dynamo"
@@ -240,6 +240,11 @@ func TestPositionIssuedEarly(t *testing.T) {
 	entries := dynamo.NewLobbies(r.store)
 	t.Cleanup(func() { require.NoError(t, entries.Close(context.Background())) })
 	require.ErrorIs(t, entries.Lobby().Size(t.Context(), lobby.Key{EventID: event, Round: round}, 1), room.ErrStale)
+	r.step(t)
+	_, err = r.lobbies.Join(t.Context(), event, user(1))
+	require.ErrorIs(t, err, room.ErrLobbyClosed, "an entry would get no position")
+	require.Equal(t, "VOID", errs.From(err).Metadata["phase"])
+	require.Equal(t, j, join(t, r, 0))
 	for _, at := range []time.Time{closes.Add(13 * time.Second), starts} {
 		r.at(t, at)
 		require.True(t, r.driver.Progress()[lobby.Key{EventID: event, Round: round}].Void)
@@ -295,46 +300,6 @@ func TestShortestLead(t *testing.T) {
 	require.Zero(t, report.Statement.MissedRounds)
 	require.True(t, report.Complete)
 	require.True(t, roomtest.Read(t, r.store, event).Lobby.Shuffled)
-}
-
-// While the entries of one lobby are listed, those of another are served, and who waits for the first
-// may give up.
-func TestSlowListing(t *testing.T) {
-	t.Parallel()
-	k := newKit(t)
-	first := k.replica(t, dynamotest.Hook{})
-	first.activate(t, true)
-	_, err := first.admin.Activate(t.Context(), "other", room.Change{Lobby: first.terms(true)})
-	require.NoError(t, err)
-	first.join(t, 1)
-	first.at(t, closes.Add(13*time.Second))
-	listing, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
-		if q, ok := in.(*awsdynamo.QueryInput); ok {
-			if v, _ := q.ExpressionAttributeValues[":group"].(*types.AttributeValueMemberS); v != nil && strings.HasPrefix(v.Value, event) {
-				once.Do(func() { close(listing) })
-				<-release
-			}
-		}
-		return nil
-	}})
-	var work sync.WaitGroup
-	work.Go(func() {
-		if part, err := r.lobbies.Entries(t.Context(), event, 0); err != nil || part.Total != 16 {
-			t.Errorf("%d bytes, %v", part.Total, err)
-		}
-	})
-	<-listing
-	_, err = r.lobbies.Entries(t.Context(), "other", 0)
-	require.NoError(t, err)
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	// The document is in memory, so that only the wait for the entries is left.
-	_, err = r.lobbies.Entries(gone, event, 0)
-	require.ErrorIs(t, err, context.Canceled)
-	close(release)
-	work.Wait()
 }
 
 // Without the key of the seed nobody can join, and the shuffle waits for the key. After a day zeros

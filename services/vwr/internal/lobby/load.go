@@ -3,8 +3,8 @@ package lobby
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -21,11 +21,11 @@ type Stats struct {
 // Stats returns the counts since the start.
 func (d *Driver) Stats() *Stats { return &d.stats }
 
-// Progress returns how far the unfinished lobbies were at the last step.
+// Progress returns how far the unfinished lobbies were when they were last led on.
 func (d *Driver) Progress() map[Key]Progress {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.states
+	return maps.Clone(d.states)
 }
 
 func (r *run) progress(ctx context.Context) Progress {
@@ -61,28 +61,6 @@ func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 	return last.entries
 }
 
-// load loads the positions of the shuffled lobbies of active rooms, and forgets those of others.
-func (d *Driver) load(ctx context.Context) error {
-	active := make(map[Key]bool)
-	var failed []error
-	for _, st := range d.service.cache.All() {
-		if !st.Active || !st.Lobby.Exists() {
-			continue
-		}
-		k := Key{st.EventID, st.Round}
-		active[k] = true
-		if st.Lobby.Shuffled && d.service.memory.get(k).ranks == nil {
-			failed = append(failed, d.service.loadRanks(ctx, k))
-		}
-	}
-	unfinished := d.Progress()
-	d.service.memory.retain(func(k Key) bool {
-		_, wanted := unfinished[k]
-		return wanted || active[k]
-	})
-	return errors.Join(failed...)
-}
-
 // loadRanks computes the positions of a shuffled lobby from its stored shuffle and its entries.
 func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	sh, found, err := s.store.Shuffle(ctx, k)
@@ -100,20 +78,34 @@ func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	if err != nil {
 		return fmt.Errorf("statement of %s: %w", k, err)
 	}
-	entries, err := s.remember(ctx, k, &st)
+	ranked, err := s.rank(ctx, &sh, t, &st)
 	if err != nil {
 		return err
 	}
-	key, err := sh.key(t.hash, st.Root)
-	if err != nil {
-		return err
-	}
-	ranked, hash := shuffle(key, entries)
-	if hash != sh.OrderHash {
+	if ranked.orderHash != sh.OrderHash {
 		return fmt.Errorf("lobby %s: the order has another hash than the published one", k)
 	}
 	s.memory.update(k, func(r *remembered) { r.ranks = ranked })
 	return nil
+}
+
+// rank computes the positions of a lobby by the seed of sh, once. They are not known to anybody before
+// the shuffle is published: answers take them from remembered.ranks.
+func (s *Service) rank(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.Statement) (*ranks, error) {
+	key, err := sh.key(t.hash, st.Root)
+	if err != nil {
+		return nil, err
+	}
+	if ahead := s.memory.get(sh.Key).ahead; ahead != nil && ahead.key == key {
+		return ahead, nil
+	}
+	entries, err := s.remember(ctx, sh.Key, st)
+	if err != nil {
+		return nil, err
+	}
+	ranked := shuffle(key, entries)
+	s.memory.update(sh.Key, func(r *remembered) { r.ahead = ranked })
+	return ranked, nil
 }
 
 // key is the key of the ranking: by the seed and by the value of the stored round, if there is one.

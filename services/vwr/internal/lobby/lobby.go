@@ -89,6 +89,9 @@ type Store interface {
 	Shuffle(ctx context.Context, k Key) (s Shuffle, found bool, err error)
 	// Latest reads the shuffle of the event's latest round with a lobby.
 	Latest(ctx context.Context, eventID string) (s Shuffle, found bool, err error)
+	// Shuffles reads the shuffles of the event's rounds before one (0: all), the latest first, up to a
+	// limit.
+	Shuffles(ctx context.Context, eventID string, before room.Round, limit int) ([]Shuffle, error)
 	// State replaces the statement `before` (empty: none) while it is not signed.
 	State(ctx context.Context, k Key, before, statement string) error
 	// Sign adds the signature to this statement.

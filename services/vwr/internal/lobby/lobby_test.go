@@ -40,6 +40,9 @@ var (
 	closes  = starts.Add(-lobby.DefaultLead)
 )
 
+// latest is the latest lobby of the event.
+var latest = lobby.Key{EventID: event}
+
 // kit has tables, a clock and a beacon, which all replicas of a test share.
 type kit struct {
 	clock  *clocktest.Clock
@@ -177,15 +180,20 @@ func (r *replica) verify(t *testing.T, joined []lobby.Joined, earlier ...*fairdr
 
 func (r *replica) published(t *testing.T) (*fairdraw.Document, []byte) {
 	t.Helper()
+	return r.publishedOf(t, latest)
+}
+
+func (r *replica) publishedOf(t *testing.T, k lobby.Key) (*fairdraw.Document, []byte) {
+	t.Helper()
 	r.kit.clock.Advance(time.Second) // documents are kept for a second
-	raw, err := r.lobbies.Document(t.Context(), event)
+	raw, _, err := r.lobbies.Document(t.Context(), k)
 	require.NoError(t, err)
 	d, err := fairdraw.ParseDocument(raw)
 	require.NoError(t, err)
 	if d.Statement == nil {
 		return d, nil
 	}
-	part, err := r.lobbies.Entries(t.Context(), event, 0)
+	part, err := r.lobbies.Entries(t.Context(), k, 0)
 	require.NoError(t, err)
 	require.Len(t, part.Bytes, int(part.Total))
 	return d, part.Bytes

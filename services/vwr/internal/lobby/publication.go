@@ -27,7 +27,7 @@ type publications struct {
 	service *Service
 
 	mu        sync.Mutex
-	documents map[string]document // by event
+	documents map[Key]document // that of the latest round has round 0
 	files     map[Key]*file
 	turns     map[Key]*turn
 
@@ -41,10 +41,9 @@ type turn struct {
 	calls int           // that have or want the turn; changed under publications.mu
 }
 
-// document is what was last read about an event.
+// document is what was last read about a shuffle.
 type document struct {
 	readAt  time.Time
-	found   bool
 	shuffle Shuffle
 	terms   *terms
 }
@@ -65,60 +64,69 @@ func (f *file) ranked(key fairdraw.Hash) *ranks {
 	f.ranking.Lock()
 	defer f.ranking.Unlock()
 	if f.ranks == nil {
-		f.ranks, _ = shuffle(key, f.entries)
+		f.ranks = shuffle(key, f.entries)
 	}
 	return f.ranks
 }
 
 func newPublications(s *Service) *publications {
 	return &publications{
-		service: s, documents: make(map[string]document), files: make(map[Key]*file), turns: make(map[Key]*turn),
+		service: s, documents: make(map[Key]document), files: make(map[Key]*file), turns: make(map[Key]*turn),
 		listings: make(chan struct{}, maxFiles),
 	}
 }
 
-// latest returns the shuffle of the event's latest lobby, at most documentAge old.
-func (p *publications) latest(ctx context.Context, eventID string) (document, error) {
+// read returns the shuffle of a round, or of the event's latest lobby for round 0, at most documentAge
+// old. What is not there is not kept: anybody may make up rounds.
+func (p *publications) read(ctx context.Context, k Key) (document, error) {
 	now := p.service.now()
 	p.mu.Lock()
-	d, ok := p.documents[eventID]
+	d, ok := p.documents[k]
 	p.mu.Unlock()
-	if !ok || now.Sub(d.readAt) >= documentAge {
-		var err error
-		d = document{readAt: now}
-		if d.shuffle, d.found, err = p.service.store.Latest(ctx, eventID); err != nil {
-			return document{}, err
-		}
-		if d.found {
-			if d.terms, err = termsOf(&d.shuffle); err != nil {
-				return document{}, room.ErrUnavailable.Wrap(err)
-			}
-		}
-		p.mu.Lock()
-		if len(p.documents) >= maxDocuments {
-			clear(p.documents)
-		}
-		p.documents[eventID] = d
-		p.mu.Unlock()
+	if ok && now.Sub(d.readAt) < documentAge {
+		return d, nil
 	}
-	if !d.found {
+	sh, found, err := p.service.shuffle(ctx, k)
+	if err != nil {
+		return document{}, err
+	}
+	if !found {
 		return document{}, room.ErrLobbyNotFound
 	}
+	d = document{readAt: now, shuffle: sh}
+	if d.terms, err = termsOf(&sh); err != nil {
+		return document{}, room.ErrUnavailable.Wrap(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.documents) >= maxDocuments {
+		clear(p.documents)
+	}
+	p.documents[k] = d
 	return d, nil
 }
 
-// Document is the published document of the event's latest lobby, as JSON. It fails with
-// room.ErrLobbyNotFound.
-func (s *Service) Document(ctx context.Context, eventID string) ([]byte, error) {
-	d, err := s.public.latest(ctx, eventID)
+// shuffle reads the shuffle of a round, or of the event's latest lobby for round 0.
+func (s *Service) shuffle(ctx context.Context, k Key) (Shuffle, bool, error) {
+	if k.Round == 0 {
+		return s.store.Latest(ctx, k.EventID)
+	}
+	return s.store.Shuffle(ctx, k)
+}
+
+// Document is the published document of a lobby, as JSON, and its round. Round 0 asks for the event's
+// latest lobby, as in Entries and Proof. It fails with room.ErrLobbyNotFound.
+func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, error) {
+	d, err := s.public.read(ctx, k)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	sh := &d.shuffle
-	return json.Marshal(fairdraw.Document{
+	text, err := json.Marshal(fairdraw.Document{
 		EventID: sh.EventID, Phase: phase(sh, d.terms, s.now()), Commitment: sh.Commitment, CommitmentHash: d.terms.hash.String(),
 		Statement: sh.signed(), Beacon: sh.Beacon, Seed: sh.Seed, OrderHash: sh.OrderHash, VoidedAt: sh.VoidedAt,
 	})
+	return text, sh.Round, err
 }
 
 // Part is a part of the file of entries.
@@ -126,49 +134,58 @@ type Part struct {
 	Bytes []byte
 	Total int64
 	Root  fairdraw.Hash // of all entries
+	Round room.Round
 }
 
-// Entries returns the part of the file of the event's latest lobby that begins at an offset. It
-// fails with room.ErrLobbyNotFound before the root is public.
-func (s *Service) Entries(ctx context.Context, eventID string, offset int64) (Part, error) {
-	f, _, err := s.public.file(ctx, eventID)
+// Entries returns the part of the file of a lobby that begins at an offset. It fails with
+// room.ErrLobbyNotFound before the root is public.
+func (s *Service) Entries(ctx context.Context, k Key, offset int64) (Part, error) {
+	f, d, err := s.public.file(ctx, k)
 	if err != nil {
 		return Part{}, err
 	}
 	total := int64(len(f.entries))
 	from := min(offset, total)
-	return Part{Bytes: f.entries[from:min(from+PartSize, total)], Total: total, Root: f.statement.Root}, nil
+	return Part{Bytes: f.entries[from:min(from+PartSize, total)], Total: total, Root: f.statement.Root, Round: d.shuffle.Round}, nil
 }
 
-// Proof shows that an entry is in the root; rank is 0 before the shuffle. It fails with
-// room.ErrLobbyNotFound.
-func (s *Service) Proof(ctx context.Context, eventID string, id uuid.UUID) (p fairdraw.Proof, rank int64, err error) {
-	f, d, err := s.public.file(ctx, eventID)
+// Proof is where an entry is in the root of a lobby.
+type Proof struct {
+	fairdraw.Proof
+
+	Rank  int64 // 0 before the shuffle
+	Round room.Round
+}
+
+// Proof shows that an entry is in the root of a lobby. It fails with room.ErrLobbyNotFound.
+func (s *Service) Proof(ctx context.Context, k Key, id uuid.UUID) (Proof, error) {
+	f, d, err := s.public.file(ctx, k)
 	if err != nil {
-		return fairdraw.Proof{}, 0, err
+		return Proof{}, err
 	}
-	p, ok := f.prover().Prove(id)
+	found, ok := f.prover().Prove(id)
 	if !ok {
-		return fairdraw.Proof{}, 0, room.ErrLobbyNotFound
+		return Proof{}, room.ErrLobbyNotFound
 	}
+	p := Proof{Proof: found, Round: d.shuffle.Round}
 	if d.shuffle.Seed == "" {
-		return p, 0, nil
+		return p, nil
 	}
 	if r := s.memory.get(d.shuffle.Key).ranks; r != nil {
-		rank, _ = r.of(id)
-		return p, rank, nil
+		p.Rank, _ = r.of(id)
+		return p, nil
 	}
 	key, err := d.shuffle.key(d.terms.hash, f.statement.Root)
 	if err != nil {
-		return fairdraw.Proof{}, 0, room.ErrUnavailable.Wrap(err)
+		return Proof{}, room.ErrUnavailable.Wrap(err)
 	}
-	rank, _ = f.ranked(key).of(id)
-	return p, rank, nil
+	p.Rank, _ = f.ranked(key).of(id)
+	return p, nil
 }
 
 // file returns the entries once the root is public.
-func (p *publications) file(ctx context.Context, eventID string) (*file, document, error) {
-	d, err := p.latest(ctx, eventID)
+func (p *publications) file(ctx context.Context, k Key) (*file, document, error) {
+	d, err := p.read(ctx, k)
 	if err != nil {
 		return nil, document{}, err
 	}

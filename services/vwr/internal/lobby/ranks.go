@@ -16,19 +16,22 @@ import (
 type ranks struct {
 	entries fairdraw.Entries
 	rank    []uint32 // of each entry, from 1
+	key     fairdraw.Hash
+	// orderHash is the hash of the order, in hex.
+	orderHash string
 }
 
-// shuffle ranks the entries and returns the hash of their order.
-func shuffle(key fairdraw.Hash, entries fairdraw.Entries) (r *ranks, orderHash string) {
+// shuffle ranks the entries.
+func shuffle(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
 	order := fairdraw.Shuffle(key, entries)
-	r = &ranks{entries: entries, rank: make([]uint32, entries.Len())}
+	sum := sha256.Sum256(order)
+	r := &ranks{entries: entries, rank: make([]uint32, entries.Len()), key: key, orderHash: hex.EncodeToString(sum[:])}
 	for i := range entries.Len() {
 		id := uuid.UUID(order[i*len(uuid.UUID{}):])
 		at, _ := entries.Find(id)  // the order has exactly the entries
 		r.rank[at] = uint32(i + 1) //nolint:gosec // far below 2³²: the entries fit in memory
 	}
-	sum := sha256.Sum256(order)
-	return r, hex.EncodeToString(sum[:])
+	return r
 }
 
 // of returns the position of an entry, from 1; ok is false for an id that is none.
@@ -51,6 +54,9 @@ type remembered struct {
 	entries fairdraw.Entries
 	listed  bool   // entries are final
 	ranks   *ranks // nil: not shuffled yet
+	// ahead are ranks that were computed before the shuffle was published.
+	ahead *ranks
+	void  bool // takes no entries, though the room is open
 }
 
 func newMemory() *memory { return &memory{known: make(map[string]*remembered)} }

@@ -79,8 +79,12 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error
 	// The entry's time is that of the request, and decides about it.
 	now := s.now()
 	e := Entry{Key: k, RequestID: id, User: user, JoinedAt: now.UnixMilli(), StartsAt: c.Lobby.StartsAt}
-	e, err = s.store.Join(ctx, e, c.Lobby.TakesEntries(now))
+	void := s.memory.get(k).void
+	e, err = s.store.Join(ctx, e, c.Lobby.TakesEntries(now) && !void)
 	if errors.Is(err, room.ErrLobbyClosed) {
+		if void {
+			return Joined{}, errVoid
+		}
 		return Joined{}, c.Lobby.Closed()
 	}
 	if err != nil {
@@ -194,6 +198,9 @@ func (s *Service) remember(ctx context.Context, k Key, st *fairdraw.Statement) (
 	s.memory.update(k, func(r *remembered) { r.entries, r.listed = entries, true })
 	return entries, nil
 }
+
+// errVoid is the answer to who joins a lobby that is void, which gives nobody a position.
+var errVoid = room.ErrLobbyClosed.With("phase", string(fairdraw.PhaseVoid))
 
 func unavailable(err error) error {
 	if errors.Is(err, room.ErrUnavailable) || errors.Is(err, context.Canceled) {

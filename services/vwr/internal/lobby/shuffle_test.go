@@ -118,6 +118,43 @@ func TestServingBeginsWithTheShuffle(t *testing.T) {
 	require.Equal(t, 1, admitted)
 }
 
+// The session of a user ends before the lobby does. The entry stands: whoever signs in again has it,
+// in any browser, before and after the shuffle.
+func TestEntryOutlivesTheSession(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	a, b := k.replica(t, dynamotest.Hook{}), k.replica(t, dynamotest.Hook{})
+	a.activate(t, false)
+	joined := a.join(t, 3)
+	mine, signedOut := joined[1], room.Caller{Visitor: "anon-1"}
+	for _, r := range []*replica{a, b} {
+		r.step(t)
+		_, err := r.rooms.Check(t.Context(), event, signedOut, mine.RequestID, "")
+		require.ErrorIs(t, err, room.ErrSignedOut, "the gateway sends no ticket that is not the caller's")
+		got, err := r.rooms.Check(t.Context(), event, room.Caller{Visitor: "another browser", User: user(1)}, mine.RequestID, "")
+		require.NoError(t, err)
+		require.Equal(t, starts.UnixMilli(), got.LobbyUntil)
+	}
+	_, err := b.rooms.Check(t.Context(), event, who(2), mine.RequestID, "")
+	require.ErrorIs(t, err, room.ErrUnknown, "another user")
+
+	a.shuffled(t)
+	b.step(t)
+	_, err = b.rooms.Check(t.Context(), event, signedOut, mine.RequestID, "")
+	require.ErrorIs(t, err, room.ErrSignedOut)
+	report := b.verify(t, joined)
+	for _, ticket := range []string{mine.Ticket, ""} {
+		got, err := b.rooms.Check(t.Context(), event, room.Caller{Visitor: "anon-1", User: user(1)}, mine.RequestID, ticket)
+		require.NoError(t, err)
+		require.Equal(t, int64(report.Receipts[1].Rank), got.Position)
+	}
+
+	_, err = a.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	_, err = a.rooms.Check(t.Context(), event, signedOut, mine.RequestID, "")
+	require.ErrorIs(t, err, room.ErrUnknown, "everybody is admitted: there is nothing to sign in for")
+}
+
 // Deactivated, everybody is admitted, and the shuffle is void. A new round has a new lobby.
 func TestDeactivatedLobby(t *testing.T) {
 	t.Parallel()
@@ -209,9 +246,9 @@ func TestProofsAfterTheDeactivation(t *testing.T) {
 	require.NoError(t, err)
 	r.step(t)
 	for i, j := range joined {
-		_, rank, err := r.lobbies.Proof(t.Context(), event, j.RequestID)
+		proof, err := r.lobbies.Proof(t.Context(), latest, j.RequestID)
 		require.NoError(t, err)
-		require.Equal(t, int64(report.Receipts[i].Rank), rank)
+		require.Equal(t, int64(report.Receipts[i].Rank), proof.Rank)
 		require.True(t, r.lobbies.RanksKept(lobby.Key{EventID: event, Round: st.Round}))
 	}
 }

@@ -24,9 +24,16 @@ func (s *Service) entered(ctx context.Context, st State, user string) (Record, b
 	return rec, found, err
 }
 
-// entry returns the user's entry in the lobby of the round if it has the id.
+// entry returns the user's entry in the lobby of the round if it has the id. Who is signed out may be
+// a user with an entry, which is not lost: it fails with ErrSignedOut, not with ErrUnknown.
 func (s *Service) entry(ctx context.Context, st State, user string, id uuid.UUID) (Record, error) {
-	if user == "" || !st.Lobby.Exists() {
+	if !st.Lobby.Exists() {
+		return Record{}, ErrUnknown
+	}
+	if user == "" {
+		if st.Active {
+			return Record{}, ErrSignedOut
+		}
 		return Record{}, ErrUnknown
 	}
 	mine, ok, err := s.lobbies.EntryID(ctx, st.Counters, user)

@@ -13,6 +13,9 @@ var (
 	// ErrUnknown means that this visitor has no position with that id in the current round; the
 	// page assigns again.
 	ErrUnknown = errs.ErrVWRRequestUnknown
+	// ErrSignedOut means that nobody is signed in, and that the id is that of no visitor's position in a
+	// round with a lobby: it may be that of a user's entry.
+	ErrSignedOut = errs.ErrUnauthenticated
 	// ErrVisitorRequired means that the caller has no visitor id.
 	ErrVisitorRequired = errs.ErrVisitorRequired
 	// ErrInvalidSettings means that the settings contradict each other.

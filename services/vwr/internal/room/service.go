@@ -150,7 +150,8 @@ func (s *Service) assigned(rec Record, st State) Assigned {
 
 // Check reports whether the visitor is admitted, and if so signs a token. Without a ticket it reads
 // the record. It fails with ErrUnknown for an invalid ticket, a position of another round or
-// visitor, or no position at all.
+// visitor, or no position at all, and with ErrSignedOut for what may be a user's entry in a lobby when
+// nobody is signed in.
 func (s *Service) Check(ctx context.Context, eventID string, who Caller, id uuid.UUID, ticket string) (Checked, error) {
 	if who.Visitor == "" {
 		return Checked{}, ErrVisitorRequired

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
@@ -11,6 +12,7 @@ import (
 	"urr.guru/pkg/rpc/batchrpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/lobby"
+	"urr.guru/services/vwr/internal/room"
 )
 
 // Join enters each item's user in the lobby of an event.
@@ -40,22 +42,57 @@ func joined(j lobby.Joined) *vwrv1.Joined {
 	}
 }
 
-// GetShuffle returns the published document of the event's latest lobby.
+// GetShuffle returns the published document of a lobby.
 func (v *Visitors) GetShuffle(ctx context.Context, req *vwrv1.GetShuffleRequest) (*vwrv1.GetShuffleResponse, error) {
-	document, err := v.lobbies.Document(ctx, req.GetEventId())
+	document, round, err := v.lobbies.Document(ctx, lobbyOf(req))
 	if err != nil {
 		return nil, err
 	}
-	return &vwrv1.GetShuffleResponse{Document: document}, nil
+	return &vwrv1.GetShuffleResponse{Document: document, Round: int64(round)}, nil
+}
+
+// lobbyOf is the lobby that a request names: the event's latest one has round 0.
+func lobbyOf(req interface {
+	GetEventId() string
+	GetRound() int64
+},
+) lobby.Key {
+	return lobby.Key{EventID: req.GetEventId(), Round: room.Round(req.GetRound())}
+}
+
+// ListShuffles lists the lobbies of an event. A cursor is the earliest round of the page before.
+func (v *Visitors) ListShuffles(ctx context.Context, req *vwrv1.ListShufflesRequest) (*vwrv1.ListShufflesResponse, error) {
+	var before int64
+	if cursor := req.GetCursor(); cursor != "" {
+		var err error
+		if before, err = strconv.ParseInt(cursor, 10, 64); err != nil || before <= 0 {
+			return nil, errs.ErrInvalidCursor
+		}
+	}
+	list, next, err := v.lobbies.Rounds(ctx, req.GetEventId(), room.Round(before))
+	if err != nil {
+		return nil, err
+	}
+	out := &vwrv1.ListShufflesResponse{}
+	for _, s := range list {
+		out.Shuffles = append(out.Shuffles, &vwrv1.ShuffleSummary{
+			Round: int64(s.Round), Phase: string(s.Phase), ClosesAt: s.ClosesAt, StartsAt: s.StartsAt,
+			CommitmentHash: s.Commitment.String(), Entries: s.Entries,
+		})
+	}
+	if next != 0 {
+		out.NextCursor = strconv.FormatInt(int64(next), 10)
+	}
+	return out, nil
 }
 
 // GetShuffleEntries returns a part of its entries.
 func (v *Visitors) GetShuffleEntries(ctx context.Context, req *vwrv1.GetShuffleEntriesRequest) (*vwrv1.GetShuffleEntriesResponse, error) {
-	part, err := v.lobbies.Entries(ctx, req.GetEventId(), req.GetOffset())
+	part, err := v.lobbies.Entries(ctx, lobbyOf(req), req.GetOffset())
 	if err != nil {
 		return nil, err
 	}
-	return &vwrv1.GetShuffleEntriesResponse{Entries: part.Bytes, Total: part.Total, Root: part.Root.String()}, nil
+	return &vwrv1.GetShuffleEntriesResponse{Entries: part.Bytes, Total: part.Total, Root: part.Root.String(), Round: int64(part.Round)}, nil
 }
 
 // GetShuffleProof shows that an entry is among them.
@@ -64,16 +101,16 @@ func (v *Visitors) GetShuffleProof(ctx context.Context, req *vwrv1.GetShufflePro
 	if err != nil {
 		return nil, errs.ErrInvalidID.Wrap(err)
 	}
-	p, rank, err := v.lobbies.Proof(ctx, req.GetEventId(), id)
+	p, err := v.lobbies.Proof(ctx, lobbyOf(req), id)
 	if err != nil {
 		return nil, err
 	}
-	out := &vwrv1.ShuffleProof{Index: int64(p.Index), Count: int64(p.Count)}
+	out := &vwrv1.ShuffleProof{Index: int64(p.Index), Count: int64(p.Count), Round: int64(p.Round)}
 	for _, h := range p.Path {
 		out.Path = append(out.Path, h.String())
 	}
-	if rank > 0 {
-		out.Rank = proto.Int64(rank)
+	if p.Rank > 0 {
+		out.Rank = proto.Int64(p.Rank)
 	}
 	return out, nil
 }

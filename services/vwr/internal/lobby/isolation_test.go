@@ -1,0 +1,148 @@
+package lobby_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/vwr/internal/lobby"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+// lists reports whether a call lists entries of an event.
+func lists(in any, eventID string) bool {
+	q, ok := in.(*awsdynamo.QueryInput)
+	if !ok {
+		return false
+	}
+	v, _ := q.ExpressionAttributeValues[":group"].(*types.AttributeValueMemberS)
+	return v != nil && strings.HasPrefix(v.Value, eventID+"#")
+}
+
+// slowLister is a replica that, once it lists entries of the event, goes on when release is closed.
+func (k *kit) slowLister(t *testing.T) (r *replica, listing <-chan struct{}, release chan<- struct{}) {
+	t.Helper()
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r = k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if lists(in, event) {
+			once.Do(func() { close(begun) })
+			<-goOn
+		}
+		return nil
+	}})
+	return r, begun, goOn
+}
+
+// While the entries of one lobby are listed, those of another are served, and who waits for the first
+// may give up.
+func TestSlowListing(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	first := k.replica(t, dynamotest.Hook{})
+	first.activate(t, true)
+	_, err := first.admin.Activate(t.Context(), "other", room.Change{Lobby: first.terms(true)})
+	require.NoError(t, err)
+	first.join(t, 1)
+	first.at(t, closes.Add(13*time.Second))
+	r, listing, release := k.slowLister(t)
+	var work sync.WaitGroup
+	work.Go(func() {
+		if part, err := r.lobbies.Entries(t.Context(), latest, 0); err != nil || part.Total != 16 {
+			t.Errorf("%d bytes, %v", part.Total, err)
+		}
+	})
+	<-listing
+	_, err = r.lobbies.Entries(t.Context(), lobby.Key{EventID: "other"}, 0)
+	require.NoError(t, err)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	// The document is in memory, so that only the wait for the entries is left.
+	_, err = r.lobbies.Entries(gone, latest, 0)
+	require.ErrorIs(t, err, context.Canceled)
+	close(release)
+	work.Wait()
+}
+
+// While a replica lists the entries of one lobby, which takes minutes, it leads another to its end.
+func TestSlowListingDelaysNoOtherLobby(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r, listing, release := k.slowLister(t)
+	r.activate(t, true)
+	_, err := r.admin.Activate(t.Context(), "other", room.Change{Lobby: r.terms(true)})
+	require.NoError(t, err)
+	r.join(t, 1)
+	_, err = r.lobbies.Join(t.Context(), "other", user(0))
+	require.NoError(t, err)
+	require.NoError(t, r.advancer.Step(t.Context()))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { _ = r.driver.Run(ctx) })
+	defer work.Wait()
+	defer cancel()
+	k.clock.Set(closes.Add(13 * time.Second))
+	<-listing
+	other := func() room.Lobby { return roomtest.Read(t, r.store, "other").Lobby }
+	waittest.Until(t, func() bool {
+		for key, p := range r.driver.Progress() {
+			if key.EventID == "other" && p.Phase == fairdraw.PhaseRoot {
+				return true
+			}
+		}
+		return false
+	}, "the root of the other lobby is public")
+	k.clock.Set(starts)
+	waittest.Until(t, func() bool { return other().Shuffled }, "the other lobby is shuffled")
+	require.False(t, roomtest.Read(t, r.store, event).Lobby.Sized)
+	k.clock.Set(starts.Add(30 * time.Second)) // in time for a later round
+	close(release)
+	waittest.Until(t, func() bool { return roomtest.Read(t, r.store, event).Lobby.Sized }, "the listed lobby goes on")
+}
+
+// A replica that leads a lobby only with others knows the positions before the start, when everybody
+// asks for them: it lists nothing then.
+func TestPositionsAreReadyAtTheStart(t *testing.T) {
+	t.Parallel()
+	for name, withBeacon := range map[string]bool{"beacon": true, "no beacon": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t)
+			var started atomic.Bool
+			first, other := k.replica(t, dynamotest.Hook{}), k.replica(t, dynamotest.Hook{Before: func(in any) error {
+				if started.Load() && lists(in, event) {
+					return errors.New("listed after the start")
+				}
+				return nil
+			}})
+			first.activate(t, withBeacon)
+			joined := first.join(t, 5)
+			for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute)} {
+				first.at(t, at)
+				other.step(t)
+			}
+			_, err := other.rooms.Check(t.Context(), event, who(0), joined[0].RequestID, joined[0].Ticket)
+			require.NoError(t, err)
+			d, _ := other.published(t)
+			require.Empty(t, d.Seed)
+			started.Store(true)
+			first.at(t, starts)
+			other.step(t)
+			require.Zero(t, other.driver.Stats().Failures.Load())
+			other.positions(t, joined, first.verify(t, joined))
+		})
+	}
+}

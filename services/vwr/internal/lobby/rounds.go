@@ -1,0 +1,55 @@
+package lobby
+
+import (
+	"context"
+
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// maxRounds is the most lobbies of one list.
+const maxRounds = 100
+
+// Summary is what the list of an event's lobbies tells of one.
+type Summary struct {
+	Round              room.Round
+	Phase              fairdraw.Phase
+	ClosesAt, StartsAt int64         // ms since the epoch
+	Commitment         fairdraw.Hash // every receipt of the lobby contains it
+	// Entries is nil before the root is public.
+	Entries *int64
+}
+
+// Rounds lists the lobbies of an event, the latest first: at most maxRounds that are earlier than
+// before (0: all). next continues the list; 0 when it ends. A lobby that an operator gave up stays in
+// the list as long as any other: nobody can try shuffles until one suits, unseen.
+func (s *Service) Rounds(ctx context.Context, eventID string, before room.Round) (list []Summary, next room.Round, err error) {
+	shuffles, err := s.store.Shuffles(ctx, eventID, before, maxRounds)
+	if err != nil {
+		return nil, 0, err
+	}
+	now := s.now()
+	for i := range shuffles {
+		sh := &shuffles[i]
+		t, err := termsOf(sh)
+		if err != nil {
+			return nil, 0, room.ErrUnavailable.Wrap(err)
+		}
+		c := &t.commitment
+		entry := Summary{
+			Round: sh.Round, Phase: phase(sh, t, now), ClosesAt: c.CutoffAt, StartsAt: c.AnnouncedAt, Commitment: t.hash,
+		}
+		if sh.Signature != "" {
+			st, err := fairdraw.ParseStatement([]byte(sh.Statement))
+			if err != nil {
+				return nil, 0, room.ErrUnavailable.Wrap(err)
+			}
+			entry.Entries = &st.Count
+		}
+		list = append(list, entry)
+	}
+	if len(list) == maxRounds {
+		next = list[maxRounds-1].Round
+	}
+	return list, next, nil
+}

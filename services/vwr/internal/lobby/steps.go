@@ -1,0 +1,248 @@
+package lobby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// run is one lobby as it was read.
+type run struct {
+	*Driver
+
+	shuffle  Shuffle
+	terms    *terms
+	counters room.Counters
+	// current means that the lobby's round is the running one.
+	current   bool
+	statement *fairdraw.Statement // nil: none yet
+	now       time.Time
+	missing   error // a key that is not there
+}
+
+func (d *Driver) read(ctx context.Context, k Key) (run, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	r := run{Driver: d}
+	var err error
+	var found bool
+	if r.shuffle, found, err = d.store.Shuffle(ctx, k); err != nil {
+		return r, err
+	}
+	if !found {
+		return r, errors.Join(errNoShuffle, d.store.Finish(ctx, k))
+	}
+	if r.terms, err = termsOf(&r.shuffle); err != nil {
+		return r, err
+	}
+	if r.counters, found, err = d.service.rooms.Read(ctx, k.EventID); err != nil {
+		return r, err
+	}
+	r.current = found && r.counters.Active && r.counters.Round == k.Round
+	if r.shuffle.Statement != "" {
+		st, err := fairdraw.ParseStatement([]byte(r.shuffle.Statement))
+		if err != nil {
+			return r, fmt.Errorf("statement of %s: %w", k, err)
+		}
+		r.statement = &st
+	}
+	r.missing = d.service.keys.Load().missing(r.terms)
+	r.now = d.now()
+	return r, nil
+}
+
+// step does the next thing that can be done now, and reports whether there may be another.
+func (r *run) step(ctx context.Context) (again bool, err error) {
+	c, s := &r.terms.commitment, &r.shuffle
+	switch {
+	case s.final():
+		return false, r.finish(ctx)
+	case r.spoiled() && s.Signature == "":
+		r.log.ErrorContext(ctx, "positions were issued too early, so the lobby is void", "event", s.EventID, "issued", r.counters.Issued)
+		return true, r.void(ctx)
+	case !r.current && r.now.Before(r.decided().Add(-voidLead)):
+		return true, r.void(ctx)
+	case r.now.Before(c.Cutoff().Add(r.terms.closeGrace())):
+		return false, nil
+	case s.Statement == "":
+		return r.state(ctx)
+	case r.current && !r.counters.Lobby.Sized:
+		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Size(ctx, s.Key, r.statement.Count) })
+	case s.Signature == "":
+		return r.sign(ctx)
+	}
+	return r.draw(ctx)
+}
+
+func (r *run) write(ctx context.Context, write func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return write(ctx)
+}
+
+func (r *run) void(ctx context.Context) error {
+	return r.write(ctx, func(ctx context.Context) error { return r.store.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
+}
+
+// spoiled reports that positions were issued or served before the entries were counted, which only a
+// replica of a release without lobbies does. Size fails from then on, so nothing gets signed, and no
+// result is known at any time.
+func (r *run) spoiled() bool {
+	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)
+}
+
+// stuck reports a void lobby whose room is open.
+func (r *run) stuck() bool { return r.shuffle.VoidedAt != 0 && r.current && !r.counters.Lobby.Shuffled }
+
+// decided is when the result can be known: until then a lobby can end without one.
+func (r *run) decided() time.Time {
+	c := &r.terms.commitment
+	switch {
+	case c.Beacon == nil:
+		return c.Announced()
+	case r.statement != nil && r.shuffle.Signature != "":
+		return c.Beacon.TimeOf(r.statement.Round)
+	default:
+		return c.Beacon.TimeOf(c.Round)
+	}
+}
+
+// state ends joining and stores the statement about the entries.
+func (r *run) state(ctx context.Context) (again bool, err error) {
+	k := r.shuffle.Key
+	if err := r.store.Close(ctx, k); err != nil {
+		return false, err
+	}
+	failpoint.Hit("vwr.lobby_closed")
+	entries, err := r.service.remember(ctx, k, nil)
+	if err != nil {
+		return false, err
+	}
+	return r.stateEntries(ctx, entries.Root(), int64(entries.Len()))
+}
+
+// stateEntries stores the statement, dated now, in place of one that was not signed. When it is too
+// late for a round it waits until that is missed, since a statement lists the missed rounds.
+func (r *run) stateEntries(ctx context.Context, root fairdraw.Hash, count int64) (again bool, err error) {
+	now := r.Driver.now()
+	if _, timely := r.terms.round(now); !timely {
+		return false, nil
+	}
+	st, err := fairdraw.NewStatement(&r.terms.commitment, r.terms.hash, root, count, nil, now)
+	if err != nil {
+		return false, err
+	}
+	text, err := st.Text()
+	if err != nil {
+		return false, err
+	}
+	err = r.write(ctx, func(ctx context.Context) error {
+		return r.store.State(ctx, r.shuffle.Key, r.shuffle.Statement, string(text))
+	})
+	failpoint.Hit("vwr.lobby_stated")
+	return true, err
+}
+
+// sign signs the stored statement, which makes it public. If it would be public too late for its
+// round, it is replaced: nobody has seen it, and a later round decides.
+func (r *run) sign(ctx context.Context) (again bool, err error) {
+	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, &r.terms.commitment, []byte(r.shuffle.Statement))
+	if err != nil {
+		return false, err
+	}
+	// The deadline begins before the clock is read, so that the write ends within the margin.
+	writing, cancel := context.WithTimeout(ctx, min(writeTimeout, r.terms.signTimeout()))
+	defer cancel()
+	round, timely := r.terms.round(r.Driver.now())
+	if !timely || round != r.statement.Round {
+		return r.stateEntries(ctx, r.statement.Root, r.statement.Count)
+	}
+	err = r.store.Sign(writing, r.shuffle.Key, signed.Statement, signed.Signature)
+	failpoint.Hit("vwr.lobby_signed")
+	return true, err
+}
+
+// draw fetches the beacon's round, and at the start publishes the result.
+func (r *run) draw(ctx context.Context) (again bool, err error) {
+	c, k := &r.terms.commitment, r.shuffle.Key
+	seed, known := r.service.keys.Load().Seed(c, r.terms.nonce)
+	// Without its key for a day the seed is replaced by zeros.
+	if !known {
+		seed = fairdraw.Hash{}
+	}
+	withheld := !known && c.Beacon != nil && !r.now.Before(c.Announced().Add(fairdraw.SeedDeadline))
+	if c.Beacon != nil {
+		round := r.statement.Round
+		if withheld {
+			round = c.ZeroSeedRound(round)
+		}
+		if r.shuffle.Beacon == nil || r.shuffle.Beacon.Round != round {
+			return r.fetch(ctx, round)
+		}
+	}
+	early := r.now.Before(c.Announced())
+	if !known && !withheld {
+		if early {
+			return false, nil
+		}
+		return false, r.missing
+	}
+	if early && !r.current {
+		return false, nil // nobody asks for its positions, and what was ranked would not be kept
+	}
+	// Every replica ranks the entries before the start, when all of them ask for their positions.
+	revealed := r.shuffle
+	revealed.Seed = seed.String() // as it will be stored
+	ranked, err := r.service.rank(ctx, &revealed, r.terms, r.statement)
+	if err != nil || early {
+		return false, err
+	}
+	err = r.write(ctx, func(ctx context.Context) error {
+		return r.store.Reveal(ctx, k, revealed.Seed, ranked.orderHash, r.shuffle.Beacon)
+	})
+	failpoint.Hit("vwr.lobby_revealed")
+	return true, err
+}
+
+// fetch stores the value of a round once it is published.
+func (r *run) fetch(ctx context.Context, round uint64) (again bool, err error) {
+	chain := r.terms.commitment.Beacon.Chain
+	if r.now.Before(chain.TimeOf(round)) {
+		return false, nil
+	}
+	got, err := r.beacons.Get(ctx, chain, round)
+	if errors.Is(err, beacon.ErrNotYet) {
+		return false, nil
+	}
+	if err != nil {
+		r.stats.BeaconFailures.Add(1)
+		return false, err
+	}
+	err = r.write(ctx, func(ctx context.Context) error { return r.store.Value(ctx, r.shuffle.Key, got) })
+	failpoint.Hit("vwr.lobby_valued")
+	return true, err
+}
+
+// finish lets the counter move after a shuffle, then takes the lobby off the list. A void lobby whose
+// room is open stays on the list: nobody is served there, and the alert goes on.
+func (r *run) finish(ctx context.Context) error {
+	if r.stuck() {
+		r.service.memory.update(r.shuffle.Key, func(m *remembered) { m.void = true })
+		return nil
+	}
+	if r.shuffle.Seed != "" && r.current && !r.counters.Lobby.Shuffled {
+		err := r.write(ctx, func(ctx context.Context) error { return r.store.Start(ctx, r.shuffle.Key) })
+		if err != nil {
+			return err
+		}
+		failpoint.Hit("vwr.lobby_started")
+		r.log.InfoContext(ctx, "lobby shuffled", "event", r.shuffle.EventID, "entries", r.statement.Count)
+	}
+	return r.write(ctx, func(ctx context.Context) error { return r.store.Finish(ctx, r.shuffle.Key) })
+}
