@@ -326,9 +326,14 @@ func (d *Drawer) failures(open []Lottery) int {
 
 // hasKeys reports whether the keys that an open draw still needs are there.
 func hasKeys(keys fairdraw.Keys, l *Lottery, t *terms) bool {
-	_, signs := keys.Signing.KidOf(t.Public())
 	_, seeds := keys.Seed(&t.Commitment, t.nonce)
-	return (signs || l.Draw.Public()) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
+	return signs(keys, l, t) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
+}
+
+// signs reports whether the statement of a draw is signed, or its key is there.
+func signs(keys fairdraw.Keys, l *Lottery, t *terms) bool {
+	_, ok := keys.Signing.KidOf(t.Public())
+	return ok || l.Draw.Public()
 }
 
 // again repeats a call of the store while the store does not answer, so that a phase need not begin

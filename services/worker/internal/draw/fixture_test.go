@@ -70,6 +70,13 @@ func (f *figures) Draws(now draw.Figures) {
 
 func keyConfig(n byte) fairdraw.KeyConfig { return drawtest.KeyConfig(n) }
 
+// otherSigningKey is the first set of secrets without the signing key of the lotteries.
+func otherSigningKey() fairdraw.KeyConfig {
+	c := keyConfig(1)
+	c.DrawSigningKeys = "other:" + "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
+	return c
+}
+
 // world is a table with a lottery.
 type world struct {
 	tables  pkgdynamo.Config
@@ -92,7 +99,8 @@ func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
 	w.source = &source{Beacon: b, clock: w.clock}
 	w.keys, err = fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(t, err)
-	w.tables, w.db = dynamotest.Tables(t)
+	tables, db := dynamotest.Tables(t)
+	w.tables, w.db = tables, dynamotest.Sole(db, asyncevent.PK)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, asyncevent.Table(w.tables)))
 	w.store = w.open(dynamotest.Hook{})
 	w.event = drawtest.Open(t, w.store, cutoff, change)

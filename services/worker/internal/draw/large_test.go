@@ -27,6 +27,7 @@ type memory struct {
 	mu      sync.Mutex
 	lottery draw.Lottery
 	entries int
+	page    int // entries that one read of a group returns
 	winners []uuid.UUID
 
 	settled, won int
@@ -42,8 +43,6 @@ func entryID(i int) (id uuid.UUID) {
 	}
 	return id
 }
-
-const memoryPage = 5000
 
 func (*memory) Acquire(context.Context, string) (bool, error) { return true, nil }
 
@@ -85,7 +84,7 @@ func (m *memory) Entries(_ context.Context, _, group, after string) (page fairdr
 	}
 	first := slices.Index(asyncevent.LotteryGroups(), group)
 	for i := from; first+64*i < m.entries; i++ {
-		if i == from+memoryPage {
+		if i == from+m.page {
 			return page, fmt.Sprint(i), nil
 		}
 		id := entryID(first + 64*i)
@@ -115,14 +114,14 @@ func (m *memory) SettleEntries(_ context.Context, entries []uuid.UUID, status as
 	return nil
 }
 
-// large draws a lottery of n entries for a tenth as many places.
-func large(tb testing.TB, n int) *memory {
+// large draws a lottery of n entries for a tenth as many places, which are read in pages.
+func large(tb testing.TB, n, page int) *memory {
 	tb.Helper()
 	b, err := drawtest.Beacon()
 	require.NoError(tb, err)
 	clock := clocktest.New(cutoff)
 	p := drawtest.Promotion(tb, "large", cutoff, func(c *fairdraw.Commitment) { c.Winners = n / 10 })
-	m := &memory{entries: n, lottery: draw.Lottery{Promotion: p, Draw: asyncevent.Draw{EventID: "large", Phase: asyncevent.DrawOpen}}}
+	m := &memory{entries: n, page: page, lottery: draw.Lottery{Promotion: p, Draw: asyncevent.Draw{EventID: "large", Phase: asyncevent.DrawOpen}}}
 	keys, err := fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(tb, err)
 	drawer := draw.New(m, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
@@ -141,8 +140,9 @@ func large(tb testing.TB, n int) *memory {
 // A lottery of many pages is drawn as one of few entries: what is published verifies.
 func TestLargeDraw(t *testing.T) {
 	t.Parallel()
-	const n = 64*memoryPage + 1234
-	m := large(t, n)
+	const page = 400
+	const n = 64*page + 1234 // some groups have two pages
+	m := large(t, n, page)
 	d, err := m.lottery.Draw.Document(&m.lottery.Promotion)
 	require.NoError(t, err)
 	entries := make(fairdraw.Entries, 0, n*16)
@@ -162,7 +162,7 @@ func TestLargeDraw(t *testing.T) {
 func BenchmarkDraw1M(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		large(b, 1_000_000)
+		large(b, 1_000_000, 5000)
 	}
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

@@ -22,8 +22,8 @@ const (
 )
 
 // Submit gives a draw the value of the round that decides. It fails with errs.ErrPromotionNotFound,
-// errs.ErrInvalidRequest for a value that the beacon did not sign, and errs.ErrConflict when the draw
-// does not wait for one.
+// errs.ErrInvalidRequest for a value that the beacon did not sign, and errs.ErrConflict when the
+// draw does not wait for one.
 func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (asyncevent.Draw, error) {
 	return d.change(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
@@ -50,8 +50,9 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (as
 	}, d.store.Cancel)
 }
 
-// Void cancels a draw and its promotion. It fails with errs.ErrPromotionNotFound, errs.ErrConflict when
-// there is no draw, and errs.ErrDrawFixed when the result may be known.
+// Void cancels a draw and its promotion. It fails with errs.ErrPromotionNotFound, errs.ErrConflict
+// when there is no draw, and errs.ErrDrawFixed when the result may be known. A draw that a lost key
+// keeps from ever having a result is cancelled at any time, with the reason.
 func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error) {
 	return d.change(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
@@ -59,11 +60,15 @@ func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error
 			return after, nil
 		}
 		now := s.now()
-		switch voidable, err := s.voidable(now); {
-		case err != nil:
+		voidable, err := s.voidable(now)
+		if err != nil {
 			return after, err
-		case !voidable:
-			return after, errs.ErrDrawFixed
+		}
+		if !voidable {
+			if after.Draw.VoidReason = s.lostKey(); after.Draw.VoidReason == "" {
+				return after, errs.ErrDrawFixed
+			}
+			s.log.WarnContext(ctx, "draw cancelled, since it cannot go on without its key", "event_id", event, "reason", after.Draw.VoidReason)
 		}
 		after.Draw.Phase, after.Draw.VoidedAt = asyncevent.DrawVoid, now.UnixMilli()
 		after.Promotion.VoidedAt = now.UnixMilli()
@@ -76,15 +81,23 @@ func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error
 	})
 }
 
-// voidable reports whether the draw may be cancelled now: before the round that decides, as verifiers see
-// it. Without a beacon the operator knows the result as soon as the root is public, unless the seed's key
-// is lost: then there is no result, and nothing else would end the draw.
-func (s *step) voidable(now time.Time) (bool, error) {
-	if s.terms.Beacon == nil && !s.Draw.Announced() {
-		if _, ok := s.seed(); !ok {
-			return true, nil
-		}
+// lostKey names the key without which the draw cannot end: without the signing key no root becomes
+// public, and without the seed there is no result, unless zeros and a later round decide. Empty: it
+// is there, or no longer needed.
+func (s *step) lostKey() asyncevent.VoidReason {
+	if !signs(s.keys.Keys(), &s.Lottery, &s.terms) {
+		return asyncevent.SigningKeyLost
 	}
+	if _, seeded := s.seed(); !seeded && s.terms.Beacon == nil && !s.Draw.Announced() {
+		return asyncevent.SeedKeyLost
+	}
+	return ""
+}
+
+// voidable reports whether the draw may be cancelled now whatever keys there are: before the round
+// that decides, as verifiers see it. Without a beacon the operator knows the result as soon as the
+// root is public.
+func (s *step) voidable(now time.Time) (bool, error) {
 	until := s.terms.Announced()
 	switch {
 	case s.Draw.Phase == asyncevent.DrawDrawn, s.Draw.Phase == asyncevent.DrawSettled, s.terms.Beacon == nil && s.Draw.Public():

@@ -2,6 +2,7 @@ package draw_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -79,8 +80,8 @@ func TestVoid(t *testing.T) {
 	}
 }
 
-// A draw without a beacon has no result once the key of its seed is lost, so it can be cancelled then, at
-// any time.
+// A draw without a beacon has no result once the key of its seed is lost, so it can be cancelled
+// then, at any time.
 func TestVoidWithoutTheSeed(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]asyncevent.DrawPhase{"before the draw": asyncevent.DrawRoot, "before the announcement": asyncevent.DrawDrawn} {
@@ -102,14 +103,87 @@ func TestVoidWithoutTheSeed(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, asyncevent.DrawVoid, w.pass(t, announced+time.Hour))
 			w.verify(t)
-			for _, e := range w.entries {
-				r, _, err := w.store.Request(t.Context(), e.RequestID)
-				require.NoError(t, err)
-				require.Equal(t, asyncevent.RejectedVoid, r.ResultCode)
-			}
-			require.Empty(t, w.ofType(t, "OPEN_DRAW"))
+			w.voided(t, asyncevent.SeedKeyLost)
 		})
 	}
+}
+
+// voided checks that all requests to a cancelled lottery have ended, and why it was cancelled.
+func (w *world) voided(t *testing.T, why asyncevent.VoidReason) {
+	t.Helper()
+	require.Equal(t, why, w.lottery(t).Draw.VoidReason)
+	for _, e := range w.entries {
+		r, _, err := w.store.Request(t.Context(), e.RequestID)
+		require.NoError(t, err)
+		require.Equal(t, asyncevent.RejectedVoid, r.ResultCode)
+	}
+	require.Empty(t, w.ofType(t, "OPEN_DRAW"))
+}
+
+// A draw whose signing key is lost has no root and so no result. It can be cancelled at any time,
+// which everybody sees: outsiders cannot tell that the key is lost.
+func TestVoidWithoutTheSigningKey(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		at     time.Duration
+		change func(*fairdraw.Commitment)
+		fault  fairdraw.Code // that verifiers find
+	}{
+		"at the round":             {round, nil, fairdraw.VoidLate},
+		"after a day":              {announced + fairdraw.SeedDeadline, nil, fairdraw.VoidLate},
+		"without a beacon":         {announced + time.Hour, func(c *fairdraw.Commitment) { c.Beacon = nil }, ""},
+		"before the root was late": {after, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tc.change)
+			w.enter(t, 5)
+			w.keysAre(t, otherSigningKey())
+			for _, at := range []time.Duration{after, tc.at} {
+				w.clock.Set(cutoff.Add(at))
+				require.NoError(t, w.drawer(w.store).Pass(t.Context()))
+				require.Equal(t, asyncevent.DrawClosed, w.lottery(t).Draw.Phase)
+			}
+			why := asyncevent.SigningKeyLost
+			if tc.at != after {
+				w.keysAre(t, keyConfig(1))
+				_, err := w.drawer(w.store).Void(t.Context(), w.event)
+				require.ErrorIs(t, err, errs.ErrDrawFixed, "the key is there")
+				w.keysAre(t, otherSigningKey())
+			} else {
+				why = ""
+			}
+			_, err := w.drawer(w.store).Void(t.Context(), w.event)
+			require.NoError(t, err)
+			require.Equal(t, asyncevent.DrawVoid, w.pass(t, tc.at))
+			w.voided(t, why)
+			l := w.lottery(t)
+			d, err := l.Draw.Document(&l.Promotion)
+			require.NoError(t, err)
+			_, err = fairdraw.Verify(&d, nil, fairdraw.Options{})
+			if tc.fault == "" {
+				require.NoError(t, err)
+				return
+			}
+			fault, found := errors.AsType[*fairdraw.Fault](err)
+			require.True(t, found, "%v", err)
+			require.Equal(t, tc.fault, fault.Code)
+		})
+	}
+}
+
+// A signing key that is lost after the root was signed is needed no more.
+func TestSigningKeyLostAfterTheRoot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 5)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	w.keysAre(t, otherSigningKey())
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, round))
+	_, err := w.drawer(w.store).Void(t.Context(), w.event)
+	require.ErrorIs(t, err, errs.ErrDrawFixed)
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
+	w.settled(t)
 }
 
 // Once the value may be known a lottery cannot be cancelled.

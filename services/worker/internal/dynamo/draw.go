@@ -222,29 +222,6 @@ func (s *Store) Entries(ctx context.Context, event, group, after string) (page f
 	return page, next, nil
 }
 
-// Exclusions implements draw.Requests.
-func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
-	var out []fairdraw.Exclusion
-	p := asyncevent.Partition{PK: asyncevent.ExcludedPartition(event)}
-	for more := true; more; {
-		var items []dynamo.Item
-		var err error
-		if items, more, err = s.Query(ctx, p); err != nil {
-			return nil, err
-		}
-		for _, it := range items {
-			e, err := asyncevent.DecodeExcluded(it)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, fairdraw.Exclusion{RequestID: e.RequestID, Reason: string(e.Reason)})
-			p.After = e.RequestID
-		}
-		more = more && len(items) > 0
-	}
-	return out, nil
-}
-
 // PutWinners implements draw.Requests.
 func (s *Store) PutWinners(ctx context.Context, d asyncevent.Draw, winners []uuid.UUID, endsAt int64) error {
 	for _, it := range d.WinnersItems(winners, endsAt) {

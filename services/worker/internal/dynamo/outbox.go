@@ -59,11 +59,11 @@ func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause erro
 
 // Published implements announce.Store.
 func (s *Store) Published(ctx context.Context, done []asyncevent.Outbox) error {
-	tx := s.Begin()
-	for _, o := range done {
-		tx.Delete(asyncevent.Shared, o.Key, asyncevent.Condition{})
+	keys := make([]dynamo.Item, len(done))
+	for i, o := range done {
+		keys[i] = o.Key
 	}
-	return tx.Commit(ctx)
+	return dynamo.Err(dynamo.BatchDelete(ctx, s.Client, s.Table, keys))
 }
 
 // DeadLetters reads a page of dead letters, the latest first, behind a sort key.

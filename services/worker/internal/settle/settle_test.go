@@ -165,17 +165,8 @@ func TestPoison(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(in *awsdynamo.TransactWriteItemsInput, id string) error{
 		"names nobody": func(*awsdynamo.TransactWriteItemsInput, string) error { return invalid },
-		"names it": func(in *awsdynamo.TransactWriteItemsInput, id string) error {
-			reasons := make([]types.CancellationReason, len(in.TransactItems))
-			for i := range reasons {
-				reasons[i].Code = aws.String("None")
-				if touches(&awsdynamo.TransactWriteItemsInput{TransactItems: in.TransactItems[i : i+1]}, id) {
-					reasons[i].Code = aws.String("ValidationError")
-				}
-			}
-			return &types.TransactionCanceledException{CancellationReasons: reasons}
-		},
-		"panics": func(*awsdynamo.TransactWriteItemsInput, string) error { panic("poison") },
+		"names it":     invalidItems,
+		"panics":       func(*awsdynamo.TransactWriteItemsInput, string) error { panic("poison") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,32 +201,49 @@ func TestPoison(t *testing.T) {
 			require.Len(t, letters, 1)
 			require.Equal(t, batch[3].Body, letters[0].Body)
 			require.Empty(t, w.ofType(t, "MARKER"))
-
-			for gen := range int64(2) { // redriven twice; the second time the cause is gone
-				cured.Store(gen == 1)
-				again, err := worker.store.Redrive(t.Context(), poison)
-				require.NoError(t, err)
-				require.Equal(t, gen+1, again.Gen)
-				require.Len(t, w.ofType(t, "MARKER"), 1)
-				old := batch[3]
-				old.Receives = 1
-				require.NoError(t, worker.Handle(t.Context(), []asyncevent.Delivery{old}), "an old generation is dropped")
-				require.Equal(t, q, w.request(t, poison).Status)
-				redriven := w.deliveries([]asyncevent.Outgoing{{Message: asyncevent.MessageOf(&again)}})
-				for range 6 {
-					require.NoError(t, worker.Handle(t.Context(), redriven))
-				}
-				if gen == 0 {
-					require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded[1:]))
-					require.Equal(t, asyncevent.FailedFinal, w.request(t, poison).Status)
-				}
-			}
-			require.Equal(t, asyncevent.RejectedCapacity, w.request(t, poison).ResultCode, "it takes what is left, which is nothing")
-			require.Empty(t, w.request(t, poison).ErrorCode)
-			require.Empty(t, w.ofType(t, "MARKER"))
-			require.Zero(t, w.remaining(t))
+			w.redriveTwice(t, worker, batch[3], &cured)
 		})
 	}
+}
+
+// invalidItems is a refusal by DynamoDB of the items of a transaction that belong to a request.
+func invalidItems(in *awsdynamo.TransactWriteItemsInput, id string) error {
+	reasons := make([]types.CancellationReason, len(in.TransactItems))
+	for i := range reasons {
+		reasons[i].Code = aws.String("None")
+		if touches(&awsdynamo.TransactWriteItemsInput{TransactItems: in.TransactItems[i : i+1]}, id) {
+			reasons[i].Code = aws.String("ValidationError")
+		}
+	}
+	return &types.TransactionCanceledException{CancellationReasons: reasons}
+}
+
+// redriveTwice redrives the request of a message that has failed; the second time the cause is gone.
+func (w *world) redriveTwice(t *testing.T, by worker, old asyncevent.Delivery, cured *atomic.Bool) {
+	t.Helper()
+	poison := old.ID
+	for gen := range int64(2) {
+		cured.Store(gen == 1)
+		again, err := by.store.Redrive(t.Context(), poison)
+		require.NoError(t, err)
+		require.Equal(t, gen+1, again.Gen)
+		require.Len(t, w.ofType(t, "MARKER"), 1)
+		old.Receives = 1
+		require.NoError(t, by.Handle(t.Context(), []asyncevent.Delivery{old}), "an old generation is dropped")
+		require.Equal(t, q, w.request(t, poison).Status)
+		redriven := w.deliveries([]asyncevent.Outgoing{{Message: asyncevent.MessageOf(&again)}})
+		for range 6 {
+			require.NoError(t, by.Handle(t.Context(), redriven))
+		}
+		if gen == 0 {
+			require.NoError(t, by.HandleDead(t.Context(), by.dead.forwarded[1:]))
+			require.Equal(t, asyncevent.FailedFinal, w.request(t, poison).Status)
+		}
+	}
+	require.Equal(t, asyncevent.RejectedCapacity, w.request(t, poison).ResultCode, "it takes what is left, which is nothing")
+	require.Empty(t, w.request(t, poison).ErrorCode)
+	require.Empty(t, w.ofType(t, "MARKER"))
+	require.Zero(t, w.remaining(t))
 }
 
 // A message that was received ten times may be what ends the process: its attempt is counted first,

@@ -97,7 +97,12 @@ func Read(t *testing.T, store *dynamo.Store, event string) draw.Lottery {
 func Receive(t *testing.T, store *dynamo.Store, event string) asyncevent.Request {
 	t.Helper()
 	p := Read(t, store, event).Promotion
-	r := asyncevent.NewRequest(&p, ids.NewV7().String(), "u"+uuid.NewString(), p.LotteryCutoffAt-1)
+	return receive(t, store, &p)
+}
+
+func receive(t *testing.T, store *dynamo.Store, p *asyncevent.Promotion) asyncevent.Request {
+	t.Helper()
+	r := asyncevent.NewRequest(p, ids.NewV7().String(), "u"+uuid.NewString(), p.LotteryCutoffAt-1)
 	tx := store.Begin()
 	tx.Create(0, r.Created())
 	require.NoError(t, tx.Commit(t.Context()))
@@ -108,8 +113,9 @@ func Receive(t *testing.T, store *dynamo.Store, event string) asyncevent.Request
 func Enter(t *testing.T, store *dynamo.Store, event string, n int) []asyncevent.Request {
 	t.Helper()
 	var out []asyncevent.Request
+	p := Read(t, store, event).Promotion
 	for i := range n {
-		r := Receive(t, store, event)
+		r := receive(t, store, &p)
 		c := r.Entered(store.Millis(), fmt.Sprint(i))
 		require.NoError(t, store.Change(t.Context(), c))
 		out = append(out, c.After)

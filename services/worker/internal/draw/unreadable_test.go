@@ -1,0 +1,169 @@
+package draw_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/services/worker/internal/draw"
+	"urr.guru/services/worker/internal/draw/drawtest"
+)
+
+// A marker that cannot be read delays the draw of its own request alone.
+func TestUnreadableMarker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	w.spoilMarker(t, drawtest.Receive(t, w.store, drawtest.Open(t, w.store, cutoff.Add(time.Hour), nil)))
+	own := w.received(t)
+	w.spoilMarker(t, own)
+	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after))
+	w.change(t, own.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"}))
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+}
+
+func (w *world) spoilMarker(t *testing.T, r asyncevent.Request) {
+	t.Helper()
+	m := asyncevent.MarkerOf(&r, 0)
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: m.Key(), UpdateExpression: aws.String("SET eventId = :number"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":number": &types.AttributeValueMemberN{Value: "1"}},
+	})
+	require.NoError(t, err)
+}
+
+// spoil makes the item of a request unreadable.
+func (w *world) spoil(t *testing.T, id string) {
+	t.Helper()
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: asyncevent.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
+	})
+	require.NoError(t, err)
+}
+
+// A winner that cannot be read keeps no other from its result; the entries are not read again at
+// once.
+func TestUnreadableWinner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 8)
+	w.pass(t, after)
+	w.pass(t, round)
+	broken := w.winners(t)[0].String()
+	w.spoil(t, broken)
+	w.clock.Set(cutoff.Add(settles))
+	var lists atomic.Int64
+	drawer := w.drawer(w.open(dynamotest.Hook{Before: func(in any) error {
+		if q, ok := in.(*awsdynamo.QueryInput); ok && strings.HasPrefix(q.ExpressionAttributeValues[":pk"].(*types.AttributeValueMemberS).Value, "ENTRY#") {
+			lists.Add(1)
+		}
+		return nil
+	}}))
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Equal(t, 1, w.figures.last.Failing)
+	require.Equal(t, asyncevent.DrawDrawn, w.lottery(t).Draw.Phase)
+	for _, e := range w.entries {
+		if e.RequestID != broken {
+			r, _, err := w.store.Request(t.Context(), e.RequestID)
+			require.NoError(t, err)
+			require.True(t, r.Status.Final())
+		}
+	}
+	read := lists.Load()
+	require.NotZero(t, read)
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Equal(t, read, lists.Load())
+	require.Equal(t, 1, w.figures.last.Failing)
+	w.clock.Advance(time.Minute)
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Greater(t, lists.Load(), read)
+}
+
+// exclude ends n requests without an entry and returns the keys of their exclusions.
+func (w *world) exclude(t *testing.T, n int) (ids []string, keys []pkgdynamo.Item) {
+	t.Helper()
+	for range n {
+		r := w.received(t)
+		w.change(t, r.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"}))
+		ids = append(ids, r.RequestID)
+		keys = append(keys, asyncevent.Key(asyncevent.ExcludedPartition(w.event), r.RequestID))
+	}
+	return ids, keys
+}
+
+// set replaces an attribute, and removes it if v is nil.
+func (w *world) set(t *testing.T, key pkgdynamo.Item, name string, v types.AttributeValue) {
+	t.Helper()
+	in := &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: key, UpdateExpression: aws.String("REMOVE #name"), ExpressionAttributeNames: map[string]string{"#name": name},
+	}
+	if v != nil {
+		in.UpdateExpression, in.ExpressionAttributeValues = aws.String("SET #name = :v"), pkgdynamo.Item{":v": v}
+	}
+	_, err := w.db.UpdateItem(t.Context(), in)
+	require.NoError(t, err)
+}
+
+// An exclusion that cannot be read gets its reason from its request, and does not keep the draw
+// from its root; without a readable request the reason says that.
+func TestUnreadableExclusions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	ids, keys := w.exclude(t, 4)
+	w.set(t, keys[0], "reason", &types.AttributeValueMemberN{Value: "7"})
+	w.set(t, keys[1], "reason", nil)
+	w.set(t, keys[2], "at", &types.AttributeValueMemberM{Value: pkgdynamo.Item{}})
+	w.spoil(t, ids[2])
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	require.Equal(t, int64(4), w.verify(t).Statement.ExcludedCount)
+	excluded, err := w.store.Exclusions(t.Context(), w.event)
+	require.NoError(t, err)
+	reasons := map[string]string{}
+	for _, e := range excluded {
+		reasons[e.RequestID] = e.Reason
+	}
+	require.Equal(t, map[string]string{ids[0]: "FAILED_WORKER", ids[1]: "FAILED_WORKER", ids[2]: "FAILED_SERDE", ids[3]: "FAILED_WORKER"}, reasons)
+	w.pass(t, round)
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
+	require.True(t, w.verify(t).Complete)
+}
+
+// What was signed is never written anew.
+func TestExclusionsAreNotMendedAfterTheStatement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	_, keys := w.exclude(t, 1)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	w.set(t, keys[0], "reason", nil)
+	_, err := w.store.Exclusions(t.Context(), w.event)
+	require.ErrorIs(t, err, draw.ErrChanged)
+}
+
+// A request that is both excluded and an entry makes no statement; the error names it.
+func TestExcludedEntry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	e := asyncevent.Excluded{EventID: w.event, RequestID: w.entries[0].RequestID}
+	tx := w.store.Begin()
+	tx.Put(0, e.Item(), asyncevent.Absent())
+	require.NoError(t, tx.Commit(t.Context()))
+	w.clock.Set(cutoff.Add(after))
+	require.NoError(t, w.drawer(w.store).Pass(t.Context()))
+	require.Equal(t, 1, w.figures.last.Failing)
+	require.Equal(t, asyncevent.DrawClosed, w.lottery(t).Draw.Phase)
+	_, err := w.store.Exclusions(t.Context(), w.event)
+	require.ErrorContains(t, err, e.RequestID)
+}
