@@ -148,9 +148,9 @@ func (s *Store) EndUnreadable(ctx context.Context, m asyncevent.Marker) error {
 	return s.Store.EndUnreadable(ctx, asyncevent.Message{RequestID: m.RequestID, EventID: m.EventID}, l)
 }
 
-// endChunk is how many requests fit into a transaction that ends them: each has its change, log, marker,
-// lock and exclusion in it, and the figures and the draw of its event, which may be one of its own;
-// the announcements of all are one item.
+// endChunk is how many requests fit into a transaction that ends them: each has its change, log,
+// marker, lock and exclusion in it, and the figures and the draw of its event, which may be one of
+// its own; the announcements of all are one item.
 const endChunk = (dynamo.MaxTransaction - 1) / 7
 
 // End implements request.Pending.
@@ -165,13 +165,17 @@ func (s *Store) End(ctx context.Context, ends []asyncevent.Change) error {
 
 // endTogether ends requests in one transaction, without those that somebody has changed meanwhile.
 func (s *Store) endTogether(ctx context.Context, ends []asyncevent.Change) error {
+	locks, err := s.locksOfFailed(ctx, ends)
+	if err != nil {
+		return err
+	}
 	for len(ends) > 0 {
 		tx := s.Begin()
 		for i, c := range ends {
 			tx.Change(i, c)
-			if c.After.Status == asyncevent.FailedFinal {
-				r := c.After
-				tx.Delete(i, asyncevent.LockKey(r.EventID, r.UserID), asyncevent.Names(r.RequestID))
+			// A lock that counts withdrawals stays: the next application takes it over with its count.
+			if l, held := locks[c.After.RequestID]; held && l.Withdrawals == 0 {
+				tx.Delete(i, asyncevent.LockKey(c.After.EventID, c.After.UserID), l.AsRead())
 			}
 		}
 		err := tx.Commit(ctx)
@@ -191,4 +195,29 @@ func (s *Store) endTogether(ctx context.Context, ends []asyncevent.Change) error
 		ends = rest
 	}
 	return nil
+}
+
+// locksOfFailed reads the locks of the users whose requests fail, by the ids of the requests that
+// they name.
+func (s *Store) locksOfFailed(ctx context.Context, ends []asyncevent.Change) (map[string]asyncevent.Lock, error) {
+	var keys distinct
+	for _, c := range ends {
+		if c.After.Status == asyncevent.FailedFinal {
+			keys.add(asyncevent.LockKey(c.After.EventID, c.After.UserID))
+		}
+	}
+	items, err := s.Read(ctx, keys.list...)
+	if err != nil {
+		return nil, err
+	}
+	locks := make(map[string]asyncevent.Lock, len(items))
+	for _, it := range items {
+		l, err := asyncevent.DecodeLock(it)
+		if err != nil { // it stays, and must not keep its request from ending
+			s.Skipped(ctx, it, err)
+			continue
+		}
+		locks[l.RequestID] = l
+	}
+	return locks, nil
 }

@@ -52,7 +52,15 @@ type Draws struct {
 type state struct {
 	promotion asyncevent.Promotion
 	draw      asyncevent.Draw
-	document  fairdraw.Document // without lists
+	document  Document // without lists
+}
+
+// Document is what everybody may know of a draw.
+type Document struct {
+	fairdraw.Document
+
+	// VoidReason is why it was cancelled when the result could be known; empty: it was not.
+	VoidReason asyncevent.VoidReason
 }
 
 // DrawEntries are the published entries of a draw.
@@ -102,7 +110,7 @@ func (s *Draws) loadState(ctx context.Context, eventID string) (state, error) {
 		return state{}, err
 	}
 	document, err := d.Document(&p)
-	return state{promotion: p, draw: d, document: document}, err
+	return state{promotion: p, draw: d, document: Document{Document: document, VoidReason: d.VoidReason}}, err
 }
 
 // announced reports whether the result is public.
@@ -111,10 +119,10 @@ func (s *Draws) announced(st *state) bool {
 }
 
 // Document is what is public of a draw, at most a second old.
-func (s *Draws) Document(ctx context.Context, eventID string) (fairdraw.Document, error) {
+func (s *Draws) Document(ctx context.Context, eventID string) (Document, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil {
-		return fairdraw.Document{}, err
+		return Document{}, err
 	}
 	out := st.document
 	forgotten := st.promotion.Forgotten(s.now().UnixMilli())

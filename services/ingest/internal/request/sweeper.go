@@ -27,8 +27,8 @@ const (
 type Pending interface {
 	// Acquire takes or renews a slice of the partitions for some seconds.
 	Acquire(ctx context.Context, slice string) (bool, error)
-	// Markers reads a page of the markers of a partition whose requests were made before a time, behind
-	// a cursor; next is empty at the end.
+	// Markers reads a page of the markers of a partition whose requests were made before a time,
+	// behind a cursor; next is empty at the end.
 	Markers(ctx context.Context, partition int, before int64, cursor string) (page []asyncevent.Marker, next string, err error)
 	// Guarded reads what markers guard.
 	Guarded(ctx context.Context, markers []asyncevent.Marker) (Guarded, error)
@@ -37,7 +37,8 @@ type Pending interface {
 	// EndUnreadable ends a request whose item cannot be read.
 	EndUnreadable(ctx context.Context, m asyncevent.Marker) error
 	// End writes the ends of requests, except those that somebody has changed meanwhile. A request
-	// that failed loses its lock, so that its user may apply again.
+	// that failed loses its lock, so that its user may apply again; a lock that counts withdrawals
+	// stays.
 	End(ctx context.Context, ends []asyncevent.Change) error
 }
 
@@ -55,8 +56,9 @@ type Guarded struct {
 
 // Resender sends messages without waiting for others.
 type Resender interface {
-	// Resend sends at most ten messages and records those that the queue took. refused has an error for
-	// each that the queue did not take; failure is why those that it took could not be recorded.
+	// Resend sends at most ten messages and records those that the queue took. refused has an error
+	// for each that the queue did not take; failure is why those that it took could not be
+	// recorded.
 	Resend(ctx context.Context, copies []Copy) (refused []error, failure error)
 	// Depth is how many messages the queue has.
 	Depth(ctx context.Context) (int64, error)
@@ -75,14 +77,15 @@ type SweeperOptions struct {
 	SendAfter time.Duration
 	// FailAfter is the age from which a request that the queue never took fails; default 10 min.
 	FailAfter time.Duration
-	// LostAfter is for how long the queue must have been empty since it took a message, or how much later
-	// another must have been sent that is settled, for the message to count as lost; default 5 min.
+	// LostAfter is for how long the queue must have been empty since it took a message, or how much
+	// later another must have been sent that is settled, for the message to count as lost; default
+	// 5 min.
 	LostAfter time.Duration
 	Now       func() time.Time
 }
 
-// Sweeper finds by their markers the requests that the queue does not have: never sent, lost, or with
-// nothing left to get. Any number of replicas may sweep; each write requires what was read.
+// Sweeper finds by their markers the requests that the queue does not have: never sent, lost, or
+// with nothing left to get. Any number of replicas may sweep; each write requires what was read.
 type Sweeper struct {
 	store Pending
 	queue Resender
@@ -205,8 +208,9 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 	return errors.Join(failure, refused, s.store.End(ctx, append(ends, failed...)))
 }
 
-// settlement returns the code by which a request can be rejected at once, since nothing is left, or the
-// draw takes no more entries or is cancelled, and when the latest message of its group that was settled was sent.
+// settlement returns the code by which a request can be rejected at once, since nothing is left, or
+// the draw takes no more entries or is cancelled, and when the latest message of its group that was
+// settled was sent.
 func (g *Guarded) settlement(r *asyncevent.Request) (code asyncevent.ResultCode, sentAt int64) {
 	if r.EventType == asyncevent.Lottery {
 		counter := g.Counters[asyncevent.MessageOf(r).Group()]
@@ -247,8 +251,8 @@ func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.
 	return failed, failure
 }
 
-// lost reports that the queue cannot have the message any more. sentAt is that of the latest message of
-// its group that was settled.
+// lost reports that the queue cannot have the message any more. sentAt is that of the latest
+// message of its group that was settled.
 func (s *Sweeper) lost(m asyncevent.Marker, sentAt int64) bool {
 	if sentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a message sent later was settled
 		return true

@@ -46,70 +46,90 @@ func NewExporter(promotions PromotionStore, draws *Draws, store WinnerStore) *Ex
 	return &Exporter{promotions: promotions, draws: draws, store: store}
 }
 
-// Winners calls each with the winners of an announced lottery in the order of their ranks, or with the
-// successful requests of first come in the order of the queue, some at a time.
-func (e *Exporter) Winners(ctx context.Context, eventID string, each func([]Winner) error) error {
-	p, err := e.promotions.Promotion(ctx, eventID)
-	if err != nil {
-		return err
-	}
-	if p.EventType == asyncevent.Lottery {
-		return e.drawn(ctx, eventID, each)
-	}
-	return e.firstCome(ctx, &p, each)
+// Range selects a part of a list of winners.
+type Range struct {
+	// After is the rank behind which the part begins.
+	After int64
+	// Limit is how many winners the part has at most; 0: all of them.
+	Limit int
 }
 
-func (e *Exporter) drawn(ctx context.Context, eventID string, each func([]Winner) error) error {
+// part returns the part of a list, and whether something follows it.
+func part[T any](r Range, list []T) (selected []T, more bool) {
+	list = list[min(r.After, int64(len(list))):]
+	if r.Limit == 0 || r.Limit >= len(list) {
+		return list, false
+	}
+	return list[:r.Limit], true
+}
+
+// Winners calls each with a part of the winners of an announced lottery in the order of their
+// ranks, or of the successful requests of first come in the order of the queue, some at a time.
+// more reports that others follow; successful requests that come later follow too.
+func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
+	p, err := e.promotions.Promotion(ctx, eventID)
+	if err != nil {
+		return false, err
+	}
+	if p.EventType == asyncevent.Lottery {
+		return e.drawn(ctx, eventID, r, each)
+	}
+	return e.firstCome(ctx, &p, r, each)
+}
+
+func (e *Exporter) drawn(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
 	result, err := e.draws.Result(ctx, eventID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if result == nil {
-		return errs.ErrAnnouncementEarly
+		return false, errs.ErrAnnouncementEarly
 	}
-	for part := range slices.Chunk(result.Winners, exportPage) {
-		ids := make([]string, len(part))
-		for i, id := range part {
+	winners, more := part(r, result.Winners)
+	for chunk := range slices.Chunk(winners, exportPage) {
+		ids := make([]string, len(chunk))
+		for i, id := range chunk {
 			ids[i] = id.String()
 		}
 		users, err := e.store.Users(ctx, ids)
 		if err != nil {
-			return err
+			return false, err
 		}
 		page := make([]Winner, len(ids))
 		for i, id := range ids {
 			page[i] = Winner{RequestID: id, UserID: users[id]}
 		}
 		if err := each(page); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return more, nil
 }
 
-func (e *Exporter) firstCome(ctx context.Context, p *asyncevent.Promotion, each func([]Winner) error) error {
+func (e *Exporter) firstCome(ctx context.Context, p *asyncevent.Promotion, r Range, each func([]Winner) error) (more bool, err error) {
 	capacity, _, err := e.store.Capacity(ctx, p.EventID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	requests, err := e.store.Succeeded(ctx, p)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if given := capacity.Total - capacity.Remaining; int64(len(requests)) < given && !p.Forgotten(e.draws.now().UnixMilli()) {
-		return errs.ErrUnavailable.WithRetry(indexRetry).Wrap(fmt.Errorf("the index has %d of %d successful requests", len(requests), given))
+		return false, errs.ErrUnavailable.WithRetry(indexRetry).Wrap(fmt.Errorf("the index has %d of %d successful requests", len(requests), given))
 	}
 	all := make([]Winner, len(requests))
 	for i := range requests {
 		all[i] = Winner{RequestID: requests[i].RequestID, UserID: requests[i].UserID, queueSeq: requests[i].QueueSeq}
 	}
 	slices.SortFunc(all, func(a, b Winner) int { return strings.Compare(a.queueSeq, b.queueSeq) })
-	for part := range slices.Chunk(all, exportPage) {
-		if err := each(part); err != nil {
-			return err
+	winners, more := part(r, all)
+	for page := range slices.Chunk(winners, exportPage) {
+		if err := each(page); err != nil {
+			return false, err
 		}
 	}
-	return nil
+	return more, nil
 }
 
 // Announce confirms that the result of a lottery is announced, and never earlier.

@@ -57,16 +57,34 @@ func TestExportOfManyWinners(t *testing.T) {
 	clock := clocktest.New(time.UnixMilli(s.promotion.AnnouncedAt))
 	store := &users{promotion: s.promotion}
 	var exported []request.Winner
-	err := request.NewExporter(store, request.NewDraws(s, s, clock.Now), store).Winners(t.Context(), "big", func(page []request.Winner) error {
-		exported = append(exported, page...)
-		return nil
-	})
-	require.NoError(t, err)
+	exporter := request.NewExporter(store, request.NewDraws(s, s, clock.Now), store)
+	export := func(r request.Range) (more bool) {
+		more, err := exporter.Winners(t.Context(), "big", r, func(page []request.Winner) error {
+			exported = append(exported, page...)
+			return nil
+		})
+		require.NoError(t, err)
+		return more
+	}
+	require.False(t, export(request.Range{}))
 	require.Len(t, exported, len(s.winners))
 	for i, id := range s.winners {
 		require.Equal(t, request.Winner{RequestID: id.String(), UserID: "user-" + id.String()}, exported[i])
 	}
 	require.Equal(t, 3, store.calls)
+
+	whole := exported
+	exported = nil
+	for more := true; more; {
+		before := len(exported)
+		more = export(request.Range{After: int64(before), Limit: 800})
+		require.Equal(t, more, len(exported) < len(whole))
+		require.LessOrEqual(t, len(exported)-before, 800)
+	}
+	require.Equal(t, whole, exported)
+	require.False(t, export(request.Range{After: 2499, Limit: 1}))
+	require.False(t, export(request.Range{After: 9999, Limit: 1}))
+	require.Len(t, exported, len(whole)+1)
 }
 
 // A list that lacks a place which was given before is not exported: the index is behind the table.
@@ -77,10 +95,11 @@ func TestExportFromAnIndexThatIsBehind(t *testing.T) {
 	exporter := request.NewExporter(store, request.NewDraws(&stored{}, &stored{}, func() time.Time { return now }), store)
 	lines := 0
 	export := func() error {
-		return exporter.Winners(t.Context(), "e", func(page []request.Winner) error {
+		_, err := exporter.Winners(t.Context(), "e", request.Range{}, func(page []request.Winner) error {
 			lines += len(page)
 			return nil
 		})
+		return err
 	}
 	store.succeeded = []asyncevent.Request{{RequestID: "a"}}
 	require.ErrorIs(t, export(), errs.ErrUnavailable)

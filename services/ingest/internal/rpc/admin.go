@@ -2,10 +2,7 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/idempotency"
@@ -46,23 +43,12 @@ func (s *Admin) CreatePromotion(ctx context.Context, in *ingestv1.CreatePromotio
 	if err != nil {
 		return nil, err
 	}
-	key, err := idempotency.New(user, "ingest.promotion", in.GetCaller().GetIdempotencyKey(), fingerprint(in))
+	key, err := idempotency.New(user, "ingest.promotion", in.GetCaller().GetIdempotencyKey(), rpc.Fingerprint(in))
 	if err != nil {
 		return nil, err
 	}
 	p, err := s.promotions.Create(ctx, toPromotion(in), toBeacon(in.GetBeacon()), key)
 	return s.answer(&p, err)
-}
-
-// fingerprint tells requests apart, whoever sends them.
-func fingerprint(in *ingestv1.CreatePromotionRequest) string {
-	body := proto.CloneOf(in)
-	body.Caller = nil
-	b, err := json.Marshal(body)
-	if err != nil {
-		return "" // generated structs always marshal
-	}
-	return string(b)
 }
 
 func (s *Admin) answer(p *asyncevent.Promotion, err error) (*ingestv1.Promotion, error) {

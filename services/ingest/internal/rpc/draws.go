@@ -24,7 +24,7 @@ const (
 
 // WithdrawRequest implements IngestService.
 func (s *Requests) WithdrawRequest(ctx context.Context, in *ingestv1.WithdrawRequestRequest) (*emptypb.Empty, error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return nil, err
 	}
@@ -57,10 +57,10 @@ func (s *Requests) GetDraw(in *ingestv1.GetDrawRequest, out grpc.ServerStreaming
 	}
 }
 
-func fromDocument(d *fairdraw.Document) *ingestv1.Draw {
+func fromDocument(d *request.Document) *ingestv1.Draw {
 	out := &ingestv1.Draw{
 		EventId: d.EventID, Phase: string(d.Phase), Commitment: d.Commitment, CommitmentHash: d.CommitmentHash,
-		Seed: optional(d.Seed), VoidedAt: known(d.VoidedAt),
+		Seed: optional(d.Seed), VoidedAt: known(d.VoidedAt), VoidReason: optional(string(d.VoidReason)),
 	}
 	if d.Statement != nil {
 		out.Statement = &ingestv1.DrawStatement{Statement: d.Statement.Statement, Signature: d.Statement.Signature}
@@ -130,22 +130,31 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 	}
 	var text bytes.Buffer
 	lines := csv.NewWriter(&text)
-	send := func() error {
+	lines.UseCRLF = true // RFC 4180
+	send := func(next *int64) error {
 		lines.Flush()
 		defer text.Reset()
-		return out.Send(&ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes())})
+		return out.Send(&ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next})
 	}
-	_ = lines.Write([]string{"rank", "requestId", "userId"}) // a buffer never fails
-	rank := 0
-	err := s.exporter.Winners(out.Context(), in.GetEventId(), func(page []request.Winner) error {
+	rank := in.GetAfter()
+	if rank == 0 {
+		_ = lines.Write([]string{"rank", "requestId", "userId"}) // a buffer never fails
+	}
+	selected := request.Range{After: rank, Limit: int(in.GetLimit())}
+	more, err := s.exporter.Winners(out.Context(), in.GetEventId(), selected, func(page []request.Winner) error {
 		for _, w := range page {
 			rank++
-			_ = lines.Write([]string{strconv.Itoa(rank), w.RequestID, w.UserID})
+			_ = lines.Write([]string{strconv.FormatInt(rank, 10), w.RequestID, w.UserID})
 		}
-		return send()
+		return send(nil)
 	})
-	if err != nil || rank > 0 {
+	switch {
+	case err != nil:
 		return err
+	case more:
+		return send(&rank)
+	case rank == 0: // nobody has a place
+		return send(nil)
 	}
-	return send() // nobody has a place
+	return nil
 }

@@ -128,10 +128,18 @@ func TestVoidDraw(t *testing.T) {
 	d := newDrawing(t, w, w.replica(t, options{}))
 	draw := d.root(t, d.event)
 	draw.Phase, draw.VoidedAt = asyncevent.DrawVoid, w.clock.Now().UnixMilli()
-	d.put(t, draw)
-	w.clock.Advance(time.Second)
-	document, _ := d.verified(t, fairdraw.PhaseVoid)
-	require.NotZero(t, document.VoidedAt)
+	for _, why := range []asyncevent.VoidReason{"", asyncevent.SigningKeyLost} {
+		draw.VoidReason = why
+		d.put(t, draw)
+		w.clock.Advance(time.Second)
+		document, _ := d.verified(t, fairdraw.PhaseVoid)
+		require.NotZero(t, document.VoidedAt)
+		stream, err := d.GetDraw(t.Context(), &ingestv1.GetDrawRequest{EventId: d.event})
+		require.NoError(t, err)
+		published := received(t, stream)[0]
+		require.Equal(t, string(why), published.GetVoidReason())
+		require.Equal(t, why != "", published.VoidReason != nil)
+	}
 	w.clock.Set(announced)
 	d.verified(t, fairdraw.PhaseVoid)
 	_, err := d.admin.AnnouncePromotion(t.Context(), &ingestv1.AnnouncePromotionRequest{Caller: operator(), EventId: d.event})
@@ -244,21 +252,45 @@ func TestResultsBeforeTheyAreWritten(t *testing.T) {
 	}
 }
 
-// exported reads the winners as operators get them.
+// exportedParts reads the winners in calls of at most limit lines each, and returns the text of each.
+func (r replica) exportedParts(t *testing.T, event string, limit int32) (texts []string, err error) {
+	t.Helper()
+	in := &ingestv1.ExportWinnersRequest{Caller: operator(), EventId: event, Limit: limit}
+	for {
+		stream, err := r.admin.ExportWinners(t.Context(), in)
+		require.NoError(t, err)
+		parts, err := collect(stream)
+		if err != nil {
+			return nil, err
+		}
+		var text strings.Builder
+		var next *int64
+		for _, p := range parts {
+			require.Nil(t, next, "behind the last part")
+			text.Write(p.GetCsv())
+			next = p.Next
+		}
+		texts = append(texts, text.String())
+		if next == nil {
+			return texts, nil
+		}
+		in.After = *next
+	}
+}
+
+// exported reads the winners in one call.
 func (r replica) exported(t *testing.T, event string) ([][]string, error) {
 	t.Helper()
-	stream, err := r.admin.ExportWinners(t.Context(), &ingestv1.ExportWinnersRequest{Caller: operator(), EventId: event})
-	require.NoError(t, err)
-	parts, err := collect(stream)
+	texts, err := r.exportedParts(t, event, 0)
 	if err != nil {
 		return nil, err
 	}
-	var text strings.Builder
-	for _, p := range parts {
-		text.Write(p.GetCsv())
-	}
-	lines, err := csv.NewReader(strings.NewReader(text.String())).ReadAll()
+	require.Len(t, texts, 1)
+	text := texts[0]
+	lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	require.NoError(t, err)
+	require.Equal(t, len(lines), strings.Count(text, "\r\n"), "RFC 4180")
+	require.Equal(t, len(lines), strings.Count(text, "\n"))
 	require.Equal(t, []string{"rank", "requestId", "userId"}, lines[0])
 	return lines[1:], nil
 }
@@ -280,6 +312,7 @@ func TestExportWinners(t *testing.T) {
 	for i, id := range winners {
 		require.Equal(t, []string{fmt.Sprint(i + 1), id.String(), d.users[id.String()]}, lines[i])
 	}
+	d.exportedInCalls(t, d.event)
 	_, err = d.exported(t, "none")
 	require.Equal(t, "PROMOTION_NOT_FOUND", reason(err))
 
@@ -299,6 +332,20 @@ func TestExportWinners(t *testing.T) {
 	lines, err = d.exported(t, first)
 	require.NoError(t, err)
 	require.Equal(t, want, lines, "in the order of the queue")
+	d.exportedInCalls(t, first)
+}
+
+// exportedInCalls checks that several short calls give the list of three winners that one call gives.
+func (r replica) exportedInCalls(t *testing.T, event string) {
+	t.Helper()
+	whole, err := r.exportedParts(t, event, 0)
+	require.NoError(t, err)
+	for limit, calls := range map[int32]int{1: 3, 2: 2, 3: 1} {
+		texts, err := r.exportedParts(t, event, limit)
+		require.NoError(t, err)
+		require.Len(t, texts, calls)
+		require.Equal(t, whole[0], strings.Join(texts, ""))
+	}
 }
 
 // The successful requests to a first-come promotion are found among many others, in all partitions of

@@ -44,7 +44,8 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{clock: clocktest.New(start)}
-	w.tables, w.db = dynamotest.Tables(t)
+	tables, db := dynamotest.Tables(t)
+	w.tables, w.db = tables, dynamotest.Sole(db, asyncevent.PK)
 	require.NoError(t, dynamo.Migrate(t.Context(), w.db, w.tables))
 	cfg, client := sqstest.Queue(t)
 	w.sqs, w.queues = client, queue.Config{Name: sqstest.Name(cfg)}

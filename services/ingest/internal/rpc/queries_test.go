@@ -147,7 +147,7 @@ func TestRequestsOfAPromotion(t *testing.T) {
 			p, err := r.admin.CreatePromotion(t.Context(), in)
 			require.NoError(t, err)
 			event := p.GetEventId()
-			const users = 40
+			const users = 24
 			tx := r.store.Begin()
 			stored, err := r.store.Promotion(t.Context(), event)
 			require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestRequestsOfAPromotion(t *testing.T) {
 					}
 				}
 			}
-			for _, limit := range []int32{0, 1, 7, 40, 100} {
+			for _, limit := range []int32{0, 1, 7, users, 100} {
 				require.Equal(t, want, list(&ingestv1.ListRequestsRequest{Limit: limit}), "limit %d", limit)
 			}
 			require.Equal(t, failed, list(&ingestv1.ListRequestsRequest{Limit: 3, Status: "FAILED_FINAL"}))

@@ -93,11 +93,17 @@ func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRe
 
 // Apply implements IngestService. Items run in parallel, so that their store calls form groups.
 func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ingestv1.ApplyResponse, error) {
-	failed := failures{log: s.log}
-	defer failed.report(ctx)
+	var failed batchrpc.Failures
+	defer func() {
+		if args := failed.Args(); args != nil {
+			s.log.ErrorContext(ctx, "applications not taken", args...)
+		}
+	}()
 	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, func(a request.Applied, err error) *ingestv1.ApplyResult {
 		if err != nil {
-			return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Problem{Problem: failed.problem(err)}}
+			problem := failed.Problem(err)
+			answered.WithLabelValues(problem.GetReason()).Inc()
+			return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Problem{Problem: problem}}
 		}
 		answered.WithLabelValues(outcome(a)).Inc()
 		return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Applied{Applied: fromApplied(&a, s.millis())}}
@@ -105,7 +111,7 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 }
 
 func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.Applied, error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return request.Applied{}, err
 	}
@@ -132,7 +138,7 @@ func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.A
 
 // GetMyRequest implements IngestService.
 func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRequest) (*ingestv1.EventRequest, error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +170,7 @@ func (s *Requests) answer(ctx context.Context, r *asyncevent.Request, operator b
 
 // ListMyRequests implements IngestService.
 func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyRequestsRequest) (*ingestv1.ListRequestsResponse, error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +216,7 @@ func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequ
 
 // visible reads a request that the caller may see. Somebody else's does not exist for a user.
 func (s *Requests) visible(ctx context.Context, in any, id string) (r asyncevent.Request, operator bool, err error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return r, false, err
 	}
@@ -222,18 +228,6 @@ func (s *Requests) visible(ctx context.Context, in any, id string) (r asyncevent
 		return r, false, request.ErrNotFound
 	}
 	return r, operator, nil
-}
-
-// member returns the signed-in user.
-func member(in any) (string, error) {
-	user, err := rpc.UserFrom(in)
-	if err != nil {
-		return "", err
-	}
-	if !ids.ValidUser(user) {
-		return "", errs.ErrInvalidID
-	}
-	return user, nil
 }
 
 func limitOf(n int32) int {

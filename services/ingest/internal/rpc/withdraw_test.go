@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
@@ -183,6 +185,30 @@ func TestWithdrawnTooOften(t *testing.T) {
 	r.applied(t, r.lottery(t), "ann")
 	w.clock.Set(cutoff)
 	require.Equal(t, "NOT_OPEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
+}
+
+// A request that the queue never takes fails, and its user may apply again, but has withdrawn as often as
+// before.
+func TestWithdrawalsCountAfterAFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, away := w.replica(t, options{}), w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)})
+	event := r.lottery(t)
+	for range 2 {
+		require.Empty(t, r.withdraw(t, "ann", r.applied(t, event, "ann").GetRequestId()))
+	}
+	failing, unlocked := away.applied(t, event, "ann").GetRequestId(), away.applied(t, event, "bob").GetRequestId()
+	w.clock.Advance(10 * time.Minute)
+	require.Error(t, away.sweeper.Sweep(context.Background()))
+	for _, id := range []string{failing, unlocked} {
+		require.Equal(t, asyncevent.FailedIngestEnqueue, r.request(t, id).ResultCode)
+	}
+	require.Len(t, w.ofType(t, "IDEMPOTENCY"), 1, "bob has withdrawn nothing")
+	last := r.applied(t, event, "ann")
+	require.NotEqual(t, failing, last.GetRequestId())
+	require.False(t, last.GetDuplicate())
+	require.Empty(t, r.withdraw(t, "ann", last.GetRequestId()))
+	require.Equal(t, "WITHDRAWN_TOO_OFTEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
 }
 
 // A withdrawal between the reads of an application is counted all the same.
