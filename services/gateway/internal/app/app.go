@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/rpc"
+	"urr.guru/services/gateway/internal/web"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -39,7 +41,11 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	g, err := Assemble(ctx, cfg, services, rdb, log, time.Now)
+	pages, err := web.New(cfg.Pages(services))
+	if err != nil {
+		return err
+	}
+	g, err := Assemble(ctx, cfg, services, pages, rdb, log, failpoint.Now)
 	if err != nil {
 		return err
 	}

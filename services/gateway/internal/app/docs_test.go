@@ -47,6 +47,19 @@ func TestDocumentIsValid(t *testing.T) {
 	require.JSONEq(t, `{"type": "integer", "format": "int64"}`, string(place))
 }
 
+// The reference describes what is deployed.
+func TestDocumentOfAPartialPlatform(t *testing.T) {
+	t.Parallel()
+	for prefix, without := range map[string]option{"/vwr-api/vwr/shuffle": withoutTier1, "/api/v1/rewards": withoutRewards, "/api/v1/draws": withoutPromotions} {
+		w := newFixture(t, without)
+		doc := readReference(t, w)
+		for path := range doc.Paths {
+			require.False(t, strings.HasPrefix(path, prefix), path)
+		}
+		require.Contains(t, doc.Paths, "/api/v1/events")
+	}
+}
+
 // The page loads only existing files of this origin, and its policy allows them.
 func TestDocsPageLoadsTheRenderer(t *testing.T) {
 	t.Parallel()

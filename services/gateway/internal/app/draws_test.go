@@ -56,21 +56,32 @@ func TestDrawEntries(t *testing.T) {
 	require.Equal(t, http.StatusPartialContent, rec.Code)
 	require.Equal(t, http.StatusOK, get(credentials{"Range": "bytes=16-31", "If-Range": `"other"`}).Code)
 	require.Equal(t, file, get(credentials{"Range": "bytes=0-1,4-5"}).Body.Bytes(), "several ranges would be several calls")
-	require.Equal(t, http.StatusRequestedRangeNotSatisfiable, get(credentials{"Range": "bytes=1600-"}).Code)
+
+	for header, size := range map[string]string{"bytes=1600-": "bytes */1600", "bytes=x": ""} {
+		rec := get(credentials{"Range": header})
+		require.Equal(t, http.StatusRequestedRangeNotSatisfiable, rec.Code, header)
+		require.Equal(t, "RANGE_NOT_SATISFIABLE", problemOf(t, rec)["code"], header)
+		require.Equal(t, size, rec.Header().Get("Content-Range"), header)
+		require.Equal(t, "no-store", rec.Header().Get("Cache-Control"), header)
+		require.Empty(t, rec.Header().Get("ETag"), header)
+	}
+	rec = get(credentials{"If-Match": `"other"`})
+	require.Equal(t, http.StatusPreconditionFailed, rec.Code)
+	require.Equal(t, "PRECONDITION_FAILED", problemOf(t, rec)["code"])
 
 	rec = w.do(http.MethodGet, "/api/v1/draws/absent/entries", "", nil)
 	require.Equal(t, http.StatusNotFound, rec.Code)
 	require.Equal(t, "ENTRIES_NOT_PUBLIC", problemOf(t, rec)["code"])
 }
 
-// A client notices that the entries or the winners ended early.
+// A client notices that the entries or the winners ended early, or that a replica of a release
+// without pages began the winners anew.
 func TestStreamsThatBreakOff(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	w.ingest.cut.Store(true)
 	server := httptest.NewServer(w.gateway.Handler)
 	t.Cleanup(server.Close)
-	for path, who := range map[string]credentials{"/api/v1/draws/calm/entries": nil, "/api/v1/admin/promotions/calm/winners.csv": w.session("operator", "admin")} {
+	breaksOff := func(path string, who credentials) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
 		require.NoError(t, err)
 		for name, value := range who {
@@ -78,12 +89,19 @@ func TestStreamsThatBreakOff(t *testing.T) {
 		}
 		answer, err := server.Client().Do(r)
 		if err != nil { // nothing was sent before the end
-			continue
+			return
 		}
 		_, err = io.ReadAll(answer.Body)
 		require.Error(t, err, path)
 		require.NoError(t, answer.Body.Close())
 	}
+	winners, operator := "/api/v1/admin/promotions/calm/winners.csv", w.session("operator", "admin")
+	w.ingest.cut.Store(true)
+	breaksOff("/api/v1/draws/calm/entries", nil)
+	breaksOff(winners, operator)
+	w.ingest.cut.Store(false)
+	w.ingest.whole.Store(true)
+	breaksOff(winners, operator)
 }
 
 func TestWinnersAreForOperators(t *testing.T) {
@@ -97,8 +115,12 @@ func TestWinnersAreForOperators(t *testing.T) {
 	require.Equal(t, "text/csv; charset=utf-8", rec.Header().Get("Content-Type"))
 	require.Equal(t, `attachment; filename="winners-calm.csv"`, rec.Header().Get("Content-Disposition"))
 	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
-	sent, _ := w.ingest.of("ExportWinners")[0].msg.(*ingestv1.ExportWinnersRequest)
-	require.Equal(t, "operator", sent.GetCaller().GetUserId())
+	for i, call := range w.ingest.of("ExportWinners") {
+		sent, _ := call.msg.(*ingestv1.ExportWinnersRequest)
+		require.Equal(t, "operator", sent.GetCaller().GetUserId())
+		require.Equal(t, int64(i), sent.GetAfter())
+		require.NotZero(t, sent.GetLimit())
+	}
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, path, "", w.session(alice)).Code)
 	rec = w.do(http.MethodGet, "/api/v1/admin/promotions/absent/winners.csv", "", admin)
 	require.Equal(t, http.StatusConflict, rec.Code)

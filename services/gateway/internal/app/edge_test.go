@@ -1,11 +1,9 @@
 package app_test
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +17,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/gateway/internal/app"
 	"urr.guru/services/gateway/internal/edge"
 )
@@ -81,10 +80,10 @@ func visitors() []credential {
 			return tier1Credentials(w, w.tier1, round, e, w.now().Add(-claims.Tier1Life))
 		}},
 		{name: "tier 1 by another key", visitor: true, headers: func(w *fixture, e string) credentials {
-			return tier1Credentials(w, keys(w.t, foreignSecret), round, e, w.now())
+			return tier1Credentials(w, tokentest.KeySet(w.t, foreignSecret), round, e, w.now())
 		}},
 		{name: "visitor by another key", headers: func(w *fixture, _ string) credentials {
-			return credentials{"Cookie": "urr-anon=" + claims.NewAnon().Seal(keys(w.t, foreignSecret).Derive(claims.LabelAnon))}
+			return credentials{"Cookie": "urr-anon=" + claims.NewAnon().Seal(tokentest.KeySet(w.t, foreignSecret).Derive(claims.LabelAnon))}
 		}},
 		{name: "tier 1 of another visitor", visitor: true, headers: func(w *fixture, e string) credentials {
 			c, _ := w.visitor()
@@ -104,7 +103,7 @@ func sessions() []credential {
 			return credentials{"Authorization": "Bearer " + w.sign(w.sessions, claims.NewSession(alice, []string{"admin"}, w.now().Add(-2*time.Hour), w.now().Add(-time.Hour)))}
 		}},
 		{name: "session by another key", invalid: true, headers: func(w *fixture, e string) credentials {
-			forged := w.sign(keys(w.t, foreignSecret), claims.NewSession(alice, []string{"admin"}, w.now(), w.now().Add(time.Hour)))
+			forged := w.sign(tokentest.KeySet(w.t, foreignSecret), claims.NewSession(alice, []string{"admin"}, w.now(), w.now().Add(time.Hour)))
 			return credentials{"Authorization": "Bearer " + forged, "X-Queue-Entry-Token": w.entryToken(e, alice)}
 		}},
 		{name: "staff", session: true, staff: true, headers: func(w *fixture, _ string) credentials { return w.session(alice, "staff") }},
@@ -130,7 +129,7 @@ func entries() []credential {
 			return w.session(alice).with("X-Queue-Entry-Token", w.sign(w.entries, claims.NewEntry(e, alice, slot, epoch, w.now().Add(time.Minute), past)))
 		}},
 		{name: "entry by another key", session: true, headers: func(w *fixture, e string) credentials {
-			forged := w.sign(keys(w.t, foreignSecret), claims.NewEntry(e, alice, slot, epoch, w.now().Add(time.Minute), w.now()))
+			forged := w.sign(tokentest.KeySet(w.t, foreignSecret), claims.NewEntry(e, alice, slot, epoch, w.now().Add(time.Minute), w.now()))
 			return w.session(alice).with("X-Queue-Entry-Token", forged)
 		}},
 		{name: "entry of another event", session: true, otherEvent: true, headers: func(w *fixture, _ string) credentials { return w.buyer("other") }},
@@ -308,7 +307,7 @@ func TestOriginGuard(t *testing.T) {
 
 	// It replaces no token, neither one with a foreign signature nor a missing one.
 	c, id := guarded.visitor()
-	foreign := c.with("Cookie", "urr-vwr-token="+guarded.sign(keys(t, foreignSecret), claims.NewTier1(busy, id, requestID, round, 7, guarded.now()))).
+	foreign := c.with("Cookie", "urr-vwr-token="+guarded.sign(tokentest.KeySet(t, foreignSecret), claims.NewTier1(busy, id, requestID, round, 7, guarded.now()))).
 		with("X-CloudFront-Verified", current)
 	require.Equal(t, http.StatusFound, guarded.do(http.MethodGet, "/events/busy", "", foreign).Code)
 	rec := guarded.do(http.MethodGet, "/api/v1/seats/calm", "", guarded.session(alice).with("X-CloudFront-Verified", current))
@@ -360,11 +359,8 @@ func TestDevLoginExistsOnlyWhereConfigured(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	for _, configured := range []bool{true, false} {
-		cfg := *w.cfg
-		cfg.DevLogin = configured
-		g, err := app.Assemble(t.Context(), &cfg, w.services, nil, slog.New(slog.DiscardHandler), w.now)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
+		w.cfg.DevLogin = configured
+		g := w.assemble(t)
 		require.Equal(t, configured, slices.ContainsFunc(g.Routes(), func(r *edge.Route) bool { return r.ID == "auth.dev-login" }))
 	}
 }

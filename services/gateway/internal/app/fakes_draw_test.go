@@ -94,13 +94,18 @@ func (f *fakeIngest) ExportWinners(in *ingestv1.ExportWinnersRequest, s grpc.Ser
 	if in.GetEventId() == "absent" {
 		return errs.ErrAnnouncementEarly
 	}
-	for _, line := range []string{"rank,requestId,userId\r\n", "1," + requestID + ",alice\r\n"} {
-		if err := s.Send(&ingestv1.WinnersPart{Csv: []byte(line)}); err != nil {
-			return err
-		}
-		if f.cut.Load() {
-			return status.Error(codes.Unavailable, "the replica ends")
-		}
+	line := "rank,requestId,userId\r\n"
+	if in.GetAfter() != 0 && !f.whole.Load() {
+		line = "1," + requestID + ",alice\r\n"
+	}
+	if err := s.Send(&ingestv1.WinnersPart{Csv: []byte(line)}); err != nil {
+		return err
+	}
+	if in.GetAfter() != 0 && f.cut.Load() {
+		return status.Error(codes.Unavailable, "the replica ends")
+	}
+	if in.GetAfter() == 0 { // another call has the rest
+		return s.Send(&ingestv1.WinnersPart{Next: new(int64(1))})
 	}
 	return nil
 }

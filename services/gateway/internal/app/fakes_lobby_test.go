@@ -27,7 +27,27 @@ func (f *fakeVWR) GetShuffle(_ context.Context, in *vwrv1.GetShuffleRequest) (*v
 	if in.GetEventId() != busy {
 		return nil, errs.ErrLobbyNotFound
 	}
-	return &vwrv1.GetShuffleResponse{Document: []byte(`{"eventId":"busy","phase":"ROOT"}`)}, nil
+	r := f.shuffleRound(in.GetRound())
+	return &vwrv1.GetShuffleResponse{Document: []byte(`{"eventId":"busy","phase":"` + map[int64]string{0: "ROOT", lobbyRound: "ROOT", 1: "VOID"}[r] + `"}`), Round: r}, nil
+}
+
+// shuffleRound is the round that is answered: a replica of the previous release knows none.
+func (f *fakeVWR) shuffleRound(asked int64) int64 {
+	switch {
+	case f.noRounds.Load():
+		return 0
+	case asked == 0:
+		return lobbyRound
+	default:
+		return asked
+	}
+}
+
+func (f *fakeVWR) ListShuffles(_ context.Context, in *vwrv1.ListShufflesRequest) (*vwrv1.ListShufflesResponse, error) {
+	if in.GetCursor() != "" {
+		return &vwrv1.ListShufflesResponse{Shuffles: []*vwrv1.ShuffleSummary{{Round: 1, Phase: "VOID"}}}, nil
+	}
+	return &vwrv1.ListShufflesResponse{Shuffles: []*vwrv1.ShuffleSummary{{Round: lobbyRound, Phase: "ROOT", Entries: new(int64(4))}}, NextCursor: "2"}, nil
 }
 
 func (f *fakeVWR) GetShuffleEntries(_ context.Context, in *vwrv1.GetShuffleEntriesRequest) (*vwrv1.GetShuffleEntriesResponse, error) {
@@ -35,10 +55,10 @@ func (f *fakeVWR) GetShuffleEntries(_ context.Context, in *vwrv1.GetShuffleEntri
 	from := int(in.GetOffset())
 	return &vwrv1.GetShuffleEntriesResponse{
 		Entries: []byte(lobbyEntries[from:min(from+16, len(lobbyEntries))]), Total: int64(len(lobbyEntries)), Root: "root",
+		Round: f.shuffleRound(in.GetRound()),
 	}, nil
 }
 
-func (f *fakeVWR) GetShuffleProof(context.Context, *vwrv1.GetShuffleProofRequest) (*vwrv1.ShuffleProof, error) {
-	f.add("GetShuffleProof", nil, nil)
-	return &vwrv1.ShuffleProof{Index: 1, Count: 4, Path: []string{"a"}, Rank: new(int64(3))}, nil
+func (f *fakeVWR) GetShuffleProof(_ context.Context, in *vwrv1.GetShuffleProofRequest) (*vwrv1.ShuffleProof, error) {
+	return &vwrv1.ShuffleProof{Index: 1, Count: 4, Path: []string{"a"}, Rank: new(int64(3)), Round: f.shuffleRound(in.GetRound())}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,14 +18,15 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/clocktest"
-	"urr.guru/pkg/config"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/token/tokentest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/gateway/internal/app"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/web"
 
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -100,7 +102,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 		}},
 		queue:    &fakeQueue{lines: make(chan *queuev1.WatchLinesResponse), ended: map[string]bool{}},
 		ticket:   &fakeTicket{},
-		sessions: keys(t, sessionSecret), tier1: keys(t, tier1Secret), entries: keys(t, entrySecret),
+		sessions: tokentest.KeySet(t, sessionSecret), tier1: tokentest.KeySet(t, tier1Secret), entries: tokentest.KeySet(t, entrySecret),
 	}
 	w.vwr.checked = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Position: 7}}}
@@ -145,10 +147,18 @@ func (w *fixture) serviceCalls() []string {
 	return all
 }
 
+// sharedPages are the pages by their web.Config: to render and compress them takes longer than most
+// tests.
+var sharedPages sync.Map
+
 // assemble makes a gateway that watches nothing yet.
 func (w *fixture) assemble(t testing.TB) *app.Gateway {
 	t.Helper()
-	g, err := app.Assemble(t.Context(), w.cfg, w.services, nil, slog.New(slog.DiscardHandler), w.now)
+	pages := w.cfg.Pages(w.services)
+	made, _ := sharedPages.LoadOrStore(pages, sync.OnceValues(func() (*web.Pages, error) { return web.New(pages) }))
+	shared, err := made.(func() (*web.Pages, error))() //nolint:forcetypeassert // the only type in the map
+	require.NoError(t, err)
+	g, err := app.Assemble(t.Context(), w.cfg, w.services, shared, nil, slog.New(slog.DiscardHandler), w.now)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
 	return g
@@ -226,13 +236,6 @@ func (w *fixture) sendLines(msg *queuev1.WatchLinesResponse) {
 	case <-ctx.Done():
 		require.Fail(w.t, "the gateway does not watch the lines")
 	}
-}
-
-func keys(t testing.TB, secret string) token.KeySet {
-	t.Helper()
-	k, err := token.ParseKeySet(config.Secret(secret))
-	require.NoError(t, err)
-	return k
 }
 
 // credentials are what one request carries.

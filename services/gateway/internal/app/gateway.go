@@ -45,9 +45,16 @@ type Gateway struct {
 	closers    []func(context.Context) error
 }
 
-// Assemble makes a Gateway. Watch fills its state; until then no waiting room is known, and the
-// gateway is not ready.
-func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalClient, log *slog.Logger, now func() time.Time) (*Gateway, error) {
+// Pages returns what the pages depend on.
+func (c *Config) Pages(s Services) web.Config {
+	return web.Config{Secure: c.SecureCookies, DevLogin: c.DevLogin, Rewards: s.Reward != nil, Promotions: s.Ingest != nil}
+}
+
+// Assemble makes a Gateway of its services, its pages and Redis, which may be nil in tests. Watch
+// fills its state; until then no waiting room is known, and the gateway is not ready.
+func Assemble(
+	ctx context.Context, cfg *Config, s Services, pages *web.Pages, rdb redis.UniversalClient, log *slog.Logger, now func() time.Time,
+) (*Gateway, error) {
 	keys, err := cfg.keys()
 	if err != nil {
 		return nil, err
@@ -64,7 +71,7 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{services: s, Rooms: s.newRooms(), Revoked: list, tokens: tokens}
 	g.Lines = linestate.New(now, g.Rooms)
-	e, err := g.endpoints(cfg, cookies, log, now)
+	e, err := g.endpoints(cfg, pages, cookies, log, now)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +79,7 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 	if err != nil {
 		return nil, err
 	}
-	if err := e.reference.Describe(table.Routes()); err != nil {
-		return nil, err
-	}
+	e.reference.Describe(table.Routes())
 	limits := limit.New(cfg.Limits.limits(), rdb, now)
 	slots := handlers.NewSlots(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
 	g.closers = append(g.closers, limits.Close, slots.Close)
@@ -106,7 +111,7 @@ func (g *Gateway) rekey(cfg *Config) error {
 }
 
 // endpoints makes the handlers of the hand-written routes.
-func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*endpoints, error) {
+func (g *Gateway) endpoints(cfg *Config, pages *web.Pages, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*endpoints, error) {
 	s := g.services
 	events := ticketv1.NewEventServiceClient(s.Ticket)
 	seats, err := handlers.NewSeats(events, ticketv1.NewHoldServiceClient(s.Ticket))
@@ -118,12 +123,6 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 		return nil, err
 	}
 	public, err := handlers.NewEvents(events, func(e *ticketv1.Event) { setWaitingRoom(g.Rooms, e) })
-	if err != nil {
-		return nil, err
-	}
-	pages, err := web.New(web.Config{
-		Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin, Rewards: s.Reward != nil, Promotions: s.Ingest != nil,
-	})
 	if err != nil {
 		return nil, err
 	}

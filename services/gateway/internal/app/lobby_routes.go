@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"urr.guru/services/gateway/internal/edge"
@@ -31,13 +32,25 @@ func (e *endpoints) lobbyRoutes() []*edge.Route {
 	document := row("vwr.shuffle", "/vwr-api/vwr/shuffle/{event_id}", e.shuffles.Document)
 	document.Summary = "What is public of the shuffle of a lobby"
 	document.Description = "A document as that of `/api/v1/draws/{eventId}`, with `orderHash` instead of winners. Together with its entries, anybody can " +
-		"verify it: `verify shuffle` of this address. It is that of the event's latest lobby.\n\nErrors: LOBBY_NOT_FOUND."
+		"verify it: `verify shuffle` of this address. It is that of the event's latest lobby; `/rounds` lists all.\n\nErrors: LOBBY_NOT_FOUND."
 	entries := row("vwr.shuffle.entries", "/vwr-api/vwr/shuffle/{event_id}/entries", e.shuffles.Entries)
 	entries.Summary = "The entries of a lobby: request ids of 16 bytes each, sorted"
 	entries.Description = "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. It is there from phase ROOT on.\n\n" +
-		"Errors: LOBBY_NOT_FOUND."
+		"Errors: LOBBY_NOT_FOUND, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size)."
 	proof := row("vwr.shuffle.proof", "/vwr-api/vwr/shuffle/{event_id}/proof/{request_id}", e.shuffles.Proof)
 	proof.Summary, proof.Answer = "Where an entry of a lobby is in the root, and, after the shuffle, which position it has", &vwrv1.ShuffleProof{}
 	proof.Description, proof.Example = "Errors: LOBBY_NOT_FOUND (also: no such entry).", drawProofExample
-	return append(routes, document, entries, proof)
+	routes = append(routes, document, entries, proof)
+	for _, latest := range []*edge.Route{document, entries, proof} {
+		routes = append(routes, ofRound(*latest))
+	}
+	return routes
+}
+
+// ofRound is a route of an event's latest shuffle for that of any round.
+func ofRound(r edge.Route) *edge.Route {
+	r.ID = strings.Replace(r.ID, "vwr.shuffle", "vwr.shuffle.round", 1)
+	r.Pattern = strings.Replace(r.Pattern, "{event_id}", "{event_id}/rounds/{round}", 1)
+	r.Summary += ", of one round"
+	return &r
 }

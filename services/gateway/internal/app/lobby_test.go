@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/waittest"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -81,6 +83,22 @@ func TestLobbyFromMemory(t *testing.T) {
 	require.NotEqual(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", bob).Code)
 }
 
+// Whose session has ended has to sign in again: the entry is not unknown.
+func TestEntryOfWhoIsSignedOut(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.inLobby()
+	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
+		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: errs.ToProblem(errs.ErrUnauthenticated)}}
+	}
+	visitor, _ := w.visitor()
+	visitor = visitor.with("X-Vwr-Ticket", w.ticketFor(busy, claims.UserPrefix+"alice", lobbyRound, 0))
+	rec := w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", visitor)
+	require.Equal(t, http.StatusUnauthorized, rec.Code)
+	require.Equal(t, "UNAUTHENTICATED", problemOf(t, rec)["code"])
+	require.Empty(t, w.vwr.of("Check")[0].caller.GetUserId())
+}
+
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -113,12 +131,42 @@ func TestShuffle(t *testing.T) {
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/entries", "", credentials{"Range": "bytes=10-40"})
 	require.Equal(t, http.StatusPartialContent, rec.Code)
 	require.Equal(t, lobbyEntries[10:41], rec.Body.String())
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/entries", "", credentials{"Range": "bytes=900-"})
+	require.Equal(t, "RANGE_NOT_SATISFIABLE", problemOf(t, rec)["code"])
 
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/proof/"+uuid.NewString(), "", nil)
 	require.InDelta(t, 3, jsonOf(t, rec)["rank"], 0)
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm", "", nil)
 	require.Equal(t, http.StatusNotFound, rec.Code)
 	require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, rec)["code"])
+}
+
+// Each round of an event has its own document, file of entries and proofs.
+func TestShufflesOfFormerRounds(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	get := func(path string) *httptest.ResponseRecorder {
+		return w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy"+path, "", nil)
+	}
+	list := jsonOf(t, get("/rounds"))
+	require.Equal(t, "2", list["nextCursor"])
+	require.Len(t, list["shuffles"], 1)
+	require.Equal(t, "VOID", jsonOf(t, get("/rounds?cursor=2"))["shuffles"].([]any)[0].(map[string]any)["phase"])
+
+	require.Equal(t, "ROOT", jsonOf(t, get(""))["phase"])
+	require.Equal(t, "VOID", jsonOf(t, get("/rounds/1"))["phase"], "it is not confused with the latest one")
+	require.Equal(t, "ROOT", jsonOf(t, get(""))["phase"])
+	require.Equal(t, lobbyEntries, get("/rounds/1/entries").Body.String())
+	require.InDelta(t, 1, jsonOf(t, get("/rounds/1/proof/"+uuid.NewString()))["round"], 0)
+	for _, malformed := range []string{"/rounds/0", "/rounds/x/entries", "/rounds/-1/proof/" + uuid.NewString()} {
+		require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, get(malformed))["code"], malformed)
+	}
+
+	w.vwr.noRounds.Store(true)
+	for _, path := range []string{"/rounds/2", "/rounds/1/entries", "/rounds/1/proof/" + uuid.NewString()} {
+		require.Equal(t, "UNAVAILABLE", problemOf(t, get(path))["code"], "the answer is that of the latest round: %s", path)
+	}
+	require.Equal(t, http.StatusOK, get("/entries").Code)
 }
 
 // lobbyEntries is the file of entries of the fake vwr, which sends it in parts of 16 bytes.

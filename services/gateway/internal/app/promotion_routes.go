@@ -41,7 +41,7 @@ func (e *endpoints) drawRoutes() []*edge.Route {
 			ID: "draws.entries", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}/entries", Who: edge.Public, Handler: e.draws.Entries,
 			Poll: true, Timeout: handlers.DrawTimeout, Summary: "The entries of a draw: request ids of 16 bytes each, sorted",
 			Description: "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. The file never changes once it is there, from " +
-				"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC.",
+				"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
 		},
 		{
 			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Who: edge.Admin,

@@ -21,6 +21,8 @@ func target(r *edge.Route, event string) string {
 			segs[i] = "23"
 		case s == "{queue}":
 			segs[i] = "admissions"
+		case s == "{round}":
+			segs[i] = "7"
 		case s == "{name}":
 			segs[i] = "point"
 		case strings.HasPrefix(s, "{"):

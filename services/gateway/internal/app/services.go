@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -91,75 +92,54 @@ func (c connections) rekey(cfg *Config) error {
 // exposed is one service whose HTTP rules the gateway serves.
 type exposed struct {
 	descriptor protoreflect.ServiceDescriptor
-	register   func(context.Context, *runtime.ServeMux) error
+	register   func(context.Context, *runtime.ServeMux) error // nil: the service is not deployed
 }
 
-func service(fd protoreflect.FileDescriptor, name protoreflect.Name) protoreflect.ServiceDescriptor {
-	return fd.Services().ByName(name)
+// expose makes the exposed of a service from its generated functions.
+func expose[C any](
+	conn grpc.ClientConnInterface, file protoreflect.FileDescriptor, name protoreflect.Name,
+	client func(grpc.ClientConnInterface) C, register func(context.Context, *runtime.ServeMux, C) error,
+) exposed {
+	e := exposed{descriptor: file.Services().ByName(name)}
+	if conn != nil {
+		e.register = func(ctx context.Context, m *runtime.ServeMux) error { return register(ctx, m, client(conn)) }
+	}
+	return e
 }
 
-// exposed returns every service with HTTP rules.
+// exposed returns every deployed service with HTTP rules.
 func (s Services) exposed() []exposed {
 	list := []exposed{
-		{service(queuev1.File_urr_queue_v1_queue_proto, "QueueAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return queuev1.RegisterQueueAdminServiceHandlerClient(ctx, m, queuev1.NewQueueAdminServiceClient(s.Queue))
-		}},
-		{service(ticketv1.File_urr_ticket_v1_event_proto, "EventService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return ticketv1.RegisterEventServiceHandlerClient(ctx, m, ticketv1.NewEventServiceClient(s.Ticket))
-		}},
-		{service(ticketv1.File_urr_ticket_v1_event_proto, "EventAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return ticketv1.RegisterEventAdminServiceHandlerClient(ctx, m, ticketv1.NewEventAdminServiceClient(s.Ticket))
-		}},
-		{service(ticketv1.File_urr_ticket_v1_reservation_proto, "ReservationService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return ticketv1.RegisterReservationServiceHandlerClient(ctx, m, ticketv1.NewReservationServiceClient(s.Ticket))
-		}},
-		{service(ticketv1.File_urr_ticket_v1_ticket_proto, "TicketService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return ticketv1.RegisterTicketServiceHandlerClient(ctx, m, ticketv1.NewTicketServiceClient(s.Ticket))
-		}},
-		{service(paymentv1.File_urr_payment_v1_payment_proto, "PaymentService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return paymentv1.RegisterPaymentServiceHandlerClient(ctx, m, paymentv1.NewPaymentServiceClient(s.Payment))
-		}},
-		{service(statsv1.File_urr_stats_v1_stats_proto, "StatsService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return statsv1.RegisterStatsServiceHandlerClient(ctx, m, statsv1.NewStatsServiceClient(s.Stats))
-		}},
+		expose(s.Queue, queuev1.File_urr_queue_v1_queue_proto, "QueueAdminService",
+			queuev1.NewQueueAdminServiceClient, queuev1.RegisterQueueAdminServiceHandlerClient),
+		expose(s.Ticket, ticketv1.File_urr_ticket_v1_event_proto, "EventService",
+			ticketv1.NewEventServiceClient, ticketv1.RegisterEventServiceHandlerClient),
+		expose(s.Ticket, ticketv1.File_urr_ticket_v1_event_proto, "EventAdminService",
+			ticketv1.NewEventAdminServiceClient, ticketv1.RegisterEventAdminServiceHandlerClient),
+		expose(s.Ticket, ticketv1.File_urr_ticket_v1_reservation_proto, "ReservationService",
+			ticketv1.NewReservationServiceClient, ticketv1.RegisterReservationServiceHandlerClient),
+		expose(s.Ticket, ticketv1.File_urr_ticket_v1_ticket_proto, "TicketService",
+			ticketv1.NewTicketServiceClient, ticketv1.RegisterTicketServiceHandlerClient),
+		expose(s.Payment, paymentv1.File_urr_payment_v1_payment_proto, "PaymentService",
+			paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
+		expose(s.Stats, statsv1.File_urr_stats_v1_stats_proto, "StatsService",
+			statsv1.NewStatsServiceClient, statsv1.RegisterStatsServiceHandlerClient),
+		expose(s.Reward, rewardv1.File_urr_reward_v1_reward_proto, "RewardService",
+			rewardv1.NewRewardServiceClient, rewardv1.RegisterRewardServiceHandlerClient),
+		expose(s.Reward, rewardv1.File_urr_reward_v1_reward_proto, "RewardAdminService",
+			rewardv1.NewRewardAdminServiceClient, rewardv1.RegisterRewardAdminServiceHandlerClient),
+		expose(s.Ingest, ingestv1.File_urr_ingest_v1_ingest_proto, "IngestService",
+			ingestv1.NewIngestServiceClient, ingestv1.RegisterIngestServiceHandlerClient),
+		expose(s.Ingest, ingestv1.File_urr_ingest_v1_ingest_proto, "IngestAdminService",
+			ingestv1.NewIngestAdminServiceClient, ingestv1.RegisterIngestAdminServiceHandlerClient),
+		expose(s.Worker, workerv1.File_urr_worker_v1_worker_proto, "WorkerAdminService",
+			workerv1.NewWorkerAdminServiceClient, workerv1.RegisterWorkerAdminServiceHandlerClient),
+		expose(s.VWR, vwrv1.File_urr_vwr_v1_vwr_proto, "VwrService",
+			vwrv1.NewVwrServiceClient, vwrv1.RegisterVwrServiceHandlerClient),
+		expose(s.VWR, vwrv1.File_urr_vwr_v1_vwr_proto, "VwrAdminService",
+			vwrv1.NewVwrAdminServiceClient, vwrv1.RegisterVwrAdminServiceHandlerClient),
 	}
-	if s.Reward != nil {
-		list = append(list, exposed{
-			service(rewardv1.File_urr_reward_v1_reward_proto, "RewardService"), func(ctx context.Context, m *runtime.ServeMux) error {
-				return rewardv1.RegisterRewardServiceHandlerClient(ctx, m, rewardv1.NewRewardServiceClient(s.Reward))
-			},
-		}, exposed{
-			service(rewardv1.File_urr_reward_v1_reward_proto, "RewardAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
-				return rewardv1.RegisterRewardAdminServiceHandlerClient(ctx, m, rewardv1.NewRewardAdminServiceClient(s.Reward))
-			},
-		})
-	}
-	if s.Ingest != nil {
-		list = append(list, s.promotions()...)
-	}
-	if s.VWR != nil {
-		list = append(list, exposed{
-			service(vwrv1.File_urr_vwr_v1_vwr_proto, "VwrAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
-				return vwrv1.RegisterVwrAdminServiceHandlerClient(ctx, m, vwrv1.NewVwrAdminServiceClient(s.VWR))
-			},
-		})
-	}
-	return list
-}
-
-// promotions returns the services of promotions and requests to them.
-func (s Services) promotions() []exposed {
-	return []exposed{
-		{service(ingestv1.File_urr_ingest_v1_ingest_proto, "IngestService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return ingestv1.RegisterIngestServiceHandlerClient(ctx, m, ingestv1.NewIngestServiceClient(s.Ingest))
-		}},
-		{service(ingestv1.File_urr_ingest_v1_ingest_proto, "IngestAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return ingestv1.RegisterIngestAdminServiceHandlerClient(ctx, m, ingestv1.NewIngestAdminServiceClient(s.Ingest))
-		}},
-		{service(workerv1.File_urr_worker_v1_worker_proto, "WorkerAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
-			return workerv1.RegisterWorkerAdminServiceHandlerClient(ctx, m, workerv1.NewWorkerAdminServiceClient(s.Worker))
-		}},
-	}
+	return slices.DeleteFunc(list, func(e exposed) bool { return e.register == nil })
 }
 
 // passThrough registers the services on pass and returns the routes of their HTTP rules.

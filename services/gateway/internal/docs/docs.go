@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/telemetry"
@@ -31,48 +32,60 @@ type Reference struct {
 	Script string
 	Styles []string
 
-	document, page []byte
+	document, page func() ([]byte, error)
 }
 
-// Describe builds the document and the page. It fails if the generated document lacks a
-// pass-through route, since then the two were generated at different times.
-func (d *Reference) Describe(routes []*edge.Route) error {
+// Describe sets the routes. The document and the page are built at their first request, since few
+// replicas ever serve them and the start should not wait for them.
+func (d *Reference) Describe(routes []*edge.Route) {
+	d.document = sync.OnceValues(func() ([]byte, error) { return document(routes) })
+	d.page = sync.OnceValues(func() ([]byte, error) { return d.render(routes) })
+}
+
+// document fails if the generated document lacks a pass-through route, since then the two were
+// generated at different times.
+func document(routes []*edge.Route) ([]byte, error) {
 	generated, err := build(proto.OpenAPI, routes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	doc, err := toV3(generated)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if d.document, err = json.MarshalIndent(doc, "", " "); err != nil {
-		return fmt.Errorf("openapi: %w", err)
+	body, err := json.MarshalIndent(doc, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
 	}
-	d.page, err = d.render(routes)
-	return err
+	return body, nil
 }
 
 // Document responds with the OpenAPI document.
-func (d *Reference) Document(w http.ResponseWriter, _ *http.Request) {
-	write(w, "application/json", d.document)
+func (d *Reference) Document(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
+	return write(w, "application/json", d.document)
 }
 
 // Page responds with the page.
-func (d *Reference) Page(w http.ResponseWriter, _ *http.Request) {
-	write(w, "text/html; charset=utf-8", d.page)
+func (d *Reference) Page(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
+	return write(w, "text/html; charset=utf-8", d.page)
 }
 
 // policy allows the renderer and the document of the same origin, and no inline script.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-func write(w http.ResponseWriter, contentType string, body []byte) {
+func write(w http.ResponseWriter, contentType string, content func() ([]byte, error)) error {
+	body, err := content()
+	if err != nil {
+		return err
+	}
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body) // the client may have disconnected
+	return nil
 }
 
 // render lists the routes of the API, without the pages, and every code.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxParams  = 2
+	maxParams  = 3
 	paramEvent = "event_id"
 	// paramAllocation is a reward's id, a decimal number.
 	paramAllocation = "allocation_id"

@@ -1,14 +1,12 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"hash/fnv"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -34,6 +32,8 @@ const (
 	// listener's time limit for writing each part has exportWrite.
 	ExportTimeout = 10 * time.Minute
 	exportWrite   = 30 * time.Second
+	// winnersPage is how many winners one call of ingest returns, some 100 bytes each.
+	winnersPage = 50_000
 	// maxDrawBytes bounds the documents that are kept; one with 1,000,000 winners has 40 MB.
 	maxDrawBytes = 64 << 20
 )
@@ -45,13 +45,13 @@ var entriesCache = []string{"public, max-age=86400, immutable"}
 type Draws struct {
 	ingest ingestv1.IngestServiceClient
 	admin  ingestv1.IngestAdminServiceClient
-	cached *otter.Cache[string, publicEvent]
+	cached publicEvents[string]
 	reads  *batch.Groups[string, eventRead, publicEvent]
 }
 
 // NewDraws makes the handlers of draws.
 func NewDraws(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminServiceClient) (*Draws, error) {
-	cached, err := otter.New(&otter.Options[string, publicEvent]{
+	cached, err := newPublicEvents(&otter.Options[string, publicEvent]{
 		MaximumWeight: maxDrawBytes, Weigher: func(_ string, d publicEvent) uint32 { return uint32(min(len(d.body), maxDrawBytes)) }, //nolint:gosec // bounded
 		ExpiryCalculator: otter.ExpiryWriting[string, publicEvent](drawTTL),
 	})
@@ -61,7 +61,7 @@ func NewDraws(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminSer
 	h := &Draws{ingest: ingest, admin: admin, cached: cached}
 	// A large document takes long to read, which must not delay those of other draws.
 	h.reads = perEvent(DrawTimeout, func(ctx context.Context, in []eventRead) ([]batch.Result[publicEvent], error) {
-		d, err := h.read(caller.With(ctx, in[0].caller), in[0].event)
+		d, err := h.read(caller.With(ctx, in[0].caller), in[0].key)
 		return slices.Repeat([]batch.Result[publicEvent]{{Value: d, Err: err}}, len(in)), nil
 	})
 	return h, nil
@@ -69,16 +69,7 @@ func NewDraws(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminSer
 
 // Document responds with the public state of a draw, or with 304 if the client has this version.
 func (h *Draws) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	id := q.Param("event_id")
-	d, ok := h.cached.GetIfPresent(id)
-	if !ok {
-		var err error
-		if d, err = h.reads.Do(r.Context(), id, eventRead{id, q.Caller()}); err != nil {
-			return err
-		}
-	}
-	writeTagged(w, q.Header, d.etag, shared, d.body)
-	return nil
+	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (publicEvent, error) { return h.reads.Do(r.Context(), e.key, e) })
 }
 
 // read asks ingest for all requests that share a call, and joins the parts of the answer.
@@ -102,11 +93,7 @@ func (h *Draws) read(ctx context.Context, event string) (publicEvent, error) {
 	if err != nil {
 		return publicEvent{}, err
 	}
-	sum := fnv.New64a()
-	_, _ = sum.Write(body) // never fails
-	d := publicEvent{etag: quoted(strconv.FormatUint(sum.Sum64(), 36), ""), body: body}
-	h.cached.Set(event, d)
-	return d, nil
+	return h.cached.keep(event, body), nil
 }
 
 // Entries responds with the file of the entries or a range of it.
@@ -125,15 +112,7 @@ func (h *Draws) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request)
 		return err
 	}
 	f.total = first.GetTotal()
-	w.Header().Set("Etag", quoted(first.GetEtag(), ""))
-	w.Header().Set("Content-Type", bitmapType)
-	w.Header()["Cache-Control"] = entriesCache
-	if strings.Contains(r.Header.Get("Range"), ",") { // each range would be a call; a server may ignore them
-		r = r.Clone(r.Context())
-		r.Header.Del("Range")
-	}
-	http.ServeContent(w, r, "", time.Time{}, f)
-	return nil
+	return serveFile(w, r, first.GetEtag(), entriesCache, f)
 }
 
 type entriesStream = grpc.ServerStreamingClient[ingestv1.DrawEntries]
@@ -188,33 +167,51 @@ func (f *entriesFile) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Winners responds with the winners of a promotion as CSV.
+// Winners responds with the winners of a promotion as CSV. Each page is a call of its own, which ends
+// however slowly the client reads.
 func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	event := q.Param("event_id")
-	parts, err := h.admin.ExportWinners(r.Context(), &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: event})
-	if err != nil {
-		return err
-	}
-	part, err := parts.Recv()
+	in := &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: q.Param("event_id"), Limit: winnersPage}
+	page, next, err := h.winners(r.Context(), in)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	w.Header().Set("Content-Disposition", `attachment; filename="winners-`+event+`.csv"`) // its form needs no quoting
+	w.Header().Set("Content-Disposition", `attachment; filename="winners-`+in.GetEventId()+`.csv"`) // its form needs no quoting
 	w.Header()["Cache-Control"] = noStore
 	deadlines := http.NewResponseController(w)
-	for ; err == nil; part, err = parts.Recv() {
+	for {
 		if err := deadlines.SetWriteDeadline(time.Now().Add(exportWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return nil // the client has disconnected
 		}
-		if _, err := w.Write(part.GetCsv()); err != nil {
-			return nil //nolint:nilerr // the client has disconnected
+		if _, err := w.Write(page); err != nil || next == nil {
+			return nil //nolint:nilerr // the list is complete, or the client has disconnected
+		}
+		in.After = *next
+		if page, next, err = h.winners(r.Context(), in); err != nil {
+			panic(http.ErrAbortHandler) // else a part of the list would look like all of it
 		}
 	}
-	if !errors.Is(err, io.EOF) {
-		panic(http.ErrAbortHandler) // else a part of the list would look like all of it
+}
+
+// errWholeList means that a replica of a release without pages has sent the list from its beginning.
+var errWholeList = errors.New("the list of winners begins anew behind its first page")
+
+// winners reads a page of the list of winners; next is nil at the end of the list.
+func (h *Draws) winners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, next *int64, err error) {
+	parts, err := h.admin.ExportWinners(ctx, in)
+	for err == nil {
+		var part *ingestv1.WinnersPart
+		if part, err = parts.Recv(); err == nil {
+			page, next = append(page, part.GetCsv()...), part.Next
+		}
 	}
-	return nil
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err == nil && in.GetAfter() > 0 && bytes.HasPrefix(page, []byte("rank,")) {
+		err = errWholeList
+	}
+	return page, next, err
 }
 
 // Close waits for the calls in flight.

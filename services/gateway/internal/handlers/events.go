@@ -2,9 +2,7 @@ package handlers
 
 import (
 	"context"
-	"hash/fnv"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -23,17 +21,11 @@ const (
 	maxEvents = 4096
 )
 
-// publicEvent is the response about an event, the same for everybody.
-type publicEvent struct {
-	etag string
-	body []byte
-}
-
 // Events serves the public view of single events.
 type Events struct {
 	source   ticketv1.EventServiceClient
 	complete func(*ticketv1.Event)
-	cached   *otter.Cache[string, publicEvent]
+	cached   publicEvents[string]
 	reads    *batch.Coalescer[eventRead, publicEvent]
 }
 
@@ -43,7 +35,7 @@ func NewEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event
 }
 
 func newEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event), clock otter.Clock) (*Events, error) {
-	cached, err := otter.New(&otter.Options[string, publicEvent]{
+	cached, err := newPublicEvents(&otter.Options[string, publicEvent]{
 		MaximumSize: maxEvents, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, publicEvent](eventTTL),
 	})
 	if err != nil {
@@ -56,16 +48,7 @@ func newEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event
 
 // Get responds with an event, or with 304 if the client has this version. Refusals are not kept.
 func (h *Events) Get(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	id := q.Param("event_id")
-	e, ok := h.cached.GetIfPresent(id)
-	if !ok {
-		var err error
-		if e, err = h.reads.Do(r.Context(), eventRead{id, q.Caller()}); err != nil {
-			return err
-		}
-	}
-	writeTagged(w, q.Header, e.etag, shared, e.body)
-	return nil
+	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (publicEvent, error) { return h.reads.Do(r.Context(), e) })
 }
 
 // read asks ticket for all requests that share a call.
@@ -79,11 +62,7 @@ func (h *Events) read(ctx context.Context, event string) (publicEvent, error) {
 	if err != nil {
 		return publicEvent{}, err
 	}
-	sum := fnv.New64a()
-	_, _ = sum.Write(body) // never fails
-	e := publicEvent{etag: quoted(strconv.FormatUint(sum.Sum64(), 36), ""), body: body}
-	h.cached.Set(event, e)
-	return e, nil
+	return h.cached.keep(event, body), nil
 }
 
 // Forget drops an event that was changed through this gateway.

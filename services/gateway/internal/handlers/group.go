@@ -1,5 +1,6 @@
 // Package handlers has the handlers of the routes with the most load. They respond from memory
-// where possible, else calls that arrive within 150 µs are batched into one RPC.
+// where possible, else calls that arrive within 150 µs (1 ms for pages' polls of queue) are batched
+// into one RPC.
 package handlers
 
 import (
@@ -12,7 +13,11 @@ import (
 // Limits of batches. batchInflight lets a batch start while others are in flight; batchMax is far
 // below the limit of the services (1,000).
 const (
-	batchDelay    = 150 * time.Microsecond
+	batchDelay = 150 * time.Microsecond
+	// Polls of a line wait longer, and fewer of their batches are in flight, so that batches grow with
+	// the load: a call costs as much as many items. Pages poll once a second at most.
+	pollDelay     = time.Millisecond
+	pollInflight  = 4
 	batchMax      = 256
 	batchInflight = 8
 	// batchQueue is twice what can be in flight. More would wait longer than a visitor does, so it
@@ -34,7 +39,11 @@ type call[I, O any] = func(ctx context.Context, items []I) ([]batch.Result[O], e
 // perEvent batches the calls of each event separately: an event with slow writes does not delay
 // others.
 func perEvent[I, O any](timeout time.Duration, run call[I, O]) *batch.Groups[string, I, O] {
-	return batch.NewGroups(batchConfig(timeout), maxLines, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
+	return configuredPerEvent(batchConfig(timeout), run)
+}
+
+func configuredPerEvent[I, O any](cfg batch.Config, run call[I, O]) *batch.Groups[string, I, O] {
+	return batch.NewGroups(cfg, maxLines, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
 		return run(ctx, items)
 	})
 }
@@ -60,11 +69,22 @@ const (
 )
 
 func newLineBatches[I, O any](known KnownLines, run call[I, O]) *lineBatches[I, O] {
-	small := batchConfig(callTimeout)
+	return configuredLineBatches(known, batchConfig(callTimeout), run)
+}
+
+func configuredLineBatches[I, O any](known KnownLines, cfg batch.Config, run call[I, O]) *lineBatches[I, O] {
+	small := cfg
 	small.Max, small.Inflight = unknownMax, unknownInflight
 	return &lineBatches[I, O]{
-		known: known, unknown: batch.NewItems(small, run), lines: perEvent(callTimeout, run),
+		known: known, unknown: batch.NewItems(small, run), lines: configuredPerEvent(cfg, run),
 	}
+}
+
+// newPollBatches is newLineBatches for the polls of pages.
+func newPollBatches[I, O any](known KnownLines, run call[I, O]) *lineBatches[I, O] {
+	cfg := batchConfig(callTimeout)
+	cfg.Delay, cfg.Inflight = pollDelay, pollInflight
+	return configuredLineBatches(known, cfg, run)
 }
 
 // Do adds an item of a line and waits for its result.

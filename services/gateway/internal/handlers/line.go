@@ -12,6 +12,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
@@ -33,14 +34,15 @@ type Line struct {
 func NewLine(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *Line {
 	return &Line{
 		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
-		check: newLineGroup(known, queue.Check), status: newLineGroup(known, queue.Status), heartbeat: newLineGroup(known, queue.Heartbeat),
+		check:  newLineBatches(known, lineCalls(queue.Check)),
+		status: newPollBatches(known, lineCalls(queue.Status)), heartbeat: newPollBatches(known, lineCalls(queue.Heartbeat)),
 	}
 }
 
-func newLineGroup(known KnownLines, call lineCall) *lineGroup {
-	return newLineBatches(known, batchrpc.Call(call, func(items []*queuev1.LineItem) *queuev1.LineRequest {
+func lineCalls(method lineCall) call[*queuev1.LineItem, *queuev1.Place] {
+	return batchrpc.Call(method, func(items []*queuev1.LineItem) *queuev1.LineRequest {
 		return &queuev1.LineRequest{Items: items}
-	}, (*queuev1.LineResult).GetPlace))
+	}, (*queuev1.LineResult).GetPlace)
 }
 
 // Check joins the line or returns the place in it.
@@ -58,7 +60,7 @@ func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	if err != nil {
 		return err
 	}
-	return WriteMessage(w, http.StatusOK, p)
+	return writePlace(w, p)
 }
 
 // Heartbeat keeps a slot; the API defines a short response for it.
@@ -85,13 +87,15 @@ func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request
 // place asks queue for the place, and sets the entry token as a cookie too.
 func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
 	event := q.Param("event_id")
-	c := q.Caller()
-	c.Tier1 = q.Tier1(h.tokens, event, h.rooms.Round(event))
-	item := &queuev1.LineItem{
-		Caller: c, EventId: event, Ticket: identity.QueueTicket(q.Header),
-		Entry: entryClaims(h.tokens.Entry(q.Header, event, q.User())),
-	}
-	p, err := calls.Do(r.Context(), event, item)
+	// queue reads only the user and the position of tier 1.
+	ask := &struct {
+		item   queuev1.LineItem
+		caller commonv1.Caller
+	}{}
+	ask.caller.UserId, ask.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, h.rooms.Round(event))
+	ask.item.Caller, ask.item.EventId, ask.item.Ticket = &ask.caller, event, identity.QueueTicket(q.Header)
+	ask.item.Entry = entryClaims(h.tokens.Entry(q.Header, event, q.User()))
+	p, err := calls.Do(r.Context(), event, &ask.item)
 	if err != nil {
 		return nil, withRedirect(err, event)
 	}

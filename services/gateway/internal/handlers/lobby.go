@@ -3,12 +3,10 @@ package handlers
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -66,17 +64,54 @@ func appendInLobby(b []byte, s *roomstate.State, now time.Time) []byte {
 // maxShuffles bounds the documents that are kept.
 const maxShuffles = 1024
 
+// shuffleKey names a shuffle; round 0 is the event's latest one.
+type shuffleKey struct {
+	event string
+	round int64
+}
+
+// shuffleOf is the shuffle that the path names. A malformed round is one that is not there.
+func shuffleOf(q *edge.Request) (shuffleKey, error) {
+	k := shuffleKey{event: q.Param("event_id")}
+	text := q.Param("round")
+	if text == "" {
+		return k, nil
+	}
+	round, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || round <= 0 {
+		return k, errs.ErrLobbyNotFound
+	}
+	k.round = round
+	return k, nil
+}
+
+// asked is the round as vwr is asked for it.
+func (k shuffleKey) asked() *int64 {
+	if k.round == 0 {
+		return nil
+	}
+	return &k.round
+}
+
+// answered fails when a replica of a release that knows the latest shuffle only has answered with it.
+func (k shuffleKey) answered(round int64) error {
+	if k.round != 0 && round != k.round {
+		return errs.ErrUnavailable
+	}
+	return nil
+}
+
 // Shuffles serves what is public of the shuffles of lobbies.
 type Shuffles struct {
 	vwr    vwrv1.VwrServiceClient
-	cached *otter.Cache[string, publicEvent]
-	reads  *batch.Coalescer[eventRead, publicEvent]
+	cached publicEvents[shuffleKey]
+	reads  *batch.Coalescer[sharedRead[shuffleKey], publicEvent]
 }
 
 // NewShuffles makes the handlers of shuffles.
 func NewShuffles(vwr vwrv1.VwrServiceClient) (*Shuffles, error) {
-	cached, err := otter.New(&otter.Options[string, publicEvent]{
-		MaximumSize: maxShuffles, ExpiryCalculator: otter.ExpiryWriting[string, publicEvent](drawTTL),
+	cached, err := newPublicEvents(&otter.Options[shuffleKey, publicEvent]{
+		MaximumSize: maxShuffles, ExpiryCalculator: otter.ExpiryWriting[shuffleKey, publicEvent](drawTTL),
 	})
 	if err != nil {
 		return nil, err
@@ -88,60 +123,61 @@ func NewShuffles(vwr vwrv1.VwrServiceClient) (*Shuffles, error) {
 
 // Document responds with the public state of a shuffle, or with 304 if the client has this version.
 func (h *Shuffles) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	id := q.Param("event_id")
-	d, ok := h.cached.GetIfPresent(id)
-	if !ok {
-		var err error
-		if d, err = h.reads.Do(r.Context(), eventRead{id, q.Caller()}); err != nil {
-			return err
-		}
+	k, err := shuffleOf(q)
+	if err != nil {
+		return err
 	}
-	writeTagged(w, q.Header, d.etag, shared, d.body)
-	return nil
+	return h.cached.serve(w, q, k, func(read sharedRead[shuffleKey]) (publicEvent, error) { return h.reads.Do(r.Context(), read) })
 }
 
 // read asks vwr for all requests that share a call.
-func (h *Shuffles) read(ctx context.Context, event string) (publicEvent, error) {
-	m, err := h.vwr.GetShuffle(ctx, &vwrv1.GetShuffleRequest{EventId: event})
+func (h *Shuffles) read(ctx context.Context, k shuffleKey) (publicEvent, error) {
+	m, err := h.vwr.GetShuffle(ctx, &vwrv1.GetShuffleRequest{EventId: k.event, Round: k.asked()})
+	if err == nil {
+		err = k.answered(m.GetRound())
+	}
 	if err != nil {
 		return publicEvent{}, err
 	}
-	sum := fnv.New64a()
-	_, _ = sum.Write(m.GetDocument()) // never fails
-	d := publicEvent{etag: quoted(strconv.FormatUint(sum.Sum64(), 36), ""), body: m.GetDocument()}
-	h.cached.Set(event, d)
-	return d, nil
+	return h.cached.keep(k, m.GetDocument()), nil
 }
 
 // Proof responds with the inclusion proof of an entry.
 func (h *Shuffles) Proof(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	p, err := h.vwr.GetShuffleProof(r.Context(), &vwrv1.GetShuffleProofRequest{EventId: q.Param("event_id"), RequestId: q.Param("request_id")})
+	k, err := shuffleOf(q)
+	if err != nil {
+		return err
+	}
+	p, err := h.vwr.GetShuffleProof(r.Context(), &vwrv1.GetShuffleProofRequest{EventId: k.event, RequestId: q.Param("request_id"), Round: k.asked()})
+	if err == nil {
+		err = k.answered(p.GetRound())
+	}
 	if err != nil {
 		return err
 	}
 	return WriteMessage(w, http.StatusOK, p)
 }
 
-// Entries responds with the file of the entries or a range of it. The file is that of the event's
-// latest lobby, so caches ask again.
+// Entries responds with the file of the entries or a range of it. The event's latest lobby may be
+// another one later, so caches ask again.
 func (h *Shuffles) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	k, err := shuffleOf(q)
+	if err != nil {
+		return err
+	}
 	ctx := r.Context()
 	f := &shuffleFile{read: func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error) {
-		return h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: q.Param("event_id"), Offset: offset})
+		part, err := h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: k.event, Offset: offset, Round: k.asked()})
+		if err == nil {
+			err = k.answered(part.GetRound())
+		}
+		return part, err
 	}}
 	if err := f.fetch(0); err != nil {
 		return err
 	}
 	f.root = f.part.GetRoot()
-	w.Header().Set("Etag", quoted(f.root, ""))
-	w.Header().Set("Content-Type", bitmapType)
-	w.Header()["Cache-Control"] = shared
-	if strings.Contains(r.Header.Get("Range"), ",") { // each range would be a call; a server may ignore them
-		r = r.Clone(r.Context())
-		r.Header.Del("Range")
-	}
-	http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(f, 0, f.part.GetTotal()))
-	return nil
+	return serveFile(w, r, f.root, shared, io.NewSectionReader(f, 0, f.part.GetTotal()))
 }
 
 // shuffleFile reads the file of the entries in the parts that vwr sends, and keeps the last part.

@@ -13,7 +13,6 @@ import (
 	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/edge"
 
-	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -23,12 +22,6 @@ const (
 	maxLayouts = 256
 	bitmapType = "application/octet-stream"
 )
-
-// eventRead is a request to read state of an event, with the caller who may.
-type eventRead struct {
-	event  string
-	caller *commonv1.Caller
-}
 
 type layout struct {
 	etag string

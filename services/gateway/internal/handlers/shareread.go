@@ -6,37 +6,48 @@ import (
 
 	"urr.guru/pkg/batch"
 	"urr.guru/services/gateway/internal/caller"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// newSharedRead shares reads: requests for an event that arrive together cost one call. The call
-// starts after the last of them arrived, so that no client reads a state from before its own
+// sharedRead is a request to read what has a key, with the caller who may.
+type sharedRead[K comparable] struct {
+	key    K
+	caller *commonv1.Caller
+}
+
+// eventRead is a request to read state of an event.
+type eventRead = sharedRead[string]
+
+// newSharedRead shares reads: requests for a key, such as an event, that arrive together cost one call.
+// The call starts after the last of them arrived, so that no client reads a state from before its own
 // request, for example from before its own purchase.
-func newSharedRead[O any](get func(ctx context.Context, event string) (O, error)) *batch.Coalescer[eventRead, O] {
-	return batch.NewItems(batchConfig(callTimeout), func(ctx context.Context, in []eventRead) ([]batch.Result[O], error) {
-		first := make(map[string]eventRead, 1)
+func newSharedRead[K comparable, O any](get func(ctx context.Context, key K) (O, error)) *batch.Coalescer[sharedRead[K], O] {
+	return batch.NewItems(batchConfig(callTimeout), func(ctx context.Context, in []sharedRead[K]) ([]batch.Result[O], error) {
+		first := make(map[K]sharedRead[K], 1)
 		for _, r := range in {
-			if _, ok := first[r.event]; !ok {
-				first[r.event] = r
+			if _, ok := first[r.key]; !ok {
+				first[r.key] = r
 			}
 		}
 		var (
 			wg      sync.WaitGroup
 			mu      sync.Mutex
-			results = make(map[string]batch.Result[O], len(first))
+			results = make(map[K]batch.Result[O], len(first))
 		)
-		for event, r := range first {
+		for key, r := range first {
 			wg.Go(func() {
-				// Every request was authorised for this event, so any caller will do.
-				v, err := get(caller.With(ctx, r.caller), event)
+				// Every request was authorised for this key, so any caller will do.
+				v, err := get(caller.With(ctx, r.caller), key)
 				mu.Lock()
 				defer mu.Unlock()
-				results[event] = batch.Result[O]{Value: v, Err: err}
+				results[key] = batch.Result[O]{Value: v, Err: err}
 			})
 		}
 		wg.Wait()
 		out := make([]batch.Result[O], len(in))
 		for i, r := range in {
-			out[i] = results[r.event]
+			out[i] = results[r.key]
 		}
 		return out, nil
 	})

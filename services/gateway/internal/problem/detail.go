@@ -30,6 +30,7 @@ var details = map[string]sentences{
 	"UNSUPPORTED_MEDIA_TYPE": {"The request must be sent as application/json.", "요청은 application/json 형식이어야 합니다."},
 	"NOT_FOUND":              {"There is nothing at this address.", "요청하신 주소를 찾을 수 없습니다."},
 	"CONFLICT":               {"This is not possible as things stand.", "현재 상태에서는 처리할 수 없습니다."},
+	"RANGE_NOT_SATISFIABLE":  {"The file does not have the requested part.", "요청한 범위가 파일에 없습니다."},
 	"PRECONDITION_FAILED":    {"This has been changed in the meantime. Read it again before you change it.", "그 사이에 내용이 변경되었습니다. 다시 조회한 뒤 변경해 주세요."},
 	"UNPROCESSABLE":          {"The request contradicts an earlier one.", "이전 요청과 내용이 일치하지 않습니다."},
 

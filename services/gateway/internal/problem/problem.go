@@ -115,7 +115,7 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 	}
 }
 
-// Status returns the HTTP status of an error: that of its kind, except for two codes that have an
+// Status returns the HTTP status of an error: that of its kind, except for codes that have an
 // HTTP status of their own.
 func Status(e *errs.Error) int {
 	switch e.Reason {
@@ -123,6 +123,8 @@ func Status(e *errs.Error) int {
 		return http.StatusMethodNotAllowed
 	case errs.ErrUnsupportedMedia.Reason:
 		return http.StatusUnsupportedMediaType
+	case errs.ErrRangeNotSatisfiable.Reason:
+		return http.StatusRequestedRangeNotSatisfiable
 	default:
 		return e.Kind.HTTPStatus()
 	}

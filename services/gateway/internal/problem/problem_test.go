@@ -103,6 +103,7 @@ func TestHeaders(t *testing.T) {
 	require.NotContains(t, rec.Body.String(), `"allow"`)
 
 	require.Equal(t, http.StatusUnsupportedMediaType, write(t, "en", http.MethodPost, errs.ErrUnsupportedMedia).Code)
+	require.Equal(t, http.StatusRequestedRangeNotSatisfiable, write(t, "en", http.MethodGet, errs.ErrRangeNotSatisfiable).Code)
 	require.Empty(t, write(t, "en", http.MethodHead, errs.ErrNotFound).Body.String())
 }
 

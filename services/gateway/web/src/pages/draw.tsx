@@ -46,6 +46,18 @@ function untilChange({ draw }: State): number | undefined {
   return Math.min(draw.phase === "OPEN" ? 300 : 30, next);
 }
 
+/** Why a draw has no winners. Only the operator knows of a lost key. */
+function whyVoid({ voidReason }: DrawDocument): string {
+  switch (voidReason) {
+    case "SIGNING_KEY_LOST":
+      return t.voidSigningKey;
+    case "SEED_KEY_LOST":
+      return t.voidSeedKey;
+    default:
+      return t.void;
+  }
+}
+
 function Copies({ copies }: { copies: DrawDocument[] }) {
   const first = copies.find((c) => c.statement);
   const file = <Download name={`draw-${eventId}.json`} type="application/json" text={JSON.stringify(copies)} label={t.copySave} />;
@@ -79,7 +91,7 @@ function DrawPage() {
     <>
       {draw.phase === "VOID" && (
         <Notice tone="bad">
-          <p>{t.void}</p>
+          <p>{whyVoid(draw)}</p>
         </Notice>
       )}
       <div class="columns event">

@@ -1,9 +1,8 @@
 // The visitor's own request: applying, its state, its receipt, and taking it back.
 
-import { useState } from "preact/hooks";
-import { follow } from "../lib/api";
+import { SignInLink, useAction } from "../lib/action";
 import { Download } from "../lib/download";
-import { loginPath, strings } from "../lib/page";
+import { strings } from "../lib/page";
 import { readReceipts } from "../lib/receipts";
 import { RequestBadge, requestText, Timeline } from "../lib/request";
 import { serverNow } from "../lib/now";
@@ -24,40 +23,19 @@ interface ApplyProps {
 
 /** The button to apply, or the link to sign in. */
 export function Apply({ promotion, signedIn, done, failed }: ApplyProps) {
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<unknown>();
+  const { busy, failure, run } = useAction();
   const open = promotion.status === "Open" && !promotion.paused;
   if (!signedIn) {
     if (promotion.status !== "Open" && promotion.status !== "Scheduled") return null;
-    return (
-      <>
-        <p>
-          <a class="button wide" href={loginPath()}>
-            {t.signIn}
-          </a>
-        </p>
-        <p class="muted">{t.signInHelp}</p>
-      </>
-    );
+    return <SignInLink label={t.signIn} />;
   }
-  const act = async () => {
-    setBusy(true);
-    setFailure(undefined);
-    try {
-      done(await apply(promotion.eventId));
-    } catch (cause) {
-      if (follow(cause)) return;
-      setFailure(cause);
-      failed();
-    }
-    setBusy(false);
-  };
+  const act = () => run(async () => done(await apply(promotion.eventId)), failed);
   return (
     <>
       {failure !== undefined && <Failure failure={failure} />}
       {failure !== undefined && open && <p>{t.tryAgain}</p>}
       {open && (
-        <button type="button" class="wide" disabled={busy} onClick={() => void act()}>
+        <button type="button" class="wide" disabled={busy} onClick={act}>
           {busy ? t.applying : t.apply}
         </button>
       )}
@@ -118,29 +96,22 @@ function Receipt({ promotion, own }: { promotion: Promotion; own: EventRequest }
 }
 
 function Withdraw({ promotion, own, done }: { promotion: Promotion; own: EventRequest; done: () => void }) {
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<unknown>();
+  const { busy, failure, run } = useAction();
   const possible = promotion.status === "Open" && Date.parse(promotion.lotteryCutoffAt ?? promotion.closesAt) > serverNow();
   if (!possible && failure === undefined) return null;
-  const act = async () => {
+  const act = () => {
     if (!confirm(t.withdrawSure)) return;
-    setBusy(true);
-    setFailure(undefined);
-    try {
+    run(async () => {
       await withdraw(own.requestId);
-    } catch (cause) {
-      if (follow(cause)) return;
-      setFailure(cause);
-    }
-    done();
-    setBusy(false);
+      done();
+    }, done);
   };
   return (
     <>
       {failure !== undefined && <Failure failure={failure} />}
       {possible && (
         <p>
-          <button type="button" class="quiet" disabled={busy} onClick={() => void act()}>
+          <button type="button" class="quiet" disabled={busy} onClick={act}>
             {busy ? t.withdrawing : t.withdraw}
           </button>
         </p>

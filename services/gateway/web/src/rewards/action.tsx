@@ -1,8 +1,7 @@
 // The button of a campaign, with the outcome of its call.
 
-import { useState } from "preact/hooks";
-import { follow } from "../lib/api";
-import { loginPath, strings } from "../lib/page";
+import { SignInLink, useAction } from "../lib/action";
+import { strings } from "../lib/page";
 import type { Campaign, Entry } from "../lib/types";
 import { Failure, Notice } from "../lib/ui";
 import { isLost } from "./part";
@@ -20,20 +19,8 @@ interface ActionProps {
 }
 
 export function Action({ possible, label, busyLabel, send, done }: ActionProps) {
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<unknown>();
-  const act = async () => {
-    setBusy(true);
-    setFailure(undefined);
-    try {
-      done(await send());
-    } catch (cause) {
-      if (follow(cause)) return;
-      setFailure(cause);
-      done();
-    }
-    setBusy(false);
-  };
+  const { busy, failure, run } = useAction();
+  const act = () => run(async () => done(await send()), done);
   // A lost call that took effect needs no explanation: the page shows what it did.
   const shown = failure !== undefined && (possible || !isLost(failure));
   return (
@@ -41,7 +28,7 @@ export function Action({ possible, label, busyLabel, send, done }: ActionProps) 
       {shown && <Failure failure={failure} />}
       {shown && isLost(failure) && <Notice>{t.lost}</Notice>}
       {possible && (
-        <button type="button" class="wide" disabled={busy} onClick={() => void act()}>
+        <button type="button" class="wide" disabled={busy} onClick={act}>
           {busy ? busyLabel : label}
         </button>
       )}
@@ -52,14 +39,5 @@ export function Action({ possible, label, busyLabel, send, done }: ActionProps) 
 /** The link to sign in, for a campaign that can still be taken part in. */
 export function SignIn({ campaign }: { campaign: Campaign }) {
   if (campaign.status !== "OPEN" && campaign.status !== "SCHEDULED") return null;
-  return (
-    <>
-      <p>
-        <a class="button wide" href={loginPath()}>
-          {t.signIn}
-        </a>
-      </p>
-      <p class="muted">{t.signInHelp}</p>
-    </>
-  );
+  return <SignInLink label={t.signIn} />;
 }

@@ -84,6 +84,8 @@ export interface Screen {
   // The position was drawn.
   drawn(): void;
   renewed(): void;
+  // The session has ended. The entry belongs to the user, and is kept.
+  signedOut(): void;
   offline(seconds: number, failure: Problem): void;
   refused(failure: Problem): void;
   admitted(): void;
@@ -96,6 +98,8 @@ const checkEvery = 5;
 // So many responses in a row that the sale is over end the wait: for some seconds after a sale is
 // reopened, some may be outdated.
 const overLimit = 3;
+// Seconds between two polls of who has to sign in again.
+const signedOutPoll = 30;
 
 export class Room {
   private readonly key: string;
@@ -163,7 +167,9 @@ export class Room {
     // After a failure the other URL is used: a cache may fail while the gateway works.
     const personal = this.polls % checkEvery === 0 || failures % 2 === 1;
     if (!this.last || personal || standing.position === 0 || this.serving >= standing.position || this.serving < this.last.servingCounter) {
-      this.last = await this.check(standing);
+      const checked = await this.check(standing);
+      if (checked === "signed out") return this.signedOut();
+      this.last = checked;
       if (!this.last) return this.renew();
       this.lost = 0;
       if (this.last.admitted) return this.admitted();
@@ -206,6 +212,14 @@ export class Room {
     this.screen.lobby(this.schedule, undefined);
     const left = (this.schedule.opensAt - serverNow()) / 1000;
     return Math.min(60, Math.max(2, left + 3 * Math.random()));
+  }
+
+  /** Keeps the entry, and looks now and then whether the user has signed in, in another tab. */
+  private signedOut(): number {
+    this.last = undefined;
+    this.polls = 0;
+    this.screen.signedOut();
+    return signedOutPoll;
   }
 
   private admitted(): undefined {
@@ -255,13 +269,13 @@ export class Room {
   }
 
   /** Calls check; undefined when the number is unknown. */
-  private async check(standing: Standing): Promise<Checked | undefined> {
+  private async check(standing: Standing): Promise<Checked | "signed out" | undefined> {
     const headers: Record<string, string> = standing.ticket ? { "x-vwr-ticket": standing.ticket } : {};
     const answer = await this.call("GET", `check/${this.eventId}/${encodeURIComponent(standing.requestId)}`, headers);
     if (!answer.ok) {
       const failure = await problemOf(answer);
       if (failure.temporary) throw failure;
-      return undefined;
+      return failure.status === 401 && standing.receipt ? "signed out" : undefined;
     }
     const checked = (await answer.json()) as Checked;
     if (checked.ticket) {

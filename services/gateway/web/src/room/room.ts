@@ -96,7 +96,10 @@ function tick(): void {
 function leaveLobby(): void {
   lobby = undefined;
   element("lobby").hidden = true;
+  element("signed-out").hidden = true;
 }
+
+const loginPath = (eventId: string): string => `/login?returnTo=${encodeURIComponent(`/vwr/${eventId}`)}`;
 
 function drawPosition(position: number): void {
   leaveLobby();
@@ -137,6 +140,7 @@ const screen = (eventId: string): Screen => ({
   lobby(schedule: Schedule, receipt: string | undefined) {
     lobby = { schedule, receipt };
     element("line").hidden = true;
+    element("signed-out").hidden = true;
     show(() => notice(""));
     tick();
   },
@@ -160,6 +164,13 @@ const screen = (eventId: string): Screen => ({
     leaveLobby();
     element("line").hidden = true;
     show(() => notice(texts[lang].renewed));
+  },
+  signedOut() {
+    leaveLobby();
+    element("line").hidden = true;
+    element("sign-in").setAttribute("href", loginPath(eventId));
+    element("signed-out").hidden = false;
+    show(() => notice(texts[lang].signedOut));
   },
   offline: (seconds: number, failure: Problem) =>
     show(() => notice(failure.message || fill(texts[lang].offline, { s: number(seconds) }))),
@@ -201,7 +212,7 @@ async function join(room: Room, eventId: string): Promise<void> {
   const button = element("join") as HTMLButtonElement;
   button.disabled = true;
   try {
-    if (!(await room.join())) location.assign(`/login?returnTo=${encodeURIComponent(`/vwr/${eventId}`)}`);
+    if (!(await room.join())) location.assign(loginPath(eventId));
   } catch (failure) {
     if (!(failure instanceof Problem)) throw failure;
     show(() => notice(failure.message || fill(texts[lang].offline, { s: number(1) })));

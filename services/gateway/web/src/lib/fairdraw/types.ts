@@ -12,6 +12,8 @@ export interface DrawDocument {
   winners?: string[] | null;
   orderHash?: string;
   voidedAt?: number;
+  /** Why it was cancelled after its round, by the operator's word. */
+  voidReason?: string;
   /** Added to a copy: when it was saved, in ms. */
   savedAt?: number;
 }

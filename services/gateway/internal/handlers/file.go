@@ -1,0 +1,64 @@
+package handlers
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"urr.guru/pkg/errs"
+)
+
+// serveFile responds with a file, or with the range of it that the request asks for.
+func serveFile(w http.ResponseWriter, r *http.Request, etag string, cache []string, file io.ReadSeeker) error {
+	h := w.Header()
+	h.Set("Etag", quoted(etag, ""))
+	h.Set("Content-Type", bitmapType)
+	h["Cache-Control"] = cache
+	if strings.Contains(r.Header.Get("Range"), ",") { // each range would be a call; a server may ignore them
+		r = r.Clone(r.Context())
+		r.Header.Del("Range")
+	}
+	answer := &fileWriter{ResponseWriter: w}
+	http.ServeContent(answer, r, "", time.Time{}, file)
+	return answer.refusal()
+}
+
+// fileWriter holds back the errors of http.ServeContent, which are plain text.
+type fileWriter struct {
+	http.ResponseWriter
+
+	refused int // the status of the error, 0: none
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *fileWriter) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		w.refused = status
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *fileWriter) Write(b []byte) (int, error) {
+	if w.refused != 0 {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// refusal is the error that was held back, nil for none.
+func (w *fileWriter) refusal() error {
+	switch w.refused {
+	case 0:
+		return nil
+	case http.StatusRequestedRangeNotSatisfiable: // Content-Range has the size of the file
+		return errs.ErrRangeNotSatisfiable
+	case http.StatusPreconditionFailed:
+		return errs.ErrPreconditionFailed
+	default:
+		return errs.ErrInternal.Wrap(fmt.Errorf("serve a file: status %d", w.refused))
+	}
+}

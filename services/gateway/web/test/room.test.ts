@@ -1,0 +1,70 @@
+import "./browser";
+import { deepEqual, equal } from "node:assert/strict";
+import { test } from "node:test";
+import type { Clock } from "../src/lib/clock";
+import { Room, type Screen } from "../src/room/line";
+
+const event = "concert";
+const key = `urr-vwr-${event}`;
+const entry = { requestId: "01890000-0000-8000-8000-000000000001", position: 0, ticket: "t0", receipt: "r" };
+
+type Reply = [status: number, body: object];
+
+/**
+ * Runs the page's loop with these responses, in order; it ends when there is none left. Returns the
+ * calls, what the screen has shown, and what is stored.
+ */
+async function play(stored: object, replies: Reply[]): Promise<{ calls: string[]; shown: string[]; kept: unknown }> {
+  const storage = new Map([[key, JSON.stringify(stored)]]);
+  const calls: string[] = [];
+  const shown: string[] = [];
+  const left = [...replies];
+  Object.assign(globalThis, {
+    addEventListener: () => undefined,
+    localStorage: {
+      getItem: (name: string) => storage.get(name) ?? null,
+      setItem: (name: string, value: string) => storage.set(name, value),
+      removeItem: (name: string) => storage.delete(name),
+    },
+    fetch: (url: string, init: RequestInit) => {
+      calls.push(`${init.method} ${url.replace(/^.*\/vwr\//, "")}`);
+      const [status, body] = left.shift() as Reply;
+      return Promise.resolve(new Response(JSON.stringify(body), { status }));
+    },
+  });
+  const screen = new Proxy({}, { get: (_, name: string) => () => void shown.push(name) }) as Screen;
+  const over = new Promise<void>((resolve) => {
+    const clock = { wait: () => (left.length > 0 ? Promise.resolve() : new Promise(() => resolve())) } as unknown as Clock;
+    void new Room(event, clock, screen, () => "en").run();
+  });
+  await over;
+  return { calls, shown, kept: JSON.parse(storage.get(key) ?? "null") };
+}
+
+const signedOut: Reply = [401, { status: 401, code: "UNAUTHENTICATED" }];
+const unknown: Reply = [404, { status: 404, code: "VWR_REQUEST_UNKNOWN" }];
+const inLobby: Reply = [200, { admitted: false, position: 0, servingCounter: 0, nextPoll: 1, phase: "LOBBY", opensAt: 1 }];
+const placed: Reply = [200, { admitted: false, position: 42, servingCounter: 0, ahead: 42, estimatedWait: 9, nextPoll: 2, ticket: "t42" }];
+
+test("the entry of a user whose session has ended is kept, and goes on after the sign-in", async () => {
+  const got = await play(entry, [inLobby, signedOut, signedOut, placed]);
+  deepEqual(got.shown, ["lobby", "signedOut", "signedOut", "drawn", "progress"]);
+  equal(got.calls.filter((c) => c !== `GET check/${event}/${entry.requestId}`).length, 0, "no other number is taken");
+  deepEqual(got.kept, { ...entry, position: 42, ticket: "t42" });
+});
+
+test("so is an entry that has its position", async () => {
+  const drawn = { ...entry, position: 42 };
+  const got = await play(drawn, [signedOut]);
+  deepEqual(got.shown, ["kept", "signedOut"]);
+  deepEqual(got.kept, drawn);
+});
+
+test("a number that nobody knows is replaced", async () => {
+  const assigned: Reply = [200, { requestId: "n", position: 7, ticket: "t7", servingCounter: 0 }];
+  for (const reply of [unknown, signedOut]) {
+    const got = await play({ requestId: "o", position: 3, ticket: "t3" }, [reply, assigned, placed]);
+    equal(got.calls[1], `POST assign/${event}`);
+    deepEqual(got.shown, ["kept", "renewed", "taking", "progress"]);
+  }
+});
