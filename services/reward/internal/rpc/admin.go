@@ -2,11 +2,9 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 
 	"github.com/google/uuid"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"urr.guru/pkg/errs"
@@ -41,7 +39,7 @@ func (s *Admin) CreateCampaign(ctx context.Context, in *rewardv1.CreateCampaignR
 	if err != nil {
 		return nil, err
 	}
-	key, err := idempotency.New(user, "reward.campaign", in.GetCaller().GetIdempotencyKey(), fingerprint(in))
+	key, err := idempotency.New(user, "reward.campaign", in.GetCaller().GetIdempotencyKey(), rpc.Fingerprint(in))
 	if err != nil {
 		return nil, err
 	}
@@ -51,17 +49,6 @@ func (s *Admin) CreateCampaign(ctx context.Context, in *rewardv1.CreateCampaignR
 		return nil, err
 	}
 	return fromCampaign(&c, c.OpensAt), nil
-}
-
-// fingerprint tells requests apart, whoever sends them.
-func fingerprint(in *rewardv1.CreateCampaignRequest) string {
-	body := proto.CloneOf(in)
-	body.Caller = nil
-	b, err := json.Marshal(body)
-	if err != nil {
-		return "" // generated structs always marshal
-	}
-	return string(b)
 }
 
 // CancelCampaign implements RewardAdminService.

@@ -4,8 +4,6 @@ package rpc
 import (
 	"context"
 
-	"urr.guru/pkg/errs"
-	"urr.guru/pkg/ids"
 	"urr.guru/pkg/rpc"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	"urr.guru/services/reward/internal/campaign"
@@ -36,7 +34,7 @@ func (s *Rewards) GetCampaign(ctx context.Context, in *rewardv1.GetCampaignReque
 
 // Attend implements RewardService.
 func (s *Rewards) Attend(ctx context.Context, in *rewardv1.AttendRequest) (*rewardv1.Earned, error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +47,7 @@ func (s *Rewards) Attend(ctx context.Context, in *rewardv1.AttendRequest) (*rewa
 
 // Draw implements RewardService.
 func (s *Rewards) Draw(ctx context.Context, in *rewardv1.DrawRequest) (*rewardv1.Earned, error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +60,7 @@ func (s *Rewards) Draw(ctx context.Context, in *rewardv1.DrawRequest) (*rewardv1
 
 // GetMyPart implements RewardService.
 func (s *Rewards) GetMyPart(ctx context.Context, in *rewardv1.GetMyPartRequest) (*rewardv1.MyPart, error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +86,7 @@ func (s *Rewards) GetMyPart(ctx context.Context, in *rewardv1.GetMyPartRequest) 
 
 // ListMyRewards implements RewardService.
 func (s *Rewards) ListMyRewards(ctx context.Context, in *rewardv1.ListMyRewardsRequest) (*rewardv1.ListMyRewardsResponse, error) {
-	user, err := member(in)
+	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return nil, err
 	}
@@ -101,16 +99,4 @@ func (s *Rewards) ListMyRewards(ctx context.Context, in *rewardv1.ListMyRewardsR
 		out.Items = append(out.Items, fromReward(&list[i]))
 	}
 	return out, nil
-}
-
-// member returns the signed-in user.
-func member(in any) (string, error) {
-	user, err := rpc.UserFrom(in)
-	if err != nil {
-		return "", err
-	}
-	if !ids.ValidUser(user) {
-		return "", errs.ErrInvalidID
-	}
-	return user, nil
 }

@@ -97,10 +97,9 @@ func (s *Store) addCounts(ctx context.Context, tx pgx.Tx, d *figures.Delta) erro
 		return nil
 	}
 	p := db.AddCountsParams{Now: s.now}
+	p.EventIds, p.Days = columns(days)
 	for _, day := range days {
 		c := d.Counts[day]
-		p.EventIds = append(p.EventIds, day.EventID)
-		p.Days = append(p.Days, day.Date)
 		p.Created = append(p.Created, c.Created)
 		p.Confirmed = append(p.Confirmed, c.Confirmed)
 		p.Cancelled = append(p.Cancelled, c.Cancelled)
@@ -112,6 +111,15 @@ func (s *Store) addCounts(ctx context.Context, tx pgx.Tx, d *figures.Delta) erro
 		return fmt.Errorf("add counts: %w", err)
 	}
 	return nil
+}
+
+// columns are the key columns of rows.
+func columns(days []figures.Day) (eventIDs []string, dates []time.Time) {
+	for _, day := range days {
+		eventIDs = append(eventIDs, day.EventID)
+		dates = append(dates, day.Date)
+	}
+	return eventIDs, dates
 }
 
 func (s *Store) addRevenue(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
@@ -142,10 +150,9 @@ func (s *Store) addRewards(ctx context.Context, tx pgx.Tx, d *figures.Delta) err
 		return nil
 	}
 	p := db.AddRewardsParams{Now: s.now}
+	p.EventIds, p.Days = columns(days)
 	for _, day := range days {
 		r := d.Rewards[day]
-		p.EventIds = append(p.EventIds, day.EventID)
-		p.Days = append(p.Days, day.Date)
 		p.Paid = append(p.Paid, r.Paid)
 		p.Failed = append(p.Failed, r.Failed)
 		p.Cancelled = append(p.Cancelled, r.Cancelled)
@@ -163,10 +170,9 @@ func (s *Store) addRequests(ctx context.Context, tx pgx.Tx, d *figures.Delta) er
 		return nil
 	}
 	p := db.AddRequestsParams{Now: s.now}
+	p.EventIds, p.Days = columns(days)
 	for _, day := range days {
 		r := d.Requests[day]
-		p.EventIds = append(p.EventIds, day.EventID)
-		p.Days = append(p.Days, day.Date)
 		p.Succeeded = append(p.Succeeded, r.Succeeded)
 		p.Rejected = append(p.Rejected, r.Rejected)
 		p.Failed = append(p.Failed, r.Failed)
