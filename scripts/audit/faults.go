@@ -57,6 +57,10 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 		return f, err
 	}
 	rewards, err := s.wrongRewards(ctx, eventID)
-	f.Miscounted = append(f.Miscounted, rewards...)
+	if err != nil {
+		return f, err
+	}
+	requests, err := s.wrongRequests(ctx, eventID)
+	f.Miscounted = slices.Concat(f.Miscounted, rewards, requests)
 	return f, err
 }

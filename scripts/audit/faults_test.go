@@ -41,6 +41,7 @@ const (
 		INSERT INTO refunds (id, payment_id, amount, cause, reason, status)
 		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 'COMPENSATION', '', 'DONE');`
 	honestStats = `
+		INSERT INTO request_days (event_id, day, succeeded, rejected, failed) VALUES ('e', now(), 2, 1, 1);
 		INSERT INTO reward_days (event_id, day, paid, failed, cancelled, points_paid) VALUES ('e', now(), 2, 1, 1, 500);
 		INSERT INTO event_days (event_id, day, created, confirmed, expired, rejected, seats_sold) VALUES ('e', now(), 2, 1, 1, 1, 1);
 		INSERT INTO revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds) VALUES ('e', now(), 'KRW', 140, 70, 2, 1);`
@@ -62,7 +63,8 @@ func honestEvents(t *testing.T) (prefix string) {
 	client := kafkaClient(t)
 	admin := kadm.NewClient(client)
 	reservations, payments, rewards := prefix+"reservation-events", prefix+"payment-events", prefix+"reward-events"
-	names := []string{reservations, payments, rewards, reservations + ".dlq", payments + ".dlq"}
+	requests := prefix + "request-events"
+	names := []string{reservations, payments, rewards, requests, reservations + ".dlq", payments + ".dlq"}
 	made, err := admin.CreateTopics(t.Context(), 3, 1, nil, names...)
 	require.NoError(t, errors.Join(err, made.Error()))
 	t.Cleanup(func() {
@@ -70,9 +72,14 @@ func honestEvents(t *testing.T) (prefix string) {
 		require.NoError(t, err)
 	})
 	twice := event(t, reservations, map[string]any{"type": "RESERVATION_CONFIRMED", "quantity": 1})
+	won := event(t, requests, map[string]any{"type": "REQUEST_SUCCEEDED", "resultCode": "SUCCESS"})
 	paid := event(t, rewards, map[string]any{"type": "REWARD_PAID", "rewardKind": "POINT", "value": 500})
 	records := []*kgo.Record{
-		twice, twice, paid, paid,
+		twice, twice, paid, paid, won, won,
+		event(t, requests, map[string]any{"type": "REQUEST_SUCCEEDED"}),
+		event(t, requests, map[string]any{"type": "REQUEST_REJECTED"}),
+		event(t, requests, map[string]any{"type": "REQUEST_FAILED"}),
+		event(t, requests, map[string]any{"type": "REQUEST_FAILED", "eventId": "another"}),
 		event(t, rewards, map[string]any{"type": "REWARD_PAID", "rewardKind": "COUPON", "value": 77}),
 		event(t, rewards, map[string]any{"type": "REWARD_FAILED"}),
 		event(t, rewards, map[string]any{"type": "REWARD_CANCELLED"}),
@@ -142,7 +149,7 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	for db, sql := range map[*pgxpool.Pool]string{
 		s.ticket:  empty("tickets", "reservation_seats", "reservations", "outbox") + honestTicket,
 		s.payment: empty("refunds", "payment_timeline", "payments", "outbox") + honestPayment,
-		s.stats:   empty("event_days", "revenue_days", "reward_days") + honestStats,
+		s.stats:   empty("event_days", "revenue_days", "reward_days", "request_days") + honestStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)
 		require.NoError(t, err)
@@ -229,6 +236,9 @@ var inconsistencies = map[string]struct {
 	"refunded twice in the figures": {stats: `UPDATE revenue_days SET refunded = 140, refunds = 2`, want: []string{wrongFigures, wrongFigures}},
 	"rewarded twice in the figures": {stats: `UPDATE reward_days SET paid = 3, points_paid = 1000`, want: []string{wrongFigures}},
 	"no rewards in the figures":     {stats: `DELETE FROM reward_days`, want: []string{wrongFigures}},
+	"won twice in the figures":      {stats: `UPDATE request_days SET succeeded = 3`, want: []string{wrongFigures}},
+	"rejected as failed":            {stats: `UPDATE request_days SET rejected = 0, failed = 2`, want: []string{wrongFigures}},
+	"no requests in the figures":    {stats: `DELETE FROM request_days`, want: []string{wrongFigures}},
 	"nothing in the figures":        {stats: `DELETE FROM event_days`, want: []string{wrongFigures, wrongFigures}},
 	"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, wrongFigures}},
 }
@@ -272,11 +282,13 @@ func TestDeadLettersAreCountedByTopic(t *testing.T) {
 	require.Equal(t, map[string]int64{topic: 1}, letters)
 }
 
-// A platform without reward has no topic of rewards.
-func TestWithoutReward(t *testing.T) {
+// A platform without reward and worker has no topics of theirs.
+func TestWithoutTopics(t *testing.T) {
 	t.Parallel()
 	s := &Stores{stats: newDatabase(t, "stats"), brokers: backendtest.Kafka(t), topicPrefix: "test-audit-none.", read: topics.Read}
-	found, err := s.wrongRewards(t.Context(), "e")
-	require.NoError(t, err)
-	require.Empty(t, found)
+	for _, wrong := range []func(context.Context, string) ([]string, error){s.wrongRewards, s.wrongRequests} {
+		found, err := wrong(t.Context(), "e")
+		require.NoError(t, err)
+		require.Empty(t, found)
+	}
 }

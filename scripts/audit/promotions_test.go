@@ -72,78 +72,83 @@ func TestPromotionWithoutFaults(t *testing.T) {
 	require.Equal(t, 2, p.Succeeded())
 }
 
+// promotionDamage changes what was read of a promotion, and names the findings that it must cause.
+type promotionDamage struct {
+	damage func(*Promotion)
+	found  func(PromotionFaults) []string
+}
+
+var promotionDamages = map[string]promotionDamage{
+	"one winner too many": {
+		func(p *Promotion) { p.Total, p.Remaining = 1, -1 },
+		func(f PromotionFaults) []string { return f.Places },
+	},
+	"places left over": {
+		func(p *Promotion) { p.Remaining = 1 },
+		func(f PromotionFaults) []string { return f.Places },
+	},
+	"a winner behind a loser": {
+		func(p *Promotion) { p.settledBy(1, "3"); p.settledBy(2, "2") },
+		func(f PromotionFaults) []string { return f.OutOfOrder },
+	},
+	"one message for two": {
+		func(p *Promotion) { p.settledBy(1, "1") },
+		func(f PromotionFaults) []string { return f.OutOfOrder },
+	},
+	"two requests of one user": {
+		func(p *Promotion) { p.Requests[1].User = p.Requests[0].User },
+		func(f PromotionFaults) []string { return f.Duplicates },
+	},
+	"a lock without a request": {
+		func(p *Promotion) { p.Locks["u9"] = "gone" },
+		func(f PromotionFaults) []string { return f.Duplicates },
+	},
+	"a marker": {
+		func(p *Promotion) { p.Markers = []string{"m"} },
+		func(f PromotionFaults) []string { return f.Unsettled },
+	},
+	"not settled": {
+		func(p *Promotion) {
+			p.Requests[2].Status, p.Requests[2].ResultCode = "QUEUED", ""
+			p.Counts["result_REJECTED_CAPACITY"] = 0
+		},
+		func(f PromotionFaults) []string { return f.Unsettled },
+	},
+	"a missing log": {
+		func(p *Promotion) { p.Requests[0].Logs = p.Requests[0].Logs[1:] },
+		func(f PromotionFaults) []string { return f.Logs },
+	},
+	"a log after the end": {
+		func(p *Promotion) { p.Requests[0].StatusAt-- },
+		func(f PromotionFaults) []string { return f.Logs },
+	},
+	"not announced": {
+		func(p *Promotion) { p.Announced[p.Requests[0].ID] = nil },
+		func(f PromotionFaults) []string { return f.Announcements },
+	},
+	"announced as two": {
+		func(p *Promotion) { p.Announced[p.Requests[0].ID][0].ID = "another" },
+		func(f PromotionFaults) []string { return f.Announcements },
+	},
+	"announced otherwise": {
+		func(p *Promotion) {
+			one := p.Announced[p.Requests[0].ID][:1]
+			one[0].Status = rejected
+			p.Announced[p.Requests[0].ID] = one
+		},
+		func(f PromotionFaults) []string { return f.Announcements },
+	},
+	"counted twice": {
+		func(p *Promotion) { p.Counts["accepted"]++ },
+		func(f PromotionFaults) []string { return f.Miscounted },
+	},
+}
+
 // Each damage is found, and nothing else.
 func TestPromotionFaults(t *testing.T) {
 	t.Parallel()
 	honest, sent := written(t)
-	for name, tc := range map[string]struct {
-		damage func(*Promotion)
-		found  func(PromotionFaults) []string
-	}{
-		"one winner too many": {
-			func(p *Promotion) { p.Total, p.Remaining = 1, -1 },
-			func(f PromotionFaults) []string { return f.Places },
-		},
-		"places left over": {
-			func(p *Promotion) { p.Remaining = 1 },
-			func(f PromotionFaults) []string { return f.Places },
-		},
-		"a winner behind a loser": {
-			func(p *Promotion) { p.settledBy(1, "3"); p.settledBy(2, "2") },
-			func(f PromotionFaults) []string { return f.OutOfOrder },
-		},
-		"one message for two": {
-			func(p *Promotion) { p.settledBy(1, "1") },
-			func(f PromotionFaults) []string { return f.OutOfOrder },
-		},
-		"two requests of one user": {
-			func(p *Promotion) { p.Requests[1].User = p.Requests[0].User },
-			func(f PromotionFaults) []string { return f.Duplicates },
-		},
-		"a lock without a request": {
-			func(p *Promotion) { p.Locks["u9"] = "gone" },
-			func(f PromotionFaults) []string { return f.Duplicates },
-		},
-		"a marker": {
-			func(p *Promotion) { p.Markers = []string{"m"} },
-			func(f PromotionFaults) []string { return f.Unsettled },
-		},
-		"not settled": {
-			func(p *Promotion) {
-				p.Requests[2].Status, p.Requests[2].ResultCode = "QUEUED", ""
-				p.Counts["result_REJECTED_CAPACITY"] = 0
-			},
-			func(f PromotionFaults) []string { return f.Unsettled },
-		},
-		"a missing log": {
-			func(p *Promotion) { p.Requests[0].Logs = p.Requests[0].Logs[1:] },
-			func(f PromotionFaults) []string { return f.Logs },
-		},
-		"a log after the end": {
-			func(p *Promotion) { p.Requests[0].StatusAt-- },
-			func(f PromotionFaults) []string { return f.Logs },
-		},
-		"not announced": {
-			func(p *Promotion) { p.Announced[p.Requests[0].ID] = nil },
-			func(f PromotionFaults) []string { return f.Announcements },
-		},
-		"announced as two": {
-			func(p *Promotion) { p.Announced[p.Requests[0].ID][0].ID = "another" },
-			func(f PromotionFaults) []string { return f.Announcements },
-		},
-		"announced otherwise": {
-			func(p *Promotion) {
-				one := p.Announced[p.Requests[0].ID][:1]
-				one[0].Status = rejected
-				p.Announced[p.Requests[0].ID] = one
-			},
-			func(f PromotionFaults) []string { return f.Announcements },
-		},
-		"counted twice": {
-			func(p *Promotion) { p.Counts["accepted"]++ },
-			func(f PromotionFaults) []string { return f.Miscounted },
-		},
-	} {
+	for name, tc := range promotionDamages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := honest.clone()

@@ -1,5 +1,5 @@
-// Package demo is what the demos share: progress on the terminal, a report with plots, the last
-// line, and the exit code.
+// Package demo is what the demos share: their course, requests of members, progress on the terminal,
+// a report with plots, the last line, and the exit code.
 package demo
 
 import (
@@ -18,9 +18,9 @@ var (
 	ErrBroken = errors.New("an invariant is broken")
 )
 
-// End prints the last line of a run without a verdict, which has failed or was interrupted, and
+// end prints the last line of a run without a verdict, which has failed or was interrupted, and
 // returns its error.
-func End(ctx context.Context, name string, err error) error {
+func end(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -53,13 +53,18 @@ type Verdict interface {
 	Line() string
 }
 
-// Conclude prints the last line of a run with a verdict.
-func Conclude(v Verdict) error {
-	fmt.Println(v.Line())
-	if !v.OK() {
-		return ErrBroken
+// LastLine is the last line of a run: ok or FAILED, its figures, and the number of other faults if
+// there are any.
+func LastLine(name string, ok bool, figures string, other int) string {
+	word := "ok"
+	if !ok {
+		word = "FAILED"
 	}
-	return nil
+	line := name + " " + word + ": " + figures
+	if other > 0 {
+		line += fmt.Sprintf(" other=%d", other)
+	}
+	return line
 }
 
 // maxFindings keeps the report readable when there are many findings.

@@ -3,24 +3,36 @@ package demo
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"text/tabwriter"
+	"time"
 
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/internal/report"
 )
+
+// Result is the part of report.json that all demos have.
+type Result struct {
+	Passed      bool           `json:"ok"`
+	StartedAt   time.Time      `json:"started_at"`
+	TookSeconds float64        `json:"took_seconds"`
+	Outcomes    map[string]int `json:"outcomes"`
+	Findings    Findings       `json:"findings"`
+	// Steps are the requests of visitors and operators.
+	Steps []crowd.Summary `json:"steps"`
+}
 
 // Page is the content of a report.
 type Page struct {
 	Title, Heading string
 	Verdict        Verdict
 	// Summary describes the run in one sentence.
-	Summary     string
-	TookSeconds float64
-	Findings    Findings
-	Figures     []Figure
-	Steps       []crowd.Summary
-	Counts      Counts
+	Summary string
+	Result
+	Figures []Figure
+	Counts  Counts
 }
 
 // Counts is a table of numbers, as how the visits ended.
@@ -35,8 +47,28 @@ type Count struct {
 	N    int64
 }
 
-// Print prints the tables and the findings.
-func (p *Page) Print() {
+// CountsOf is a table of how the visits ended, and of more numbers.
+func CountsOf(title, name, number string, outcomes map[string]int, more ...Count) Counts {
+	c := Counts{Title: title, Name: name, Number: number}
+	for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
+		c.Rows = append(c.Rows, Count{Name: outcome, N: int64(outcomes[outcome])})
+	}
+	c.Rows = append(c.Rows, more...)
+	return c
+}
+
+// Publish prints the tables and the findings, and writes report.html and, with the figures of the
+// run, report.json into a folder.
+func (p *Page) Publish(dir string, figures any) error {
+	p.print()
+	page, err := p.HTML()
+	if err != nil {
+		return err
+	}
+	return report.Write(dir, figures, page)
+}
+
+func (p *Page) print() {
 	fmt.Printf("\n%.0f s. %s:\n", p.TookSeconds, p.Counts.Title)
 	for _, row := range p.Counts.Rows {
 		fmt.Printf("  %6d  %s\n", row.N, row.Name)
@@ -51,15 +83,6 @@ func (p *Page) Print() {
 	for _, f := range p.Findings {
 		fmt.Println("finding:", f)
 	}
-}
-
-// Write writes report.html, and the figures of the run as report.json.
-func (p *Page) Write(dir string, figures any) error {
-	page, err := p.HTML()
-	if err != nil {
-		return err
-	}
-	return report.Write(dir, figures, page)
 }
 
 //go:embed report.html.tmpl

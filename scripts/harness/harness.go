@@ -129,22 +129,45 @@ func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
 	return p, err
 }
 
-// start starts every service. On failure, end stops what it has started.
+// start builds, migrates and starts every service. On failure, end stops what it has started.
 func (p *Platform) start(ctx context.Context) error {
 	wanted, err := p.wanted()
 	if err != nil {
 		return err
 	}
-	if err := p.testRun.build(ctx, p.variant(), wanted); err != nil { // without a time limit
+	if err := p.build(ctx, wanted); err != nil { // without a time limit
 		return err
-	}
-	if p.opts.Previous != "" {
-		if p.previous, err = p.testRun.buildRelease(ctx, p.opts.Previous, wanted); err != nil {
-			return err
-		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	if err := p.connect(wanted); err != nil {
+		return err
+	}
+	err = each(ctx, wanted, func(ctx context.Context, s platform.Service) error {
+		if !s.Migrates {
+			return nil
+		}
+		return p.workspace.migrate(ctx, s, p.program(s, p.previous != ""), p.env(p.services[s.Name], 0))
+	})
+	if err != nil {
+		return err
+	}
+	return p.startServices(ctx, wanted)
+}
+
+// build builds the programs, and those of the previous release.
+func (p *Platform) build(ctx context.Context, wanted []platform.Service) (err error) {
+	if err := p.testRun.build(ctx, p.variant(), wanted); err != nil {
+		return err
+	}
+	if p.opts.Previous != "" {
+		p.previous, err = p.testRun.buildRelease(ctx, p.opts.Previous, wanted)
+	}
+	return err
+}
+
+// connect reserves the addresses of the services, and starts what is between them.
+func (p *Platform) connect(wanted []platform.Service) (err error) {
 	if p.names, err = serveNames(); err != nil {
 		return err
 	}
@@ -161,15 +184,11 @@ func (p *Platform) start(ctx context.Context) error {
 	for _, s := range wanted {
 		p.env(p.services[s.Name], 0) // creates the links in one goroutine
 	}
-	err = each(ctx, wanted, func(ctx context.Context, s platform.Service) error {
-		if !s.Migrates {
-			return nil
-		}
-		return p.workspace.migrate(ctx, s, p.program(s, p.previous != ""), p.env(p.services[s.Name], 0))
-	})
-	if err != nil {
-		return err
-	}
+	return nil
+}
+
+// startServices starts each service once those that it needs are ready.
+func (p *Platform) startServices(ctx context.Context, wanted []platform.Service) error {
 	ready := map[string]chan struct{}{}
 	for _, s := range wanted {
 		ready[s.Name] = make(chan struct{})

@@ -24,6 +24,8 @@ type Service struct {
 
 	mu       sync.Mutex // guards the processes
 	replicas []replica
+	// crashed: a replica was started again after SIGKILL.
+	crashed bool
 }
 
 type replica struct {
@@ -197,8 +199,12 @@ func (s *Service) startAll(ctx context.Context) error {
 func (s *Service) start(i int, failpoints string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if proc := s.replicas[i].proc; proc != nil && proc.Alive() {
-		return fmt.Errorf("%s runs already", s.name(i))
+	if proc := s.replicas[i].proc; proc != nil {
+		if proc.Alive() {
+			return fmt.Errorf("%s runs already", s.name(i))
+		}
+		<-proc.Done()
+		s.crashed = s.crashed || proc.Exit() == "signal: killed"
 	}
 	env := s.p.env(s, i)
 	if failpoints != "" {
@@ -225,11 +231,19 @@ func (s *Service) awaitReady(ctx context.Context, i int) error {
 	})
 }
 
-// endAll stops all replicas concurrently.
+// endAll stops all replicas concurrently. After a crash it kills them: Kafka may still wait for the
+// dead member of a group, for 10 s, and no other member can leave meanwhile.
 func (s *Service) endAll() error {
+	s.mu.Lock()
+	crashed := s.crashed
+	s.mu.Unlock()
 	var group errgroup.Group
 	for i := range s.replicas {
 		group.Go(func() error {
+			if proc := s.proc(i); crashed && proc != nil && proc.Alive() {
+				_ = proc.Signal(syscall.SIGKILL) // it may have just exited
+				<-proc.Done()
+			}
 			if err := s.end(i); err != nil {
 				return fmt.Errorf("stop %s: %w", s.name(i), err)
 			}

@@ -2,47 +2,32 @@ package promo
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
+	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/loop"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 )
 
-const (
-	// twiceEvery is the share of the applicants who apply twice, at once.
-	twiceEvery = 10
-	// atOnce bounds the connections of a burst, and signingIn those of its preparation.
-	atOnce, signingIn = 512, 32
-	// attempts bounds the requests for one application, after pauses that grow from firstPause to
-	// lastPause. Repeating is safe: it returns the same request.
-	attempts   = 40
-	firstPause = 250 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
+// atOnce bounds the connections of a burst, and signingIn those of its preparation.
+const atOnce, signingIn = 512, 32
 
 // burst is a crowd that applies to one promotion, and what it was answered.
 type burst struct {
-	name     string
-	event    string
-	users    []*crowd.Session
-	answered atomic.Int64
+	name  string
+	event string
+	users []*crowd.Session
+	tally demo.Tally
 
-	mu         sync.Mutex
-	outcomes   map[string]int
-	receipts   []string
-	violations []string
+	mu       sync.Mutex
+	receipts []string
 }
 
 func newBurst(name string, n int) *burst {
-	return &burst{name: name, users: make([]*crowd.Session, n), outcomes: map[string]int{}}
+	return &burst{name: name, users: make([]*crowd.Session, n)}
 }
 
 // signIn prepares the crowd, so that all of it can apply at the same time.
@@ -66,17 +51,10 @@ func (b *burst) apply(ctx context.Context) {
 		wg.Go(func() {
 			connections <- struct{}{}
 			defer func() { <-connections }()
-			b.end(b.applyAs(ctx, i, user))
+			b.tally.End(b.name + ": " + b.applyAs(ctx, i, user))
 		})
 	}
 	wg.Wait()
-}
-
-func (b *burst) end(outcome string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.outcomes[b.name+": "+outcome]++
-	b.answered.Add(1)
 }
 
 // application is the response to an application.
@@ -87,52 +65,41 @@ type application struct {
 
 // applyAs applies for one user, for some twice at once: both must get the same request.
 func (b *burst) applyAs(ctx context.Context, i int, user *crowd.Session) (outcome string) {
-	var second application
-	var secondErr error
-	var wg sync.WaitGroup
-	twice := i%twiceEvery == 0
-	if twice {
-		other := user.Fork()
-		wg.Go(func() { second, secondErr = b.send(ctx, other) })
+	if i%demo.TwiceEvery != 0 {
+		a, err := b.send(ctx, user)
+		return b.answered("applied", err, a)
 	}
-	first, err := b.send(ctx, user)
-	wg.Wait()
-	if err := errors.Join(err, secondErr); err != nil {
+	first, second, err := demo.Twice(user, func(s *crowd.Session) (application, error) { return b.send(ctx, s) })
+	if err == nil && first.RequestID != second.RequestID {
+		b.tally.Violate("applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
+	}
+	return b.answered("applied twice", err, first, second)
+}
+
+// answered keeps the receipts of a user's applications and says how they ended.
+func (b *burst) answered(outcome string, err error, all ...application) string {
+	if err != nil {
 		return "error: " + err.Error()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, a := range []application{first, second} {
+	for _, a := range all {
 		if a.Receipt != "" {
 			b.receipts = append(b.receipts, a.Receipt)
 		}
 	}
-	switch {
-	case !twice:
-		return "applied"
-	case first.RequestID != second.RequestID:
-		b.violations = append(b.violations, fmt.Sprintf("applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID))
-	}
-	return "applied twice"
+	return outcome
 }
 
-// send sends one application until it has a response other than a failure.
+func (b *burst) allReceipts() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.receipts)
+}
+
+// send sends one application until it has a response other than a failure: repeating it returns the
+// same request.
 func (b *burst) send(ctx context.Context, user *crowd.Session) (a application, err error) {
-	for n := range attempts {
-		var answer *crowd.Answer
-		answer, err = user.Call(ctx, crowd.StepApply, http.MethodPost, "/api/v1/promotions/"+b.event+"/requests", map[string]any{}, nil)
-		switch {
-		case err == nil && answer.OK():
-			return a, json.Unmarshal(answer.Body, &a)
-		case err == nil:
-			err = fmt.Errorf("%d %s", answer.Status, answer.Problem().Code)
-			if answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
-				return a, err
-			}
-		}
-		if !loop.Sleep(ctx, min(firstPause<<min(n, 8), lastPause)) {
-			return a, ctx.Err()
-		}
-	}
+	err = demo.Insist(ctx, user, crowd.StepApply, "/api/v1/promotions/"+b.event+"/requests", &a)
 	return a, err
 }

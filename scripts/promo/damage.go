@@ -27,14 +27,13 @@ const (
 
 // Damage changes the table, bypassing the services, to show that Judge detects it.
 func (d *Demo) Damage(ctx context.Context, what string) error {
-	fmt.Printf("damaging the table on purpose (BREAK=%s)\n", what)
 	event := d.first.event
 	if what == damageWinner {
 		event = d.lottery.event
 	}
 	p, err := d.audit.Get(ctx, event)
 	if err != nil {
-		return fmt.Errorf("damage: %w", err)
+		return err
 	}
 	slices.SortFunc(p.Requests, func(a, b audit.EventRequest) int { return strings.Compare(a.QueueSeq, b.QueueSeq) })
 	won, lost := -1, -1 // the last who won, the first who did not
@@ -47,21 +46,17 @@ func (d *Demo) Damage(ctx context.Context, what string) error {
 		}
 	}
 	if won < 0 || lost < 0 {
-		return errors.New("damage: there is nothing to damage")
+		return errors.New("there is nothing to damage")
 	}
 	t := d.table()
 	switch what {
 	case damageOrder, damageWinner: // one who has a place and one who has none change places
-		err = t.exchange(ctx, p.Requests[won].ID, p.Requests[lost].ID, "status", "resultCode")
+		return t.exchange(ctx, p.Requests[won].ID, p.Requests[lost].ID, "status", "resultCode")
 	case damageDuplicate: // a winner has another place
-		err = t.copy(ctx, p.Requests[won].ID)
+		return t.copy(ctx, p.Requests[won].ID)
 	default:
-		err = fmt.Errorf("there is no damage %q", what)
+		return fmt.Errorf("there is no damage %q", what)
 	}
-	if err != nil {
-		return fmt.Errorf("damage: %w", err)
-	}
-	return nil
 }
 
 // table is the services' table.

@@ -41,15 +41,8 @@ func (v Verdict) OK() bool {
 
 // Line is the run's last line.
 func (v Verdict) Line() string {
-	word, other := "ok", ""
-	if !v.OK() {
-		word = "FAILED"
-	}
-	if v.Other > 0 {
-		other = fmt.Sprintf(" other=%d", v.Other)
-	}
-	return fmt.Sprintf("demo-promo %s: applicants=%d first_come=%d lottery=%d duplicates_in=%d out_of_order=%d unsettled=%d unverified=%d%s",
-		word, v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified, other)
+	return demo.LastLine("demo-promo", v.OK(), fmt.Sprintf("applicants=%d first_come=%d lottery=%d duplicates_in=%d out_of_order=%d unsettled=%d unverified=%d",
+		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
 }
 
 // judge is a verdict in the making, with its evidence.
@@ -65,11 +58,11 @@ func (d *Demo) Judge(ctx context.Context) (Verdict, demo.Findings, error) {
 	j := &judge{Demo: d, Verdict: Verdict{Wanted: 2 * n, Places: min(n, d.opts.FirstCome), Winners: min(n, d.opts.Lottery)}}
 	first, err := d.audit.Get(ctx, d.first.event)
 	if err != nil {
-		return j.Verdict, j.Findings, fmt.Errorf("judge: %w", err)
+		return j.Verdict, j.Findings, err
 	}
 	lottery, err := d.audit.Get(ctx, d.lottery.event)
 	if err != nil {
-		return j.Verdict, j.Findings, fmt.Errorf("judge: %w", err)
+		return j.Verdict, j.Findings, err
 	}
 	j.FirstCome, j.Lottery = first.Succeeded(), lottery.Succeeded()
 	j.stored(d.first, first)
@@ -93,7 +86,7 @@ func (j *judge) stored(b *burst, p *audit.Promotion) {
 		count *int
 		texts []string
 	}{
-		{&j.DuplicatesIn, append(f.Duplicates, b.violations...)}, {&j.OutOfOrder, f.OutOfOrder}, {&j.Unsettled, f.Unsettled},
+		{&j.DuplicatesIn, append(f.Duplicates, b.tally.Violations()...)}, {&j.OutOfOrder, f.OutOfOrder}, {&j.Unsettled, f.Unsettled},
 		{&j.Other, f.Places}, {&j.Other, f.Logs}, {&j.Other, f.Announcements}, {&j.Other, f.Miscounted},
 	} {
 		*kind.count += len(kind.texts)
@@ -122,7 +115,7 @@ func (j *judge) drawn(ctx context.Context, p *audit.Promotion) {
 			return
 		}
 	}
-	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmDraw, Receipts: j.lottery.receipts}
+	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmDraw, Receipts: j.lottery.allReceipts()}
 	if j.draw.earlier != nil {
 		o.Earlier = append(o.Earlier, j.draw.earlier)
 	}

@@ -7,10 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 )
 
 func (d *Demo) firstCome() map[string]any {
@@ -62,14 +61,5 @@ func ChainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 
 // open creates a promotion by the operators' API and returns its id.
 func (d *Demo) open(ctx context.Context, terms map[string]any) (event string, err error) {
-	answer, err := d.operator.Call(ctx, crowd.StepPromotion, http.MethodPost, "/api/v1/admin/promotions", terms,
-		map[string]string{"Idempotency-Key": uuid.NewString()})
-	if err != nil {
-		return "", err
-	}
-	var created struct{ EventID string }
-	if err := json.Unmarshal(answer.Body, &created); err != nil || !answer.OK() || created.EventID == "" {
-		return "", fmt.Errorf("create %s: %d %s", terms["title"], answer.Status, answer.Body)
-	}
-	return created.EventID, nil
+	return demo.Create(ctx, d.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
 }

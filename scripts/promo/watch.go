@@ -40,32 +40,17 @@ func (d *Demo) run(ctx context.Context, b *burst, progress *demo.Progress) error
 		b.apply(ctx)
 	}()
 	defer func() { <-gone }()
-	var deadline <-chan time.Time
-	for tick := time.Tick(sampleEvery); ; {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline:
-			progress.Say("requests are still unsettled after %s (LIMIT)", d.opts.Limit)
-			return nil
-		case <-tick:
-		}
+	return demo.Watch(ctx, sampleEvery, d.opts.Limit, func(ctx context.Context) (demo.State, error) {
 		unsettled, err := d.sample(ctx, progress)
-		if err != nil {
-			return err
-		}
-		select {
-		case <-gone:
+		switch {
+		case err != nil || !demo.Closed(gone):
+			return demo.Acting, err
+		case unsettled > 0 && b != d.lottery:
+			return demo.Settling, nil
 		default:
-			continue
+			return demo.Settled, nil
 		}
-		if unsettled == 0 || b == d.lottery {
-			return nil
-		}
-		if deadline == nil {
-			deadline = time.After(d.opts.Limit)
-		}
-	}
+	}, func() { progress.Say("requests are still unsettled after %s (LIMIT)", d.opts.Limit) })
 }
 
 // sample reads the figures that operators see, and returns how many requests have no result.
@@ -91,30 +76,22 @@ func (d *Demo) sample(ctx context.Context, progress *demo.Progress) (unsettled i
 		unsettled += figures.Unsettled
 	}
 	d.samples = append(d.samples, s)
-	answered := d.first.answered.Load() + d.lottery.answered.Load()
+	answered := d.first.tally.Gone() + d.lottery.tally.Gone()
 	progress.Update(fmt.Sprintf("%4.0f s  answered %d  accepted %d  settled %d", s.Seconds, answered, s.Accepted, s.Settled), answered, s.Settled)
 	return unsettled, nil
 }
 
 // awaitDraw follows the phases of the draw until every request has its result.
 func (d *Demo) awaitDraw(ctx context.Context, progress *demo.Progress, say func(string, ...any)) error {
-	deadline := time.After(time.Until(d.draw.announced.Add(d.opts.Limit)))
-	for tick := time.Tick(sampleEvery); ; {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline:
-			progress.Say("the lottery is not settled %s after its announcement (LIMIT)", d.opts.Limit)
-			return nil
-		case <-tick:
-		}
+	limit := time.Until(d.draw.announced.Add(d.opts.Limit))
+	return demo.Watch(ctx, sampleEvery, limit, func(ctx context.Context) (demo.State, error) {
 		unsettled, err := d.sample(ctx, progress)
 		if err != nil {
-			return err
+			return demo.Settling, err
 		}
 		doc, err := d.document(ctx)
 		if err != nil {
-			continue // it is read again
+			return demo.Settling, nil //nolint:nilerr // it is read again
 		}
 		if doc.Phase != d.draw.phase {
 			d.draw.phase = doc.Phase
@@ -125,9 +102,10 @@ func (d *Demo) awaitDraw(ctx context.Context, progress *demo.Progress, say func(
 			d.draw.earlier = doc
 		}
 		if doc.Phase == fairdraw.PhaseSettled && unsettled == 0 {
-			return nil
+			return demo.Settled, nil
 		}
-	}
+		return demo.Settling, nil
+	}, func() { progress.Say("the lottery is not settled %s after its announcement (LIMIT)", d.opts.Limit) })
 }
 
 // document reads what is public of the draw.

@@ -2,14 +2,11 @@ package rewards
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
+	"maps"
 	"time"
 
-	"github.com/google/uuid"
-
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 )
 
 // campaigns are the ids of the run's campaigns.
@@ -48,25 +45,15 @@ func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaign
 		return c, err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	create := func(into *string, title, kind string, more map[string]any) error {
-		body := map[string]any{"title": title, "kind": kind, "opensAt": now.Add(-time.Minute), "closesAt": now.Add(time.Hour)}
-		for name, value := range more {
-			body[name] = value
-		}
-		ans, err := admin.Call(ctx, crowd.StepCampaign, http.MethodPost, "/api/v1/admin/rewards/events", body,
-			map[string]string{"Idempotency-Key": uuid.NewString()})
-		if err != nil {
-			return err
-		}
-		var created struct{ EventID string }
-		if err := json.Unmarshal(ans.Body, &created); err != nil || !ans.OK() || created.EventID == "" {
-			return fmt.Errorf("create %s: %d %s", kind, ans.Status, ans.Body)
-		}
-		*into = created.EventID
-		return nil
+	create := func(title, kind string, more map[string]any) (string, error) {
+		terms := map[string]any{"title": title, "kind": kind, "opensAt": now.Add(-time.Minute), "closesAt": now.Add(time.Hour)}
+		maps.Copy(terms, more)
+		return demo.Create(ctx, admin, crowd.StepCampaign, "/api/v1/admin/rewards/events", terms)
 	}
-	if err := create(&c.attendance, "Demo attendance", "ATTENDANCE", map[string]any{"daily": map[string]any{"kind": "POINT", "value": attendancePoints}}); err != nil {
+	c.attendance, err = create("Demo attendance", "ATTENDANCE", map[string]any{"daily": map[string]any{"kind": "POINT", "value": attendancePoints}})
+	if err != nil {
 		return c, err
 	}
-	return c, create(&c.random, "Demo draw", "RANDOM", map[string]any{"prizes": prizes(n)})
+	c.random, err = create("Demo draw", "RANDOM", map[string]any{"prizes": prizes(n)})
+	return c, err
 }

@@ -22,27 +22,21 @@ const (
 
 // Damage changes the ledger or the tables, bypassing the services, to show that Judge detects it.
 func (d *Demo) Damage(ctx context.Context, what string) error {
-	fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", what)
-	var err error
 	switch what {
 	case damagePaidTwice:
-		err = d.payAgain(ctx)
+		return d.payAgain(ctx)
 	case damageOverdrawn: // one more member has a prize
-		err = d.damage(ctx, `
+		return d.damage(ctx, `
 			UPDATE event_entry SET prize_id = (SELECT id FROM prizes WHERE event_id = $1 AND initial IS NOT NULL ORDER BY id LIMIT 1)
 			WHERE id = (SELECT e.id FROM event_entry AS e LEFT JOIN prizes AS p ON p.id = e.prize_id
 			            WHERE e.event_id = $1 AND p.initial IS NULL ORDER BY e.id LIMIT 1)`, d.campaign.random)
 	case damageUnpaid: // the ledger does not know the key of a reward
-		err = d.damage(ctx, `
+		return d.damage(ctx, `
 			UPDATE event_reward_allocation SET idempotency_key = idempotency_key || '-damaged'
 			WHERE id = (SELECT id FROM event_reward_allocation WHERE event_id = $1 AND reward_status = 'SUCCESS' ORDER BY id LIMIT 1)`, d.campaign.attendance)
 	default:
-		err = fmt.Errorf("there is no damage %q", what)
+		return fmt.Errorf("there is no damage %q", what)
 	}
-	if err != nil {
-		return fmt.Errorf("damage: %w", err)
-	}
-	return nil
 }
 
 func (d *Demo) damage(ctx context.Context, sql, event string) error {

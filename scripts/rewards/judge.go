@@ -35,15 +35,8 @@ func (v Verdict) OK() bool {
 
 // Line is the run's last line.
 func (v Verdict) Line() string {
-	word, other := "ok", ""
-	if !v.OK() {
-		word = "FAILED"
-	}
-	if v.Other > 0 {
-		other = fmt.Sprintf(" other=%d", v.Other)
-	}
-	return fmt.Sprintf("demo-rewards %s: members=%d paid_twice=%d unpaid=%d overdrawn=%d differences=%d%s",
-		word, v.Members, v.PaidTwice, v.Unpaid, v.Overdrawn, v.Differences, other)
+	return demo.LastLine("demo-rewards", v.OK(), fmt.Sprintf("members=%d paid_twice=%d unpaid=%d overdrawn=%d differences=%d",
+		v.Members, v.PaidTwice, v.Unpaid, v.Overdrawn, v.Differences), v.Other)
 }
 
 // Judge reads the verdict from the ledger and the tables.
@@ -51,11 +44,10 @@ func (d *Demo) Judge(ctx context.Context) (Verdict, demo.Findings, error) {
 	j := &judge{Demo: d, Verdict: Verdict{Wanted: d.opts.Members}}
 	for _, part := range []func(context.Context) error{j.entries, j.prizes, j.rewards, j.reconcile} {
 		if err := part(ctx); err != nil {
-			return j.Verdict, j.Findings, fmt.Errorf("judge: %w", err)
+			return j.Verdict, j.Findings, err
 		}
 	}
-	_, violations := d.tally.result()
-	for _, violation := range violations {
+	for _, violation := range d.tally.Violations() {
 		j.Other++
 		j.Add("%s", violation)
 	}

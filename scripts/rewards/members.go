@@ -2,65 +2,20 @@ package rewards
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"urr.guru/pkg/loop"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 )
-
-// twiceEvery is the share of the members who click twice, at once.
-const twiceEvery = 10
 
 // atOnce bounds the members who use the platform at the same time: the demo shows payouts, not how
 // a crowd is refused.
 const atOnce = 64
-
-// attempts bounds the requests of a member for one entry, after pauses that grow from firstPause to
-// lastPause. Repeating a request is safe: it returns the same entry.
-const (
-	attempts   = 30
-	firstPause = 500 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
-
-// tally counts what the members saw; the verdict does not depend on it, except for violations.
-type tally struct {
-	gone atomic.Int64
-
-	mu         sync.Mutex
-	outcomes   map[string]int
-	violations []string
-}
-
-func (t *tally) end(outcome string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.outcomes == nil {
-		t.outcomes = map[string]int{}
-	}
-	t.outcomes[outcome]++
-	t.gone.Add(1)
-}
-
-func (t *tally) violate(format string, args ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.violations = append(t.violations, fmt.Sprintf(format, args...))
-}
-
-func (t *tally) result() (outcomes map[string]int, violations []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.outcomes), append([]string(nil), t.violations...)
-}
 
 // visitAll runs all members; it returns when the last has gone or ctx ends.
 func (d *Demo) visitAll(ctx context.Context) {
@@ -75,7 +30,7 @@ func (d *Demo) visitAll(ctx context.Context) {
 			}
 			inside <- struct{}{}
 			defer func() { <-inside }()
-			d.tally.end(d.visit(ctx, i))
+			d.tally.End(d.visit(ctx, i))
 		})
 	}
 	wg.Wait()
@@ -87,7 +42,7 @@ func (d *Demo) visit(ctx context.Context, i int) (outcome string) {
 	if err := s.DevLogin(ctx, name); err != nil {
 		return "error: " + err.Error()
 	}
-	twice := i%twiceEvery == 0
+	twice := i%demo.TwiceEvery == 0
 	if _, err := d.enter(ctx, s, name, crowd.StepAttend, "/api/v1/rewards/"+d.campaign.attendance+"/attendance", twice); err != nil {
 		return "error: " + err.Error()
 	}
@@ -110,44 +65,19 @@ type entry struct {
 	Prize   *struct{ Name, Kind string }
 }
 
-// enter attends or draws, some twice at once. Both clicks must return the same entry.
+// enter attends or draws, some twice at once. Both clicks must return the same entry; repeating a
+// request is safe.
 func (d *Demo) enter(ctx context.Context, s *crowd.Session, name string, step crowd.Step, path string, twice bool) (entry, error) {
+	click := func(s *crowd.Session) (e entry, err error) {
+		err = demo.Insist(ctx, s, step, path, &e)
+		return e, err
+	}
 	if !twice {
-		return click(ctx, s, step, path)
+		return click(s)
 	}
-	var second entry
-	var secondErr error
-	var wg sync.WaitGroup
-	other := s.Fork()
-	wg.Go(func() { second, secondErr = click(ctx, other, step, path) })
-	first, err := click(ctx, s, step, path)
-	wg.Wait()
-	if err := errors.Join(err, secondErr); err != nil {
-		return first, err
+	first, second, err := demo.Twice(s, click)
+	if err == nil && first.EntryID != second.EntryID {
+		d.tally.Violate("%s clicked %s twice and has the entries %s and %s", name, step, first.EntryID, second.EntryID)
 	}
-	if first.EntryID != second.EntryID {
-		d.tally.violate("%s clicked %s twice and has the entries %s and %s", name, step, first.EntryID, second.EntryID)
-	}
-	return first, nil
-}
-
-// click sends one request until it has a response other than a failure.
-func click(ctx context.Context, s *crowd.Session, step crowd.Step, path string) (e entry, err error) {
-	for n := range attempts {
-		var ans *crowd.Answer
-		ans, err = s.Call(ctx, step, http.MethodPost, path, map[string]any{}, nil)
-		switch {
-		case err == nil && ans.OK():
-			return e, json.Unmarshal(ans.Body, &e)
-		case err == nil:
-			err = fmt.Errorf("%s: %d %s", step, ans.Status, ans.Problem().Code)
-			if ans.Status < http.StatusInternalServerError && ans.Status != http.StatusTooManyRequests {
-				return e, err
-			}
-		}
-		if !loop.Sleep(ctx, min(firstPause<<min(n, 8), lastPause)) {
-			return e, ctx.Err()
-		}
-	}
-	return e, err
+	return first, err
 }

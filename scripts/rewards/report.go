@@ -3,31 +3,21 @@ package rewards
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"time"
 
-	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
 )
 
 // Report is report.json.
 type Report struct {
 	Verdict
-	OK          bool           `json:"ok"`
-	Attendance  string         `json:"attendance_id"`
-	Random      string         `json:"random_id"`
-	Prizes      int            `json:"prizes"`
-	Seed        uint64         `json:"seed"`
-	StartedAt   time.Time      `json:"started_at"`
-	TookSeconds float64        `json:"took_seconds"`
-	KilledAfter float64        `json:"killed_after_seconds"`
-	Calls       Calls          `json:"calls"`
-	Outcomes    map[string]int `json:"outcomes"`
-	Findings    demo.Findings  `json:"findings"`
-	// Steps are the members' requests.
-	Steps   []crowd.Summary `json:"steps"`
-	Samples []Sample        `json:"samples"`
+	demo.Result
+	Attendance  string   `json:"attendance_id"`
+	Random      string   `json:"random_id"`
+	Prizes      int      `json:"prizes"`
+	Seed        uint64   `json:"seed"`
+	KilledAfter float64  `json:"killed_after_seconds"`
+	Calls       Calls    `json:"calls"`
+	Samples     []Sample `json:"samples"`
 }
 
 // Calls are the calls to the provider.
@@ -47,18 +37,19 @@ func (d *Demo) Report(ctx context.Context, v Verdict, findings demo.Findings, di
 	if err != nil {
 		return err
 	}
-	outcomes, _ := d.tally.result()
 	r := Report{
-		Verdict: v, OK: v.OK(), Attendance: d.campaign.attendance, Random: d.campaign.random, Prizes: d.opts.Prizes, Seed: d.opts.Seed,
-		StartedAt: d.began.UTC(), TookSeconds: d.took.Seconds(), KilledAfter: d.killedAt.Seconds(), Calls: calls,
-		Outcomes: outcomes, Findings: findings, Steps: d.on.Recorder.Summaries(), Samples: d.samples,
+		Verdict: v, Attendance: d.campaign.attendance, Random: d.campaign.random, Prizes: d.opts.Prizes, Seed: d.opts.Seed,
+		KilledAfter: d.killedAt.Seconds(), Calls: calls, Samples: d.samples,
+		Result: demo.Result{
+			Passed: v.OK(), StartedAt: d.began.UTC(), TookSeconds: d.took.Seconds(), Outcomes: d.tally.Outcomes(), Findings: findings,
+			Steps: d.on.Recorder.Summaries(),
+		},
 	}
 	page, err := d.page(r)
 	if err != nil {
 		return err
 	}
-	page.Print()
-	return page.Write(dir, r)
+	return page.Publish(dir, r)
 }
 
 func (d *Demo) calls(ctx context.Context) (c Calls, err error) {
@@ -93,16 +84,14 @@ func (d *Demo) page(r Report) (*demo.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts := demo.Counts{Title: "What the members saw, and the calls to the provider", Name: "what", Number: "number"}
-	for _, outcome := range slices.Sorted(maps.Keys(r.Outcomes)) {
-		counts.Rows = append(counts.Rows, demo.Count{Name: outcome, N: int64(r.Outcomes[outcome])})
-	}
-	counts.Rows = append(counts.Rows, demo.Count{Name: "calls to the provider", N: r.Calls.All}, demo.Count{Name: "calls without an answer", N: r.Calls.Unknown},
-		demo.Count{Name: "calls that ended with the killed replica", N: r.Calls.CutOff}, demo.Count{Name: "rewards with more than one call", N: r.Calls.Repeated})
 	return &demo.Page{
 		Title: "URR demo of rewards", Heading: fmt.Sprintf("%d members, %d prizes", r.Wanted, r.Prizes), Verdict: r.Verdict,
 		Summary: fmt.Sprintf("Campaigns %s (attendance) and %s (draw), %.0f s; a replica was killed after %.0f s, every fifth answer of the provider was lost, seed %d.",
 			r.Attendance, r.Random, r.TookSeconds, r.KilledAfter, r.Seed),
-		TookSeconds: r.TookSeconds, Findings: r.Findings, Figures: []demo.Figure{entries, due, latencies}, Steps: r.Steps, Counts: counts,
+		Result: r.Result, Figures: []demo.Figure{entries, due, latencies},
+		Counts: demo.CountsOf("What the members saw, and the calls to the provider", "what", "number", r.Outcomes,
+			demo.Count{Name: "calls to the provider", N: r.Calls.All}, demo.Count{Name: "calls without an answer", N: r.Calls.Unknown},
+			demo.Count{Name: "calls that ended with the killed replica", N: r.Calls.CutOff},
+			demo.Count{Name: "rewards with more than one call", N: r.Calls.Repeated}),
 	}, nil
 }

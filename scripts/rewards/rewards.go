@@ -61,7 +61,7 @@ type Demo struct {
 	on       Platform
 	campaign campaigns
 	provider sandbox.Client
-	tally    tally
+	tally    demo.Tally
 	began    time.Time
 	took     time.Duration
 	killedAt time.Duration

@@ -36,46 +36,27 @@ func (d *Demo) newProgress() *demo.Progress {
 // calls busy when several replicas pay, at the latest when half of the rewards are paid.
 func (d *Demo) watch(ctx context.Context, progress *demo.Progress, gone, recovered <-chan struct{}, busy func()) error {
 	defer busy()
-	var deadline <-chan time.Time
-	for tick := time.Tick(sampleEvery); ; {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline:
-			progress.Say("rewards are still due after %s (LIMIT)", d.opts.Limit)
-			return nil
-		case <-tick:
-		}
+	return demo.Watch(ctx, sampleEvery, d.opts.Limit, func(ctx context.Context) (demo.State, error) {
 		s, err := d.sample(ctx)
 		if err != nil {
-			return fmt.Errorf("sample: %w", err)
+			return demo.Acting, fmt.Errorf("sample: %w", err)
 		}
 		d.samples = append(d.samples, s)
-		done := d.tally.gone.Load()
+		done := d.tally.Gone()
 		progress.Update(fmt.Sprintf("%4.0f s  members %d  entries %d  paid %d  due %d  in progress %d",
 			s.Seconds, done, s.Entered, s.Paid, s.Due, s.Processing), done, s.Entered, s.Paid)
-		if s.Processing > slots || s.Paid*2 >= int64(d.opts.Members) || closed(gone) {
+		if s.Processing > slots || s.Paid*2 >= int64(d.opts.Members) || demo.Closed(gone) {
 			busy()
 		}
-		if !closed(gone) || !closed(recovered) {
-			continue
+		switch {
+		case !demo.Closed(gone) || !demo.Closed(recovered):
+			return demo.Acting, nil
+		case s.Due > 0:
+			return demo.Settling, nil
+		default:
+			return demo.Settled, nil
 		}
-		if s.Due == 0 {
-			return nil
-		}
-		if deadline == nil {
-			deadline = time.After(d.opts.Limit)
-		}
-	}
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+	}, func() { progress.Say("rewards are still due after %s (LIMIT)", d.opts.Limit) })
 }
 
 // sample reads the state of the campaigns' rewards.

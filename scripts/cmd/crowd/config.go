@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 	"urr.guru/scripts/platform"
 )
 
@@ -55,8 +56,9 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("AWAY_LIMIT=%s: must not be negative", c.AwayLimit)
 	case c.Threshold < 0 || c.Rate < 0:
 		return errors.New("THRESHOLD and RATE: must not be negative")
-	case c.Break != "" && c.Break != breakOversold && c.Break != breakUnticketed:
-		return fmt.Errorf("BREAK=%q: must be %s or %s", c.Break, breakOversold, breakUnticketed)
+	}
+	if err := demo.CheckDamage(c.Break, []string{breakOversold, breakUnticketed}); err != nil {
+		return err
 	}
 	if err := c.validateStores(); err != nil {
 		return err

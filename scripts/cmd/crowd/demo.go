@@ -7,18 +7,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"urr.guru/pkg/config"
 	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
 	"urr.guru/scripts/platform"
 )
-
-// runDemo runs the demo and prints its last line for every outcome.
-func runDemo(ctx context.Context) error {
-	redis.SetLogger(discardLogger{})
-	return demo.End(ctx, "demo", playDemo(ctx))
-}
 
 // discardLogger discards the logs of Redis's client, which would garble the progress bars. The
 // audit reports unavailable stores itself.
@@ -27,24 +20,16 @@ type discardLogger struct{}
 // Printf discards its arguments.
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-func playDemo(ctx context.Context) error {
-	cfg, err := config.Load[Config](ctx)
-	if err != nil {
-		return err
+func play(ctx context.Context, cfg *Config, layout platform.Layout) error {
+	redis.SetLogger(discardLogger{})
+	d := &saleDemo{cfg: cfg, url: cfg.URL, sale: cfg.sale(), recorder: crowd.NewRecorder(), series: &audit.Series{}}
+	if d.url == "" {
+		d.url = layout.GatewayURL()
 	}
-	layout, err := platform.Find()
-	if err != nil {
-		return err
-	}
-	d := &saleDemo{cfg: cfg, layout: layout, sale: cfg.sale(), recorder: crowd.NewRecorder(), series: &audit.Series{}}
-	url := cfg.URL
-	if url == "" {
-		url = layout.GatewayURL()
-	}
-	d.api = crowd.NewAPI(url, d.recorder)
+	d.api = crowd.NewAPI(d.url, d.recorder)
 	defer d.api.Close()
 	if cfg.withoutStores() {
-		d.auditor = &publicAuditor{visitor: crowd.NewAPI(url, crowd.NewRecorder()).NewSession(), sale: d.sale}
+		d.auditor = &publicAuditor{visitor: crowd.NewAPI(d.url, crowd.NewRecorder()).NewSession(), sale: d.sale}
 	} else {
 		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
 		if err != nil {
@@ -52,22 +37,9 @@ func playDemo(ctx context.Context) error {
 		}
 		defer stores.Close()
 		patience := audit.OutageWait{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
-		d.auditor = &storeAuditor{stores: stores, cfg: cfg, sale: d.sale, series: d.series, patience: patience}
+		d.auditor = &storeAuditor{stores: stores, threshold: cfg.Threshold, sale: d.sale, series: d.series, patience: patience}
 	}
-	if err := d.play(ctx, url); err != nil {
-		if ctx.Err() != nil {
-			return d.closeSale(ctx)
-		}
-		return err
-	}
-	verdict, err := d.judge(ctx)
-	if err != nil {
-		return err
-	}
-	if err := d.report(verdict); err != nil {
-		return err
-	}
-	return demo.Conclude(verdict)
+	return demo.Run(ctx, d, cfg.Break, layout.State("demo"))
 }
 
 // closeLimit bounds the cleanup of an interrupted run.
@@ -86,13 +58,14 @@ func (d *saleDemo) closeSale(ctx context.Context) error {
 // saleDemo is one run.
 type saleDemo struct {
 	cfg      *Config
-	layout   platform.Layout
+	url      string // of the gateway
 	auditor  auditor
 	api      *crowd.API
 	sale     crowd.Sale
 	recorder *crowd.Recorder
 	series   *audit.Series
 	crowd    *crowd.Crowd
+	began    time.Time
 	took     time.Duration
 }
 
@@ -103,17 +76,37 @@ type auditor interface {
 	begin(ctx context.Context) error
 	// sample reads the current state of the sale, as far as it is visible.
 	sample(ctx context.Context) (audit.Sample, error)
-	// judge waits until everything in progress has completed, and sets the verdict.
+	// settle waits until everything in progress has completed.
+	settle(ctx context.Context) error
+	// damage damages the stores, bypassing the services.
+	damage(ctx context.Context, what string) error
+	// judge sets the verdict.
 	judge(ctx context.Context, tally *crowd.Tally, v *findings) error
 }
 
+// Play runs the crowd and waits until everything in progress has completed. An interrupted run closes
+// its sale.
+func (d *saleDemo) Play(ctx context.Context) error {
+	err := d.play(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return d.closeSale(ctx)
+	case err != nil:
+		return err
+	}
+	return d.auditor.settle(ctx)
+}
+
+// Damage damages the stores to show that Judge detects it.
+func (d *saleDemo) Damage(ctx context.Context, what string) error { return d.auditor.damage(ctx, what) }
+
 // play opens the sale, runs the crowd, and samples meanwhile.
-func (d *saleDemo) play(ctx context.Context, url string) error {
+func (d *saleDemo) play(ctx context.Context) error {
 	if err := d.auditor.begin(ctx); err != nil {
 		return err
 	}
 	if err := d.sale.Open(ctx, d.api, "crowd-operator"); err != nil {
-		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, url)
+		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, d.url)
 	}
 	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
 		d.cfg.Visitors, d.cfg.Seats, d.sale.EventID, d.cfg.Rate, d.cfg.Threshold, d.cfg.Seed)
@@ -132,9 +125,9 @@ func (d *saleDemo) play(ctx context.Context, url string) error {
 		defer close(done)
 		d.watch(watching, d.api.NewSession())
 	}()
-	start := time.Now()
+	d.began = time.Now()
 	d.crowd.Run(limited)
-	d.took = time.Since(start)
+	d.took = time.Since(d.began)
 	stopWatching()
 	<-done
 	if ctx.Err() != nil {

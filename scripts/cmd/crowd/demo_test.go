@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 )
 
 func number(n int) *int { return &n }
@@ -82,8 +83,10 @@ func TestReportIsSelfContained(t *testing.T) {
 	}
 	d := &saleDemo{cfg: &Config{}, recorder: rec}
 	content, err := d.page(Report{
-		Verdict: Verdict{Visitors: 2, Seats: 1}, EventID: "e", Findings: []string{"<script>alert(1)</script>"}, Steps: rec.Summaries(),
-		Outcomes: map[string]int{"ticket": 1}, Series: []audit.Sample{{Seconds: 0}, {Seconds: 1, Arrived: 2, Active: 1, Sold: 1}},
+		Verdict: Verdict{Visitors: 2, Seats: 1}, EventID: "e", Series: []audit.Sample{{Seconds: 0}, {Seconds: 1, Arrived: 2, Active: 1, Sold: 1}},
+		Result: demo.Result{
+			Findings: []string{"<script>alert(1)</script>"}, Steps: rec.Summaries(), Outcomes: map[string]int{"ticket": 1},
+		},
 	})
 	require.NoError(t, err)
 	page, err := content.HTML()

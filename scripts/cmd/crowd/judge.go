@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
@@ -21,26 +22,26 @@ type findings struct {
 	demo.Findings
 }
 
-// judge determines the verdict.
-func (d *saleDemo) judge(ctx context.Context) (findings, error) {
+// Judge determines the verdict.
+func (d *saleDemo) Judge(ctx context.Context) (Verdict, demo.Findings, error) {
 	v := findings{Verdict: Verdict{Visitors: d.cfg.Visitors, Seats: d.cfg.Seats}}
 	tally := d.crowd.Tally()
 	if err := d.auditor.judge(ctx, tally, &v); err != nil {
-		return findings{}, err
+		return v.Verdict, v.Findings, err
 	}
 	v.ForgedIn += int(tally.ForgedIn.Load())
 	for _, violation := range tally.Violations() {
 		v.Add("%s", violation)
 	}
-	return v, nil
+	return v.Verdict, v.Findings, nil
 }
 
 // storeAuditor reads the verdict from the stores.
 type storeAuditor struct {
-	stores *audit.Stores
-	cfg    *Config
-	sale   crowd.Sale
-	series *audit.Series
+	stores    *audit.Stores
+	threshold int
+	sale      crowd.Sale
+	series    *audit.Series
 	// patience waits for unavailable stores and reports them.
 	patience audit.OutageWait
 	// letters are the dead letters from before the run.
@@ -60,14 +61,6 @@ func (i *storeAuditor) sample(ctx context.Context) (audit.Sample, error) {
 }
 
 func (i *storeAuditor) judge(ctx context.Context, _ *crowd.Tally, v *findings) error {
-	if _, err := i.settled(ctx); err != nil {
-		return err
-	}
-	if i.cfg.Break != "" {
-		if err := i.damage(ctx); err != nil {
-			return err
-		}
-	}
 	for _, part := range []func(context.Context, *findings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeOrder, i.judgeForgedPasses} {
 		_, err := i.patience.Read(ctx, func(ctx context.Context) error {
 			attempt := *v
@@ -82,18 +75,17 @@ func (i *storeAuditor) judge(ctx context.Context, _ *crowd.Tally, v *findings) e
 			return err
 		}
 	}
-	over := i.series.Over(int64(i.cfg.Threshold))
+	over := i.series.Over(int64(i.threshold))
 	v.OverThreshold = &over
 	if over > 0 {
-		v.Add("%d samples have more than %d active", over, i.cfg.Threshold)
+		v.Add("%d samples have more than %d active", over, i.threshold)
 	}
 	return nil
 }
 
-// settled waits until the stores are consistent, and returns the remaining faults when that takes
-// too long. The time starts again when all stores are available: events in transit wait for them
-// too.
-func (i *storeAuditor) settled(ctx context.Context) (audit.Faults, error) {
+// settle waits until the stores are consistent, or until that takes too long. The time starts again
+// when all stores are available: events in transit wait for them too.
+func (i *storeAuditor) settle(ctx context.Context) error {
 	deadline := time.Now().Add(settleWithin)
 	for {
 		var faults audit.Faults
@@ -105,12 +97,10 @@ func (i *storeAuditor) settled(ctx context.Context) (audit.Faults, error) {
 			deadline = time.Now().Add(settleWithin)
 		}
 		if err != nil || len(faults.All()) == 0 || time.Now().After(deadline) {
-			return faults, err
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return faults, ctx.Err()
-		case <-time.After(time.Second):
+		if !loop.Sleep(ctx, time.Second) {
+			return ctx.Err()
 		}
 	}
 }
@@ -195,9 +185,8 @@ const (
 	breakUnticketed = "paid_without_ticket"
 )
 
-func (i *storeAuditor) damage(ctx context.Context) error {
-	fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", i.cfg.Break)
-	if i.cfg.Break == breakOversold {
+func (i *storeAuditor) damage(ctx context.Context, what string) error {
+	if what == breakOversold {
 		return i.stores.DuplicateTicket(ctx, i.sale.EventID)
 	}
 	return i.stores.LoseTicket(ctx, i.sale.EventID)

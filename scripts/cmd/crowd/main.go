@@ -17,26 +17,19 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		os.Exit(demo.ExitCode(err))
-	}
-}
-
-// run runs the command that the arguments name, and prints its error.
-func run(args []string) error {
-	ctx, stop := interrupt.Context()
-	defer stop()
-	switch {
-	case len(args) == 0:
-		return runDemo(ctx)
-	case len(args) == 1 && args[0] == "smoke":
+	switch command := strings.Join(os.Args[1:], " "); command {
+	case "":
+		demo.Main("demo", play)
+	case "smoke":
+		ctx, stop := interrupt.Context()
 		err := runSmoke(ctx)
+		stop()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "smoke:", err)
 		}
-		return err
+		os.Exit(demo.ExitCode(err))
+	default:
+		fmt.Fprintf(os.Stderr, "crowd %s: the only argument is smoke\n", command)
+		os.Exit(1)
 	}
-	err := fmt.Errorf("crowd %s: the only argument is smoke", strings.Join(args, " "))
-	fmt.Fprintln(os.Stderr, err)
-	return err
 }

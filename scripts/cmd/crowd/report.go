@@ -1,14 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
-	"time"
 
 	"urr.guru/scripts/audit"
-	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
 )
 
@@ -38,15 +35,8 @@ func (v Verdict) OK() bool {
 
 // Line is the run's last line.
 func (v Verdict) Line() string {
-	word, other := "ok", ""
-	if !v.OK() {
-		word = "FAILED"
-	}
-	if v.Other > 0 {
-		other = fmt.Sprintf(" other=%d", v.Other)
-	}
-	return fmt.Sprintf("demo %s: visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s forged_in=%d%s",
-		word, v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), v.ForgedIn, other)
+	return demo.LastLine("demo", v.OK(), fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s forged_in=%d",
+		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), v.ForgedIn), v.Other)
 }
 
 func known(n *int) string {
@@ -59,34 +49,31 @@ func known(n *int) string {
 // Report is .urr/demo/report.json.
 type Report struct {
 	Verdict
-	OK          bool            `json:"ok"`
-	EventID     string          `json:"event_id"`
-	Threshold   int             `json:"threshold"`
-	Rate        int             `json:"rate"`
-	Seed        uint64          `json:"seed"`
-	StartedAt   time.Time       `json:"started_at"`
-	TookSeconds float64         `json:"took_seconds"`
-	ForgedTried int64           `json:"forged_tried"`
-	Outcomes    map[string]int  `json:"outcomes"`
-	Findings    demo.Findings   `json:"findings"`
-	Steps       []crowd.Summary `json:"steps"`
-	Series      []audit.Sample  `json:"series"`
+	demo.Result
+	EventID     string         `json:"event_id"`
+	Threshold   int            `json:"threshold"`
+	Rate        int            `json:"rate"`
+	Seed        uint64         `json:"seed"`
+	ForgedTried int64          `json:"forged_tried"`
+	Series      []audit.Sample `json:"series"`
 }
 
-// report prints the table and writes report.json and report.html.
-func (d *saleDemo) report(v findings) error {
+// Report prints the tables and writes report.html and report.json into a folder.
+func (d *saleDemo) Report(_ context.Context, v Verdict, found demo.Findings, dir string) error {
 	tally := d.crowd.Tally()
 	r := Report{
-		Verdict: v.Verdict, OK: v.OK(), EventID: d.sale.EventID, Threshold: d.cfg.Threshold, Rate: d.cfg.Rate, Seed: d.cfg.Seed,
-		StartedAt: time.Now().Add(-d.took).UTC(), TookSeconds: d.took.Seconds(), ForgedTried: tally.ForgedTried.Load(),
-		Outcomes: tally.Outcomes(), Findings: v.Findings, Steps: d.recorder.Summaries(), Series: d.series.Samples(),
+		Verdict: v, EventID: d.sale.EventID, Threshold: d.cfg.Threshold, Rate: d.cfg.Rate, Seed: d.cfg.Seed,
+		ForgedTried: tally.ForgedTried.Load(), Series: d.series.Samples(),
+		Result: demo.Result{
+			Passed: v.OK(), StartedAt: d.began.UTC(), TookSeconds: d.took.Seconds(), Outcomes: tally.Outcomes(), Findings: found,
+			Steps: d.recorder.Summaries(),
+		},
 	}
 	page, err := d.page(r)
 	if err != nil {
 		return err
 	}
-	page.Print()
-	return page.Write(d.layout.State("demo"), r)
+	return page.Publish(dir, r)
 }
 
 func (d *saleDemo) page(r Report) (*demo.Page, error) {
@@ -94,15 +81,12 @@ func (d *saleDemo) page(r Report) (*demo.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	endings := demo.Counts{Title: "How the visits ended", Name: "ending", Number: "visits"}
-	for _, end := range slices.Sorted(maps.Keys(r.Outcomes)) {
-		endings.Rows = append(endings.Rows, demo.Count{Name: end, N: int64(r.Outcomes[end])})
-	}
-	endings.Rows = append(endings.Rows, demo.Count{Name: "attempts with forged, stolen or shared passes", N: r.ForgedTried})
 	return &demo.Page{
 		Title: "URR demo · " + r.EventID, Heading: fmt.Sprintf("%d visitors for %d seats", r.Visitors, r.Seats), Verdict: r.Verdict,
 		Summary: fmt.Sprintf("Sale %s, %.0f s, %d positions served a second, %d inside at once, seed %d.",
 			r.EventID, r.TookSeconds, r.Rate, r.Threshold, r.Seed),
-		TookSeconds: r.TookSeconds, Findings: r.Findings, Figures: plots, Steps: r.Steps, Counts: endings,
+		Result: r.Result, Figures: plots,
+		Counts: demo.CountsOf("How the visits ended", "ending", "visits", r.Outcomes,
+			demo.Count{Name: "attempts with forged, stolen or shared passes", N: r.ForgedTried}),
 	}, nil
 }

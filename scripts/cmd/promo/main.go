@@ -5,16 +5,10 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"slices"
-	"strings"
 	"time"
 
-	"urr.guru/pkg/config"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
-	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/promo"
 )
@@ -38,51 +32,20 @@ type Config struct {
 
 // Validate refuses an unknown BREAK.
 func (c *Config) Validate() error {
-	if c.Break != "" && !slices.Contains(promo.Damages(), c.Break) {
-		return fmt.Errorf("BREAK=%q: must be %s", c.Break, strings.Join(promo.Damages(), " or "))
-	}
-	return nil
+	return demo.CheckDamage(c.Break, promo.Damages())
 }
 
 // lead is the time from the beacon's round to the announcement.
 const lead = 15 * time.Second
 
-func main() {
-	ctx, stop := interrupt.Context()
-	err := demo.End(ctx, "demo-promo", run(ctx))
-	stop()
-	os.Exit(demo.ExitCode(err))
-}
+func main() { demo.Main("demo-promo", play) }
 
-func run(ctx context.Context) error {
-	cfg, err := config.Load[Config](ctx)
-	if err != nil {
-		return err
-	}
-	layout, err := platform.Find()
-	if err != nil {
-		return err
-	}
+func play(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	recorder := crowd.NewRecorder()
 	api := crowd.NewAPI(layout.GatewayURL(), recorder)
 	defer api.Close()
 	d := promo.New(promo.Options{
 		Applicants: cfg.Applicants, FirstCome: cfg.FirstCome, Lottery: cfg.Lottery, Window: cfg.Window, Delay: cfg.Delay, Lead: lead, Limit: cfg.Limit,
 	}, promo.Platform{API: api, Recorder: recorder, Wiring: layout.Wiring(platform.Secrets{})})
-	if err := d.Play(ctx); err != nil {
-		return err
-	}
-	if cfg.Break != "" {
-		if err := d.Damage(ctx, cfg.Break); err != nil {
-			return err
-		}
-	}
-	verdict, findings, err := d.Judge(ctx)
-	if err != nil {
-		return err
-	}
-	if err := d.Report(verdict, findings, layout.State("demo-promo")); err != nil {
-		return err
-	}
-	return demo.Conclude(verdict)
+	return demo.Run(ctx, d, cfg.Break, layout.State("demo-promo"))
 }

@@ -7,17 +7,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"urr.guru/pkg/config"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
-	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/internal/runner"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/rewards"
@@ -39,34 +34,18 @@ type Config struct {
 
 // Validate refuses an unknown BREAK, and takes a missing seed from the clock.
 func (c *Config) Validate() error {
-	if c.Break != "" && !slices.Contains(rewards.Damages(), c.Break) {
-		return fmt.Errorf("BREAK=%q: must be %s", c.Break, strings.Join(rewards.Damages(), " or "))
-	}
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano())
 	}
-	return nil
+	return demo.CheckDamage(c.Break, rewards.Damages())
 }
 
 // slow is the duration of every fifth payment; it is below REWARD_CALL_TIMEOUT in development.
 const slow = time.Second
 
-func main() {
-	ctx, stop := interrupt.Context()
-	err := demo.End(ctx, "demo-rewards", run(ctx))
-	stop()
-	os.Exit(demo.ExitCode(err))
-}
+func main() { demo.Main("demo-rewards", play) }
 
-func run(ctx context.Context) error {
-	cfg, err := config.Load[Config](ctx)
-	if err != nil {
-		return err
-	}
-	layout, err := platform.Find()
-	if err != nil {
-		return err
-	}
+func play(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	local, err := runner.New(ctx, layout, func(string, ...any) {})
 	if err != nil {
 		return err
@@ -85,29 +64,11 @@ func run(ctx context.Context) error {
 	api := crowd.NewAPI(layout.GatewayURL(), recorder)
 	defer api.Close()
 	extra := newReplica(local, layout, service)
-	return play(ctx, cfg, layout, rewards.New(
+	d := rewards.New(
 		rewards.Options{Members: cfg.Members, Prizes: cfg.Prizes, Arrive: cfg.Arrive, Limit: cfg.Limit, Slow: slow, Seed: cfg.Seed},
 		rewards.Platform{
 			API: api, Recorder: recorder, Provider: wiring.RewardProviderURL(), DB: db, Replica: extra,
 			Reconcile: extra.reconcile,
-		}))
-}
-
-func play(ctx context.Context, cfg *Config, layout platform.Layout, d *rewards.Demo) error {
-	if err := d.Play(ctx); err != nil {
-		return err
-	}
-	if cfg.Break != "" {
-		if err := d.Damage(ctx, cfg.Break); err != nil {
-			return err
-		}
-	}
-	verdict, findings, err := d.Judge(ctx)
-	if err != nil {
-		return err
-	}
-	if err := d.Report(ctx, verdict, findings, layout.State("demo-rewards")); err != nil {
-		return err
-	}
-	return demo.Conclude(verdict)
+		})
+	return demo.Run(ctx, d, cfg.Break, layout.State("demo-rewards"))
 }

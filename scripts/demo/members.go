@@ -1,0 +1,120 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/loop"
+	"urr.guru/scripts/crowd"
+)
+
+// TwiceEvery is the share of the members who send a request twice, at once.
+const TwiceEvery = 10
+
+const (
+	// attempts bounds the requests of Insist, after pauses that grow from firstPause to lastPause.
+	attempts   = 40
+	firstPause = 250 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// Insist posts an empty body until the response is no failure, and decodes it. Repeating the request
+// must be safe.
+func Insist(ctx context.Context, s *crowd.Session, step crowd.Step, path string, into any) error {
+	var err error
+	for n := range attempts {
+		var answer *crowd.Answer
+		answer, err = s.Call(ctx, step, http.MethodPost, path, map[string]any{}, nil)
+		switch {
+		case err == nil && answer.OK():
+			return json.Unmarshal(answer.Body, into)
+		case err == nil:
+			err = fmt.Errorf("%s: %d %s", step, answer.Status, answer.Problem().Code)
+			if answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
+				return err
+			}
+		}
+		if !loop.Sleep(ctx, min(firstPause<<min(n, 8), lastPause)) {
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+// Twice sends a request and, at the same time, once more from another tab of the same user.
+func Twice[A any](s *crowd.Session, send func(*crowd.Session) (A, error)) (first, second A, err error) {
+	var secondErr error
+	var wg sync.WaitGroup
+	other := s.Fork()
+	wg.Go(func() { second, secondErr = send(other) })
+	first, err = send(s)
+	wg.Wait()
+	return first, second, errors.Join(err, secondErr)
+}
+
+// Create creates a campaign or a promotion by the operators' API and returns its id.
+func Create(ctx context.Context, operator *crowd.Session, step crowd.Step, path string, terms map[string]any) (eventID string, err error) {
+	answer, err := operator.Call(ctx, step, http.MethodPost, path, terms, map[string]string{"Idempotency-Key": uuid.NewString()})
+	if err != nil {
+		return "", err
+	}
+	var created struct{ EventID string }
+	if err := json.Unmarshal(answer.Body, &created); err != nil || !answer.OK() || created.EventID == "" {
+		return "", fmt.Errorf("create %s: %d %s", terms["title"], answer.Status, answer.Body)
+	}
+	return created.EventID, nil
+}
+
+// Tally counts what the members of a demo saw. Its zero value is ready for use.
+type Tally struct {
+	gone atomic.Int64
+
+	mu         sync.Mutex
+	outcomes   map[string]int
+	violations []string
+}
+
+// End notes how a visit ended.
+func (t *Tally) End(outcome string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.outcomes == nil {
+		t.outcomes = map[string]int{}
+	}
+	t.outcomes[outcome]++
+	t.gone.Add(1)
+}
+
+// Gone is the number of visits that have ended.
+func (t *Tally) Gone() int64 { return t.gone.Load() }
+
+// Violate notes responses that contradict each other.
+func (t *Tally) Violate(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.violations = append(t.violations, fmt.Sprintf(format, args...))
+}
+
+// Outcomes returns how many visits ended in which way.
+func (t *Tally) Outcomes() map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.outcomes)
+}
+
+// Violations returns what was noted by Violate.
+func (t *Tally) Violations() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.violations)
+}

@@ -1,0 +1,125 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"urr.guru/pkg/config"
+	"urr.guru/scripts/internal/interrupt"
+	"urr.guru/scripts/platform"
+)
+
+// Main runs a demo of the checkout, prints its last line and exits. The settings C are read from the
+// environment.
+func Main[C any](name string, play func(context.Context, *C, platform.Layout) error) {
+	ctx, stop := interrupt.Context()
+	err := end(ctx, name, start(ctx, play))
+	stop()
+	os.Exit(ExitCode(err))
+}
+
+func start[C any](ctx context.Context, play func(context.Context, *C, platform.Layout) error) error {
+	cfg, err := config.Load[C](ctx)
+	if err != nil {
+		return err
+	}
+	layout, err := platform.Find()
+	if err != nil {
+		return err
+	}
+	return play(ctx, cfg, layout)
+}
+
+// CheckDamage refuses a setting BREAK that names no known damage; empty: none.
+func CheckDamage(what string, known []string) error {
+	if what != "" && !slices.Contains(known, what) {
+		return fmt.Errorf("BREAK=%q: must be %s", what, strings.Join(known, " or "))
+	}
+	return nil
+}
+
+// Demo is one run, whose verdict is a V.
+type Demo[V Verdict] interface {
+	// Play returns when nothing is in progress any more, or the run's time limit has passed.
+	Play(ctx context.Context) error
+	// Damage changes the stores, bypassing the services, to show that Judge detects it.
+	Damage(ctx context.Context, what string) error
+	Judge(ctx context.Context) (V, Findings, error)
+	// Report prints the tables and writes report.html and report.json into a folder.
+	Report(ctx context.Context, v V, findings Findings, dir string) error
+}
+
+// Run plays and judges a demo, and prints its last line; damage, if not empty, is done before the
+// judgement.
+func Run[V Verdict](ctx context.Context, d Demo[V], damage, dir string) error {
+	if err := d.Play(ctx); err != nil {
+		return err
+	}
+	if damage != "" {
+		fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", damage)
+		if err := d.Damage(ctx, damage); err != nil {
+			return fmt.Errorf("damage: %w", err)
+		}
+	}
+	verdict, findings, err := d.Judge(ctx)
+	if err != nil {
+		return fmt.Errorf("judge: %w", err)
+	}
+	if err := d.Report(ctx, verdict, findings, dir); err != nil {
+		return err
+	}
+	fmt.Println(verdict.Line())
+	if !verdict.OK() {
+		return ErrBroken
+	}
+	return nil
+}
+
+// State is how far a run has come.
+type State int
+
+// The states of a run, in their order.
+const (
+	Acting   State = iota // visitors act
+	Settling              // all visitors have gone, and their requests are in progress
+	Settled
+)
+
+// Watch calls look at an interval until the run is settled. If it settles for longer than limit,
+// Watch calls late and returns.
+func Watch(ctx context.Context, every, limit time.Duration, look func(context.Context) (State, error), late func()) error {
+	var deadline <-chan time.Time
+	for tick := time.Tick(every); ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline:
+			late()
+			return nil
+		case <-tick:
+		}
+		state, err := look(ctx)
+		switch {
+		case err != nil:
+			return err
+		case state == Settled:
+			return nil
+		case state == Settling && deadline == nil:
+			deadline = time.After(limit)
+		}
+	}
+}
+
+// Closed reports whether a channel that is only ever closed is closed.
+func Closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,151 @@
+package demo_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
+)
+
+// outcome is a verdict that says whether it is good.
+type outcome bool
+
+func (o outcome) OK() bool     { return bool(o) }
+func (o outcome) Line() string { return demo.LastLine("demo-test", bool(o), "n=1", 0) }
+
+// steps is a demo that notes what is called, fails where it is told to, and is good unless damaged.
+type steps struct {
+	called  []string
+	failing string
+}
+
+var errStep = errors.New("it failed")
+
+func (s *steps) do(name string) error {
+	s.called = append(s.called, name)
+	if name == s.failing {
+		return errStep
+	}
+	return nil
+}
+
+func (s *steps) Play(context.Context) error                  { return s.do("play") }
+func (s *steps) Damage(_ context.Context, what string) error { return s.do("damage " + what) }
+
+func (s *steps) Judge(context.Context) (outcome, demo.Findings, error) {
+	damaged := len(s.called) > 1
+	return outcome(!damaged), nil, s.do("judge")
+}
+
+func (s *steps) Report(_ context.Context, _ outcome, _ demo.Findings, dir string) error {
+	return s.do("report " + dir)
+}
+
+func TestCourseOfARun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		damage, failing string
+		called          []string
+		err             error
+	}{
+		"good":           {called: []string{"play", "judge", "report dir"}},
+		"damaged":        {damage: "x", called: []string{"play", "damage x", "judge", "report dir"}, err: demo.ErrBroken},
+		"cannot play":    {damage: "x", failing: "play", called: []string{"play"}, err: errStep},
+		"cannot damage":  {damage: "x", failing: "damage x", called: []string{"play", "damage x"}, err: errStep},
+		"cannot be read": {failing: "judge", called: []string{"play", "judge"}, err: errStep},
+		"has no report":  {failing: "report dir", called: []string{"play", "judge", "report dir"}, err: errStep},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &steps{failing: tc.failing}
+			require.ErrorIs(t, demo.Run(t.Context(), d, tc.damage, "dir"), tc.err)
+			require.Equal(t, tc.called, d.called)
+		})
+	}
+}
+
+func TestKnownDamage(t *testing.T) {
+	t.Parallel()
+	known := []string{"one", "other"}
+	require.NoError(t, demo.CheckDamage("", known))
+	require.NoError(t, demo.CheckDamage("other", known))
+	require.EqualError(t, demo.CheckDamage("third", known), `BREAK="third": must be one or other`)
+}
+
+// The time limit starts when nobody acts any more.
+func TestWatchWaitsUntilSettled(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		settling time.Duration
+		late     bool
+	}{"settles": {9 * time.Second, false}, "does not settle": {time.Hour, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const acting, limit = time.Minute, 10 * time.Second
+				began, late := time.Now(), false
+				err := demo.Watch(t.Context(), time.Second, limit, func(context.Context) (demo.State, error) {
+					switch at := time.Since(began); {
+					case at < acting:
+						return demo.Acting, nil
+					case at < acting+tc.settling:
+						return demo.Settling, nil
+					default:
+						return demo.Settled, nil
+					}
+				}, func() { late = true })
+				require.NoError(t, err)
+				require.Equal(t, tc.late, late)
+				require.Equal(t, acting+min(tc.settling, limit), time.Since(began))
+			})
+		})
+	}
+}
+
+func TestWatchEndsWithAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		look := func(context.Context) (demo.State, error) { return demo.Acting, errStep }
+		require.ErrorIs(t, demo.Watch(t.Context(), time.Second, time.Second, look, func() {}), errStep)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, demo.Watch(ctx, time.Hour, time.Second, look, func() {}), context.Canceled)
+	})
+}
+
+// Failures are repeated, refusals are not.
+func TestInsist(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/refused":
+			w.WriteHeader(http.StatusConflict)
+		case requests.Add(1) == 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			_, _ = w.Write([]byte(`{"n": 7}`))
+		}
+	}))
+	t.Cleanup(server.Close)
+	api := crowd.NewAPI(server.URL, crowd.NewRecorder())
+	t.Cleanup(api.Close)
+	type answer struct{ N int }
+	first, second, err := demo.Twice(api.NewSession(), func(s *crowd.Session) (a answer, err error) {
+		err = demo.Insist(t.Context(), s, crowd.StepApply, "/", &a)
+		return a, err
+	})
+	require.NoError(t, err)
+	require.Equal(t, []answer{{7}, {7}}, []answer{first, second})
+	require.EqualValues(t, 3, requests.Load())
+	require.EqualError(t, demo.Insist(t.Context(), api.NewSession(), crowd.StepApply, "/refused", nil), "apply: 409 ")
+}
