@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +55,7 @@ type Proxy struct {
 	listener net.Listener
 	server   *http.Server
 	client   *http.Client
+	counts   bool // batches of messages are passed on whole
 
 	mu     sync.Mutex
 	rule   Rule
@@ -63,13 +65,19 @@ type Proxy struct {
 }
 
 // New starts a proxy in front of a URL.
-func New(upstream string) (*Proxy, error) {
+func New(upstream string) (*Proxy, error) { return start(upstream, false) }
+
+// NewCounter starts a proxy that leaves batches of messages whole, for measurements. It records no
+// SequenceNumbers, and its faults Swallow and Refuse have no effect.
+func NewCounter(upstream string) (*Proxy, error) { return start(upstream, true) }
+
+func start(upstream string, counts bool) (*Proxy, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy for %s: %w", upstream, err)
 	}
 	p := &Proxy{
-		upstream: upstream, listener: l, calls: map[string]int{}, queue: newQueue(),
+		upstream: upstream, listener: l, counts: counts, calls: map[string]int{}, queue: newQueue(),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
 	}
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
@@ -151,10 +159,10 @@ func (p *Proxy) decide(c Call) (f Fault) {
 }
 
 func (p *Proxy) handle(r *http.Request, c Call, f Fault) (answer, error) {
-	switch c.Name {
-	case "SendMessage", "SendMessageBatch":
+	switch {
+	case strings.HasPrefix(c.Name, "SendMessage") && !p.counts:
 		return p.send(r, c, f)
-	case "ReceiveMessage":
+	case c.Name == "ReceiveMessage":
 		return p.receive(r, c, f)
 	default:
 		return p.forward(r.Context(), r.Header, c.Body)
@@ -195,6 +203,17 @@ func write(w http.ResponseWriter, a answer) {
 	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // the caller may have gone
+}
+
+// Since sums the calls since an earlier reading of Calls, of some operations or of all.
+func (p *Proxy) Since(before map[string]int, operations ...string) (sum int) {
+	now, _ := p.Calls()
+	for name, n := range now {
+		if len(operations) == 0 || slices.Contains(operations, name) {
+			sum += n - before[name]
+		}
+	}
+	return sum
 }
 
 // cut closes the connection without an answer.

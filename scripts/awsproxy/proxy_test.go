@@ -1,6 +1,7 @@
 package awsproxy_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -12,10 +13,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/awsproxy"
 )
 
@@ -27,10 +30,10 @@ type world struct {
 	url    string
 }
 
-func setup(t *testing.T) *world {
+func setup(t *testing.T, start func(string) (*awsproxy.Proxy, error)) *world {
 	t.Helper()
 	cfg, _ := sqstest.Queue(t)
-	p, err := awsproxy.New(cfg.Endpoint)
+	p, err := start(cfg.Endpoint)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return &world{Proxy: p, url: cfg.QueueURL, client: sqs.New(sqs.Options{
@@ -60,21 +63,31 @@ func (w *world) send(t *testing.T, ids ...string) (taken []string, err error) {
 	return taken, nil
 }
 
-func (w *world) receive(t *testing.T) (seqs []string) {
+func (w *world) receive(t *testing.T) []string {
 	t.Helper()
-	got, err := w.client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
-		QueueUrl: &w.url, MaxNumberOfMessages: 10, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
-	})
+	seqs, err := w.await(t.Context(), 0)
 	require.NoError(t, err)
+	return seqs
+}
+
+// await receives messages, and waits at most so many seconds for the first.
+func (w *world) await(ctx context.Context, seconds int32) (seqs []string, err error) {
+	got, err := w.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: &w.url, MaxNumberOfMessages: 10, WaitTimeSeconds: seconds,
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+	})
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range got.Messages {
 		seqs = append(seqs, m.Attributes["SequenceNumber"])
 	}
-	return seqs
+	return seqs, nil
 }
 
 func TestRecordsSequenceNumbers(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	w := setup(t, awsproxy.New)
 	taken, err := w.send(t, "a", "b")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, taken)
@@ -90,7 +103,7 @@ func TestRecordsSequenceNumbers(t *testing.T) {
 
 func TestFaultsOfTheQueue(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	w := setup(t, awsproxy.New)
 	fault := awsproxy.Fault{}
 	w.Use(func(c awsproxy.Call) awsproxy.Fault {
 		require.Equal(t, "me", c.Caller)
@@ -126,6 +139,29 @@ func TestFaultsOfTheQueue(t *testing.T) {
 	require.Empty(t, w.receive(t))
 	_, faults := w.Calls()
 	require.Equal(t, 6, faults)
+}
+
+// A caller who waits gets what is sent meanwhile, and is counted once.
+func TestCallersWait(t *testing.T) {
+	t.Parallel()
+	w := setup(t, awsproxy.NewCounter)
+	var received []string
+	var waiting errgroup.Group
+	waiting.Go(func() (err error) {
+		received, err = w.await(t.Context(), 20)
+		return err
+	})
+	waittest.Until(t, func() bool { return w.Since(nil, "ReceiveMessage") == 1 })
+	taken, err := w.send(t, "a", "b")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, taken)
+	require.NoError(t, waiting.Wait())
+	require.Len(t, append(received, w.receive(t)...), 2, "a batch may arrive in two")
+	received, err = w.await(t.Context(), 1)
+	require.NoError(t, err)
+	require.Empty(t, received, "the messages of the group are being received")
+	require.Empty(t, w.Sent(), "a counter records nothing")
+	require.Equal(t, 1, w.Since(nil, "SendMessageBatch"))
 }
 
 // The services distinguish the answers as those of DynamoDB.

@@ -1,6 +1,7 @@
 package awsproxy
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5" //nolint:gosec // SQS's checksum of bodies
 	"encoding/hex"
@@ -9,8 +10,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/loop"
 )
 
 // queue is what a proxy in front of SQS remembers.
@@ -159,6 +163,9 @@ func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e entry, swallow b
 // deadLetters reports whether a queue is for dead letters, by the name that the services give it.
 func deadLetters(url json.RawMessage) bool { return strings.Contains(string(url), "-dlq.fifo") }
 
+// pollInterval is the time between two looks into the queue while a caller waits for messages.
+const pollInterval = 25 * time.Millisecond
+
 // receive gives messages again before it asks for others.
 func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
@@ -174,11 +181,42 @@ func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 		return again[0], nil
 	}
 	p.mu.Unlock()
-	a, err := p.forward(r.Context(), r.Header, c.Body)
-	if err == nil && f.Repeat > 0 && strings.Contains(string(a.body), `"ReceiptHandle"`) {
+	a, err := p.poll(r, c.Body)
+	if err == nil && f.Repeat > 0 && hasMessages(a) {
 		p.mu.Lock()
 		p.queue.again[in.QueueURL] = append(p.queue.again[in.QueueURL], slices.Repeat([]answer{a}, f.Repeat)...)
 		p.mu.Unlock()
 	}
 	return a, err
 }
+
+// poll waits for messages as long as the caller wants, and asks the server again and again without
+// waiting. ElasticMQ looks for messages every millisecond while somebody waits and all messages
+// belong to groups that are being received, which takes a whole processor.
+func (p *Proxy) poll(r *http.Request, body []byte) (answer, error) {
+	var in map[string]json.RawMessage
+	if err := json.Unmarshal(body, &in); err != nil {
+		return answer{}, fmt.Errorf("receive: %w", err)
+	}
+	var seconds int
+	_ = json.Unmarshal(in["WaitTimeSeconds"], &seconds) // absent: the caller does not wait
+	if seconds == 0 {
+		return p.forward(r.Context(), r.Header, body)
+	}
+	in["WaitTimeSeconds"] = json.RawMessage("0")
+	once, err := json.Marshal(in)
+	if err != nil {
+		return answer{}, fmt.Errorf("receive: %w", err)
+	}
+	for deadline := time.Now().Add(time.Duration(seconds) * time.Second); ; {
+		a, err := p.forward(r.Context(), r.Header, once)
+		if err != nil || a.status != http.StatusOK || hasMessages(a) || time.Now().After(deadline) {
+			return a, err
+		}
+		if !loop.Sleep(r.Context(), pollInterval) {
+			return a, r.Context().Err()
+		}
+	}
+}
+
+func hasMessages(a answer) bool { return bytes.Contains(a.body, []byte(`"ReceiptHandle"`)) }

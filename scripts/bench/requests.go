@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,7 @@ import (
 	"urr.guru/pkg/sqs"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/scripts/awsproxy"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -37,27 +39,21 @@ func requestGroup() group {
 	return group{rows: []string{"accept", "first_come_settle"}, run: runRequests}
 }
 
-func runRequests(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) (err error) {
+func runRequests(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
 	}
-	c := &calls{}
-	if c.dynamo, err = newCounter(ctx, layout.DynamoDBEndpoint()); err != nil {
+	c, err := countCalls(layout)
+	defer c.close()
+	if err != nil {
 		return err
 	}
-	if c.sqs, err = newCounter(ctx, layout.SQSEndpoint()); err != nil {
-		return err
-	}
-	if c.relayed, err = newCounter(ctx, layout.DynamoDBEndpoint()); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.dynamo.close(), c.sqs.close(), c.relayed.close()) }()
 	return harness.Run(ctx, harness.Options{
 		Production: true, Services: []string{platform.Ingest, platform.Worker}, Replicas: map[string]int{platform.Worker: workers},
 		Env: map[string][]string{
-			platform.Ingest: {"DYNAMODB_ENDPOINT=" + c.dynamo.addr, "SQS_ENDPOINT=" + c.sqs.addr},
-			platform.Worker: {"DYNAMODB_ENDPOINT=" + c.relayed.addr},
+			platform.Ingest: {"DYNAMODB_ENDPOINT=" + c.dynamo.URL(platform.Ingest), "SQS_ENDPOINT=" + c.sqs.URL(platform.Ingest)},
+			platform.Worker: {"DYNAMODB_ENDPOINT=" + c.settling.URL(platform.Worker), "SQS_ENDPOINT=" + c.receiving.URL(platform.Worker)},
 		},
 	}, func(ctx context.Context, p *harness.Platform) error {
 		r, err := newRequests(ctx, p, c)
@@ -92,27 +88,52 @@ func runRequests(ctx context.Context, opts Options, wanted []string, done func(r
 
 // calls count what the services call.
 type calls struct {
-	dynamo, sqs *counter // of ingest
-	relayed     *counter // DynamoDB, of worker
+	dynamo, sqs         *awsproxy.Proxy // of ingest
+	settling, receiving *awsproxy.Proxy // DynamoDB and SQS, of worker
+}
+
+func countCalls(layout platform.Layout) (c calls, err error) {
+	for _, it := range []struct {
+		proxy    **awsproxy.Proxy
+		upstream string
+	}{
+		{&c.dynamo, layout.DynamoDBEndpoint()},
+		{&c.sqs, layout.SQSEndpoint()},
+		{&c.settling, layout.DynamoDBEndpoint()},
+		{&c.receiving, layout.SQSEndpoint()},
+	} {
+		if *it.proxy, err = awsproxy.NewCounter(it.upstream); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func (c calls) close() {
+	for _, p := range []*awsproxy.Proxy{c.dynamo, c.sqs, c.settling, c.receiving} {
+		if p != nil {
+			p.Close()
+		}
+	}
 }
 
 // requests measures both rows.
 type requests struct {
-	calls  *calls
+	calls  calls
 	store  asyncevent.Store
 	queue  *queue.Queue // of the workers
 	plain  *queue.Queue // of the baseline, which nobody else reads
 	ingest ingestv1.IngestServiceClient
 }
 
-func newRequests(ctx context.Context, p *harness.Platform, c *calls) (*requests, error) {
+func newRequests(ctx context.Context, p *harness.Platform, c calls) (*requests, error) {
 	w := p.Wiring()
-	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: c.dynamo.addr, Prefix: w.DynamoDBPrefix}
+	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: c.dynamo.URL("bench"), Prefix: w.DynamoDBPrefix}
 	db, err := pkgdynamo.Open(ctx, tables)
 	if err != nil {
 		return nil, err
 	}
-	client, err := sqs.Open(ctx, sqs.Config{Region: tables.Region, Endpoint: c.sqs.addr})
+	client, err := sqs.Open(ctx, sqs.Config{Region: tables.Region, Endpoint: c.sqs.URL("bench")})
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +198,8 @@ func (r *requests) await(ctx context.Context, n int, all ...*asyncevent.Promotio
 
 // accept lets the clients apply through ingest.
 func (r *requests) accept(ctx context.Context) (float64, map[string]float64, error) {
-	tables, messages := r.calls.dynamo.read(), r.calls.sqs.read()
+	tables, _ := r.calls.dynamo.Calls()
+	messages, _ := r.calls.sqs.Calls()
 	var calls float64
 	µs, err := r.apply(ctx, func(ctx context.Context, p *asyncevent.Promotion, user string) error {
 		out, err := r.ingest.Apply(ctx, &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{Caller: &commonv1.Caller{UserId: user}, EventId: p.EventID}}})
@@ -185,7 +207,7 @@ func (r *requests) accept(ctx context.Context) (float64, map[string]float64, err
 			err = fmt.Errorf("%v", out.GetResults()[0].GetProblem())
 		}
 		return err
-	}, func() { calls = float64(r.calls.dynamo.since(tables) + r.calls.sqs.since(messages)) })
+	}, func() { calls = float64(r.calls.dynamo.Since(tables) + r.calls.sqs.Since(messages)) })
 	return µs, map[string]float64{"calls": calls / applicants}, err
 }
 
@@ -216,18 +238,52 @@ func (r *requests) apply(ctx context.Context, one func(context.Context, *asyncev
 	return float64(took.Microseconds()) / applicants, r.await(ctx, applicants, p)
 }
 
-// settle lets the workers settle requests that are in the table already.
+// settle lets the workers settle requests whose messages are in the queue. They receive none before
+// all are there, so that receipts are as large as those of a burst.
 func (r *requests) settle(ctx context.Context) (float64, map[string]float64, error) {
 	all, err := r.fill(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	before := r.calls.relayed.read()
-	µs, err := r.drain(ctx, r.queue, all)
-	count := func(operations ...string) float64 {
-		return float64(r.calls.relayed.since(before, operations...)) / settled
+	start, err := r.holdWorkers(ctx)
+	if err == nil {
+		err = send(ctx, r.queue, all)
 	}
-	return µs, map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "relay_calls": count("Query", "DeleteItem", "BatchWriteItem")}, err
+	before, _ := r.calls.settling.Calls()
+	began := time.Now()
+	start()
+	if err == nil {
+		err = r.await(ctx, settled, all.promotions...)
+	}
+	count := func(operations ...string) float64 {
+		return float64(r.calls.settling.Since(before, operations...)) / settled
+	}
+	return float64(time.Since(began).Microseconds()) / settled,
+		map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "reads": count("BatchGetItem"), "relay_calls": count("Query", "DeleteItem", "BatchWriteItem")}, err
+}
+
+// holdWorkers returns when all receivers of the workers are held up at their next call, until start
+// is called.
+func (r *requests) holdWorkers(ctx context.Context) (start func(), err error) {
+	var held atomic.Int32
+	begin := make(chan struct{})
+	r.calls.receiving.Use(func(c awsproxy.Call) awsproxy.Fault {
+		if c.Name == "ReceiveMessage" {
+			held.Add(1)
+			<-begin
+		}
+		return awsproxy.Fault{}
+	})
+	start = func() {
+		r.calls.receiving.Use(nil)
+		close(begin)
+	}
+	for held.Load() < workers*(receivers+1) { // one more for dead letters
+		if !loop.Sleep(ctx, 20*time.Millisecond) {
+			return start, ctx.Err()
+		}
+	}
+	return start, nil
 }
 
 // settlePlainly is the baseline, with as many receivers as the workers have.
@@ -236,13 +292,18 @@ func (r *requests) settlePlainly(ctx context.Context) (float64, map[string]float
 	if err != nil {
 		return 0, nil, err
 	}
+	if err := send(ctx, r.plain, all); err != nil {
+		return 0, nil, err
+	}
+	began := time.Now()
 	receiving, stop := context.WithCancel(ctx)
 	defer stop()
 	var group errgroup.Group
 	for range workers * receivers {
 		group.Go(func() error { return r.receivePlainly(receiving) })
 	}
-	µs, err := r.drain(ctx, r.plain, all)
+	err = r.await(ctx, settled, all.promotions...)
+	µs := float64(time.Since(began).Microseconds()) / settled
 	stop()
 	return µs, nil, errors.Join(err, group.Wait())
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -86,27 +85,16 @@ func (r *requests) queued(ctx context.Context, p *asyncevent.Promotion, n int) (
 	return r.store.MarkQueued(ctx, all)
 }
 
-// drain sends the messages, and returns the µs per request until all are settled.
-func (r *requests) drain(ctx context.Context, to *queue.Queue, f filled) (float64, error) {
-	began := time.Now()
-	group, inner := errgroup.WithContext(ctx)
-	for _, messages := range f.messages {
-		group.Go(func() error {
-			for len(messages) > 0 {
-				n := min(queue.MaxBatch, len(messages))
-				if err := errors.Join(to.Send(inner, messages[:n])...); err != nil {
-					return err
-				}
-				messages = messages[n:]
+// send puts the messages in the queue, ten of each promotion in turn.
+func send(ctx context.Context, to *queue.Queue, f filled) error {
+	for at := 0; at < settled/promotions; at += queue.MaxBatch {
+		for _, messages := range f.messages {
+			if err := errors.Join(to.Send(ctx, messages[at:min(at+queue.MaxBatch, len(messages))])...); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
 	}
-	if err := group.Wait(); err != nil {
-		return 0, err
-	}
-	err := r.await(ctx, settled, f.promotions...)
-	return float64(time.Since(began).Microseconds()) / settled, err
+	return nil
 }
 
 // receivePlainly settles messages one by one until ctx ends.
