@@ -102,6 +102,7 @@ func setup(t *testing.T, size size, seed uint64, release string) *run {
 // seed decides, while crowds come and go. The short form is one small sale with two faults that do
 // not touch the checkout's backends.
 func TestInvariantsUnderFaults(t *testing.T) {
+	sideBySide(t)
 	seed, rng := order(t)
 	if !*full {
 		r := setup(t, shortSale, seed, "")
@@ -109,6 +110,15 @@ func TestInvariantsUnderFaults(t *testing.T) {
 		return
 	}
 	setup(t, longSale, seed, "").runFull(rng, 3)
+}
+
+// sideBySide lets a test run beside others in its short form, which mostly waits. A full form has the
+// machine for itself.
+func sideBySide(t *testing.T) {
+	t.Helper()
+	if !*full {
+		t.Parallel()
+	}
 }
 
 // order returns the seed of a run and the random numbers that follow from it.
@@ -244,4 +254,14 @@ func (r *run) state() string {
 	}
 	tally := all[len(all)-1].crowd.Tally()
 	return fmt.Sprintf("sale %d, %d of %d gone", len(all), tally.Gone.Load(), r.size.visitors)
+}
+
+// awaitDeath waits until a replica has died at a failpoint.
+func awaitDeath(p *harness.Platform, service string, replica int, point string) {
+	p.Eventually(func(context.Context) error {
+		if p.Service(service).Running(replica) {
+			return errors.New(point + " is not reached")
+		}
+		return nil
+	})
 }

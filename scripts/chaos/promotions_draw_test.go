@@ -30,6 +30,7 @@ var drawPoints = []string{
 // on. The lottery is drawn once, anyone can verify it, and everybody is told the result. The short
 // form has no beacon, whose round is a minute after the statement, and three deaths.
 func TestDrawSurvivesDeaths(t *testing.T) {
+	sideBySide(t)
 	size, open, points := promotionSize{applicants: 20, places: 8, clients: 10, pace: time.Millisecond}, 4*time.Second,
 		[]string{"worker.draw.stated", "worker.draw.winners", "worker.draw.settling"}
 	if *full {
@@ -112,12 +113,7 @@ func (p *promotions) dieAt(eventID string, replica int, point string) {
 	p.t.Helper()
 	id := replicaID{platform.Worker, replica}
 	p.begin(id, point+"@1=exit")
-	p.Eventually(func(context.Context) error {
-		if p.Service(platform.Worker).Running(replica) {
-			return errors.New(point + " is not reached")
-		}
-		return nil
-	})
+	awaitDeath(p.Platform, platform.Worker, replica, point)
 	p.died(id)
 	p.endLeases("draw-" + eventID)
 }

@@ -80,7 +80,7 @@ func (p *promotions) disturb(a *applicants, size promotionSize) {
 	for i := range min(size.faults, len(steps)) {
 		p.revive()
 		steps[i]()
-		time.Sleep(100*time.Millisecond + time.Duration(p.below(int(300*time.Millisecond))))
+		p.pause(100*time.Millisecond + time.Duration(p.below(int(300*time.Millisecond))))
 	}
 	for n := 0; ; n++ { // the rest of the applicants meets random kills
 		select {
@@ -108,18 +108,21 @@ func (p *promotions) steps() []func() {
 	for range 3 {
 		steps = append(steps, func() { p.kill(p.anyReplica(), "") })
 	}
-	outage := func(proxy *awsproxy.Proxy, usual awsproxy.Rule, long time.Duration) func() {
-		return func() {
-			proxy.Use(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Fault{Cut: true} })
-			time.Sleep(long)
-			proxy.Use(usual)
-		}
-	}
-	steps = append(steps, outage(p.SQS(), p.queueFaults, 2*time.Second), outage(p.DynamoDB(), p.storeFaults, time.Second))
+	steps = append(steps,
+		func() { p.outage(p.SQS(), p.queueFaults, 2*time.Second) },
+		func() { p.outage(p.DynamoDB(), p.storeFaults, time.Second) },
+	)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 	return steps
+}
+
+// outage cuts all calls to a store for a while.
+func (p *promotions) outage(proxy *awsproxy.Proxy, usual awsproxy.Rule, long time.Duration) {
+	proxy.Use(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Fault{Cut: true} })
+	p.pause(long)
+	proxy.Use(usual)
 }
 
 func (p *promotions) anyReplica() replicaID {
@@ -152,13 +155,15 @@ func (p *promotions) begin(id replicaID, failpoint string) {
 	p.Service(id.service).RestartWithFailpoints(id.replica, p.clock(id)+failpoint)
 }
 
-// revive starts the replicas that have died.
-func (p *promotions) revive() {
+// revive starts the replicas that have died, and reports whether there were any.
+func (p *promotions) revive() (died bool) {
 	for _, id := range replicas {
 		if !p.Service(id.service).Running(id.replica) {
 			p.begin(id, "")
+			died = true
 		}
 	}
+	return died
 }
 
 // died counts the death of a replica by its failpoint.

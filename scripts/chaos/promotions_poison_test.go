@@ -38,25 +38,31 @@ func TestPoisonedPromotions(t *testing.T) {
 	p := setupPromotions(t, rng, wrongClocks, nil)
 	roomy := crowded
 	roomy.places = crowded.applicants
-	for name, tc := range map[string]struct {
-		size   promotionSize
-		does   func(id string) awsproxy.Rule
-		code   string
-		result string // once the cause is gone
-	}{
-		"refused, and others take all places": {crowded, p.refuse, "SETTLE_FAILED", "REJECTED_CAPACITY"},
-		"refused":                             {roomy, p.refuse, "SETTLE_FAILED", "SUCCESS"},
-		"kills the worker":                    {roomy, p.killSettlers, "SUSPECTED", "SUCCESS"},
+	for name, tc := range map[string]poison{
+		"refused, and others take all places": {crowded, p.refuse, "", "SETTLE_FAILED", "REJECTED_CAPACITY"},
+		"refused":                             {roomy, p.refuse, "", "SETTLE_FAILED", "SUCCESS"},
+		"refused, and those die who give up":  {roomy, p.refuse, "worker.buried", "SETTLE_FAILED", "SUCCESS"},
+		"kills the worker":                    {roomy, p.killSettlers, "", "SUSPECTED", "SUCCESS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p.poisoned(t, tc.size, tc.does, tc.code, tc.result)
+			p.poisoned(t, tc)
 		})
 	}
 	p.logFigures()
 }
 
-func (p *promotions) poisoned(t *testing.T, size promotionSize, does func(id string) awsproxy.Rule, code, result string) {
+// poison is one request of a promotion that cannot be settled.
+type poison struct {
+	size   promotionSize
+	does   func(id string) awsproxy.Rule
+	dies   string // failpoint of the workers at the beginning; empty: none
+	code   string
+	result string // once the cause is gone
+}
+
+func (p *promotions) poisoned(t *testing.T, tc poison) {
 	t.Helper()
+	size := tc.size
 	p.stopWorkers()
 	eventID := p.open(size, 0)
 	var ids []string
@@ -65,12 +71,20 @@ func (p *promotions) poisoned(t *testing.T, size promotionSize, does func(id str
 	}
 	p.awaitQueued(eventID)
 	poison := ids[4]
-	p.DynamoDB().Use(does(poison))
+	p.DynamoDB().Use(tc.does(poison))
 	began := time.Now()
+	if tc.dies != "" {
+		for i := range workerReplicas {
+			p.begin(replicaID{platform.Worker, i}, tc.dies+"@1=exit")
+		}
+	}
 	p.revive()
 	got := p.requireSettled(eventID)
+	if tc.dies != "" {
+		require.NotZero(t, p.deaths[tc.dies])
+	}
 	r := requestOf(t, got, poison)
-	require.Equal(t, "FAILED_FINAL FAILED_WORKER "+code, strings.Join([]string{r.Status, r.ResultCode, r.ErrorCode}, " "))
+	require.Equal(t, "FAILED_FINAL FAILED_WORKER "+tc.code, strings.Join([]string{r.Status, r.ResultCode, r.ErrorCode}, " "))
 	require.EqualValues(t, 5, r.Attempts)
 	require.Equal(t, []string{poison}, got.DeadLetters)
 	require.Equal(t, min(size.places, size.applicants-1), got.Succeeded())
@@ -87,7 +101,7 @@ func (p *promotions) poisoned(t *testing.T, size promotionSize, does func(id str
 	p.DynamoDB().Use(nil)
 	p.redrive(t, eventID, poison)
 	r = requestOf(t, p.requireSettled(eventID), poison)
-	require.Equal(t, result, r.ResultCode)
+	require.Equal(t, tc.result, r.ResultCode)
 	require.Equal(t, redriven, r.Gen)
 	require.Less(t, time.Since(began), 5*time.Minute, "SQS recognises repeated messages for so long")
 	t.Logf("redriven %d times and settled after %v, deaths %v", redriven, time.Since(began).Round(time.Millisecond), p.deaths)
@@ -184,7 +198,7 @@ func TestStoreAwayKeepsRequestsAlive(t *testing.T) {
 		return awsproxy.Fault{Cut: true}
 	})
 	p.revive()
-	time.Sleep(away)
+	p.pause(away)
 	t.Logf("%d calls while DynamoDB was away", calls.Load())
 	p.DynamoDB().Use(nil)
 	got := p.requireSettled(eventID)

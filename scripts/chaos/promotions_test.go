@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/loop"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
@@ -62,6 +63,10 @@ func (c *chance) percent(p float64) bool {
 	defer c.mu.Unlock()
 	return c.rng.Float64()*100 < p
 }
+
+// pause is the random time between two acts of a user or two faults, or the duration of an outage. It
+// ends with the test.
+func (p *promotions) pause(d time.Duration) { loop.Sleep(p.t.Context(), d) }
 
 // promotionSize is the size of a promotion.
 type promotionSize struct {
@@ -149,7 +154,7 @@ func (p *promotions) apply(eventID string, size promotionSize) *applicants {
 		work.Go(func() {
 			for user := range users {
 				a.apply(user)
-				time.Sleep(time.Duration(p.below(int(size.pace))))
+				p.pause(time.Duration(p.below(int(size.pace))))
 			}
 		})
 	}
@@ -183,7 +188,7 @@ func (a *applicants) apply(user string) {
 			a.ids[user][id] = true
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		a.p.pause(50 * time.Millisecond)
 	}
 }
 
@@ -251,8 +256,10 @@ func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 	p.revive()
 	p.endLeases()
 	p.Eventually(func(ctx context.Context) error {
-		p.revive() // a failpoint may have been reached only now
-		time.Sleep(200 * time.Millisecond)
+		if p.revive() { // a failpoint may have been reached only now
+			p.endLeases()
+		}
+		p.pause(100 * time.Millisecond) // reading a promotion more often would slow the services down
 		open, err := p.audit.Unsettled(ctx, eventID)
 		if err != nil || open > 0 {
 			return cmp.Or(err, fmt.Errorf("%d requests are not settled", open))
@@ -273,6 +280,7 @@ func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 // messages again. In the end exactly the first have the places, by the SequenceNumbers that the
 // proxy in front of the queue has recorded. The short form is one small promotion with few faults.
 func TestPromotionsUnderFaults(t *testing.T) {
+	sideBySide(t)
 	_, rng := order(t)
 	p := setupPromotions(t, rng, wrongClocks, nil)
 	sizes := []promotionSize{shortPromotion}

@@ -68,6 +68,7 @@ var (
 // ledger, or cancelled and never paid. The short form has 500 rewards and no fault of the
 // provider's process.
 func TestRewardsUnderFaults(t *testing.T) {
+	sideBySide(t)
 	seed, rng := order(t)
 	size := shortRewards
 	if *full {
