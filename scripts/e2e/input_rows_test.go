@@ -88,15 +88,13 @@ var (
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
 	badPages = map[string]want{"cursor=not-a-cursor": invalidCursor}
-	// Cursors of rewards are numbers.
-	badRewardPages = map[string]want{"cursor=not-a-cursor": invalidCursor, "cursor=-1": invalidCursor, "cursor=0": invalidCursor}
+	// Cursors of rewards and of shuffles are numbers.
+	badNumberedPages = map[string]want{"cursor=not-a-cursor": invalidCursor, "cursor=-1": invalidCursor, "cursor=0": invalidCursor}
 )
 
-func text(body string) func(*inputWorld) string { return func(*inputWorld) string { return body } }
-
-// inputRows has the inputs to try at each route of the API reference. A route without a row fails
-// the test.
-var inputRows = map[string]inputRow{
+// visitorRows and operatorRows have the inputs to try at each route of the API reference. A route
+// without a row fails the test.
+var visitorRows = map[string]inputRow{
 	// Sign-in
 	"POST /api/v1/auth/dev-login":        {none: edgeAlone},
 	"GET /api/v1/auth/me":                {none: edgeAlone},
@@ -170,19 +168,25 @@ var inputRows = map[string]inputRow{
 	"GET /vwr-api/vwr/shuffle/{eventId}":                   {none: noLobby},
 	"GET /vwr-api/vwr/shuffle/{eventId}/entries":           {none: noLobby},
 	"GET /vwr-api/vwr/shuffle/{eventId}/proof/{requestId}": {none: noLobby},
-	"GET /vwr-api/vwr/status/{eventId}":                    {none: edgeAlone},
-	"GET /vwr-api/vwr/serving/{eventId}":                   {none: edgeAlone},
-	"POST /api/v1/queue/check/{eventId}":                   {body: text(`{}`), unknown: noEvent},
-	"GET /api/v1/queue/status/{eventId}":                   {none: "in a line that queue does not know one has no place, whether or not the event exists"},
-	"POST /api/v1/queue/heartbeat/{eventId}":               {body: text(`{}`), unknown: noEvent},
-	"POST /api/v1/queue/leave/{eventId}":                   {body: text(`{}`), unknown: noEvent},
+	"GET /vwr-api/vwr/shuffle/{eventId}/rounds":            {queries: badNumberedPages},
+	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}":    {none: noLobby},
+
+	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}/entries":           {none: noLobby},
+	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}/proof/{requestId}": {none: noLobby},
+
+	"GET /vwr-api/vwr/status/{eventId}":      {none: edgeAlone},
+	"GET /vwr-api/vwr/serving/{eventId}":     {none: edgeAlone},
+	"POST /api/v1/queue/check/{eventId}":     {body: text(`{}`), unknown: noEvent},
+	"GET /api/v1/queue/status/{eventId}":     {none: "in a line that queue does not know one has no place, whether or not the event exists"},
+	"POST /api/v1/queue/heartbeat/{eventId}": {body: text(`{}`), unknown: noEvent},
+	"POST /api/v1/queue/leave/{eventId}":     {body: text(`{}`), unknown: noEvent},
 
 	// Rewards
 	"GET /api/v1/rewards/{eventId}":             {campaign: true, unknown: noCampaign},
 	"GET /api/v1/rewards/{eventId}/me":          {campaign: true, unknown: noCampaign},
 	"POST /api/v1/rewards/{eventId}/attendance": {campaign: true, body: text(`{}`), unknown: noCampaign, misused: notOpen}, // of another kind
 	"POST /api/v1/rewards/{eventId}/draw":       {campaign: true, body: text(`{}`), unknown: noCampaign, keyed: true},
-	"GET /api/v1/my/rewards":                    {queries: badRewardPages},
+	"GET /api/v1/my/rewards":                    {queries: badNumberedPages},
 
 	// Promotions
 	"GET /api/v1/promotions":           {queries: map[string]want{"cursor=x": invalidCursor}},
@@ -203,8 +207,9 @@ var inputRows = map[string]inputRow{
 
 	// Figures
 	"GET /api/v1/stats/events/{eventId}": {none: anyEvent},
+}
 
-	// Operators
+var operatorRows = map[string]inputRow{
 	"POST /api/v1/admin/vwr/activate/{eventId}": {
 		busy: true, body: text(`{"inlet":"MAX_IN_FLIGHT"}`), misused: invalid, unknown: noEvent, // no number
 	},

@@ -140,7 +140,7 @@ func TestFirstCome(t *testing.T) {
 	s := o.summary()
 	require.Equal(t, []int{3, 0, 0}, []int{s.Accepted, s.Unsettled, s.CapacityRemaining})
 	winners := o.operator.Must(t.Context(), http.MethodGet, "/api/v1/admin/promotions/"+o.event+"/winners.csv", nil, nil)
-	require.Equal(t, "rank,requestId,userId\n1,"+first.RequestID+",ann\n2,"+second.RequestID+",bob\n", string(winners.Body))
+	require.Equal(t, "rank,requestId,userId\r\n1,"+first.RequestID+",ann\r\n2,"+second.RequestID+",bob\r\n", string(winners.Body))
 
 	o.operator.Must(t.Context(), http.MethodPost, "/api/v1/admin/promotions/"+o.event+"/close", map[string]any{}, nil)
 	o.p.Eventually(func(ctx context.Context) error { // ingest reads the terms every 2 s

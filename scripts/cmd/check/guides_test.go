@@ -146,3 +146,19 @@ func TestLintRuleNamesEveryAdapter(t *testing.T) {
 		}
 	}
 }
+
+// The guide of the scripts names every part of `make chaos`, and no other.
+func TestGuideNamesThePartsOfChaos(t *testing.T) {
+	t.Parallel()
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	parts, err := chaosParts(filepath.Join(layout.Root, scriptsModule, "chaos"))
+	require.NoError(t, err)
+	require.Contains(t, parts, "InvariantsUnderFaults")
+	var named []string
+	for _, m := range regexp.MustCompile(`P=([A-Z]\w+)`).FindAllStringSubmatch(text(t, layout.Root, "scripts", "README.md"), -1) {
+		named = append(named, m[1])
+	}
+	slices.Sort(named)
+	require.ElementsMatch(t, parts, slices.Compact(named))
+}

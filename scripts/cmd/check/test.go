@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"urr.guru/scripts/backends"
@@ -110,7 +114,15 @@ func (c *checker) chaos(ctx context.Context, args []string) error {
 	flags := []string{"test", "-count=1", "-timeout=60m", "-v", "./" + scriptsModule + "/chaos"}
 	switch {
 	case len(args) == 1 && args[0] != "":
-		flags = append(flags, "-run=^Test"+args[0]+"$")
+		part := strings.TrimPrefix(args[0], "Test")
+		all, err := chaosParts(filepath.Join(c.layout.Root, scriptsModule, "chaos"))
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(all, part) {
+			return fmt.Errorf("there is no part %q; parts: %s", part, strings.Join(all, ", "))
+		}
+		flags = append(flags, "-run=^Test"+part+"$")
 	case len(args) > 1:
 		return errors.New(usage)
 	}
@@ -122,4 +134,26 @@ func (c *checker) chaos(ctx context.Context, args []string) error {
 		return errReported
 	}
 	return nil
+}
+
+var testName = regexp.MustCompile(`(?m)^func Test(\w+)\(t `)
+
+// chaosParts are the names of the fault tests in dir.
+func chaosParts(dir string) (parts []string, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range testName.FindAllSubmatch(text, -1) {
+			if name := string(m[1]); name != "Main" {
+				parts = append(parts, name)
+			}
+		}
+	}
+	return parts, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/andybalholm/brotli"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/platform"
@@ -110,4 +112,33 @@ func TestWriteReplacesTheLastBuild(t *testing.T) {
 	after, err := os.Stat(filepath.Join(dist, "assets/new-B.js"))
 	require.NoError(t, err)
 	require.Equal(t, before.ModTime(), after.ModTime(), "an unchanged file is not written")
+}
+
+// A file is compressed again when its content has changed, and when a build was interrupted.
+func TestCompressedFilesMatchTheirFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "a.js")
+	unpacked := func() string {
+		f, err := os.Open(name + brotliSuffix)
+		require.NoError(t, err)
+		defer func() { _ = f.Close() }()
+		body, err := io.ReadAll(brotli.NewReader(f))
+		require.NoError(t, err)
+		return string(body)
+	}
+	for _, body := range []string{"first", "second"} {
+		size, err := putPacked(name, []byte(body))
+		require.NoError(t, err)
+		require.Equal(t, body, unpacked())
+		again, err := putPacked(name, []byte(body))
+		require.NoError(t, err)
+		require.Equal(t, size, again)
+	}
+	for _, missing := range []string{"", brotliSuffix, gzipSuffix} {
+		require.NoError(t, os.WriteFile(name+brotliSuffix, []byte("half"), 0o644))
+		require.NoError(t, os.Remove(name+missing))
+		_, err := putPacked(name, []byte("second"))
+		require.NoError(t, err)
+		require.Equal(t, "second", unpacked(), "%q was missing", missing)
+	}
 }

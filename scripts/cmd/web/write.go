@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -27,17 +29,13 @@ func (o *output) write(dist, maps string) error {
 		if name == "manifest.json" {
 			continue
 		}
-		packed, err := compress(body)
+		packed, err := putPacked(filepath.Join(dist, name), body)
 		if err != nil {
-			return fmt.Errorf("compress %s: %w", name, err)
+			return fmt.Errorf("write %s: %w", name, err)
 		}
-		o.packed += len(packed[".br"])
-		packed[""] = body
-		for suffix, b := range packed {
+		o.packed += packed
+		for _, suffix := range []string{"", brotliSuffix, gzipSuffix} {
 			keep[filepath.FromSlash(name+suffix)] = true
-			if err := put(filepath.Join(dist, name+suffix), b); err != nil {
-				return err
-			}
 		}
 	}
 	keep["manifest.json"] = true
@@ -52,14 +50,43 @@ func (o *output) write(dist, maps string) error {
 	return removeOthers(dist, keep)
 }
 
+// The suffixes of compressed files.
+const brotliSuffix, gzipSuffix = ".br", ".gz"
+
+// putPacked writes a file and its compressed forms, and returns the size of the smaller one. It
+// leaves them alone if the file has this content: compressing takes most of the time of a build. The
+// file itself is written last, so that an interrupted build is repeated.
+func putPacked(name string, body []byte) (size int, err error) {
+	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, body) {
+		info, err := os.Stat(name + brotliSuffix)
+		_, other := os.Stat(name + gzipSuffix)
+		if err == nil && other == nil {
+			return int(info.Size()), nil
+		}
+	}
+	packed, err := compress(body)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	for suffix, b := range packed {
+		if err := put(name+suffix, b); err != nil {
+			return 0, err
+		}
+	}
+	return len(packed[brotliSuffix]), put(name, body)
+}
+
 // compress compresses at the best levels, since it runs only once per build.
 func compress(body []byte) (map[string][]byte, error) {
 	packed := map[string][]byte{}
 	for suffix, open := range map[string]func(io.Writer) (io.WriteCloser, error){
-		".br": func(w io.Writer) (io.WriteCloser, error) {
+		brotliSuffix: func(w io.Writer) (io.WriteCloser, error) {
 			return brotli.NewWriterLevel(w, brotli.BestCompression), nil
 		},
-		".gz": func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriterLevel(w, gzip.BestCompression) },
+		gzipSuffix: func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriterLevel(w, gzip.BestCompression) },
 	} {
 		var b bytes.Buffer
 		w, err := open(&b)

@@ -180,6 +180,8 @@ func startBrowser(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(scratch) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.Env("TMPDIR="+scratch), chromedp.NoSandbox, chromedp.DisableGPU,
+		// Without a GPU, a process of its own for drawing only costs processor time.
+		chromedp.Flag("in-process-gpu", true),
 		// One process per tab, and none in advance: starting processes is most of the cost of a
 		// tab.
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess,PaintHolding"),

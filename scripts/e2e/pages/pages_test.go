@@ -141,8 +141,8 @@ func foreignPaths(t *testing.T) (paths []string) {
 func testReturnPathsStayOnSite(t *testing.T) {
 	parallelTab(t)
 	b := openTab(t, platformURL, desktop, "en")
+	b.visit("/")
 	for _, path := range foreignPaths(t) {
-		b.visit("/login")
 		b.do(setLocation("/login?returnTo=" + url.QueryEscape(path)))
 		b.waitForPath("/login")
 		b.logIn(uniqueID("returner"))

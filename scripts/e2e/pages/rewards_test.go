@@ -259,6 +259,7 @@ func testAttendanceByKeys(t *testing.T) {
 	b.tabTo(".enter button")
 	b.press(kb.Enter)
 	b.waitForText(words(t, "ko")["campaign"]["attended"])
+	b.until("the focus near the button, which is gone", "document.activeElement.id === 'main'")
 	b.tabTo(".card:has(.calendar) .actions button:last-child")
 	b.press(kb.Enter)
 	b.until("another month", fmt.Sprintf("document.querySelector('.calendar caption').innerText !== %q", month))
