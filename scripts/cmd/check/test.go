@@ -71,10 +71,15 @@ func (c *checker) goTest(ctx context.Context, what string, args ...string) error
 		args = append([]string{"test", "-shuffle=on", "-count=1"}, args[1:]...)
 	}
 	began := time.Now()
-	err := c.command(ctx, c.layout.Root, "go", args...).Run()
+	cmd := c.command(ctx, c.layout.Root, "go", args...)
+	failed := failures{out: os.Stdout}
+	cmd.Stdout = &failed
+	cmd.Stderr = cmd.Stdout          // the same value: writes do not overlap
+	cmd.WaitDelay = 10 * time.Second // for a process that a test left behind with this output
+	err := cmd.Run()
 	say("tests of %s: %.0f s", what, time.Since(began).Seconds())
 	if err != nil {
-		return errReported
+		return fmt.Errorf("tests of %s: %w\n%s", what, err, failed.String())
 	}
 	return nil
 }

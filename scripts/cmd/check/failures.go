@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// failures passes the output of go test on and keeps the beginning of each failure, so that the
+// failures can be repeated at the end: thousands of lines, of other packages and of the services'
+// logs, may follow a failure.
+type failures struct {
+	out     io.Writer
+	partial []byte
+	left    int // further lines that belong to the current failure
+	kept    strings.Builder
+}
+
+// A failure's first lines say what was expected where.
+const linesPerFailure = 25
+
+var (
+	failureBegins = regexp.MustCompile(`^\s*--- FAIL: |^panic: |^fatal error: |^WARNING: DATA RACE|^FAIL\t|^# |\[build failed\]`)
+	failureEnds   = regexp.MustCompile(`^(ok  |\?   |FAIL$|\s*--- )|: the end of `) // the latter: a log that the harness shows
+)
+
+// Write implements io.Writer.
+func (f *failures) Write(p []byte) (int, error) {
+	f.partial = append(f.partial, p...)
+	for {
+		line, rest, whole := bytes.Cut(f.partial, []byte("\n"))
+		if !whole {
+			break
+		}
+		f.note(string(line))
+		f.partial = rest
+	}
+	n, err := f.out.Write(p)
+	if err != nil {
+		return n, fmt.Errorf("pass the output of the tests on: %w", err)
+	}
+	return n, nil
+}
+
+func (f *failures) note(line string) {
+	switch {
+	case failureBegins.MatchString(line):
+		f.left = linesPerFailure
+	case failureEnds.MatchString(line):
+		f.left = 0
+	}
+	if f.left > 0 {
+		f.left--
+		f.kept.WriteString(line + "\n")
+	}
+}
+
+// String is the failures' beginnings, in their order.
+func (f *failures) String() string { return f.kept.String() }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFailures(t *testing.T) {
+	const output = `ok  	urr.guru/pkg/a	0.1s
+--- FAIL: TestPages (125.00s)
+    --- FAIL: TestPages/Lobby (3.00s)
+        lobby_test.go:12:
+            	Error:	503 is not 200
+    service.go:297: the end of vwr-0.log:
+        {"level":"ERROR"}
+FAIL
+FAIL	urr.guru/scripts/e2e/pages	125.337s
+ok  	urr.guru/scripts/harness	24.326s
+WARNING: DATA RACE
+Read at 0x00
+ok  	urr.guru/scripts/images	0.034s
+FAIL
+`
+	var out strings.Builder
+	f := failures{out: &out}
+	for part := range strings.SplitAfterSeq(output, "T") { // a pipe cuts lines anywhere
+		_, err := f.Write([]byte(part))
+		require.NoError(t, err)
+	}
+	require.Equal(t, output, out.String())
+	require.Equal(t, `--- FAIL: TestPages (125.00s)
+    --- FAIL: TestPages/Lobby (3.00s)
+        lobby_test.go:12:
+            	Error:	503 is not 200
+FAIL	urr.guru/scripts/e2e/pages	125.337s
+WARNING: DATA RACE
+Read at 0x00
+`, f.String())
+}
+
+// A long failure, as a goroutine dump, is cut.
+func TestFailuresAreCut(t *testing.T) {
+	f := failures{out: &strings.Builder{}}
+	_, err := f.Write([]byte("panic: test timed out\n" + strings.Repeat("goroutine\n", 1000)))
+	require.NoError(t, err)
+	require.Equal(t, linesPerFailure, strings.Count(f.String(), "\n"))
+}
