@@ -93,6 +93,11 @@ log.cleaner.dedupe.buffer.size=16777216
 	return nil
 }
 
+// unsynced is the package, and its program, whose library makes fsync return at once. SQLite calls
+// fsync several times per write, which limits DynamoDB Local to some 50 writes/s on a slow disk. As
+// with PostgreSQL's fsync=off, only a power failure loses data.
+const unsynced = "eatmydata"
+
 func (s *Set) dynamodb() backend {
 	port := s.layout.Port(platform.DynamoDBPort)
 	return backend{
@@ -100,6 +105,9 @@ func (s *Set) dynamodb() backend {
 		prepare: func(ctx context.Context) error {
 			if _, err := s.jars(ctx, "dynamodb"); err != nil {
 				return err
+			}
+			if _, err := s.apt.Ensure(ctx, unsynced, unsynced); err != nil {
+				s.say("DynamoDB Local will wait for the disk at each write: %v", err)
 			}
 			_, err := s.data("dynamodb")
 			return err
@@ -111,9 +119,13 @@ func (s *Set) dynamodb() backend {
 			}
 			// DynamoDB Local stores tables in SQLite, whose native library Maven puts beside the
 			// jars.
-			return s.java("dynamodb", []string{"-Xmx256m", "-Dsqlite4java.library.path=" + jars},
+			spec, err := s.java("dynamodb", []string{"-Xmx256m", "-Dsqlite4java.library.path=" + jars},
 				"software.amazon.dynamodb.services.local.main.ServerRunner", "-port", strconv.Itoa(port),
 				"-sharedDb", "-disableTelemetry", "-dbPath", s.layout.State("data", "dynamodb"))
+			if _, missing := exec.LookPath(unsynced); missing == nil {
+				spec.Env = append(os.Environ(), "LD_PRELOAD=libeatmydata.so")
+			}
+			return spec, err
 		},
 		ready: func(ctx context.Context) error { return answers(ctx, s.layout.DynamoDBEndpoint()) },
 	}
