@@ -15,6 +15,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/token"
 	"urr.guru/scripts/platform"
 )
@@ -51,6 +52,12 @@ func (a Answer) Code() string {
 		return ""
 	}
 	return problem.Code
+}
+
+// Overloaded reports whether a response says that the platform had no time for the request, or no
+// answer in time.
+func Overloaded(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // Visitor is a visitor who has not signed in, with an address of their own, at the first gateway.
@@ -121,11 +128,21 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 	return send(c.http, req)
 }
 
+// attempts of a request that is refused because the platform is overloaded: half a minute and more.
+const attempts = 30
+
 // Must is Call for a request that has to succeed: any status but 2xx fails the test. The body is
-// decoded into `into` unless that is nil.
+// decoded into `into` unless that is nil. While the platform, on a busy machine, answers that it is
+// overloaded, the request is repeated.
 func (c *Client) Must(ctx context.Context, method, path string, body, into any) Answer {
 	c.p.tb.Helper()
 	a, err := c.Call(ctx, method, path, body)
+	for range attempts {
+		if err != nil || !Overloaded(a.Status) || !loop.Sleep(ctx, time.Second) {
+			break
+		}
+		a, err = c.Call(ctx, method, path, body)
+	}
 	if err == nil && a.Status/100 != 2 {
 		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)
 	}

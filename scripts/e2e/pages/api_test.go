@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/waittest"
+	"urr.guru/scripts/harness"
 )
 
 // visitor calls the API as a browser's page would, with its own cookies.
@@ -66,22 +68,27 @@ var (
 // uniqueID returns an id that no earlier run has used.
 func uniqueID(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, started, last.Add(1)) }
 
-// call requires success and returns the response's members.
-func (v *visitor) call(method, path string, body any) object {
+// call requires success and returns the response's members. While the platform answers that it is
+// overloaded, the call is repeated.
+func (v *visitor) call(method, path string, body any) (members object) {
 	v.t.Helper()
 	ctx, cancel := waittest.Context(v.t)
 	defer cancel()
-	r := v.request(ctx, method, path, body)
-	answer, err := v.client.Do(r)
-	require.NoError(v.t, err)
-	defer func() { _ = answer.Body.Close() }()
-	raw, err := io.ReadAll(answer.Body)
-	require.NoError(v.t, err)
-	require.Equal(v.t, 2, answer.StatusCode/100, "%s %s: %s: %s", method, path, answer.Status, raw)
-	members := object{}
-	if len(raw) > 0 {
-		require.NoError(v.t, json.Unmarshal(raw, &members), "%s %s: %s", method, path, raw)
-	}
+	waittest.Until(v.t, func() bool {
+		answer, err := v.client.Do(v.request(ctx, method, path, body))
+		require.NoError(v.t, err)
+		raw, err := io.ReadAll(answer.Body)
+		require.NoError(v.t, errors.Join(err, answer.Body.Close()))
+		if harness.Overloaded(answer.StatusCode) {
+			return false
+		}
+		require.Equal(v.t, 2, answer.StatusCode/100, "%s %s: %s: %s", method, path, answer.Status, raw)
+		members = object{}
+		if len(raw) > 0 {
+			require.NoError(v.t, json.Unmarshal(raw, &members), "%s %s: %s", method, path, raw)
+		}
+		return true
+	}, "a platform that answers %s %s", method, path)
 	return members
 }
 
