@@ -7,7 +7,8 @@ import { start } from "../lib/start";
 import { Failure, Notice } from "../lib/ui";
 
 const t = strings("login");
-const returnTo = ownPath(new URLSearchParams(location.search).get("returnTo"));
+const query = new URLSearchParams(location.search);
+const returnTo = ownPath(query.get("returnTo"));
 
 /** Why a sign-in is needed, depending on the previous page. */
 function Reason() {
@@ -24,10 +25,23 @@ function Reason() {
   return reason ? <p class="lead reason">{reason}</p> : null;
 }
 
+/** What the gateway says of a sign-in that failed. */
+function Failed() {
+  const failures: Record<string, string> = {
+    expired: t.failedExpired,
+    refused: t.failedRefused,
+    invalid: t.failedInvalid,
+    unavailable: t.failedUnavailable,
+  };
+  const failure = failures[query.get("failed") ?? ""];
+  return failure ? <Notice tone="bad">{failure}</Notice> : null;
+}
+
 function Provider() {
   return (
     <div class="card narrow">
       <Reason />
+      <Failed />
       <p>{t.providerHelp}</p>
       <a class="button" href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}>
         {t.provider}
@@ -94,4 +108,15 @@ function Development() {
   );
 }
 
-start(page.devLogin ? Development : Provider);
+/** What is configured. */
+function SignIn() {
+  return (
+    <>
+      {page.provider && <Provider />}
+      {page.devLogin && <Development />}
+      {!page.provider && !page.devLogin && <Notice tone="bad">{t.nowhere}</Notice>}
+    </>
+  );
+}
+
+start(SignIn);
