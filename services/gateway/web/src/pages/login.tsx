@@ -40,10 +40,8 @@ function Failed() {
 function Provider() {
   return (
     <div class="card narrow">
-      <Reason />
-      <Failed />
       <p>{t.providerHelp}</p>
-      <a class="button" href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}>
+      <a class="button" id="provider" href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}>
         {t.provider}
       </a>
     </div>
@@ -73,7 +71,6 @@ function Development() {
   };
   return (
     <form class="card narrow" onSubmit={(event) => void submit(event)}>
-      <Reason />
       <Notice>{t.dev}</Notice>
       <label for="user">{t.user}</label>
       <input
@@ -112,6 +109,8 @@ function Development() {
 function SignIn() {
   return (
     <>
+      <Reason />
+      <Failed />
       {page.provider && <Provider />}
       {page.devLogin && <Development />}
       {!page.provider && !page.devLogin && <Notice tone="bad">{t.nowhere}</Notice>}
