@@ -104,9 +104,11 @@ func (p *people) of(user string) []string {
 	return p.roles[user]
 }
 
-func (*people) GetUserByID(id string) *storage.User         { return &storage.User{ID: id, Username: id} }
-func (*people) GetUserByUsername(name string) *storage.User { return &storage.User{ID: name, Username: name} }
-func (*people) ExampleClientID() string                     { return "" }
+func (*people) GetUserByID(id string) *storage.User { return &storage.User{ID: id, Username: id} }
+func (*people) GetUserByUsername(name string) *storage.User {
+	return &storage.User{ID: name, Username: name}
+}
+func (*people) ExampleClientID() string { return "" }
 
 // store is the library's storage with roles in the claims, and with one client.
 type store struct {

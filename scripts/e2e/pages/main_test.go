@@ -23,9 +23,9 @@ var (
 	platformURL string
 	// identityProvider is the URL of the provider at which the gateway signs users in.
 	identityProvider string
-	axe         string
-	pictures    string
-	root        string
+	axe              string
+	pictures         string
+	root             string
 )
 
 // The number of concurrent tests. maxTabs tests that use the pages keep two processors busy; tests
