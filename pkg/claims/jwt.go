@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -17,6 +18,7 @@ const (
 	AudienceVWR     = "vwr"
 	AudienceEntry   = "entry"
 	AudienceSession = "session"
+	AudienceSignIn  = "sign-in"
 )
 
 // Longest lifetimes of the tokens.
@@ -194,6 +196,43 @@ func (c *Session) GetSubject() (string, error) { return c.UserID, nil }
 func (c *Session) Validate() error {
 	if !ids.ValidUser(c.UserID) || c.Millis < 0 || c.Millis > 999 {
 		return errors.New("claims: incomplete session")
+	}
+	return nil
+}
+
+// SignInLife is how long a user may take to sign in at the identity provider.
+const SignInLife = 15 * time.Minute
+
+// SignIn is the payload of an attempt to sign in at the identity provider, which the browser that
+// began it keeps until it comes back (cookie urr-sign-in).
+type SignIn struct {
+	registeredClaims
+
+	// State comes back with the browser; it names the attempt.
+	State string `json:"jti"`
+	// Nonce comes back in the ID token.
+	Nonce string `json:"nonce"`
+	// Verifier is the secret of PKCE (RFC 7636).
+	Verifier string `json:"verifier"`
+	// ReturnTo is the path where the browser goes on.
+	ReturnTo string `json:"to"`
+}
+
+// NewSignIn makes an attempt that is valid from now for SignInLife.
+func NewSignIn(returnTo string, now time.Time) *SignIn {
+	return &SignIn{
+		registeredClaims: stamp(AudienceSignIn, now, now.Add(SignInLife)),
+		State:            rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), ReturnTo: returnTo,
+	}
+}
+
+// GetSubject is absent: nobody has signed in yet.
+func (c *SignIn) GetSubject() (string, error) { return "", nil }
+
+// Validate is called by the JWT library after the signature was checked.
+func (c *SignIn) Validate() error {
+	if c.State == "" || c.Nonce == "" || c.Verifier == "" || c.ReturnTo == "" {
+		return errors.New("claims: incomplete sign-in")
 	}
 	return nil
 }

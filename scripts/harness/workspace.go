@@ -79,6 +79,7 @@ func (s *workspace) release(ctx context.Context) error {
 // wiring returns the addresses of the run's processes and backends.
 func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
+	w.OIDC = true
 	if s.namespace != nil {
 		s.namespace.wire(&w)
 	}

@@ -18,6 +18,7 @@ type Secrets struct {
 	Session        string            `json:"session"`
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
+	OIDCClient     string            `json:"oidc_client"`  // the gateway's at the sandbox's identity provider
 	Beacon         string            `json:"beacon"`       // decides the key of the sandbox's beacon
 	Draw           string            `json:"draw"`         // kid:base64 of 32 bytes, from which seeds of draws follow
 	DrawSigning    string            `json:"draw_signing"` // kid:base64 of an Ed25519 seed
@@ -56,7 +57,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 
 // complete generates missing secrets and reports whether there were any.
 func (s *Secrets) complete() (changed bool) {
-	for _, field := range []*string{&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.Beacon} {
+	for _, field := range []*string{&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon} {
 		if *field == "" {
 			*field, changed = hex.EncodeToString(random32()), true
 		}

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ type Wiring struct {
 	SandboxURL       string
 	WebhookURL       string // where the sandbox sends webhooks
 	Ledger           string // the sandbox's ledger file
+	// OIDC adds the identity provider of the sandbox, at which users sign in to the gateway.
+	OIDC bool
 }
 
 // Listen holds the listen addresses of one replica of a service.
@@ -58,6 +61,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		SandboxURL:       "http://" + addr(Sandbox),
 		WebhookURL:       "http://" + addr(Gateway) + "/api/v1/payments/webhooks/sandbox",
 		Ledger:           l.State("data", "sandbox", "ledger.jsonl"),
+		OIDC:             os.Getenv("OIDC") == "1",
 	}
 }
 
@@ -166,6 +170,10 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["SESSION_SECRET"] = w.Secrets.Session
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
+		if w.OIDC {
+			env["OIDC_ISSUER"], env["PUBLIC_URL"] = w.SandboxURL+"/oidc", "http://"+w.Target(Gateway)
+			env["OIDC_CLIENT_ID"], env["OIDC_CLIENT_SECRET"] = oidcClient, w.Secrets.OIDCClient
+		}
 	case VWR:
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file on every write
@@ -194,8 +202,15 @@ func (w Wiring) own(env map[string]string, s Service) {
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 		env["SANDBOX_BEACON_SECRET"] = w.Secrets.Beacon
+		if w.OIDC {
+			env["SANDBOX_OIDC_ISSUER"], env["SANDBOX_OIDC_CLIENT_URL"] = w.SandboxURL+"/oidc", "http://"+w.Target(Gateway)
+			env["SANDBOX_OIDC_CLIENT_ID"], env["SANDBOX_OIDC_CLIENT_SECRET"] = oidcClient, w.Secrets.OIDCClient
+		}
 	}
 }
+
+// oidcClient is the gateway's id at the sandbox's identity provider.
+const oidcClient = "urr"
 
 // draws sets what the services of event requests share.
 func (w Wiring) draws(env map[string]string) {

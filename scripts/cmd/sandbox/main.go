@@ -4,6 +4,8 @@
 // SANDBOX_WEBHOOK_SECRET. The faults of the provider of points and coupons begin as the JSON in
 // SANDBOX_REWARD_FAULTS. Under /beacon it publishes a drand-scheme beacon whose key depends on
 // SANDBOX_BEACON_SECRET, a round each SANDBOX_BEACON_PERIOD (3s); without a secret there is none.
+// SANDBOX_OIDC_ISSUER, its own URL with the path /oidc, adds an identity provider for the client
+// SANDBOX_OIDC_CLIENT_ID with SANDBOX_OIDC_CLIENT_SECRET, the gateway at SANDBOX_OIDC_CLIENT_URL.
 package main
 
 import (
@@ -20,6 +22,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/scripts/openid"
 	"urr.guru/services/payment/sandbox"
 	rewards "urr.guru/services/reward/sandbox"
 )
@@ -49,6 +52,10 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	identities, err := openIdentities(env, log)
+	if err != nil {
+		return err
+	}
 	ledger, err := sandbox.Open(file, time.Now)
 	if err != nil {
 		return err
@@ -67,7 +74,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	rewarding := rewards.NewServer(ctx, payouts, faults, log)
 	// The write timeout is above the longest delay that a payment key can request.
 	server := &http.Server{
-		Handler: routes(payments, rewarding, beacon), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: routes(payments, rewarding, beacon, identities), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
 	}
 	failed := make(chan error, 1)
@@ -89,15 +96,30 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	return errors.Join(err, ledger.Close(), payouts.Close())
 }
 
-// routes mounts the providers and the beacon, which may be nil.
-func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon) http.Handler {
+// routes mounts the providers and the beacon; the beacon and the identity provider may be nil.
+func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identities http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", payments)
 	mux.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))
 	if beacon != nil {
 		mux.Handle("/beacon/", http.StripPrefix("/beacon", beacon))
 	}
+	if identities != nil {
+		mux.Handle("/oidc/", http.StripPrefix("/oidc", identities))
+	}
 	return mux
+}
+
+// openIdentities makes the identity provider, nil without an issuer.
+func openIdentities(env func(string) string, log *slog.Logger) (http.Handler, error) {
+	issuer := env("SANDBOX_OIDC_ISSUER")
+	if issuer == "" {
+		return nil, nil
+	}
+	return openid.New(issuer, openid.Client{
+		ID: env("SANDBOX_OIDC_CLIENT_ID"), Secret: env("SANDBOX_OIDC_CLIENT_SECRET"),
+		URL: env("SANDBOX_OIDC_CLIENT_URL"), Redirect: "/api/v1/auth/callback",
+	}, log)
 }
 
 // openBeacon makes the beacon, nil without a secret.

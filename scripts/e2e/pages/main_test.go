@@ -21,9 +21,11 @@ import (
 var (
 	browser     context.Context
 	platformURL string
-	axe         string
-	pictures    string
-	root        string
+	// identityProvider is the URL of the provider at which the gateway signs users in.
+	identityProvider string
+	axe              string
+	pictures         string
+	root             string
 )
 
 // The number of concurrent tests. maxTabs tests that use the pages keep two processors busy; tests
@@ -116,6 +118,7 @@ func TestPages(t *testing.T) {
 	t.Run("TimeZoneName", testTimeZoneName)
 	t.Run("UnknownEvent", testUnknownEvent)
 	t.Run("SignInReason", testSignInReason)
+	t.Run("SignInAtTheProvider", testSignInAtTheProvider)
 	t.Run("NaturalOrder", testNaturalOrder)
 	t.Run("WrongClock", testWrongClock)
 	t.Run("HoldExpires", testHoldExpires)
@@ -161,7 +164,9 @@ func startPlatform(t *testing.T) {
 	bundle.Dir = root
 	out, err := bundle.CombinedOutput()
 	require.NoError(t, err, "bundle the pages:\n%s", out)
-	platformURL = "http://" + harness.Shared(t).Service(platform.Gateway).Addr(0)
+	p := harness.Shared(t)
+	platformURL = "http://" + p.Service(platform.Gateway).Addr(0)
+	identityProvider = "http://" + p.Service(platform.Sandbox).Addr(0) + "/oidc/"
 }
 
 // startBrowser starts the browser that all tests share; each visitor gets a browser context of its

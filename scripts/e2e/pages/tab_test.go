@@ -42,6 +42,7 @@ type tab struct {
 	base     string
 	device   device
 	lang     string
+	other    string // URL of another server that the test leads to; empty: none
 	requests *traffic
 
 	mu          sync.Mutex
@@ -107,7 +108,7 @@ func (b *tab) watch(event any) {
 			b.addProblem(fmt.Sprintf("content security policy: %+v", e.Issue.Details.ContentSecurityPolicyIssueDetails))
 		}
 	case *network.EventRequestWillBeSent:
-		if u := e.Request.URL; !strings.HasPrefix(u, b.base) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
+		if u := e.Request.URL; !strings.HasPrefix(u, b.base) && (b.other == "" || !strings.HasPrefix(u, b.other)) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
 			b.addProblem("request to another origin: " + u)
 		}
 	case *page.EventJavascriptDialogOpening:

@@ -29,6 +29,7 @@ type Config struct {
 	// DevLogin lets visitors sign in as any user without a password; not together with
 	// SecureCookies.
 	DevLogin bool `env:"DEV_LOGIN"`
+	OIDC OIDC
 	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
@@ -117,6 +118,7 @@ func (c *Config) Validate() error {
 	if c.DevLogin && c.SecureCookies {
 		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
 	}
+	all = append(all, c.OIDC.validate(c.SecureCookies))
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
 		all = append(all, config.Invalid("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
 	}

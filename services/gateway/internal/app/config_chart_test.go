@@ -32,13 +32,18 @@ func TestChartForProduction(t *testing.T) {
 		"--set", "rpc.calls.payment.address=payment:9000", "--set", "rpc.calls.stats.address=stats:9000",
 		"--set", "rpc.calls.reward.address=none", "--set", "rpc.calls.ingest.address=none", "--set", "rpc.calls.worker.address=none",
 		"--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
-		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn")
+		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn",
+		"--set", "config.OIDC_ISSUER=https://accounts.example", "--set", "config.OIDC_CLIENT_ID=urr", "--set", "config.PUBLIC_URL=https://tickets.example",
+		"--set", "secrets.OIDC_CLIENT_SECRET.name=oidc")
 	require.Greater(t, prod.ShutdownTimeout/2, app.ConfirmTimeout, "the share of requests in progress at the end of the drain")
 	require.Empty(t, prod.VWR.Addr, "tier 2 alone")
 	require.Empty(t, prod.VWRTokenSecret)
 	require.Empty(t, prod.Reward.Addr, "no rewards")
 	require.Empty(t, prod.Ingest.Addr, "no promotions")
 	require.NotEmpty(t, prod.CloudFrontSecret)
+	require.NotEmpty(t, prod.OIDC.ClientSecret)
+	require.Equal(t, "https://accounts.example", prod.OIDC.Issuer)
+	require.Equal(t, []string{"profile"}, prod.OIDC.Scopes)
 	require.True(t, prod.SecureCookies)
 	require.True(t, prod.Redis.Cluster)
 	require.Equal(t, []string{"10.0.0.0/8", "fd00::/8"}, prod.TrustedProxies)

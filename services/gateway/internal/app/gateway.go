@@ -47,7 +47,7 @@ type Gateway struct {
 
 // Pages returns what the pages depend on.
 func (c *Config) Pages(s Services) web.Config {
-	return web.Config{Secure: c.SecureCookies, DevLogin: c.DevLogin, Rewards: s.Reward != nil, Promotions: s.Ingest != nil}
+	return web.Config{Secure: c.SecureCookies, DevLogin: c.DevLogin, Provider: c.OIDC.Issuer != "", Rewards: s.Reward != nil, Promotions: s.Ingest != nil}
 }
 
 // Assemble makes a Gateway of its services, its pages and Redis, which may be nil in tests. Watch
@@ -132,7 +132,7 @@ func (g *Gateway) endpoints(cfg *Config, pages *web.Pages, cookies identity.Cook
 	}
 	e := &endpoints{
 		devLogin: cfg.DevLogin,
-		auth:     &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now},
+		auth:     &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Provider: cfg.OIDC.provider(now), Log: log, Life: cfg.SessionLife, Now: now},
 		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, vwr),
 		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},

@@ -9,6 +9,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/oidc"
 	"urr.guru/services/gateway/internal/session"
 	"urr.guru/services/gateway/internal/web"
 
@@ -47,6 +48,10 @@ func (e *endpoints) routes() []*edge.Route {
 	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.lobbyRoutes(), e.queueRoutes(), e.seatRoutes(), e.rewardRoutes(), e.promotionRoutes(), e.pageRoutes())
 }
 
+// signInTimeout exceeds the time-outs of the calls to the identity provider: its metadata, its token
+// endpoint and its keys.
+const signInTimeout = 16 * time.Second
+
 func (e *endpoints) authRoutes() []*edge.Route {
 	routes := []*edge.Route{
 		{
@@ -56,12 +61,24 @@ func (e *endpoints) authRoutes() []*edge.Route {
 		{
 			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: edge.User, Handler: e.auth.Logout,
 			Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusNoContent, Summary: "Ends the session of this browser",
+			Description: "A session that began at the identity provider is answered with 200 and `{\"redirectTo\": …}`, where the browser ends the provider's session.",
 		},
 		{
 			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Who: edge.Admin, Handler: e.auth.Revoke,
 			Body: edge.JSONBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent,
 			Summary: "Ends one session, or all of a user's, at all gateways",
 		},
+	}
+	if e.auth.Provider != nil {
+		routes = append(routes, &edge.Route{
+			ID: "auth.login", Method: http.MethodGet, Pattern: "/api/v1/auth/login", Who: edge.Public, Handler: e.auth.Login, Status: http.StatusFound,
+			Timeout: signInTimeout, Summary: "Leads to the sign-in page of the identity provider",
+			Description: "`?returnTo=` is the path of this site where the browser goes on afterwards. When the provider does not answer, it leads to `/login`, which says so.",
+		}, &edge.Route{
+			ID: "auth.callback", Method: http.MethodGet, Pattern: oidc.CallbackPath, Who: edge.Public, Handler: e.auth.Callback, Status: http.StatusFound,
+			Timeout: signInTimeout, Summary: "Where the identity provider sends the browser back to",
+			Description: "Begins a session and leads to `returnTo`. It takes part only in an attempt that this browser began (cookie `urr-sign-in-…`), once and within 15 minutes; every failure leads to `/login`, which says what happened.",
+		})
 	}
 	if e.devLogin { // else the route does not exist
 		routes = append(routes, &edge.Route{

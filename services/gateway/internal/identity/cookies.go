@@ -2,14 +2,15 @@ package identity
 
 import (
 	"net/http"
+	"strings"
 	"time"
 )
 
 // AnonLife is how long a browser keeps the visitor id: longer than any sale.
 const AnonLife = 30 * 24 * time.Hour
 
-// Cookies writes the cookies of the platform: HttpOnly, for every path, and with Secure for https
-// only.
+// Cookies writes the cookies of the platform: HttpOnly, and with Secure for https only. They are for
+// every path, but for those that only the sign-in or the sign-out reads.
 type Cookies struct {
 	Secure bool
 	Now    func() time.Time
@@ -33,9 +34,21 @@ func (c Cookies) Clear(w http.ResponseWriter, name string) {
 }
 
 func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
-	ck.Path, ck.HttpOnly, ck.Secure, ck.SameSite = "/", true, c.Secure, http.SameSiteLaxMode
+	ck.Path = pathOf(ck.Name)
+	ck.HttpOnly, ck.Secure, ck.SameSite = true, c.Secure, http.SameSiteLaxMode
 	if ck.Name == EntryCookie {
 		ck.SameSite = http.SameSiteStrictMode
 	}
 	http.SetCookie(w, ck)
+}
+
+// pathOf returns the path for which browsers send a cookie.
+func pathOf(name string) string {
+	switch {
+	case strings.HasPrefix(name, attemptCookie):
+		return "/api/v1/auth/callback"
+	case name == IDTokenCookie:
+		return "/api/v1/auth/logout"
+	}
+	return "/"
 }

@@ -11,6 +11,10 @@ const (
 	AnonCookie    = "urr-anon"
 	Tier1Cookie   = "urr-vwr-token"
 	EntryCookie   = "urr-entry-token"
+	// IDTokenCookie is the identity provider's statement about who has signed in, for the sign-out.
+	IDTokenCookie = "urr-id-token"
+	// attemptCookie begins the names of the cookies of attempts to sign in.
+	attemptCookie = "urr-sign-in-"
 
 	EntryHeader       = "X-Queue-Entry-Token"
 	QueueTicketHeader = "X-Queue-Ticket"

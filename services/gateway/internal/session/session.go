@@ -1,12 +1,11 @@
-// Package session signs users in and out. The development sign-in, which asks for no proof, exists
-// only where it is configured.
+// Package session signs users in and out: at an identity provider, or, for development, without any
+// proof. Each way exists only where it is configured.
 package session
 
 import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -21,8 +20,11 @@ import (
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 )
 
-// roles that a session can have.
-var roles = []string{"admin", "staff"}
+// Roles that a session can have.
+const (
+	RoleAdmin = "admin"
+	RoleStaff = "staff"
+)
 
 // Revoker revokes sessions on all gateways.
 type Revoker interface {
@@ -39,7 +41,9 @@ type Handlers struct {
 	Tokens  *identity.Verifier
 	Cookies identity.Cookies
 	Revoked Revoker
-	Log     *slog.Logger
+	// Provider signs users in; nil: there is none.
+	Provider Provider
+	Log      *slog.Logger
 	// Life is how long a session lasts.
 	Life time.Duration
 	Now  func() time.Time
@@ -52,21 +56,29 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: "userId", Message: "must be 1–63 of [A-Za-z0-9._@+-]"})
 	}
 	for _, role := range in.GetRoles() {
-		if !slices.Contains(roles, role) {
+		if role != RoleAdmin && role != RoleStaff {
 			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "roles", Message: "must be admin or staff"})
 		}
 	}
-	end := h.Now().Add(h.Life)
-	issued := h.Revoked.IssueTime(r.Context(), in.GetUserId())
-	session := claims.NewSession(in.GetUserId(), in.GetRoles(), issued, end)
-	tok, err := h.Tokens.SignSession(session)
+	session, tok, err := h.begin(w, r, in.GetUserId(), in.GetRoles())
 	if err != nil {
 		return err
 	}
-	h.Cookies.Set(w, identity.SessionCookie, tok, end)
 	answer := describe(session)
 	answer.Token = &tok
 	return handlers.WriteMessage(w, http.StatusOK, answer)
+}
+
+// begin sets the cookie of a new session, and returns it with its token.
+func (h *Handlers) begin(w http.ResponseWriter, r *http.Request, userID string, roles []string) (*claims.Session, string, error) {
+	end := h.Now().Add(h.Life)
+	session := claims.NewSession(userID, roles, h.Revoked.IssueTime(r.Context(), userID), end)
+	tok, err := h.Tokens.SignSession(session)
+	if err != nil {
+		return nil, "", err
+	}
+	h.Cookies.Set(w, identity.SessionCookie, tok, end)
+	return session, tok, nil
 }
 
 // Me responds with the session.
@@ -84,7 +96,7 @@ func describe(s *claims.Session) *gatewayv1.Session {
 
 // Logout revokes the sessions of this browser, including copies of their tokens, and clears the
 // entry token. If that cannot be written nothing changes, so that nobody believes to be signed out
-// who is not.
+// who is not. Who signed in at the identity provider is told where to end the session there.
 func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	var keys []string
 	for _, s := range h.Tokens.Sessions(q.Header) {
@@ -96,6 +108,10 @@ func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	h.Cookies.Clear(w, identity.SessionCookie)
 	h.Cookies.Clear(w, identity.EntryCookie)
 	w.Header().Set("Cache-Control", "no-store")
+	if to, found := h.endAtProvider(q.Header); found {
+		h.Cookies.Clear(w, identity.IDTokenCookie)
+		return handlers.WriteMessage(w, http.StatusOK, &gatewayv1.SignedOut{RedirectTo: to})
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

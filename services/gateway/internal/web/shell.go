@@ -29,6 +29,7 @@ type pageData struct {
 	Page       string                       `json:"page"`
 	Lang       string                       `json:"lang"`
 	DevLogin   bool                         `json:"devLogin"`
+	Provider   bool                         `json:"provider"`
 	Rewards    bool                         `json:"rewards"`
 	Promotions bool                         `json:"promotions"`
 	Clock      string                       `json:"clock"`
@@ -57,7 +58,7 @@ func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([
 	return execute(f.template, map[string]any{
 		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": icon(), "Refusal": refusal,
 		"Data": pageData{
-			Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Rewards: f.cfg.Rewards, Promotions: f.cfg.Promotions, Clock: f.clock, Strings: strings,
+			Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Provider: f.cfg.Provider, Rewards: f.cfg.Rewards, Promotions: f.cfg.Promotions, Clock: f.clock, Strings: strings,
 		},
 	})
 }

@@ -18,8 +18,8 @@ var dist embed.FS
 type Config struct {
 	// Secure is set when browsers use https: pages then ask for every request to be upgraded.
 	Secure bool
-	// DevLogin shows the development form on /login instead of the link to the identity provider.
-	DevLogin bool
+	// DevLogin shows the development form on /login, Provider the link to the identity provider.
+	DevLogin, Provider bool
 	// Rewards is set where campaigns and rewards are served.
 	Rewards bool
 	// Promotions is set where promotions and draws are served.

@@ -3,7 +3,7 @@
 
 import en from "../../internal/web/lang/en.json";
 
-const data = JSON.stringify({ page: "test", lang: "en", devLogin: false, clock: "", strings: en });
+const data = JSON.stringify({ page: "test", lang: "en", devLogin: false, provider: false, clock: "", strings: en });
 
 Object.assign(globalThis, {
   document: { getElementById: () => ({ textContent: data }) },

@@ -193,6 +193,52 @@ func (x *Session) GetSessionId() string {
 	return ""
 }
 
+// Of a sign-out, when the session began at the identity provider.
+type SignedOut struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the browser ends its session there too.
+	RedirectTo    string `protobuf:"bytes,1,opt,name=redirect_to,json=redirectTo,proto3" json:"redirect_to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedOut) Reset() {
+	*x = SignedOut{}
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedOut) ProtoMessage() {}
+
+func (x *SignedOut) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedOut.ProtoReflect.Descriptor instead.
+func (*SignedOut) Descriptor() ([]byte, []int) {
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SignedOut) GetRedirectTo() string {
+	if x != nil {
+		return x.RedirectTo
+	}
+	return ""
+}
+
 // Either of both.
 type RevokeSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -206,7 +252,7 @@ type RevokeSessionsRequest struct {
 
 func (x *RevokeSessionsRequest) Reset() {
 	*x = RevokeSessionsRequest{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[3]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -218,7 +264,7 @@ func (x *RevokeSessionsRequest) String() string {
 func (*RevokeSessionsRequest) ProtoMessage() {}
 
 func (x *RevokeSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[3]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -231,7 +277,7 @@ func (x *RevokeSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeSessionsRequest.ProtoReflect.Descriptor instead.
 func (*RevokeSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{3}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RevokeSessionsRequest) GetUserId() string {
@@ -258,7 +304,7 @@ type AssignBody struct {
 
 func (x *AssignBody) Reset() {
 	*x = AssignBody{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[4]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -270,7 +316,7 @@ func (x *AssignBody) String() string {
 func (*AssignBody) ProtoMessage() {}
 
 func (x *AssignBody) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[4]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -283,7 +329,7 @@ func (x *AssignBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignBody.ProtoReflect.Descriptor instead.
 func (*AssignBody) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{4}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AssignBody) GetUserId() string {
@@ -309,7 +355,7 @@ type WaitingRoomStatus struct {
 
 func (x *WaitingRoomStatus) Reset() {
 	*x = WaitingRoomStatus{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[5]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -321,7 +367,7 @@ func (x *WaitingRoomStatus) String() string {
 func (*WaitingRoomStatus) ProtoMessage() {}
 
 func (x *WaitingRoomStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[5]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -334,7 +380,7 @@ func (x *WaitingRoomStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingRoomStatus.ProtoReflect.Descriptor instead.
 func (*WaitingRoomStatus) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{5}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WaitingRoomStatus) GetEventId() string {
@@ -391,7 +437,7 @@ type ServingCounter struct {
 
 func (x *ServingCounter) Reset() {
 	*x = ServingCounter{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +449,7 @@ func (x *ServingCounter) String() string {
 func (*ServingCounter) ProtoMessage() {}
 
 func (x *ServingCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +462,7 @@ func (x *ServingCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServingCounter.ProtoReflect.Descriptor instead.
 func (*ServingCounter) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{6}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServingCounter) GetServingCounter() int64 {
@@ -456,7 +502,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +514,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +527,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{7}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Beat) GetStatus() string {
@@ -530,7 +576,10 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x05 \x01(\tH\x01R\tsessionId\x88\x01\x01B\b\n" +
 	"\x06_tokenB\r\n" +
-	"\v_session_id\"O\n" +
+	"\v_session_id\",\n" +
+	"\tSignedOut\x12\x1f\n" +
+	"\vredirect_to\x18\x01 \x01(\tR\n" +
+	"redirectTo\"O\n" +
 	"\x15RevokeSessionsRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
@@ -577,20 +626,21 @@ func file_urr_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_urr_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*Nothing)(nil),               // 0: urr.gateway.v1.Nothing
 	(*DevLoginRequest)(nil),       // 1: urr.gateway.v1.DevLoginRequest
 	(*Session)(nil),               // 2: urr.gateway.v1.Session
-	(*RevokeSessionsRequest)(nil), // 3: urr.gateway.v1.RevokeSessionsRequest
-	(*AssignBody)(nil),            // 4: urr.gateway.v1.AssignBody
-	(*WaitingRoomStatus)(nil),     // 5: urr.gateway.v1.WaitingRoomStatus
-	(*ServingCounter)(nil),        // 6: urr.gateway.v1.ServingCounter
-	(*Beat)(nil),                  // 7: urr.gateway.v1.Beat
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*SignedOut)(nil),             // 3: urr.gateway.v1.SignedOut
+	(*RevokeSessionsRequest)(nil), // 4: urr.gateway.v1.RevokeSessionsRequest
+	(*AssignBody)(nil),            // 5: urr.gateway.v1.AssignBody
+	(*WaitingRoomStatus)(nil),     // 6: urr.gateway.v1.WaitingRoomStatus
+	(*ServingCounter)(nil),        // 7: urr.gateway.v1.ServingCounter
+	(*Beat)(nil),                  // 8: urr.gateway.v1.Beat
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_urr_gateway_v1_gateway_proto_depIdxs = []int32{
-	8, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	9, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
@@ -604,16 +654,16 @@ func file_urr_gateway_v1_gateway_proto_init() {
 		return
 	}
 	file_urr_gateway_v1_gateway_proto_msgTypes[2].OneofWrappers = []any{}
-	file_urr_gateway_v1_gateway_proto_msgTypes[5].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[6].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[7].OneofWrappers = []any{}
+	file_urr_gateway_v1_gateway_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_gateway_v1_gateway_proto_rawDesc), len(file_urr_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -13,8 +13,10 @@ function changeLanguage(lang: string): void {
 }
 
 async function signOut(): Promise<void> {
+  let next = "/";
   try {
-    await call<void>("POST", "/auth/logout");
+    // A session that began at the identity provider is ended there too.
+    next = (await call<{ redirectTo: string } | undefined>("POST", "/auth/logout"))?.redirectTo ?? next;
   } catch (failure) {
     // Show a failure, so that nobody believes to be signed out who is not. Without a session there
     // is nothing to end.
@@ -22,7 +24,7 @@ async function signOut(): Promise<void> {
   }
   // The data of this tab belongs to the user who signed out.
   sessionStorage.clear();
-  location.assign("/");
+  location.assign(next);
 }
 
 export function startFrame(): void {

@@ -9,7 +9,9 @@ export type Catalogue = typeof en;
 interface PageData {
   page: string;
   lang: "en" | "ko";
+  // How users can sign in: by name only, at the identity provider.
   devLogin: boolean;
+  provider: boolean;
   // Whether campaigns and rewards are served.
   rewards: boolean;
   // Whether promotions are served.

@@ -7,7 +7,8 @@ import { start } from "../lib/start";
 import { Failure, Notice } from "../lib/ui";
 
 const t = strings("login");
-const returnTo = ownPath(new URLSearchParams(location.search).get("returnTo"));
+const query = new URLSearchParams(location.search);
+const returnTo = ownPath(query.get("returnTo"));
 
 /** Why a sign-in is needed, depending on the previous page. */
 function Reason() {
@@ -24,12 +25,23 @@ function Reason() {
   return reason ? <p class="lead reason">{reason}</p> : null;
 }
 
+/** What the gateway says of a sign-in that failed. */
+function Failed() {
+  const failures: Record<string, string> = {
+    expired: t.failedExpired,
+    refused: t.failedRefused,
+    invalid: t.failedInvalid,
+    unavailable: t.failedUnavailable,
+  };
+  const failure = failures[query.get("failed") ?? ""];
+  return failure ? <Notice tone="bad">{failure}</Notice> : null;
+}
+
 function Provider() {
   return (
     <div class="card narrow">
-      <Reason />
       <p>{t.providerHelp}</p>
-      <a class="button" href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}>
+      <a class="button" id="provider" href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}>
         {t.provider}
       </a>
     </div>
@@ -59,7 +71,6 @@ function Development() {
   };
   return (
     <form class="card narrow" onSubmit={(event) => void submit(event)}>
-      <Reason />
       <Notice>{t.dev}</Notice>
       <label for="user">{t.user}</label>
       <input
@@ -94,4 +105,17 @@ function Development() {
   );
 }
 
-start(page.devLogin ? Development : Provider);
+/** What is configured. */
+function SignIn() {
+  return (
+    <>
+      <Reason />
+      <Failed />
+      {page.provider && <Provider />}
+      {page.devLogin && <Development />}
+      {!page.provider && !page.devLogin && <Notice tone="bad">{t.nowhere}</Notice>}
+    </>
+  );
+}
+
+start(SignIn);

@@ -1,0 +1,42 @@
+package pages_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testSignInAtTheProvider: a visitor signs in at the identity provider, comes back to the page, and
+// is signed out at both; who refuses there is told so, and can try again.
+func testSignInAtTheProvider(t *testing.T) {
+	t.Parallel()
+	for _, p := range variants {
+		t.Run(p.String(), func(t *testing.T) {
+			parallelTab(t)
+			says := words(t, p.lang)["login"]
+			b := openTab(t, platformURL, p.device, p.lang)
+			b.visit("/my")
+			b.waitForPath("/login")
+			b.waitFor("#provider")
+			b.other = identityProvider
+			b.checkPage("sign-in")
+			b.click("#provider")
+			b.waitFor(`input[name="user"]`)
+			b.click(`button[name="deny"]`)
+			b.waitForPath("/login")
+			b.waitForText(says["failedRefused"])
+			b.checkPage("refused")
+
+			b.click("#provider")
+			b.fill(`input[name="user"]`, "auth0|"+uniqueID("member"))
+			b.click("form button")
+			b.waitForPath("/my")
+			b.waitForText(words(t, p.lang)["my"]["noTickets"])
+			require.Regexp(t, "^sub-", eval[string](b, `fetch("/api/v1/auth/me").then(r => r.json()).then(s => s.userId)`))
+			b.click("#sign-out")
+			b.until("the list of events", "location.pathname === '/' && document.querySelector('#sign-in')")
+			b.visit("/my")
+			b.waitForPath("/login")
+		})
+	}
+}

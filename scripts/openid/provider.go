@@ -1,0 +1,161 @@
+// Package openid is an OpenID Connect provider for development and tests: anybody signs in as any
+// user, with any roles, on a form instead of with a password. The protocol is github.com/zitadel/oidc's,
+// and so is the storage, in memory, of that library's example.
+package openid
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/zitadel/oidc/v3/example/server/storage"
+	"github.com/zitadel/oidc/v3/pkg/oidc"
+	"github.com/zitadel/oidc/v3/pkg/op"
+
+	_ "embed"
+)
+
+// Client is the one that the provider knows.
+type Client struct {
+	ID, Secret string
+	// URL is its address in browsers: Redirect below it takes the codes, / follows a sign-out.
+	URL, Redirect string
+}
+
+// rolesClaim of ID tokens: the roles that were ticked.
+const rolesClaim = "roles"
+
+//go:embed form.html
+var formText string
+
+var form = template.Must(template.New("form").Parse(formText))
+
+// New makes the provider whose issuer is a URL; its handler takes the paths below the issuer's.
+func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil, fmt.Errorf("issuer: %w", err)
+	}
+	people := &people{roles: map[string][]string{}}
+	known := &store{
+		people: people,
+		client: &client{Client: storage.WebClient(c.ID, c.Secret, c.URL+c.Redirect), base: u.Path, afterSignOut: c.URL + "/"},
+	}
+	known.Storage = storage.NewStorageWithClients(people, map[string]*storage.Client{c.ID: known.client.Client})
+	provider, err := op.NewProvider(
+		&op.Config{CryptoKey: sha256.Sum256([]byte(c.Secret)), CryptoKeyId: "1", CodeMethodS256: true, AuthMethodPost: true},
+		known, op.StaticIssuer(issuer), op.WithAllowInsecure(), op.WithLogger(log),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("make the provider: %w", err)
+	}
+	callback := op.AuthCallbackURL(provider)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /sign-in", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_ = form.Execute(w, r.URL.Query().Get("id"))
+	})
+	interceptor := op.NewIssuerInterceptor(provider.IssuerFromRequest)
+	mux.Handle("POST /sign-in", interceptor.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<14)
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, "the form cannot be read", http.StatusBadRequest)
+			return
+		}
+		id, user := r.PostForm.Get("id"), strings.TrimSpace(r.PostForm.Get("user"))
+		if r.PostForm.Has("deny") {
+			known.deny(w, r, id)
+			return
+		}
+		people.set(user, r.PostForm["role"])
+		if err := known.CheckUsernamePassword(user, "", id); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		http.Redirect(w, r, callback(r.Context(), id), http.StatusFound)
+	}))
+	mux.Handle("/", provider)
+	return mux, nil
+}
+
+// people are the users: every name is one, without a password.
+type people struct {
+	mu    sync.Mutex
+	roles map[string][]string
+}
+
+var _ storage.UserStore = (*people)(nil)
+
+func (p *people) set(user string, roles []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roles[user] = roles
+}
+
+func (p *people) of(user string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.roles[user]
+}
+
+func (*people) GetUserByID(id string) *storage.User { return &storage.User{ID: id, Username: id} }
+func (*people) GetUserByUsername(name string) *storage.User {
+	return &storage.User{ID: name, Username: name}
+}
+func (*people) ExampleClientID() string { return "" }
+
+// store is the library's storage with roles in the claims, and with one client.
+type store struct {
+	*storage.Storage
+
+	people *people
+	client *client
+}
+
+// GetClientByClientID implements op.Storage.
+func (s *store) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
+	if _, err := s.Storage.GetClientByClientID(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.client, nil
+}
+
+// SetUserinfoFromRequest implements op.CanSetUserinfoFromRequest.
+func (s *store) SetUserinfoFromRequest(_ context.Context, info *oidc.UserInfo, request op.IDTokenRequest, _ []string) error {
+	info.Subject = request.GetSubject()
+	info.AppendClaims(rolesClaim, s.people.of(request.GetSubject()))
+	return nil
+}
+
+// deny ends an attempt as a user who does not consent.
+func (s *store) deny(w http.ResponseWriter, r *http.Request, id string) {
+	request, err := s.AuthRequestByID(r.Context(), id)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	to := request.GetRedirectURI() + "?" + url.Values{"error": {"access_denied"}, "state": {request.GetState()}}.Encode()
+	http.Redirect(w, r, to, http.StatusFound)
+}
+
+// client is the library's, with the form and the sign-out of this package.
+type client struct {
+	*storage.Client
+
+	base, afterSignOut string
+}
+
+// LoginURL implements op.Client.
+func (c *client) LoginURL(id string) string { return c.base + "/sign-in?id=" + url.QueryEscape(id) }
+
+// PostLogoutRedirectURIs implements op.Client.
+func (c *client) PostLogoutRedirectURIs() []string { return []string{c.afterSignOut} }
+
+// IDTokenUserinfoClaimsAssertion implements op.Client: the roles are in the ID token.
+func (*client) IDTokenUserinfoClaimsAssertion() bool { return true }
