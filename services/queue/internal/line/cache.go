@@ -33,17 +33,17 @@ type LineCache struct {
 
 // entry caches one line. Fields of type time.Time use this process's clock.
 type entry struct {
-	mu                sync.Mutex
-	memory            KnownState
-	state             State
-	updatedAt         time.Time
-	created           time.Time // of this entry
-	contact           time.Time // zero = none yet
+	mu        sync.Mutex
+	memory    KnownState
+	state     State
+	updatedAt time.Time
+	created   time.Time // of this entry
+	contact   time.Time // zero = none yet
 	// busyAt is when the schedule last listed the line as busy, markedAt when this replica last
 	// marked it.
 	busyAt, markedAt time.Time
 	// swept is that the line was cleaned up since it was last in use.
-	swept bool
+	swept             bool
 	empty             time.Time // since when all sets are empty; zero = not empty
 	rate              rateEstimator
 	info              Info

@@ -5,8 +5,12 @@ import (
 	"time"
 )
 
-// busyListAge is the age up to which the schedule's list of busy lines counts.
-const busyListAge = 5 * time.Second
+const (
+	// busyListAge is the age up to which the schedule's list of busy lines counts.
+	busyListAge = 5 * time.Second
+	// maxIdleSweeps bounds the cleanups of lines that are no longer in use, each time.
+	maxIdleSweeps = 50
+)
 
 // inUse reports whether a line has visitors, or had contact within the last minute here, or a
 // minute or two elsewhere. Cost must follow such lines, not all that exist.
@@ -17,13 +21,23 @@ func (e *entry) inUse(now time.Time) bool {
 // InUse lists the lines in use.
 func (c *LineCache) InUse() []string { return c.filter((*entry).inUse) }
 
-// startSweep lists the lines to clean up: those in use, and once those that no longer are.
+// startSweep lists the lines to clean up: those in use, and once those that no longer are, of which
+// it takes maxIdleSweeps at a time.
 func (c *LineCache) startSweep() []string {
+	idle := 0
 	return c.filter(func(e *entry, now time.Time) bool {
-		used := e.inUse(now)
-		due := e.state.Exists() && (used || !e.swept)
-		e.swept = !used
-		return due
+		switch {
+		case !e.state.Exists():
+			return false
+		case e.inUse(now):
+			e.swept = false
+			return true
+		case e.swept || idle >= maxIdleSweeps:
+			return false
+		}
+		idle++
+		e.swept = true
+		return true
 	})
 }
 
