@@ -27,7 +27,7 @@ const (
 	openLines, busyLines, lineVisitors = 1000, 10, 20
 	// linesSettle is how long the replicas run before they are measured: settings and sale reports
 	// are read at the start.
-	linesSettle = 15 * time.Second
+	linesSettle = 10 * time.Second
 	linesRound  = 2 * time.Second
 )
 
@@ -111,7 +111,7 @@ func (l *lines) open(ctx context.Context) error {
 		return fmt.Errorf("mark the lines as not used: %w", err)
 	}
 	for i := range lineReplicas {
-		replicas.Start(i)
+		replicas.Start(i) //nolint:contextcheck // the harness bounds the start
 	}
 	l.dial()
 	return each(busyLines, func(ctx context.Context, i int) error {

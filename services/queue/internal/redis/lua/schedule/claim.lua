@@ -18,7 +18,8 @@ end
 local now = math.floor(us / 1000)
 local lease, stay, since, marks = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local LIFE = 3600000 -- of all keys without use
-local FAR = 600000 -- a tick due later was scheduled before the clock was set back
+-- A tick that is due later was scheduled before the clock was set back: of a busy line, of any other.
+local FAR_BUSY, FAR = 10000, 120000
 
 -- mark makes a line busy. The tick of one that was idle is due immediately.
 local function mark(event)
@@ -39,8 +40,11 @@ local function reconcile()
   for _, key in ipairs({ kDue, kBusy, kReports, kReported }) do call('PEXPIRE', key, LIFE) end
 end
 
-local function claim(skip)
+local function claim(skip, busy)
   local claimed = {}
+  for _, event in ipairs(busy) do
+    if tonumber(call('ZSCORE', kDue, event) or now) > now + FAR_BUSY then call('ZADD', kDue, now, event) end
+  end
   local function take(from, to)
     for _, event in ipairs(call('ZRANGEBYSCORE', kDue, from, to)) do
       if not skip[event] then
@@ -75,4 +79,5 @@ call('ZREMRANGEBYSCORE', kBusy, '-inf', now)
 if since == 0 or call('SCARD', kRegistry) ~= call('ZCARD', kDue) or math.floor(now / 1000) % 10 == 0 then reconcile() end
 local skip = {}
 for i = 6 + marks, #ARGV do skip[ARGV[i]] = true end
-return { now, claim(skip), call('ZRANGE', kBusy, 0, -1), reports() }
+local busy = call('ZRANGE', kBusy, 0, -1)
+return { now, claim(skip, busy), busy, reports() }
