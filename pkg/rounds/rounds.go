@@ -13,6 +13,7 @@ import (
 type Result struct {
 	Name string `json:"name"`
 	// What says what Value measures, Besides what Baseline measures. Both are costs: less is better.
+	// A row with limits only has no baseline: Besides is empty, and Baseline and Ratio are 0.
 	What     string  `json:"what"`
 	Besides  string  `json:"besides"`
 	Unit     string  `json:"unit"`
@@ -55,7 +56,7 @@ func (r Result) Exceeded() []string {
 type Side func(context.Context) (value float64, parts map[string]float64, err error)
 
 // Comparison measures round by round. The order of the sides alternates, so that neither always
-// runs after the other.
+// runs after the other. The baseline may be nil, for a row with limits only.
 type Comparison struct {
 	subject, baseline Side
 	rounds            []Round
@@ -81,7 +82,9 @@ func (c *Comparison) Round(ctx context.Context) error {
 func (c *Comparison) round(ctx context.Context) (r Round, err error) {
 	run := []func() error{
 		func() (err error) { r.Value, r.Parts, err = c.subject(ctx); return err },
-		func() (err error) { r.Baseline, _, err = c.baseline(ctx); return err },
+	}
+	if c.baseline != nil {
+		run = append(run, func() (err error) { r.Baseline, _, err = c.baseline(ctx); return err })
 	}
 	if c.turn%2 == 1 {
 		slices.Reverse(run)
@@ -100,7 +103,9 @@ func (c *Comparison) Result(r Result) Result {
 	r.Raw, r.Parts = c.rounds, map[string]float64{}
 	r.Value = median(c.rounds, func(r Round) float64 { return r.Value })
 	r.Baseline = median(c.rounds, func(r Round) float64 { return r.Baseline })
-	r.Ratio = median(c.rounds, func(r Round) float64 { return r.Baseline / r.Value })
+	if c.baseline != nil {
+		r.Ratio = median(c.rounds, func(r Round) float64 { return r.Baseline / r.Value })
+	}
 	for name := range c.rounds[0].Parts {
 		r.Parts[name] = median(c.rounds, func(r Round) float64 { return r.Parts[name] })
 	}
@@ -116,13 +121,18 @@ func median(rounds []Round, of func(Round) float64) float64 {
 	return v[len(v)/2]
 }
 
-// Slower names the rows whose ratio is more than a fifth below that of an earlier report.
+// Slower names the rows whose ratio is more than a fifth below that of an earlier report. Of rows
+// without a baseline the values are compared.
 func Slower(now, before []Result) []string {
 	var slower []string
 	for _, r := range now {
 		i := slices.IndexFunc(before, func(b Result) bool { return b.Name == r.Name })
-		if i >= 0 && r.Ratio < 0.8*before[i].Ratio {
+		switch {
+		case i < 0:
+		case r.Ratio < 0.8*before[i].Ratio:
 			slower = append(slower, fmt.Sprintf("%s: %.2f, before %.2f", r.Name, r.Ratio, before[i].Ratio))
+		case r.Besides == "" && before[i].Besides == "" && before[i].Value < 0.8*r.Value:
+			slower = append(slower, fmt.Sprintf("%s: %.2f %s, before %.2f", r.Name, r.Value, r.Unit, before[i].Value))
 		}
 	}
 	return slower

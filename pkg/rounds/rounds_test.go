@@ -41,9 +41,25 @@ func TestRoundsAlternateAndTheFirstOnlyWarmsUp(t *testing.T) {
 	require.Equal(t, []string{"missing", "part"}, r.Exceeded())
 }
 
+func TestRowWithoutBaselineHasLimitsOnly(t *testing.T) {
+	t.Parallel()
+	c, err := rounds.New(t.Context(), func(context.Context) (float64, map[string]float64, error) {
+		return 3, map[string]float64{"memory": 3}, nil
+	}, nil)
+	require.NoError(t, err)
+	require.NoError(t, c.Round(t.Context()))
+	r := c.Result(rounds.Result{Name: "row", Limits: map[string]float64{"memory": 3}})
+	require.True(t, r.OK())
+	require.Zero(t, r.Ratio)
+	r.Limits["memory"] = 2
+	require.False(t, r.OK())
+}
+
 func TestSlowerNamesRowsThatAreMuchSlower(t *testing.T) {
 	t.Parallel()
-	before := []rounds.Result{{Name: "same", Ratio: 0.5}, {Name: "slower", Ratio: 0.5}, {Name: "gone", Ratio: 1}}
-	now := []rounds.Result{{Name: "same", Ratio: 0.41}, {Name: "slower", Ratio: 0.39}, {Name: "new", Ratio: 0.1}}
-	require.Equal(t, []string{"slower: 0.39, before 0.50"}, rounds.Slower(now, before))
+	before := []rounds.Result{{Name: "same", Ratio: 0.5}, {Name: "slower", Ratio: 0.5}, {Name: "gone", Ratio: 1}, {Name: "alike", Value: 4}, {Name: "more", Value: 4}}
+	now := []rounds.Result{
+		{Name: "same", Ratio: 0.41}, {Name: "slower", Ratio: 0.39}, {Name: "new", Ratio: 0.1}, {Name: "alike", Value: 4.9}, {Name: "more", Value: 5.1, Unit: "MB"},
+	}
+	require.Equal(t, []string{"slower: 0.39, before 0.50", "more: 5.10 MB, before 4.00"}, rounds.Slower(now, before))
 }

@@ -27,6 +27,9 @@ type benchmark struct {
 func benchmarks() []benchmark {
 	return []benchmark{
 		{row: "reward_claim", directory: "services/reward/internal/postgres", name: "BenchmarkRewardClaim"},
+		{row: "join", directory: "services/queue/internal/redis", name: "BenchmarkJoin"},
+		{row: "admit_1m", directory: "services/queue/internal/redis", name: "BenchmarkAdmit1M"},
+		{row: "redis_mb_per_million_waiting", directory: "services/queue/internal/redis", name: "BenchmarkMemory"},
 		{row: "draw_1m", directory: "pkg/fairdraw", name: "BenchmarkDraw1M"},
 	}
 }

@@ -29,7 +29,7 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{pollGroup(), requestGroup(), packageGroup()}
+	return []group{pollGroup(), requestGroup(), lineGroup(), packageGroup()}
 }
 
 // rowNames lists the rows in their order.
@@ -50,7 +50,7 @@ func Run(ctx context.Context, opts Options) (results []rounds.Result, err error)
 		}
 	}
 	done := func(r rounds.Result) {
-		opts.Say("%-18s %.2f of the baseline, must reach %.2f", r.Name, r.Ratio, r.Must)
+		opts.Say("%s", progress(r))
 		results = append(results, r)
 	}
 	for _, g := range groups() {
@@ -68,7 +68,15 @@ func Run(ctx context.Context, opts Options) (results []rounds.Result, err error)
 	return results, nil
 }
 
-// compare measures n rounds of a row.
+// progress is a row in one line.
+func progress(r rounds.Result) string {
+	if r.Besides == "" {
+		return fmt.Sprintf("%-18s %.4g %s, limits %v", r.Name, r.Value, r.Unit, r.Limits)
+	}
+	return fmt.Sprintf("%-18s %.2f of the baseline, must reach %.2f", r.Name, r.Ratio, r.Must)
+}
+
+// compare measures n rounds of a row. A nil baseline is for a row with limits only.
 func compare(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.Side) (rounds.Result, error) {
 	c, err := rounds.New(ctx, subject, baseline)
 	if err != nil {

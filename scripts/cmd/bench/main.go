@@ -100,7 +100,7 @@ func printTable(r Report) {
 		}
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%s\t%s\n", row.Name, row.Value, row.Baseline, row.Ratio, row.Must, row.Aim, verdict, row.Unit)
 		for _, name := range slices.Sorted(maps.Keys(row.Parts)) {
-			fmt.Fprintf(w, "  %s\t%.1f\t\t\t\t\t\t\n", name, row.Parts[name])
+			fmt.Fprintf(w, "  %s\t%.4g\t\t\t\t\t\t\n", name, row.Parts[name])
 		}
 	}
 	_ = w.Flush() // standard output

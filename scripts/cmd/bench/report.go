@@ -27,7 +27,7 @@ const (
 )
 
 // plot shows the ratio of each round as a dot, from 0 to End, with their median and what it must
-// reach.
+// reach. Of a row without a baseline it shows the values.
 type plot struct {
 	rounds.Result
 
@@ -40,14 +40,18 @@ type plot struct {
 
 func newPlot(r rounds.Result) plot {
 	p := plot{Result: r, Width: plotWidth, Height: plotHeight, End: 1}
+	figure, median := func(round rounds.Round) float64 { return round.Baseline / round.Value }, r.Ratio
+	if r.Besides == "" {
+		figure, median = func(round rounds.Round) float64 { return round.Value }, r.Value
+	}
 	for _, round := range r.Raw {
-		p.End = max(p.End, round.Baseline/round.Value)
+		p.End = max(p.End, figure(round))
 	}
 	x := func(ratio float64) float64 { return ratio / p.End * plotWidth }
 	for _, round := range r.Raw {
-		p.Dots = append(p.Dots, x(round.Baseline/round.Value))
+		p.Dots = append(p.Dots, x(figure(round)))
 	}
-	p.Median, p.Must = x(r.Ratio), x(r.Must)
+	p.Median, p.Must = x(median), x(r.Must)
 	slices.Sort(p.Dots)
 	return p
 }

@@ -101,11 +101,17 @@ func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (Over
 	return o, nil
 }
 
-// Load returns the line's load; all zero when there is no line.
+// Load returns the line's load, from memory if it is recent; all zero when there is no line.
 func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {
-	st, err := s.peek(ctx, eventID)
-	if err != nil {
-		return Load{}, err
+	st, recent := State{}, false
+	if e := s.cache.find(eventID); e != nil {
+		st, recent = e.load(s.now())
+	}
+	if !recent {
+		var err error
+		if st, err = s.peek(ctx, eventID); err != nil {
+			return Load{}, err
+		}
 	}
 	return Load{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
@@ -125,7 +131,7 @@ func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
 			// The next tick registers it.
 			s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 		}
-		_ = s.ensureSale(ctx, eventID) // the next refresh of all sales retries it
+		_ = s.ensureSale(ctx, eventID, maxSaleAge) // the next refresh of all sales retries it
 	}
 	return set.Closed, nil
 }
@@ -146,7 +152,7 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	if err != nil || !st.Exists() {
 		return err
 	}
-	if err := s.ensureSale(ctx, eventID); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
+	if err := s.ensureSale(ctx, eventID, maxSaleAge); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
 		return fmt.Errorf("where the sale of %s stands: %w", eventID, err)
 	}
 	set, err := s.events.Settings(ctx, eventID)
@@ -203,6 +209,7 @@ func (s *Service) refreshIdle(ctx context.Context, eventID string) {
 	}
 	_, _, _ = s.idleRefreshes.Do(eventID, func() (any, error) {
 		if !s.cache.settingsCurrent(eventID) {
+			_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // it tells whether the settings have changed; after a failure the line keeps both
 			s.readSettings(context.WithoutCancel(ctx), eventID)
 			s.cache.markSettingsCurrent(eventID)
 		}

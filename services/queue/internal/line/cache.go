@@ -33,11 +33,17 @@ type LineCache struct {
 
 // entry caches one line. Fields of type time.Time use this process's clock.
 type entry struct {
-	mu                sync.Mutex
-	memory            KnownState
-	state             State
-	updatedAt         time.Time
-	contact           time.Time
+	mu        sync.Mutex
+	memory    KnownState
+	state     State
+	updatedAt time.Time
+	created   time.Time // of this entry
+	contact   time.Time // zero = none yet
+	// busyAt is when the schedule last listed the line as busy, markedAt when this replica last
+	// marked it.
+	busyAt, markedAt time.Time
+	// swept is that the line was cleaned up since it was last in use.
+	swept             bool
 	empty             time.Time // since when all sets are empty; zero = not empty
 	rate              rateEstimator
 	info              Info
@@ -49,6 +55,10 @@ type entry struct {
 	mayOpenUntil time.Time
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
+	// salesAskedAt is when the sale report was last due, salesSlow that it is read only from time to
+	// time.
+	salesAskedAt time.Time
+	salesSlow    bool
 	// settingsVersion is the last settings version reported by ticket.
 	settingsVersion int64
 	// LineCache.changes at the last change of the epoch, the pause or the sale status.
@@ -74,7 +84,7 @@ func (c *LineCache) entry(eventID string) *entry {
 	defer c.mu.Unlock()
 	e := c.lines[eventID]
 	if e == nil {
-		e = &entry{contact: c.now()}
+		e = &entry{created: c.now()}
 		c.lines[eventID] = e
 	}
 	return e
@@ -105,7 +115,10 @@ func (c *LineCache) Contact(eventID string) {
 
 // Observe updates the cache with a state from the store. It ignores states older than the cached
 // one.
-func (c *LineCache) Observe(eventID string, s State) {
+func (c *LineCache) Observe(eventID string, s State) { c.observe(eventID, s, 0) }
+
+// observe is Observe for a state read some time ago.
+func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 	if !s.Exists() {
 		return
 	}
@@ -126,10 +139,10 @@ func (c *LineCache) Observe(eventID string, s State) {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 	}
 	s.Sale = e.mergeSale(s.Sale)
-	e.state, e.updatedAt = s, c.now()
+	e.state, e.updatedAt = s, c.now().Add(-age)
 	e.rate.observe(s)
 	switch {
-	case s.Waiting+s.Active+s.Old+s.Parked > 0:
+	case s.Members() > 0:
 		e.empty = time.Time{}
 	case e.empty.IsZero():
 		e.empty = e.updatedAt
@@ -162,6 +175,16 @@ func (e *entry) current(now time.Time) (State, bool) {
 	return s, age < maxStateAge
 }
 
+// load is current, also for an event without a line.
+func (e *entry) load(now time.Time) (State, bool) {
+	if s, ok := e.current(now); ok {
+		return s, true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return State{}, !e.state.Exists() && now.Sub(e.listed) < maxStateAge
+}
+
 func (e *entry) estimate(position int64, s State) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -178,11 +201,6 @@ func (c *LineCache) Known() []string {
 // Contacted lists the events with a contact within the last minute.
 func (c *LineCache) Contacted() []string {
 	return c.filter(func(e *entry, now time.Time) bool { return now.Sub(e.contact) <= contactWindow })
-}
-
-// Current lists the lines whose state was updated within the last minute.
-func (c *LineCache) Current() []string {
-	return c.filter(func(e *entry, now time.Time) bool { return e.state.Exists() && now.Sub(e.updatedAt) <= contactWindow })
 }
 
 // filter lists the events whose entries satisfy a predicate, sorted.
@@ -207,7 +225,7 @@ func (c *LineCache) Forget(keep map[string]bool) []string {
 	defer c.mu.Unlock()
 	for id, e := range c.lines {
 		e.mu.Lock()
-		if !keep[id] && now.Sub(e.contact) > forgetAfter && now.Sub(e.updatedAt) > forgetAfter {
+		if !keep[id] && now.Sub(e.created) > forgetAfter && now.Sub(e.contact) > forgetAfter && now.Sub(e.updatedAt) > forgetAfter {
 			gone = append(gone, id)
 			delete(c.lines, id)
 		}
@@ -216,8 +234,8 @@ func (c *LineCache) Forget(keep map[string]bool) []string {
 	return gone
 }
 
-// idle returns how long a line has been empty and without contact here; 0 while it is in use or
-// unknown.
+// idle returns how long a line has been empty, without contact here, and not busy elsewhere; 0 while
+// it is in use or unknown.
 func (c *LineCache) idle(eventID string) time.Duration {
 	e := c.find(eventID)
 	if e == nil {
@@ -227,13 +245,16 @@ func (c *LineCache) idle(eventID string) time.Duration {
 	defer e.mu.Unlock()
 	since := e.empty
 	if !e.state.Exists() {
-		since = e.contact // the line was never created
+		since = e.created // the line was never created
 	}
 	if since.IsZero() {
 		return 0
 	}
-	if e.contact.After(since) {
-		since = e.contact
+	// A busy line had contact up to busyFor before.
+	for _, at := range []time.Time{e.contact, e.busyAt.Add(-busyFor)} {
+		if at.After(since) {
+			since = at
+		}
 	}
 	return c.now().Sub(since)
 }

@@ -2,19 +2,6 @@ package line
 
 import "time"
 
-// SaleEvents lists the events whose sale status is read from ticket: those with contact, those with
-// a line, and those in the registry without a line.
-func (c *LineCache) SaleEvents() []string {
-	return c.filter(func(e *entry, now time.Time) bool {
-		for _, at := range []time.Time{e.contact, e.updatedAt, e.listed} {
-			if now.Sub(at) <= contactWindow {
-				return true
-			}
-		}
-		return false
-	})
-}
-
 // SetSale stores a sale report of ticket, unless a later one is known. The next call on the line
 // passes it to the store.
 func (c *LineCache) SetSale(eventID string, word Sale) {
@@ -45,8 +32,8 @@ func (c *LineCache) markSettingsCurrent(eventID string) {
 	e.settingsCurrentAt = c.now()
 }
 
-// settingsCurrent reports whether this replica has kept the line's settings current within the last
-// minute. It is true without a line.
+// settingsCurrent reports whether this replica has kept the line's settings current: within the last
+// minute, or two seconds for a line whose sale report is read less often. It is true without a line.
 func (c *LineCache) settingsCurrent(eventID string) bool {
 	e := c.find(eventID)
 	if e == nil {
@@ -54,7 +41,11 @@ func (c *LineCache) settingsCurrent(eventID string) bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return !e.state.Exists() || c.now().Sub(e.settingsCurrentAt) <= contactWindow
+	limit := contactWindow
+	if e.salesSlow {
+		limit = maxNewSaleAge
+	}
+	return !e.state.Exists() || c.now().Sub(e.settingsCurrentAt) <= limit
 }
 
 // settingsChanged makes the line's settings due for a read, unless the version is known.
@@ -95,9 +86,9 @@ func (c *LineCache) FirstContact(eventID string) bool {
 // saleIsKnown reports whether there is a sale report of an event, however old.
 func (c *LineCache) saleIsKnown(eventID string) bool { return c.Snapshot(eventID).Sale.At > 0 }
 
-func (c *LineCache) saleIsRecent(eventID string) bool {
+func (c *LineCache) saleIsRecent(eventID string, limit time.Duration) bool {
 	at := c.Snapshot(eventID).Sale.At
-	return at > 0 && c.time(eventID)-at <= maxSaleAge.Milliseconds()
+	return at > 0 && c.time(eventID)-at <= limit.Milliseconds()
 }
 
 // sale returns the current sale status of an event.

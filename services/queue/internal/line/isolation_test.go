@@ -174,6 +174,14 @@ func (f *failingStore) Events(context.Context) ([]string, error) {
 	return ids, nil
 }
 
+// ClaimTicks claims every line each time.
+func (f *failingStore) ClaimTicks(ctx context.Context, _ line.TickRequest) (line.TickPlan, error) {
+	ids, err := f.Events(ctx)
+	return line.TickPlan{Due: ids}, err
+}
+
+func (*failingStore) ReportTicks(context.Context, line.TickResults) error { return nil }
+
 func (*failingStore) Add(context.Context, ...string) error { return nil }
 
 func (*failingStore) Remove(context.Context, string) error { return errs.ErrUnavailable }

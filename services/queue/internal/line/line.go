@@ -121,6 +121,9 @@ type State struct {
 // Exists reports whether the line exists.
 func (s State) Exists() bool { return s.Epoch > 0 }
 
+// Members counts all visitors of the line.
+func (s State) Members() int64 { return s.Waiting + s.Active + s.Old + s.Parked }
+
 // Recovering reports whether the line recovers from a data loss: holders of the previous epoch's
 // tokens may still be taken over.
 func (s State) Recovering() bool { return s.Now < s.PauseUntil }

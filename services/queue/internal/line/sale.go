@@ -86,8 +86,12 @@ type Sales interface {
 }
 
 const (
-	// salesInterval is the time between a worker's reads of its lines' sale statuses.
-	salesInterval = time.Second
+	// salesInterval is the time between a worker's reads of the sale statuses of lines in use,
+	// idleSalesInterval of others, whose first visitor waits for a read. Events that nobody and no
+	// registry has named for idleWindow are not read.
+	salesInterval     = time.Second
+	idleSalesInterval = 10 * time.Second
+	idleWindow        = 3 * idleTickInterval
 	// maxSalesPerCall is the maximum number of events per call, which fail together; ticket reads
 	// as many by one statement. maxParallelSalesCalls bounds the calls in parallel.
 	maxSalesPerCall       = 50
@@ -95,21 +99,23 @@ const (
 	// saleTimeout bounds the read of a new line's sale status; the first visitor waits for it.
 	saleTimeout = 250 * time.Millisecond
 	// maxSaleAge is the age above which a sale report is read again. Ticket's own data may be 5 s
-	// old already.
-	maxSaleAge = 7 * time.Second
+	// old already. maxNewSaleAge is the same before the first visitor of a line that was not in use,
+	// so that an operator's decision applies as soon as to other lines.
+	maxSaleAge    = 7 * time.Second
+	maxNewSaleAge = 2 * salesInterval
 	// unsupportedGrace is how long reports stay valid after ticket began to answer
 	// ErrSalesUnsupported. During a rollout a call reaches a replica of the new release before
 	// that.
 	unsupportedGrace = time.Minute
 )
 
-// RefreshSales reads the sale statuses of all lines. While ticket does not answer, the last reports
+// RefreshSales reads the sale statuses that are due. While ticket does not answer, the last reports
 // stay in use.
 func (s *Service) RefreshSales(ctx context.Context) {
 	var failed atomic.Pointer[error]
 	var calls errgroup.Group
 	calls.SetLimit(maxParallelSalesCalls)
-	for ids := range slices.Chunk(s.cache.SaleEvents(), maxSalesPerCall) {
+	for ids := range slices.Chunk(s.cache.takeSaleEvents(), maxSalesPerCall) {
 		calls.Go(func() error {
 			if err := s.fetchSales(ctx, ids); err != nil {
 				failed.Store(&err)
@@ -178,10 +184,10 @@ func (s *Service) salesResponseUsable(err error) bool {
 	return now-since > int64(unsupportedGrace)
 }
 
-// ensureSale reads the sale report of an event without a recent one. Concurrent calls share the
-// read. If it fails, the old report stays in use, and the next refresh retries within a second.
-func (s *Service) ensureSale(ctx context.Context, eventID string) error {
-	if s.cache.saleIsRecent(eventID) {
+// ensureSale reads the sale report of an event without one of at most this age. Concurrent calls
+// share the read. If it fails, the old report stays in use, and the next refresh retries.
+func (s *Service) ensureSale(ctx context.Context, eventID string, limit time.Duration) error {
+	if s.cache.saleIsRecent(eventID, limit) {
 		return nil
 	}
 	_, err, _ := s.saleCalls.Do(eventID, func() (any, error) {
@@ -198,9 +204,9 @@ func (s *Service) ensureSale(ctx context.Context, eventID string) error {
 // reopened reports whether a sale that has ended by an old report goes on. It reads the report
 // again, so that nobody is refused by an old one.
 func (s *Service) reopened(ctx context.Context, eventID string) bool {
-	if !s.cache.sale(eventID).Ended() || s.cache.saleIsRecent(eventID) {
+	if !s.cache.sale(eventID).Ended() || s.cache.saleIsRecent(eventID, maxSaleAge) {
 		return false
 	}
-	_ = s.ensureSale(ctx, eventID) // after a failure the old report counts
+	_ = s.ensureSale(ctx, eventID, maxSaleAge) // after a failure the old report counts
 	return !s.cache.sale(eventID).Ended()
 }

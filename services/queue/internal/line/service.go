@@ -92,6 +92,7 @@ func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 			return
 		}
 		s.cache.Contact(eventID)
+		s.wake(ctx, eventID)
 		s.checkInChunks(ctx, eventID, reqs, at, true, out)
 	})
 	return out
@@ -172,6 +173,10 @@ func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request
 		return
 	}
 	s.cache.Observe(eventID, state)
+	if join {
+		s.cache.Contact(eventID) // the line may be new
+		s.wake(ctx, eventID)
+	}
 	if state.Exists() && state.SettingsAt == 0 {
 		s.readSettings(ctx, eventID)
 	}
@@ -218,7 +223,7 @@ func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim,
 	if err := s.existence.has(ctx, eventID); err != nil {
 		return State{}, nil, err
 	}
-	_ = s.ensureSale(ctx, eventID) // the line admits nobody until the status is known
+	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // the line admits nobody until the status is known
 	if s.cache.sale(eventID).Ended() {
 		return State{}, make([]Outcome, len(claims)), nil
 	}

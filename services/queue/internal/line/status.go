@@ -183,7 +183,9 @@ func (s *Service) state(ctx context.Context, eventID string) (State, error) {
 			return st, nil
 		}
 	}
-	return s.peek(ctx, eventID)
+	st, err := s.peek(ctx, eventID)
+	s.cache.Contact(eventID) // this replica may not have known the line
+	return st, err
 }
 
 func (s *Service) peek(ctx context.Context, eventID string) (State, error) {

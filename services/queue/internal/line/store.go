@@ -59,6 +59,7 @@ type Store interface {
 	Lines
 	Maintenance
 	Registry
+	Schedule
 }
 
 // Directory reads events from ticket.

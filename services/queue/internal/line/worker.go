@@ -36,18 +36,21 @@ const (
 
 var errSalesNotLoaded = errors.New("where sales stand was not asked for yet")
 
-// Worker runs a tick of every line periodically: the store's call that admits waiting visitors.
-// Each replica runs a worker, and the store ensures that together they admit no more than one
-// would. It is safe for concurrent use.
+// Worker runs ticks of lines periodically: the store's call that admits waiting visitors. Each
+// replica runs a worker. The schedule divides the ticks among them, and the store ensures that
+// together they admit no more than one would, however often they tick. It is safe for concurrent
+// use.
 type Worker struct {
 	service     *Service
 	every       time.Duration
 	clean       time.Duration
 	salesLoaded chan struct{} // closed after the first read of all sale statuses
 
-	mu     sync.Mutex
-	busy   map[string]bool // lines that are being ticked
-	failed map[string]bool // lines whose last call failed
+	mu      sync.Mutex
+	busy    map[string]bool // lines that are being ticked
+	failed  map[string]bool // lines whose last call failed
+	planned int64           // TickPlan.Now of the last plan
+	reports []TickReport    // not sent yet
 }
 
 // NewWorker returns a worker with these intervals of ticks and cleanups.
@@ -58,7 +61,7 @@ func NewWorker(s *Service, every, clean time.Duration) *Worker {
 	}
 }
 
-// Admit admits waiting visitors: it runs a tick of every line periodically until ctx ends. Ticks
+// Admit admits waiting visitors: it runs the ticks that are due periodically until ctx ends. Ticks
 // may overlap. Failing lines have a separate loop, since many slow ones would block the others.
 func (w *Worker) Admit(ctx context.Context) error {
 	var ticks, failing errgroup.Group
@@ -123,7 +126,7 @@ func (w *Worker) observeLine(ctx context.Context, eventID string) {
 	} // a failing line is logged by its tick
 }
 
-// Tick handles every line once, except those in progress.
+// Tick runs the ticks that are due once.
 func (w *Worker) Tick(ctx context.Context) {
 	lines := w.failing()
 	var failing sync.WaitGroup
@@ -132,15 +135,17 @@ func (w *Worker) Tick(ctx context.Context) {
 	failing.Wait()
 }
 
-// tickAll handles the healthy lines. Lines with contact at this replica do not wait for the
-// registry, which is on one node of a cluster.
+// tickAll handles the healthy lines. They do not wait for the registry, which is on one node of a
+// cluster.
 func (w *Worker) tickAll(ctx context.Context) {
-	contacted := w.service.cache.Contacted()
-	var own sync.WaitGroup
-	own.Go(func() { inParallel(ctx, contacted, w.tickHealthy) })
-	listed, known := w.events(ctx, contacted)
-	inParallel(ctx, without(known, contacted), w.tickHealthy)
-	own.Wait()
+	due := w.plan(ctx)
+	var ticks sync.WaitGroup
+	ticks.Go(func() {
+		inParallel(ctx, due, w.tickHealthy)
+		w.report(ctx)
+	})
+	listed, known := w.events(ctx, w.service.cache.Contacted())
+	ticks.Wait()
 	w.updateRegistry(ctx, listed, known)
 	for _, id := range w.service.cache.Forget(listed) {
 		w.service.meter.Forget(id)
@@ -176,15 +181,14 @@ func (w *Worker) tryStart(eventID string, failing bool) bool {
 	return true
 }
 
-// Sweep runs the cleanup of every line once.
+// Sweep runs the cleanup of every line in use, and once of a line that no longer is.
 func (w *Worker) Sweep(ctx context.Context) {
-	_, known := w.events(ctx, w.service.cache.Contacted())
-	w.forEach(ctx, known, func(ctx context.Context, eventID string) { w.recordResult(eventID, w.sweep(ctx, eventID)) })
+	w.forEach(ctx, w.service.cache.startSweep(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.sweep(ctx, eventID)) })
 }
 
-// RefreshSettings reads the settings that are due, of all current lines.
+// RefreshSettings reads the settings that are due.
 func (w *Worker) RefreshSettings(ctx context.Context) {
-	w.forEach(ctx, w.service.cache.Current(), w.service.readSettings)
+	w.forEach(ctx, w.service.cache.settingsDue(), w.service.readSettings)
 }
 
 // forEach handles lines in parallel. Failing lines have a separate limit: there may be many, and
@@ -212,7 +216,11 @@ func inParallel(ctx context.Context, eventIDs []string, do func(context.Context,
 
 // without returns the lines that are not among the others.
 func without(eventIDs, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(eventIDs), func(id string) bool { return slices.Contains(others, id) })
+	excluded := make(map[string]bool, len(others))
+	for _, id := range others {
+		excluded[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(eventIDs), func(id string) bool { return excluded[id] })
 }
 
 // failing returns the lines whose last call failed.
@@ -264,6 +272,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		if !st.Exists() { // the line is gone; it is unlisted after a while without contact
 			s.cache.MarkListed(eventID)
 			s.meter.Forget(eventID)
+			w.record(eventID, st, result)
 			return true
 		}
 		s.cache.Observe(eventID, st)
@@ -273,6 +282,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		s.meter.Line(eventID, figures(st, result))
 		s.meter.Admitted(eventID, result.Admitted)
 		if !result.More || !s.now().Before(end) {
+			w.record(eventID, st, result)
 			return true
 		}
 	}
@@ -336,7 +346,7 @@ func (w *Worker) unlist(ctx context.Context, eventID string) {
 	if err == nil {
 		st, err = s.peek(ctx, eventID)
 	}
-	if err == nil && st.Waiting+st.Active+st.Old+st.Parked > 0 {
+	if err == nil && st.Members() > 0 {
 		err = s.store.Add(ctx, eventID)
 	}
 	if err != nil && ctx.Err() == nil {

@@ -244,6 +244,7 @@ func TestFiguresOfUnreadableAndMissingLines(t *testing.T) {
 	require.Positive(t, a.meter.figures.Epoch)
 
 	store.err = errs.ErrUnavailable
+	w.clock.Advance(time.Second)
 	a.worker.Tick(t.Context())
 	require.Equal(t, 1, a.meter.failures)
 	store.err = nil
@@ -252,7 +253,8 @@ func TestFiguresOfUnreadableAndMissingLines(t *testing.T) {
 	require.False(t, a.meter.forgot)
 
 	b := w.replica() // knows nothing of the line and its data
-	require.NoError(t, w.client.Del(t.Context(), "{"+w.event+"}:line").Err())
+	require.NoError(t, w.client.Del(t.Context(), "{"+w.event+"}:line", "{"+w.registry+"}:reports").Err())
+	w.clock.Advance(time.Second)
 	b.worker.Tick(t.Context())
 	require.True(t, b.meter.forgot)
 }

@@ -20,6 +20,8 @@ var _ line.Store = (*Store)(nil)
 
 // Store keeps the lines in one Redis or one Redis Cluster. It is safe for concurrent use.
 type Store struct {
+	*schedule
+
 	client   redis.UniversalClient
 	scripts  map[string]*redis.Script
 	registry string
@@ -47,6 +49,7 @@ func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*
 	for _, o := range opts {
 		o(s)
 	}
+	s.schedule = newSchedule(client, s.registry, s.now)
 	s.coalesce()
 	return s, nil
 }
@@ -66,11 +69,15 @@ func (s *Store) run(ctx context.Context, script, eventID string, extra []string,
 
 // args returns the common arguments of a script.
 func (s *Store) args(m line.KnownState, begin bool) []any {
-	now := ""
-	if s.clock != nil {
-		now = strconv.FormatInt(s.clock().UnixMicro(), 10)
+	return commonArgs(s.now(), m, begin)
+}
+
+// now returns the time argument of a script.
+func (s *Store) now() string {
+	if s.clock == nil {
+		return ""
 	}
-	return commonArgs(now, m, begin)
+	return strconv.FormatInt(s.clock().UnixMicro(), 10)
 }
 
 // seed returns 128 random bits, from which a script derives slot ids.

@@ -122,12 +122,13 @@ end
 -- once.
 local kept, keepable = keptSlots()
 local passed = 0
+local hasLate, hasSince = call('EXISTS', kLate) == 1, call('EXISTS', kSince) == 1
 
 -- parkLate parks a late visitor, and keeps a slot for them if allowed. It returns the number of
 -- slots kept.
-local function parkLate(user, score, seen)
+local function parkLate(batch, user, score, seen)
   local till = math.floor(math.max(seen, line.resumed)) + C.late
-  park(user, score, seen > 0 and seen or now)
+  batch.park(user, score, seen > 0 and seen or now)
   passed = passed + 1
   if kept >= keepable or till <= now then return 0 end
   markLate(user, till)
@@ -135,18 +136,33 @@ local function parkLate(user, score, seen)
   return 1
 end
 
+-- newBatch collects what is to be written of a page of the queue, as arguments of a call per key.
+local function newBatch()
+  local batch = { slots = {}, deadlines = {}, values = {}, spent = {}, parked = {}, parkedSeen = {}, gone = {}, admitted = 0, kept = 0,
+    full = false, over = false }
+  function batch.park(user, score, lastSeen)
+    local at = #batch.parked
+    batch.parked[at + 1], batch.parked[at + 2] = score, user
+    batch.parkedSeen[at + 1], batch.parkedSeen[at + 2] = int(lastSeen), user
+    parked = parked + 1
+  end
+  return batch
+end
+
 -- selectWaiters selects present waiters from the head of the queue while there is room, and parks
 -- absent and late ones.
 local function selectWaiters(heads, admitted, room)
   local users = {}
   for i = 1, #heads, 2 do users[#users + 1] = heads[i] end
-  local touched, from = call('ZMSCORE', kSeen, unpack(users)), call('HMGET', kSince, unpack(users))
-  local late = call('ZMSCORE', kLate, unpack(users))
-  local till = int(now + slotLength())
-  local batch = { slots = {}, deadlines = {}, values = {}, spent = {}, gone = {}, kept = 0, full = false, over = false }
+  local touched = call('ZMSCORE', kSeen, unpack(users))
+  local from = hasSince and call('HMGET', kSince, unpack(users)) or {}
+  local late = hasLate and call('ZMSCORE', kLate, unpack(users)) or {}
+  local till, spentAt = int(now + slotLength()), int(now)
+  local batch = newBatch()
+  local slots, deadlines, values, spent = batch.slots, batch.deadlines, batch.values, batch.spent
   for i, user in ipairs(users) do
     local score, seen = int(tonumber(heads[2 * i])), tonumber(touched[i] or 0)
-    local p, n = pollIn(seen), #batch.slots / 2
+    local p, n = pollIn(seen), batch.admitted
     local skip = late[i] and passed < C.latePassed
     if not skip and n + batch.kept >= room then
       batch.over = true
@@ -155,22 +171,21 @@ local function selectWaiters(heads, admitted, room)
       batch.full = true
       break
     elseif skip then
-      batch.kept = batch.kept + parkLate(user, score, seen)
-      parked = parked + 1
+      batch.kept = batch.kept + parkLate(batch, user, score, seen)
     elseif math.max(seen, line.resumed) + maxSilence(p) < now then
-      park(user, score, seen > 0 and seen or now)
-      parked = parked + 1
+      batch.park(user, score, seen > 0 and seen or now)
     else
       local id, at = slotId(seed, admitted + n), 2 * n
-      batch.slots[at + 1], batch.slots[at + 2] = till, user
-      batch.deadlines[at + 1], batch.deadlines[at + 2] = now + maxSilence(p) + p / 128, user
-      batch.values[at + 1], batch.values[at + 2] = user, id .. ' ' .. score .. ' 0 0'
-      batch.spent[at + 1], batch.spent[at + 2] = int(now), user
+      slots[at + 1], slots[at + 2] = till, user
+      deadlines[at + 1], deadlines[at + 2] = now + maxSilence(p) + p / 128, user
+      values[at + 1], values[at + 2] = user, id .. ' ' .. score .. ' 0 0'
+      spent[at + 1], spent[at + 2] = spentAt, user
       record(id, user, score, from[i] or nil)
+      batch.admitted = n + 1
       line.high = math.max(line.high, tonumber(score))
       if late[i] then call('ZREM', kLate, user) end
     end
-    batch.gone[#batch.gone + 1] = user
+    batch.gone[i] = user
   end
   return batch
 end
@@ -179,16 +194,20 @@ end
 -- dominates.
 local function admitFrom(heads, admitted, room)
   local batch = selectWaiters(heads, admitted, room)
-  if #batch.slots > 0 then
+  if batch.admitted > 0 then
     call('ZADD', kActive, unpack(batch.slots))
     call('ZADD', kUnclaimed, unpack(batch.deadlines))
     call('HSET', kSlot, unpack(batch.values))
     markSpent(unpack(batch.spent))
   end
-  if #batch.gone > 0 then
-    call('ZREM', kQueue, unpack(batch.gone))
+  if #batch.parked > 0 then
+    call('ZADD', kParked, unpack(batch.parked))
+    call('ZADD', kParkedSeen, unpack(batch.parkedSeen))
+  end
+  if #batch.gone > 0 then -- they are the first of the queue
+    call('ZREMRANGEBYRANK', kQueue, 0, #batch.gone - 1)
     call('ZREM', kSeen, unpack(batch.gone))
-    call('HDEL', kSince, unpack(batch.gone))
+    if hasSince then call('HDEL', kSince, unpack(batch.gone)) end
   end
   return batch
 end
@@ -203,7 +222,7 @@ local function admit()
     local heads = call('ZRANGE', kQueue, 0, math.max(math.min(room, 100), 10) - 1, 'WITHSCORES')
     if #heads == 0 then break end
     local batch = admitFrom(heads, admitted, room)
-    local n = #batch.slots / 2
+    local n = batch.admitted
     admitted, room, full, over = admitted + n, room - n - batch.kept, batch.full, batch.over
   end
   if full then more = 1 end

@@ -294,19 +294,21 @@ local function pollIn(score) return math.floor((score - math.floor(score)) * 128
 local function maxSilence(p) return math.max(C.absent, 2000 * p + 5000) end
 
 -- slotId returns a UUIDv7 (RFC 9562) with Redis's time and random bits from the caller's seed.
+local slotTime, VARIANT = nil, { '8', '9', 'a', 'b' }
 local function slotId(seed, n)
+  slotTime = slotTime or string.format('%08x-%04x-7', math.floor(now / 65536), now % 65536)
   local h = redis.sha1hex(seed .. ':' .. n)
-  local v = tonumber(string.sub(h, 4, 4), 16) % 4 + 1
-  return string.format('%08x-%04x-7%s-%s%s-%s', math.floor(now / 65536), now % 65536, string.sub(h, 1, 3), string.sub('89ab', v, v),
-    string.sub(h, 5, 7), string.sub(h, 8, 19))
+  return slotTime .. string.sub(h, 1, 3) .. '-' .. VARIANT[tonumber(string.sub(h, 4, 4), 16) % 4 + 1] .. string.sub(h, 5, 7) .. '-' .. string.sub(h, 8, 19)
 end
 
 -- record adds an admission to the stream, by which tests check the order. `from` is the user's
 -- entry in `since`; without one the score's time is used, since nobody behind was admitted before
 -- the user came.
+local recordTick, recordAt
 local function record(id, user, score, from)
-  call('XADD', kAdmitted, 'MAXLEN', '~', C.stream, '*', 'slot', id, 'user', user, 'score', score, 'tick', int(math.floor(now / 1000)),
-    'since', from or int(math.floor(tonumber(score) / 1000)), 'at', int(now))
+  recordTick, recordAt = recordTick or int(math.floor(now / 1000)), recordAt or int(now)
+  call('XADD', kAdmitted, 'MAXLEN', '~', C.stream, '*', 'slot', id, 'user', user, 'score', score, 'tick', recordTick,
+    'since', from or int(math.floor(tonumber(score) / 1000)), 'at', recordAt)
 end
 
 local function head()

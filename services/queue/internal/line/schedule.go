@@ -1,0 +1,179 @@
+package line
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// busyFor is how long a line counts as busy after a contact, at any replica.
+	busyFor = contactWindow
+	// busyMarkInterval is the time between two marks of a line with contact.
+	busyMarkInterval = busyFor / 3
+	// idleTickInterval is about the time between two ticks of a line without visitors, by all
+	// replicas together. They find out that Redis lost data, and keep the figures current.
+	idleTickInterval = time.Minute
+	// scheduleTimeout bounds a call to the schedule, which is on one node of a cluster. The ticks
+	// of lines with visitors wait for it.
+	scheduleTimeout = 250 * time.Millisecond
+)
+
+// Schedule divides the ticks among the replicas: each that is due is claimed by one of them, which
+// reports its result to the others. A line with visitors is busy, and due as soon as the last claim
+// has expired. It is not atomic with a line, hence a hint: a tick too many does no harm.
+type Schedule interface {
+	ClaimTicks(ctx context.Context, r TickRequest) (TickPlan, error)
+	ReportTicks(ctx context.Context, r TickResults) error
+}
+
+// TickRequest is a replica's request for ticks.
+type TickRequest struct {
+	// Busy lines are marked as busy for BusyFor. The tick of one that was idle is due immediately.
+	Busy    []string
+	BusyFor time.Duration
+	// Lease is how long a claim lasts; 0: nothing is claimed.
+	Lease time.Duration
+	// Skip are lines that this replica cannot tick now.
+	Skip []string
+	// Since is the Now of this replica's last plan; 0 = none.
+	Since int64
+}
+
+// TickPlan is the answer to a TickRequest.
+type TickPlan struct {
+	// Now is the schedule's time in epoch milliseconds.
+	Now int64
+	// Due are the claimed lines, Busy all busy ones.
+	Due, Busy []string
+	// Reports are those since TickRequest.Since, of all replicas.
+	Reports []TickReport
+}
+
+// TickResults are a replica's latest ticks.
+type TickResults struct {
+	Reports []TickReport
+	BusyFor time.Duration
+}
+
+// TickReport is the result of a tick.
+type TickReport struct {
+	EventID string
+	State   State
+	Tick    Tick
+	// AgeMS is the time since the state was read, in ms.
+	AgeMS int64
+	// IdleFor is the time until the next tick unless the line is busy; 0: it has visitors.
+	IdleFor time.Duration
+
+	at time.Time // this process's time of the tick
+}
+
+// plan claims the ticks that this replica shall run, and takes over what others report. Without the
+// schedule each replica ticks the lines that it knows to be in use.
+func (w *Worker) plan(ctx context.Context) (due []string) {
+	s := w.service
+	w.mu.Lock()
+	since := w.planned
+	w.mu.Unlock()
+	marks := s.cache.unmarked()
+	bounded, cancel := context.WithTimeout(ctx, scheduleTimeout)
+	defer cancel()
+	p, err := s.store.ClaimTicks(bounded, TickRequest{
+		Busy: marks, BusyFor: busyFor, Lease: w.every * 9 / 10, Skip: w.unavailable(), Since: since,
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.WarnContext(ctx, "ticks not claimed", "error", err)
+		}
+		return s.cache.InUse()
+	}
+	w.mu.Lock()
+	w.planned = p.Now
+	w.mu.Unlock()
+	s.cache.marked(marks)
+	s.cache.markBusy(p.Busy)
+	for _, r := range p.Reports {
+		w.take(r)
+	}
+	return p.Due
+}
+
+// unavailable returns the lines that this replica should leave to others: those that fail here, and
+// those whose tick is in progress.
+func (w *Worker) unavailable() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []string
+	for id := range w.failed {
+		ids = append(ids, id)
+	}
+	for id := range w.busy {
+		if !w.failed[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// take uses a report as if this replica had run the tick, except for lines that fail here.
+func (w *Worker) take(r TickReport) {
+	w.mu.Lock()
+	failing := w.failed[r.EventID]
+	w.mu.Unlock()
+	s := w.service
+	switch {
+	case failing:
+	case r.State.Exists():
+		s.cache.observe(r.EventID, r.State, time.Duration(r.AgeMS)*time.Millisecond)
+		s.meter.Line(r.EventID, figures(r.State, r.Tick))
+	default:
+		s.cache.MarkListed(r.EventID)
+		s.meter.Forget(r.EventID)
+	}
+}
+
+// record keeps the result of a tick for the next report.
+func (w *Worker) record(eventID string, st State, t Tick) {
+	r := TickReport{EventID: eventID, State: st, Tick: t, at: w.service.now()}
+	if st.Members() == 0 {
+		r.IdleFor = time.Duration((0.75 + rand.Float64()/2) * float64(idleTickInterval)) //nolint:gosec // spreads the ticks
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reports = append(w.reports, r)
+}
+
+// report shares the results of the latest ticks. If it fails, the claims expire, and the next ticks
+// are reported.
+func (w *Worker) report(ctx context.Context) {
+	w.mu.Lock()
+	reports := w.reports
+	w.reports = nil
+	w.mu.Unlock()
+	if len(reports) == 0 {
+		return
+	}
+	s := w.service
+	for i := range reports {
+		reports[i].AgeMS = s.now().Sub(reports[i].at).Milliseconds()
+	}
+	ctx, cancel := context.WithTimeout(ctx, scheduleTimeout)
+	defer cancel()
+	if err := s.store.ReportTicks(ctx, TickResults{Reports: reports, BusyFor: busyFor}); err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "ticks not reported", "error", err)
+	}
+}
+
+// wake marks a line as busy when its first visitor comes, so that it is ticked even if this replica
+// dies now.
+func (s *Service) wake(ctx context.Context, eventID string) {
+	if !s.cache.startMark(eventID) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, scheduleTimeout)
+	defer cancel()
+	if _, err := s.store.ClaimTicks(ctx, TickRequest{Busy: []string{eventID}, BusyFor: busyFor}); err != nil {
+		s.log.DebugContext(ctx, "line not marked as busy", "event", eventID, "error", err) // the next tick marks it
+	}
+}

@@ -1,0 +1,185 @@
+package line_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/queue/internal/line"
+)
+
+// countingStore counts the calls on lines as a whole.
+type countingStore struct {
+	line.Store
+
+	ticks, sweeps, peeks atomic.Int64
+}
+
+func (c *countingStore) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.Tick, error) {
+	c.ticks.Add(1)
+	return c.Store.Admit(ctx, eventID, m)
+}
+
+func (c *countingStore) Clean(ctx context.Context, eventID string, m line.KnownState) (line.State, int64, bool, error) {
+	c.sweeps.Add(1)
+	return c.Store.Clean(ctx, eventID, m)
+}
+
+func (c *countingStore) Peek(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+	c.peeks.Add(1)
+	return c.Store.Peek(ctx, eventID, m)
+}
+
+// replicas starts n replicas whose calls are counted together.
+func (w *testEnv) replicas(n int) ([]*replica, *countingStore) {
+	w.t.Helper()
+	store := &countingStore{Store: w.store()}
+	out := make([]*replica, n)
+	for i := range out {
+		out[i] = w.replicaOn(store)
+	}
+	return out, store
+}
+
+func (w *testEnv) tick(replicas ...*replica) {
+	w.t.Helper()
+	w.clock.Advance(time.Second)
+	for _, r := range replicas {
+		r.worker.Tick(w.t.Context())
+	}
+}
+
+func TestOneReplicaTicksAndAllKnowTheLine(t *testing.T) {
+	w := newTestEnv(t)
+	all, store := w.replicas(3)
+	for _, user := range []string{"in", "w1", "w2"} {
+		require.NoError(t, all[0].check(t.Context(), w.event, user).Err)
+	}
+	w.tick(all...)
+	store.ticks.Store(0)
+	for range 10 {
+		w.tick(all...)
+	}
+	require.Equal(t, int64(10), store.ticks.Load())
+
+	store.peeks.Store(0)
+	for _, r := range all {
+		require.Equal(t, []int64{2, 1}, []int64{r.meter.figures.Waiting, r.meter.figures.Active}, "every replica exports the figures")
+		load, err := r.service.Load(t.Context(), w.event)
+		require.NoError(t, err)
+		require.Equal(t, line.Load{Waiting: 2, Active: 1}, load)
+		require.Equal(t, line.StatusQueued, r.service.Status(t.Context(), requests(w.event, "w1"))[0].Place.Status)
+	}
+	require.Zero(t, store.peeks.Load(), "from memory")
+}
+
+// A replica that claimed a tick and died delays admission by no more than a tick.
+func TestTickOfDeadReplicaIsTakenOver(t *testing.T) {
+	w := newTestEnv(t)
+	dies := &unreachable{Store: w.store()}
+	a, b := w.replicaOn(dies), w.replica()
+	require.NoError(t, a.check(t.Context(), w.event, "in").Err)
+	require.NoError(t, a.check(t.Context(), w.event, "w").Err)
+	w.tick(a, b)
+	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	dies.err = errs.ErrUnavailable
+	w.tick(a, b) // a claims the tick
+	require.Zero(t, b.meter.admitted)
+	w.tick(b)
+	require.Equal(t, int64(1), b.meter.admitted)
+}
+
+// A line that fails at one replica is left to the others.
+func TestFailingLineIsLeftToOthers(t *testing.T) {
+	w := newTestEnv(t)
+	cut := &unreachable{Store: w.store()}
+	a, b := w.replicaOn(cut), w.replica()
+	require.NoError(t, a.check(t.Context(), w.event, "in").Err)
+	require.NoError(t, a.check(t.Context(), w.event, "w").Err)
+	w.tick(a, b)
+	cut.err = errs.ErrUnavailable
+	w.tick(a, b)
+	require.NoError(t, b.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	w.tick(a, b) // a is first, but claims nothing
+	require.Equal(t, int64(1), b.meter.admitted)
+	require.Equal(t, 2, a.meter.failures)
+}
+
+// A line without visitors is ticked about once a minute by all replicas together, and cleaned up
+// once by each. Its first visitor is noticed everywhere at once, even if the replica that took the
+// call dies.
+func TestIdleLineCostsLittleUntilSomebodyComes(t *testing.T) {
+	w := newTestEnv(t)
+	all, store := w.replicas(3)
+	require.NoError(t, all[0].service.Open(t.Context(), w.event))
+	for range 150 { // contact counts for a minute, and a busy line for another
+		w.tick(all...)
+	}
+	store.ticks.Store(0)
+	store.sweeps.Store(0)
+	for range 180 {
+		w.tick(all...)
+		for _, r := range all {
+			r.worker.Sweep(t.Context())
+		}
+	}
+	require.InDelta(t, 3, store.ticks.Load(), 1)
+	require.Equal(t, int64(3), store.sweeps.Load())
+
+	for _, user := range []string{"in", "w"} {
+		require.NoError(t, all[0].check(t.Context(), w.event, user).Err)
+	}
+	require.NoError(t, all[0].service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	w.tick(all[1:]...) // all[0] has died
+	require.Equal(t, int64(1), all[1].meter.admitted)
+	require.Equal(t, int64(1), all[2].meter.figures.Waiting+all[2].meter.figures.Active)
+}
+
+// brokenSchedule is a store whose schedule does not answer while it is set.
+type brokenSchedule struct {
+	line.Store
+
+	broken bool
+}
+
+func (b *brokenSchedule) ClaimTicks(ctx context.Context, r line.TickRequest) (line.TickPlan, error) {
+	if b.broken {
+		<-ctx.Done()
+		return line.TickPlan{}, ctx.Err()
+	}
+	return b.Store.ClaimTicks(ctx, r)
+}
+
+// The schedule is a hint: lines in use are admitted to without it.
+func TestLinesInUseAreTickedWithoutSchedule(t *testing.T) {
+	w := newTestEnv(t)
+	store := &brokenSchedule{Store: w.store(), broken: true}
+	a := w.replicaOn(store)
+	require.NoError(t, a.check(t.Context(), w.event, "in").Err)
+	require.NoError(t, a.check(t.Context(), w.event, "w").Err)
+	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	w.tick(a)
+	require.Equal(t, int64(1), a.meter.admitted-1)
+}
+
+// An operator's decision applies to the first visitor of a line that nobody used.
+func TestFirstVisitorOfIdleLineMeetsCurrentSale(t *testing.T) {
+	w := newTestEnv(t)
+	tickets := &fakeTicket{}
+	tickets.setStatus(w.event, line.OnSale, w.clock.Now().Add(-time.Hour))
+	a := w.replicaAsking(tickets)
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	for range 150 {
+		w.second(a)
+	}
+	tickets.setStatus(w.event, line.SalePaused, w.clock.Now().Add(-time.Hour))
+	tickets.setThreshold(w.event, 7)
+	w.clock.Advance(2100 * time.Millisecond)
+	p := a.check(t.Context(), w.event, "u").Place
+	requirePlace(t, line.StatusQueued, line.SalePaused, p)
+	require.Equal(t, int64(7), p.Threshold)
+}

@@ -1,0 +1,264 @@
+package redis_test
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rounds/roundstest"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+)
+
+// benchServer is a Redis of this benchmark only, so that its CPU time and memory are those of the
+// lines.
+type benchServer struct {
+	client goredis.UniversalClient
+	store  *redis.Store
+}
+
+func newBenchServer(b *testing.B, opts ...redis.Option) benchServer {
+	b.Helper()
+	s := startServer(b, "--appendonly", "no")
+	// Patient, since the machine may be shared.
+	client := goredis.NewClient(&goredis.Options{Addr: s.addr, PoolSize: 32, ReadTimeout: time.Minute, WriteTimeout: time.Minute, DisableIdentity: true})
+	b.Cleanup(func() { _ = client.Close() })
+	store, err := redis.NewStore(client, line.DefaultRules(), opts...)
+	require.NoError(b, err)
+	return benchServer{client, store}
+}
+
+// open opens a line with a threshold.
+func (s benchServer) open(ctx context.Context, event string, threshold int64) error {
+	st, err := s.store.Open(ctx, event, line.KnownState{})
+	if err == nil {
+		_, err = s.store.Apply(ctx, event, line.KnownState{}, line.Settings{Threshold: &threshold}, st.Now)
+	}
+	return err
+}
+
+// info returns the numbers of a section of Redis's INFO.
+func (s benchServer) info(ctx context.Context, section string) (map[string]float64, error) {
+	text, err := s.client.Info(ctx, section).Result()
+	numbers := map[string]float64{}
+	for l := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(l), ":")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			numbers[name] = n
+		}
+	}
+	return numbers, err
+}
+
+// cpu returns the CPU time that Redis spends on do, in µs per item.
+func (s benchServer) cpu(ctx context.Context, items int, do func() error) (float64, error) {
+	before, err := s.info(ctx, "cpu")
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := s.info(ctx, "cpu")
+	used := after["used_cpu_user"] + after["used_cpu_sys"] - before["used_cpu_user"] - before["used_cpu_sys"]
+	return used * 1e6 / float64(items), err
+}
+
+// joiners is the number of visitors that join in a round, from so many clients at a time.
+const joiners, joinClients = 12_800, 16
+
+// plainJoin is the baseline of join: a script that only keeps an ordered line and a number of slots.
+//
+//go:embed testdata/plain_join.lua
+var plainJoin string
+
+// BenchmarkJoin compares the Redis CPU time of a join in batches of 16 with a plain script that
+// joins one user per call.
+func BenchmarkJoin(b *testing.B) {
+	s := newBenchServer(b)
+	script := goredis.NewScript(plainJoin)
+	plain := func(ctx context.Context) (float64, map[string]float64, error) {
+		event := uuid.NewString()
+		keys := []string{"{" + event + "}:queue", "{" + event + "}:seen", "{" + event + "}:active", "{" + event + "}:threshold"}
+		if err := s.client.Set(ctx, keys[3], 0, 0).Err(); err != nil {
+			return 0, nil, err
+		}
+		µs, err := s.cpu(ctx, joiners, func() error {
+			return concurrently(ctx, joiners, func(ctx context.Context, _ int) error {
+				return script.Run(ctx, s.client, keys, uuid.NewString()).Err()
+			})
+		})
+		return µs, nil, err
+	}
+	join := func(ctx context.Context, size int) (float64, error) {
+		event := uuid.NewString()
+		if err := s.open(ctx, event, 0); err != nil {
+			return 0, err
+		}
+		return s.cpu(ctx, joiners, func() error {
+			return concurrently(ctx, joiners/size, func(ctx context.Context, _ int) error { return s.joinMany(ctx, event, size, nil) })
+		})
+	}
+	roundstest.Compare(b, rounds.Result{
+		Name: "join", What: "a visitor joins a line, in batches of 16", Besides: "a plain script, one visitor a call", Unit: "Redis CPU-µs per join", Must: 1.2, Aim: 1.5,
+	}, func(ctx context.Context) (float64, map[string]float64, error) {
+		parts := map[string]float64{}
+		for _, size := range []int{1, 16, 64} {
+			µs, err := join(ctx, size)
+			if err != nil {
+				return 0, nil, err
+			}
+			parts["batch_"+strconv.Itoa(size)] = µs
+		}
+		return parts["batch_16"], parts, nil
+	}, plain)
+}
+
+// joinMany lets n visitors join by one call; tier1 returns their states in tier 1. A call for which
+// the server was too slow is repeated.
+func (s benchServer) joinMany(ctx context.Context, event string, n int, tier1 func(i int) line.Tier1) error {
+	claims := make([]line.Claim, n)
+	for i := range claims {
+		claims[i] = line.Claim{UserID: uuid.NewString(), Join: true}
+		if tier1 != nil {
+			claims[i].Tier1 = tier1(i)
+		}
+	}
+	_, out, err := s.store.Check(ctx, event, line.KnownState{}, claims)
+	for errors.Is(err, errs.ErrUnavailable) && ctx.Err() == nil {
+		_, out, err = s.store.Check(ctx, event, line.KnownState{}, claims)
+	}
+	for _, o := range out {
+		if o.Standing != line.Waiting {
+			return fmt.Errorf("a visitor who joined does not wait: %d", o.Standing)
+		}
+	}
+	return err
+}
+
+// concurrently makes n calls, of joinClients at a time.
+func concurrently(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(joinClients)
+	for i := range n {
+		group.Go(func() error { return call(ctx, i) })
+	}
+	return group.Wait()
+}
+
+const million = 1_000_000
+
+// BenchmarkMemory measures the memory of Redis for a million visitors who wait after tier 1, with
+// ids of 36 characters.
+func BenchmarkMemory(b *testing.B) {
+	s := newBenchServer(b)
+	require.NoError(b, s.open(b.Context(), "ev", 0))
+	used := func(ctx context.Context) (float64, error) {
+		memory, err := s.info(ctx, "memory")
+		return memory["used_memory"] / 1e6, err
+	}
+	before, err := used(b.Context())
+	require.NoError(b, err)
+	const page = 64
+	round := time.Now().UnixMicro()
+	require.NoError(b, concurrently(b.Context(), million/page, func(ctx context.Context, k int) error {
+		return s.joinMany(ctx, "ev", page, func(i int) line.Tier1 {
+			return line.Tier1{Required: true, Round: round, Position: int64(k*page + i + 1)}
+		})
+	}))
+	roundstest.Compare(b, rounds.Result{
+		Name: "redis_mb_per_million_waiting", What: "memory of Redis for a million visitors who wait after tier 1", Unit: "MB",
+		Limits: map[string]float64{"mb": 330},
+	}, func(ctx context.Context) (float64, map[string]float64, error) {
+		mb, err := used(ctx)
+		return mb - before, map[string]float64{"mb": mb - before}, err
+	}, nil)
+}
+
+// BenchmarkAdmit1M compares the Redis CPU time of ticks, while a million visitors wait, with that of
+// reading the first hundred.
+func BenchmarkAdmit1M(b *testing.B) {
+	clock := clocktest.New(time.Unix(1_800_000_000, 0))
+	s := newBenchServer(b, redis.WithClock(clock.Now))
+	require.NoError(b, s.open(b.Context(), "ev", 10*million))
+	present, absent := clock.Now().Add(time.Hour), clock.Now().Add(-time.Hour)
+	require.NoError(b, s.enqueue(b.Context(), 0, million, present))
+	first := 0 // scores below those of all waiters
+	// tick also returns the elapsed time that its caller sees, in µs.
+	tick := func(ctx context.Context, admitted, parked int64) (cpu, elapsed float64, err error) {
+		clock.Advance(time.Second)
+		cpu, err = s.cpu(ctx, 1, func() error {
+			began := time.Now()
+			_, t, err := s.store.Admit(ctx, "ev", line.KnownState{})
+			elapsed = float64(time.Since(began).Nanoseconds()) / 1000
+			if err == nil && (t.Admitted != admitted || t.Parked != parked) {
+				err = fmt.Errorf("a tick admitted %d and parked %d, not %d and %d", t.Admitted, t.Parked, admitted, parked)
+			}
+			return err
+		})
+		return cpu, elapsed, err
+	}
+	roundstest.Compare(b, rounds.Result{
+		Name: "admit_1m", What: "a tick that admits 100 of a million", Unit: "Redis CPU-µs",
+		Limits: map[string]float64{"admit_100_of_zrange": 40, "park_500_of_zrange": 100},
+	}, func(ctx context.Context) (float64, map[string]float64, error) {
+		const ticks, reads = 20, 1000
+		began := time.Now()
+		read, err := s.cpu(ctx, reads, func() error {
+			for range reads {
+				if err := s.client.ZRange(ctx, "{ev}:queue", 0, 99).Err(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		readElapsed := float64(time.Since(began).Nanoseconds()) / 1000 / reads
+		var admit, park, admitElapsed, parkElapsed float64
+		for range ticks {
+			cpu, elapsed, failed := tick(ctx, 100, 0)
+			admit, admitElapsed = admit+cpu/ticks, admitElapsed+elapsed/ticks
+			first -= 500
+			// Those admitted have their turn and leave, and absent visitors are first.
+			err = errors.Join(err, failed, s.client.Unlink(ctx, "{ev}:unclaimed", "{ev}:active", "{ev}:slot").Err(), s.enqueue(ctx, first, 500, absent))
+			cpu, elapsed, failed = tick(ctx, 0, 500)
+			park, parkElapsed = park+cpu/ticks, parkElapsed+elapsed/ticks
+			err = errors.Join(err, failed)
+		}
+		return admit, map[string]float64{
+			"zrange": read, "admit_100_of_zrange": admit / read, "park_500": park, "park_500_of_zrange": park / read,
+			"elapsed_admit_100_of_zrange": admitElapsed / readElapsed, "elapsed_park_500_of_zrange": parkElapsed / readElapsed,
+		}, err
+	}, nil)
+}
+
+// enqueue puts n visitors into the line, with consecutive scores, as those who had contact at seen.
+func (s benchServer) enqueue(ctx context.Context, from, n int, seen time.Time) error {
+	const page = 250
+	return concurrently(ctx, (n+page-1)/page, func(ctx context.Context, k int) error {
+		var queue, contacts []goredis.Z
+		for i := k * page; i < min(n, (k+1)*page); i++ {
+			user := uuid.NewString()
+			queue = append(queue, goredis.Z{Score: float64(million*1000 + from + i), Member: user})
+			contacts = append(contacts, goredis.Z{Score: float64(seen.UnixMilli() + int64(i%60_000)), Member: user})
+		}
+		_, err := s.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
+			p.ZAdd(ctx, "{ev}:queue", queue...)
+			p.ZAdd(ctx, "{ev}:seen", contacts...)
+			return nil
+		})
+		return err
+	})
+}

@@ -1,0 +1,134 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	pkgredis "urr.guru/pkg/redis"
+	"urr.guru/services/queue/internal/line"
+)
+
+//go:embed lua/schedule/claim.lua
+var claimSource string
+
+//go:embed lua/schedule/report.lua
+var reportSource string
+
+var _ line.Schedule = (*schedule)(nil)
+
+// schedule implements line.Schedule. Its keys have the registry's name as hash tag, hence its slot.
+type schedule struct {
+	client        redis.UniversalClient
+	claim, report *redis.Script
+	keys          []string
+	now           func() string // "" = Redis's clock
+}
+
+func newSchedule(client redis.UniversalClient, registry string, now func() string) *schedule {
+	s := &schedule{client: client, claim: redis.NewScript(claimSource), report: redis.NewScript(reportSource), keys: []string{registry}, now: now}
+	for _, name := range []string{"due", "busy", "reports", "reported"} {
+		s.keys = append(s.keys, key(registry, name))
+	}
+	return s
+}
+
+// report is the stored form of a line.TickReport. Other releases may read it, so fields are only
+// added.
+type report struct {
+	State line.State `json:"state"`
+	Tick  line.Tick  `json:"tick"`
+	// Age is the state's age in ms when it was reported.
+	Age int64 `json:"age"`
+}
+
+// ClaimTicks implements line.Schedule.
+func (s *schedule) ClaimTicks(ctx context.Context, r line.TickRequest) (line.TickPlan, error) {
+	args := []any{s.now(), r.Lease.Milliseconds(), r.BusyFor.Milliseconds(), r.Since, len(r.Busy)}
+	for _, id := range r.Busy {
+		args = append(args, id)
+	}
+	for _, id := range r.Skip {
+		args = append(args, id)
+	}
+	v, err := s.claim.Run(ctx, s.client, s.keys, args...).Slice()
+	if err != nil {
+		return line.TickPlan{}, pkgredis.Err(fmt.Errorf("claim ticks: %w", err))
+	}
+	plan, err := parsePlan(v)
+	if err != nil {
+		return line.TickPlan{}, fmt.Errorf("claim ticks: %w", err)
+	}
+	return plan, nil
+}
+
+func parsePlan(v []any) (p line.TickPlan, err error) {
+	if len(v) != 4 {
+		return p, fmt.Errorf("unexpected %v", v)
+	}
+	var ok bool
+	if p.Now, ok = v[0].(int64); !ok {
+		return p, fmt.Errorf("time is %T", v[0])
+	}
+	if p.Due, err = texts(v[1]); err != nil {
+		return p, err
+	}
+	if p.Busy, err = texts(v[2]); err != nil {
+		return p, err
+	}
+	flat, ok := v[3].([]any)
+	if !ok || len(flat)%3 != 0 {
+		return p, fmt.Errorf("reports are %v", v[3])
+	}
+	for i := 0; i < len(flat); i += 3 {
+		at, ok := flat[i+2].(int64)
+		if !ok {
+			return p, fmt.Errorf("report's time is %T", flat[i+2])
+		}
+		id, err := texts(flat[i : i+2])
+		if err != nil {
+			return p, err
+		}
+		var r report
+		if json.Unmarshal([]byte(id[1]), &r) != nil {
+			continue // of a release with another form
+		}
+		p.Reports = append(p.Reports, line.TickReport{EventID: id[0], State: r.State, Tick: r.Tick, AgeMS: r.Age + max(0, p.Now-at)})
+	}
+	return p, nil
+}
+
+// texts converts an array of strings.
+func texts(v any) ([]string, error) {
+	parts, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("an array expected, not %T", v)
+	}
+	out := make([]string, len(parts))
+	for i, p := range parts {
+		if out[i], ok = p.(string); !ok {
+			return nil, fmt.Errorf("a string expected, not %T", p)
+		}
+	}
+	return out, nil
+}
+
+// ReportTicks implements line.Schedule.
+func (s *schedule) ReportTicks(ctx context.Context, r line.TickResults) error {
+	args := []any{s.now(), r.BusyFor.Milliseconds()}
+	for _, t := range r.Reports {
+		t.State.Fresh = false // only its own call began the epoch
+		raw, err := json.Marshal(report{State: t.State, Tick: t.Tick, Age: t.AgeMS})
+		if err != nil {
+			return fmt.Errorf("report ticks: %w", err)
+		}
+		args = append(args, t.EventID, raw, t.IdleFor.Milliseconds())
+	}
+	if err := s.report.Run(ctx, s.client, s.keys, args...).Err(); err != nil {
+		return pkgredis.Err(fmt.Errorf("report ticks: %w", err))
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+)
+
+// schedule is the schedule of two replicas on the real Redis.
+type schedule struct {
+	*testing.T
+
+	store *redis.Store
+	clock *clocktest.Clock
+}
+
+func newSchedule(t *testing.T, client goredis.UniversalClient, registry string) *schedule {
+	t.Helper()
+	clock := clocktest.New(time.Unix(1_800_000_001, 0)) // not a time of the periodic comparison with the registry
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithClock(clock.Now), redis.WithRegistry(registry))
+	require.NoError(t, err)
+	return &schedule{T: t, store: store, clock: clock}
+}
+
+func (s *schedule) claim(r line.TickRequest) line.TickPlan {
+	s.Helper()
+	r.Lease, r.BusyFor = 900*time.Millisecond, time.Minute
+	p, err := s.store.ClaimTicks(s.Context(), r)
+	require.NoError(s, err)
+	return p
+}
+
+func (s *schedule) report(reports ...line.TickReport) {
+	s.Helper()
+	require.NoError(s, s.store.ReportTicks(s.Context(), line.TickResults{Reports: reports, BusyFor: time.Minute}))
+}
+
+func TestTickIsClaimedOnce(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func() (goredis.UniversalClient, string){
+		"single": func() (goredis.UniversalClient, string) { return redistest.Open(t), "registry-" + redistest.Prefix(t) },
+		"cluster": func() (goredis.UniversalClient, string) {
+			return redistest.OpenCluster(t), "registry-" + redistest.ClusterPrefix(t)
+		},
+	} {
+		client, registry := open()
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSchedule(t, client, registry)
+			require.NoError(t, s.store.Add(t.Context(), "a", "b"))
+			require.ElementsMatch(t, []string{"a", "b"}, s.claim(line.TickRequest{}).Due)
+			require.Empty(t, s.claim(line.TickRequest{}).Due)
+			s.clock.Advance(900 * time.Millisecond)
+			require.Equal(t, []string{"b"}, s.claim(line.TickRequest{Skip: []string{"a"}}).Due, "a is left to others")
+			require.Equal(t, []string{"a"}, s.claim(line.TickRequest{}).Due)
+		})
+	}
+}
+
+func TestIdleLineIsDueWhenSomebodyComes(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
+	require.NoError(t, s.store.Add(t.Context(), "a"))
+	s.claim(line.TickRequest{})
+	s.report(line.TickReport{EventID: "a", State: line.State{Epoch: 1}, IdleFor: time.Minute})
+	s.clock.Advance(50 * time.Second)
+	require.Empty(t, s.claim(line.TickRequest{}).Due)
+	_, err := s.store.ClaimTicks(t.Context(), line.TickRequest{Busy: []string{"a"}, BusyFor: time.Minute})
+	require.NoError(t, err)
+	p := s.claim(line.TickRequest{})
+	require.Equal(t, [][]string{{"a"}, {"a"}}, [][]string{p.Due, p.Busy})
+
+	// The tick found nobody, but somebody came to another replica meanwhile.
+	s.report(line.TickReport{EventID: "a", State: line.State{Epoch: 1}, IdleFor: time.Minute})
+	s.clock.Advance(time.Second)
+	require.Equal(t, []string{"a"}, s.claim(line.TickRequest{}).Due)
+	s.clock.Advance(time.Minute)
+	p = s.claim(line.TickRequest{})
+	require.Equal(t, []string{"a"}, p.Due)
+	require.Empty(t, p.Busy)
+}
+
+func TestReportsReachOtherReplicas(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
+	require.NoError(t, s.store.Add(t.Context(), "a", "gone"))
+	since := s.claim(line.TickRequest{}).Now
+	s.clock.Advance(time.Second)
+	state := line.State{Epoch: 5, Rev: 2, Now: 7, Waiting: 3, Threshold: 9, Sale: line.Sale{Status: line.OnSale, At: 6}}
+	fresh := state
+	fresh.Fresh = true
+	tick := line.Tick{Silent: true, Kept: 4}
+	s.report(line.TickReport{EventID: "a", State: fresh, Tick: tick, AgeMS: 10}, line.TickReport{EventID: "gone", IdleFor: time.Minute})
+	s.clock.Advance(100 * time.Millisecond)
+	want := []line.TickReport{{EventID: "a", State: state, Tick: tick, AgeMS: 110}, {EventID: "gone", AgeMS: 100}}
+	p := s.claim(line.TickRequest{Since: since})
+	require.ElementsMatch(t, want, p.Reports)
+	require.Equal(t, []string{"a"}, p.Busy, "it has visitors")
+	require.Empty(t, s.claim(line.TickRequest{Since: p.Now}).Reports)
+	require.Len(t, s.claim(line.TickRequest{}).Reports, 2, "a new replica gets all")
+
+	require.NoError(t, s.store.Remove(t.Context(), "gone"))
+	require.Len(t, s.claim(line.TickRequest{}).Reports, 1, "of a line that is no longer listed there is none")
+}
+
+// A clock that was set back must not stop the ticks.
+func TestTicksGoOnAfterClockWentBack(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
+	require.NoError(t, s.store.Add(t.Context(), "a"))
+	since := s.claim(line.TickRequest{Busy: []string{"a"}}).Now
+	for _, step := range []time.Duration{time.Minute, time.Hour} {
+		s.clock.Advance(-step)
+		p := s.claim(line.TickRequest{Since: since})
+		require.Equal(t, []string{"a"}, p.Due)
+		require.Less(t, p.Now, since)
+		since = p.Now
+	}
+	s.clock.Advance(time.Second)
+	require.Equal(t, []string{"a"}, s.claim(line.TickRequest{Since: since}).Due)
+}
