@@ -16,9 +16,13 @@ import (
 type Config struct {
 	// Max is the most items in a batch; default 100. A full batch does not wait for Delay.
 	Max int
-	// Delay is how long the first item of a batch waits for others. 0 = group commit: a batch takes what has arrived, and waits only
-	// while Inflight batches run.
+	// Delay is how long the first item of a batch waits for others, and longer only while Inflight batches run. 0 = group commit: a
+	// batch takes what has arrived.
 	Delay time.Duration
+	// Overlap, if longer than Delay, is how long the first item of a batch waits for batches in flight to end. A batch that begins
+	// after the last one has ended then collects for Delay from that moment, and one beside others only begins when they are slow. So
+	// batches grow with the load. 0: batches overlap freely.
+	Overlap time.Duration
 	// Inflight is the most batches running at once; default 1.
 	Inflight int
 	// Queue is the most items waiting for a batch; default 10,000. Above it Do answers errs.ErrOverloaded.
@@ -57,7 +61,8 @@ type Coalescer[I, O any] struct {
 	mu      sync.Mutex
 	pending []*call[I, O]
 	running int         // batches in flight
-	timer   *time.Timer // of the batch that is being collected; nil when none waits for Delay
+	timer   *time.Timer // of the batch that is being collected; nil when none waits for Delay or Overlap
+	first   time.Time   // when the first item of that batch arrived; only with Overlap
 	closed  bool
 	idle    chan struct{} // closed when a closed coalescer has drained
 	onIdle  func()        // called when the last batch under way has ended and nothing waits; nil for none
@@ -127,31 +132,51 @@ func (c *Coalescer[I, O]) enqueue(cl *call[I, O]) error {
 		return errs.ErrOverloaded.WithRetry(time.Second)
 	}
 	c.pending = append(c.pending, cl)
-	switch {
-	case c.running >= c.cfg.Inflight: // the batch that ends first takes it along
-	case c.cfg.Delay <= 0 || len(c.pending) >= c.cfg.Max:
+	if c.cfg.Delay > 0 && len(c.pending) == 1 {
+		c.collectLocked()
+	}
+	if c.dueLocked() && c.running < c.cfg.Inflight { // else the batch that ends first takes it along
 		c.startLocked()
-	case c.timer == nil:
-		c.timer = time.AfterFunc(c.cfg.Delay, c.collected)
 	}
 	return nil
 }
 
-// collected ends the delay of the batch that is being collected.
-func (c *Coalescer[I, O]) collected() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer = nil
-	if c.running < c.cfg.Inflight && len(c.pending) > 0 {
-		c.startLocked()
+// collectLocked begins to collect the next batch.
+func (c *Coalescer[I, O]) collectLocked() {
+	delay := c.cfg.Delay
+	if c.cfg.Overlap > delay {
+		c.first = time.Now()
+		if c.running > 0 {
+			delay = c.cfg.Overlap
+		}
 	}
+	c.waitLocked(delay)
+}
+
+// waitLocked lets the batch that is being collected begin after a delay.
+func (c *Coalescer[I, O]) waitLocked(delay time.Duration) {
+	var t *time.Timer
+	t = time.AfterFunc(delay, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.timer != t { // it has begun, or waits anew
+			return
+		}
+		c.timer = nil
+		if c.running < c.cfg.Inflight {
+			c.startLocked()
+		}
+	})
+	c.timer = t
+}
+
+// dueLocked reports whether what waits is a batch: it is full, its delay has passed, or no more
+// follow.
+func (c *Coalescer[I, O]) dueLocked() bool {
+	return len(c.pending) > 0 && (c.timer == nil || len(c.pending) >= c.cfg.Max || c.closed)
 }
 
 func (c *Coalescer[I, O]) startLocked() {
-	if c.timer != nil {
-		c.timer.Stop()
-		c.timer = nil
-	}
 	c.running++
 	go c.work(c.takeLocked())
 }
@@ -164,7 +189,7 @@ func (c *Coalescer[I, O]) work(calls []*call[I, O]) {
 	}
 }
 
-// next takes what arrived while a batch ran. Those have waited already, so a Delay does not start anew for them.
+// next takes what arrived while a batch ran, unless its delay has not passed.
 func (c *Coalescer[I, O]) next() []*call[I, O] {
 	calls, idle := c.nextOrIdle()
 	if idle && c.onIdle != nil {
@@ -176,14 +201,19 @@ func (c *Coalescer[I, O]) next() []*call[I, O] {
 func (c *Coalescer[I, O]) nextOrIdle() (calls []*call[I, O], idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.pending) > 0 {
+	if c.dueLocked() {
 		return c.takeLocked(), false
 	}
 	c.running--
-	if c.closed && c.running == 0 {
+	if c.running == 0 && c.timer != nil && c.cfg.Overlap > c.cfg.Delay {
+		c.timer.Stop()
+		c.waitLocked(min(c.cfg.Delay, c.cfg.Overlap-time.Since(c.first)))
+	}
+	idle = c.running == 0 && len(c.pending) == 0
+	if c.closed && idle {
 		close(c.idle)
 	}
-	return nil, c.running == 0
+	return nil, idle
 }
 
 // unused reports whether no batch runs and nothing waits for one.
@@ -193,7 +223,12 @@ func (c *Coalescer[I, O]) unused() bool {
 	return c.running == 0 && len(c.pending) == 0
 }
 
+// takeLocked takes the next batch. What is left is due, too.
 func (c *Coalescer[I, O]) takeLocked() []*call[I, O] {
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
 	n := min(len(c.pending), c.cfg.Max)
 	calls := make([]*call[I, O], n)
 	copy(calls, c.pending)

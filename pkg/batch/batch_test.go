@@ -123,6 +123,124 @@ func TestDelayCollectsOneBatch(t *testing.T) {
 	})
 }
 
+// A batch that ends early must not cut short the delay of the next one: small batches would follow
+// each other.
+func TestDelayOutlastsBatchesInFlight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewCoalescer(batch.Config{Delay: 10 * time.Millisecond, Inflight: 2}, r.run)
+		all := callers{coalescer: c}
+		all.do(t.Context(), 0)
+		time.Sleep(11 * time.Millisecond) // of the test's own clock, as below
+		synctest.Wait()
+		require.Equal(t, []int{1}, r.sizes())
+		all.do(t.Context(), 1)
+		time.Sleep(5 * time.Millisecond)
+		r.gate <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []int{1}, r.sizes(), "the delay has not passed")
+		all.do(t.Context(), 2)
+		time.Sleep(6 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []int{1, 2}, r.sizes())
+		close(r.gate)
+		all.requireAnswers(t, doubled(3))
+	})
+}
+
+// With Overlap a batch waits until the last one has ended, and then for those whom it released; but
+// not for a slow one.
+func TestOverlapWaitsForBatchesInFlight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewCoalescer(batch.Config{Delay: 2 * time.Millisecond, Overlap: 10 * time.Millisecond, Inflight: 3}, r.run)
+		all := callers{coalescer: c}
+		pass := func(d time.Duration) {
+			time.Sleep(d) // of the test's own clock
+			synctest.Wait()
+		}
+		all.do(t.Context(), 0)
+		pass(3 * time.Millisecond)
+		require.Equal(t, []int{1}, r.sizes(), "alone it waits for Delay")
+		all.do(t.Context(), 1)
+		pass(5 * time.Millisecond)
+		r.gate <- struct{}{}
+		pass(time.Millisecond)
+		all.do(t.Context(), 2)
+		pass(500 * time.Microsecond)
+		require.Equal(t, []int{1}, r.sizes(), "the last batch has just ended")
+		pass(time.Millisecond)
+		require.Equal(t, []int{1, 2}, r.sizes())
+
+		all.do(t.Context(), 3)
+		pass(9 * time.Millisecond)
+		require.Equal(t, []int{1, 2}, r.sizes())
+		pass(2 * time.Millisecond)
+		require.Equal(t, []int{1, 2, 1}, r.sizes(), "beside a slow batch")
+		r.gate <- struct{}{}
+		r.gate <- struct{}{}
+		synctest.Wait()
+
+		all.do(t.Context(), 4)
+		pass(3 * time.Millisecond)
+		all.do(t.Context(), 5)
+		pass(9 * time.Millisecond)
+		r.gate <- struct{}{}
+		pass(1500 * time.Microsecond)
+		require.Equal(t, []int{1, 2, 1, 1, 1}, r.sizes(), "never longer than Overlap")
+		close(r.gate)
+		all.requireAnswers(t, doubled(6))
+	})
+}
+
+// What has waited for its delay while Inflight batches ran is the next batch, at once.
+func TestDelayedItemsFollowTheBatchThatEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewCoalescer(batch.Config{Delay: 10 * time.Millisecond}, r.run)
+		all := callers{coalescer: c}
+		all.do(t.Context(), 0)
+		time.Sleep(11 * time.Millisecond) // of the test's own clock
+		all.do(t.Context(), 1)
+		time.Sleep(11 * time.Millisecond)
+		all.do(t.Context(), 2)
+		synctest.Wait()
+		require.Equal(t, []int{1}, r.sizes(), "one batch at a time")
+		start := time.Now()
+		r.gate <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []int{1, 2}, r.sizes())
+		require.Zero(t, time.Since(start))
+		close(r.gate)
+		all.requireAnswers(t, doubled(3))
+	})
+}
+
+// Close does not wait for the delay of what arrived while a batch ran.
+func TestCloseEndsTheDelayBehindARunningBatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewCoalescer(batch.Config{Max: 2, Delay: time.Hour}, r.run)
+		all := callers{coalescer: c}
+		for i := range 3 {
+			all.do(t.Context(), i)
+			synctest.Wait()
+		}
+		closed := make(chan error)
+		go func() { closed <- c.Close(t.Context()) }()
+		synctest.Wait()
+		start := time.Now()
+		close(r.gate)
+		require.NoError(t, <-closed)
+		require.Zero(t, time.Since(start))
+		all.requireAnswers(t, doubled(3))
+	})
+}
+
 func TestFullBatchDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -94,6 +94,7 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 			Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true,
 		}),
 		grpc.WithConnectParams(connectParams),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithIdleTimeout(0),
 	}, cfg.extra...)

@@ -29,7 +29,10 @@ func TestBareServerRepeatsTheResponse(t *testing.T) {
 	in, control := io.Pipe()
 	out, printed := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- ServeBare(t.Context(), in, printed) }()
+	go func() {
+		_, err := Serve(t.Context(), bareArgument, in, printed)
+		ended <- err
+	}()
 	go func() { _, _ = io.WriteString(control, `{"header": {"X-One": ["1"]}, "body": "e30="}`+"\n") }()
 	addr := make([]byte, 64)
 	n, err := out.Read(addr)
@@ -49,8 +52,13 @@ func TestMissingResponseAndMissingServerAreErrors(t *testing.T) {
 	t.Parallel()
 	in, control := io.Pipe()
 	require.NoError(t, control.Close())
-	require.ErrorContains(t, ServeBare(t.Context(), in, io.Discard), "read the response to repeat")
-	_, err := connect(t.Context(), "127.0.0.1:1", 1, nil)
+	known, err := Serve(t.Context(), bareArgument, in, io.Discard)
+	require.True(t, known)
+	require.ErrorContains(t, err, "read the configuration")
+	known, err = Serve(t.Context(), "nothing", in, io.Discard)
+	require.NoError(t, err)
+	require.False(t, known)
+	_, err = connect(t.Context(), "127.0.0.1:1", 1, nil)
 	require.ErrorContains(t, err, "connect")
 }
 

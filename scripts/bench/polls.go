@@ -31,7 +31,23 @@ type poll struct {
 	path        func(visitor) string
 	connections int
 	services    []string
-	must, aim   float64
+	// beside starts the baseline; nil: besideBare.
+	beside    func(context.Context, *world, poll) (*baseline, error)
+	must, aim float64
+}
+
+// baseline is the servers that a row is compared with. The first gets the requests.
+type baseline struct {
+	what    string
+	servers []*child
+}
+
+func (b *baseline) close() error {
+	var all []error
+	for _, s := range b.servers {
+		all = append(all, s.close())
+	}
+	return errors.Join(all...)
 }
 
 // visitor is a signed-in browser.
@@ -61,6 +77,10 @@ func polls() []poll {
 		{
 			name: "queue_status_32", what: "the same, 32 connections", path: fixed("/api/v1/queue/status/" + line),
 			connections: 32, services: []string{platform.Gateway, platform.Queue}, must: 0.22, aim: 0.30,
+		},
+		{
+			name: "queue_status_vs_plain", what: "the same, 256 connections", path: fixed("/api/v1/queue/status/" + line),
+			connections: 256, services: []string{platform.Gateway, platform.Queue}, beside: besidePlain, must: 2.5, aim: 3,
 		},
 		{
 			name: "event", what: "GET /api/v1/events/{event}", path: fixed("/api/v1/events/" + line),
@@ -104,7 +124,7 @@ func runPolls(ctx context.Context, opts Options, wanted []string, done func(roun
 	})
 }
 
-// row measures a poll beside a server that writes the same response.
+// row measures a poll beside its baseline.
 func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
@@ -115,34 +135,44 @@ func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err er
 		return rounds.Result{}, err
 	}
 	defer func() { err = errors.Join(err, subject.close()) }()
-	answer, err := w.record(ctx, p.path(w.visitors[0]), w.visitors[0])
+	beside := p.beside
+	if beside == nil {
+		beside = besideBare
+	}
+	b, err := beside(ctx, w, p)
 	if err != nil {
 		return rounds.Result{}, err
 	}
-	server, err := startBare(ctx, answer)
-	if err != nil {
-		return rounds.Result{}, err
-	}
-	defer func() { err = errors.Join(err, server.close()) }()
-	plain, err := connect(ctx, server.addr, p.connections, requests)
+	defer func() { err = errors.Join(err, b.close()) }()
+	plain, err := connect(ctx, b.servers[0].addr, p.connections, requests)
 	if err != nil {
 		return rounds.Result{}, err
 	}
 	defer func() { err = errors.Join(err, plain.close()) }()
 
+	pids := map[string][]int{}
+	for _, name := range p.services {
+		for i := range w.platform.Service(name).Replicas() {
+			pids[name] = append(pids[name], w.platform.Service(name).PID(i))
+		}
+	}
+	var besidePIDs []int
+	for _, s := range b.servers {
+		besidePIDs = append(besidePIDs, s.pid)
+	}
 	return compare(ctx, n, rounds.Result{
-		Name: p.name, What: p.what, Besides: "a net/http handler that writes the same response", Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
-	}, w.side(p.services, subject), bareSide(server, plain))
+		Name: p.name, What: p.what, Besides: b.what, Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
+	}, w.side(pids, subject), w.side(map[string][]int{"baseline": besidePIDs}, plain))
 }
 
-// side measures the services of a path. Redis is a part of its own, which does not count: the
-// baseline has no store.
-func (w *world) side(services []string, l *load) rounds.Side {
+// side measures processes by name. Redis is a part of its own, which does not count: most baselines
+// have no store.
+func (w *world) side(pids map[string][]int, l *load) rounds.Side {
 	m := meter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times := map[string]time.Duration{}
-		for _, name := range services {
-			for i := range w.platform.Service(name).Replicas() {
-				t, err := cpuTime(w.platform.Service(name).PID(i))
+		for name, replicas := range pids {
+			for _, pid := range replicas {
+				t, err := cpuTime(pid)
 				if err != nil {
 					return nil, err
 				}
@@ -156,21 +186,10 @@ func (w *world) side(services []string, l *load) rounds.Side {
 	return func(ctx context.Context) (float64, map[string]float64, error) {
 		parts, err := m.spent(ctx, requestsPerRound, func() error { return l.send(ctx, requestsPerRound) })
 		var sum float64
-		for _, name := range services {
+		for name := range pids {
 			sum += parts[name]
 		}
 		return sum, parts, err
-	}
-}
-
-func bareSide(server *bareServer, l *load) rounds.Side {
-	m := meter(func(context.Context) (map[string]time.Duration, error) {
-		t, err := cpuTime(server.pid)
-		return map[string]time.Duration{"bare": t}, err
-	})
-	return func(ctx context.Context) (float64, map[string]float64, error) {
-		parts, err := m.spent(ctx, requestsPerRound, func() error { return l.send(ctx, requestsPerRound) })
-		return parts["bare"], parts, err
 	}
 }
 

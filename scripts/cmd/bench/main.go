@@ -57,8 +57,10 @@ type Report struct {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 1 && args[0] == bench.BareArgument {
-		return bench.ServeBare(ctx, os.Stdin, os.Stdout)
+	if len(args) == 1 {
+		if known, err := bench.Serve(ctx, args[0], os.Stdin, os.Stdout); known {
+			return err
+		}
 	}
 	if len(args) > 0 {
 		return errors.New("no arguments are needed; ROWS= and ROUNDS= are read from the environment")

@@ -1,5 +1,5 @@
 // Package handlers has the handlers of the routes with the most load. They respond from memory
-// where possible, else calls that arrive within 150 µs (1 ms for pages' polls of queue) are batched
+// where possible, else calls that arrive within 150 µs (2 to 10 ms for pages' polls of queue) are batched
 // into one RPC.
 package handlers
 
@@ -14,9 +14,10 @@ import (
 // below the limit of the services (1,000).
 const (
 	batchDelay = 150 * time.Microsecond
-	// Polls of a line wait longer, and fewer of their batches are in flight, so that batches grow with
-	// the load: a call costs as much as many items. Pages poll once a second at most.
-	pollDelay     = time.Millisecond
+	// Polls of a line wait longer, and their batches overlap only if queue is slow, so that batches
+	// grow with the load: a call costs as much as many items. Pages poll once a second at most.
+	pollDelay     = 2 * time.Millisecond
+	pollOverlap   = 10 * time.Millisecond
 	pollInflight  = 4
 	batchMax      = 256
 	batchInflight = 8
@@ -83,7 +84,7 @@ func configuredLineBatches[I, O any](known KnownLines, cfg batch.Config, run cal
 // newPollBatches is newLineBatches for the polls of pages.
 func newPollBatches[I, O any](known KnownLines, run call[I, O]) *lineBatches[I, O] {
 	cfg := batchConfig(callTimeout)
-	cfg.Delay, cfg.Inflight = pollDelay, pollInflight
+	cfg.Delay, cfg.Overlap, cfg.Inflight = pollDelay, pollOverlap, pollInflight
 	return configuredLineBatches(known, cfg, run)
 }
 

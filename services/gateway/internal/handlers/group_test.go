@@ -50,13 +50,13 @@ func TestPollBatchesGrowWithTheLoad(t *testing.T) {
 		time.Sleep(pollDelay)
 		for n := 5; n <= 7; n++ {
 			ask(n)
-			time.Sleep(pollDelay)
+			time.Sleep(pollOverlap)
 			synctest.Wait()
 		}
 		require.Equal(t, []int{4, 5, 6, 7}, begun())
 
 		ask(100)
-		time.Sleep(pollDelay)
+		time.Sleep(pollOverlap)
 		ask(50)
 		require.Equal(t, []int{4, 5, 6, 7}, begun(), "four are in flight")
 		answer <- struct{}{}
