@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"urr.guru/pkg/rounds"
+	"urr.guru/scripts/bench"
 	"urr.guru/scripts/internal/report"
 )
 
@@ -12,7 +13,7 @@ import (
 var pageSource string
 
 // write keeps the report as report.json and report.html.
-func write(dir string, r Report) error {
+func write(dir string, r bench.Report) error {
 	page, err := page(r)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func newPlot(r rounds.Result) plot {
 }
 
 // page renders the report; the file needs no other.
-func page(r Report) ([]byte, error) {
+func page(r bench.Report) ([]byte, error) {
 	plots := make([]plot, len(r.Rows))
 	for i, row := range r.Rows {
 		plots[i] = newPlot(row)
