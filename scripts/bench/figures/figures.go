@@ -55,9 +55,17 @@ func (r report) rowsTable() string {
 	b.WriteString("| row | what | beside | value | baseline | ratio | must | unit |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n")
 	for _, row := range r.Rows {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
-			row.Name, row.What, row.Besides, number(row.Value), number(row.Baseline), number(row.Ratio), musts(row), row.Unit)
+			row.Name, row.What, row.Besides, number(row.Value), besides(row, row.Baseline), besides(row, row.Ratio), musts(row), row.Unit)
 	}
 	return b.String()
+}
+
+// besides is a figure of a row with a baseline; empty for other rows, which have limits only.
+func besides(row rounds.Result, figure float64) string {
+	if row.Besides == "" {
+		return ""
+	}
+	return number(figure)
 }
 
 // musts is what a row must reach: its ratio, and the limits of its parts.

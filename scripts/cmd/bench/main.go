@@ -80,19 +80,32 @@ func printTable(r bench.Report) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "row\tvalue\tbaseline\tratio\tmust\taim\t\tunit")
 	for _, row := range r.Rows {
-		verdict := "ok"
-		if !row.OK() {
-			verdict = "misses"
-		}
-		for _, part := range row.Exceeded() {
-			verdict += fmt.Sprintf(", %s above %.4g", part, row.Limits[part])
-		}
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%s\t%s\n", row.Name, row.Value, row.Baseline, row.Ratio, row.Must, row.Aim, verdict, row.Unit)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, figure(row.Value),
+			unlessZero(row.Baseline, figure), unlessZero(row.Ratio, ratio), unlessZero(row.Must, ratio), unlessZero(row.Aim, ratio), outcome(row), row.Unit)
 		for _, name := range slices.Sorted(maps.Keys(row.Parts)) {
-			fmt.Fprintf(w, "  %s\t%.1f\t\t\t\t\t\t\n", name, row.Parts[name])
+			fmt.Fprintf(w, "  %s\t%s\t\t\t\t\t\t\n", name, figure(row.Parts[name]))
 		}
 	}
 	_ = w.Flush() // standard output
+}
+
+// unlessZero formats a figure that a row may not have.
+func unlessZero(v float64, format func(float64) string) string {
+	if v == 0 {
+		return ""
+	}
+	return format(v)
+}
+
+func ratio(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+// outcome is the verdict with the limits that are exceeded.
+func outcome(row rounds.Result) string {
+	text := verdict(row)
+	for _, part := range row.Exceeded() {
+		text += fmt.Sprintf(", %s above %s", part, figure(row.Limits[part]))
+	}
+	return text
 }
 
 // compare prints the rows whose ratio is more than a fifth below that of the report in the
