@@ -49,9 +49,9 @@ func TestPollRate(t *testing.T) {
 	require.InDelta(t, 390, rate, 0)
 	from := 0.0
 	for _, it := range tier1Polls {
-		require.EqualValues(t, it.seconds, tier1.NextPoll(int64(from)+1, 0.5))
+		require.InDelta(t, it.seconds, float64(tier1.NextPoll(int64(from)+1, 0.5)), 0)
 		if from = it.ahead; from > 0 {
-			require.EqualValues(t, it.seconds, tier1.NextPoll(int64(from), 0.5))
+			require.InDelta(t, it.seconds, float64(tier1.NextPoll(int64(from), 0.5)), 0)
 		}
 	}
 }
