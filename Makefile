@@ -47,13 +47,16 @@ build: ## Build the services into .urr/bin
 web: ## Bundle the pages into the gateway
 	@$(call program,web) $(CTRL_C)
 
-.PHONY: proto settings tidy lint verify quick test stress
+.PHONY: proto settings figures tidy lint verify quick test stress
 proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
 	@$(CHECK) proto $(CTRL_C)
 	@$(CHECK) sqlc $(CTRL_C)
 
 settings: ## Regenerate the settings tables in the services' READMEs, the charts' schemas and dependencies
 	@$(CHECK) settings $(CTRL_C)
+
+figures: ## Regenerate the tables of measured figures in the documents from scripts/bench/reference.json
+	@$(CHECK) figures $(CTRL_C)
 
 tidy: ## Run go mod tidy in every module
 	@$(CHECK) tidy $(CTRL_C)

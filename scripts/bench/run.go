@@ -4,9 +4,12 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"urr.guru/pkg/rounds"
 )
@@ -29,43 +32,98 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{pollGroup(), requestGroup(), lineGroup(), packageGroup()}
+	return []group{pollGroup(), roomGroup(), lineGroup(), requestGroup(), packageGroup()}
 }
 
 // rowNames lists the rows in their order.
-func rowNames() []string {
+func rowNames(groups []group) []string {
 	var names []string
-	for _, g := range groups() {
+	for _, g := range groups {
 		names = append(names, g.rows...)
 	}
 	return names
 }
 
-// Run measures the rows.
-func Run(ctx context.Context, opts Options) (results []rounds.Result, err error) {
-	all := rowNames()
+// Run measures the rows. Rows that fail are named in the report, and the others are measured all the
+// same. It fails only for an unknown row, and when ctx ends.
+func Run(ctx context.Context, opts Options) (Report, error) { return measure(ctx, opts, groups()) }
+
+func measure(ctx context.Context, opts Options, groups []group) (Report, error) {
+	began := time.Now()
+	m := measurement{opts: opts, report: Report{
+		StartedAt: began.UTC(), Go: runtime.Version(), Processors: runtime.NumCPU(), RowSeconds: map[string]float64{},
+	}}
+	all := rowNames(groups)
 	for _, name := range opts.Rows {
 		if !slices.Contains(all, name) {
-			return nil, fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(all, ", "))
+			return Report{}, fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(all, ", "))
 		}
 	}
-	done := func(r rounds.Result) {
-		opts.Say("%s", progress(r))
-		results = append(results, r)
-	}
-	for _, g := range groups() {
-		wanted := g.rows
-		if len(opts.Rows) > 0 {
-			wanted = slices.DeleteFunc(slices.Clone(g.rows), func(name string) bool { return !slices.Contains(opts.Rows, name) })
-		}
-		if len(wanted) == 0 {
-			continue
-		}
-		if err := g.run(ctx, opts, wanted, done); err != nil {
-			return results, err
+	for _, g := range groups {
+		if err := m.group(ctx, g); err != nil {
+			return m.report, err
 		}
 	}
-	return results, nil
+	m.report.TookSeconds = time.Since(began).Seconds()
+	return m.report, nil
+}
+
+// measurement collects the results of a run.
+type measurement struct {
+	opts   Options
+	report Report
+}
+
+// group measures the wanted rows of a group. After a failure it goes on behind the row that failed,
+// but not if two runs in a row measured nothing: then the group's processes cannot run.
+func (m *measurement) group(ctx context.Context, g group) error {
+	left := slices.DeleteFunc(slices.Clone(g.rows), func(name string) bool {
+		return len(m.opts.Rows) > 0 && !slices.Contains(m.opts.Rows, name)
+	})
+	for fruitless, before := 0, len(left); before > 0; before = len(left) {
+		err := m.rows(ctx, g, &left)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil && len(left) > 0 {
+			err = errors.New("its group ended without measuring it")
+		}
+		if err == nil {
+			return nil
+		}
+		if fruitless++; len(left) < before {
+			fruitless = 0
+		}
+		failed := left
+		switch {
+		case len(left) == 0:
+			failed = g.rows // measured, but their processes did not end well
+		case fruitless < 2:
+			failed, left = left[:1], left[1:]
+		default:
+			left = nil
+		}
+		m.failed(failed, err)
+	}
+	return nil
+}
+
+func (m *measurement) failed(rows []string, err error) {
+	name := strings.Join(rows, ", ")
+	m.opts.Say("%s failed: %v", name, err)
+	m.report.Failed = append(m.report.Failed, Failure{Row: name, Error: err.Error()})
+}
+
+// rows measures the rows that are left of a group, and removes each that is measured.
+func (m *measurement) rows(ctx context.Context, g group, left *[]string) error {
+	began := time.Now()
+	return g.run(ctx, m.opts, slices.Clone(*left), func(r rounds.Result) {
+		m.opts.Say("%s", progress(r))
+		m.report.Rows = append(m.report.Rows, r)
+		m.report.RowSeconds[r.Name] = time.Since(began).Seconds()
+		*left = slices.DeleteFunc(*left, func(name string) bool { return name == r.Name })
+		began = time.Now()
+	})
 }
 
 // progress is a row in one line.

@@ -6,16 +6,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rounds"
@@ -47,15 +43,6 @@ type Config struct {
 	Rounds int `env:"ROUNDS, default=7" min:"1" max:"1000"`
 }
 
-// Report is .urr/bench/report.json.
-type Report struct {
-	StartedAt   time.Time       `json:"started_at"`
-	TookSeconds float64         `json:"took_seconds"`
-	Go          string          `json:"go"`
-	Processors  int             `json:"processors"`
-	Rows        []rounds.Result `json:"rows"`
-}
-
 func run(ctx context.Context, args []string) error {
 	if len(args) == 1 {
 		if known, err := bench.Serve(ctx, args[0], os.Stdin, os.Stdout); known {
@@ -73,53 +60,64 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
-	rows, err := bench.Run(ctx, bench.Options{Rows: cfg.Rows, Rounds: cfg.Rounds, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }})
+	report, err := bench.Run(ctx, bench.Options{Rows: cfg.Rows, Rounds: cfg.Rounds, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }})
 	if err != nil {
 		return err
 	}
-	report := Report{
-		StartedAt: begun.UTC(), TookSeconds: time.Since(begun).Seconds(), Go: runtime.Version(), Processors: runtime.NumCPU(), Rows: rows,
-	}
 	printTable(report)
-	if err := write(layout.State("bench"), report); err != nil {
-		return err
-	}
-	return compare(layout, rows)
+	return errors.Join(write(layout.State("bench"), report), compare(layout, report), failed(report))
 }
 
-func printTable(r Report) {
+// failed is the error of rows that could not be measured.
+func failed(r bench.Report) error {
+	var all []error
+	for _, f := range r.Failed {
+		all = append(all, fmt.Errorf("not measured: %s: %s", f.Row, f.Error))
+	}
+	return errors.Join(all...)
+}
+
+func printTable(r bench.Report) {
 	fmt.Println()
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "row\tvalue\tbaseline\tratio\tmust\taim\t\tunit")
 	for _, row := range r.Rows {
-		verdict := "ok"
-		if !row.OK() {
-			verdict = "misses"
-		}
-		for _, part := range row.Exceeded() {
-			verdict += fmt.Sprintf(", %s above %.4g", part, row.Limits[part])
-		}
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%s\t%s\n", row.Name, row.Value, row.Baseline, row.Ratio, row.Must, row.Aim, verdict, row.Unit)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, figure(row.Value),
+			unlessZero(row.Baseline, figure), unlessZero(row.Ratio, ratio), unlessZero(row.Must, ratio), unlessZero(row.Aim, ratio), outcome(row), row.Unit)
 		for _, name := range slices.Sorted(maps.Keys(row.Parts)) {
-			fmt.Fprintf(w, "  %s\t%.4g\t\t\t\t\t\t\n", name, row.Parts[name])
+			fmt.Fprintf(w, "  %s\t%s\t\t\t\t\t\t\n", name, figure(row.Parts[name]))
 		}
 	}
 	_ = w.Flush() // standard output
 }
 
+// unlessZero formats a figure that a row may not have.
+func unlessZero(v float64, format func(float64) string) string {
+	if v == 0 {
+		return ""
+	}
+	return format(v)
+}
+
+func ratio(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+// outcome is the verdict with the limits that are exceeded.
+func outcome(row rounds.Result) string {
+	text := verdict(row)
+	for _, part := range row.Exceeded() {
+		text += fmt.Sprintf(", %s above %s", part, figure(row.Limits[part]))
+	}
+	return text
+}
+
 // compare prints the rows whose ratio is more than a fifth below that of the report in the
 // repository.
-func compare(layout platform.Layout, rows []rounds.Result) error {
-	raw, err := os.ReadFile(filepath.Join(layout.Root, "scripts", "bench", "reference.json"))
+func compare(layout platform.Layout, r bench.Report) error {
+	kept, err := bench.Reference(layout.Root)
 	if err != nil {
-		return fmt.Errorf("read the kept report: %w", err)
+		return err
 	}
-	var kept Report
-	if err := json.Unmarshal(raw, &kept); err != nil {
-		return fmt.Errorf("read the kept report: %w", err)
-	}
-	for _, slower := range rounds.Slower(rows, kept.Rows) {
+	for _, slower := range rounds.Slower(r.Rows, kept.Rows) {
 		fmt.Println("ratio more than a fifth below that of the kept report:", slower)
 	}
 	return nil

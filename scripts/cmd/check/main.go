@@ -27,6 +27,7 @@ const usage = `usage: check <command>
   proto                 regenerate Go and OpenAPI from proto/
   sqlc                  regenerate Go from the SQL queries
   settings              regenerate the tables of settings in the services' READMEs, and the charts' schemas and dependencies
+  figures               regenerate the tables of measured figures in the documents from scripts/bench/reference.json
   tidy                  go mod tidy in every module`
 
 func main() {
@@ -76,6 +77,7 @@ func run(ctx context.Context, args []string) error {
 		"proto":    noArguments(c.proto),
 		"sqlc":     noArguments(c.sqlc),
 		"settings": noArguments(c.settings),
+		"figures":  noArguments(c.figures),
 		"tidy":     noArguments(func(ctx context.Context) error { return c.eachModule(ctx, "go", "mod", "tidy") }),
 	}
 	command := commands[args[0]]

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"urr.guru/scripts/bench/figures"
 	"urr.guru/scripts/internal/schemas"
 	"urr.guru/scripts/internal/settings"
 	"urr.guru/scripts/internal/umbrella"
@@ -28,3 +29,6 @@ func (c *checker) settings(context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// figures generates the tables of `make bench` in the documents from the report that is kept.
+func (c *checker) figures(context.Context) error { return figures.Write(c.layout.Root) }

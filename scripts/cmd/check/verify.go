@@ -72,7 +72,7 @@ func (c *checker) verifyGenerated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.proto(ctx), c.sqlc(ctx), c.settings(ctx)); err != nil {
+	if err := errors.Join(c.proto(ctx), c.sqlc(ctx), c.settings(ctx), c.figures(ctx)); err != nil {
 		return err
 	}
 	after, err := c.treeID(ctx)
@@ -81,7 +81,7 @@ func (c *checker) verifyGenerated(ctx context.Context) error {
 	}
 	if before != after {
 		_ = c.command(ctx, c.layout.Root, "git", "--no-pager", "diff", "--stat", before, after).Run()
-		return errors.New("generating changes files: run make proto settings, commit the result")
+		return errors.New("generating changes files: run make proto settings figures, commit the result")
 	}
 	return nil
 }

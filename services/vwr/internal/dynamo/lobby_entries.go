@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,8 +26,6 @@ const (
 	maxJoins = dynamo.MaxTransaction - 1
 	// maxJoinTries bounds the transactions of a group that other replicas disturb.
 	maxJoinTries = 10
-	// maxParallelGroups bounds the groups that one pass reads or closes at once.
-	maxParallelGroups = 8
 )
 
 // joinRequest is an entry to store, if a new one may be made.
@@ -159,49 +156,15 @@ func (s lobbyStore) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby
 	return e, err == nil, unavailable(err)
 }
 
-// Joined implements lobby.Store.
-func (s lobbyStore) Joined(ctx context.Context, k lobby.Key) (int64, error) {
-	keys := make([]item, lobbyGroups)
-	for i := range keys {
-		keys[i] = group{k, i}.key()
-	}
-	items, err := s.l.batchGet(ctx, s.l.positions, keys)
-	if err != nil {
-		return 0, err
-	}
-	var n int64
-	for _, it := range items {
-		r := dynamo.Reader{Item: it}
-		n += r.Number(attrCount)
-		if r.Err() != nil {
-			return 0, unavailable(r.Err())
-		}
-	}
-	return n, nil
-}
-
-// Close implements lobby.Store. Closing a group again changes nothing.
-func (s lobbyStore) Close(ctx context.Context, k lobby.Key) error {
-	return eachGroup(k, func(g group) error {
-		for try := 1; ; try++ {
-			_, err := s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-				TableName: &s.l.positions, Key: g.key(),
-				UpdateExpression:          aws.String("SET " + attrClosed + " = :true, #ttl = :ttl"),
-				ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
-				ExpressionAttributeValues: item{":true": boolean(true), ":ttl": lobbyExpiry(s.l.now().UnixMilli())},
-			})
-			err = conditional(err)
-			if try == maxJoinTries || !errors.Is(err, room.ErrStale) { // a transaction of joins was writing it
-				return err
-			}
-		}
-	})
-}
-
-// List implements lobby.Store.
+// List implements lobby.Store. Groups that were closed without entries are not read.
 func (s lobbyStore) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, error) {
+	states, err := s.l.groupStates(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	filled := selectGroups(k, func(g group) bool { return !states[g.number].closed || states[g.number].entries > 0 })
 	var lists [lobbyGroups]fairdraw.Entries
-	if err := eachGroup(k, func(g group) (err error) {
+	if err := inParallel(filled, func(g group) (err error) {
 		lists[g.number], err = s.l.listGroup(ctx, g)
 		return err
 	}); err != nil {
@@ -218,7 +181,7 @@ func (s lobbyStore) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, er
 		}
 	}
 	all := make(fairdraw.Entries, 0, total)
-	err := fairdraw.Merge(pages, func(id uuid.UUID) error {
+	err = fairdraw.Merge(pages, func(id uuid.UUID) error {
 		all = append(all, id[:]...)
 		return nil
 	})
@@ -247,25 +210,4 @@ func (l *Lobbies) listGroup(ctx context.Context, g group) (fairdraw.Entries, err
 		}
 	}
 	return ids.Bytes(), nil
-}
-
-// eachGroup calls do for every group of a lobby, some in parallel, and returns the first error.
-func eachGroup(k lobby.Key, do func(group) error) error {
-	var failed [lobbyGroups]error
-	var work sync.WaitGroup
-	slots := make(chan struct{}, maxParallelGroups)
-	for i := range lobbyGroups {
-		slots <- struct{}{}
-		work.Go(func() {
-			defer func() { <-slots }()
-			failed[i] = do(group{k, i})
-		})
-	}
-	work.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

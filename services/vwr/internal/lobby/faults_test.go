@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,8 +38,11 @@ type deaths struct {
 
 // write identifies a write of the driver; "" for others.
 func write(in any) string {
-	if u, ok := in.(*awsdynamo.UpdateItemInput); ok {
-		return *u.UpdateExpression
+	switch in := in.(type) {
+	case *awsdynamo.UpdateItemInput:
+		return *in.UpdateExpression
+	case *awsdynamo.TransactWriteItemsInput: // the driver's only one closes the groups
+		return *in.TransactItems[0].Update.UpdateExpression
 	}
 	return ""
 }
@@ -96,6 +100,59 @@ func TestDeathAtEveryWrite(t *testing.T) {
 	last := k.replica(t, dynamotest.Hook{})
 	last.step(t)
 	last.positions(t, joined, last.verify(t, joined, published...))
+}
+
+// A transaction of joins prevents the one that closes all groups: they are closed one by one.
+func TestGroupsAreClosedOneByOneAfterAConflict(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	joining := k.replica(t, dynamotest.Hook{})
+	joining.activate(t, true)
+	joined := joining.join(t, 3)
+	var conflicts atomic.Int64
+	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
+			conflicts.Add(1)
+			return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
+		}
+		return nil
+	}})
+	r.shuffled(t)
+	require.EqualValues(t, 1, conflicts.Load())
+	r.positions(t, joined, r.verify(t, joined))
+}
+
+// A replica that takes over a closed lobby writes no group again, and reads only those with entries.
+func TestClosedGroupsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	first := k.replica(t, dynamotest.Hook{After: func(in, _ any) error {
+		if write(in) == "" || strings.HasPrefix(write(in), "SET closed") {
+			return nil
+		}
+		return errKilled
+	}})
+	joining := k.replica(t, dynamotest.Hook{})
+	joining.activate(t, true)
+	joined := joining.join(t, 2)
+	k.clock.Set(closes.Add(13 * time.Second))
+	require.NoError(t, first.driver.Step(t.Context())) // dies after the groups are closed
+	var closing, queries atomic.Int64
+	second := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if strings.HasPrefix(write(in), "SET closed") {
+			closing.Add(1)
+		}
+		if _, ok := in.(*awsdynamo.QueryInput); ok {
+			queries.Add(1)
+		}
+		return nil
+	}})
+	require.NoError(t, second.advancer.Step(t.Context()))
+	require.NoError(t, second.driver.Step(t.Context()))
+	require.Zero(t, closing.Load())
+	require.LessOrEqual(t, queries.Load(), int64(len(joined)))
+	second.shuffled(t)
+	second.verify(t, joined)
 }
 
 // Two replicas lead the same lobby at once, while entries arrive until the last moment. Whoever has

@@ -59,8 +59,8 @@ type Store interface {
 type Requests interface {
 	// Unsettled reports whether a request from before a time waits to become an entry.
 	Unsettled(ctx context.Context, event string, before int64) (bool, error)
-	// CloseGroup ends the taking of entries by a group.
-	CloseGroup(ctx context.Context, event, group string) error
+	// CloseGroups ends the taking of entries by all groups.
+	CloseGroups(ctx context.Context, event string) error
 	// Counted are the numbers of entries by the counters of the groups.
 	Counted(ctx context.Context, event string) (map[string]int64, error)
 	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the end.

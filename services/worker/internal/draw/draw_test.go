@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,8 +136,14 @@ func TestResultsDelayNoRoot(t *testing.T) {
 }
 
 func closesGroup(in any) bool {
-	update, ok := in.(*awsdynamo.UpdateItemInput)
-	return ok && update.ExpressionAttributeNames["#closed"] != ""
+	switch in := in.(type) {
+	case *awsdynamo.UpdateItemInput:
+		return in.ExpressionAttributeNames["#closed"] != ""
+	case *awsdynamo.TransactWriteItemsInput:
+		u := in.TransactItems[0].Update
+		return u != nil && strings.HasPrefix(*u.UpdateExpression, "SET #type = :type, #closed")
+	}
+	return false
 }
 
 // What ends while the draw is on changes neither list.
@@ -158,6 +165,32 @@ func TestListsStayAsSigned(t *testing.T) {
 	w.pass(t, round)
 	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
+}
+
+// Entries that are being written prevent the transaction that closes all groups: they are closed one
+// by one. Closed groups are not written again.
+func TestGroupsCloseOnceDespiteConflicts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	var closing, conflicts int
+	store := w.open(dynamotest.Hook{Before: func(in any) error {
+		switch in := in.(type) {
+		case *awsdynamo.TransactWriteItemsInput:
+			conflicts++
+			return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
+		case *awsdynamo.UpdateItemInput:
+			if *in.TableName == w.store.Table {
+				closing++
+			}
+		}
+		return nil
+	}})
+	require.NoError(t, store.CloseGroups(t.Context(), w.event))
+	require.Equal(t, []int{len(asyncevent.LotteryGroups()), 1}, []int{closing, conflicts})
+	require.NoError(t, store.CloseGroups(t.Context(), w.event))
+	require.Equal(t, []int{len(asyncevent.LotteryGroups()), 1}, []int{closing, conflicts}, "they are closed")
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
 }
 
 // A redrive while the groups close keeps the exclusion: the request can only be late.

@@ -64,7 +64,7 @@ func (m *memory) Advance(_ context.Context, before, after asyncevent.Draw) error
 
 func (*memory) Forget(context.Context, string) error                             { return nil }
 func (*memory) Unsettled(context.Context, string, int64) (bool, error)           { return false, nil }
-func (*memory) CloseGroup(context.Context, string, string) error                 { return nil }
+func (*memory) CloseGroups(context.Context, string) error                        { return nil }
 func (*memory) Exclusions(context.Context, string) ([]fairdraw.Exclusion, error) { return nil, nil }
 
 func (m *memory) Counted(context.Context, string) (map[string]int64, error) {

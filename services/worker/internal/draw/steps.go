@@ -118,12 +118,9 @@ func (s *step) unsettled(ctx context.Context) (unsettled bool, err error) {
 }
 
 func (s *step) closeGroups(ctx context.Context) error {
-	groups := asyncevent.LotteryGroups()
-	return each(ctx, len(groups), func(ctx context.Context, i int) error {
-		err := again(ctx, func() error { return s.store.CloseGroup(ctx, s.Promotion.EventID, groups[i]) })
-		failpoint.Hit("worker.draw.closing")
-		return err
-	})
+	err := again(ctx, func() error { return s.store.CloseGroups(ctx, s.Promotion.EventID) })
+	failpoint.Hit("worker.draw.closing")
+	return err
 }
 
 // state lists the entries and the exclusions and stores the statement, which fixes its time.

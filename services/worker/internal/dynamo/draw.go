@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/asyncevent"
@@ -165,38 +164,6 @@ func (s *Store) guards(ctx context.Context, it dynamo.Item, event string) (bool,
 		return true, nil
 	}
 	return found && r.EventID == event, err
-}
-
-// CloseGroup implements draw.Requests.
-func (s *Store) CloseGroup(ctx context.Context, event, group string) error {
-	u := asyncevent.CloseEntryCounter(s.Millis())
-	_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.Table, Key: asyncevent.EntryCounterKey(event, group), UpdateExpression: &u.Expression,
-		ExpressionAttributeNames: u.Names, ExpressionAttributeValues: u.Values,
-	})
-	return dynamo.Err(err)
-}
-
-// Counted implements draw.Requests.
-func (s *Store) Counted(ctx context.Context, event string) (map[string]int64, error) {
-	groups := asyncevent.LotteryGroups()
-	keys := make([]dynamo.Item, len(groups))
-	for i, group := range groups {
-		keys[i] = asyncevent.EntryCounterKey(event, group)
-	}
-	items, err := s.Read(ctx, keys...)
-	if err != nil {
-		return nil, err
-	}
-	counted := make(map[string]int64, len(groups))
-	for i, group := range groups {
-		c, err := asyncevent.DecodeEntryCounter(items.Get(keys[i]))
-		if err != nil {
-			return nil, err
-		}
-		counted[group] = c.N
-	}
-	return counted, nil
 }
 
 // Entries implements draw.Requests.

@@ -1,0 +1,213 @@
+package figures
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"urr.guru/scripts/platform"
+)
+
+// sale is a size of sale, with what is assumed about it.
+type sale struct {
+	visitors float64 // all arrive within arrivalSeconds
+	seats    float64
+	slots    float64 // threshold: so many are on the seat map or pay at a time
+	line     float64 // waiters of tier 2, which tier 1 keeps full
+}
+
+// sales are those that the documents compute.
+func sales() []sale {
+	return []sale{
+		{visitors: 100_000, seats: 10_000, slots: 1000, line: 5000},
+		{visitors: 1_000_000, seats: 100_000, slots: 10_000, line: 50_000},
+	}
+}
+
+// Assumptions about visitors, and settings at their defaults.
+const (
+	arrivalSeconds = 60
+	admitted       = 100 // per second, QUEUE_BATCH of a tick
+	mapSeconds     = 3   // between two polls of the seat map
+	beatSeconds    = 10  // between two heartbeats of a slot
+	// share of processors that may be busy at the peak.
+	busy = 0.5
+)
+
+// interval is how often those poll who have at most so many people ahead of them; the last one has
+// no bound.
+type interval struct{ ahead, seconds float64 }
+
+// The advised intervals of both tiers: pkg/tier1 and services/queue/internal/line.
+var (
+	tier1Polls = []interval{{500, 2}, {2000, 5}, {10_000, 10}, {0, 15}}                 //nolint:gochecknoglobals // constant tables
+	tier2Polls = []interval{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}, {0, 60}} //nolint:gochecknoglobals // likewise
+)
+
+// pollRate is how many requests per second a line of waiters sends, and the sum that it comes from.
+func pollRate(waiting float64, table []interval) (perSecond float64, sum string) {
+	var (
+		terms []string
+		from  float64
+	)
+	for _, it := range table {
+		to := waiting
+		if it.ahead > 0 {
+			to = min(waiting, it.ahead)
+		}
+		if to > from {
+			perSecond += (to - from) / it.seconds
+			terms = append(terms, fmt.Sprintf("%s/%.0f", number(to-from), it.seconds))
+			from = to
+		}
+	}
+	return perSecond, strings.Join(terms, " + ")
+}
+
+// cost is what a request costs one process: a part of a row. Without a part it is the elapsed time of
+// the row, during which all processors are taken to be busy: too much, never too little.
+type cost struct{ process, row, part string }
+
+// step is one kind of request at the peak of a sale.
+type step struct {
+	name  string
+	rate  func(sale) (perSecond float64, sum string)
+	costs []cost
+}
+
+const (
+	redis     = "Redis"
+	shop      = "ticket, PostgreSQL"
+	purchases = "payment, ticket, PostgreSQL, Kafka"
+)
+
+// steps are the requests of a sale. They are added up as if all peaks came at once.
+func steps() []step {
+	fixed := func(n float64) func(sale) (float64, string) {
+		return func(sale) (float64, string) { return n, number(n) }
+	}
+	over := func(of func(sale) float64, seconds float64) func(sale) (float64, string) {
+		return func(s sale) (float64, string) {
+			return of(s) / seconds, fmt.Sprintf("%s/%.0f", number(of(s)), seconds)
+		}
+	}
+	visitors, slots := func(s sale) float64 { return s.visitors }, func(s sale) float64 { return s.slots }
+	beat := []cost{
+		{platform.Gateway, "queue_status_256", platform.Gateway}, {platform.Queue, "queue_status_256", platform.Queue}, {redis, "queue_status_256", "redis"},
+	}
+	return []step{
+		{"read the event", over(visitors, arrivalSeconds), []cost{{platform.Gateway, "event", platform.Gateway}, {platform.Ticket, "event", platform.Ticket}}},
+		{"get a position", over(visitors, arrivalSeconds), []cost{{platform.Gateway, "queue_status_256", platform.Gateway}, {platform.VWR, "assign", platform.VWR}}},
+		{"poll tier 1", func(s sale) (float64, string) { return pollRate(s.visitors, tier1Polls) }, []cost{{platform.Gateway, "serving", platform.Gateway}}},
+		{"poll tier 2", func(s sale) (float64, string) { return pollRate(s.line, tier2Polls) }, beat},
+		{"poll the seat map", over(slots, mapSeconds), []cost{{platform.Gateway, "availability_50k", platform.Gateway}, {platform.Ticket, "availability_50k", platform.Ticket}}},
+		{"heartbeat", over(slots, beatSeconds), beat},
+		{"hold seats", fixed(admitted), []cost{{shop, "seat_hold", ""}}},
+		{"pay", fixed(admitted / 2), []cost{{purchases, "confirm", ""}}},
+	}
+}
+
+// processors that a process needs at a rate; ok is false when the row was not measured.
+func (r report) processors(c cost, perSecond float64) (µs, cores float64, ok bool) {
+	row, found := r.Row(c.row)
+	if !found {
+		return 0, 0, false
+	}
+	if c.part == "" {
+		return row.Value, row.Value * float64(r.Processors) * perSecond / 1e6, true
+	}
+	µs, found = row.Parts[c.part]
+	return µs, µs * perSecond / 1e6, found
+}
+
+// arithmetic shows how the needs of the sales follow from the rows.
+func (r report) arithmetic(sales []sale) string {
+	var b strings.Builder
+	b.WriteString("| at the peak | process | row | µs |")
+	for _, s := range sales {
+		fmt.Fprintf(&b, " %s visitors: requests/s | cores |", thousands(int64(s.visitors)))
+	}
+	b.WriteString("\n| --- | --- | --- | ---: |" + strings.Repeat(" --- | ---: |", len(sales)) + "\n")
+	for _, step := range steps() {
+		name := step.name
+		for _, c := range step.costs {
+			µs := "not measured"
+			if v, _, ok := r.processors(c, 0); ok {
+				µs = number(v)
+			}
+			fmt.Fprintf(&b, "| %s | %s | `%s` | %s |", name, c.process, c.row, µs)
+			for _, s := range sales {
+				perSecond, sum := step.rate(s)
+				if rate := number(perSecond); rate != sum {
+					sum += " = " + rate
+				}
+				_, cores, _ := r.processors(c, perSecond)
+				fmt.Fprintf(&b, " %s | %s |", sum, number(cores))
+			}
+			b.WriteString("\n")
+			name = ""
+		}
+	}
+	return b.String()
+}
+
+// capacityTable is how many processors each process needs, at the busy share.
+func (r report) capacityTable(sales []sale) string {
+	var processes []string
+	for _, step := range steps() {
+		for _, c := range step.costs {
+			if !slices.Contains(processes, c.process) {
+				processes = append(processes, c.process)
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| cores |")
+	for _, s := range sales {
+		fmt.Fprintf(&b, " %s visitors |", thousands(int64(s.visitors)))
+	}
+	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(sales)) + "\n")
+	for _, process := range processes {
+		fmt.Fprintf(&b, "| %s |", process)
+		for _, s := range sales {
+			cores, missing := r.needs(process, s)
+			need := number(cores / busy)
+			if len(missing) > 0 {
+				need += ", without " + strings.Join(missing, ", ")
+			}
+			if cores == 0 {
+				need = "not measured"
+			}
+			fmt.Fprintf(&b, " %s |", need)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("| MB of Redis for the line |")
+	for _, s := range sales {
+		mb := "not measured"
+		if row, found := r.Row("redis_mb_per_million_waiting"); found {
+			mb = number(row.Value * s.line / 1e6)
+		}
+		fmt.Fprintf(&b, " %s |", mb)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// needs adds up what a process needs at the peak, and names the rows that were not measured.
+func (r report) needs(process string, s sale) (cores float64, missing []string) {
+	for _, step := range steps() {
+		perSecond, _ := step.rate(s)
+		for _, c := range step.costs {
+			if c.process != process {
+				continue
+			}
+			_, more, ok := r.processors(c, perSecond)
+			if !ok {
+				missing = append(missing, "`"+c.row+"`")
+			}
+			cores += more
+		}
+	}
+	return cores, missing
+}

@@ -1,0 +1,105 @@
+// Package figures writes what the documents say about speed from the report of `make bench` that is
+// kept in the repository: the table of rows, and what sales need.
+package figures
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"urr.guru/pkg/rounds"
+	"urr.guru/scripts/bench"
+	"urr.guru/scripts/internal/section"
+)
+
+// Write puts the figures of the kept report into the documents of the checkout with this root.
+func Write(root string) error {
+	documents, err := sections(root)
+	if err != nil {
+		return err
+	}
+	for _, d := range documents {
+		if err := section.Write(filepath.Join(root, d.path), d.section, d.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// document is a section of a document that consists of figures.
+type document struct{ path, section, text string }
+
+func sections(root string) ([]document, error) {
+	kept, err := bench.Reference(root)
+	if err != nil {
+		return nil, err
+	}
+	r := report{kept}
+	guide := filepath.Join("scripts", "bench", "README.md")
+	return []document{
+		{"README.md", "figures", r.capacityTable(sales())},
+		{guide, "figures", r.rowsTable() + "\n" + r.arithmetic(sales())},
+	}, nil
+}
+
+// report is what the figures come from.
+type report struct{ bench.Report }
+
+// rowsTable is the table of all rows.
+func (r report) rowsTable() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Measured on %s with %s and %d processors.\n\n", r.StartedAt.Format("2006-01-02"), r.Go, r.Processors)
+	b.WriteString("| row | what | beside | value | baseline | ratio | must | unit |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n")
+	for _, row := range r.Rows {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
+			row.Name, row.What, row.Besides, number(row.Value), besides(row, row.Baseline), besides(row, row.Ratio), musts(row), row.Unit)
+	}
+	return b.String()
+}
+
+// besides is a figure of a row with a baseline; empty for other rows, which have limits only.
+func besides(row rounds.Result, figure float64) string {
+	if row.Besides == "" {
+		return ""
+	}
+	return number(figure)
+}
+
+// musts is what a row must reach: its ratio, and the limits of its parts.
+func musts(row rounds.Result) string {
+	var all []string
+	if row.Must > 0 {
+		all = append(all, "≥ "+number(row.Must))
+	}
+	for _, name := range slices.Sorted(maps.Keys(row.Limits)) {
+		all = append(all, fmt.Sprintf("%s ≤ %s", name, number(row.Limits[name])))
+	}
+	return strings.Join(all, ", ")
+}
+
+// number has three digits, at most two decimals, and none from 100 on.
+func number(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case math.Abs(v) < 0.005:
+		return "< 0.01"
+	case math.Abs(v) >= 99.95:
+		return thousands(int64(math.Round(v)))
+	case math.Abs(v) >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+// thousands writes a number with commas.
+func thousands(n int64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}

@@ -1,0 +1,85 @@
+package figures
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/tier1"
+	"urr.guru/scripts/bench"
+	"urr.guru/scripts/internal/section"
+	"urr.guru/scripts/platform"
+)
+
+// The documents have the figures of the kept report.
+func TestDocumentsAreCurrent(t *testing.T) {
+	t.Parallel()
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	documents, err := sections(layout.Root)
+	require.NoError(t, err)
+	for _, d := range documents {
+		raw, err := os.ReadFile(filepath.Join(layout.Root, d.path))
+		require.NoError(t, err)
+		current, err := section.Replace(string(raw), d.section, d.text)
+		require.NoError(t, err)
+		require.Equal(t, current, string(raw), "%s differs from scripts/bench/reference.json: run make figures", d.path)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[float64]string{0: "0", 0.034: "0.03", 9.996: "10.0", 27.26: "27.3", 99.96: "100", 4439.1: "4,439", 1_234_567: "1,234,567", 1_000_023: "1,000,023"} {
+		require.Equal(t, want, number(v))
+	}
+}
+
+// 100,000 in tier 1 poll at the intervals that pkg/tier1 advises.
+func TestPollRate(t *testing.T) {
+	t.Parallel()
+	rate, sum := pollRate(100_000, tier1Polls)
+	require.Equal(t, "500/2 + 1,500/5 + 8,000/10 + 90,000/15", sum)
+	require.InDelta(t, 7350, rate, 0)
+	rate, sum = pollRate(1200, tier1Polls)
+	require.Equal(t, "500/2 + 700/5", sum)
+	require.InDelta(t, 390, rate, 0)
+	from := 0.0
+	for _, it := range tier1Polls {
+		require.InDelta(t, it.seconds, float64(tier1.NextPoll(int64(from)+1, 0.5)), 0)
+		if from = it.ahead; from > 0 {
+			require.InDelta(t, it.seconds, float64(tier1.NextPoll(int64(from), 0.5)), 0)
+		}
+	}
+}
+
+func TestTables(t *testing.T) {
+	t.Parallel()
+	r := report{bench.Report{
+		StartedAt: time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC), Go: "go1", Processors: 2,
+		Rows: []rounds.Result{
+			{Name: "event", What: "GET", Besides: "bare", Unit: "CPU-µs", Value: 31, Baseline: 24, Ratio: 0.78, Must: 0.6, Parts: map[string]float64{"gateway": 30, "ticket": 1}},
+			{Name: "seat_hold", Besides: "pgbench", Unit: "µs", Value: 500, Baseline: 490, Ratio: 1, Must: 0.65, Limits: map[string]float64{"calls": 2}},
+			{Name: "memory", What: "Redis", Unit: "MB", Value: 326, Limits: map[string]float64{"all": 330}},
+		},
+	}}
+	require.Equal(t, `Measured on 2026-11-23 with go1 and 2 processors.
+
+| row | what | beside | value | baseline | ratio | must | unit |
+| --- | --- | --- | ---: | ---: | ---: | ---: | --- |
+| `+"`event`"+` | GET | bare | 31.0 | 24.0 | 0.78 | ≥ 0.60 | CPU-µs |
+| `+"`seat_hold`"+` |  | pgbench | 500 | 490 | 1.00 | ≥ 0.65, calls ≤ 2.00 | µs |
+| `+"`memory`"+` | Redis |  | 326 |  |  | all ≤ 330 | MB |
+`, r.rowsTable())
+
+	s := sale{visitors: 60_000, slots: 300, line: 100}
+	require.Contains(t, r.arithmetic([]sale{s}), "| read the event | gateway | `event` | 30.0 | 60,000/60 = 1,000 | 0.03 |\n")
+	require.Contains(t, r.arithmetic([]sale{s}), "| hold seats | ticket, PostgreSQL | `seat_hold` | 500 | 100 | 0.10 |\n")
+	require.Contains(t, r.arithmetic([]sale{s}), "| poll tier 1 | gateway | `serving` | not measured |")
+	require.Contains(t, r.capacityTable([]sale{s}), "| ticket, PostgreSQL | 0.20 |\n", "half busy")
+	require.Contains(t, r.capacityTable([]sale{s}), "| vwr | not measured |\n")
+	require.Contains(t, r.capacityTable([]sale{s}), "| ticket | < 0.01, without `availability_50k` |\n")
+}

@@ -1,0 +1,301 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"urr.guru/pkg/config"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rpc"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/scripts/awsproxy"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+const (
+	// rooms is the number of replicas of vwr.
+	rooms = 2
+	// assigned visitors of a round of assign, and how many of them wait for a position at a time.
+	// With hundreds DynamoDB Local fails writes of one item.
+	assigned, assigning = 1000, 64
+	// arrived visitors of a round of positions_per_counter_write, and how many wait at a time.
+	arrived, arriving = 3000, 1000
+	// arrivedPlainly is the same of its baseline, whose counts depend on no batch.
+	arrivedPlainly = 200
+	// refusedPause is how long a refused visitor waits.
+	refusedPause = 100 * time.Millisecond
+)
+
+// roomGroup is the rows of tier 1's positions: two replicas of vwr, with the settings of make up.
+func roomGroup() group {
+	return group{rows: []string{"assign", "positions_per_counter_write"}, run: runRooms}
+}
+
+func runRooms(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+	layout, err := platform.Find()
+	if err != nil {
+		return err
+	}
+	counter, err := awsproxy.NewCounter(layout.DynamoDBEndpoint())
+	if err != nil {
+		return err
+	}
+	defer counter.Close()
+	return harness.Run(ctx, harness.Options{
+		Production: true, Services: []string{platform.VWR}, Replicas: map[string]int{platform.VWR: rooms},
+		Env: map[string][]string{platform.VWR: {"DYNAMODB_ENDPOINT=" + counter.URL(platform.VWR)}},
+	}, func(ctx context.Context, p *harness.Platform) error {
+		r, err := newPositions(ctx, p, counter)
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		for _, row := range []struct {
+			result            rounds.Result
+			subject, baseline rounds.Side
+		}{
+			{rounds.Result{
+				Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
+				Besides: "one UpdateItem and one PutItem per visitor", Must: 1.5,
+			}, r.assign, r.assignPlainly},
+			{rounds.Result{
+				Name: "positions_per_counter_write", What: "writes of the counter by two replicas of vwr, with 1,000 visitors in flight",
+				Besides: "one write per visitor", Unit: "writes per 1,000 positions", Must: 100, Limits: map[string]float64{"gaps": 0, "doubles": 0},
+			}, r.counterWrites, r.counterWritesPlainly},
+		} {
+			if !slices.Contains(wanted, row.result.Name) {
+				continue
+			}
+			result, err := compare(ctx, opts.Rounds, row.result, row.subject, row.baseline)
+			if err != nil {
+				return fmt.Errorf("%s: %w", row.result.Name, err)
+			}
+			done(result)
+		}
+		return nil
+	})
+}
+
+// positions measures both rows.
+type positions struct {
+	counter *awsproxy.Proxy
+	meter   meter
+	plain   plainRoom
+	admin   vwrv1.VwrAdminServiceClient
+	vwr     [rooms]vwrv1.VwrServiceClient
+	closers []func() error
+	refused atomic.Int64 // answers
+}
+
+func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positions, error) {
+	w := p.Wiring()
+	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: counter.URL("bench"), Prefix: w.DynamoDBPrefix}
+	db, err := pkgdynamo.Open(ctx, tables)
+	if err != nil {
+		return nil, err
+	}
+	r := &positions{counter: counter, meter: vwrMeter(p), plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
+	for i := range r.vwr {
+		conn, err := rpc.Dial(platform.Gateway, platform.VWR, rpc.Peer{
+			Addr: p.Service(platform.VWR).Addr(i), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.VWR]),
+		}, rpc.WithTimeout(time.Minute))
+		if err != nil {
+			r.close()
+			return nil, err
+		}
+		r.closers = append(r.closers, conn.Close)
+		r.vwr[i], r.admin = vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn)
+	}
+	return r, nil
+}
+
+// vwrMeter reads the CPU time of all replicas together.
+func vwrMeter(p *harness.Platform) meter {
+	return func(context.Context) (map[string]time.Duration, error) {
+		var sum time.Duration
+		for i := range rooms {
+			t, err := cpuTime(p.Service(platform.VWR).PID(i))
+			if err != nil {
+				return nil, err
+			}
+			sum += t
+		}
+		return map[string]time.Duration{platform.VWR: sum}, nil
+	}
+}
+
+func (r *positions) close() {
+	for _, end := range r.closers {
+		_ = end()
+	}
+}
+
+// takeInRoom lets visitors take the positions of a new room, which serves hardly anybody, and ends it.
+// observe is called for each call of DynamoDB meanwhile.
+func (r *positions) takeInRoom(ctx context.Context, visitors, atOnce int, observe func(awsproxy.Call, string)) (given, time.Duration, error) {
+	eventID, caller := newEvent(), &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}}
+	batch, interval := int64(1), int64(3600)
+	if _, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: caller, EventId: eventID, Batch: &batch, IntervalSeconds: &interval}); err != nil {
+		return nil, 0, err
+	}
+	r.counter.Use(func(c awsproxy.Call) awsproxy.Fault {
+		observe(c, eventID)
+		return awsproxy.Fault{}
+	})
+	given, took, err := takeAll(ctx, visitors, atOnce, func(ctx context.Context, i int) (int64, error) { return r.take(ctx, eventID, i) })
+	r.counter.Use(nil)
+	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: caller, EventId: eventID})
+	return given, took, errors.Join(err, ended)
+}
+
+func newEvent() string { return "bench-" + ids.NewV7().String() }
+
+// take asks one replica for the position of a new visitor, again after a refusal, as pages do. A
+// replica refuses what it cannot answer in time, which depends on how busy the machine is.
+func (r *positions) take(ctx context.Context, eventID string, visitor int) (int64, error) {
+	for {
+		out, err := r.vwr[visitor%rooms].Assign(ctx, &vwrv1.AssignRequest{Items: []*vwrv1.AssignItem{
+			{Caller: &commonv1.Caller{AnonId: visitorID(eventID, visitor)}, EventId: eventID},
+		}})
+		if err != nil {
+			return 0, err
+		}
+		got := out.GetResults()[0]
+		switch {
+		case got.GetAssigned() != nil:
+			return got.GetAssigned().GetPosition(), nil
+		case !slices.Contains([]string{errs.ErrOverloaded.Reason, errs.ErrUnavailable.Reason}, got.GetProblem().GetReason()):
+			return 0, fmt.Errorf("visitor %d: %v", visitor, got.GetProblem())
+		}
+		r.refused.Add(1)
+		if !loop.Sleep(ctx, refusedPause) {
+			return 0, ctx.Err()
+		}
+	}
+}
+
+func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d", eventID, visitor) }
+
+// assign measures how long the visitors of a new room wait for their positions in all.
+func (r *positions) assign(ctx context.Context) (float64, map[string]float64, error) {
+	var (
+		took    time.Duration
+		calls   atomic.Int64
+		refused = r.refused.Load()
+	)
+	used, err := r.meter.spent(ctx, assigned, func() error {
+		given, all, err := r.takeInRoom(ctx, assigned, assigning, func(c awsproxy.Call, eventID string) {
+			if issues(c, eventID) || bytes.Contains(c.Body, []byte(positionsTable)) {
+				calls.Add(1)
+			}
+		})
+		took = all
+		return errors.Join(err, given.exact())
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	used["calls"], used["refused"] = float64(calls.Load())/assigned, float64(r.refused.Load()-refused)/assigned
+	return micros(took, assigned), used, nil
+}
+
+// assignPlainly is the baseline.
+func (r *positions) assignPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	_, took, err := r.takePlainly(ctx, assigned, assigning)
+	return micros(took, assigned), nil, err
+}
+
+func (r *positions) takePlainly(ctx context.Context, visitors, atOnce int) (given, time.Duration, error) {
+	eventID := newEvent()
+	return takeAll(ctx, visitors, atOnce, func(ctx context.Context, i int) (int64, error) {
+		return r.plain.assign(ctx, eventID, visitorID(eventID, i))
+	})
+}
+
+// counterWrites counts what the calls of the visitors of a new room write to its counter.
+func (r *positions) counterWrites(ctx context.Context) (float64, map[string]float64, error) {
+	var writes atomic.Int64
+	given, _, err := r.takeInRoom(ctx, arrived, arriving, func(c awsproxy.Call, eventID string) {
+		if issues(c, eventID) {
+			writes.Add(1)
+		}
+	})
+	gaps, doubles := given.faults()
+	return perThousand(writes.Load(), arrived), map[string]float64{"gaps": float64(gaps), "doubles": float64(doubles)}, err
+}
+
+// counterWritesPlainly is the baseline.
+func (r *positions) counterWritesPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	before, _ := r.counter.Calls()
+	_, _, err := r.takePlainly(ctx, arrivedPlainly, assigning)
+	return perThousand(int64(r.counter.Since(before, "UpdateItem")), arrivedPlainly), nil, err
+}
+
+func perThousand(n int64, of int) float64 { return float64(n) * 1000 / float64(of) }
+
+func micros(took time.Duration, n int) float64 {
+	return float64(took.Nanoseconds()) / 1000 / float64(n)
+}
+
+// given are the positions of visitors.
+type given []int64
+
+// faults counts the numbers from 1 to the highest position that nobody got, and the positions beyond
+// the first that were given more than once.
+func (g given) faults() (gaps, doubles int) {
+	sorted := slices.Sorted(slices.Values(g))
+	last := int64(0)
+	for _, p := range sorted {
+		if p == last {
+			doubles++
+		} else {
+			gaps += int(p - last - 1)
+		}
+		last = p
+	}
+	return gaps, doubles
+}
+
+// exact fails unless the positions are 1 to n.
+func (g given) exact() error {
+	if gaps, doubles := g.faults(); gaps+doubles > 0 {
+		return fmt.Errorf("positions with %d gaps and %d doubles", gaps, doubles)
+	}
+	return nil
+}
+
+// takeAll calls for n visitors, so many at a time, and returns what they got and how long it took.
+func takeAll(ctx context.Context, n, atOnce int, one func(context.Context, int) (int64, error)) (given, time.Duration, error) {
+	var (
+		mu  sync.Mutex
+		all given
+	)
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range n {
+		group.Go(func() error {
+			p, err := one(ctx, i)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, p)
+			return err
+		})
+	}
+	err := group.Wait()
+	return all, time.Since(began), err
+}

@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/rounds"
+)
+
+// measured runs groups of rows, of which those in broken fail, and returns the report and how often
+// the group was run.
+func measured(t *testing.T, broken []string, rows ...string) (r Report, runs int) {
+	t.Helper()
+	g := group{rows: rows, run: func(_ context.Context, _ Options, wanted []string, done func(rounds.Result)) error {
+		runs++
+		for _, name := range wanted {
+			if slices.Contains(broken, name) {
+				return errors.New(name + " is broken")
+			}
+			done(rounds.Result{Name: name})
+		}
+		return nil
+	}}
+	r, err := measure(t.Context(), Options{Say: func(string, ...any) {}}, []group{g})
+	require.NoError(t, err)
+	return r, runs
+}
+
+func names(r Report) (rows, failed []string) {
+	for _, row := range r.Rows {
+		rows = append(rows, row.Name)
+	}
+	for _, f := range r.Failed {
+		failed = append(failed, f.Row)
+	}
+	return rows, failed
+}
+
+// A row that fails is named, and the rows behind it are measured.
+func TestFailedRowLosesNoOther(t *testing.T) {
+	t.Parallel()
+	r, runs := measured(t, []string{"b"}, "a", "b", "c", "d")
+	rows, failed := names(r)
+	require.Equal(t, []string{"a", "c", "d"}, rows)
+	require.Equal(t, []string{"b"}, failed)
+	require.Equal(t, "b is broken", r.Failed[0].Error)
+	require.Equal(t, 2, runs)
+	require.Len(t, r.RowSeconds, 3)
+
+	r, _ = measured(t, []string{"a", "d"}, "a", "b", "c", "d")
+	rows, failed = names(r)
+	require.Equal(t, []string{"b", "c"}, rows)
+	require.Equal(t, []string{"a", "d"}, failed)
+}
+
+// A group whose processes do not start is tried twice, and all its rows are named.
+func TestGroupThatCannotRunIsGivenUp(t *testing.T) {
+	t.Parallel()
+	all := []string{"a", "b", "c", "d"}
+	r, runs := measured(t, all, all...)
+	rows, failed := names(r)
+	require.Empty(t, rows)
+	require.Equal(t, []string{"a", "b, c, d"}, failed)
+	require.Equal(t, 2, runs)
+}
+
+func TestGroupThatEndsWithoutARowOrBadlyIsNamed(t *testing.T) {
+	t.Parallel()
+	silent := group{rows: []string{"a"}, run: func(context.Context, Options, []string, func(rounds.Result)) error { return nil }}
+	late := group{rows: []string{"b"}, run: func(_ context.Context, _ Options, _ []string, done func(rounds.Result)) error {
+		done(rounds.Result{Name: "b"})
+		return errors.New("a process did not end")
+	}}
+	r, err := measure(t.Context(), Options{Say: func(string, ...any) {}}, []group{silent, late})
+	require.NoError(t, err)
+	rows, failed := names(r)
+	require.Equal(t, []string{"b"}, rows)
+	require.Equal(t, []string{"a", "b"}, failed)
+}
+
+func TestInterruptedRunEnds(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	g := group{rows: []string{"a", "b"}, run: func(context.Context, Options, []string, func(rounds.Result)) error {
+		stop()
+		return context.Canceled
+	}}
+	_, err := measure(ctx, Options{Say: func(string, ...any) {}}, []group{g})
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -1,0 +1,133 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/services/vwr/internal/lobby"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// maxParallelGroups bounds the groups that one pass reads or closes at once.
+const maxParallelGroups = 8
+
+// groupState is what a group's item says. A closed group gets no more entries.
+type groupState struct {
+	entries int64
+	closed  bool
+}
+
+// groupStates reads the items of all groups of a lobby consistently.
+func (l *Lobbies) groupStates(ctx context.Context, k lobby.Key) (states [lobbyGroups]groupState, err error) {
+	keys, byPartition := make([]item, lobbyGroups), make(map[string]int, lobbyGroups)
+	for i, g := range selectGroups(k, func(group) bool { return true }) {
+		keys[i] = g.key()
+		r := dynamo.Reader{Item: keys[i]}
+		byPartition[r.String(attrEvent)] = g.number
+	}
+	items, err := l.batchGet(ctx, l.positions, keys)
+	if err != nil {
+		return states, err
+	}
+	for _, it := range items {
+		r := dynamo.Reader{Item: it}
+		states[byPartition[r.String(attrEvent)]] = groupState{entries: r.Number(attrCount), closed: r.Bool(attrClosed)}
+		if r.Err() != nil {
+			return states, unavailable(r.Err())
+		}
+	}
+	return states, nil
+}
+
+// Joined implements lobby.Store.
+func (s lobbyStore) Joined(ctx context.Context, k lobby.Key) (n int64, err error) {
+	states, err := s.l.groupStates(ctx, k)
+	for _, st := range states {
+		n += st.entries
+	}
+	return n, err
+}
+
+// Close implements lobby.Store. Closed groups are left as they are. The others are closed by one
+// transaction, or one by one if joins are writing some of them.
+func (s lobbyStore) Close(ctx context.Context, k lobby.Key) error {
+	states, err := s.l.groupStates(ctx, k)
+	if err != nil {
+		return err
+	}
+	open := selectGroups(k, func(g group) bool { return !states[g.number].closed })
+	if len(open) == 0 {
+		return nil
+	}
+	writes := make([]types.TransactWriteItem, len(open))
+	for i, g := range open {
+		writes[i].Update = s.l.closing(g)
+	}
+	_, err = s.l.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	if err = conditional(err); !errors.Is(err, room.ErrStale) {
+		return err
+	}
+	return inParallel(open, func(g group) error { return s.l.closeGroup(ctx, g) })
+}
+
+func (l *Lobbies) closing(g group) *types.Update {
+	return &types.Update{
+		TableName: &l.positions, Key: g.key(),
+		UpdateExpression:          aws.String("SET " + attrClosed + " = :true, #ttl = :ttl"),
+		ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
+		ExpressionAttributeValues: item{":true": boolean(true), ":ttl": lobbyExpiry(l.now().UnixMilli())},
+	}
+}
+
+// closeGroup closes one group, again while transactions of joins are writing it.
+func (l *Lobbies) closeGroup(ctx context.Context, g group) error {
+	u := l.closing(g)
+	for try := 1; ; try++ {
+		_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
+			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
+		})
+		err = conditional(err)
+		if try == maxJoinTries || !errors.Is(err, room.ErrStale) {
+			return err
+		}
+	}
+}
+
+// selectGroups are the groups of a lobby that a condition holds for.
+func selectGroups(k lobby.Key, wanted func(group) bool) []group {
+	all := make([]group, 0, lobbyGroups)
+	for i := range lobbyGroups {
+		if g := (group{k, i}); wanted(g) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// inParallel calls do for groups, some at a time, and returns the first error.
+func inParallel(groups []group, do func(group) error) error {
+	failed := make([]error, len(groups))
+	var work sync.WaitGroup
+	slots := make(chan struct{}, maxParallelGroups)
+	for i, g := range groups {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			failed[i] = do(g)
+		})
+	}
+	work.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

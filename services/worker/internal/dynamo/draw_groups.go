@@ -1,0 +1,92 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+)
+
+// CloseGroups implements draw.Requests: by one transaction, or group by group if entries are being
+// written. Closed groups are not written again.
+func (s *Store) CloseGroups(ctx context.Context, event string) error {
+	counters, err := s.counters(ctx, event)
+	if err != nil {
+		return err
+	}
+	var open []string
+	var writes []types.TransactWriteItem
+	for _, group := range asyncevent.LotteryGroups() {
+		if counters[group].ClosedAt == 0 {
+			open = append(open, group)
+			writes = append(writes, types.TransactWriteItem{Update: s.closing(event, group)})
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	_, err = s.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	if !dynamo.Contended(err) {
+		return dynamo.Err(err)
+	}
+	for _, group := range open {
+		if err := s.CloseGroup(ctx, event, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CloseGroup ends the taking of entries by one group.
+func (s *Store) CloseGroup(ctx context.Context, event, group string) error {
+	u := s.closing(event, group)
+	_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
+		ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
+	})
+	return dynamo.Err(err)
+}
+
+func (s *Store) closing(event, group string) *types.Update {
+	u := asyncevent.CloseEntryCounter(s.Millis())
+	return &types.Update{
+		TableName: &s.Table, Key: asyncevent.EntryCounterKey(event, group), UpdateExpression: &u.Expression,
+		ExpressionAttributeNames: u.Names, ExpressionAttributeValues: u.Values,
+	}
+}
+
+// Counted implements draw.Requests.
+func (s *Store) Counted(ctx context.Context, event string) (map[string]int64, error) {
+	counters, err := s.counters(ctx, event)
+	if err != nil {
+		return nil, err
+	}
+	counted := make(map[string]int64, len(counters))
+	for group, c := range counters {
+		counted[group] = c.N
+	}
+	return counted, nil
+}
+
+// counters reads those of all groups of a lottery.
+func (s *Store) counters(ctx context.Context, event string) (map[string]asyncevent.EntryCounter, error) {
+	groups := asyncevent.LotteryGroups()
+	keys := make([]dynamo.Item, len(groups))
+	for i, group := range groups {
+		keys[i] = asyncevent.EntryCounterKey(event, group)
+	}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	counters := make(map[string]asyncevent.EntryCounter, len(groups))
+	for i, group := range groups {
+		if counters[group], err = asyncevent.DecodeEntryCounter(items.Get(keys[i])); err != nil {
+			return nil, err
+		}
+	}
+	return counters, nil
+}
