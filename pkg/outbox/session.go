@@ -35,6 +35,7 @@ type session struct {
 	stalls  *stalls
 	probe   *probe // in flight; nil: none
 	walk    walk
+	ahead   *ahead // nil: nothing
 	// more: the last read did not cover all rows.
 	more bool
 	took time.Duration // duration of the last read
@@ -120,6 +121,12 @@ const served = `o.shard = ANY ($1::smallint[]) AND (o.topic, o.key) NOT IN (SELE
 const readRows = `
 	SELECT ` + columns + `
 	FROM outbox AS o
+	WHERE ` + served + ` AND o.id <> ALL ($2::bigint[])
+	ORDER BY o.id LIMIT $3`
+
+const readOthers = `
+	SELECT ` + columns + `
+	FROM outbox AS o
 	WHERE ` + served + ` AND NOT coalesce((
 		SELECT bool_or(o.key_hash % b.of = b.number)
 		FROM unnest($2::text[], $3::int[], $4::int[]) AS b (topic, of, number) WHERE b.topic = o.topic), false)
@@ -127,32 +134,48 @@ const readRows = `
 	ORDER BY o.id LIMIT $7`
 
 // read returns the first rows, in the order of ids, of the partitions that are not left out, and of
-// each key only those before its first unsettled row.
-func (s *session) read(ctx context.Context, leaveOut []partition, limit, scan int) ([]row, error) {
-	began := time.Now()
-	if len(leaveOut) == 0 {
-		s.walk = walk{until: noUpperBound}
-	} else if err := s.advance(ctx, scan); err != nil {
-		return nil, err
-	}
-	topics, counts, numbers := arrays(leaveOut)
-	all, err := s.query(ctx, readRows, s.shards, topics, counts, numbers, s.walk.from, s.walk.until, limit)
+// each key only those before its first unsettled row. Rows in flight are left out too; there are
+// none when partitions are.
+func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (batch, error) {
+	b := batch{limit: limit, readAt: time.Now()}
+	all, err := s.readUnfiltered(ctx, leaveOut, inFlight, limit, scan)
 	if err != nil {
-		return nil, err
+		return batch{}, err
 	}
-	s.more = len(leaveOut) > 0 && s.walk.recordRead(all, scan)
-	s.took = time.Since(began)
+	s.took = time.Since(b.readAt)
 	unsettled := make(map[entity]bool)
-	rows := make([]row, 0, len(all))
+	b.rows = make([]row, 0, len(all))
 	for _, r := range all {
 		k := entity{r.Topic, r.Key}
 		unsettled[k] = unsettled[k] || !r.Settled
 		if !unsettled[k] {
-			rows = append(rows, r)
+			b.rows = append(b.rows, r)
 		}
 	}
-	s.blocked = len(rows) < len(all)
-	return rows, nil
+	b.blocked = len(b.rows) < len(all)
+	return b, nil
+}
+
+// readUnfiltered is read with unsettled rows.
+func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) ([]row, error) {
+	if len(leaveOut) == 0 {
+		s.walk = walk{}
+		ids := make([]int64, len(inFlight))
+		for i, r := range inFlight {
+			ids[i] = r.ID
+		}
+		return s.query(ctx, readRows, s.shards, ids, limit)
+	}
+	if err := s.advance(ctx, scan); err != nil {
+		return nil, err
+	}
+	topics, counts, numbers := arrays(leaveOut)
+	all, err := s.query(ctx, readOthers, s.shards, topics, counts, numbers, s.walk.from, s.walk.until, limit)
+	if err != nil {
+		return nil, err
+	}
+	s.more = s.walk.recordRead(all, scan)
+	return all, nil
 }
 
 const readHeads = `
