@@ -27,6 +27,9 @@ type benchmark struct {
 func benchmarks() []benchmark {
 	return []benchmark{
 		{row: "reward_claim", directory: "services/reward/internal/postgres", name: "BenchmarkRewardClaim"},
+		{row: "outbox_relay", directory: "pkg/outbox", name: "BenchmarkOutboxRelay"},
+		{row: "outbox_write_cost", directory: "services/payment/internal/postgres", name: "BenchmarkOutboxWriteCost"},
+		{row: "stats_consume", directory: "services/stats/internal/kafka", name: "BenchmarkStatsConsume"},
 		{row: "draw_1m", directory: "pkg/fairdraw", name: "BenchmarkDraw1M"},
 	}
 }
