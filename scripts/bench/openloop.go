@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,15 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"urr.guru/pkg/loop"
+)
+
+const (
+	paceEvery = 2 * time.Millisecond // between two looks at what is due
+	drainFor  = 30 * time.Second
 )
 
 // generator sends prepared requests over keep-alive connections, either as fast as they are
@@ -31,8 +38,8 @@ type generator struct {
 type rawConn struct {
 	net.Conn
 
-	in    *bufio.Reader
-	begin chan []byte
+	in   *bufio.Reader
+	sent time.Time // when the request in progress was sent
 }
 
 // sample is a response: its status, and when its request was sent and answered.
@@ -130,50 +137,76 @@ func (g *generator) saturate(ctx context.Context, until time.Time) ([]sample, er
 			add(s)
 		}
 		return ctx.Err()
-	}, func() {})
+	}, func() error { return nil })
 }
 
-// offer sends requests at a rate until a time, each on a connection that has none in progress. A
-// request for which there is no such connection is not sent.
+// offer sends requests at a rate until a time, each on a connection that has none in progress, and
+// waits for all responses. A request for which there is no such connection is not sent.
 func (g *generator) offer(ctx context.Context, perSecond float64, until time.Time) ([]sample, error) {
 	for _, c := range g.conns {
-		c.begin = make(chan []byte, 1)
 		g.idle <- c
 	}
+	var ended atomic.Bool
 	return g.together(func(c *rawConn, add func(sample)) error {
-		for request := range c.begin {
-			s, err := c.exchange(request)
-			if err != nil {
-				return err
+		for {
+			status, err := readStatus(c.in)
+			switch {
+			case ended.Load():
+				return nil
+			case err != nil:
+				return fmt.Errorf("read the response: %w", err)
 			}
-			add(s)
+			add(sample{status: status, sent: c.sent, answer: time.Now()})
 			g.idle <- c
 		}
-		return nil
-	}, func() {
-		g.pace(ctx, perSecond, until)
-		for _, c := range g.conns {
-			close(c.begin)
+	}, func() error {
+		// The readers are ended by closing what they read from.
+		defer func() {
+			ended.Store(true)
+			_ = g.close()
+		}()
+		if err := g.pace(ctx, perSecond, until); err != nil {
+			return err
 		}
+		return g.drain(ctx)
 	})
 }
 
-// pace hands out requests to idle connections.
-func (g *generator) pace(ctx context.Context, perSecond float64, until time.Time) {
+// pace sends requests on idle connections.
+func (g *generator) pace(ctx context.Context, perSecond float64, until time.Time) error {
 	began, sent := time.Now(), 0
-	for now := began; now.Before(until) && loop.Sleep(ctx, time.Millisecond); now = time.Now() {
+	for now := began; now.Before(until) && loop.Sleep(ctx, paceEvery); now = time.Now() {
 		for due := int(now.Sub(began).Seconds() * perSecond); sent < due; sent++ {
 			select {
 			case c := <-g.idle:
-				c.begin <- g.next()
+				c.sent = time.Now()
+				if _, err := c.Write(g.next()); err != nil {
+					return fmt.Errorf("send: %w", err)
+				}
 			default:
 			}
 		}
 	}
+	return ctx.Err()
 }
 
-// together runs work on each connection, and do meanwhile. Its error is one of those of work.
-func (g *generator) together(work func(*rawConn, func(sample)) error, do func()) ([]sample, error) {
+// drain waits until no connection has a request in progress.
+func (g *generator) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, drainFor)
+	defer cancel()
+	for range g.conns {
+		select {
+		case <-g.idle:
+		case <-ctx.Done():
+			return errors.New("requests are not answered")
+		}
+	}
+	return nil
+}
+
+// together runs work on each connection, and do meanwhile. Its error is that of do, or one of those
+// of work.
+func (g *generator) together(work func(*rawConn, func(sample)) error, do func() error) ([]sample, error) {
 	var wg sync.WaitGroup
 	samples, failed := make([][]sample, len(g.conns)), make(chan error, len(g.conns))
 	for i, c := range g.conns {
@@ -183,14 +216,14 @@ func (g *generator) together(work func(*rawConn, func(sample)) error, do func())
 			}
 		})
 	}
-	do()
+	err := do()
 	wg.Wait()
 	select {
-	case err := <-failed:
-		return nil, err
+	case failure := <-failed:
+		err = cmp.Or(err, failure)
 	default:
-		return slices.Concat(samples...), nil
 	}
+	return slices.Concat(samples...), err
 }
 
 // figures of the responses in a period.

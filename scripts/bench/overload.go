@@ -27,7 +27,7 @@ const (
 	// bestConns are the connections at which the best rate is measured; more of them do not increase it.
 	bestConns = 64
 	// overloadConns are more than the requests in progress while the gateway refuses what is too much.
-	overloadConns = 3000
+	overloadConns = 800
 	// offeredTimes is the rate that is offered, in best rates. It is above 2, so that the rate stays
 	// above twice that of the round's baseline.
 	offeredTimes = 2.3
