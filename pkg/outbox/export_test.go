@@ -31,3 +31,6 @@ func (r *Relay) Pass(ctx context.Context) (published int, blocked bool, err erro
 
 // Measure sets the gauges as of now.
 func (r *Relay) Measure(ctx context.Context, now time.Time) error { return r.measure(ctx, &now) }
+
+// DecodeHeaders reads the headers of a row.
+var DecodeHeaders = decodeHeaders

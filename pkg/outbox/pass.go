@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -134,8 +133,8 @@ func (e *unreadableError) Error() string { return "headers: " + e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
 
 func (r row) record() (kafka.Record, error) {
-	headers := make(map[string]string)
-	if err := json.Unmarshal(r.Headers, &headers); err != nil {
+	headers, err := decodeHeaders(r.Headers)
+	if err != nil {
 		return kafka.Record{}, &unreadableError{err}
 	}
 	return kafka.Record{

@@ -111,8 +111,9 @@ type row struct {
 	Settled bool
 }
 
+// The subqueries are evaluated once: a snapshot for every row would cost as much as the row.
 const columns = `o.id, o.event_id::text, o.topic, o.key, o.key_hash, o.payload, o.headers, o.created_at,
-	o.txid < pg_snapshot_xmin(pg_current_snapshot()) OR o.created_at <= clock_timestamp() - interval '10 s' AS settled`
+	o.txid < (SELECT pg_snapshot_xmin(pg_current_snapshot())) OR o.created_at <= (SELECT clock_timestamp() - interval '10 s') AS settled`
 
 // served selects the rows that this session may publish. NOT IN, unlike NOT EXISTS, stays a filter
 // on the scan of the id index, whatever the planner estimates the sizes of the tables to be.

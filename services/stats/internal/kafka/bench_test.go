@@ -55,7 +55,7 @@ func BenchmarkStatsConsume(b *testing.B) {
 		}
 	}
 	roundstest.Compare(b, rounds.Result{
-		Name: "stats_consume", What: "count the events of a partition, in batches of 500", Besides: "one transaction per event", Unit: "µs per event", Must: 20, Aim: 25,
+		Name: "stats_consume", What: "count the events of a partition, in full batches", Besides: "one transaction per event", Unit: "µs per event", Must: 20, Aim: 25,
 	}, side(countedInBatches, func(recs []kafka.Record) error { return countBatches(b.Context(), service, recs) }),
 		side(countedSingly, func(recs []kafka.Record) error { return countSingly(b.Context(), pool, recs) }))
 }
