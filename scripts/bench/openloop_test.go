@@ -55,7 +55,7 @@ func TestGeneratorSendsAtARateAndWhenAnswered(t *testing.T) {
 		samples, err := load(from.Add(200 * time.Millisecond))
 		require.NoError(t, err, name)
 		require.NoError(t, g.close(), name)
-		require.EqualValues(t, requests.Load()-before, len(samples), name)
+		require.Len(t, samples, int(requests.Load()-before), name)
 		f := figuresOf(samples, from, time.Now())
 		require.Zero(t, f.other, name)
 		if len(samples) > 0 { // it may have had no time

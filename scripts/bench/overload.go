@@ -80,7 +80,7 @@ type overloadBuyer struct {
 }
 
 func newOverload(ctx context.Context, p *harness.Platform) (*overload, error) {
-	o := &overload{platform: p, ticket: p.DB(platform.Ticket), buyers: make([]overloadBuyer, overloadUsers)}
+	o := &overload{platform: p, ticket: p.DB(platform.Ticket), buyers: make([]overloadBuyer, overloadUsers)} //nolint:contextcheck // the pool lives as long as the platform
 	now := time.Now().UTC().Truncate(time.Second)
 	sections := make([]map[string]any, overloadSections)
 	for i := range sections {
