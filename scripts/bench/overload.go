@@ -32,7 +32,7 @@ const (
 	// above twice that of the round's baseline.
 	offeredTimes = 2.3
 	// Each phase begins with a part that is not measured.
-	warmUp, bestFor, overloadFor = 300 * time.Millisecond, time.Second, 1700 * time.Millisecond
+	warmUp, bestFor, overloadFor = 500 * time.Millisecond, time.Second, 1700 * time.Millisecond
 	overloadEvent                = "bench-overload"
 	overloadSections             = 3
 	overloadRows                 = 100
