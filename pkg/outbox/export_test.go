@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -25,8 +26,11 @@ func (r *Relay) Pass(ctx context.Context) (published int, blocked bool, err erro
 	}
 	defer s.close(ctx)
 	published, err = r.pass(ctx, s)
-	return published, s.blocked, err
+	return published, s.blocked, errors.Join(err, s.flush(ctx))
 }
 
 // Measure sets the gauges as of now.
 func (r *Relay) Measure(ctx context.Context, now time.Time) error { return r.measure(ctx, &now) }
+
+// DecodeHeaders reads the headers of a row.
+var DecodeHeaders = decodeHeaders

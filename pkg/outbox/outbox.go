@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/protobuf/proto"
 
@@ -55,50 +54,95 @@ type Event struct {
 // Call it after the entity's row is locked or updated in tx. That lock makes the order of ids
 // within a key the order of the commits (see Relay). After the commit call Relay.Signal; without it
 // the next poll finds the events.
-func Insert(ctx context.Context, tx pgx.Tx, source string, events ...Event) error {
+func Insert(ctx context.Context, tx postgres.Execer, source string, events ...Event) error {
 	if len(events) == 0 {
 		return nil
 	}
 	now := time.Now()
-	var (
-		ids, topics, keys, types, payloads, headers = column[uuid.UUID](events), column[string](events), column[string](events),
-			column[string](events), column[string](events), column[string](events)
-		shards, hashes, versions = column[int16](events), column[int32](events), column[int64](events)
-	)
+	rows := make([]inserted, len(events))
 	for i, e := range events {
-		if e.ID == uuid.Nil {
-			e.ID = uuid.Must(uuid.NewV7())
+		var err error
+		if rows[i], err = toInsert(ctx, source, e, now); err != nil {
+			return err
 		}
-		payload, err := wire.Marshal(e.Payload)
-		if err != nil {
-			return fmt.Errorf("outbox event %s: %w", e.Type, err)
-		}
-		if len(payload) > maxPayload {
-			return fmt.Errorf("outbox event %s has %d bytes, more than %d", e.Type, len(payload), maxPayload)
-		}
-		h, err := json.Marshal(headersOf(ctx, source, e, now))
-		if err != nil {
-			return fmt.Errorf("outbox event %s: %w", e.Type, err)
-		}
-		ids[i], topics[i], keys[i], types[i] = e.ID, e.Topic, e.Key, e.Type
-		payloads[i], headers[i], versions[i] = string(payload), string(h), e.EntityVersion
-		shards[i], hashes[i] = shardOf(e.Key), kafka.KeyHash([]byte(e.Key))
 	}
-	// WITH ORDINALITY keeps the ids in the order of the arguments.
-	_, err := tx.Exec(ctx, `
-		INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
-		SELECT event_id, shard, topic, key, key_hash, type, entity_version, payload, headers::jsonb
-		FROM unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::text[], $9::text[])
-			WITH ORDINALITY AS e (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers, n)
-		ORDER BY n`,
-		ids, shards, topics, keys, hashes, types, versions, payloads, headers)
-	if err != nil {
+	sql, args := insertOne, rows[0].columns()
+	if len(rows) > 1 {
+		sql, args = insertMany, transposed(rows)
+	}
+	if _, err := tx.Exec(ctx, sql, args...); err != nil {
 		return fmt.Errorf("insert %d outbox events: %w", len(events), err)
 	}
 	return nil
 }
 
-func column[T any](events []Event) []T { return make([]T, len(events)) }
+const (
+	insertOne = `
+		INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+	// WITH ORDINALITY keeps the ids in the order of the arguments.
+	insertMany = `
+		INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
+		SELECT event_id, shard, topic, key, key_hash, type, entity_version, payload, headers::jsonb
+		FROM unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::text[], $9::text[])
+			WITH ORDINALITY AS e (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers, n)
+		ORDER BY n`
+)
+
+// inserted is an event as its row has it.
+type inserted struct {
+	id               uuid.UUID
+	shard            int16
+	topic, key       string
+	keyHash          int32
+	kind             string
+	version          int64
+	payload, headers string
+}
+
+func (r *inserted) columns() []any {
+	return []any{r.id, r.shard, r.topic, r.key, r.keyHash, r.kind, r.version, r.payload, r.headers}
+}
+
+func toInsert(ctx context.Context, source string, e Event, now time.Time) (inserted, error) {
+	if e.ID == uuid.Nil {
+		e.ID = uuid.Must(uuid.NewV7())
+	}
+	payload, err := wire.Marshal(e.Payload)
+	if err != nil {
+		return inserted{}, fmt.Errorf("outbox event %s: %w", e.Type, err)
+	}
+	if len(payload) > maxPayload {
+		return inserted{}, fmt.Errorf("outbox event %s has %d bytes, more than %d", e.Type, len(payload), maxPayload)
+	}
+	h, err := json.Marshal(headersOf(ctx, source, e, now))
+	if err != nil {
+		return inserted{}, fmt.Errorf("outbox event %s: %w", e.Type, err)
+	}
+	return inserted{
+		id: e.ID, shard: shardOf(e.Key), topic: e.Topic, key: e.Key, keyHash: kafka.KeyHash([]byte(e.Key)), kind: e.Type, version: e.EntityVersion,
+		payload: string(payload), headers: string(h),
+	}, nil
+}
+
+// transposed returns the columns of rows, each as an array.
+func transposed(rows []inserted) []any {
+	return []any{
+		column(rows, func(r inserted) uuid.UUID { return r.id }), column(rows, func(r inserted) int16 { return r.shard }),
+		column(rows, func(r inserted) string { return r.topic }), column(rows, func(r inserted) string { return r.key }),
+		column(rows, func(r inserted) int32 { return r.keyHash }), column(rows, func(r inserted) string { return r.kind }),
+		column(rows, func(r inserted) int64 { return r.version }), column(rows, func(r inserted) string { return r.payload }),
+		column(rows, func(r inserted) string { return r.headers }),
+	}
+}
+
+func column[T any](rows []inserted, of func(inserted) T) []T {
+	values := make([]T, len(rows))
+	for i, r := range rows {
+		values[i] = of(r)
+	}
+	return values
+}
 
 func headersOf(ctx context.Context, source string, e Event, at time.Time) map[string]string {
 	h := kafka.EventHeaders(e.ID, source, e.Type, at)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -363,4 +364,54 @@ func gauge(t *testing.T, name string) float64 {
 		return value
 	}
 	return missing
+}
+
+// While there is a backlog, batches grow, and each is followed by the next at once.
+func TestBacklogIsPublishedInGrowingBatches(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	var events []outbox.Event
+	for v := range int64(50) {
+		events = append(events, event("topic", fmt.Sprint("k", v%5), v))
+	}
+	require.NoError(t, insert(t.Context(), pool, events...))
+	waitForOlderTransactions(t, pool)
+	m := sizedPublisher{}
+	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
+	waitEmpty(t, pool)
+	stop()
+	require.Equal(t, 2, m.sizes[0])
+	largest := slices.Max(m.sizes) // they start again after a pause of the process
+	require.GreaterOrEqual(t, largest, 4)
+	require.LessOrEqual(t, largest, 16)
+	for k := range int64(5) {
+		require.Equal(t, []int64{k, k + 5, k + 10, k + 15, k + 20, k + 25, k + 30, k + 35, k + 40, k + 45}, m.versions(t, fmt.Sprint("k", k)))
+	}
+}
+
+// Rows that were read while those before them were being published wait when one of these fails.
+func TestRowsReadAheadWaitForFailedOnes(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	var events []outbox.Event
+	for v := range int64(12) {
+		events = append(events, event("topic", "k", v))
+	}
+	require.NoError(t, insert(t.Context(), pool, events...))
+	waitForOlderTransactions(t, pool)
+	var m fakePublisher
+	var failed sync.Once
+	m.set(1, func(r kafka.Record) (err error) {
+		var c commonv1.Caller
+		if err := kafka.Decode(r, &c); err != nil {
+			return err
+		}
+		if c.GetEpoch() == 3 {
+			failed.Do(func() { err = errors.New("not acked") })
+		}
+		return err
+	})
+	run(t, pool, &m, outbox.Options{Batch: 2})
+	waitEmpty(t, pool)
+	require.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, m.versions(t, "k"))
 }

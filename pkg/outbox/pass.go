@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -22,8 +21,8 @@ const (
 // entity is the unit of ordering: events with the same topic and key.
 type entity struct{ topic, key string }
 
-// pass publishes one batch and deletes what was acked. It returns the number of rows that were
-// published; an error ends the session.
+// pass publishes one batch and deletes what was acked, now or during the next pass (see ahead). It
+// returns the number of rows that were published; an error ends the session.
 func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 	s.blocked, s.more = false, false
 	if err := s.lock(ctx); err != nil || len(s.shards) == 0 {
@@ -34,20 +33,23 @@ func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 		return 0, err
 	}
 	leaveOut, _, _ := s.stalls.excluded(time.Now())
-	readAt := time.Now()
-	rows, err := s.read(ctx, leaveOut, r.opts.Batch, r.scan)
-	if err != nil || len(rows) == 0 {
+	b, before, err := s.take(ctx, leaveOut, r.opts.Batch, r.scan)
+	if err != nil || len(b.rows) == 0 {
 		return probed, err
 	}
-	results, err := r.publish(ctx, rows, readAt)
+	results, next, err := r.publishing(ctx, s, b, before, b.full() && len(leaveOut) == 0)
 	if err != nil {
 		return 0, err
 	}
-	acked := ackedInOrder(rows, results)
+	acked := ackedInOrder(b.rows, results)
+	r.noteFailures(ctx, s, b.rows, results)
+	if next != nil && len(acked) == len(b.rows) { // else next may follow a row that was not published
+		s.ahead, s.more = &ahead{next: *next, acked: acked}, true
+		return probed + len(acked), nil
+	}
 	if err := s.delete(ctx, acked); err != nil {
 		return 0, err
 	}
-	r.noteFailures(ctx, s, rows, results)
 	return probed + len(acked), nil
 }
 
@@ -131,8 +133,8 @@ func (e *unreadableError) Error() string { return "headers: " + e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
 
 func (r row) record() (kafka.Record, error) {
-	headers := make(map[string]string)
-	if err := json.Unmarshal(r.Headers, &headers); err != nil {
+	headers, err := decodeHeaders(r.Headers)
+	if err != nil {
 		return kafka.Record{}, &unreadableError{err}
 	}
 	return kafka.Record{

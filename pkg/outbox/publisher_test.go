@@ -129,3 +129,15 @@ func (h *blockingProber) PublishEach(_ context.Context, recs []kafka.Record) []e
 	<-h.release
 	return slices.Repeat([]error{context.DeadlineExceeded}, len(recs))
 }
+
+// sizedPublisher also keeps the number of records of each call.
+type sizedPublisher struct {
+	fakePublisher
+
+	sizes []int
+}
+
+func (p *sizedPublisher) PublishEach(ctx context.Context, recs []kafka.Record) []error {
+	p.sizes = append(p.sizes, len(recs))
+	return p.fakePublisher.PublishEach(ctx, recs)
+}

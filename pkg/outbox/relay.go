@@ -31,7 +31,8 @@ type Options struct {
 	// Poll is the shortest interval between two reads of an idle table, default 50 ms; it grows to
 	// twice that. Only events committed by other replicas, or by a process that died, wait for it.
 	Poll time.Duration
-	// Batch is the number of events that are published and deleted at a time, default 500.
+	// Batch is the number of events that are published and deleted at a time, default 500; up to
+	// eight times as many while there is a backlog.
 	Batch int
 	// Prober publishes to the partitions in back-off, where calls may hang; the default is the
 	// relay's own publisher.
@@ -178,5 +179,5 @@ func (r *Relay) drain(ctx context.Context, s *session) error {
 			loop.Sleep(ctx, blockedWait)
 		}
 	}
-	return nil
+	return s.flush(ctx)
 }

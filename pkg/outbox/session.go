@@ -35,6 +35,7 @@ type session struct {
 	stalls  *stalls
 	probe   *probe // in flight; nil: none
 	walk    walk
+	ahead   *ahead // nil: nothing
 	// more: the last read did not cover all rows.
 	more bool
 	took time.Duration // duration of the last read
@@ -110,14 +111,21 @@ type row struct {
 	Settled bool
 }
 
+// The subqueries are evaluated once: a snapshot for every row would cost as much as the row.
 const columns = `o.id, o.event_id::text, o.topic, o.key, o.key_hash, o.payload, o.headers, o.created_at,
-	o.txid < pg_snapshot_xmin(pg_current_snapshot()) OR o.created_at <= clock_timestamp() - interval '10 s' AS settled`
+	o.txid < (SELECT pg_snapshot_xmin(pg_current_snapshot())) OR o.created_at <= (SELECT clock_timestamp() - interval '10 s') AS settled`
 
 // served selects the rows that this session may publish. NOT IN, unlike NOT EXISTS, stays a filter
 // on the scan of the id index, whatever the planner estimates the sizes of the tables to be.
 const served = `o.shard = ANY ($1::smallint[]) AND (o.topic, o.key) NOT IN (SELECT topic, key FROM outbox_parked)`
 
 const readRows = `
+	SELECT ` + columns + `
+	FROM outbox AS o
+	WHERE ` + served + ` AND o.id <> ALL ($2::bigint[])
+	ORDER BY o.id LIMIT $3`
+
+const readOthers = `
 	SELECT ` + columns + `
 	FROM outbox AS o
 	WHERE ` + served + ` AND NOT coalesce((
@@ -127,32 +135,48 @@ const readRows = `
 	ORDER BY o.id LIMIT $7`
 
 // read returns the first rows, in the order of ids, of the partitions that are not left out, and of
-// each key only those before its first unsettled row.
-func (s *session) read(ctx context.Context, leaveOut []partition, limit, scan int) ([]row, error) {
-	began := time.Now()
-	if len(leaveOut) == 0 {
-		s.walk = walk{until: noUpperBound}
-	} else if err := s.advance(ctx, scan); err != nil {
-		return nil, err
-	}
-	topics, counts, numbers := arrays(leaveOut)
-	all, err := s.query(ctx, readRows, s.shards, topics, counts, numbers, s.walk.from, s.walk.until, limit)
+// each key only those before its first unsettled row. Rows in flight are left out too; there are
+// none when partitions are.
+func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (batch, error) {
+	b := batch{limit: limit, readAt: time.Now()}
+	all, err := s.readUnfiltered(ctx, leaveOut, inFlight, limit, scan)
 	if err != nil {
-		return nil, err
+		return batch{}, err
 	}
-	s.more = len(leaveOut) > 0 && s.walk.recordRead(all, scan)
-	s.took = time.Since(began)
+	s.took = time.Since(b.readAt)
 	unsettled := make(map[entity]bool)
-	rows := make([]row, 0, len(all))
+	b.rows = make([]row, 0, len(all))
 	for _, r := range all {
 		k := entity{r.Topic, r.Key}
 		unsettled[k] = unsettled[k] || !r.Settled
 		if !unsettled[k] {
-			rows = append(rows, r)
+			b.rows = append(b.rows, r)
 		}
 	}
-	s.blocked = len(rows) < len(all)
-	return rows, nil
+	b.blocked = len(b.rows) < len(all)
+	return b, nil
+}
+
+// readUnfiltered is read with unsettled rows.
+func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) ([]row, error) {
+	if len(leaveOut) == 0 {
+		s.walk = walk{}
+		ids := make([]int64, len(inFlight))
+		for i, r := range inFlight {
+			ids[i] = r.ID
+		}
+		return s.query(ctx, readRows, s.shards, ids, limit)
+	}
+	if err := s.advance(ctx, scan); err != nil {
+		return nil, err
+	}
+	topics, counts, numbers := arrays(leaveOut)
+	all, err := s.query(ctx, readOthers, s.shards, topics, counts, numbers, s.walk.from, s.walk.until, limit)
+	if err != nil {
+		return nil, err
+	}
+	s.more = s.walk.recordRead(all, scan)
+	return all, nil
 }
 
 const readHeads = `

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -105,6 +104,3 @@ func (w *walk) recordRead(found []row, scan int) (more bool) {
 	}
 	return more
 }
-
-// noUpperBound is the walk's until when no row is left out.
-const noUpperBound = math.MaxInt64

@@ -30,6 +30,9 @@ func benchmarks() []benchmark {
 		{row: "join", directory: "services/queue/internal/redis", name: "BenchmarkJoin"},
 		{row: "admit_1m", directory: "services/queue/internal/redis", name: "BenchmarkAdmit1M"},
 		{row: "redis_mb_per_million_waiting", directory: "services/queue/internal/redis", name: "BenchmarkMemory"},
+		{row: "outbox_relay", directory: "pkg/outbox", name: "BenchmarkOutboxRelay"},
+		{row: "outbox_write_cost", directory: "services/payment/internal/postgres", name: "BenchmarkOutboxWriteCost"},
+		{row: "stats_consume", directory: "services/stats/internal/kafka", name: "BenchmarkStatsConsume"},
 		{row: "draw_1m", directory: "pkg/fairdraw", name: "BenchmarkDraw1M"},
 	}
 }

@@ -32,7 +32,7 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{pollGroup(), roomGroup(), lineGroup(), requestGroup(), packageGroup()}
+	return []group{pollGroup(), roomGroup(), lineGroup(), confirmGroup(), overloadGroup(), requestGroup(), packageGroup()}
 }
 
 // rowNames lists the rows in their order.

@@ -196,11 +196,11 @@ func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, 
 
 // Start records, at the end of the first transaction of a claimed request, that the request
 // continues: it works on subject, and counts as dead if it is not finished within the given time.
-func Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
+func Start(ctx context.Context, tx postgres.Execer, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
 	return store{}.Start(ctx, tx, key, subject, within)
 }
 
-func (s store) Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
+func (s store) Start(ctx context.Context, tx postgres.Execer, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO idempotency_keys AS i (user_id, route, key, fingerprint, subject, running_until, created_at)
 		VALUES ($1, $2, $3, $4, $5, coalesce($7::timestamptz, now()) + make_interval(secs => $6), coalesce($7::timestamptz, now()))
@@ -216,7 +216,7 @@ func (s store) Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subje
 
 // Finish stores the answer of the request that works on subject, or removes its key ("") so that it
 // may be repeated. There may be no such request.
-func Finish(ctx context.Context, tx pgx.Tx, subject uuid.UUID, answer string) error {
+func Finish(ctx context.Context, tx postgres.Execer, subject uuid.UUID, answer string) error {
 	end := `UPDATE idempotency_keys SET answer = $2 WHERE subject = $1 AND answer IS NULL`
 	args := []any{subject, answer}
 	if answer == "" {

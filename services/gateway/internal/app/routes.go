@@ -151,12 +151,12 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			Handler: e.seats.Availability, Poll: true, Answer: &ticketv1.Availability{}, Summary: "Which seats are free: a bitmap, or JSON by Accept",
 		},
 		{
-			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve,
+			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
 			Body: edge.JSONBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{idempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{}, Summary: "Holds the named seats, all or none",
 		},
 		{
-			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Best,
+			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Best, Refusal: e.seats.Refusal,
 			Body: edge.JSONBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{idempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{}, Summary: "Holds the best seats available, or general admissions",
 		},

@@ -103,6 +103,9 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		q.Match, err = d.Table.Match(r.Method, q.Path)
 	}
+	if err == nil && q.Route.Refusal != nil {
+		err = q.Route.Refusal()
+	}
 	if err != nil {
 		d.setSecurityHeaders(w.Header())
 		d.Fail(w, r, q, err)

@@ -28,12 +28,16 @@ import (
 )
 
 // build makes a Dispatcher with one route per handler; ids that begin with "fast" use the fast
-// path.
+// path, and those that begin with "full" refuse all requests.
 func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher, *strings.Builder) {
 	t.Helper()
 	var routes []*edge.Route
 	for id, h := range handlers {
-		routes = append(routes, &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, FastPath: strings.HasPrefix(id, "fast"), Handler: h})
+		route := &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, FastPath: strings.HasPrefix(id, "fast"), Handler: h}
+		if strings.HasPrefix(id, "full") {
+			route.Refusal = func() error { return errs.ErrOverloaded.WithRetry(2 * time.Second) }
+		}
+		routes = append(routes, route)
 	}
 	table, err := edge.NewTable(routes...)
 	require.NoError(t, err)
@@ -76,6 +80,20 @@ func TestPanicBecomesAnError(t *testing.T) {
 
 	abort, _ := build(t, map[string]edge.Handler{"fast": func(http.ResponseWriter, *http.Request, *edge.Request) error { panic(http.ErrAbortHandler) }})
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { get(abort, "/fast") })
+}
+
+// Under overload a request is refused before anything is done for it.
+func TestOverloadedRouteRefuses(t *testing.T) {
+	t.Parallel()
+	f, _ := build(t, map[string]edge.Handler{"full": func(http.ResponseWriter, *http.Request, *edge.Request) error { panic("handled") }})
+	rec := get(f, "/full?unknown=1") // a query that the checks refuse
+	require.Equal(t, http.StatusTooManyRequests, rec.Code)
+	require.Equal(t, "2", rec.Header().Get("Retry-After"))
+	require.Equal(t, "nosniff", rec.Header().Get("X-Content-Type-Options"))
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &doc))
+	require.Equal(t, "OVERLOADED", doc["code"])
+	require.Equal(t, rec.Header().Get("X-Request-Id"), doc["requestId"])
 }
 
 func TestGeneralRequestsHaveADeadline(t *testing.T) {

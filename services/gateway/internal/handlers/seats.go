@@ -35,6 +35,7 @@ type Seats struct {
 	available *batch.Coalescer[eventRead, *ticketv1.Availability]
 	holdSeats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
 	holdBest  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
+	holds     *backlog // of both
 }
 
 // NewSeats makes the handlers of seats and holds.
@@ -47,6 +48,7 @@ func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClie
 	}
 	return &Seats{
 		layouts: cache,
+		holds:   newBacklog(time.Now),
 		maps: newSharedRead(func(ctx context.Context, event string) (*ticketv1.SeatMap, error) {
 			return events.GetSeatMap(ctx, &ticketv1.GetSeatMapRequest{EventId: event})
 		}),
@@ -127,19 +129,30 @@ func quoted(etag, suffix string) string {
 	return `"` + strings.Trim(etag, `"`) + suffix + `"`
 }
 
+// Refusal is errs.ErrOverloaded while more holds are in progress than ticket completes in time.
+func (h *Seats) Refusal() error { return h.holds.refusal() }
+
 // Reserve holds the named seats.
 func (h *Seats) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldSeatsItem) // the route's message
 	item.Caller = q.Caller()
-	res, err := h.holdSeats.Do(r.Context(), item)
-	return writeReservation(w, res, withRedirect(err, q.Event))
+	return h.hold(w, q, func() (*ticketv1.Reservation, error) { return h.holdSeats.Do(r.Context(), item) })
 }
 
 // Best holds the best seats available, or a number of general admissions.
 func (h *Seats) Best(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldBestItem) // the route's message
 	item.Caller = q.Caller()
-	res, err := h.holdBest.Do(r.Context(), item)
+	return h.hold(w, q, func() (*ticketv1.Reservation, error) { return h.holdBest.Do(r.Context(), item) })
+}
+
+// hold makes a hold, if the backlog allows it, and responds with it.
+func (h *Seats) hold(w http.ResponseWriter, q *edge.Request, call func() (*ticketv1.Reservation, error)) error {
+	var res *ticketv1.Reservation
+	err := h.holds.do(func() (err error) {
+		res, err = call()
+		return err
+	})
 	return writeReservation(w, res, withRedirect(err, q.Event))
 }
 

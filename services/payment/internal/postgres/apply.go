@@ -12,6 +12,7 @@ import (
 
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/postgres"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/payment/internal/payment"
@@ -63,19 +64,29 @@ func (s *Store) apply(
 	if n != 1 {
 		return payment.Payment{}, false, fmt.Errorf("payment %s changed under its own lock", p.ID)
 	}
-	err = q.AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note, Now: s.now()})
-	if err != nil {
-		return payment.Payment{}, false, fmt.Errorf("timeline of payment %s: %w", p.ID, err)
-	}
 	if err := s.addRefund(ctx, q, p.ID, c.NewRefund); err != nil {
 		return payment.Payment{}, false, err
 	}
-	if c.Event != "" {
-		if err := outbox.Insert(ctx, tx, source, event(after, c, p.now)); err != nil {
-			return payment.Payment{}, false, err
-		}
+	return after, true, s.record(ctx, tx, p, c, after)
+}
+
+// record writes what follows from a change that is written: timeline, event, answers.
+func (s *Store) record(ctx context.Context, tx pgx.Tx, p locked, c *payment.Change, after payment.Payment) error {
+	rest := postgres.Defer(tx)
+	err := db.New(rest).AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note, Now: s.now()})
+	if err == nil && c.Event != "" {
+		err = outbox.Insert(ctx, rest, source, event(after, c, p.now))
 	}
-	return after, true, finish(ctx, tx, after, c.Answer)
+	if err == nil {
+		err = finish(ctx, rest, after, c.Answer)
+	}
+	if err == nil {
+		err = rest.Send(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("record the change of payment %s: %w", p.ID, err)
+	}
+	return nil
 }
 
 // addRefund inserts a refund that is pending or already done; nil is none.
@@ -117,7 +128,7 @@ func changedPayment(p locked, c *payment.Change) payment.Payment {
 
 // finish stores the final answer of the confirmation that works on the payment, or releases its
 // key.
-func finish(ctx context.Context, tx pgx.Tx, p payment.Payment, final *payment.Answer) error {
+func finish(ctx context.Context, tx postgres.Execer, p payment.Payment, final *payment.Answer) error {
 	if final == nil {
 		if p.Status == payment.Confirming {
 			return nil

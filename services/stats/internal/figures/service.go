@@ -14,8 +14,8 @@ type Record struct {
 	Offset  int64
 	// Time is when the event was published.
 	Time time.Time
-	// AddTo decodes the event and adds it to d. It is called only for events that have not been
-	// counted, since most of what is redelivered has.
+	// AddTo decodes the event and adds it to d. Its error does not count if the event has been
+	// counted.
 	AddTo func(d *Delta) error
 }
 
@@ -43,5 +43,9 @@ func (s *Service) Count(ctx context.Context, topic string, partition int32, reco
 	if len(records) == 0 {
 		return nil
 	}
-	return s.store.Apply(ctx, newBatch(topic, partition, records, s.now().Add(-s.inboxAge)))
+	b := newBatch(topic, partition, records, s.now().Add(-s.inboxAge))
+	expected := expect(records)
+	defer expected.done.Wait()
+	b.Delta = func(fresh map[string]bool) (Delta, error) { return expected.of(records, fresh) }
+	return s.store.Apply(ctx, b)
 }

@@ -64,8 +64,24 @@ func TestBatchListsOldEvents(t *testing.T) {
 	require.Empty(t, cmp.Diff(map[string]int64{"old": 5, "older": 7}, count(t, records...).Old))
 }
 
-// A counted event is not decoded again, so that one which this release cannot read fails nothing.
-func TestOnlyFreshEventsAreDecoded(t *testing.T) {
+// A batch of new events is decoded once, however often its transaction is repeated.
+func TestNewEventsAreDecodedOnce(t *testing.T) {
+	t.Parallel()
+	decoded := 0
+	batch := count(t, figures.Record{EventID: "a", AddTo: func(d *figures.Delta) error {
+		decoded++
+		return created("a", 1).AddTo(d)
+	}})
+	for range 2 {
+		delta, err := batch.Delta(map[string]bool{"a": true})
+		require.NoError(t, err)
+		require.Len(t, delta.Counts, 1)
+	}
+	require.Equal(t, 1, decoded)
+}
+
+// A counted event that this release cannot read fails nothing.
+func TestOnlyFreshEventsCount(t *testing.T) {
 	t.Parallel()
 	unreadable := errors.New("cannot be read")
 	batch := count(t, figures.Record{EventID: "x", AddTo: func(*figures.Delta) error { return unreadable }})

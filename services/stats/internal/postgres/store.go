@@ -50,24 +50,29 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 		if err != nil {
 			return err
 		}
-		if err := s.addCounts(ctx, tx, &delta); err != nil {
+		rest := postgres.Defer(tx)
+		if err := s.add(ctx, rest, &delta); err != nil {
 			return err
 		}
-		if err := s.addRevenue(ctx, tx, &delta); err != nil {
-			return err
+		err = s.q.SaveOffset(ctx, rest, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
+		if err == nil {
+			err = rest.Send(ctx)
 		}
-		if err := s.addRewards(ctx, tx, &delta); err != nil {
-			return err
-		}
-		if err := s.addRequests(ctx, tx, &delta); err != nil {
-			return err
-		}
-		err = s.q.SaveOffset(ctx, tx, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
 		if err != nil {
-			return fmt.Errorf("save offset: %w", err)
+			return fmt.Errorf("add figures: %w", err)
 		}
 		return nil
 	})
+}
+
+// add writes what a batch adds to each kind of figures.
+func (s *Store) add(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
+	for _, add := range []func(context.Context, db.DBTX, *figures.Delta) error{s.addCounts, s.addRevenue, s.addRewards, s.addRequests} {
+		if err := add(ctx, tx, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // uncounted returns the batch's events without old ones below the saved offset: a group that lost
@@ -91,7 +96,7 @@ func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]st
 	return ids, nil
 }
 
-func (s *Store) addCounts(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
+func (s *Store) addCounts(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	days := d.Days()
 	if len(days) == 0 {
 		return nil
@@ -122,7 +127,7 @@ func columns(days []figures.Day) (eventIDs []string, dates []time.Time) {
 	return eventIDs, dates
 }
 
-func (s *Store) addRevenue(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
+func (s *Store) addRevenue(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	keys := d.RevenueKeys()
 	if len(keys) == 0 {
 		return nil
@@ -144,7 +149,7 @@ func (s *Store) addRevenue(ctx context.Context, tx pgx.Tx, d *figures.Delta) err
 	return nil
 }
 
-func (s *Store) addRewards(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
+func (s *Store) addRewards(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	days := d.RewardDays()
 	if len(days) == 0 {
 		return nil
@@ -164,7 +169,7 @@ func (s *Store) addRewards(ctx context.Context, tx pgx.Tx, d *figures.Delta) err
 	return nil
 }
 
-func (s *Store) addRequests(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
+func (s *Store) addRequests(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	days := d.RequestDays()
 	if len(days) == 0 {
 		return nil

@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Execer is what a statement without rows needs of a transaction: a pgx.Tx or a Deferred.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Deferred collects statements of which only the error matters, and sends them together: a
+// transaction then waits once for all of them.
+//
+//	d := postgres.Defer(tx)
+//	err := db.New(d).AddEntry(ctx, …)
+//	err = outbox.Insert(ctx, d, …)
+//	err = d.Send(ctx)
+type Deferred struct {
+	tx    pgx.Tx
+	batch pgx.Batch
+}
+
+// Defer makes a Deferred without statements.
+func Defer(tx pgx.Tx) *Deferred { return &Deferred{tx: tx} }
+
+// Exec adds a statement. Its result is not known: the tag is empty, and errors are those of Send.
+func (d *Deferred) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	d.batch.Queue(sql, args...)
+	return pgconn.CommandTag{}, nil
+}
+
+var errDeferred = errors.New("a deferred statement has no rows")
+
+// Query refuses: the rows would be needed now.
+func (*Deferred) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, errDeferred }
+
+// QueryRow refuses, as Query does.
+func (*Deferred) QueryRow(context.Context, string, ...any) pgx.Row { return refusedRow{} }
+
+type refusedRow struct{}
+
+func (refusedRow) Scan(...any) error { return errDeferred }
+
+// Send executes the statements in their order. Its error is that of the first one that fails; those
+// after it are not executed.
+func (d *Deferred) Send(ctx context.Context) error {
+	if d.batch.Len() == 0 {
+		return nil
+	}
+	batch := d.batch
+	d.batch = pgx.Batch{}
+	return d.tx.SendBatch(ctx, &batch).Close()
+}

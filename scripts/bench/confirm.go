@@ -1,0 +1,236 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/rounds"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+const (
+	// payers confirm at the same time.
+	payers = 32
+	// Confirmations of a round: about a second.
+	confirmed, confirmedPlainly = 960, 512
+	seatsOfRow                  = 100
+	settleLimit                 = time.Minute
+)
+
+// confirmGroup is the row of confirmations: payment, ticket and the sandbox provider, which answers
+// at once.
+func confirmGroup() group {
+	return group{rows: []string{"confirm"}, run: runConfirm}
+}
+
+func runConfirm(ctx context.Context, opts Options, _ []string, done func(rounds.Result)) error {
+	services := harness.Options{Production: true, Services: []string{platform.Ticket, platform.Payment, platform.Sandbox}}
+	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
+		c, err := newConfirmations(ctx, p)
+		if err != nil {
+			return err
+		}
+		r, err := compare(ctx, opts.Rounds, rounds.Result{
+			Name: "confirm", What: "confirm a payment until its seat is sold, 32 clients", Besides: "pgbench running the SQL of payment and of ticket, 32 clients",
+			Unit: "µs per payment", Must: 0.5, Aim: 0.7,
+		}, c.confirm, c.confirmPlainly)
+		if err != nil {
+			return fmt.Errorf("confirm: %w", err)
+		}
+		done(r)
+		return nil
+	})
+}
+
+// confirmations measures the row.
+type confirmations struct {
+	admin            ticketv1.EventAdminServiceClient
+	payments         paymentv1.PaymentServiceClient
+	payment, ticket  *pgxpool.Pool
+	paymentURL       string
+	ticketURL        string
+	prepared, events int64 // so far
+}
+
+func newConfirmations(ctx context.Context, p *harness.Platform) (*confirmations, error) {
+	c := &confirmations{
+		admin:    ticketv1.NewEventAdminServiceClient(p.Dial(platform.Gateway, platform.Ticket, 0)),
+		payments: paymentv1.NewPaymentServiceClient(p.Dial(platform.Gateway, platform.Payment, 0)),
+		payment:  p.DB(platform.Payment), ticket: p.DB(platform.Ticket), //nolint:contextcheck // pools live as long as the platform
+	}
+	for name, url := range map[string]*string{platform.Payment: &c.paymentURL, platform.Ticket: &c.ticketURL} {
+		service, err := platform.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		*url = p.Wiring().DatabaseURL(service)
+	}
+	for _, db := range []*pgxpool.Pool{c.payment, c.ticket} {
+		if _, err := db.Exec(ctx, `CREATE TABLE plain_outbox (LIKE outbox INCLUDING ALL)`); err != nil {
+			return nil, fmt.Errorf("copy the outbox: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// prepare makes n holds of one seat each, with a prepared payment, of a new event. They are numbered
+// from first.
+func (c *confirmations) prepare(ctx context.Context, n int64) (event string, first int64, err error) {
+	c.events++
+	event = fmt.Sprintf("bench-confirm-%d", c.events)
+	first = c.prepared
+	c.prepared += n
+	if err := c.open(ctx, event, int32(n/seatsOfRow+1)); err != nil { //nolint:gosec // some rows
+		return "", 0, err
+	}
+	if err := c.settled(ctx); err != nil {
+		return "", 0, err
+	}
+	_, err = c.ticket.Exec(ctx, `
+		WITH held AS (
+		    INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at, hold_ends_at)
+		    SELECT ('00000000-0000-7000-8000-' || lpad(to_hex($2::bigint + i), 12, '0'))::uuid, $1, 'bench-' || ($2 + i), 'slot', '', 1, 55000, 'KRW',
+		           'HELD', now() + interval '10 min', now() + interval '10 min'
+		    FROM generate_series(0, $3::bigint - 1) AS i
+		), taken AS (
+		    UPDATE seats SET status = 'HELD', reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex($2::bigint + idx), 12, '0'))::uuid,
+		                     held_until = now() + interval '10 min'
+		    WHERE event_id = $1 AND idx < $3 RETURNING event_id, reservation_id, seat_id
+		)
+		INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price) SELECT reservation_id, event_id, seat_id, 55000 FROM taken`, event, first, n)
+	if err != nil {
+		return "", 0, fmt.Errorf("hold seats: %w", err)
+	}
+	_, err = c.payment.Exec(ctx, `
+		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at)
+		SELECT ('00000000-0000-7000-9000-' || lpad(to_hex($2::bigint + i), 12, '0'))::uuid, 'order-' || ($2 + i), 'reservation',
+		       ('00000000-0000-7000-8000-' || lpad(to_hex($2::bigint + i), 12, '0'))::uuid, 'bench-' || ($2 + i), $1, 55000, 'KRW', 'sandbox',
+		       'PREPARED', now() + interval '10 min', now() + interval '10 min'
+		FROM generate_series(0, $3::bigint - 1) AS i`, event, first, n)
+	if err != nil {
+		return "", 0, fmt.Errorf("prepare payments: %w", err)
+	}
+	return event, first, nil
+}
+
+// open opens an event with rows of seats.
+func (c *confirmations) open(ctx context.Context, event string, rows int32) error {
+	now := time.Now()
+	perRow := int32(seatsOfRow)
+	_, err := c.admin.PutEvent(ctx, &ticketv1.PutEventRequest{
+		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: event, Title: "Bench", Artist: "The Crowd", Venue: "Hall 1",
+		StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)), SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)),
+		Seating: "ASSIGNED", Currency: "KRW", MaxPerUser: 1, Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 55000, Rows: &rows, SeatsPerRow: &perRow}},
+	})
+	return err
+}
+
+// confirm lets the payers confirm, and waits until their seats are sold.
+func (c *confirmations) confirm(ctx context.Context) (float64, map[string]float64, error) {
+	event, first, err := c.prepare(ctx, confirmed)
+	if err != nil {
+		return 0, nil, err
+	}
+	began := time.Now()
+	var begun atomic.Int64
+	group, inner := errgroup.WithContext(ctx)
+	for range payers {
+		group.Go(func() error {
+			for i := begun.Add(1) - 1; i < confirmed; i = begun.Add(1) - 1 {
+				if err := c.confirmOne(inner, first+i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, nil, err
+	}
+	answered := time.Since(began)
+	if err := c.sold(ctx, event, confirmed); err != nil {
+		return 0, nil, err
+	}
+	took := time.Since(began)
+	return perConfirmation(took), map[string]float64{"answered": perConfirmation(answered)}, nil
+}
+
+func perConfirmation(d time.Duration) float64 { return float64(d.Microseconds()) / confirmed }
+
+func (c *confirmations) confirmOne(ctx context.Context, number int64) error {
+	amount := int64(55000)
+	res, err := c.payments.Confirm(ctx, &paymentv1.ConfirmRequest{
+		Caller:  &commonv1.Caller{UserId: fmt.Sprintf("bench-%d", number), IdempotencyKey: "bench-confirm"},
+		OrderId: fmt.Sprintf("order-%d", number), PaymentKey: fmt.Sprintf("ok-%d", number), Amount: &amount,
+	})
+	if err == nil && res.GetStatus() != "CONFIRMED" {
+		err = fmt.Errorf("payment %d is %s", number, res.GetStatus())
+	}
+	return err
+}
+
+// sold waits until n seats of the event are sold.
+func (c *confirmations) sold(ctx context.Context, event string, n int64) error {
+	return awaitState(ctx, c.ticket, fmt.Sprintf("%d sold seats", n),
+		`SELECT count(*) = $2 FROM seats WHERE event_id = $1 AND status = 'SOLD'`, event, n)
+}
+
+// settled waits until every event is published.
+func (c *confirmations) settled(ctx context.Context) error {
+	for _, db := range []*pgxpool.Pool{c.payment, c.ticket} {
+		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitState polls a database until the query returns true.
+func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	for {
+		var reached bool
+		if err := db.QueryRow(ctx, query, args...).Scan(&reached); err != nil {
+			return fmt.Errorf("wait for %s: %w", what, err)
+		}
+		if reached {
+			return nil
+		}
+		if !loop.Sleep(ctx, 5*time.Millisecond) {
+			return errors.New("no " + what + " in time")
+		}
+	}
+}
+
+// confirmPlainly is the baseline: the SQL of both services, one database after the other.
+func (c *confirmations) confirmPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	b := pgbench{clients: payers, each: confirmedPlainly / payers, warmUp: confirmedPlainly / payers / 4}
+	event, first, err := c.prepare(ctx, int64(b.transactions()))
+	if err != nil {
+		return 0, nil, err
+	}
+	b.variables = map[string]any{"event": event, "first": first}
+	var sum float64
+	for script, url := range map[string]string{"confirm_payment.sql": c.paymentURL, "confirm_ticket.sql": c.ticketURL} {
+		b.script, b.url = script, url
+		µs, err := b.perTransaction(ctx)
+		if err != nil {
+			return 0, nil, err
+		}
+		sum += µs
+	}
+	return sum, nil, c.sold(ctx, event, int64(b.transactions()))
+}

@@ -1,0 +1,262 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"urr.guru/pkg/loop"
+)
+
+const (
+	paceEvery = 2 * time.Millisecond // between two looks at what is due
+	drainFor  = 30 * time.Second
+)
+
+// generator sends prepared requests over keep-alive connections, either as fast as they are
+// answered or at a fixed rate, whatever becomes of them. It reads no more of a response than it
+// needs, since it shares the processors with what it measures.
+type generator struct {
+	addr  string
+	conns []*rawConn
+	idle  chan *rawConn
+	// next returns the next request.
+	next func() []byte
+}
+
+// rawConn has at most one request in progress.
+type rawConn struct {
+	net.Conn
+
+	in   *bufio.Reader
+	sent time.Time // when the request in progress was sent
+}
+
+// sample is a response: its status, and when its request was sent and answered.
+type sample struct {
+	status       int
+	sent, answer time.Time
+}
+
+// open opens connections, after which load must follow soon: the server closes those on which
+// nothing is sent.
+func (g *generator) open(ctx context.Context, connections int) error {
+	g.idle = make(chan *rawConn, connections)
+	for range connections {
+		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", g.addr)
+		if err != nil {
+			return errors.Join(fmt.Errorf("connect: %w", err), g.close())
+		}
+		g.conns = append(g.conns, &rawConn{Conn: nc, in: bufio.NewReaderSize(nc, 2048)})
+	}
+	return nil
+}
+
+func (g *generator) close() error {
+	var all []error
+	for _, c := range g.conns {
+		all = append(all, c.Close())
+	}
+	g.conns = nil
+	return errors.Join(all...)
+}
+
+// exchange sends a request and reads the response.
+func (c *rawConn) exchange(request []byte) (s sample, err error) {
+	s.sent = time.Now()
+	if _, err := c.Write(request); err != nil {
+		return s, fmt.Errorf("send: %w", err)
+	}
+	if s.status, err = readStatus(c.in); err != nil {
+		return s, fmt.Errorf("read the response: %w", err)
+	}
+	s.answer = time.Now()
+	return s, nil
+}
+
+var (
+	contentLength = []byte("Content-Length: ")
+	errResponse   = errors.New("not an HTTP/1.1 response with a Content-Length")
+)
+
+// readStatus reads a whole response, which must have a Content-Length, and returns its status.
+func readStatus(in *bufio.Reader) (status int, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	if !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) || len(line) < 12 {
+		return 0, errResponse
+	}
+	status = number(line[9:12])
+	length := -1
+	for {
+		if line, err = in.ReadSlice('\n'); err != nil {
+			return 0, err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 {
+			break
+		}
+		if bytes.HasPrefix(line, contentLength) {
+			length = number(line[len(contentLength):])
+		}
+	}
+	if length < 0 {
+		return 0, errResponse
+	}
+	_, err = io.CopyN(io.Discard, in, int64(length))
+	return status, err
+}
+
+func number(digits []byte) (n int) {
+	for _, d := range digits {
+		n = 10*n + int(d-'0')
+	}
+	return n
+}
+
+// saturate keeps the connections busy until a time.
+func (g *generator) saturate(ctx context.Context, until time.Time) ([]sample, error) {
+	return g.together(func(c *rawConn, add func(sample)) error {
+		for ctx.Err() == nil && time.Now().Before(until) {
+			s, err := c.exchange(g.next())
+			if err != nil {
+				return err
+			}
+			add(s)
+		}
+		return ctx.Err()
+	}, func() error { return nil })
+}
+
+// offer sends requests at a rate until a time, each on a connection that has none in progress, and
+// waits for all responses. A request for which there is no such connection is not sent.
+func (g *generator) offer(ctx context.Context, perSecond float64, until time.Time) ([]sample, error) {
+	for _, c := range g.conns {
+		g.idle <- c
+	}
+	var ended atomic.Bool
+	return g.together(func(c *rawConn, add func(sample)) error {
+		for {
+			status, err := readStatus(c.in)
+			switch {
+			case ended.Load():
+				return nil
+			case err != nil:
+				return fmt.Errorf("read the response: %w", err)
+			}
+			add(sample{status: status, sent: c.sent, answer: time.Now()})
+			g.idle <- c
+		}
+	}, func() error {
+		// The readers are ended by closing what they read from.
+		defer func() {
+			ended.Store(true)
+			_ = g.close()
+		}()
+		if err := g.pace(ctx, perSecond, until); err != nil {
+			return err
+		}
+		return g.drain(ctx)
+	})
+}
+
+// pace sends requests on idle connections.
+func (g *generator) pace(ctx context.Context, perSecond float64, until time.Time) error {
+	began, sent := time.Now(), 0
+	for now := began; now.Before(until) && loop.Sleep(ctx, paceEvery); now = time.Now() {
+		for due := int(now.Sub(began).Seconds() * perSecond); sent < due; sent++ {
+			select {
+			case c := <-g.idle:
+				c.sent = time.Now()
+				if _, err := c.Write(g.next()); err != nil {
+					return fmt.Errorf("send: %w", err)
+				}
+			default:
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// drain waits until no connection has a request in progress.
+func (g *generator) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, drainFor)
+	defer cancel()
+	for range g.conns {
+		select {
+		case <-g.idle:
+		case <-ctx.Done():
+			return errors.New("requests are not answered")
+		}
+	}
+	return nil
+}
+
+// together runs work on each connection, and do meanwhile. Its error is that of do, or one of those
+// of work.
+func (g *generator) together(work func(*rawConn, func(sample)) error, do func() error) ([]sample, error) {
+	var wg sync.WaitGroup
+	samples, failed := make([][]sample, len(g.conns)), make(chan error, len(g.conns))
+	for i, c := range g.conns {
+		wg.Go(func() {
+			if err := work(c, func(s sample) { samples[i] = append(samples[i], s) }); err != nil {
+				failed <- err
+			}
+		})
+	}
+	err := do()
+	wg.Wait()
+	select {
+	case failure := <-failed:
+		err = cmp.Or(err, failure)
+	default:
+	}
+	return slices.Concat(samples...), err
+}
+
+// figures of the responses in a period.
+type figures struct {
+	offered, granted float64 // per second
+	p99              time.Duration
+	// other is the number of responses that neither grant nor refuse for overload.
+	other int
+}
+
+func figuresOf(samples []sample, from, until time.Time) figures {
+	var f figures
+	var offered, granted float64
+	var waits []time.Duration
+	for _, s := range samples {
+		if !s.sent.Before(from) && s.sent.Before(until) {
+			offered++
+		}
+		switch s.status {
+		case http.StatusCreated:
+			if !s.answer.Before(from) && s.answer.Before(until) {
+				granted++
+				waits = append(waits, s.answer.Sub(s.sent))
+			}
+		case http.StatusTooManyRequests:
+		default:
+			f.other++
+		}
+	}
+	took := until.Sub(from).Seconds()
+	f.offered, f.granted = offered/took, granted/took
+	if slices.Sort(waits); len(waits) > 0 {
+		f.p99 = waits[len(waits)*99/100]
+	}
+	return f
+}

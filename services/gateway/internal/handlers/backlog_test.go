@@ -1,0 +1,81 @@
+package handlers
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/errs"
+)
+
+// occupy starts n requests that are in progress until the returned function is called.
+func occupy(t *testing.T, b *backlog, n int) (end func()) {
+	t.Helper()
+	release, entered := make(chan struct{}), make(chan struct{})
+	ended := make(chan error)
+	for range n {
+		go func() {
+			ended <- b.do(func() error {
+				entered <- struct{}{}
+				<-release
+				return nil
+			})
+		}()
+		<-entered
+	}
+	return func() {
+		close(release)
+		for range n {
+			require.NoError(t, <-ended)
+		}
+	}
+}
+
+func TestBacklogRefusesAboveItsBound(t *testing.T) {
+	t.Parallel()
+	b := newBacklog(clocktest.New(time.Unix(1_700_000_000, 0)).Now)
+	end := occupy(t, b, backlogLeast-1)
+	require.NoError(t, b.refusal())
+	last := occupy(t, b, 1)
+	refused := errs.From(b.refusal())
+	require.ErrorIs(t, refused, errs.ErrOverloaded)
+	require.Equal(t, backlogRetry, refused.RetryAfter)
+	require.ErrorIs(t, b.do(func() error { return errors.New("must not run") }), errs.ErrOverloaded)
+	last()
+	require.NoError(t, b.refusal(), "a place is free again")
+	require.NoError(t, b.do(func() error { return nil }))
+	end()
+}
+
+func TestBacklogFollowsThePace(t *testing.T) {
+	t.Parallel()
+	clock := clocktest.New(time.Unix(1_700_000_000, 0))
+	b := newBacklog(clock.Now)
+	second := func(n int, err error) {
+		for range 4 {
+			for range n/4 - 1 {
+				_ = b.do(func() error { return err })
+			}
+			clock.Advance(backlogWindow)
+			_ = b.do(func() error { return err })
+		}
+	}
+	for range 5 {
+		second(4000, nil)
+	}
+	require.InDelta(t, 4000, b.most.Load(), 40, "what is completed in a second")
+	for range 5 {
+		second(4000, errs.ErrSeatTaken)
+	}
+	require.InDelta(t, 4000, b.most.Load(), 40, "a refusal for good is an answer too")
+	second(4000, errs.ErrUnavailable)
+	require.InDelta(t, 4000, b.most.Load(), 40, "failures say nothing about the pace")
+	second(800, nil)
+	require.Less(t, b.most.Load(), int64(1200))
+	clock.Advance(time.Hour)
+	second(100, nil)
+	require.EqualValues(t, backlogLeast, b.most.Load())
+}

@@ -1,0 +1,115 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/inbox"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rounds/roundstest"
+	"urr.guru/pkg/wire"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/stats/internal/figures"
+	stats "urr.guru/services/stats/internal/kafka"
+	"urr.guru/services/stats/internal/postgres"
+)
+
+// Events of a round: enough for half a second of each side.
+const (
+	countedInBatches = 20_000
+	countedSingly    = 500
+)
+
+// BenchmarkStatsConsume is the row stats_consume of `make bench`: the handler of a partition with full
+// batches, beside one transaction per event. Both decode every event and leave the same rows.
+func BenchmarkStatsConsume(b *testing.B) {
+	pool := postgrestest.New(b, postgres.Migrations, inbox.Migrations)
+	service := figures.NewService(postgres.NewStore(pool), inbox.Retention, time.Now)
+	var offset int64
+	side := func(n int, count func([]kafka.Record) error) rounds.Side {
+		return func(context.Context) (float64, map[string]float64, error) {
+			_, err := pool.Exec(b.Context(), `TRUNCATE processed_events, event_days`)
+			require.NoError(b, err)
+			recs := confirmations(b, offset, n)
+			offset += int64(n)
+			began := time.Now()
+			require.NoError(b, count(recs))
+			took := time.Since(began)
+			var counted, seats int
+			require.NoError(b, pool.QueryRow(b.Context(), `
+				SELECT (SELECT count(*) FROM processed_events), (SELECT sum(seats_sold) FROM event_days)`).Scan(&counted, &seats))
+			require.Equal(b, []int{n, 2 * n}, []int{counted, seats})
+			return took.Seconds() * 1e6 / float64(n), nil, nil
+		}
+	}
+	roundstest.Compare(b, rounds.Result{
+		Name: "stats_consume", What: "count the events of a partition, in full batches", Besides: "one transaction per event", Unit: "µs per event", Must: 20, Aim: 25,
+	}, side(countedInBatches, func(recs []kafka.Record) error { return countBatches(b.Context(), service, recs) }),
+		side(countedSingly, func(recs []kafka.Record) error { return countSingly(b.Context(), pool, recs) }))
+}
+
+// confirmations are records of reservations for two seats each, of some events.
+func confirmations(b *testing.B, from int64, n int) []kafka.Record {
+	b.Helper()
+	now := time.Now()
+	recs := make([]kafka.Record, n)
+	for i := range recs {
+		value, err := wire.Marshal(&eventsv1.ReservationEvent{
+			Type: events.ReservationConfirmed, ReservationId: uuid.NewString(), EventId: fmt.Sprint("concert-", i%5), UserId: uuid.NewString(), SlotId: uuid.NewString(),
+			Status: "CONFIRMED", SeatIds: []string{"A-1-1", "A-1-2"}, Section: "A", Quantity: 2, Amount: 110_000, Currency: "KRW", Version: 3,
+			PaymentId: proto.String(uuid.NewString()), OccurredAt: timestamppb.New(now),
+		})
+		require.NoError(b, err)
+		recs[i] = kafka.Record{Topic: events.Reservations, Offset: from + int64(i), EventID: uuid.Must(uuid.NewV7()).String(), Value: value, Time: now}
+	}
+	return recs
+}
+
+// countBatches counts records as the consumer hands them over when there are many.
+func countBatches(ctx context.Context, counter stats.Counter, recs []kafka.Record) error {
+	for len(recs) > 0 {
+		n := min(stats.BatchSize, len(recs))
+		if err := counter.Count(ctx, recs[0].Topic, recs[0].Partition, stats.ToRecords(recs[:n])); err != nil {
+			return err
+		}
+		recs = recs[n:]
+	}
+	return nil
+}
+
+// countSingly is the baseline: a transaction for each event.
+func countSingly(ctx context.Context, pool *pgxpool.Pool, recs []kafka.Record) error {
+	for _, rec := range recs {
+		var e eventsv1.ReservationEvent
+		if err := kafka.Decode(rec, &e); err != nil {
+			return err
+		}
+		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			fresh, err := inbox.Claim(ctx, tx, rec.EventID, figures.Group)
+			if err != nil || !fresh {
+				return err
+			}
+			_, err = tx.Exec(ctx, `
+				INSERT INTO event_days (event_id, day, confirmed, seats_sold) VALUES ($1, ($2::timestamptz AT TIME ZONE 'Asia/Seoul')::date, 1, $3)
+				ON CONFLICT (event_id, day) DO UPDATE
+				SET confirmed = event_days.confirmed + 1, seats_sold = event_days.seats_sold + excluded.seats_sold, updated_at = now()`,
+				e.GetEventId(), e.GetOccurredAt().AsTime(), e.GetQuantity())
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
