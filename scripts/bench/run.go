@@ -29,7 +29,7 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{pollGroup(), requestGroup(), packageGroup()}
+	return []group{pollGroup(), requestGroup(), seatGroup(), packageGroup()}
 }
 
 // rowNames lists the rows in their order.

@@ -65,6 +65,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
+	a.Go("seat changes", eventStore.Pruner(log))
 	a.Go("consumer", consumer.Run)
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))

@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed sql/*.sql
+var plainSQL embed.FS
+
+// pgbench runs a script of this package as that many clients, with a session and a transaction each at a time.
+type pgbench struct {
+	url, script string
+	variables   map[string]any
+	clients     int
+	// each is how many transactions of a client are measured, after warmUp of them: sessions are new,
+	// so the first transactions also prepare the statements and read the catalogs.
+	each, warmUp int
+}
+
+// transactions of a run.
+func (p pgbench) transactions() int { return p.clients * (p.warmUp + p.each) }
+
+// perTransaction runs it, and returns the µs per transaction.
+func (p pgbench) perTransaction(ctx context.Context) (µs float64, err error) {
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	source, err := plainSQL.ReadFile("sql/" + p.script)
+	if err != nil {
+		return 0, err
+	}
+	script := filepath.Join(dir, p.script)
+	if err := os.WriteFile(script, source, 0o600); err != nil {
+		return 0, err
+	}
+	args := []string{
+		"-n", "-M", "prepared", "-c", strconv.Itoa(p.clients), "-j", "2", "-t", strconv.Itoa(p.warmUp + p.each), "-f", script,
+		"-l", "--log-prefix=" + filepath.Join(dir, "done"), "-D", "i=-1", "-D", "clients=" + strconv.Itoa(p.clients),
+	}
+	for name, value := range p.variables {
+		args = append(args, "-D", fmt.Sprintf("%s=%v", name, value))
+	}
+	out, err := exec.CommandContext(ctx, "pgbench", append(args, p.url)...).CombinedOutput()
+	if err == nil && !bytes.Contains(out, fmt.Appendf(nil, "actually processed: %d/%d\n", p.transactions(), p.transactions())) {
+		err = errors.New("transactions failed")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
+	}
+	ended, err := logged(filepath.Join(dir, "done*"))
+	if err != nil {
+		return 0, err
+	}
+	if len(ended) != p.transactions() {
+		return 0, fmt.Errorf("pgbench logged %d transactions, not %d", len(ended), p.transactions())
+	}
+	first := p.clients * p.warmUp
+	took := ended[len(ended)-1].Sub(ended[first])
+	return float64(took.Microseconds()) / float64(len(ended)-1-first), nil
+}
+
+// logged reads when transactions ended, in this order.
+func logged(pattern string) ([]time.Time, error) {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	var ended []time.Time
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
+			// client, transaction, µs, script, and the end in seconds and µs
+			fields := strings.Fields(lines.Text())
+			if len(fields) < 6 {
+				return nil, fmt.Errorf("pgbench logged %q", lines.Text())
+			}
+			s, err := strconv.ParseInt(fields[4], 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("pgbench logged %q: %w", lines.Text(), err)
+			}
+			µs, err := strconv.ParseInt(fields[5], 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("pgbench logged %q: %w", lines.Text(), err)
+			}
+			ended = append(ended, time.Unix(s, µs*1000))
+		}
+	}
+	slices.SortFunc(ended, time.Time.Compare)
+	return ended, nil
+}
+
+// holdSeatsPlainly is the baseline of seat_hold.
+func (s *sales) holdSeatsPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	µs, err := s.plainly(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
+	return µs, nil, err
+}
+
+// admitPlainly is the baseline of general_admission.
+func (s *sales) admitPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	µs, err := s.plainly(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
+	return µs, nil, err
+}
+
+// plainly runs a script on section B.
+func (s *sales) plainly(ctx context.Context, p pgbench) (float64, error) {
+	p.url, p.clients, p.warmUp = s.url, buyers, p.each/4
+	first, err := s.reserve(ctx, "B", int64(p.transactions()))
+	if err != nil {
+		return 0, err
+	}
+	p.variables["first"] = first
+	p.variables["event"], p.variables["base"] = s.event, time.Now().Unix()<<16
+	if err := s.drain(ctx); err != nil {
+		return 0, err
+	}
+	return p.perTransaction(ctx)
+}
