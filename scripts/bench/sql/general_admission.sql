@@ -10,7 +10,7 @@ VALUES (('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::
         1, 55000, 'KRW', 'HELD', now() + interval '5 min', now() + interval '5 min', 1, now());
 INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
 VALUES (('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 0, 'reservation-events',
-        '00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'), (:number::bigint * 2654435761 % 2147483647)::int,
+        '00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'), (:number::bigint % 2147483647)::int,
         'RESERVATION_CREATED', 1,
         '{"type":"RESERVATION_CREATED","reservationId":"00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0')
         || '","eventId":"' || :event || '","userId":"plain-' || :number || '","slotId":"slot-' || :number

@@ -25,7 +25,7 @@ INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
 VALUES (('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, :event, 'B-' || :row || '-' || :seat, 55000);
 INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
 VALUES (('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 0, 'reservation-events',
-        '00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'), (:number::bigint * 2654435761 % 2147483647)::int,
+        '00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'), (:number::bigint % 2147483647)::int,
         'RESERVATION_CREATED', 1,
         '{"type":"RESERVATION_CREATED","reservationId":"00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0')
         || '","eventId":"' || :event || '","userId":"plain-' || :number || '","slotId":"slot-' || :number || '","status":"HELD","seatIds":["B-'

@@ -234,29 +234,28 @@ func (q *Queries) LockUsers(ctx context.Context, keys []int64) error {
 }
 
 const MoveSeats = `-- name: MoveSeats :execrows
-UPDATE seats s
-SET status = CASE WHEN m.id IS NULL THEN 'FREE' ELSE 'HELD' END,
-    reservation_id = m.id,
-    held_until = CASE WHEN m.id IS NOT NULL THEN $1::timestamptz END
-FROM (SELECT unnest($3::text[]) AS seat_id,
-             nullif(unnest($4::uuid[]), '00000000-0000-0000-0000-000000000000') AS id) m
-WHERE s.event_id = $2 AND s.seat_id = m.seat_id
+UPDATE seats
+SET status = CASE WHEN $1::jsonb ->> seat_id IS NULL THEN 'FREE' ELSE 'HELD' END,
+    reservation_id = ($1::jsonb ->> seat_id)::uuid,
+    held_until = CASE WHEN $1::jsonb ->> seat_id IS NOT NULL THEN $2::timestamptz END
+WHERE event_id = $3 AND seat_id = ANY ($4::text[])
 `
 
 type MoveSeatsParams struct {
-	HeldUntil      time.Time
-	EventID        string
-	SeatIds        []string
-	ReservationIds []uuid.UUID
+	Owners    []byte
+	HeldUntil time.Time
+	EventID   string
+	SeatIds   []string
 }
 
-// Gives locked seats to reservations; those of the zero reservation become free.
+// Gives locked seats to reservations; those with null become free. A join with a list of seats would
+// read all seats of the event.
 func (q *Queries) MoveSeats(ctx context.Context, arg MoveSeatsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MoveSeats,
+		arg.Owners,
 		arg.HeldUntil,
 		arg.EventID,
 		arg.SeatIds,
-		arg.ReservationIds,
 	)
 	if err != nil {
 		return 0, err
@@ -383,17 +382,18 @@ func (q *Queries) TryLockUsers(ctx context.Context, keys []int64) ([]TryLockUser
 }
 
 const UsedBy = `-- name: UsedBy :many
-SELECT user_id, sum(quantity)::bigint AS used
-FROM reservations
-WHERE event_id = $1 AND user_id = ANY ($2::text[])
-  AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-  AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))
-GROUP BY user_id
+SELECT u.user_id::text AS user_id, r.used::bigint AS used
+FROM unnest($1::text[]) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(quantity), 0) AS used
+    FROM reservations
+    WHERE event_id = $2 AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+      AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))) r
 `
 
 type UsedByParams struct {
-	EventID string
 	UserIds []string
+	EventID string
 	Now     *time.Time
 }
 
@@ -402,9 +402,10 @@ type UsedByRow struct {
 	Used   int64
 }
 
-// What users have bought or hold.
+// What users have bought or hold. LATERAL makes each lookup use the index, also with a plan that was
+// cached while the table was empty: else all reservations of the event are read.
 func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, error) {
-	rows, err := q.db.Query(ctx, UsedBy, arg.EventID, arg.UserIds, arg.Now)
+	rows, err := q.db.Query(ctx, UsedBy, arg.UserIds, arg.EventID, arg.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
@@ -42,6 +45,7 @@ type generalTx struct {
 	reqs   []reservation.BestRequest
 	state  reservation.GeneralSale
 	prices map[string]int64
+	due    []uuid.UUID // holds whose time is over, some of them
 }
 
 func (t *generalTx) run(ctx context.Context) error {
@@ -56,57 +60,47 @@ func (t *generalTx) run(ctx context.Context) error {
 		return err
 	}
 	held := t.allot(pending)
-	if err := t.insert(ctx, held); err != nil {
+	l := &later{Tx: t.Tx}
+	if err := t.insert(ctx, l, held); err != nil {
 		return err
 	}
-	return t.keep(ctx, held)
+	return t.save(ctx, l, held)
 }
 
 // lock takes the users' locks, then the sections', both in an order that every batch keeps, and
-// reads what the decision needs.
+// reads what the decision needs. The statements are sent at once: each begins after the one before
+// has ended, so that they see what was committed until the locks were taken.
 func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	sections := distinct(pending, func(i int) string { return t.reqs[i].Section })
-	locks := make([]postgres.User, len(users))
-	for i, u := range users {
-		locks[i] = postgres.User{EventID: t.eventID, UserID: u}
-	}
-	if err := t.LockUsers(ctx, locks); err != nil {
+	t.state = reservation.GeneralSale{Free: make(map[string]int64)}
+	t.prices = make(map[string]int64)
+	var b pgx.Batch
+	b.Queue(db.LockUsers, t.lockKeys(users))
+	b.Queue(db.LockSections, t.eventID, sections).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.LockSectionsRow])
+		for _, r := range all {
+			t.state.Free[r.Section], t.prices[r.Section] = r.Free, r.Price
+		}
 		return err
-	}
-	rows, err := t.LockSections(ctx, db.LockSectionsParams{EventID: t.eventID, Sections: sections})
-	if err != nil {
+	})
+	t.queueSale(&b)
+	t.queueUsed(&b, users)
+	b.Queue(db.DueInSections, t.eventID, sections, t.AsOf, maxReleased).Query(func(rows pgx.Rows) (err error) {
+		t.due, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
-	}
-	t.sale, err = t.SaleOf(ctx, db.SaleOfParams{EventID: t.eventID, Now: t.AsOf})
-	if err != nil {
+	})
+	if err := t.SendBatch(ctx, &b).Close(); err != nil {
 		return postgres.OrNotFound(err, event.ErrNotFound)
 	}
-	if err := t.admits(event.General); err != nil {
-		return err
-	}
-	used, err := t.UsedBy(ctx, db.UsedByParams{EventID: t.eventID, UserIds: users, Now: t.AsOf})
-	if err != nil {
-		return err
-	}
-	t.countUsed(used)
-	t.state = reservation.GeneralSale{Sale: toSale(t.sale), Now: t.sale.Now, Free: make(map[string]int64, len(rows)), Used: t.used}
-	t.prices = make(map[string]int64, len(rows))
-	for _, r := range rows {
-		t.state.Free[r.Section], t.prices[r.Section] = r.Free, r.Price
-	}
-	return nil
+	t.state.Sale, t.state.Now, t.state.Used = toSale(t.sale), t.sale.Now, t.used
+	return t.admits(event.General)
 }
 
 // release expires holds whose time is over, until there is enough for all requests or none is left.
 func (t *generalTx) release(ctx context.Context, pending []int) error {
-	sections := slices.Collect(maps.Keys(t.state.Free))
-	for {
-		ids, err := t.DueInSections(ctx, db.DueInSectionsParams{EventID: t.eventID, Sections: sections, Now: t.AsOf, Max: maxReleased})
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		locked, err := reservations.LockGeneral(ctx, t.Tx, ids)
+	for len(t.due) > 0 {
+		locked, err := reservations.LockGeneral(ctx, t.Tx, t.due)
 		if err != nil {
 			return err
 		}
@@ -118,10 +112,17 @@ func (t *generalTx) release(ctx context.Context, pending []int) error {
 			return err
 		}
 		t.events = append(t.events, events...)
-		if len(ids) < maxReleased || t.enoughFree(pending) {
+		if len(t.due) < maxReleased || t.enoughFree(pending) {
 			return nil
 		}
+		t.due, err = t.DueInSections(ctx, db.DueInSectionsParams{
+			EventID: t.eventID, Sections: slices.Collect(maps.Keys(t.state.Free)), Now: t.AsOf, Max: maxReleased,
+		})
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func (t *generalTx) enoughFree(pending []int) bool {
@@ -154,22 +155,27 @@ func (t *generalTx) allot(pending []int) []int {
 	return held
 }
 
-func (t *generalTx) insert(ctx context.Context, held []int) error {
+func (t *generalTx) insert(ctx context.Context, l *later, held []int) error {
 	if len(held) == 0 {
 		return nil
 	}
 	c, now := t.rows(held), t.sale.Now.UTC()
-	err := t.InsertGeneralHolds(ctx, db.InsertGeneralHoldsParams{
+	err := db.New(l).InsertGeneralHolds(ctx, db.InsertGeneralHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: now.Add(t.store.lifetime(t.sale)), CreatedAt: now, ReservationIds: c.ids,
 		UserIds: c.users, SlotIds: c.slots, Sections: c.sections, Quantities: c.quantities, Amounts: c.amounts,
 	})
 	if err != nil {
 		return err
 	}
-	taken := make(map[reservations.Section]reservations.Counters)
+	taken := make(map[string]int64)
 	for n, name := range c.sections {
-		section := reservations.Section{EventID: t.eventID, Name: name}
-		taken[section] = reservations.Counters{Held: taken[section].Held + int64(c.quantities[n])}
+		taken[name] += int64(c.quantities[n])
 	}
-	return reservations.MoveCounters(ctx, t.Queries, taken)
+	var move db.MoveCountersParams
+	for name, n := range taken {
+		move.EventIds, move.Sections = append(move.EventIds, t.eventID), append(move.Sections, name)
+		move.Held, move.Sold = append(move.Held, n), append(move.Sold, 0)
+	}
+	l.expect(len(taken), "sections", db.MoveCounters, move.EventIds, move.Sections, move.Held, move.Sold)
+	return nil
 }

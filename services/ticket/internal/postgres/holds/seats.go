@@ -2,6 +2,7 @@ package holds
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -123,22 +124,19 @@ func (t *seatsTx) run(ctx context.Context) error {
 // were locked.
 func (t *seatsTx) read(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
-	locks := make([]int64, len(users))
 	byLock := make(map[int64]string, len(users))
-	for i, u := range users {
-		locks[i] = postgres.User{EventID: t.eventID, UserID: u}.LockKey()
-		byLock[locks[i]] = u
+	for _, u := range users {
+		byLock[postgres.User{EventID: t.eventID, UserID: u}.LockKey()] = u
 	}
-	slices.Sort(locks)
 	var seats []string
 	for _, i := range pending {
 		seats = append(seats, t.reqs[i].SeatIDs...)
 	}
 	var b pgx.Batch
 	if t.wait {
-		b.Queue(db.LockUsers, locks)
+		b.Queue(db.LockUsers, t.lockKeys(users))
 	} else {
-		b.Queue(db.TryLockUsers, locks).Query(func(rows pgx.Rows) error {
+		b.Queue(db.TryLockUsers, t.lockKeys(users)).Query(func(rows pgx.Rows) error {
 			var r db.TryLockUsersRow
 			_, err := pgx.ForEachRow(rows, []any{&r.Key, &r.Locked}, func() error {
 				t.busy[byLock[r.Key]] = !r.Locked
@@ -147,15 +145,8 @@ func (t *seatsTx) read(ctx context.Context, pending []int) error {
 			return err
 		})
 	}
-	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
-		s := &t.sale
-		return r.Scan(&s.Seating, &s.State, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds, &s.Now)
-	})
-	b.Queue(db.UsedBy, t.eventID, users, t.AsOf).Query(func(rows pgx.Rows) error {
-		used, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.UsedByRow])
-		t.countUsed(used)
-		return err
-	})
+	t.queueSale(&b)
+	t.queueUsed(&b, users)
 	b.Queue(db.SeenSeats, t.AsOf, t.eventID, seats).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.SeenSeatsRow])
 		for _, r := range all {
@@ -333,24 +324,39 @@ func (t *seatsTx) write(ctx context.Context, held []int) error {
 		return err
 	}
 	t.events = append(ended, t.events...)
+	l := &later{Tx: t.Tx}
 	until := t.sale.Now.UTC().Add(t.store.lifetime(t.sale))
-	move := db.MoveSeatsParams{EventID: t.eventID, HeldUntil: until}
-	for id, seat := range t.locked {
-		if seat.moved {
-			move.SeatIds, move.ReservationIds = append(move.SeatIds, id), append(move.ReservationIds, seat.owner)
-		}
-	}
-	moved, err := t.MoveSeats(ctx, move)
-	if err := postgres.ExpectRows(moved, len(move.SeatIds), "seats", err); err != nil {
+	if err := t.move(l, until); err != nil {
 		return err
 	}
-	if err := t.insert(ctx, held, until); err != nil {
+	if err := t.insert(ctx, l, held, until); err != nil {
 		return err
 	}
-	return t.keep(ctx, held)
+	return t.save(ctx, l, held)
 }
 
-func (t *seatsTx) insert(ctx context.Context, held []int, until time.Time) error {
+// move gives the locked seats to those who get them.
+func (t *seatsTx) move(l *later, until time.Time) error {
+	var seats []string
+	owners := make(map[string]*uuid.UUID) // nil: free
+	for id, seat := range t.locked {
+		if !seat.moved {
+			continue
+		}
+		seats, owners[id] = append(seats, id), nil
+		if seat.owner != uuid.Nil {
+			owners[id] = &seat.owner
+		}
+	}
+	encoded, err := json.Marshal(owners)
+	if err != nil {
+		return err
+	}
+	l.expect(len(seats), "seats", db.MoveSeats, encoded, until, t.eventID, seats)
+	return nil
+}
+
+func (t *seatsTx) insert(ctx context.Context, l *later, held []int, until time.Time) error {
 	c := t.rows(held)
 	arg := db.InsertHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: until, CreatedAt: t.sale.Now.UTC(), ReservationIds: c.ids,
@@ -362,5 +368,5 @@ func (t *seatsTx) insert(ctx context.Context, held []int, until time.Time) error
 			arg.Owners, arg.SeatIds, arg.Prices = append(arg.Owners, r.ID), append(arg.SeatIds, seat.ID), append(arg.Prices, seat.Price)
 		}
 	}
-	return t.InsertHolds(ctx, arg)
+	return db.New(l).InsertHolds(ctx, arg)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/idempotency"
@@ -91,12 +93,34 @@ func (t *together) admits(seating event.Seating) error {
 	return nil
 }
 
-// countUsed keeps what users have bought or hold.
-func (t *together) countUsed(rows []db.UsedByRow) {
-	t.used = make(map[string]int64, len(rows))
-	for _, r := range rows {
-		t.used[r.UserID] = r.Used
+// lockKeys are the keys of users' locks, in the order that all transactions keep.
+func (t *together) lockKeys(users []string) []int64 {
+	keys := make([]int64, len(users))
+	for i, u := range users {
+		keys[i] = postgres.User{EventID: t.eventID, UserID: u}.LockKey()
 	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// queueSale reads the sale; pgx.ErrNoRows without one.
+func (t *together) queueSale(b *pgx.Batch) {
+	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
+		s := &t.sale
+		return r.Scan(&s.Seating, &s.State, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds, &s.Now)
+	})
+}
+
+// queueUsed reads what users have bought or hold.
+func (t *together) queueUsed(b *pgx.Batch, users []string) {
+	b.Queue(db.UsedBy, users, t.eventID, t.AsOf).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.UsedByRow])
+		t.used = make(map[string]int64, len(all))
+		for _, r := range all {
+			t.used[r.UserID] = r.Used
+		}
+		return err
+	})
 }
 
 // hold makes the reservation that a request gets.
@@ -108,16 +132,43 @@ func (t *together) hold(i int, h reservation.Hold) *reservation.Reservation {
 	return r
 }
 
-// keep stores the answers to requests that got something, and what happened.
-func (t *together) keep(ctx context.Context, held []int) error {
+// later sends statements at once with others. Their results are not known when Exec returns.
+type later struct {
+	pgx.Tx
+
+	batch pgx.Batch
+}
+
+// Exec queues a statement.
+func (l *later) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	l.batch.Queue(sql, args...)
+	return pgconn.CommandTag{}, nil
+}
+
+// expect queues a statement that must change as many rows.
+func (l *later) expect(rows int, what, sql string, args ...any) {
+	l.batch.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
+		return postgres.ExpectRows(tag.RowsAffected(), rows, what, nil)
+	})
+}
+
+// save sends what was queued, and with it the answers to requests that got something and what
+// happened: the fewer exchanges with the database, the shorter the locks.
+func (t *together) save(ctx context.Context, l *later, held []int) error {
 	keys, replies := make([]*idempotency.Key, len(held)), make([]string, len(held))
 	for n, i := range held {
 		keys[n], replies[n] = t.keys[i], t.results[i].Value.ID.String()
 	}
-	if err := answers.KeepAll(ctx, t, keys, replies); err != nil {
+	if err := answers.KeepAll(ctx, l, keys, replies); err != nil {
 		return err
 	}
-	return reservations.InsertEvents(ctx, t, t.events)
+	if err := reservations.InsertEvents(ctx, l, t.events); err != nil {
+		return err
+	}
+	if l.batch.Len() == 0 {
+		return nil
+	}
+	return t.SendBatch(ctx, &l.batch).Close()
 }
 
 // holdRows are new reservations as columns.

@@ -72,7 +72,7 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 	svc.MustHoldSeats(t, "other", "A-1-20")
 	again := request("v", "A-1-6")
 	again.IdempotencyKey = key(t, "v", "key")
-	inserted := svc.Statements.Sent("InsertHolds")
+	locked := svc.Statements.Sent("LockFreeSeats")
 
 	reqs := []reservation.SeatsRequest{
 		request("u", "A-1-2", "A-1-1"),
@@ -95,7 +95,7 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 	for i, err := range svc.Holds.Together(t.Context(), reqs...) {
 		require.ErrorIs(t, err, want[i], "request %d", i)
 	}
-	require.Equal(t, inserted+1, svc.Statements.Sent("InsertHolds"))
+	require.Equal(t, locked+1, svc.Statements.Sent("LockFreeSeats"), "one transaction")
 	require.Equal(t, "xxx..x....xxxxx....x", seats(t, svc))
 	require.Equal(t, reservation.Expired, svc.Find(t, over[0].ID).Status)
 	require.Equal(t, reservation.Held, svc.Find(t, over[1].ID).Status, "nobody has taken it over")

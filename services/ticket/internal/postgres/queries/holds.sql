@@ -13,14 +13,16 @@ SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, ho
 FROM events
 WHERE event_id = @event_id;
 
--- What users have bought or hold.
+-- What users have bought or hold. LATERAL makes each lookup use the index, also with a plan that was
+-- cached while the table was empty: else all reservations of the event are read.
 -- name: UsedBy :many
-SELECT user_id, sum(quantity)::bigint AS used
-FROM reservations
-WHERE event_id = @event_id AND user_id = ANY (@user_ids::text[])
-  AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-  AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))
-GROUP BY user_id;
+SELECT u.user_id::text AS user_id, r.used::bigint AS used
+FROM unnest(@user_ids::text[]) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(quantity), 0) AS used
+    FROM reservations
+    WHERE event_id = @event_id AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+      AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
 
 -- What is known of seats before they are locked. held_by is the expired hold that may be taken over.
 -- name: SeenSeats :many
@@ -52,15 +54,14 @@ WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[])
 ORDER BY idx
 FOR UPDATE SKIP LOCKED;
 
--- Gives locked seats to reservations; those of the zero reservation become free.
+-- Gives locked seats to reservations; those with null become free. A join with a list of seats would
+-- read all seats of the event.
 -- name: MoveSeats :execrows
-UPDATE seats s
-SET status = CASE WHEN m.id IS NULL THEN 'FREE' ELSE 'HELD' END,
-    reservation_id = m.id,
-    held_until = CASE WHEN m.id IS NOT NULL THEN @held_until::timestamptz END
-FROM (SELECT unnest(@seat_ids::text[]) AS seat_id,
-             nullif(unnest(@reservation_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS id) m
-WHERE s.event_id = @event_id AND s.seat_id = m.seat_id;
+UPDATE seats
+SET status = CASE WHEN @owners::jsonb ->> seat_id IS NULL THEN 'FREE' ELSE 'HELD' END,
+    reservation_id = (@owners::jsonb ->> seat_id)::uuid,
+    held_until = CASE WHEN @owners::jsonb ->> seat_id IS NOT NULL THEN @held_until::timestamptz END
+WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[]);
 
 -- The seats of the reservations are a list of their own: owners, seat_ids and prices.
 -- name: InsertHolds :exec
