@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// buyers hold places at the same time. They share connections, as the requests at the gateways do.
-	buyers, buyerConns = 64, 4
+	// buyers hold places at the same time.
+	buyers = 64
 	// Holds of a round: about a second.
 	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 800, 12_800, 1920, 1280
 	// party is how many adjacent seats a buyer of best_available wants.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -11,9 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/batch"
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/scripts/harness"
@@ -22,10 +26,13 @@ import (
 
 // sales measures the rows of holds, on one event after the other.
 type sales struct {
+	pid   int    // of ticket
 	url   string // of ticket's database
 	db    *pgxpool.Pool
 	admin ticketv1.EventAdminServiceClient
-	holds []ticketv1.HoldServiceClient
+	// The gateway calls ticket in this way for all of its visitors.
+	seats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
+	best  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
 
 	row    string
 	event  string
@@ -40,17 +47,22 @@ func newSales(p *harness.Platform) (*sales, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sales{url: w.DatabaseURL(service), db: p.DB(platform.Ticket)}
-	for range buyerConns {
-		conn, err := rpc.Dial(platform.Gateway, platform.Ticket, rpc.Peer{
-			Addr: p.Service(platform.Ticket).Addr(0), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.Ticket]),
-		}, rpc.WithTimeout(time.Minute))
-		if err != nil {
-			return nil, err
-		}
-		s.admin = ticketv1.NewEventAdminServiceClient(conn)
-		s.holds = append(s.holds, ticketv1.NewHoldServiceClient(conn))
+	s := &sales{pid: p.Service(platform.Ticket).PID(0), url: w.DatabaseURL(service), db: p.DB(platform.Ticket)}
+	conn, err := rpc.Dial(platform.Gateway, platform.Ticket, rpc.Peer{
+		Addr: p.Service(platform.Ticket).Addr(0), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.Ticket]),
+	}, rpc.WithTimeout(time.Minute))
+	if err != nil {
+		return nil, err
 	}
+	s.admin = ticketv1.NewEventAdminServiceClient(conn)
+	holds := ticketv1.NewHoldServiceClient(conn)
+	cfg := batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
+	s.seats = batch.NewItems(cfg, batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
+		return &ticketv1.HoldSeatsRequest{Items: items}
+	}, (*ticketv1.HoldResult).GetReservation))
+	s.best = batch.NewItems(cfg, batchrpc.Call(holds.HoldBest, func(items []*ticketv1.HoldBestItem) *ticketv1.HoldBestRequest {
+		return &ticketv1.HoldBestRequest{Items: items}
+	}, (*ticketv1.HoldResult).GetReservation))
 	return s, nil
 }
 
@@ -104,28 +116,49 @@ func (s *sales) reserve(ctx context.Context, section string, n int64) (first int
 	return first, err
 }
 
-// buy lets the buyers make n holds, and returns the µs per hold. hold gets the number of the hold.
-// The events of earlier holds are published before, so that no side pays for the other.
-func (s *sales) buy(ctx context.Context, n int, hold func(context.Context, ticketv1.HoldServiceClient, int64) error) (float64, error) {
+// buy lets the buyers make n holds, and returns the µs per hold, with the CPU time of ticket and of
+// the buyers in it. hold gets the number of the hold. The events of earlier holds are published
+// before, so that no side pays for the other.
+func (s *sales) buy(ctx context.Context, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
 	if err := s.drain(ctx); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
+	var µs float64
+	parts, err := s.cpu().spent(ctx, n, func() error {
+		began := time.Now()
+		err := s.holdAll(ctx, n, hold)
+		µs = float64(time.Since(began).Microseconds()) / float64(n)
+		return err
+	})
+	return µs, parts, err
+}
+
+func (s *sales) cpu() meter {
+	return func(context.Context) (map[string]time.Duration, error) {
+		ticket, err := cpuTime(s.pid)
+		if err != nil {
+			return nil, err
+		}
+		self, err := cpuTime(os.Getpid())
+		return map[string]time.Duration{"ticket": ticket, "buyers": self}, err
+	}
+}
+
+// holdAll makes the holds with numbers from 0, as many at a time as there are buyers.
+func (s *sales) holdAll(ctx context.Context, n int, hold func(context.Context, int64) error) error {
 	var begun atomic.Int64
-	began := time.Now()
 	group, inner := errgroup.WithContext(ctx)
-	for buyer := range buyers {
-		client := s.holds[buyer%len(s.holds)]
+	for range buyers {
 		group.Go(func() error {
 			for i := begun.Add(1) - 1; i < int64(n); i = begun.Add(1) - 1 {
-				if err := hold(inner, client, i); err != nil {
+				if err := hold(inner, i); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	err := group.Wait()
-	return float64(time.Since(began).Microseconds()) / float64(n), err
+	return group.Wait()
 }
 
 // drain waits until the outbox is empty.
@@ -153,15 +186,14 @@ func (s *sales) holdSeats(section string) func(context.Context) (float64, map[st
 		if err != nil {
 			return 0, nil, err
 		}
-		µs, err := s.buy(ctx, seatHolds, func(ctx context.Context, client ticketv1.HoldServiceClient, i int64) error {
+		return s.buy(ctx, seatHolds, func(ctx context.Context, i int64) error {
 			seat := first + i
-			_, err := heldOne(client.HoldSeats(ctx, &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{{
+			_, err := s.seats.Do(ctx, &ticketv1.HoldSeatsItem{
 				Caller: s.caller(section, seat), EventId: s.event,
 				SeatIds: []string{fmt.Sprintf("%s-%d-%d", section, seat/seatsPerRow+1, seat%seatsPerRow+1)},
-			}}}))
+			})
 			return err
 		})
-		return µs, nil, err
 	}
 }
 
@@ -171,11 +203,10 @@ func (s *sales) admit(ctx context.Context) (float64, map[string]float64, error) 
 	if err != nil {
 		return 0, nil, err
 	}
-	µs, err := s.buy(ctx, admissionHolds, func(ctx context.Context, client ticketv1.HoldServiceClient, i int64) error {
-		_, err := heldOne(client.HoldBest(ctx, bestOf(s.caller("A", first+i), 1)))
+	return s.buy(ctx, admissionHolds, func(ctx context.Context, i int64) error {
+		_, err := s.best.Do(ctx, bestOf(s.caller("A", first+i), 1))
 		return err
 	})
-	return µs, nil, err
 }
 
 // holdBest holds adjacent seats for each buyer, again when other requests were faster each time.
@@ -190,11 +221,11 @@ func (s *sales) holdBest(ctx context.Context) (float64, map[string]float64, erro
 		return 0, nil, err
 	}
 	var calls atomic.Int64
-	µs, err := s.buy(ctx, bestHolds, func(ctx context.Context, client ticketv1.HoldServiceClient, i int64) error {
+	µs, parts, err := s.buy(ctx, bestHolds, func(ctx context.Context, i int64) error {
 		for {
 			calls.Add(1)
-			held, err := heldOne(client.HoldBest(ctx, bestOf(s.caller("A", first+i*party), party)))
-			if errors.Is(err, errTryAgain) {
+			held, err := s.best.Do(ctx, bestOf(s.caller("A", first+i*party), party))
+			if err != nil && errs.From(err).Reason == "TRY_AGAIN" {
 				continue
 			}
 			if err == nil && !adjacent(held.GetSeats()) {
@@ -207,7 +238,8 @@ func (s *sales) holdBest(ctx context.Context) (float64, map[string]float64, erro
 		return 0, nil, err
 	}
 	after, err := s.deadlocks(ctx)
-	return µs, map[string]float64{"tries": float64(calls.Load()) / bestHolds, "deadlocks": float64(after - before)}, err
+	parts["tries"], parts["deadlocks"] = float64(calls.Load())/bestHolds, float64(after-before)
+	return µs, parts, err
 }
 
 func adjacent(seats []*ticketv1.Seat) bool {
@@ -230,30 +262,8 @@ func (s *sales) caller(section string, n int64) *commonv1.Caller {
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user}
 }
 
-func bestOf(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestRequest {
-	return &ticketv1.HoldBestRequest{Items: []*ticketv1.HoldBestItem{{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}}}
-}
-
-var (
-	errTryAgain = errors.New("TRY_AGAIN")
-	errSoldOut  = errors.New("SOLD_OUT")
-)
-
-// heldOne takes the only result of a call.
-func heldOne(res *ticketv1.HoldResponse, err error) (*ticketv1.Reservation, error) {
-	if err != nil {
-		return nil, err
-	}
-	r := res.GetResults()[0]
-	for _, known := range []error{errTryAgain, errSoldOut} {
-		if r.GetProblem().GetReason() == known.Error() {
-			return nil, known
-		}
-	}
-	if p := r.GetProblem(); p != nil {
-		return nil, fmt.Errorf("refused: %v", p)
-	}
-	return r.GetReservation(), nil
+func bestOf(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
+	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}
 }
 
 // countHolds fails unless the database has what was held of the row's last event, and no seat
@@ -284,11 +294,12 @@ func (s *sales) countAdmissions(ctx context.Context) error {
 	if err := s.put(ctx, s.event, &ticketv1.SectionSpec{Section: "A", Capacity: new(int64(crowdedPlaces))}); err != nil {
 		return err
 	}
-	_, err := s.buy(ctx, 2*crowdedPlaces, func(ctx context.Context, client ticketv1.HoldServiceClient, i int64) error {
-		if _, err := heldOne(client.HoldBest(ctx, bestOf(s.caller("A", i), 1))); !errors.Is(err, errSoldOut) {
-			return err
+	err := s.holdAll(ctx, 2*crowdedPlaces, func(ctx context.Context, i int64) error {
+		_, err := s.best.Do(ctx, bestOf(s.caller("A", i), 1))
+		if err != nil && errs.From(err).Reason == "SOLD_OUT" {
+			return nil
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ const (
 	// seatBatches is how many batches of an event decide on named seats at once: while one is being
 	// committed, the next one reads.
 	seatBatches = 2
+	// gatherFor is how long the first request of an idle event waits for others: gateways send many at
+	// once, and wait for all of them.
+	gatherFor = 300 * time.Microsecond
 	// maxReleased is how many expired holds are released at once.
 	maxReleased = 1000
 	// timeout bounds what one request does in the database.
@@ -63,7 +66,7 @@ type Store struct {
 // a hold when the event does not set one.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration) *Store {
 	s := &Store{database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting)}
-	cfg := batch.Config{Max: maxBatch, Queue: maxWaiting, Timeout: timeout}
+	cfg := batch.Config{Max: maxBatch, Delay: gatherFor, Queue: maxWaiting, Timeout: timeout}
 	s.general = batch.NewGroups(cfg, maxEvents, s.holdGeneral)
 	cfg.Inflight = seatBatches
 	s.seats = batch.NewGroups(cfg, maxEvents, s.holdSeats)
