@@ -19,6 +19,7 @@ import (
 type recorded struct {
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
+	Status int         `json:"status,omitempty"` // 0: 200
 }
 
 // ServeBare is the baseline of the HTTP rows, as a process of its own: a net/http server with the
@@ -41,7 +42,12 @@ func ServeBare(ctx context.Context, in io.Reader, out io.Writer) error {
 			for name, values := range answer.Header {
 				h[name] = values
 			}
-			_, _ = w.Write(answer.Body)
+			if answer.Status != 0 {
+				w.WriteHeader(answer.Status)
+			}
+			if len(answer.Body) > 0 {
+				_, _ = w.Write(answer.Body)
+			}
 		}),
 	}
 	failed := make(chan error, 1)

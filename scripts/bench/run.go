@@ -29,7 +29,7 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{pollGroup(), requestGroup(), seatGroup(), packageGroup()}
+	return []group{pollGroup(), requestGroup(), seatGroup(), availabilityGroup(), packageGroup()}
 }
 
 // rowNames lists the rows in their order.
