@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/harness"
@@ -85,7 +86,7 @@ func (h *hallVisitors) arrive(ctx context.Context) error {
 	return group.Wait()
 }
 
-// enter signs a visitor in, who is admitted at once.
+// enter signs a visitor in, who is admitted when the line has begun.
 func (h *hallVisitors) enter(ctx context.Context, api *crowd.API, i int) error {
 	browser := api.NewSession()
 	if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
@@ -93,11 +94,13 @@ func (h *hallVisitors) enter(ctx context.Context, api *crowd.API, i int) error {
 	}
 	h.visitors[i] = visitor{address: browser.Address(), cookies: browser.Cookies()}
 	var place struct{ Status, EntryToken string }
-	if err := post(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+hall, &place); err != nil {
-		return err
-	}
-	if place.EntryToken == "" {
-		return fmt.Errorf("visitor %d is not admitted: %q", i, place.Status)
+	for place.EntryToken == "" {
+		if err := post(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+hall, &place); err != nil {
+			return err
+		}
+		if place.EntryToken == "" && !loop.Sleep(ctx, time.Second) {
+			return fmt.Errorf("visitor %d is not admitted: %q: %w", i, place.Status, ctx.Err())
+		}
 	}
 	_, _, err := jwt.NewParser().ParseUnverified(place.EntryToken, &h.entries[i])
 	return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/wire"
@@ -26,15 +27,20 @@ const (
 	bitmapType        = "application/octet-stream"
 )
 
-// availability serves which seats are free, in two representations with an ETag each. They are made
-// once per read of ticket, for all who come within availabilityTTL.
+// availability serves which seats are free, in two representations with an ETag each. Ticket is asked
+// once for all who come within availabilityTTL, and representations are made when something changed.
 type availability struct {
-	cached *otter.Cache[string, freeSeats]
-	reads  *batch.Coalescer[eventRead, freeSeats]
+	cached *otter.Cache[string, *freeSeats]
+	// last are the latest, however old.
+	last  *otter.Cache[string, *freeSeats]
+	reads *batch.Coalescer[eventRead, *freeSeats]
 }
 
 // freeSeats are the free seats of an event.
-type freeSeats struct{ json, bits representation }
+type freeSeats struct {
+	source     *ticketv1.Availability
+	json, bits representation
+}
 
 // representation is a response, plain and compressed. gzipped is plain when it would not be shorter.
 type representation struct{ plain, gzipped encoded }
@@ -54,34 +60,43 @@ var (
 )
 
 func newAvailability(events ticketv1.EventServiceClient, clock otter.Clock) (*availability, error) {
-	cached, err := otter.New(&otter.Options[string, freeSeats]{
-		MaximumSize: maxAvailabilities, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, freeSeats](availabilityTTL),
+	cached, err := otter.New(&otter.Options[string, *freeSeats]{
+		MaximumSize: maxAvailabilities, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, *freeSeats](availabilityTTL),
 	})
 	if err != nil {
 		return nil, err
 	}
-	a := &availability{cached: cached}
-	a.reads = newSharedRead(func(ctx context.Context, event string) (freeSeats, error) {
+	last, err := otter.New(&otter.Options[string, *freeSeats]{MaximumSize: maxAvailabilities})
+	if err != nil {
+		return nil, err
+	}
+	a := &availability{cached: cached, last: last}
+	a.reads = newSharedRead(func(ctx context.Context, event string) (*freeSeats, error) {
 		m, err := events.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{EventId: event})
 		if err != nil {
-			return freeSeats{}, err
+			return nil, err
 		}
-		free, err := represent(m)
-		if err == nil {
-			cached.Set(event, free)
+		free, ok := last.GetIfPresent(event)
+		if !ok || !proto.Equal(free.source, m) {
+			if free, err = represent(m); err != nil {
+				return nil, err
+			}
+			last.Set(event, free)
 		}
-		return free, err
+		cached.Set(event, free)
+		return free, nil
 	})
 	return a, nil
 }
 
-func represent(m *ticketv1.Availability) (f freeSeats, err error) {
+func represent(m *ticketv1.Availability) (*freeSeats, error) {
 	body, err := wire.Marshal(m)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
+	f := &freeSeats{source: m}
 	if f.json, err = newRepresentation(body, m.GetEtag()+"-j", jsonType); err != nil {
-		return f, err
+		return nil, err
 	}
 	f.bits, err = newRepresentation(m.GetBitmap(), m.GetEtag(), bitsType)
 	return f, err
