@@ -27,6 +27,7 @@ type benchmark struct {
 func benchmarks() []benchmark {
 	return []benchmark{
 		{row: "reward_claim", directory: "services/reward/internal/postgres", name: "BenchmarkRewardClaim"},
+		{row: "general_admission_store", directory: "services/ticket/internal/postgres/holds", name: "BenchmarkGeneralAdmission"},
 		{row: "draw_1m", directory: "pkg/fairdraw", name: "BenchmarkDraw1M"},
 	}
 }

@@ -47,6 +47,7 @@ func TestSeats(t *testing.T) {
 func TestAvailabilityIsCompressed(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
+	w.ticket.taken = 8000
 	b := w.buyer(calm)
 	const path = "/api/v1/seats/calm/availability"
 	plain := w.do(http.MethodGet, path, "", b)

@@ -177,7 +177,7 @@ func TestSnapshotsUnderConcurrentChanges(t *testing.T) {
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
 	replicas := []*storetest.Service{svc, svc.Replica(t)}
 	for _, r := range replicas {
-		require.Equal(t, 20, len(free(t, r)))
+		require.Len(t, free(t, r), 20)
 	}
 	read := svc.Statements.Sent("TakenSeats")
 	ctx, stop := context.WithCancel(t.Context())
