@@ -70,7 +70,8 @@ func (h *hallVisitors) arrive(ctx context.Context) error {
 			{"section": "A", "price": 55000, "rows": 250, "seatsPerRow": 100}, {"section": "B", "price": 44000, "rows": 250, "seatsPerRow": 100},
 		},
 	}, nil)
-	_, err := h.platform.DB(platform.Ticket).Exec(ctx, `
+	db := h.platform.DB(platform.Ticket) //nolint:contextcheck // it closes with the platform
+	_, err := db.Exec(ctx, `
 		UPDATE seats SET status = 'SOLD', reservation_id = gen_random_uuid() WHERE event_id = $1 AND random() < 0.5`, hall)
 	if err != nil {
 		return fmt.Errorf("sell seats: %w", err)
