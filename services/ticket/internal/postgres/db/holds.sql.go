@@ -13,27 +13,33 @@ import (
 )
 
 const DueInSections = `-- name: DueInSections :many
+WITH due AS MATERIALIZED (
+    SELECT reservation_id, event_id, section, expires_at
+    FROM reservations
+    WHERE status IN ('HELD', 'PAYING') AND expires_at <= coalesce($4::timestamptz, now())
+)
 SELECT reservation_id
-FROM reservations
-WHERE event_id = $1 AND section = ANY ($2::text[]) AND status IN ('HELD', 'PAYING')
-  AND expires_at <= coalesce($3::timestamptz, now())
+FROM due
+WHERE event_id = $1 AND section = ANY ($2::text[])
 ORDER BY expires_at
-LIMIT $4::int
+LIMIT $3::int
 `
 
 type DueInSectionsParams struct {
 	EventID  string
 	Sections []string
-	Now      *time.Time
 	Max      int32
+	Now      *time.Time
 }
 
+// MATERIALIZED leaves only the index by end to choose, in which little is due: the others find all
+// reservations of the event.
 func (q *Queries) DueInSections(ctx context.Context, arg DueInSectionsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, DueInSections,
 		arg.EventID,
 		arg.Sections,
-		arg.Now,
 		arg.Max,
+		arg.Now,
 	)
 	if err != nil {
 		return nil, err

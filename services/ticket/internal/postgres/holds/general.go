@@ -86,7 +86,7 @@ func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	})
 	t.queueSale(&b)
 	t.queueUsed(&b, users)
-	b.Queue(db.DueInSections, t.eventID, sections, t.AsOf, maxReleased).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(db.DueInSections, t.eventID, sections, maxReleased, t.AsOf).Query(func(rows pgx.Rows) (err error) {
 		t.due, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
 	})
