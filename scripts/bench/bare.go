@@ -10,6 +10,7 @@ import (
 type recorded struct {
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
+	Status int         `json:"status,omitempty"` // 0: 200
 }
 
 // serveBare is the baseline of most HTTP rows: a net/http server with the time-outs of the
@@ -24,7 +25,12 @@ func serveBare(ctx context.Context, in io.Reader, out io.Writer) error {
 		for name, values := range answer.Header {
 			h[name] = values
 		}
-		_, _ = w.Write(answer.Body)
+		if answer.Status != 0 {
+			w.WriteHeader(answer.Status)
+		}
+		if len(answer.Body) > 0 {
+			_, _ = w.Write(answer.Body)
+		}
 	}))
 }
 

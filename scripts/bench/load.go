@@ -15,7 +15,8 @@ import (
 
 // load sends prepared requests over a number of keep-alive connections, one at a time on each.
 type load struct {
-	conns []*conn
+	conns  []*conn
+	status int // of the responses
 }
 
 // conn is a connection with the requests that it sends in turn.
@@ -30,7 +31,7 @@ type conn struct {
 
 // connect opens the connections and deals the requests out to them.
 func connect(ctx context.Context, addr string, connections int, requests [][]byte) (*load, error) {
-	l := &load{}
+	l := &load{status: http.StatusOK}
 	for i := range connections {
 		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 		if err != nil {
@@ -53,13 +54,13 @@ func (l *load) close() error {
 	return errors.Join(all...)
 }
 
-// send sends n requests; each must be answered with 200.
+// send sends n requests; each must be answered with the status.
 func (l *load) send(ctx context.Context, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, c := range l.conns {
 		group.Go(func() error {
 			for range (n + i) / len(l.conns) {
-				if err := c.exchange(); err != nil || ctx.Err() != nil {
+				if err := c.exchange(l.status); err != nil || ctx.Err() != nil {
 					return errors.Join(err, ctx.Err())
 				}
 			}
@@ -69,7 +70,7 @@ func (l *load) send(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-func (c *conn) exchange() error {
+func (c *conn) exchange(status int) error {
 	request := c.requests[c.next%len(c.requests)]
 	c.next++
 	if _, err := c.Write(request); err != nil {
@@ -84,7 +85,7 @@ func (c *conn) exchange() error {
 	if err = errors.Join(err, res.Body.Close()); err != nil {
 		return fmt.Errorf("read the response: %w", err)
 	}
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode != status {
 		line, _, _ := bytes.Cut(request, []byte("\r\n"))
 		return fmt.Errorf("%s: %s: %s", line, res.Status, c.body.Bytes())
 	}

@@ -33,6 +33,7 @@ func benchmarks() []benchmark {
 		{row: "outbox_relay", directory: "pkg/outbox", name: "BenchmarkOutboxRelay"},
 		{row: "outbox_write_cost", directory: "services/payment/internal/postgres", name: "BenchmarkOutboxWriteCost"},
 		{row: "stats_consume", directory: "services/stats/internal/kafka", name: "BenchmarkStatsConsume"},
+		{row: "general_admission_store", directory: "services/ticket/internal/postgres/holds", name: "BenchmarkGeneralAdmission"},
 		{row: "draw_1m", directory: "pkg/fairdraw", name: "BenchmarkDraw1M"},
 	}
 }

@@ -105,3 +105,30 @@ func logged(pattern string) ([]time.Time, error) {
 	slices.SortFunc(ended, time.Time.Compare)
 	return ended, nil
 }
+
+// holdSeatsPlainly is the baseline of seat_hold.
+func (s *sales) holdSeatsPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	µs, err := s.plainly(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
+	return µs, nil, err
+}
+
+// admitPlainly is the baseline of general_admission.
+func (s *sales) admitPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	µs, err := s.plainly(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
+	return µs, nil, err
+}
+
+// plainly runs a script on section B.
+func (s *sales) plainly(ctx context.Context, p pgbench) (float64, error) {
+	p.url, p.clients, p.warmUp = s.url, buyers, p.each/4
+	first, err := s.reserve(ctx, "B", int64(p.transactions()))
+	if err != nil {
+		return 0, err
+	}
+	p.variables["first"] = first
+	p.variables["event"], p.variables["base"] = s.event, time.Now().Unix()<<16
+	if err := s.drain(ctx); err != nil {
+		return 0, err
+	}
+	return p.perTransaction(ctx)
+}

@@ -150,19 +150,24 @@ func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err er
 	}
 	defer func() { err = errors.Join(err, plain.close()) }()
 
-	pids := map[string][]int{}
-	for _, name := range p.services {
-		for i := range w.platform.Service(name).Replicas() {
-			pids[name] = append(pids[name], w.platform.Service(name).PID(i))
-		}
-	}
 	var besidePIDs []int
 	for _, s := range b.servers {
 		besidePIDs = append(besidePIDs, s.pid)
 	}
 	return compare(ctx, n, rounds.Result{
 		Name: p.name, What: p.what, Besides: b.what, Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
-	}, w.side(pids, subject), w.side(map[string][]int{"baseline": besidePIDs}, plain))
+	}, w.side(w.pids(p.services), subject), w.side(map[string][]int{"baseline": besidePIDs}, plain))
+}
+
+// pids are the processes of services, by their names.
+func (w *world) pids(services []string) map[string][]int {
+	pids := map[string][]int{}
+	for _, name := range services {
+		for i := range w.platform.Service(name).Replicas() {
+			pids[name] = append(pids[name], w.platform.Service(name).PID(i))
+		}
+	}
+	return pids
 }
 
 // side measures processes by name. Redis is a part of its own, which does not count: most baselines

@@ -32,7 +32,9 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{pollGroup(), roomGroup(), lineGroup(), confirmGroup(), overloadGroup(), requestGroup(), packageGroup()}
+	return []group{
+		pollGroup(), roomGroup(), lineGroup(), seatGroup(), availabilityGroup(), confirmGroup(), overloadGroup(), requestGroup(), packageGroup(),
+	}
 }
 
 // rowNames lists the rows in their order.

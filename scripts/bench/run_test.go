@@ -11,9 +11,9 @@ import (
 	"urr.guru/pkg/rounds"
 )
 
-// measured runs groups of rows, of which those in broken fail, and returns the report and how often
+// measureAll runs groups of rows, of which those in broken fail, and returns the report and how often
 // the group was run.
-func measured(t *testing.T, broken []string, rows ...string) (r Report, runs int) {
+func measureAll(t *testing.T, broken []string, rows ...string) (r Report, runs int) {
 	t.Helper()
 	g := group{rows: rows, run: func(_ context.Context, _ Options, wanted []string, done func(rounds.Result)) error {
 		runs++
@@ -43,7 +43,7 @@ func names(r Report) (rows, failed []string) {
 // A row that fails is named, and the rows behind it are measured.
 func TestFailedRowLosesNoOther(t *testing.T) {
 	t.Parallel()
-	r, runs := measured(t, []string{"b"}, "a", "b", "c", "d")
+	r, runs := measureAll(t, []string{"b"}, "a", "b", "c", "d")
 	rows, failed := names(r)
 	require.Equal(t, []string{"a", "c", "d"}, rows)
 	require.Equal(t, []string{"b"}, failed)
@@ -51,7 +51,7 @@ func TestFailedRowLosesNoOther(t *testing.T) {
 	require.Equal(t, 2, runs)
 	require.Len(t, r.RowSeconds, 3)
 
-	r, _ = measured(t, []string{"a", "d"}, "a", "b", "c", "d")
+	r, _ = measureAll(t, []string{"a", "d"}, "a", "b", "c", "d")
 	rows, failed = names(r)
 	require.Equal(t, []string{"b", "c"}, rows)
 	require.Equal(t, []string{"a", "d"}, failed)
@@ -61,7 +61,7 @@ func TestFailedRowLosesNoOther(t *testing.T) {
 func TestGroupThatCannotRunIsGivenUp(t *testing.T) {
 	t.Parallel()
 	all := []string{"a", "b", "c", "d"}
-	r, runs := measured(t, all, all...)
+	r, runs := measureAll(t, all, all...)
 	rows, failed := names(r)
 	require.Empty(t, rows)
 	require.Equal(t, []string{"a", "b, c, d"}, failed)

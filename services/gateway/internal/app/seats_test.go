@@ -1,9 +1,12 @@
 package app_test
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -34,10 +37,39 @@ func TestSeats(t *testing.T) {
 	rec = w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", bits)
 	require.Equal(t, []byte{0xff, 0xf0}, rec.Body.Bytes())
 	require.Equal(t, "application/octet-stream", rec.Header().Get("Content-Type"))
-	require.Equal(t, "Accept", rec.Header().Get("Vary"))
+	require.Equal(t, "Accept, Accept-Encoding", rec.Header().Get("Vary"))
 	etag := rec.Header().Get("ETag")
 	require.Equal(t, http.StatusNotModified, w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", bits.with("If-None-Match", etag)).Code)
 	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", b.with("If-None-Match", etag)).Code)
+}
+
+// The JSON is compressed for who accepts that, each coding with an ETag of its own, and a poll of
+// what the client has gets 304 with either.
+func TestAvailabilityIsCompressed(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.ticket.taken = 8000
+	b := w.buyer(calm)
+	const path = "/api/v1/seats/calm/availability"
+	plain := w.do(http.MethodGet, path, "", b)
+	require.Empty(t, plain.Header().Get("Content-Encoding"))
+	coded := w.do(http.MethodGet, path, "", b.with("Accept-Encoding", "gzip, deflate, br"))
+	require.Equal(t, "gzip", coded.Header().Get("Content-Encoding"))
+	require.Equal(t, strconv.Itoa(coded.Body.Len()), coded.Header().Get("Content-Length"))
+	require.Less(t, coded.Body.Len(), plain.Body.Len())
+	etags := []string{plain.Header().Get("ETag"), coded.Header().Get("ETag")}
+	require.NotEqual(t, etags[0], etags[1])
+	z, err := gzip.NewReader(coded.Body)
+	require.NoError(t, err)
+	body, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.Equal(t, plain.Body.Bytes(), body)
+	require.Empty(t, w.do(http.MethodGet, path, "", b.with("Accept-Encoding", "gzip;q=0")).Header().Get("Content-Encoding"))
+	for _, etag := range etags {
+		rec := w.do(http.MethodGet, path, "", b.with("If-None-Match", etag))
+		require.Equal(t, http.StatusNotModified, rec.Code)
+		require.Equal(t, etag, rec.Header().Get("ETag"))
+	}
 }
 
 func TestReserve(t *testing.T) {

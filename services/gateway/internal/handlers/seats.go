@@ -20,7 +20,6 @@ const (
 	// A layout changes only before its sale opens; gateways see the change after at most layoutTTL.
 	layoutTTL  = 5 * time.Second
 	maxLayouts = 256
-	bitmapType = "application/octet-stream"
 )
 
 type layout struct {
@@ -32,7 +31,7 @@ type layout struct {
 type Seats struct {
 	layouts   *otter.Cache[string, layout]
 	maps      *batch.Coalescer[eventRead, *ticketv1.SeatMap]
-	available *batch.Coalescer[eventRead, *ticketv1.Availability]
+	available *availability
 	holdSeats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
 	holdBest  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
 	holds     *backlog // of both
@@ -46,14 +45,15 @@ func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClie
 	if err != nil {
 		return nil, err
 	}
+	available, err := newAvailability(events, nil)
+	if err != nil {
+		return nil, err
+	}
 	return &Seats{
-		layouts: cache,
-		holds:   newBacklog(time.Now),
+		layouts: cache, available: available,
+		holds: newBacklog(time.Now),
 		maps: newSharedRead(func(ctx context.Context, event string) (*ticketv1.SeatMap, error) {
 			return events.GetSeatMap(ctx, &ticketv1.GetSeatMapRequest{EventId: event})
-		}),
-		available: newSharedRead(func(ctx context.Context, event string) (*ticketv1.Availability, error) {
-			return events.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{EventId: event})
 		}),
 		holdSeats: batch.NewItems(batchConfig(callTimeout), batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
 			return &ticketv1.HoldSeatsRequest{Items: items}
@@ -83,11 +83,8 @@ func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 	return nil
 }
 
-// What a browser may keep: a layout does not change, availability has to be revalidated.
-var (
-	layoutCache = []string{"private, max-age=3600, immutable"}
-	freeCache   = []string{"private, no-cache"}
-)
+// layoutCache lets a browser keep a layout, which does not change.
+var layoutCache = []string{"private, max-age=3600, immutable"}
 
 // Forget drops the layout of an event that was changed through this gateway.
 func (h *Seats) Forget(event string) { h.layouts.Invalidate(event) }
@@ -95,34 +92,7 @@ func (h *Seats) Forget(event string) { h.layouts.Invalidate(event) }
 // Availability responds with the free seats: the bare bitmap if application/octet-stream is
 // accepted, else JSON.
 func (h *Seats) Availability(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	a, err := h.available.Do(r.Context(), eventRead{q.Event, q.Caller()})
-	if err != nil {
-		return err
-	}
-	bits := strings.Contains(r.Header.Get("Accept"), bitmapType)
-	suffix := "-j"
-	if bits {
-		suffix = ""
-	}
-	etag := quoted(a.GetEtag(), suffix)
-	w.Header().Set("ETag", etag)
-	w.Header().Set("Vary", "Accept")
-	switch {
-	case unchanged(q.Header, etag):
-		w.Header()["Cache-Control"] = freeCache
-		w.WriteHeader(http.StatusNotModified)
-	case bits:
-		w.Header()["Cache-Control"] = freeCache
-		w.Header().Set("Content-Type", bitmapType)
-		_, _ = w.Write(a.GetBitmap()) // the client may have disconnected
-	default:
-		body, err := wire.Marshal(a)
-		if err != nil {
-			return err
-		}
-		writeJSON(w, http.StatusOK, freeCache, body)
-	}
-	return nil
+	return h.available.serve(w, r, q)
 }
 
 func quoted(etag, suffix string) string {

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"urr.guru/services/gateway/internal/coding"
 )
 
 // codings lists the content codings, best first, with the file suffix of the compressed form.
@@ -95,31 +97,12 @@ func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
 
 // negotiate returns the best coding that the header accepts and the content has.
 func (c *content) negotiate(header string) string {
-	for _, coding := range codings {
-		if _, ok := c.bodies[coding.name]; ok && accepts(header, coding.name) {
-			return coding.name
+	for _, known := range codings {
+		if _, ok := c.bodies[known.name]; ok && coding.Accepts(header, known.name) {
+			return known.name
 		}
 	}
 	return ""
-}
-
-// accepts evaluates Accept-Encoding (RFC 9110 §12.5.3): the coding is named or matched by "*", with
-// a weight above zero.
-func accepts(header, coding string) bool {
-	wildcard := false
-	for part := range strings.SplitSeq(header, ",") {
-		name, params, _ := strings.Cut(part, ";")
-		weight := strings.TrimPrefix(strings.ReplaceAll(strings.ToLower(params), " ", ""), "q=")
-		q, err := strconv.ParseFloat(weight, 64)
-		accepted := err != nil || q > 0
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case coding:
-			return accepted
-		case "*":
-			wildcard = accepted
-		}
-	}
-	return wildcard
 }
 
 // matches compares If-None-Match weakly (RFC 9110 §13.1.2).

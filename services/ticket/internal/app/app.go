@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"urr.guru/pkg/heapfloor"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
@@ -27,10 +28,16 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-const name = "ticket"
+const (
+	name = "ticket"
+	// heapFloor keeps the collector from running many times a second: what lives is small, and every
+	// request makes garbage.
+	heapFloor = 32 << 20
+)
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	defer heapfloor.Reserve(heapFloor)()
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
 		return err
@@ -65,6 +72,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
+	a.Go("seat changes", eventStore.Pruner(log))
 	a.Go("consumer", consumer.Run)
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))

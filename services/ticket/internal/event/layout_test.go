@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/event/eventtest"
 )
 
 func hall(sections ...event.Section) event.Event {
@@ -83,7 +84,7 @@ func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	e := hall(event.Section{Name: "A", Rows: 2, SeatsPerRow: 9}, event.Section{Name: "B", Rows: 1, SeatsPerRow: 3})
 	now := time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
-	s := event.NewAssigned(e, now, []int32{0, 8, 17, 18}, 0)
+	s := eventtest.Taken(e, now, 0, 8, 17, 18)
 	require.Equal(t, []byte{0b01111111, 0b01111111, 0b10011000}, s.Bitmap)
 	require.Equal(t, []int64{15, 2}, s.Free)
 	require.EqualValues(t, 17, s.TotalFree())
@@ -94,8 +95,8 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 	require.Equal(t, 17, free)
-	require.NotEqual(t, s.ETag, event.NewAssigned(e, now, []int32{0, 8, 17, 19}, 0).ETag)
-	require.Equal(t, s.ETag, event.NewAssigned(e, now.Add(time.Hour), []int32{18, 17, 8, 0}, 0).ETag)
+	require.NotEqual(t, s.ETag, eventtest.Taken(e, now, 0, 8, 17, 19).ETag)
+	require.Equal(t, s.ETag, eventtest.Taken(e, now.Add(time.Hour), 18, 17, 8, 0).ETag)
 
 	general := event.Event{Seating: event.General, Sections: []event.Section{{Name: "A", Capacity: 10}, {Name: "B", Capacity: 10}}}
 	g := event.NewCounted(general, now, event.Counts{"A": {Taken: 7}, "B": {Taken: 6, Sold: 6}})

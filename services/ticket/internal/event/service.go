@@ -12,7 +12,9 @@ import (
 
 // How old cached values may be.
 const (
-	snapshotAge   = 100 * time.Millisecond
+	snapshotAge = 100 * time.Millisecond
+	// seatsAge is for snapshots with seats: gateways may keep them as long again.
+	seatsAge      = 50 * time.Millisecond
 	headAge       = time.Second
 	pageAge       = time.Second
 	saleStatusAge = time.Second
@@ -121,6 +123,7 @@ func NewService(reader Reader, writer Writer, settings SettingsStore) *Service {
 		lists:     limit.New(listLoads, listQueue),
 		sales:     limit.New(saleLoads, saleQueue),
 	}
+	s.snapshots.maxAgeOf = Snapshot.maxAge
 	s.pages = newCache(pageAge, maxCached, s.loadPage)
 	s.counts = newCache(countAge, maxCached, s.loadCount)
 	s.saleStatuses = newBatchCache(saleStatusAge, maxCached, s.loadSaleStatuses)

@@ -24,31 +24,6 @@ type Snapshot struct {
 	ETag string
 }
 
-// NewAssigned makes the snapshot of an event with assigned seating from the indexes of the seats
-// that are not free, of which `sold` are sold.
-func NewAssigned(e Event, at time.Time, taken []int32, sold int64) Snapshot {
-	seats := 0
-	for _, s := range e.Sections {
-		seats += s.Rows * s.SeatsPerRow
-	}
-	bitmap := make([]byte, (seats+7)/8)
-	for i := range bitmap {
-		bitmap[i] = 0xff
-	}
-	if rest := seats % 8; rest > 0 {
-		bitmap[len(bitmap)-1] = 0xff << (8 - rest)
-	}
-	for _, i := range taken {
-		bitmap[i/8] &^= 0x80 >> (i % 8)
-	}
-	s := Snapshot{Event: e, At: at, Bitmap: bitmap, Free: make([]int64, len(e.Sections)), Sold: sold}
-	for i, sec := range e.Sections {
-		s.Free[i] = countBits(bitmap, sec.First, sec.First+sec.Rows*sec.SeatsPerRow)
-	}
-	s.ETag = s.hash()
-	return s
-}
-
 // NewCounted makes the snapshot of an event with general admission, or one without a bitmap, from
 // what is counted in its sections.
 func NewCounted(e Event, at time.Time, counts Counts) Snapshot {
@@ -90,6 +65,14 @@ func (s *Snapshot) Status() Status {
 
 // IsFree reports whether the seat of index i is free.
 func (s *Snapshot) IsFree(i int) bool { return s.Bitmap[i/8]&(0x80>>(i%8)) != 0 }
+
+// maxAge is how long it is served. A value receiver, as the cache passes values.
+func (s Snapshot) maxAge() time.Duration {
+	if s.Event.Seating == Assigned {
+		return seatsAge
+	}
+	return snapshotAge
+}
 
 func (s *Snapshot) hash() string {
 	h := sha256.New()

@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -21,13 +22,23 @@ type picker struct {
 	events map[string]*handedOut
 }
 
-// handedOut are the seats (indexes) handed out since a snapshot.
+// handedOut is what is free in a snapshot, without the seats that were handed out since.
 type handedOut struct {
-	since time.Time
-	seats map[int]struct{}
+	since            time.Time
+	snapshot, bitmap []byte
+	// rows is by how many rows from the front of a section a search for that many adjacent seats may
+	// begin: those before have none.
+	rows map[search]int
+}
+
+type search struct {
+	section string
+	n       int
 }
 
 func newPicker() *picker { return &picker{events: make(map[string]*handedOut)} }
+
+func (g *handedOut) free(i int) bool { return g.bitmap[i/8]&(0x80>>(i%8)) != 0 }
 
 // pick returns n seats (indexes) of the section that are free in the snapshot and not handed out
 // yet, nil when there are none. Attempt 0 takes the best seats, later attempts any of the best 4,
@@ -36,22 +47,18 @@ func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent b
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := p.events[snap.Event.ID]
-	if g == nil || g.since.Before(snap.At) {
-		g = &handedOut{since: snap.At, seats: make(map[int]struct{})}
+	if g == nil || g.since.Before(snap.At) || len(g.bitmap) != len(snap.Bitmap) {
+		g = &handedOut{since: snap.At, snapshot: snap.Bitmap, bitmap: bytes.Clone(snap.Bitmap), rows: make(map[search]int)}
 		p.events[snap.Event.ID] = g
-	}
-	free := func(i int) bool {
-		_, handed := g.seats[i]
-		return !handed && snap.IsFree(i)
 	}
 	var seats []int
 	if candidates := 1 << (2 * min(try, 5)); adjacent {
-		seats = pickAdjacent(sec, n, candidates, free)
+		seats = g.pickAdjacent(sec, n, candidates)
 	} else {
-		seats = pickAny(sec, n, candidates, free)
+		seats = pickAny(sec, n, candidates, g.free)
 	}
 	for _, i := range seats {
-		g.seats[i] = struct{}{}
+		g.bitmap[i/8] &^= 0x80 >> (i % 8)
 	}
 	return seats
 }
@@ -62,23 +69,28 @@ func (p *picker) release(eventID string, seats []int) {
 	defer p.mu.Unlock()
 	if g := p.events[eventID]; g != nil {
 		for _, i := range seats {
-			delete(g.seats, i)
+			if i/8 < len(g.bitmap) {
+				g.bitmap[i/8] |= g.snapshot[i/8] & (0x80 >> (i % 8))
+			}
 		}
+		clear(g.rows)
 	}
 }
 
 // pickAdjacent chooses n adjacent seats: rows from the front, in each row the run nearest to the
 // middle. A run that leaves a single free seat beside it is a last resort, since single seats
 // hardly sell.
-func pickAdjacent(sec event.Section, n, candidates int, free func(int) bool) []int {
+func (g *handedOut) pickAdjacent(sec event.Section, n, candidates int) []int {
 	var withoutSingle, withSingle []int // the first seat of each candidate
-	for row := range sec.Rows {
+	offsets := middleOut(sec.SeatsPerRow - n + 1)
+	wanted := search{section: sec.Name, n: n}
+	for row := g.rows[wanted]; row < sec.Rows; row++ {
 		first := sec.First + row*sec.SeatsPerRow
-		inRow := func(i int) bool { return i >= first && i < first+sec.SeatsPerRow && free(i) }
-		for _, offset := range middleOut(sec.SeatsPerRow - n + 1) {
+		inRow := func(i int) bool { return i >= first && i < first+sec.SeatsPerRow && g.free(i) }
+		for _, offset := range offsets {
 			start := first + offset
 			switch {
-			case !allFree(start, n, free):
+			case !allFree(start, n, g.free):
 			case leavesSingleSeat(start-1, -1, inRow) || leavesSingleSeat(start+n, 1, inRow):
 				withSingle = append(withSingle, start)
 			default:
@@ -87,6 +99,9 @@ func pickAdjacent(sec event.Section, n, candidates int, free func(int) bool) []i
 		}
 		if len(withoutSingle) >= candidates {
 			break
+		}
+		if len(withoutSingle)+len(withSingle) == 0 {
+			g.rows[wanted] = row + 1
 		}
 	}
 	if len(withoutSingle) == 0 {

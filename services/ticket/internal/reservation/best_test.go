@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/event/eventtest"
 )
 
 // snapshotTime is when the snapshots are taken.
@@ -25,7 +26,7 @@ func snapshotOf(at time.Time, rows ...string) (event.Snapshot, event.Section) {
 			}
 		}
 	}
-	return event.NewAssigned(e, at, taken, 0), sec
+	return eventtest.Taken(e, at, taken...), sec
 }
 
 func pickOnce(rows []string, n int, adjacent bool) []string {

@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/event/eventtest"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -31,7 +32,7 @@ func (h *hall) event() event.Event {
 func (h *hall) Head(context.Context, string) (event.Event, error) { return h.event(), nil }
 
 func (h *hall) Snapshot(context.Context, string) (event.Snapshot, error) {
-	return event.NewAssigned(h.event(), noon, h.taken, 0), nil
+	return eventtest.Taken(h.event(), noon, h.taken...), nil
 }
 
 func (h *hall) Replay(context.Context, *idempotency.Key) (*reservation.Reservation, error) {

@@ -95,6 +95,19 @@ func (q *Queries) DeleteUnusedSections(ctx context.Context, eventID string) (int
 	return result.RowsAffected(), nil
 }
 
+const DropRestoredSeatChanges = `-- name: DropRestoredSeatChanges :execrows
+DELETE FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())
+`
+
+// Restored from a backup of another server, whose transactions had higher ids.
+func (q *Queries) DropRestoredSeatChanges(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, DropRestoredSeatChanges)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const FindEvent = `-- name: FindEvent :one
 SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, events.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
@@ -390,6 +403,25 @@ func (q *Queries) LockSections(ctx context.Context, arg LockSectionsParams) ([]L
 	return items, nil
 }
 
+const PruneSeatChanges = `-- name: PruneSeatChanges :execrows
+WITH moved AS (
+    UPDATE seat_changes_pruned
+    SET below = next, next = pg_snapshot_xmin(pg_current_snapshot()), read_at = coalesce($1::timestamptz, now())
+    WHERE only_row AND read_at <= coalesce($1::timestamptz, now()) - interval '30 seconds'
+    RETURNING below
+)
+DELETE FROM seat_changes WHERE xid < (SELECT below FROM moved)
+`
+
+// Moves the bound, and deletes what is below it. Every transaction below it had ended when it was read.
+func (q *Queries) PruneSeatChanges(ctx context.Context, now *time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, PruneSeatChanges, now)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const SaleStandings = `-- name: SaleStandings :many
 SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
        CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false
@@ -437,6 +469,66 @@ func (q *Queries) SaleStandings(ctx context.Context, arg SaleStandingsParams) ([
 			&i.Now,
 			&i.SoldOut,
 			&i.SettingsVersion,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const SeatChanges = `-- name: SeatChanges :many
+SELECT e.version, e.state, coalesce($1::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
+       (p.below <= pg_snapshot_xmin(($2::text)::pg_snapshot))::boolean AS complete,
+       coalesce(c.idx, '{}')::integer[] AS idx, coalesce(c.states, '{}')::bigint[] AS states
+FROM events e
+JOIN seat_changes_pruned p ON p.only_row
+LEFT JOIN seat_changes c
+    ON c.event_id = e.event_id AND c.xid >= pg_snapshot_xmin(($2::text)::pg_snapshot)
+   AND c.xid < pg_snapshot_xmax(pg_current_snapshot()) AND NOT pg_visible_in_snapshot(c.xid, ($2::text)::pg_snapshot)
+WHERE e.event_id = $3
+ORDER BY c.id
+`
+
+type SeatChangesParams struct {
+	Now     *time.Time
+	Since   string
+	EventID string
+}
+
+type SeatChangesRow struct {
+	Version  int64
+	State    string
+	Now      time.Time
+	Snapshot string
+	Complete bool
+	Idx      []int32
+	States   []int64
+}
+
+// What the snapshot "since" does not see, in the order of the changes of each seat. A visible change is
+// of a transaction below the end of the current snapshot, unless it was restored from a backup of
+// another server.
+func (q *Queries) SeatChanges(ctx context.Context, arg SeatChangesParams) ([]SeatChangesRow, error) {
+	rows, err := q.db.Query(ctx, SeatChanges, arg.Now, arg.Since, arg.EventID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SeatChangesRow
+	for rows.Next() {
+		var i SeatChangesRow
+		if err := rows.Scan(
+			&i.Version,
+			&i.State,
+			&i.Now,
+			&i.Snapshot,
+			&i.Complete,
+			&i.Idx,
+			&i.States,
 		); err != nil {
 			return nil, err
 		}
@@ -537,27 +629,39 @@ func (q *Queries) TakenAdmissions(ctx context.Context, arg TakenAdmissionsParams
 }
 
 const TakenSeats = `-- name: TakenSeats :one
-SELECT coalesce(array_agg(idx), '{}')::integer[] AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold
-FROM seats
-WHERE event_id = $1
-  AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))
+SELECT e.version, coalesce($1::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
+       coalesce(t.idx, '{}')::integer[] AS idx, coalesce(t.states, '{}')::bigint[] AS states
+FROM events e
+CROSS JOIN LATERAL (SELECT array_agg(s.idx) AS idx, array_agg(seat_state(s.status, s.held_until)) AS states
+                    FROM seats s WHERE s.event_id = e.event_id AND s.status <> 'FREE') t
+WHERE e.event_id = $2
 `
 
 type TakenSeatsParams struct {
-	EventID string
 	Now     *time.Time
+	EventID string
 }
 
 type TakenSeatsRow struct {
-	Taken []int32
-	Sold  int64
+	Version  int64
+	Now      time.Time
+	Snapshot string
+	Idx      []int32
+	States   []int64
 }
 
-// One array instead of a row per seat: a sold-out hall has 50,000 of them.
+// All seats that are not free, as one array: a sold-out hall has 50,000 of them. A statement sees one
+// snapshot, so the version of the event is that of its seats.
 func (q *Queries) TakenSeats(ctx context.Context, arg TakenSeatsParams) (TakenSeatsRow, error) {
-	row := q.db.QueryRow(ctx, TakenSeats, arg.EventID, arg.Now)
+	row := q.db.QueryRow(ctx, TakenSeats, arg.Now, arg.EventID)
 	var i TakenSeatsRow
-	err := row.Scan(&i.Taken, &i.Sold)
+	err := row.Scan(
+		&i.Version,
+		&i.Now,
+		&i.Snapshot,
+		&i.Idx,
+		&i.States,
+	)
 	return i, err
 }
 

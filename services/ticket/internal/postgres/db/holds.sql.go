@@ -12,214 +12,34 @@ import (
 	"github.com/google/uuid"
 )
 
-const ClaimFreeSeats = `-- name: ClaimFreeSeats :many
-WITH seen AS (
-    SELECT seat_id, reservation_id,
-           (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))::boolean AS takeable,
-           (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now()))::boolean AS due
-    FROM seats
-    WHERE event_id = $1 AND seat_id = ANY ($3::text[])
-), targets AS (
-    SELECT seat_id FROM seen
-    UNION
-    SELECT rs.seat_id FROM reservation_seats rs JOIN seen ON rs.reservation_id = seen.reservation_id WHERE seen.due
-), locked AS (
-    SELECT s.seat_id, s.reservation_id, (s.status = 'FREE')::boolean AS free,
-           (s.status = 'HELD' AND s.held_until <= coalesce($2::timestamptz, now())
-            AND s.reservation_id IN (SELECT reservation_id FROM seen))::boolean AS due
-    FROM seats s JOIN targets t ON t.seat_id = s.seat_id
-    WHERE s.event_id = $1 AND (SELECT bool_and(takeable) FROM seen)
-    ORDER BY s.idx
-    FOR UPDATE OF s SKIP LOCKED
-), verdict AS (
-    SELECT (SELECT count(*) FROM locked) = (SELECT count(*) FROM targets)
-       AND (SELECT count(*) FROM seen) = cardinality($3::text[])
-       AND NOT EXISTS (SELECT 1 FROM locked l WHERE l.seat_id = ANY ($3::text[]) AND NOT l.free AND NOT l.due) AS yes
-), claimed AS (
-    UPDATE seats s
-    SET status = CASE WHEN w.wanted THEN 'HELD' ELSE 'FREE' END,
-        reservation_id = CASE WHEN w.wanted THEN $4::uuid END,
-        held_until = CASE WHEN w.wanted THEN $5::timestamptz END
-    FROM (SELECT seat_id, free, due, seat_id = ANY ($3::text[]) AS wanted FROM locked) w
-    WHERE s.event_id = $1 AND s.seat_id = w.seat_id AND (w.due OR (w.free AND w.wanted)) AND (SELECT yes FROM verdict)
-    RETURNING s.seat_id
-)
-SELECT seen.seat_id, (claimed.seat_id IS NOT NULL)::boolean AS claimed,
-       (SELECT sec.price FROM sections sec
-        WHERE sec.event_id = $1 AND sec.section = split_part(seen.seat_id, '-', 1))::bigint AS price,
-       (NOT seen.takeable
-        OR ((SELECT bool_and(takeable) FROM seen) AND NOT coalesce(locked.free OR locked.due, false)))::boolean AS taken,
-       coalesce(CASE WHEN locked.due THEN locked.reservation_id END, '00000000-0000-0000-0000-000000000000')::uuid AS previous
-FROM seen
-LEFT JOIN locked ON locked.seat_id = seen.seat_id
-LEFT JOIN claimed ON claimed.seat_id = seen.seat_id
-`
-
-type ClaimFreeSeatsParams struct {
-	EventID       string
-	Now           *time.Time
-	SeatIds       []string
-	ReservationID uuid.UUID
-	HeldUntil     time.Time
-}
-
-type ClaimFreeSeatsRow struct {
-	SeatID   string
-	Claimed  bool
-	Price    int64
-	Taken    bool
-	Previous uuid.UUID
-}
-
-// ClaimSeats without waiting: a seat that another transaction has locked counts as taken.
-func (q *Queries) ClaimFreeSeats(ctx context.Context, arg ClaimFreeSeatsParams) ([]ClaimFreeSeatsRow, error) {
-	rows, err := q.db.Query(ctx, ClaimFreeSeats,
-		arg.EventID,
-		arg.Now,
-		arg.SeatIds,
-		arg.ReservationID,
-		arg.HeldUntil,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ClaimFreeSeatsRow
-	for rows.Next() {
-		var i ClaimFreeSeatsRow
-		if err := rows.Scan(
-			&i.SeatID,
-			&i.Claimed,
-			&i.Price,
-			&i.Taken,
-			&i.Previous,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const ClaimSeats = `-- name: ClaimSeats :many
-WITH seen AS (
-    SELECT seat_id, reservation_id,
-           (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))::boolean AS takeable,
-           (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now()))::boolean AS due
-    FROM seats
-    WHERE event_id = $1 AND seat_id = ANY ($3::text[])
-), targets AS (
-    SELECT seat_id FROM seen
-    UNION
-    SELECT rs.seat_id FROM reservation_seats rs JOIN seen ON rs.reservation_id = seen.reservation_id WHERE seen.due
-), locked AS (
-    SELECT s.seat_id, s.reservation_id, (s.status = 'FREE')::boolean AS free,
-           (s.status = 'HELD' AND s.held_until <= coalesce($2::timestamptz, now())
-            AND s.reservation_id IN (SELECT reservation_id FROM seen))::boolean AS due
-    FROM seats s JOIN targets t ON t.seat_id = s.seat_id
-    WHERE s.event_id = $1 AND (SELECT bool_and(takeable) FROM seen)
-    ORDER BY s.idx
-    FOR UPDATE OF s
-), verdict AS (
-    SELECT (SELECT count(*) FROM locked) = (SELECT count(*) FROM targets)
-       AND (SELECT count(*) FROM seen) = cardinality($3::text[])
-       AND NOT EXISTS (SELECT 1 FROM locked l WHERE l.seat_id = ANY ($3::text[]) AND NOT l.free AND NOT l.due) AS yes
-), claimed AS (
-    UPDATE seats s
-    SET status = CASE WHEN w.wanted THEN 'HELD' ELSE 'FREE' END,
-        reservation_id = CASE WHEN w.wanted THEN $4::uuid END,
-        held_until = CASE WHEN w.wanted THEN $5::timestamptz END
-    FROM (SELECT seat_id, free, due, seat_id = ANY ($3::text[]) AS wanted FROM locked) w
-    WHERE s.event_id = $1 AND s.seat_id = w.seat_id AND (w.due OR (w.free AND w.wanted)) AND (SELECT yes FROM verdict)
-    RETURNING s.seat_id
-)
-SELECT seen.seat_id, (claimed.seat_id IS NOT NULL)::boolean AS claimed,
-       (SELECT sec.price FROM sections sec
-        WHERE sec.event_id = $1 AND sec.section = split_part(seen.seat_id, '-', 1))::bigint AS price,
-       (NOT seen.takeable
-        OR ((SELECT bool_and(takeable) FROM seen) AND NOT coalesce(locked.free OR locked.due, false)))::boolean AS taken,
-       coalesce(CASE WHEN locked.due THEN locked.reservation_id END, '00000000-0000-0000-0000-000000000000')::uuid AS previous
-FROM seen
-LEFT JOIN locked ON locked.seat_id = seen.seat_id
-LEFT JOIN claimed ON claimed.seat_id = seen.seat_id
-`
-
-type ClaimSeatsParams struct {
-	EventID       string
-	Now           *time.Time
-	SeatIds       []string
-	ReservationID uuid.UUID
-	HeldUntil     time.Time
-}
-
-type ClaimSeatsRow struct {
-	SeatID   string
-	Claimed  bool
-	Price    int64
-	Taken    bool
-	Previous uuid.UUID
-}
-
-// Gives all the wanted seats to the reservation, or none. Seats of expired holds may be taken over:
-// all seats of such a hold are locked together with the wanted ones, in the order of their indexes,
-// and its other seats become free. A seat that is known to be taken is not waited for.
-func (q *Queries) ClaimSeats(ctx context.Context, arg ClaimSeatsParams) ([]ClaimSeatsRow, error) {
-	rows, err := q.db.Query(ctx, ClaimSeats,
-		arg.EventID,
-		arg.Now,
-		arg.SeatIds,
-		arg.ReservationID,
-		arg.HeldUntil,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ClaimSeatsRow
-	for rows.Next() {
-		var i ClaimSeatsRow
-		if err := rows.Scan(
-			&i.SeatID,
-			&i.Claimed,
-			&i.Price,
-			&i.Taken,
-			&i.Previous,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const DueInSections = `-- name: DueInSections :many
+WITH due AS MATERIALIZED (
+    SELECT reservation_id, event_id, section, expires_at
+    FROM reservations
+    WHERE status IN ('HELD', 'PAYING') AND expires_at <= coalesce($4::timestamptz, now())
+)
 SELECT reservation_id
-FROM reservations
-WHERE event_id = $1 AND section = ANY ($2::text[]) AND status IN ('HELD', 'PAYING')
-  AND expires_at <= coalesce($3::timestamptz, now())
+FROM due
+WHERE event_id = $1 AND section = ANY ($2::text[])
 ORDER BY expires_at
-LIMIT $4::int
+LIMIT $3::int
 `
 
 type DueInSectionsParams struct {
 	EventID  string
 	Sections []string
-	Now      *time.Time
 	Max      int32
+	Now      *time.Time
 }
 
+// MATERIALIZED leaves only the index by end to choose, in which little is due: the others find all
+// reservations of the event.
 func (q *Queries) DueInSections(ctx context.Context, arg DueInSectionsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, DueInSections,
 		arg.EventID,
 		arg.Sections,
-		arg.Now,
 		arg.Max,
+		arg.Now,
 	)
 	if err != nil {
 		return nil, err
@@ -276,41 +96,45 @@ func (q *Queries) InsertGeneralHolds(ctx context.Context, arg InsertGeneralHolds
 	return err
 }
 
-const InsertHold = `-- name: InsertHold :exec
+const InsertHolds = `-- name: InsertHolds :exec
 WITH r AS (
     INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
                               hold_ends_at, version, created_at)
-    VALUES ($1, $2, $5, $6, '', $7, $8, $9, 'HELD', $10, $10, 1,
-            $11)
+    SELECT unnest($5::uuid[]), $2::text, unnest($6::text[]), unnest($7::text[]), '',
+           unnest($8::int[]), unnest($9::bigint[]), $10::text, 'HELD', $11::timestamptz,
+           $11::timestamptz, 1, $12::timestamptz
 )
 INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
-SELECT $1, $2, unnest($3::text[]), unnest($4::bigint[])
+SELECT unnest($1::uuid[]), $2::text, unnest($3::text[]), unnest($4::bigint[])
 `
 
-type InsertHoldParams struct {
-	ReservationID uuid.UUID
-	EventID       string
-	SeatIds       []string
-	Prices        []int64
-	UserID        string
-	SlotID        string
-	Quantity      int32
-	Amount        int64
-	Currency      string
-	ExpiresAt     time.Time
-	CreatedAt     time.Time
+type InsertHoldsParams struct {
+	Owners         []uuid.UUID
+	EventID        string
+	SeatIds        []string
+	Prices         []int64
+	ReservationIds []uuid.UUID
+	UserIds        []string
+	SlotIds        []string
+	Quantities     []int32
+	Amounts        []int64
+	Currency       string
+	ExpiresAt      time.Time
+	CreatedAt      time.Time
 }
 
-func (q *Queries) InsertHold(ctx context.Context, arg InsertHoldParams) error {
-	_, err := q.db.Exec(ctx, InsertHold,
-		arg.ReservationID,
+// The seats of the reservations are a list of their own: owners, seat_ids and prices.
+func (q *Queries) InsertHolds(ctx context.Context, arg InsertHoldsParams) error {
+	_, err := q.db.Exec(ctx, InsertHolds,
+		arg.Owners,
 		arg.EventID,
 		arg.SeatIds,
 		arg.Prices,
-		arg.UserID,
-		arg.SlotID,
-		arg.Quantity,
-		arg.Amount,
+		arg.ReservationIds,
+		arg.UserIds,
+		arg.SlotIds,
+		arg.Quantities,
+		arg.Amounts,
 		arg.Currency,
 		arg.ExpiresAt,
 		arg.CreatedAt,
@@ -318,71 +142,131 @@ func (q *Queries) InsertHold(ctx context.Context, arg InsertHoldParams) error {
 	return err
 }
 
-const LockUser = `-- name: LockUser :exec
-SELECT pg_advisory_xact_lock($1)
+const LockFreeSeats = `-- name: LockFreeSeats :many
+SELECT seat_id, (status = 'FREE')::boolean AS free,
+       coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce($1::timestamptz, now()) THEN reservation_id END,
+                '00000000-0000-0000-0000-000000000000')::uuid AS held_by
+FROM seats
+WHERE event_id = $2 AND seat_id = ANY ($3::text[])
+ORDER BY idx
+FOR UPDATE SKIP LOCKED
 `
 
-// Waits for the user's other holds of this event. A statement of its own, so that the next statements
-// see what those have committed.
-func (q *Queries) LockUser(ctx context.Context, pgAdvisoryXactLock int64) error {
-	_, err := q.db.Exec(ctx, LockUser, pgAdvisoryXactLock)
-	return err
+type LockFreeSeatsParams struct {
+	Now     *time.Time
+	EventID string
+	SeatIds []string
+}
+
+type LockFreeSeatsRow struct {
+	SeatID string
+	Free   bool
+	HeldBy uuid.UUID
+}
+
+// LockSeats without the seats that another transaction has locked.
+func (q *Queries) LockFreeSeats(ctx context.Context, arg LockFreeSeatsParams) ([]LockFreeSeatsRow, error) {
+	rows, err := q.db.Query(ctx, LockFreeSeats, arg.Now, arg.EventID, arg.SeatIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockFreeSeatsRow
+	for rows.Next() {
+		var i LockFreeSeatsRow
+		if err := rows.Scan(&i.SeatID, &i.Free, &i.HeldBy); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const LockSeats = `-- name: LockSeats :many
+SELECT seat_id, (status = 'FREE')::boolean AS free,
+       coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce($1::timestamptz, now()) THEN reservation_id END,
+                '00000000-0000-0000-0000-000000000000')::uuid AS held_by
+FROM seats
+WHERE event_id = $2 AND seat_id = ANY ($3::text[])
+ORDER BY idx
+FOR UPDATE
+`
+
+type LockSeatsParams struct {
+	Now     *time.Time
+	EventID string
+	SeatIds []string
+}
+
+type LockSeatsRow struct {
+	SeatID string
+	Free   bool
+	HeldBy uuid.UUID
+}
+
+// In the order of their indexes, as everywhere.
+func (q *Queries) LockSeats(ctx context.Context, arg LockSeatsParams) ([]LockSeatsRow, error) {
+	rows, err := q.db.Query(ctx, LockSeats, arg.Now, arg.EventID, arg.SeatIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockSeatsRow
+	for rows.Next() {
+		var i LockSeatsRow
+		if err := rows.Scan(&i.SeatID, &i.Free, &i.HeldBy); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const LockUsers = `-- name: LockUsers :exec
 SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k
 `
 
+// Waits for the users' other holds of this event. A statement of its own, so that the next statements
+// see what those have committed.
 func (q *Queries) LockUsers(ctx context.Context, keys []int64) error {
 	_, err := q.db.Exec(ctx, LockUsers, keys)
 	return err
 }
 
-const SaleFor = `-- name: SaleFor :one
-SELECT e.seating, e.state, e.sales_open_at, e.sales_close_at, e.max_per_user, e.currency, e.hold_seconds,
-       coalesce($1::timestamptz, now())::timestamptz AS now,
-       (SELECT coalesce(sum(r.quantity), 0)
-        FROM reservations r
-        WHERE r.event_id = e.event_id AND r.user_id = $2 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
-          AND (r.status = 'CONFIRMED' OR r.expires_at > coalesce($1::timestamptz, now())))::bigint AS used
-FROM events e
-WHERE e.event_id = $3
+const MoveSeats = `-- name: MoveSeats :execrows
+UPDATE seats
+SET status = CASE WHEN $1::jsonb ->> seat_id IS NULL THEN 'FREE' ELSE 'HELD' END,
+    reservation_id = ($1::jsonb ->> seat_id)::uuid,
+    held_until = CASE WHEN $1::jsonb ->> seat_id IS NOT NULL THEN $2::timestamptz END
+WHERE event_id = $3 AND seat_id = ANY ($4::text[])
 `
 
-type SaleForParams struct {
-	Now     *time.Time
-	UserID  string
-	EventID string
+type MoveSeatsParams struct {
+	Owners    []byte
+	HeldUntil time.Time
+	EventID   string
+	SeatIds   []string
 }
 
-type SaleForRow struct {
-	Seating      string
-	State        string
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	MaxPerUser   int32
-	Currency     string
-	HoldSeconds  *int32
-	Now          time.Time
-	Used         int64
-}
-
-// SaleOf, and what one user has bought or holds.
-func (q *Queries) SaleFor(ctx context.Context, arg SaleForParams) (SaleForRow, error) {
-	row := q.db.QueryRow(ctx, SaleFor, arg.Now, arg.UserID, arg.EventID)
-	var i SaleForRow
-	err := row.Scan(
-		&i.Seating,
-		&i.State,
-		&i.SalesOpenAt,
-		&i.SalesCloseAt,
-		&i.MaxPerUser,
-		&i.Currency,
-		&i.HoldSeconds,
-		&i.Now,
-		&i.Used,
+// Gives locked seats to reservations; those with null become free. A join with a list of seats would
+// read all seats of the event.
+func (q *Queries) MoveSeats(ctx context.Context, arg MoveSeatsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, MoveSeats,
+		arg.Owners,
+		arg.HeldUntil,
+		arg.EventID,
+		arg.SeatIds,
 	)
-	return i, err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const SaleOf = `-- name: SaleOf :one
@@ -424,18 +308,98 @@ func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, erro
 	return i, err
 }
 
+const SeenSeats = `-- name: SeenSeats :many
+SELECT s.seat_id, c.price,
+       (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($1::timestamptz, now())))::boolean AS takeable,
+       coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce($1::timestamptz, now()) THEN reservation_id END,
+                '00000000-0000-0000-0000-000000000000')::uuid AS held_by
+FROM seats s
+JOIN sections c ON c.event_id = s.event_id AND c.section = split_part(s.seat_id, '-', 1)
+WHERE s.event_id = $2 AND s.seat_id = ANY ($3::text[])
+`
+
+type SeenSeatsParams struct {
+	Now     *time.Time
+	EventID string
+	SeatIds []string
+}
+
+type SeenSeatsRow struct {
+	SeatID   string
+	Price    int64
+	Takeable bool
+	HeldBy   uuid.UUID
+}
+
+// What is known of seats before they are locked. held_by is the expired hold that may be taken over.
+func (q *Queries) SeenSeats(ctx context.Context, arg SeenSeatsParams) ([]SeenSeatsRow, error) {
+	rows, err := q.db.Query(ctx, SeenSeats, arg.Now, arg.EventID, arg.SeatIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SeenSeatsRow
+	for rows.Next() {
+		var i SeenSeatsRow
+		if err := rows.Scan(
+			&i.SeatID,
+			&i.Price,
+			&i.Takeable,
+			&i.HeldBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const TryLockUsers = `-- name: TryLockUsers :many
+SELECT k::bigint AS key, pg_try_advisory_xact_lock(k) AS locked FROM unnest($1::bigint[]) AS k
+`
+
+type TryLockUsersRow struct {
+	Key    int64
+	Locked bool
+}
+
+// LockUsers without waiting.
+func (q *Queries) TryLockUsers(ctx context.Context, keys []int64) ([]TryLockUsersRow, error) {
+	rows, err := q.db.Query(ctx, TryLockUsers, keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TryLockUsersRow
+	for rows.Next() {
+		var i TryLockUsersRow
+		if err := rows.Scan(&i.Key, &i.Locked); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const UsedBy = `-- name: UsedBy :many
-SELECT user_id, sum(quantity)::bigint AS used
-FROM reservations
-WHERE event_id = $1 AND user_id = ANY ($2::text[])
-  AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-  AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))
-GROUP BY user_id
+SELECT u.user_id::text AS user_id, r.used::bigint AS used
+FROM unnest($1::text[]) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(quantity), 0) AS used
+    FROM reservations
+    WHERE event_id = $2 AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+      AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))) r
 `
 
 type UsedByParams struct {
-	EventID string
 	UserIds []string
+	EventID string
 	Now     *time.Time
 }
 
@@ -444,9 +408,10 @@ type UsedByRow struct {
 	Used   int64
 }
 
-// What users have bought or hold.
+// What users have bought or hold. LATERAL makes each lookup use the index, also with a plan that was
+// cached while the table was empty: else all reservations of the event are read.
 func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, error) {
-	rows, err := q.db.Query(ctx, UsedBy, arg.EventID, arg.UserIds, arg.Now)
+	rows, err := q.db.Query(ctx, UsedBy, arg.UserIds, arg.EventID, arg.Now)
 	if err != nil {
 		return nil, err
 	}

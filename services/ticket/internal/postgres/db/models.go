@@ -82,6 +82,21 @@ type Seat struct {
 	HeldUntil     *time.Time
 }
 
+type SeatChange struct {
+	ID      *int64
+	Xid     interface{}
+	EventID string
+	Idx     []int32
+	States  []int64
+}
+
+type SeatChangesPruned struct {
+	OnlyRow bool
+	Below   interface{}
+	Next    interface{}
+	ReadAt  time.Time
+}
+
 type Section struct {
 	EventID     string
 	Section     string

@@ -19,10 +19,15 @@ var (
 )
 
 // Store keeps events. Visitors' reads go through a pool of their own.
-type Store struct{ database *postgres.Database }
+type Store struct {
+	database *postgres.Database
+	halls    halls
+}
 
 // NewStore makes a Store.
-func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+func NewStore(d *postgres.Database) *Store {
+	return &Store{database: d, halls: halls{open: make(map[string]*hall)}}
+}
 
 // FindEvent implements event.Reader.
 func (s *Store) FindEvent(ctx context.Context, id string) (event.Event, error) {
@@ -37,24 +42,6 @@ func findEvent(ctx context.Context, q *postgres.Queries, id string) (event.Event
 	}
 	sections, err := q.Sections(ctx, []string{id})
 	return toEvent(row.Event, sections), row.Now.UTC(), pkgpostgres.Err(err)
-}
-
-// Snapshot implements event.Reader.
-func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error) {
-	q := s.database.ReadQueries()
-	e, now, err := findEvent(ctx, q, id)
-	if err != nil {
-		return event.Snapshot{}, err
-	}
-	if e.Seating == event.General {
-		taken, err := takenAdmissions(ctx, q, id)
-		return event.NewCounted(e, now, taken), err
-	}
-	row, err := q.TakenSeats(ctx, db.TakenSeatsParams{EventID: id, Now: q.AsOf})
-	if err != nil {
-		return event.Snapshot{}, pkgpostgres.Err(err)
-	}
-	return event.NewAssigned(e, now, row.Taken, row.Sold), nil
 }
 
 // ListEvents implements event.Reader.

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"urr.guru/pkg/batch"
-	"urr.guru/pkg/failpoint"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
 	"urr.guru/pkg/idempotency"
-	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
@@ -18,59 +18,34 @@ import (
 
 // HoldGeneral implements reservation.Holder.
 func (s *Store) HoldGeneral(ctx context.Context, req reservation.BestRequest) (*reservation.Reservation, error) {
-	return s.batchOf(req.EventID).Do(ctx, req)
+	return s.general.Do(ctx, req.EventID, req)
 }
 
-func (s *Store) batchOf(eventID string) *generalBatch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.batches[eventID]
-	if b == nil {
-		b = batch.NewItems(batch.Config{Max: maxBatch, Queue: maxWaiting, Timeout: timeout},
-			func(ctx context.Context, reqs []reservation.BestRequest) (results []result, err error) {
-				// The batch's context, not one detached from it: when it ends all callers get its
-				// error, so nothing may be held for them.
-				err = s.limiter.Do(ctx, func() error {
-					results, err = s.holdGeneral(ctx, eventID, reqs)
-					return err
-				})
-				return results, err
-			})
-		s.batches[eventID] = b
+// holdGeneral decides on requests of one event in one transaction.
+func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservation.BestRequest) (results []result, err error) {
+	keys := make([]*idempotency.Key, len(reqs))
+	for i, r := range reqs {
+		keys[i] = r.IdempotencyKey
 	}
-	return b
-}
-
-// holdGeneral decides on requests of one event in one transaction. A refused request fails no
-// other.
-func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservation.BestRequest) ([]result, error) {
-	var results []result
-	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		t := &generalTx{Tx: tx, store: s, eventID: eventID, reqs: reqs, results: make([]result, len(reqs))}
-		results = t.results
-		return t.run(ctx)
+	// The batch's context, not one detached from it: when it ends all callers get its error, so
+	// nothing may be held for them.
+	err = s.limiter.Do(ctx, func() error {
+		results, err = s.decide(ctx, eventID, keys, func(ctx context.Context, t *together) error {
+			return (&generalTx{together: t, reqs: reqs}).run(ctx)
+		})
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	failpoint.Hit("ticket.hold.after_commit")
-	s.database.Published()
-	return results, nil
+	return results, err
 }
 
 // generalTx is the transaction of one batch.
 type generalTx struct {
-	*postgres.Tx
+	*together
 
-	store   *Store
-	eventID string
-	reqs    []reservation.BestRequest
-	results []result
-
+	reqs   []reservation.BestRequest
 	state  reservation.GeneralSale
-	sale   db.SaleOfRow
 	prices map[string]int64
-	events []reservation.Event
+	due    []uuid.UUID // holds whose time is over, some of them
 }
 
 func (t *generalTx) run(ctx context.Context) error {
@@ -85,96 +60,47 @@ func (t *generalTx) run(ctx context.Context) error {
 		return err
 	}
 	held := t.allot(pending)
-	if err := t.insert(ctx, held); err != nil {
+	l := &later{Tx: t.Tx}
+	if err := t.insert(ctx, l, held); err != nil {
 		return err
 	}
-	return reservations.InsertEvents(ctx, t, t.events)
-}
-
-// replayKnown answers repeated requests by their first answer, and returns the indexes of the
-// others.
-func (t *generalTx) replayKnown(ctx context.Context) ([]int, error) {
-	keys := make([]*idempotency.Key, len(t.reqs))
-	for i, r := range t.reqs {
-		keys[i] = r.IdempotencyKey
-	}
-	states, err := answers.ClaimAll(ctx, t, keys)
-	if err != nil {
-		return nil, err
-	}
-	var pending []int
-	for i, p := range states {
-		switch {
-		case p.Err != nil:
-			t.results[i].Err = p.Err
-		case p.Answer != "":
-			if t.results[i].Value, err = replayAnswer(ctx, t.Tx, p.Answer); err != nil {
-				return nil, err
-			}
-		default:
-			pending = append(pending, i)
-		}
-	}
-	return pending, nil
+	return t.save(ctx, l, held)
 }
 
 // lock takes the users' locks, then the sections', both in an order that every batch keeps, and
-// reads what the decision needs.
+// reads what the decision needs. The statements are sent at once: each begins after the one before
+// has ended, so that they see what was committed until the locks were taken.
 func (t *generalTx) lock(ctx context.Context, pending []int) error {
-	users, sections := make(map[string]struct{}), make(map[string]struct{})
-	var locks []postgres.User
-	for _, i := range pending {
-		users[t.reqs[i].UserID], sections[t.reqs[i].Section] = struct{}{}, struct{}{}
-		locks = append(locks, postgres.User{EventID: t.eventID, UserID: t.reqs[i].UserID})
-	}
-	if err := t.LockUsers(ctx, locks); err != nil {
+	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
+	sections := distinct(pending, func(i int) string { return t.reqs[i].Section })
+	t.state = reservation.GeneralSale{Free: make(map[string]int64)}
+	t.prices = make(map[string]int64)
+	var b pgx.Batch
+	b.Queue(db.LockUsers, t.lockKeys(users))
+	b.Queue(db.LockSections, t.eventID, sections).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.LockSectionsRow])
+		for _, r := range all {
+			t.state.Free[r.Section], t.prices[r.Section] = r.Free, r.Price
+		}
 		return err
-	}
-	rows, err := t.LockSections(ctx, db.LockSectionsParams{EventID: t.eventID, Sections: slices.Collect(maps.Keys(sections))})
-	if err != nil {
+	})
+	t.queueSale(&b)
+	t.queueUsed(&b, users)
+	b.Queue(db.DueInSections, t.eventID, sections, maxReleased, t.AsOf).Query(func(rows pgx.Rows) (err error) {
+		t.due, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
-	}
-	t.sale, err = t.SaleOf(ctx, db.SaleOfParams{EventID: t.eventID, Now: t.AsOf})
-	if err != nil {
+	})
+	if err := t.SendBatch(ctx, &b).Close(); err != nil {
 		return postgres.OrNotFound(err, event.ErrNotFound)
 	}
-	if event.Seating(t.sale.Seating) != event.General {
-		return event.ErrSeatingMismatch
-	}
-	used, err := t.usedBy(ctx, slices.Collect(maps.Keys(users)))
-	if err != nil {
-		return err
-	}
-	t.state = reservation.GeneralSale{Sale: toSale(t.sale), Now: t.sale.Now, Free: make(map[string]int64, len(rows)), Used: used}
-	t.prices = make(map[string]int64, len(rows))
-	for _, r := range rows {
-		t.state.Free[r.Section], t.prices[r.Section] = r.Free, r.Price
-	}
-	return nil
-}
-
-// usedBy counts the places that users have bought or hold.
-func (t *generalTx) usedBy(ctx context.Context, users []string) (map[string]int64, error) {
-	rows, err := t.UsedBy(ctx, db.UsedByParams{EventID: t.eventID, UserIds: users, Now: t.AsOf})
-	if err != nil {
-		return nil, err
-	}
-	used := make(map[string]int64, len(rows))
-	for _, r := range rows {
-		used[r.UserID] = r.Used
-	}
-	return used, nil
+	t.state.Sale, t.state.Now, t.state.Used = toSale(t.sale), t.sale.Now, t.used
+	return t.admits(event.General)
 }
 
 // release expires holds whose time is over, until there is enough for all requests or none is left.
 func (t *generalTx) release(ctx context.Context, pending []int) error {
-	sections := slices.Collect(maps.Keys(t.state.Free))
-	for {
-		ids, err := t.DueInSections(ctx, db.DueInSectionsParams{EventID: t.eventID, Sections: sections, Now: t.AsOf, Max: maxReleased})
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		locked, err := reservations.LockGeneral(ctx, t.Tx, ids)
+	for len(t.due) > 0 {
+		locked, err := reservations.LockGeneral(ctx, t.Tx, t.due)
 		if err != nil {
 			return err
 		}
@@ -186,10 +112,17 @@ func (t *generalTx) release(ctx context.Context, pending []int) error {
 			return err
 		}
 		t.events = append(t.events, events...)
-		if len(ids) < maxReleased || t.enoughFree(pending) {
+		if len(t.due) < maxReleased || t.enoughFree(pending) {
 			return nil
 		}
+		t.due, err = t.DueInSections(ctx, db.DueInSectionsParams{
+			EventID: t.eventID, Sections: slices.Collect(maps.Keys(t.state.Free)), Now: t.AsOf, Max: maxReleased,
+		})
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func (t *generalTx) enoughFree(pending []int) bool {
@@ -207,7 +140,6 @@ func (t *generalTx) enoughFree(pending []int) bool {
 
 // allot decides in the order of arrival and returns the indexes of the requests that got something.
 func (t *generalTx) allot(pending []int) []int {
-	now := t.sale.Now.UTC()
 	var held []int
 	for _, i := range pending {
 		req := t.reqs[i]
@@ -215,43 +147,35 @@ func (t *generalTx) allot(pending []int) []int {
 			t.results[i].Err = err
 			continue
 		}
-		r := reservation.NewHeld(reservation.Hold{
-			ID: reservation.NewID(), EventID: t.eventID, UserID: req.UserID, SlotID: req.SlotID, Section: req.Section,
-			Quantity: req.Quantity, Amount: t.prices[req.Section] * int64(req.Quantity), Currency: t.sale.Currency,
-			For: t.store.lifetime(t.sale),
-		}, now)
-		t.events = append(t.events, r.TakeEvents()...)
-		t.results[i].Value = r
+		t.hold(i, reservation.Hold{
+			UserID: req.UserID, SlotID: req.SlotID, Section: req.Section, Quantity: req.Quantity, Amount: t.prices[req.Section] * int64(req.Quantity),
+		})
 		held = append(held, i)
 	}
 	return held
 }
 
-func (t *generalTx) insert(ctx context.Context, held []int) error {
+func (t *generalTx) insert(ctx context.Context, l *later, held []int) error {
 	if len(held) == 0 {
 		return nil
 	}
-	now := t.sale.Now.UTC()
-	arg := db.InsertGeneralHoldsParams{
-		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: now.Add(t.store.lifetime(t.sale)), CreatedAt: now,
-	}
-	keys, replies := make([]*idempotency.Key, len(held)), make([]string, len(held))
-	taken := make(map[reservations.Section]reservations.Counters)
-	for n, i := range held {
-		r := t.results[i].Value
-		arg.ReservationIds, arg.UserIds = append(arg.ReservationIds, r.ID), append(arg.UserIds, r.UserID)
-		arg.SlotIds, arg.Sections = append(arg.SlotIds, r.SlotID), append(arg.Sections, r.Section)
-		arg.Quantities = append(arg.Quantities, int32(r.Quantity)) //nolint:gosec // ≤ 1000
-		arg.Amounts = append(arg.Amounts, r.Amount)
-		section := reservations.Section{EventID: t.eventID, Name: r.Section}
-		taken[section] = reservations.Counters{Held: taken[section].Held + int64(r.Quantity)}
-		keys[n], replies[n] = t.reqs[i].IdempotencyKey, r.ID.String()
-	}
-	if err := t.InsertGeneralHolds(ctx, arg); err != nil {
+	c, now := t.rows(held), t.sale.Now.UTC()
+	err := db.New(l).InsertGeneralHolds(ctx, db.InsertGeneralHoldsParams{
+		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: now.Add(t.store.lifetime(t.sale)), CreatedAt: now, ReservationIds: c.ids,
+		UserIds: c.users, SlotIds: c.slots, Sections: c.sections, Quantities: c.quantities, Amounts: c.amounts,
+	})
+	if err != nil {
 		return err
 	}
-	if err := reservations.MoveCounters(ctx, t.Queries, taken); err != nil {
-		return err
+	taken := make(map[string]int64)
+	for n, name := range c.sections {
+		taken[name] += int64(c.quantities[n])
 	}
-	return answers.KeepAll(ctx, t, keys, replies)
+	var move db.MoveCountersParams
+	for name, n := range taken {
+		move.EventIds, move.Sections = append(move.EventIds, t.eventID), append(move.Sections, name)
+		move.Held, move.Sold = append(move.Held, n), append(move.Sold, 0)
+	}
+	l.expect(len(taken), "sections", db.MoveCounters, move.EventIds, move.Sections, move.Held, move.Sold)
+	return nil
 }

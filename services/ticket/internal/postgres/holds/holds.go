@@ -4,7 +4,6 @@ package holds
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +26,14 @@ const (
 	// maxWaiting bounds the requests that wait, for one event or for a transaction; above it they
 	// are refused with errs.ErrOverloaded.
 	maxWaiting = 5000
+	// maxEvents bounds the events that have requests at once.
+	maxEvents = 10_000
+	// seatBatches is how many batches of an event decide on named seats at once: while one is being
+	// committed, the next one reads.
+	seatBatches = 2
+	// gatherFor is how long the first request of an idle event waits for others: gateways send many at
+	// once, and wait for all of them.
+	gatherFor = 300 * time.Microsecond
 	// maxReleased is how many expired holds are released at once.
 	maxReleased = 1000
 	// timeout bounds what one request does in the database.
@@ -34,16 +41,16 @@ const (
 )
 
 type (
-	result       = batch.Result[*reservation.Reservation]
-	generalBatch = batch.Coalescer[reservation.BestRequest, *reservation.Reservation]
+	result         = batch.Result[*reservation.Reservation]
+	batches[R any] = batch.Groups[string, R, *reservation.Reservation]
 )
 
 var _ reservation.Holder = (*Store)(nil)
 
-// Store makes holds. Named seats are rows of their own, so each request for them is a transaction
-// of its own. A section of general admission is one row that every request writes, so requests for
-// an event are batched: one transaction at a time decides on all that arrived while the last one
-// was being committed.
+// Store makes holds. Requests for an event are batched: a transaction decides on all that arrived
+// while the last one was being committed. A section of general admission is one row that all
+// requests write, so one batch of an event runs at a time. Batches of named seats wait for no lock;
+// requests that would have to wait get a transaction of their own.
 //
 // All of its transactions and reads go through one limiter, so that payments find connections
 // however many holds are requested.
@@ -51,28 +58,25 @@ type Store struct {
 	database *postgres.Database
 	holdFor  time.Duration
 	limiter  *limit.Limiter
-
-	mu      sync.Mutex
-	batches map[string]*generalBatch // by event; never more than there are events
+	general  *batches[reservation.BestRequest]
+	seats    *batches[reservation.SeatsRequest]
 }
 
 // NewStore makes a Store for `concurrent` transactions and reads at once. holdFor is the length of
 // a hold when the event does not set one.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration) *Store {
-	return &Store{
-		database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting), batches: make(map[string]*generalBatch),
-	}
+	s := &Store{database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting)}
+	cfg := batch.Config{Max: maxBatch, Delay: gatherFor, Queue: maxWaiting, Timeout: timeout}
+	s.general = batch.NewGroups(cfg, maxEvents, s.holdGeneral)
+	cfg.Inflight = seatBatches
+	s.seats = batch.NewGroups(cfg, maxEvents, s.holdSeats)
+	return s
 }
 
 // Close waits until the accepted requests are answered.
 func (s *Store) Close(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var err error
-	for _, b := range s.batches { // before the limiter, which they need
-		err = errors.Join(err, b.Close(ctx))
-	}
-	return errors.Join(err, s.limiter.Close(ctx))
+	// The batches before the limiter, which they need.
+	return errors.Join(s.general.Close(ctx), s.seats.Close(ctx), s.limiter.Close(ctx))
 }
 
 // limited runs fn when the limiter admits it. Once begun it does not end with its caller: pgx would

@@ -2,7 +2,8 @@ package holds
 
 import (
 	"context"
-	"maps"
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"urr.guru/pkg/failpoint"
-	"urr.guru/pkg/idempotency/answers"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
@@ -21,154 +22,351 @@ import (
 
 // HoldSeats implements reservation.Holder.
 func (s *Store) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
-	return limited(ctx, s.limiter, func(ctx context.Context) (held *reservation.Reservation, err error) {
-		err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-			held, err = replay(ctx, tx, req.IdempotencyKey)
-			if held != nil || err != nil {
-				return err
-			}
-			if held, err = s.holdSeats(ctx, tx, req); err != nil {
-				return err
-			}
-			return answers.Keep(ctx, tx, req.IdempotencyKey, held.ID.String())
-		})
+	held, err := s.seats.Do(ctx, req.EventID, req)
+	if !errors.Is(err, errAlone) {
+		return held, err
+	}
+	return limited(ctx, s.limiter, func(ctx context.Context) (*reservation.Reservation, error) {
+		results, err := s.decideSeats(ctx, req.EventID, []reservation.SeatsRequest{req}, true)
 		if err != nil {
 			return nil, err
 		}
-		failpoint.Hit("ticket.hold.after_commit")
-		s.database.Published()
-		return held, nil
+		return results[0].Value, results[0].Err
 	})
 }
 
-func (s *Store) holdSeats(ctx context.Context, tx *postgres.Tx, req reservation.SeatsRequest) (*reservation.Reservation, error) {
-	sale, err := admit(ctx, tx, req)
-	if err != nil {
-		return nil, err
+// holdSeats decides on requests of one event in one transaction, which waits for no lock: whoever
+// holds one for long delays only those that want the same. A failure that one request may have
+// caused is not the others'.
+func (s *Store) holdSeats(ctx context.Context, eventID string, reqs []reservation.SeatsRequest) (results []result, err error) {
+	err = s.limiter.Do(ctx, func() error {
+		results, err = s.decideSeats(ctx, eventID, reqs, false)
+		return err
+	})
+	if err != nil && errs.From(err).Kind == errs.Internal && ctx.Err() == nil {
+		results = make([]result, len(reqs))
+		for i := range results {
+			results[i].Err = errAlone
+		}
+		return results, nil
 	}
-	hold := reservation.Hold{
-		ID: reservation.NewID(), EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, Quantity: len(req.SeatIDs),
-		Currency: sale.Currency, For: s.lifetime(sale),
-	}
-	now := sale.Now.UTC()
-	rows, err := claimSeats(ctx, tx.Queries, req, hold.ID, now.Add(hold.For))
-	if err != nil {
-		return nil, err
-	}
-	previous, err := addClaimed(&hold, rows, req)
-	if err != nil {
-		return nil, err
-	}
-	events, err := reservations.ExpireTakenOver(ctx, tx, previous)
-	if err != nil {
-		return nil, err
-	}
-	held := reservation.NewHeld(hold, now)
-	if err := insertHold(ctx, tx.Queries, held); err != nil {
-		return nil, err
-	}
-	return held, reservations.InsertEvents(ctx, tx, append(events, held.TakeEvents()...))
+	return results, err
 }
 
-// admit takes the user's lock, so that no other request adds to the user's places, and checks what
-// does not depend on the seats.
-func admit(ctx context.Context, tx *postgres.Tx, req reservation.SeatsRequest) (db.SaleOfRow, error) {
-	row, used, err := lockUserAndReadSale(ctx, tx, req)
-	if err != nil {
-		return row, postgres.OrNotFound(err, event.ErrNotFound)
+func (s *Store) decideSeats(ctx context.Context, eventID string, reqs []reservation.SeatsRequest, wait bool) ([]result, error) {
+	keys := make([]*idempotency.Key, len(reqs))
+	for i, r := range reqs {
+		keys[i] = r.IdempotencyKey
 	}
-	if event.Seating(row.Seating) != event.Assigned {
-		return row, event.ErrSeatingMismatch
-	}
-	sale := toSale(row)
-	if err := sale.Admits(row.Now); err != nil {
-		return row, err
-	}
-	return row, reservation.CheckLimit(used, len(req.SeatIDs), sale.MaxPerUser)
+	return s.decide(ctx, eventID, keys, func(ctx context.Context, t *together) error {
+		return (&seatsTx{
+			together: t, reqs: reqs, wait: wait, busy: make(map[string]bool), seen: make(map[string]db.SeenSeatsRow),
+			locked: make(map[string]*lockedSeat), expired: make(map[uuid.UUID][]string),
+		}).run(ctx)
+	})
 }
 
-// lockUserAndReadSale sends two statements at once: the second one still begins after the first has
-// its lock, and sees what was committed until then.
-func lockUserAndReadSale(ctx context.Context, tx *postgres.Tx, req reservation.SeatsRequest) (row db.SaleOfRow, used int64, err error) {
+// seatsTx is the transaction of one batch.
+type seatsTx struct {
+	*together
+
+	reqs []reservation.SeatsRequest
+	// wait: the only request waits for the locks that it needs, unless it skips locked seats.
+	wait bool
+	// busy are the users that another transaction has locked.
+	busy   map[string]bool
+	seen   map[string]db.SeenSeatsRow
+	locked map[string]*lockedSeat
+	// expired are the holds that may be taken over, with their seats.
+	expired map[uuid.UUID][]string
+	// ended are those that were taken over.
+	ended []uuid.UUID
+}
+
+// lockedSeat is a seat while it is locked: as the database has it, and what is decided.
+type lockedSeat struct {
+	free   bool
+	heldBy uuid.UUID // an expired hold
+	moved  bool
+	owner  uuid.UUID // of a moved seat; the zero UUID when it becomes free
+}
+
+func (t *seatsTx) run(ctx context.Context) error {
+	pending, err := t.replayKnown(ctx)
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	if err := t.read(ctx, pending); err != nil {
+		if errors.Is(err, pgx.ErrNoRows) {
+			t.refuse(pending, event.ErrNotFound)
+			return nil
+		}
+		return err
+	}
+	if err := t.admits(event.Assigned); err != nil {
+		t.refuse(pending, err)
+		return nil
+	}
+	if pending, err = t.lock(ctx, pending); err != nil {
+		return err
+	}
+	var held []int
+	for _, i := range pending {
+		if t.results[i].Err = t.allot(i); t.results[i].Err == nil {
+			held = append(held, i)
+		}
+	}
+	return t.write(ctx, held)
+}
+
+// read takes the users' locks, and reads what the decision needs. The statements are sent at once:
+// each begins after the one before has ended, so that they see what was committed until the users
+// were locked.
+func (t *seatsTx) read(ctx context.Context, pending []int) error {
+	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
+	byLock := make(map[int64]string, len(users))
+	for _, u := range users {
+		byLock[postgres.User{EventID: t.eventID, UserID: u}.LockKey()] = u
+	}
+	var seats []string
+	for _, i := range pending {
+		seats = append(seats, t.reqs[i].SeatIDs...)
+	}
 	var b pgx.Batch
-	b.Queue(db.LockUser, postgres.User{EventID: req.EventID, UserID: req.UserID}.LockKey())
-	b.Queue(db.SaleFor, tx.AsOf, req.UserID, req.EventID).QueryRow(func(r pgx.Row) error {
-		return r.Scan(&row.Seating, &row.State, &row.SalesOpenAt, &row.SalesCloseAt, &row.MaxPerUser, &row.Currency, &row.HoldSeconds,
-			&row.Now, &used)
+	if t.wait {
+		b.Queue(db.LockUsers, t.lockKeys(users))
+	} else {
+		b.Queue(db.TryLockUsers, t.lockKeys(users)).Query(func(rows pgx.Rows) error {
+			var r db.TryLockUsersRow
+			_, err := pgx.ForEachRow(rows, []any{&r.Key, &r.Locked}, func() error {
+				t.busy[byLock[r.Key]] = !r.Locked
+				return nil
+			})
+			return err
+		})
+	}
+	t.queueSale(&b)
+	t.queueUsed(&b, users)
+	b.Queue(db.SeenSeats, t.AsOf, t.eventID, seats).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.SeenSeatsRow])
+		for _, r := range all {
+			t.seen[r.SeatID] = r
+		}
+		return err
 	})
-	err = tx.SendBatch(ctx, &b).Close()
-	return row, used, err
+	return t.SendBatch(ctx, &b).Close()
 }
 
-// claimSeats gives the seats to the reservation, or says which are taken.
-func claimSeats(
-	ctx context.Context, q *postgres.Queries, req reservation.SeatsRequest, id uuid.UUID, until time.Time,
-) ([]db.ClaimSeatsRow, error) {
-	arg := db.ClaimSeatsParams{EventID: req.EventID, SeatIds: req.SeatIDs, ReservationID: id, HeldUntil: until, Now: q.AsOf}
-	if !req.SkipLocked {
-		return q.ClaimSeats(ctx, arg)
+// lock locks the seats of those requests that may get theirs, and returns these requests. Of a hold
+// that would be taken over all seats are locked, for its others become free. A seat that is known to
+// be taken is not waited for.
+func (t *seatsTx) lock(ctx context.Context, pending []int) ([]int, error) {
+	var possible []int
+	var seats []string
+	var expired []uuid.UUID
+	for _, i := range pending {
+		if t.results[i].Err = t.refusal(i); t.results[i].Err != nil {
+			continue
+		}
+		possible = append(possible, i)
+		for _, id := range t.reqs[i].SeatIDs {
+			seats = append(seats, id)
+			if hold := t.seen[id].HeldBy; hold != uuid.Nil && t.expired[hold] == nil {
+				t.expired[hold] = []string{}
+				expired = append(expired, hold)
+			}
+		}
 	}
-	free, err := q.ClaimFreeSeats(ctx, db.ClaimFreeSeatsParams(arg))
-	rows := make([]db.ClaimSeatsRow, len(free))
+	if len(possible) == 0 {
+		return nil, nil
+	}
+	if len(expired) > 0 {
+		rows, err := t.SeatsOf(ctx, expired)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			t.expired[r.ReservationID] = append(t.expired[r.ReservationID], r.SeatID)
+			seats = append(seats, r.SeatID)
+		}
+	}
+	rows, err := t.lockSeats(ctx, seats, t.wait && !t.reqs[possible[0]].SkipLocked)
+	for _, r := range rows {
+		t.locked[r.SeatID] = &lockedSeat{free: r.Free, heldBy: r.HeldBy}
+	}
+	return possible, err
+}
+
+func (t *seatsTx) lockSeats(ctx context.Context, seats []string, wait bool) ([]db.LockSeatsRow, error) {
+	slices.Sort(seats)
+	arg := db.LockSeatsParams{EventID: t.eventID, SeatIds: slices.Compact(seats), Now: t.AsOf}
+	if wait {
+		return t.LockSeats(ctx, arg)
+	}
+	free, err := t.LockFreeSeats(ctx, db.LockFreeSeatsParams(arg))
+	rows := make([]db.LockSeatsRow, len(free))
 	for i, r := range free {
-		rows[i] = db.ClaimSeatsRow(r)
+		rows[i] = db.LockSeatsRow(r)
 	}
 	return rows, err
 }
 
-// addClaimed completes the hold with its seats and their prices, and returns the reservations that
-// they were taken over from.
-func addClaimed(hold *reservation.Hold, rows []db.ClaimSeatsRow, req reservation.SeatsRequest) ([]uuid.UUID, error) {
-	if len(rows) != len(req.SeatIDs) {
-		return nil, event.ErrSeatNotFound.With("seatIds", strings.Join(missing(rows, req.SeatIDs), ","))
+// refusal returns why a request gets nothing, as far as is known before seats are locked.
+func (t *seatsTx) refusal(i int) error {
+	req := t.reqs[i]
+	if t.busy[req.UserID] {
+		return errAlone
+	}
+	if err := t.admitsUser(req); err != nil {
+		return err
+	}
+	var missing, taken []string
+	for _, id := range req.SeatIDs {
+		if seat, ok := t.seen[id]; !ok {
+			missing = append(missing, id)
+		} else if !seat.Takeable {
+			taken = append(taken, id)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return event.ErrSeatNotFound.With("seatIds", strings.Join(missing, ","))
+	case len(taken) > 0:
+		return reservation.Taken(taken)
+	default:
+		return nil
+	}
+}
+
+// admitsUser checks what does not depend on the seats.
+func (t *seatsTx) admitsUser(req reservation.SeatsRequest) error {
+	sale := toSale(t.sale)
+	if err := sale.Admits(t.sale.Now); err != nil {
+		return err
+	}
+	return reservation.CheckLimit(t.used[req.UserID], len(req.SeatIDs), sale.MaxPerUser)
+}
+
+// allot gives a request all of its seats, or returns why not. Earlier requests of the batch come
+// first.
+func (t *seatsTx) allot(i int) error {
+	req := t.reqs[i]
+	if err := t.admitsUser(req); err != nil {
+		return err
 	}
 	var taken []string
-	claimed := 0
-	previous := make(map[uuid.UUID]struct{})
-	for _, r := range rows {
+	var over []uuid.UUID
+	for _, id := range req.SeatIDs {
+		seat := t.locked[id]
 		switch {
-		case r.Claimed:
-			claimed++
-		case r.Taken:
-			taken = append(taken, r.SeatID)
+		case seat == nil && !req.SkipLocked:
+			return errAlone
+		case seat == nil || (!seat.free && t.expired[seat.heldBy] == nil):
+			taken = append(taken, id)
+		case !seat.free && !slices.Contains(over, seat.heldBy):
+			over = append(over, seat.heldBy)
 		}
-		if r.Previous != uuid.Nil {
-			previous[r.Previous] = struct{}{}
-		}
-		hold.Seats = append(hold.Seats, reservation.NewSeat(r.SeatID, r.Price))
-		hold.Amount += r.Price
 	}
-	if claimed < len(rows) {
-		if len(taken) == 0 { // none of them, but another seat of a hold that would have been taken over
-			taken = req.SeatIDs
-		}
-		return nil, reservation.Taken(taken)
+	if len(taken) > 0 {
+		return reservation.Taken(taken)
 	}
-	reservation.SortSeats(hold.Seats)
-	return slices.Collect(maps.Keys(previous)), nil
+	for _, hold := range over {
+		if !t.complete(hold) { // it may have been extended, or another transaction has locked a seat of it
+			if !t.wait && !req.SkipLocked {
+				return errAlone
+			}
+			return reservation.Taken(req.SeatIDs)
+		}
+	}
+	for _, hold := range over {
+		t.end(hold)
+	}
+	t.give(i)
+	return nil
 }
 
-func missing(rows []db.ClaimSeatsRow, ids []string) []string {
-	found := make(map[string]bool, len(rows))
-	for _, r := range rows {
-		found[r.SeatID] = true
-	}
-	var out []string
-	for _, id := range ids {
-		if !found[id] {
-			out = append(out, id)
-		}
-	}
-	return out
+// complete reports whether all seats of an expired hold are locked and still its own.
+func (t *seatsTx) complete(hold uuid.UUID) bool {
+	return !slices.ContainsFunc(t.expired[hold], func(id string) bool { return t.locked[id] == nil || t.locked[id].heldBy != hold })
 }
 
-func insertHold(ctx context.Context, q *postgres.Queries, r *reservation.Reservation) error {
-	prices := make([]int64, len(r.Seats))
-	for i, s := range r.Seats {
-		prices[i] = s.Price
+// end makes all seats of an expired hold free.
+func (t *seatsTx) end(hold uuid.UUID) {
+	t.ended = append(t.ended, hold)
+	for _, id := range t.expired[hold] {
+		*t.locked[id] = lockedSeat{free: true, moved: true}
 	}
-	return q.InsertHold(ctx, db.InsertHoldParams{
-		ReservationID: r.ID, EventID: r.EventID, SeatIds: r.SeatIDs(), Prices: prices, UserID: r.UserID, SlotID: r.SlotID,
-		Quantity: int32(r.Quantity), Amount: r.Amount, Currency: r.Currency, ExpiresAt: r.ExpiresAt, CreatedAt: r.CreatedAt, //nolint:gosec // ≤ 1000
-	})
+}
+
+// give gives a request its seats.
+func (t *seatsTx) give(i int) {
+	req := t.reqs[i]
+	h := reservation.Hold{UserID: req.UserID, SlotID: req.SlotID, Quantity: len(req.SeatIDs), Seats: make([]reservation.Seat, len(req.SeatIDs))}
+	for n, id := range req.SeatIDs {
+		h.Seats[n] = reservation.NewSeat(id, t.seen[id].Price)
+		h.Amount += h.Seats[n].Price
+	}
+	reservation.SortSeats(h.Seats)
+	r := t.hold(i, h)
+	for _, id := range req.SeatIDs {
+		*t.locked[id] = lockedSeat{moved: true, owner: r.ID}
+	}
+	t.used[req.UserID] += int64(len(req.SeatIDs))
+}
+
+// write writes what was decided.
+func (t *seatsTx) write(ctx context.Context, held []int) error {
+	if len(held) == 0 {
+		return nil
+	}
+	ended, err := reservations.ExpireTakenOver(ctx, t.Tx, t.ended)
+	if err != nil {
+		return err
+	}
+	t.events = append(ended, t.events...)
+	l := &later{Tx: t.Tx}
+	until := t.sale.Now.UTC().Add(t.store.lifetime(t.sale))
+	if err := t.move(l, until); err != nil {
+		return err
+	}
+	if err := t.insert(ctx, l, held, until); err != nil {
+		return err
+	}
+	return t.save(ctx, l, held)
+}
+
+// move gives the locked seats to those who get them.
+func (t *seatsTx) move(l *later, until time.Time) error {
+	var seats []string
+	owners := make(map[string]*uuid.UUID) // nil: free
+	for id, seat := range t.locked {
+		if !seat.moved {
+			continue
+		}
+		seats, owners[id] = append(seats, id), nil
+		if seat.owner != uuid.Nil {
+			owners[id] = &seat.owner
+		}
+	}
+	encoded, err := json.Marshal(owners)
+	if err != nil {
+		return err
+	}
+	l.expect(len(seats), "seats", db.MoveSeats, encoded, until, t.eventID, seats)
+	return nil
+}
+
+func (t *seatsTx) insert(ctx context.Context, l *later, held []int, until time.Time) error {
+	c := t.rows(held)
+	arg := db.InsertHoldsParams{
+		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: until, CreatedAt: t.sale.Now.UTC(), ReservationIds: c.ids,
+		UserIds: c.users, SlotIds: c.slots, Quantities: c.quantities, Amounts: c.amounts,
+	}
+	for _, i := range held {
+		r := t.results[i].Value
+		for _, seat := range r.Seats {
+			arg.Owners, arg.SeatIds, arg.Prices = append(arg.Owners, r.ID), append(arg.SeatIds, seat.ID), append(arg.Prices, seat.Price)
+		}
+	}
+	return db.New(l).InsertHolds(ctx, arg)
 }

@@ -23,12 +23,44 @@ FROM sections
 WHERE event_id = ANY (@event_ids::text[])
 ORDER BY event_id, ordinal;
 
--- One array instead of a row per seat: a sold-out hall has 50,000 of them.
+-- All seats that are not free, as one array: a sold-out hall has 50,000 of them. A statement sees one
+-- snapshot, so the version of the event is that of its seats.
 -- name: TakenSeats :one
-SELECT coalesce(array_agg(idx), '{}')::integer[] AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold
-FROM seats
-WHERE event_id = @event_id
-  AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())));
+SELECT e.version, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
+       coalesce(t.idx, '{}')::integer[] AS idx, coalesce(t.states, '{}')::bigint[] AS states
+FROM events e
+CROSS JOIN LATERAL (SELECT array_agg(s.idx) AS idx, array_agg(seat_state(s.status, s.held_until)) AS states
+                    FROM seats s WHERE s.event_id = e.event_id AND s.status <> 'FREE') t
+WHERE e.event_id = @event_id;
+
+-- What the snapshot "since" does not see, in the order of the changes of each seat. A visible change is
+-- of a transaction below the end of the current snapshot, unless it was restored from a backup of
+-- another server.
+-- name: SeatChanges :many
+SELECT e.version, e.state, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
+       (p.below <= pg_snapshot_xmin((@since::text)::pg_snapshot))::boolean AS complete,
+       coalesce(c.idx, '{}')::integer[] AS idx, coalesce(c.states, '{}')::bigint[] AS states
+FROM events e
+JOIN seat_changes_pruned p ON p.only_row
+LEFT JOIN seat_changes c
+    ON c.event_id = e.event_id AND c.xid >= pg_snapshot_xmin((@since::text)::pg_snapshot)
+   AND c.xid < pg_snapshot_xmax(pg_current_snapshot()) AND NOT pg_visible_in_snapshot(c.xid, (@since::text)::pg_snapshot)
+WHERE e.event_id = @event_id
+ORDER BY c.id;
+
+-- Moves the bound, and deletes what is below it. Every transaction below it had ended when it was read.
+-- name: PruneSeatChanges :execrows
+WITH moved AS (
+    UPDATE seat_changes_pruned
+    SET below = next, next = pg_snapshot_xmin(pg_current_snapshot()), read_at = coalesce(sqlc.narg('now')::timestamptz, now())
+    WHERE only_row AND read_at <= coalesce(sqlc.narg('now')::timestamptz, now()) - interval '30 seconds'
+    RETURNING below
+)
+DELETE FROM seat_changes WHERE xid < (SELECT below FROM moved);
+
+-- Restored from a backup of another server, whose transactions had higher ids.
+-- name: DropRestoredSeatChanges :execrows
+DELETE FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot());
 
 -- name: CountTaken :many
 SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold

@@ -1,10 +1,11 @@
--- Waits for the user's other holds of this event. A statement of its own, so that the next statements
+-- Waits for the users' other holds of this event. A statement of its own, so that the next statements
 -- see what those have committed.
--- name: LockUser :exec
-SELECT pg_advisory_xact_lock($1);
-
 -- name: LockUsers :exec
 SELECT pg_advisory_xact_lock(k) FROM unnest(@keys::bigint[]) AS k;
+
+-- LockUsers without waiting.
+-- name: TryLockUsers :many
+SELECT k::bigint AS key, pg_try_advisory_xact_lock(k) AS locked FROM unnest(@keys::bigint[]) AS k;
 
 -- name: SaleOf :one
 SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
@@ -12,123 +13,67 @@ SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, ho
 FROM events
 WHERE event_id = @event_id;
 
--- SaleOf, and what one user has bought or holds.
--- name: SaleFor :one
-SELECT e.seating, e.state, e.sales_open_at, e.sales_close_at, e.max_per_user, e.currency, e.hold_seconds,
-       coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now,
-       (SELECT coalesce(sum(r.quantity), 0)
-        FROM reservations r
-        WHERE r.event_id = e.event_id AND r.user_id = @user_id AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
-          AND (r.status = 'CONFIRMED' OR r.expires_at > coalesce(sqlc.narg('now')::timestamptz, now())))::bigint AS used
-FROM events e
-WHERE e.event_id = @event_id;
-
--- What users have bought or hold.
+-- What users have bought or hold. LATERAL makes each lookup use the index, also with a plan that was
+-- cached while the table was empty: else all reservations of the event are read.
 -- name: UsedBy :many
-SELECT user_id, sum(quantity)::bigint AS used
-FROM reservations
-WHERE event_id = @event_id AND user_id = ANY (@user_ids::text[])
-  AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-  AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))
-GROUP BY user_id;
+SELECT u.user_id::text AS user_id, r.used::bigint AS used
+FROM unnest(@user_ids::text[]) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(quantity), 0) AS used
+    FROM reservations
+    WHERE event_id = @event_id AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+      AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
 
--- Gives all the wanted seats to the reservation, or none. Seats of expired holds may be taken over:
--- all seats of such a hold are locked together with the wanted ones, in the order of their indexes,
--- and its other seats become free. A seat that is known to be taken is not waited for.
--- name: ClaimSeats :many
-WITH seen AS (
-    SELECT seat_id, reservation_id,
-           (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))::boolean AS takeable,
-           (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()))::boolean AS due
-    FROM seats
-    WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[])
-), targets AS (
-    SELECT seat_id FROM seen
-    UNION
-    SELECT rs.seat_id FROM reservation_seats rs JOIN seen ON rs.reservation_id = seen.reservation_id WHERE seen.due
-), locked AS (
-    SELECT s.seat_id, s.reservation_id, (s.status = 'FREE')::boolean AS free,
-           (s.status = 'HELD' AND s.held_until <= coalesce(sqlc.narg('now')::timestamptz, now())
-            AND s.reservation_id IN (SELECT reservation_id FROM seen))::boolean AS due
-    FROM seats s JOIN targets t ON t.seat_id = s.seat_id
-    WHERE s.event_id = @event_id AND (SELECT bool_and(takeable) FROM seen)
-    ORDER BY s.idx
-    FOR UPDATE OF s
-), verdict AS (
-    SELECT (SELECT count(*) FROM locked) = (SELECT count(*) FROM targets)
-       AND (SELECT count(*) FROM seen) = cardinality(@seat_ids::text[])
-       AND NOT EXISTS (SELECT 1 FROM locked l WHERE l.seat_id = ANY (@seat_ids::text[]) AND NOT l.free AND NOT l.due) AS yes
-), claimed AS (
-    UPDATE seats s
-    SET status = CASE WHEN w.wanted THEN 'HELD' ELSE 'FREE' END,
-        reservation_id = CASE WHEN w.wanted THEN @reservation_id::uuid END,
-        held_until = CASE WHEN w.wanted THEN @held_until::timestamptz END
-    FROM (SELECT seat_id, free, due, seat_id = ANY (@seat_ids::text[]) AS wanted FROM locked) w
-    WHERE s.event_id = @event_id AND s.seat_id = w.seat_id AND (w.due OR (w.free AND w.wanted)) AND (SELECT yes FROM verdict)
-    RETURNING s.seat_id
-)
-SELECT seen.seat_id, (claimed.seat_id IS NOT NULL)::boolean AS claimed,
-       (SELECT sec.price FROM sections sec
-        WHERE sec.event_id = @event_id AND sec.section = split_part(seen.seat_id, '-', 1))::bigint AS price,
-       (NOT seen.takeable
-        OR ((SELECT bool_and(takeable) FROM seen) AND NOT coalesce(locked.free OR locked.due, false)))::boolean AS taken,
-       coalesce(CASE WHEN locked.due THEN locked.reservation_id END, '00000000-0000-0000-0000-000000000000')::uuid AS previous
-FROM seen
-LEFT JOIN locked ON locked.seat_id = seen.seat_id
-LEFT JOIN claimed ON claimed.seat_id = seen.seat_id;
+-- What is known of seats before they are locked. held_by is the expired hold that may be taken over.
+-- name: SeenSeats :many
+SELECT s.seat_id, c.price,
+       (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))::boolean AS takeable,
+       coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()) THEN reservation_id END,
+                '00000000-0000-0000-0000-000000000000')::uuid AS held_by
+FROM seats s
+JOIN sections c ON c.event_id = s.event_id AND c.section = split_part(s.seat_id, '-', 1)
+WHERE s.event_id = @event_id AND s.seat_id = ANY (@seat_ids::text[]);
 
--- ClaimSeats without waiting: a seat that another transaction has locked counts as taken.
--- name: ClaimFreeSeats :many
-WITH seen AS (
-    SELECT seat_id, reservation_id,
-           (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))::boolean AS takeable,
-           (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()))::boolean AS due
-    FROM seats
-    WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[])
-), targets AS (
-    SELECT seat_id FROM seen
-    UNION
-    SELECT rs.seat_id FROM reservation_seats rs JOIN seen ON rs.reservation_id = seen.reservation_id WHERE seen.due
-), locked AS (
-    SELECT s.seat_id, s.reservation_id, (s.status = 'FREE')::boolean AS free,
-           (s.status = 'HELD' AND s.held_until <= coalesce(sqlc.narg('now')::timestamptz, now())
-            AND s.reservation_id IN (SELECT reservation_id FROM seen))::boolean AS due
-    FROM seats s JOIN targets t ON t.seat_id = s.seat_id
-    WHERE s.event_id = @event_id AND (SELECT bool_and(takeable) FROM seen)
-    ORDER BY s.idx
-    FOR UPDATE OF s SKIP LOCKED
-), verdict AS (
-    SELECT (SELECT count(*) FROM locked) = (SELECT count(*) FROM targets)
-       AND (SELECT count(*) FROM seen) = cardinality(@seat_ids::text[])
-       AND NOT EXISTS (SELECT 1 FROM locked l WHERE l.seat_id = ANY (@seat_ids::text[]) AND NOT l.free AND NOT l.due) AS yes
-), claimed AS (
-    UPDATE seats s
-    SET status = CASE WHEN w.wanted THEN 'HELD' ELSE 'FREE' END,
-        reservation_id = CASE WHEN w.wanted THEN @reservation_id::uuid END,
-        held_until = CASE WHEN w.wanted THEN @held_until::timestamptz END
-    FROM (SELECT seat_id, free, due, seat_id = ANY (@seat_ids::text[]) AS wanted FROM locked) w
-    WHERE s.event_id = @event_id AND s.seat_id = w.seat_id AND (w.due OR (w.free AND w.wanted)) AND (SELECT yes FROM verdict)
-    RETURNING s.seat_id
-)
-SELECT seen.seat_id, (claimed.seat_id IS NOT NULL)::boolean AS claimed,
-       (SELECT sec.price FROM sections sec
-        WHERE sec.event_id = @event_id AND sec.section = split_part(seen.seat_id, '-', 1))::bigint AS price,
-       (NOT seen.takeable
-        OR ((SELECT bool_and(takeable) FROM seen) AND NOT coalesce(locked.free OR locked.due, false)))::boolean AS taken,
-       coalesce(CASE WHEN locked.due THEN locked.reservation_id END, '00000000-0000-0000-0000-000000000000')::uuid AS previous
-FROM seen
-LEFT JOIN locked ON locked.seat_id = seen.seat_id
-LEFT JOIN claimed ON claimed.seat_id = seen.seat_id;
+-- In the order of their indexes, as everywhere.
+-- name: LockSeats :many
+SELECT seat_id, (status = 'FREE')::boolean AS free,
+       coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()) THEN reservation_id END,
+                '00000000-0000-0000-0000-000000000000')::uuid AS held_by
+FROM seats
+WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[])
+ORDER BY idx
+FOR UPDATE;
 
--- name: InsertHold :exec
+-- LockSeats without the seats that another transaction has locked.
+-- name: LockFreeSeats :many
+SELECT seat_id, (status = 'FREE')::boolean AS free,
+       coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()) THEN reservation_id END,
+                '00000000-0000-0000-0000-000000000000')::uuid AS held_by
+FROM seats
+WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[])
+ORDER BY idx
+FOR UPDATE SKIP LOCKED;
+
+-- Gives locked seats to reservations; those with null become free. A join with a list of seats would
+-- read all seats of the event.
+-- name: MoveSeats :execrows
+UPDATE seats
+SET status = CASE WHEN @owners::jsonb ->> seat_id IS NULL THEN 'FREE' ELSE 'HELD' END,
+    reservation_id = (@owners::jsonb ->> seat_id)::uuid,
+    held_until = CASE WHEN @owners::jsonb ->> seat_id IS NOT NULL THEN @held_until::timestamptz END
+WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[]);
+
+-- The seats of the reservations are a list of their own: owners, seat_ids and prices.
+-- name: InsertHolds :exec
 WITH r AS (
     INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
                               hold_ends_at, version, created_at)
-    VALUES (@reservation_id, @event_id, @user_id, @slot_id, '', @quantity, @amount, @currency, 'HELD', @expires_at, @expires_at, 1,
-            @created_at)
+    SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text[]), unnest(@slot_ids::text[]), '',
+           unnest(@quantities::int[]), unnest(@amounts::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
+           @expires_at::timestamptz, 1, @created_at::timestamptz
 )
 INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
-SELECT @reservation_id, @event_id, unnest(@seat_ids::text[]), unnest(@prices::bigint[]);
+SELECT unnest(@owners::uuid[]), @event_id::text, unnest(@seat_ids::text[]), unnest(@prices::bigint[]);
 
 -- name: InsertGeneralHolds :exec
 INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
@@ -137,10 +82,16 @@ SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text
        unnest(@quantities::int[]), unnest(@amounts::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
        @expires_at::timestamptz, 1, @created_at::timestamptz;
 
+-- MATERIALIZED leaves only the index by end to choose, in which little is due: the others find all
+-- reservations of the event.
 -- name: DueInSections :many
+WITH due AS MATERIALIZED (
+    SELECT reservation_id, event_id, section, expires_at
+    FROM reservations
+    WHERE status IN ('HELD', 'PAYING') AND expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+)
 SELECT reservation_id
-FROM reservations
-WHERE event_id = @event_id AND section = ANY (@sections::text[]) AND status IN ('HELD', 'PAYING')
-  AND expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+FROM due
+WHERE event_id = @event_id AND section = ANY (@sections::text[])
 ORDER BY expires_at
 LIMIT @max::int;

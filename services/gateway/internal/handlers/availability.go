@@ -1,0 +1,164 @@
+package handlers
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/coding"
+	"urr.guru/services/gateway/internal/edge"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+const (
+	// availabilityTTL is how much older than ticket's answer the free seats may be.
+	availabilityTTL   = 50 * time.Millisecond
+	maxAvailabilities = 256
+	bitmapType        = "application/octet-stream"
+)
+
+// availability serves which seats are free, in two representations with an ETag each. Ticket is asked
+// once for all who come within availabilityTTL, and representations are made when something changed.
+type availability struct {
+	cached *otter.Cache[string, *freeSeats]
+	// last are the latest, however old.
+	last  *otter.Cache[string, *freeSeats]
+	reads *batch.Coalescer[eventRead, *freeSeats]
+}
+
+// freeSeats are the free seats of an event.
+type freeSeats struct {
+	source     *ticketv1.Availability
+	json, bits representation
+}
+
+// representation is a response, plain and compressed. gzipped is plain when it would not be shorter.
+type representation struct{ plain, gzipped encoded }
+
+// encoded is a body with its headers, as they are written.
+type encoded struct {
+	body                                []byte
+	etag, contentType, length, encoding []string
+}
+
+// Values of headers, shared by all responses.
+var (
+	freeCache = []string{"private, no-cache"} // to be revalidated
+	freeVary  = []string{"Accept, Accept-Encoding"}
+	bitsType  = []string{bitmapType}
+	gzipCoded = []string{"gzip"}
+)
+
+func newAvailability(events ticketv1.EventServiceClient, clock otter.Clock) (*availability, error) {
+	cached, err := otter.New(&otter.Options[string, *freeSeats]{
+		MaximumSize: maxAvailabilities, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, *freeSeats](availabilityTTL),
+	})
+	if err != nil {
+		return nil, err
+	}
+	last, err := otter.New(&otter.Options[string, *freeSeats]{MaximumSize: maxAvailabilities})
+	if err != nil {
+		return nil, err
+	}
+	a := &availability{cached: cached, last: last}
+	a.reads = newSharedRead(func(ctx context.Context, event string) (*freeSeats, error) {
+		m, err := events.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{EventId: event})
+		if err != nil {
+			return nil, err
+		}
+		free, ok := last.GetIfPresent(event)
+		if !ok || !proto.Equal(free.source, m) {
+			if free, err = represent(m); err != nil {
+				return nil, err
+			}
+			last.Set(event, free)
+		}
+		cached.Set(event, free)
+		return free, nil
+	})
+	return a, nil
+}
+
+func represent(m *ticketv1.Availability) (*freeSeats, error) {
+	body, err := wire.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	f := &freeSeats{source: m}
+	if f.json, err = newRepresentation(body, m.GetEtag()+"-j", jsonType); err != nil {
+		return nil, err
+	}
+	f.bits, err = newRepresentation(m.GetBitmap(), m.GetEtag(), bitsType)
+	return f, err
+}
+
+func newRepresentation(body []byte, etag string, contentType []string) (p representation, err error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(body); err != nil {
+		return p, err
+	}
+	if err := z.Close(); err != nil {
+		return p, err
+	}
+	p.plain = encoded{body: body, etag: []string{quoted(etag, "")}, contentType: contentType, length: []string{strconv.Itoa(len(body))}}
+	p.gzipped = p.plain
+	if b.Len() < len(body) {
+		p.gzipped = encoded{
+			body: b.Bytes(), etag: []string{quoted(etag, "-gz")}, contentType: contentType, length: []string{strconv.Itoa(b.Len())}, encoding: gzipCoded,
+		}
+	}
+	return p, nil
+}
+
+// serve responds with the bare bitmap if application/octet-stream is accepted, else with JSON.
+func (a *availability) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	free, ok := a.cached.GetIfPresent(q.Event)
+	if !ok {
+		var err error
+		if free, err = a.reads.Do(r.Context(), eventRead{q.Event, q.Caller()}); err != nil {
+			return err
+		}
+	}
+	answer := &free.json
+	if strings.Contains(q.Header.Get("Accept"), bitmapType) {
+		answer = &free.bits
+	}
+	answer.write(w, q.Header)
+	return nil
+}
+
+func (p *representation) write(w http.ResponseWriter, request http.Header) {
+	h := w.Header()
+	h["Vary"], h["Cache-Control"] = freeVary, freeCache
+	for _, e := range []*encoded{&p.gzipped, &p.plain} { // first, so that most polls need no negotiation
+		if unchanged(request, e.etag[0]) {
+			h["Etag"] = e.etag
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	e := &p.plain
+	if coding.Accepts(request.Get("Accept-Encoding"), "gzip") {
+		e = &p.gzipped
+	}
+	h["Etag"], h["Content-Type"], h["Content-Length"], h["X-Content-Type-Options"] = e.etag, e.contentType, e.length, nosniff
+	if e.encoding != nil {
+		h["Content-Encoding"] = e.encoding
+	}
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(e.body) // the client may have disconnected
+}
+
+// Close waits for the calls in flight.
+func (a *availability) Close(ctx context.Context) error { return a.reads.Close(ctx) }

@@ -1,0 +1,26 @@
+package holds
+
+import (
+	"context"
+	"errors"
+
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// ErrAlone is the error of requests that a batch leaves to be decided alone.
+var ErrAlone = errAlone
+
+// Together decides on requests of one event as one batch, and returns their errors.
+func (s *Store) Together(ctx context.Context, reqs ...reservation.SeatsRequest) []error {
+	results, err := s.holdSeats(ctx, reqs[0].EventID, reqs)
+	errs := make([]error, len(reqs))
+	for i := range errs {
+		if errs[i] = err; err == nil {
+			errs[i] = results[i].Err
+			if results[i].Err == nil && results[i].Value == nil {
+				errs[i] = errors.New("neither a reservation nor an error")
+			}
+		}
+	}
+	return errs
+}
