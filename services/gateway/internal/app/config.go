@@ -29,7 +29,7 @@ type Config struct {
 	// DevLogin lets visitors sign in as any user without a password; not together with
 	// SecureCookies.
 	DevLogin bool `env:"DEV_LOGIN"`
-	OIDC OIDC
+	OIDC     OIDC
 	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.

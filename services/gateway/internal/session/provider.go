@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -51,7 +52,7 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	answer := r.URL.Query()
 	attempt, err := h.Tokens.Attempt(q.Header, answer.Get("state"))
 	if err != nil {
-		h.failed(w, r, "/", errExpired)
+		h.failed(w, r, "/", fmt.Errorf("%w: %w", errExpired, err))
 		return nil
 	}
 	h.Cookies.Clear(w, identity.AttemptCookie(attempt.State)) // it counts once
