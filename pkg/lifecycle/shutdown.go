@@ -29,15 +29,19 @@ func (a *App) shutdown(base context.Context) error {
 	return errors.Join(problems...)
 }
 
-// endAll ends started tasks, last registered first, within num/den of the time left in ctx.
+// endAll ends tasks, last registered first, within num/den of the time left in ctx. A server that never
+// started is stopped too: it may have goroutines already.
 func (a *App) endAll(ctx context.Context, tasks []*task, num, den int64) error {
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, time.Until(deadline)*time.Duration(num)/time.Duration(den))
 	defer cancel()
 	var problems []error
 	for i := len(tasks) - 1; i >= 0; i-- {
-		if t := tasks[i]; t.done != nil {
+		switch t := tasks[i]; {
+		case t.done != nil:
 			problems = append(problems, a.end(ctx, t))
+		case t.stop != nil:
+			problems = append(problems, a.callWithin(ctx, t.stop))
 		}
 	}
 	return errors.Join(problems...)
