@@ -160,7 +160,7 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	event := drawtest.Open(t, c.store, c.cutoff, nil)
 	entries := drawtest.Enter(t, c.store, event, 90)
 	c.at(30 * time.Second)
-	for _, point := range []string{"waited", "closing@20", "closed", "listed", "stated"} {
+	for _, point := range []string{"waited", "closing", "closed", "listed", "stated"} {
 		c.kill(point)
 	}
 	stated := drawtest.Read(t, c.store, event).Draw.Statement
@@ -221,7 +221,7 @@ func TestVoidSurvivesItsProcesses(t *testing.T) {
 	drawer := draw.New(c.store, nil, keys, nil, draw.Options{Now: fileClock(c.clock)}, slog.New(slog.DiscardHandler))
 	_, err = drawer.Void(t.Context(), event)
 	require.NoError(t, err)
-	for _, point := range []string{"closing@20", "settling@3", "void_settled"} {
+	for _, point := range []string{"closing", "settling@3", "void_settled"} {
 		c.kill(point)
 	}
 	announced := c.finish(len(entries))
