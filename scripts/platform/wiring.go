@@ -27,6 +27,7 @@ type Wiring struct {
 	SQSEndpoint      string
 	RequestsQueue    string // name of the queue of event requests, without .fifo
 	SandboxURL       string
+	GatewayURL       string // the gateway's address in browsers
 	WebhookURL       string // where the sandbox sends webhooks
 	Ledger           string // the sandbox's ledger file
 	// OIDC adds the identity provider of the sandbox, at which users sign in to the gateway.
@@ -59,6 +60,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		SQSEndpoint:      l.SQSEndpoint(),
 		RequestsQueue:    "urr-requests",
 		SandboxURL:       "http://" + addr(Sandbox),
+		GatewayURL:       "http://" + addr(Gateway),
 		WebhookURL:       "http://" + addr(Gateway) + "/api/v1/payments/webhooks/sandbox",
 		Ledger:           l.State("data", "sandbox", "ledger.jsonl"),
 		OIDC:             os.Getenv("OIDC") == "1",
@@ -66,7 +68,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 }
 
 // GatewayURL is the gateway's base URL in the development run, without a trailing slash.
-func (l Layout) GatewayURL() string { return "http://" + l.Wiring(Secrets{}).Target(Gateway) }
+func (l Layout) GatewayURL() string { return l.Wiring(Secrets{}).GatewayURL }
 
 // Listen returns the listen addresses of a service in the development run.
 func (l Layout) Listen(s Service) Listen {
@@ -171,7 +173,7 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 		if w.OIDC {
-			env["OIDC_ISSUER"], env["PUBLIC_URL"] = w.SandboxURL+"/oidc", "http://"+w.Target(Gateway)
+			env["OIDC_ISSUER"], env["PUBLIC_URL"] = w.SandboxURL+"/oidc", w.GatewayURL
 			env["OIDC_CLIENT_ID"], env["OIDC_CLIENT_SECRET"] = oidcClient, w.Secrets.OIDCClient
 		}
 	case VWR:
@@ -203,7 +205,7 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 		env["SANDBOX_BEACON_SECRET"] = w.Secrets.Beacon
 		if w.OIDC {
-			env["SANDBOX_OIDC_ISSUER"], env["SANDBOX_OIDC_CLIENT_URL"] = w.SandboxURL+"/oidc", "http://"+w.Target(Gateway)
+			env["SANDBOX_OIDC_ISSUER"], env["SANDBOX_OIDC_CLIENT_URL"] = w.SandboxURL+"/oidc", w.GatewayURL
 			env["SANDBOX_OIDC_CLIENT_ID"], env["SANDBOX_OIDC_CLIENT_SECRET"] = oidcClient, w.Secrets.OIDCClient
 		}
 	}

@@ -1,5 +1,5 @@
-// Package oidc signs users in at an OpenID Connect provider: the authorization code flow with PKCE
-// (OpenID Connect Core 1.0 §3.1, RFC 7636), and the sign-out there (RP-Initiated Logout 1.0).
+// Package oidc signs users in at an OpenID Connect provider: the authorization code flow of OpenID
+// Connect Core 1.0 with PKCE (RFC 7636), and the sign-out of RP-Initiated Logout 1.0.
 //
 // The provider is looked up at the first sign-in, so that the gateway starts and serves without it.
 package oidc
@@ -120,7 +120,7 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	if err := tok.Claims(&all); err != nil {
 		return nil, fmt.Errorf("%w: read the ID token: %w", ErrInvalid, err)
 	}
-	// Core §3.1.3.7: with several audiences the token must be authorized for this client.
+	// OpenID Connect Core 1.0, "ID Token Validation": with several audiences the token must be authorized for this client.
 	if azp, ok := all["azp"].(string); (len(tok.Audience) > 1 || ok) && azp != p.cfg.ClientID {
 		return nil, fmt.Errorf("%w: the ID token is authorized for client %q", ErrInvalid, azp)
 	}
