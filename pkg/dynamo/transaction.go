@@ -1,12 +1,17 @@
 package dynamo
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/loop"
 )
 
 // MaxTransaction is DynamoDB's limit of items in one transaction.
@@ -124,6 +129,26 @@ func Contended(err error) bool {
 		}
 	}
 	return contended
+}
+
+const (
+	// repeatTries and repeatPause bound the calls of Repeat, and the growth of the pause after each.
+	repeatTries = 10
+	repeatPause = 5 * time.Millisecond
+)
+
+// Repeat calls an unconditional write until it is not Contended, at most 10 times with pauses of
+// some milliseconds: transactions that are writing the item end soon.
+func Repeat(ctx context.Context, write func() error) error {
+	for try := 1; ; try++ {
+		err := write()
+		if try == repeatTries || !Contended(err) {
+			return err
+		}
+		if !loop.Sleep(ctx, repeatPause/2+rand.N(time.Duration(try)*repeatPause)) { //nolint:gosec // jitter
+			return ctx.Err()
+		}
+	}
 }
 
 // throttled reports whether a transaction was cancelled only for lack of capacity, apart from

@@ -9,7 +9,9 @@ const (
 	// maxAhead is the age past which rows that were read ahead are read again.
 	maxAhead = time.Second
 	// maxGrowth bounds the batches of a backlog, in batches of the configured size. Each full batch
-	// is followed by one of twice its size, unless that may have more than maxBytes.
+	// is followed by one of twice its size, unless that would probably have more than maxBytes. A
+	// batch that has more than maxBytes all the same, because later events are larger, ends before
+	// the event that exceeds them, but not before it has the configured size.
 	maxGrowth = 8
 	maxBytes  = 4 << 20
 )
@@ -17,7 +19,7 @@ const (
 // batch is rows to publish.
 type batch struct {
 	rows   []row
-	limit  int // number of rows that were asked for
+	limit  int // number of rows that were asked for, or that maxBytes allowed
 	readAt time.Time
 	// blocked: rows were left out that wait for the end of another transaction.
 	blocked bool
@@ -30,7 +32,7 @@ func (b *batch) full() bool { return len(b.rows) == b.limit }
 func (b *batch) following(size int) int {
 	bytes := 0
 	for _, r := range b.rows {
-		bytes += len(r.Payload) + len(r.Headers)
+		bytes += r.bytes()
 	}
 	if !b.full() || 2*bytes > maxBytes {
 		return size

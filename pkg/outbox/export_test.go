@@ -6,6 +6,12 @@ import (
 	"time"
 )
 
+// ReadRows is the query of a batch that follows rows in flight.
+const ReadRows = readRows
+
+// MaxBytes bounds the batches of a backlog.
+const MaxBytes = maxBytes
+
 // ShortenPauses shortens the pauses between sessions, lock attempts and retries.
 func (r *Relay) ShortenPauses() {
 	r.reconnect, r.lockEvery, r.retryMin = 10*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond

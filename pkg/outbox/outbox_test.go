@@ -389,6 +389,51 @@ func TestBacklogIsPublishedInGrowingBatches(t *testing.T) {
 	}
 }
 
+// Small events let the batches grow; the large ones after them are published in small batches.
+func TestGrownBatchesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	var events []outbox.Event
+	for v := range int64(62) {
+		events = append(events, event("topic", "k", v))
+		if v >= 30 { // the batches before have 2, 4, 8 and 16 events
+			events[v].Payload = caller(strings.Repeat("x", 500<<10), v)
+		}
+	}
+	require.NoError(t, insert(t.Context(), pool, events...))
+	waitForOlderTransactions(t, pool)
+	m := sizedPublisher{}
+	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
+	waitEmpty(t, pool)
+	stop()
+	for i, bytes := range m.bytes {
+		require.LessOrEqual(t, bytes, outbox.MaxBytes, "%d records", m.sizes[i])
+	}
+	versions := m.versions(t, "k")
+	require.Len(t, versions, len(events))
+	require.True(t, slices.IsSorted(versions))
+}
+
+// The rows in flight are looked up in a hash, also when the plan was made without their number.
+func TestRowsInFlightAreHashed(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	results, err := conn.Conn().PgConn().Exec(t.Context(), `
+		SET plan_cache_mode = force_generic_plan;
+		PREPARE read AS `+outbox.ReadRows+`;
+		EXPLAIN EXECUTE read ('{0}', '{1}', 500)`).ReadAll()
+	require.NoError(t, err)
+	var plan strings.Builder
+	for _, line := range results[2].Rows {
+		plan.Write(line[0])
+		plan.WriteByte('\n')
+	}
+	require.Equal(t, 2, strings.Count(plan.String(), "hashed SubPlan"), "parked keys and rows in flight\n%s", plan.String())
+}
+
 // Rows that were read while those before them were being published wait when one of these fails.
 func TestRowsReadAheadWaitForFailedOnes(t *testing.T) {
 	t.Parallel()

@@ -130,14 +130,18 @@ func (h *blockingProber) PublishEach(_ context.Context, recs []kafka.Record) []e
 	return slices.Repeat([]error{context.DeadlineExceeded}, len(recs))
 }
 
-// sizedPublisher also keeps the number of records of each call.
+// sizedPublisher also keeps the number and the bytes of the records of each call.
 type sizedPublisher struct {
 	fakePublisher
 
-	sizes []int
+	sizes, bytes []int
 }
 
 func (p *sizedPublisher) PublishEach(ctx context.Context, recs []kafka.Record) []error {
-	p.sizes = append(p.sizes, len(recs))
+	bytes := 0
+	for _, r := range recs {
+		bytes += len(r.Value)
+	}
+	p.sizes, p.bytes = append(p.sizes, len(recs)), append(p.bytes, bytes)
 	return p.fakePublisher.PublishEach(ctx, recs)
 }

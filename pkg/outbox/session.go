@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,6 +40,7 @@ type session struct {
 	// more: the last read did not cover all rows.
 	more bool
 	took time.Duration // duration of the last read
+	size int           // number of rows of a batch that has not grown
 }
 
 func (r *Relay) open(ctx context.Context) (*session, error) {
@@ -49,7 +51,7 @@ func (r *Relay) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &session{conn: conn, every: r.lockEvery, stalls: newStalls(r.retryMin)}, nil
+	return &session{conn: conn, every: r.lockEvery, stalls: newStalls(r.retryMin), size: r.opts.Batch}, nil
 }
 
 // close ends the session and releases its locks. It first waits for the records in flight:
@@ -111,6 +113,9 @@ type row struct {
 	Settled bool
 }
 
+// bytes is the size of what is published.
+func (r row) bytes() int { return len(r.Payload) + len(r.Headers) }
+
 // The subqueries are evaluated once: a snapshot for every row would cost as much as the row.
 const columns = `o.id, o.event_id::text, o.topic, o.key, o.key_hash, o.payload, o.headers, o.created_at,
 	o.txid < (SELECT pg_snapshot_xmin(pg_current_snapshot())) OR o.created_at <= (SELECT clock_timestamp() - interval '10 s') AS settled`
@@ -119,10 +124,13 @@ const columns = `o.id, o.event_id::text, o.topic, o.key, o.key_hash, o.payload, 
 // on the scan of the id index, whatever the planner estimates the sizes of the tables to be.
 const served = `o.shard = ANY ($1::smallint[]) AND (o.topic, o.key) NOT IN (SELECT topic, key FROM outbox_parked)`
 
+// NOT IN with a subquery looks up a hash in every plan. Against an array with <> ALL, the plan
+// without the values of the parameters, which the server changes to after some executions, compares
+// each row with each element.
 const readRows = `
 	SELECT ` + columns + `
 	FROM outbox AS o
-	WHERE ` + served + ` AND o.id <> ALL ($2::bigint[])
+	WHERE ` + served + ` AND o.id NOT IN (SELECT unnest($2::bigint[]))
 	ORDER BY o.id LIMIT $3`
 
 const readOthers = `
@@ -139,9 +147,12 @@ const readOthers = `
 // none when partitions are.
 func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (batch, error) {
 	b := batch{limit: limit, readAt: time.Now()}
-	all, err := s.readUnfiltered(ctx, leaveOut, inFlight, limit, scan)
+	all, cut, err := s.readUnfiltered(ctx, leaveOut, inFlight, limit, scan)
 	if err != nil {
 		return batch{}, err
+	}
+	if cut {
+		b.limit = len(all)
 	}
 	s.took = time.Since(b.readAt)
 	unsettled := make(map[entity]bool)
@@ -157,26 +168,27 @@ func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row
 	return b, nil
 }
 
-// readUnfiltered is read with unsettled rows.
-func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) ([]row, error) {
+// readUnfiltered is read with unsettled rows. cut: there are fewer than limit because of their
+// size.
+func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
 	if len(leaveOut) == 0 {
 		s.walk = walk{}
 		ids := make([]int64, len(inFlight))
 		for i, r := range inFlight {
 			ids[i] = r.ID
 		}
-		return s.query(ctx, readRows, s.shards, ids, limit)
+		return s.queryUpTo(ctx, s.size, readRows, s.shards, ids, limit)
 	}
 	if err := s.advance(ctx, scan); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	topics, counts, numbers := arrays(leaveOut)
-	all, err := s.query(ctx, readOthers, s.shards, topics, counts, numbers, s.walk.from, s.walk.until, limit)
+	all, err = s.query(ctx, readOthers, s.shards, topics, counts, numbers, s.walk.from, s.walk.until, limit)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	s.more = s.walk.recordRead(all, scan)
-	return all, nil
+	return all, false, nil
 }
 
 const readHeads = `
@@ -194,17 +206,36 @@ func (s *session) heads(ctx context.Context, of []partition) ([]row, error) {
 }
 
 func (s *session) query(ctx context.Context, sql string, args ...any) ([]row, error) {
+	rows, _, err := s.queryUpTo(ctx, math.MaxInt, sql, args...)
+	return rows, err
+}
+
+// queryUpTo keeps the first rows only: the number that is asked for, and more up to maxBytes in
+// all. cut: there were others.
+func (s *session) queryUpTo(ctx context.Context, number int, sql string, args ...any) (rows []row, cut bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	res, err := s.conn.Query(ctx, sql, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read the outbox: %w", err)
+		return nil, false, fmt.Errorf("read the outbox: %w", err)
 	}
-	rows, err := pgx.CollectRows(res, pgx.RowToStructByPos[row])
-	if err != nil {
-		return nil, fmt.Errorf("read the outbox: %w", err)
+	defer res.Close()
+	bytes := 0
+	for !cut && res.Next() {
+		r, err := pgx.RowToStructByPos[row](res)
+		if err != nil {
+			return nil, false, fmt.Errorf("read the outbox: %w", err)
+		}
+		bytes += r.bytes()
+		if cut = len(rows) >= number && bytes > maxBytes; !cut {
+			rows = append(rows, r)
+		}
 	}
-	return rows, nil
+	res.Close()
+	if err := res.Err(); err != nil {
+		return nil, false, fmt.Errorf("read the outbox: %w", err)
+	}
+	return rows, cut, nil
 }
 
 func arrays(partitions []partition) (topics []string, counts, numbers []int32) {

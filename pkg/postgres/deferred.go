@@ -28,7 +28,8 @@ type Deferred struct {
 // Defer makes a Deferred without statements.
 func Defer(tx pgx.Tx) *Deferred { return &Deferred{tx: tx} }
 
-// Exec adds a statement. Its result is not known: the tag is empty, and errors are those of Send.
+// Exec adds a statement. The statement is executed by Send, which also returns its error. The tag is
+// empty: do not use Deferred where the number of changed rows matters.
 func (d *Deferred) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	d.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil

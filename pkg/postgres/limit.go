@@ -21,7 +21,10 @@ const (
 // the pool.
 type limiter struct{ timeout time.Duration }
 
-var _ pgx.QueryTracer = limiter{}
+var (
+	_ pgx.QueryTracer = limiter{}
+	_ pgx.BatchTracer = limiter{}
+)
 
 // newTracer returns the tracer of a pool.
 func newTracer(timeout time.Duration) pgx.QueryTracer {
@@ -31,7 +34,7 @@ func newTracer(timeout time.Duration) pgx.QueryTracer {
 // cancelKey is the context key of the function that releases the deadline's timer.
 type cancelKey struct{}
 
-func (l limiter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (l limiter) start(ctx context.Context) context.Context {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx
 	}
@@ -39,8 +42,25 @@ func (l limiter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 	return context.WithValue(ctx, cancelKey{}, cancel)
 }
 
-func (limiter) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+func (limiter) end(ctx context.Context) {
 	if cancel, ok := ctx.Value(cancelKey{}).(context.CancelFunc); ok {
 		cancel()
 	}
 }
+
+func (l limiter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return l.start(ctx)
+}
+
+func (l limiter) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) { l.end(ctx) }
+
+// TraceBatchStart implements pgx.BatchTracer: the deadline is that of the whole batch.
+func (l limiter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return l.start(ctx)
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (limiter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (l limiter) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { l.end(ctx) }

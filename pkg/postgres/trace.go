@@ -11,33 +11,64 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer makes a client span per query, but only inside a recorded trace, so that pollers and hot
+// tracer makes a client span per query and per batch, but only inside a recorded trace, so that pollers and hot
 // paths without one cost nothing.
 type tracer struct{}
 
-var _ pgx.QueryTracer = tracer{}
+var (
+	_ pgx.QueryTracer = tracer{}
+	_ pgx.BatchTracer = tracer{}
+)
 
 func (tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx
 	}
-	ctx, _ = otel.Tracer("urr.guru/pkg/postgres").Start(ctx, spanName(data.SQL), //nolint:spancheck // ended by TraceQueryEnd
-		trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("db.system.name", "postgresql"), attribute.String("db.query.text", data.SQL)))
-	return context.WithValue(ctx, spanKey{}, true)
+	return startSpan(ctx, spanName(data.SQL), attribute.String("db.query.text", data.SQL))
+}
+
+func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	endSpan(ctx, data.Err)
+}
+
+// TraceBatchStart implements pgx.BatchTracer: one span for all statements of a batch.
+func (tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx
+	}
+	texts := make([]string, data.Batch.Len())
+	for i, q := range data.Batch.QueuedQueries {
+		texts[i] = q.SQL
+	}
+	return startSpan(ctx, "BATCH", attribute.String("db.query.text", strings.Join(texts, "; ")), attribute.Int("db.operation.batch.size", len(texts)))
+}
+
+// TraceBatchQuery implements pgx.BatchTracer. The time of one statement of a batch is not known.
+func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	endSpan(ctx, data.Err)
 }
 
 // spanKey marks a context whose span was started by this tracer, so that the end of a query never
 // ends its caller's span.
 type spanKey struct{}
 
-func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+func startSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) context.Context {
+	ctx, _ = otel.Tracer("urr.guru/pkg/postgres").Start(ctx, name, //nolint:spancheck // ended by endSpan
+		trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("db.system.name", "postgresql")), trace.WithAttributes(attrs...))
+	return context.WithValue(ctx, spanKey{}, true)
+}
+
+func endSpan(ctx context.Context, err error) {
 	if ctx.Value(spanKey{}) == nil {
 		return
 	}
 	span := trace.SpanFromContext(ctx)
-	if data.Err != nil {
-		span.RecordError(data.Err)
+	if err != nil {
+		span.RecordError(err)
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()

@@ -37,7 +37,7 @@ func occupy(t *testing.T, b *backlog, n int) (end func()) {
 func TestBacklogRefusesAboveItsBound(t *testing.T) {
 	t.Parallel()
 	b := newBacklog(clocktest.New(time.Unix(1_700_000_000, 0)).Now)
-	end := occupy(t, b, backlogLeast-1)
+	end := occupy(t, b, backlogUnreached-1)
 	require.NoError(t, b.refusal())
 	last := occupy(t, b, 1)
 	refused := errs.From(b.refusal())
@@ -71,11 +71,59 @@ func TestBacklogFollowsThePace(t *testing.T) {
 		second(4000, errs.ErrSeatTaken)
 	}
 	require.InDelta(t, 4000, b.most.Load(), 40, "a refusal for good is an answer too")
-	second(4000, errs.ErrUnavailable)
-	require.InDelta(t, 4000, b.most.Load(), 40, "failures say nothing about the pace")
+	for _, failed := range []error{errs.ErrUnavailable, errs.ErrInternal, errors.New("a mistake")} {
+		second(4000, failed)
+		require.InDelta(t, 4000, b.most.Load(), 40, "failures say nothing about the pace")
+	}
 	second(800, nil)
 	require.Less(t, b.most.Load(), int64(1200))
 	clock.Advance(time.Hour)
 	second(100, nil)
+	require.EqualValues(t, backlogUnreached, b.most.Load())
+}
+
+// completeAt completes requests at a pace, over some windows.
+func completeAt(b *backlog, clock *clocktest.Clock, perSecond, windows int) {
+	for range windows {
+		for range perSecond/4 - 1 {
+			b.complete(nil)
+		}
+		clock.Advance(backlogWindow)
+		b.complete(nil)
+	}
+}
+
+// A slow service behind gets a short backlog as soon as its pace is known.
+func TestBacklogOfASlowServiceIsShort(t *testing.T) {
+	t.Parallel()
+	clock := clocktest.New(time.Unix(1_700_000_000, 0))
+	b := newBacklog(clock.Now)
+	completeAt(b, clock, 100, 1)
+	require.EqualValues(t, backlogUnreached, b.most.Load(), "nobody asks for more")
+	end := occupy(t, b, backlogUnreached)
+	require.Error(t, b.refusal())
+	completeAt(b, clock, 100, 1)
+	require.EqualValues(t, 100, b.most.Load())
+	completeAt(b, clock, 8, 8)
 	require.EqualValues(t, backlogLeast, b.most.Load())
+	end()
+	completeAt(b, clock, 100, 4)
+	require.EqualValues(t, backlogUnreached, b.most.Load(), "nobody asks for more")
+}
+
+// A service that stands still for a moment is not slow, nor is one that nobody asks.
+func TestPauseIsNoSlowPace(t *testing.T) {
+	t.Parallel()
+	clock := clocktest.New(time.Unix(1_700_000_000, 0))
+	b := newBacklog(clock.Now)
+	completeAt(b, clock, 4000, 4)
+	require.EqualValues(t, 4000, b.most.Load())
+	clock.Advance(600 * time.Millisecond)
+	completeAt(b, clock, 4000, 1)
+	require.InDelta(t, 4000, b.most.Load(), 10)
+	clock.Advance(backlogForget + time.Millisecond)
+	b.complete(nil)
+	require.EqualValues(t, backlogUnreached, b.most.Load())
+	completeAt(b, clock, 4000, 1)
+	require.EqualValues(t, 4000, b.most.Load(), "at once")
 }

@@ -3,6 +3,8 @@ package figures
 import (
 	"sync"
 	"time"
+
+	"urr.guru/pkg/errs"
 )
 
 // Batch is consecutive records of one partition, as the store counts them.
@@ -51,7 +53,14 @@ func expect(records []Record) *expectation {
 	for _, r := range records {
 		e.ids[r.EventID] = true
 	}
-	e.done.Go(func() { e.delta, e.err = sum(records, e.ids) })
+	e.done.Go(func() {
+		defer func() { // the consumer does not see panics of other goroutines, which would end the process
+			if p := recover(); p != nil {
+				e.err = errs.FromPanic(p)
+			}
+		}()
+		e.delta, e.err = sum(records, e.ids)
+	})
 	return e
 }
 

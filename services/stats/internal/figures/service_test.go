@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/services/stats/internal/figures"
 )
 
@@ -78,6 +79,18 @@ func TestNewEventsAreDecodedOnce(t *testing.T) {
 		require.Len(t, delta.Counts, 1)
 	}
 	require.Equal(t, 1, decoded)
+}
+
+// A panic while the events are decoded in the background is an error of the batch.
+func TestPanicOfAnEventFailsItsBatch(t *testing.T) {
+	t.Parallel()
+	batch := count(t, created("a", 1), figures.Record{EventID: "b", AddTo: func(*figures.Delta) error { panic("cannot be read") }})
+	_, err := batch.Delta(map[string]bool{"a": true, "b": true})
+	require.ErrorIs(t, err, errs.ErrInternal)
+	require.ErrorContains(t, errs.From(err).Cause(), "cannot be read")
+	delta, err := batch.Delta(map[string]bool{"a": true})
+	require.NoError(t, err, "the event is counted")
+	require.Len(t, delta.Counts, 1)
 }
 
 // A counted event that this release cannot read fails nothing.

@@ -88,16 +88,13 @@ func (l *Lobbies) closing(g group) *types.Update {
 // closeGroup closes one group, again while transactions of joins are writing it.
 func (l *Lobbies) closeGroup(ctx context.Context, g group) error {
 	u := l.closing(g)
-	for try := 1; ; try++ {
+	return conditional(dynamo.Repeat(ctx, func() error {
 		_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
 			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
 		})
-		err = conditional(err)
-		if try == maxJoinTries || !errors.Is(err, room.ErrStale) {
-			return err
-		}
-	}
+		return err
+	}))
 }
 
 // selectGroups are the groups of a lobby that a condition holds for.

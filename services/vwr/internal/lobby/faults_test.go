@@ -102,23 +102,28 @@ func TestDeathAtEveryWrite(t *testing.T) {
 	last.positions(t, joined, last.verify(t, joined, published...))
 }
 
-// A transaction of joins prevents the one that closes all groups: they are closed one by one.
+// A transaction of joins prevents the one that closes all groups: they are closed one by one, again
+// those that joins are writing.
 func TestGroupsAreClosedOneByOneAfterAConflict(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	joining := k.replica(t, dynamotest.Hook{})
 	joining.activate(t, true)
 	joined := joining.join(t, 3)
-	var conflicts atomic.Int64
+	var conflicts, closing atomic.Int64
 	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
 		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
 			conflicts.Add(1)
 			return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
 		}
+		if strings.HasPrefix(write(in), "SET closed") && closing.Add(1) == 1 {
+			return &types.TransactionConflictException{}
+		}
 		return nil
 	}})
 	r.shuffled(t)
 	require.EqualValues(t, 1, conflicts.Load())
+	require.EqualValues(t, 64+1, closing.Load(), "each of the 64 once, and one again")
 	r.positions(t, joined, r.verify(t, joined))
 }
 

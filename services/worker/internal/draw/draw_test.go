@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -191,6 +192,41 @@ func TestGroupsCloseOnceDespiteConflicts(t *testing.T) {
 	require.NoError(t, store.CloseGroups(t.Context(), w.event))
 	require.Equal(t, []int{len(asyncevent.LotteryGroups()), 1}, []int{closing, conflicts}, "they are closed")
 	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+}
+
+// A group whose item a transaction of entries is writing is closed soon after; one that cannot be
+// closed does not keep the others open.
+func TestGroupsCloseDespiteWritesInProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	groups := asyncevent.LotteryGroups()
+	tries := make(map[string]int)
+	store := w.open(dynamotest.Hook{Before: func(in any) error {
+		switch in := in.(type) {
+		case *awsdynamo.TransactWriteItemsInput:
+			return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
+		case *awsdynamo.UpdateItemInput:
+			for i, err := range []error{&types.TransactionConflictException{}, &types.ResourceNotFoundException{}} {
+				if reflect.DeepEqual(in.Key, asyncevent.EntryCounterKey(w.event, groups[i])) {
+					if tries[groups[i]]++; tries[groups[i]] == 1 {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}})
+	require.Error(t, store.CloseGroups(t.Context(), w.event))
+	require.Equal(t, map[string]int{groups[0]: 2, groups[1]: 1}, tries)
+	closing := 0
+	last := w.open(dynamotest.Hook{Before: func(in any) error {
+		if in, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
+			closing += len(in.TransactItems)
+		}
+		return nil
+	}})
+	require.NoError(t, last.CloseGroups(t.Context(), w.event))
+	require.Equal(t, 1, closing, "all others are closed")
 }
 
 // A redrive while the groups close keeps the exclusion: the request can only be late.

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -11,7 +12,8 @@ import (
 )
 
 // CloseGroups implements draw.Requests: by one transaction, or group by group if entries are being
-// written. Closed groups are not written again.
+// written. A group that cannot be closed does not keep the others open. Closed groups are not
+// written again.
 func (s *Store) CloseGroups(ctx context.Context, event string) error {
 	counters, err := s.counters(ctx, event)
 	if err != nil {
@@ -32,22 +34,24 @@ func (s *Store) CloseGroups(ctx context.Context, event string) error {
 	if !dynamo.Contended(err) {
 		return dynamo.Err(err)
 	}
-	for _, group := range open {
-		if err := s.CloseGroup(ctx, event, group); err != nil {
-			return err
-		}
+	failed := make([]error, len(open))
+	for i, group := range open {
+		failed[i] = s.CloseGroup(ctx, event, group)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
-// CloseGroup ends the taking of entries by one group.
+// CloseGroup ends the taking of entries by one group, also while transactions of entries are
+// writing it.
 func (s *Store) CloseGroup(ctx context.Context, event, group string) error {
 	u := s.closing(event, group)
-	_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
-		ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
-	})
-	return dynamo.Err(err)
+	return dynamo.Err(dynamo.Repeat(ctx, func() error {
+		_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
+			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
+		})
+		return err
+	}))
 }
 
 func (s *Store) closing(event, group string) *types.Update {
