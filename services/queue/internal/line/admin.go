@@ -101,17 +101,12 @@ func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (Over
 	return o, nil
 }
 
-// Load returns the line's load, from memory if it is recent; all zero when there is no line.
+// Load returns the line's load; all zero when there is no line. It reads the line, since tier 1
+// compares the answers of several replicas, whose cached states differ in age.
 func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {
-	st, recent := State{}, false
-	if e := s.cache.find(eventID); e != nil {
-		st, recent = e.load(s.now())
-	}
-	if !recent {
-		var err error
-		if st, err = s.peek(ctx, eventID); err != nil {
-			return Load{}, err
-		}
+	st, err := s.peek(ctx, eventID)
+	if err != nil {
+		return Load{}, err
 	}
 	return Load{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
@@ -164,11 +159,14 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
 		}
 	}
-	st, err = s.store.Apply(ctx, eventID, s.cache.Snapshot(eventID), set, st.Now)
+	applied, err := s.store.Apply(ctx, eventID, s.cache.Snapshot(eventID), set, st.Now)
 	if err != nil {
 		return err
 	}
-	s.cache.Observe(eventID, st)
+	s.cache.Observe(eventID, applied)
+	if applied.Threshold != st.Threshold || applied.Paused != st.Paused {
+		s.cache.markFiguresChanged(eventID)
+	}
 	s.cache.markSettingsCurrent(eventID)
 	return nil
 }

@@ -25,6 +25,8 @@ type LineCache struct {
 
 	mu    sync.RWMutex // locked before an entry's
 	lines map[string]*entry
+	// plannedAt is when the schedule last listed the busy lines.
+	plannedAt time.Time
 
 	watch   sync.Mutex // locked after an entry's
 	changes uint64
@@ -39,11 +41,17 @@ type entry struct {
 	updatedAt time.Time
 	created   time.Time // of this entry
 	contact   time.Time // zero = none yet
-	// busyAt is when the schedule last listed the line as busy, markedAt when this replica last
-	// marked it.
-	busyAt, markedAt time.Time
-	// swept is that the line was cleaned up since it was last in use.
+	// busyAt is when the schedule last listed the line as busy, which counts until busyUntil.
+	busyAt, busyUntil time.Time
+	// markedAt is when this replica last marked the line as busy, wokenAt when it last tried to for
+	// a visitor.
+	markedAt, wokenAt time.Time
+	// figuresChanged is that the exported figures are older than the settings or the sale status, so
+	// that the line is to be ticked soon.
+	figuresChanged bool
+	// swept is that the line was cleaned up since it was last in use, sweptAt the last attempt.
 	swept             bool
+	sweptAt           time.Time
 	empty             time.Time // since when all sets are empty; zero = not empty
 	rate              rateEstimator
 	info              Info
@@ -173,16 +181,6 @@ func (e *entry) current(now time.Time) (State, bool) {
 	s := e.state
 	s.Now += age.Milliseconds()
 	return s, age < maxStateAge
-}
-
-// load is current, also for an event without a line.
-func (e *entry) load(now time.Time) (State, bool) {
-	if s, ok := e.current(now); ok {
-		return s, true
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return State{}, !e.state.Exists() && now.Sub(e.listed) < maxStateAge
 }
 
 func (e *entry) estimate(position int64, s State) int64 {

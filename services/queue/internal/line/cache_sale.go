@@ -21,6 +21,7 @@ func (c *LineCache) SetSale(eventID string, word Sale) {
 	}
 	if e.updateStatus(now) {
 		e.change = c.bump()
+		e.figuresChanged = e.state.Exists()
 	}
 }
 

@@ -6,23 +6,29 @@ import (
 )
 
 const (
-	// busyListAge is the age up to which the schedule's list of busy lines counts.
-	busyListAge = 5 * time.Second
 	// maxIdleSweeps bounds the cleanups of lines that are no longer in use, each time.
 	maxIdleSweeps = 50
+	// idleSweepAfter is how long a line is empty before it is cleaned up for the last time: a line
+	// whose sale has ended is freed before that, while ticket reports it. idleSweepRetry is the time
+	// until the next attempt after a failure, so that failing lines do not keep out the others.
+	idleSweepAfter = 5 * time.Minute
+	idleSweepRetry = 5 * time.Minute
+	// lostMarkAfter is how long after its mark a line with contact is marked again if the schedule
+	// does not list it as busy, and the time between two marks for visitors.
+	lostMarkAfter = 2 * time.Second
 )
 
 // inUse reports whether a line has visitors, or had contact within the last minute here, or a
 // minute or two elsewhere. Cost must follow such lines, not all that exist.
 func (e *entry) inUse(now time.Time) bool {
-	return e.state.Members() > 0 || now.Sub(e.contact) <= contactWindow || now.Sub(e.busyAt) <= busyListAge
+	return e.state.Members() > 0 || now.Sub(e.contact) <= contactWindow || now.Before(e.busyUntil)
 }
 
 // InUse lists the lines in use.
 func (c *LineCache) InUse() []string { return c.filter((*entry).inUse) }
 
-// startSweep lists the lines to clean up: those in use, and once those that no longer are, of which
-// it takes maxIdleSweeps at a time.
+// startSweep lists the lines to clean up: those in use, and those that no longer are until that has
+// succeeded once, of which it takes maxIdleSweeps at a time.
 func (c *LineCache) startSweep() []string {
 	idle := 0
 	return c.filter(func(e *entry, now time.Time) bool {
@@ -32,13 +38,25 @@ func (c *LineCache) startSweep() []string {
 		case e.inUse(now):
 			e.swept = false
 			return true
-		case e.swept || idle >= maxIdleSweeps:
+		case e.swept || idle >= maxIdleSweeps || now.Sub(e.empty) < idleSweepAfter || now.Sub(e.sweptAt) < idleSweepRetry:
 			return false
 		}
 		idle++
-		e.swept = true
+		e.sweptAt = now
 		return true
 	})
+}
+
+// endSweep records that a line was cleaned up. It counts only if the line is still not in use.
+func (c *LineCache) endSweep(eventID string) {
+	e := c.find(eventID)
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := c.now()
+	e.swept = !e.inUse(now) && now.Sub(e.empty) >= idleSweepAfter
 }
 
 // settingsDue lists the lines whose settings are read again: those in use, and those whose settings
@@ -49,10 +67,18 @@ func (c *LineCache) settingsDue() []string {
 	})
 }
 
-// unmarked lists the lines with contact here that are to be marked as busy, again.
+// unmarked lists the lines that are to be marked as busy: those with contact here, again after
+// busyMarkInterval or when the schedule has lost the mark, and those whose figures have changed.
 func (c *LineCache) unmarked() []string {
+	c.mu.RLock()
+	planned := c.plannedAt
+	c.mu.RUnlock()
 	return c.filter(func(e *entry, now time.Time) bool {
-		return now.Sub(e.contact) <= contactWindow && now.Sub(e.markedAt) > busyMarkInterval
+		if now.Sub(e.contact) > contactWindow {
+			return e.figuresChanged
+		}
+		age := now.Sub(e.markedAt)
+		return e.figuresChanged || age > busyMarkInterval || age >= lostMarkAfter && e.busyAt.Before(planned)
 	})
 }
 
@@ -61,14 +87,23 @@ func (c *LineCache) marked(eventIDs []string) {
 	for _, id := range eventIDs {
 		if e := c.find(id); e != nil {
 			e.mu.Lock()
-			e.markedAt = c.now()
+			e.markedAt, e.figuresChanged = c.now(), false
 			e.mu.Unlock()
 		}
 	}
 }
 
+// markFiguresChanged makes a tick of the line due, so that the exported figures are updated.
+func (c *LineCache) markFiguresChanged(eventID string) {
+	if e := c.find(eventID); e != nil {
+		e.mu.Lock()
+		e.figuresChanged = true
+		e.mu.Unlock()
+	}
+}
+
 // startMark reports whether a line with contact may not be marked as busy yet. Then the caller marks
-// it.
+// it. While that fails, one visitor of the line tries it every two seconds, and each plan.
 func (c *LineCache) startMark(eventID string) bool {
 	e := c.find(eventID)
 	if e == nil {
@@ -77,21 +112,25 @@ func (c *LineCache) startMark(eventID string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := c.now()
-	if now.Sub(e.markedAt) <= contactWindow || now.Sub(e.busyAt) <= busyListAge {
+	if now.Sub(e.markedAt) <= contactWindow || now.Before(e.busyUntil) || now.Sub(e.wokenAt) < lostMarkAfter {
 		return false
 	}
-	e.markedAt = now
+	e.wokenAt = now
 	return true
 }
 
-// markBusy records the schedule's list of busy lines.
-func (c *LineCache) markBusy(eventIDs []string) {
+// markBusy records the schedule's list of busy lines, which counts for a time.
+func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
+	now := c.now()
 	for _, id := range eventIDs {
 		e := c.entry(id)
 		e.mu.Lock()
-		e.busyAt = c.now()
+		e.busyAt, e.busyUntil = now, now.Add(valid)
 		e.mu.Unlock()
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plannedAt = now
 }
 
 // takeSaleEvents lists the events whose sale reports are due: each time those in use, and from time
@@ -101,6 +140,7 @@ func (c *LineCache) takeSaleEvents() []string {
 	return c.filter(func(e *entry, now time.Time) bool {
 		if e.updateStatus(e.time(now)) {
 			e.change = c.bump()
+			e.figuresChanged = e.state.Exists()
 		}
 		e.salesSlow = !e.inUse(now)
 		due := !e.salesSlow || now.Sub(e.salesAskedAt) >= idleSalesInterval && slices.ContainsFunc(

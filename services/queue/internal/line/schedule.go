@@ -17,6 +17,8 @@ const (
 	// scheduleTimeout bounds a call to the schedule, which is on one node of a cluster. The ticks
 	// of lines with visitors wait for it.
 	scheduleTimeout = 250 * time.Millisecond
+	// minBusyListAge is the minimum age up to which the schedule's list of busy lines counts.
+	minBusyListAge = 5 * time.Second
 )
 
 // Schedule divides the ticks among the replicas: each that is due is claimed by one of them, which
@@ -80,7 +82,9 @@ func (w *Worker) plan(ctx context.Context) (due []string) {
 	bounded, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	p, err := s.store.ClaimTicks(bounded, TickRequest{
-		Busy: marks, BusyFor: busyFor, Lease: w.every * 9 / 10, Skip: w.unavailable(), Since: since,
+		// Plans are not exactly w.every apart. A claim that ends later than the next plan would skip
+		// a tick, and the admissions of a second with it; one tick too many shares them.
+		Busy: marks, BusyFor: busyFor, Lease: w.every / 2, Skip: w.unavailable(), Since: since,
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -92,7 +96,7 @@ func (w *Worker) plan(ctx context.Context) (due []string) {
 	w.planned = p.Now
 	w.mu.Unlock()
 	s.cache.marked(marks)
-	s.cache.markBusy(p.Busy)
+	s.cache.markBusy(p.Busy, max(minBusyListAge, 3*w.every))
 	for _, r := range p.Reports {
 		w.take(r)
 	}
@@ -166,14 +170,16 @@ func (w *Worker) report(ctx context.Context) {
 }
 
 // wake marks a line as busy when its first visitor comes, so that it is ticked even if this replica
-// dies now.
+// dies now. The mark does not depend on the visitor's call, which may be cancelled.
 func (s *Service) wake(ctx context.Context, eventID string) {
 	if !s.cache.startMark(eventID) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, scheduleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scheduleTimeout)
 	defer cancel()
 	if _, err := s.store.ClaimTicks(ctx, TickRequest{Busy: []string{eventID}, BusyFor: busyFor}); err != nil {
-		s.log.DebugContext(ctx, "line not marked as busy", "event", eventID, "error", err) // the next tick marks it
+		s.log.DebugContext(ctx, "line not marked as busy", "event", eventID, "error", err) // the next plan marks it
+		return
 	}
+	s.cache.marked([]string{eventID})
 }

@@ -69,12 +69,48 @@ func TestOneReplicaTicksAndAllKnowTheLine(t *testing.T) {
 	store.peeks.Store(0)
 	for _, r := range all {
 		require.Equal(t, []int64{2, 1}, []int64{r.meter.figures.Waiting, r.meter.figures.Active}, "every replica exports the figures")
-		load, err := r.service.Load(t.Context(), w.event)
-		require.NoError(t, err)
-		require.Equal(t, line.Load{Waiting: 2, Active: 1}, load)
 		require.Equal(t, line.StatusQueued, r.service.Status(t.Context(), requests(w.event, "w1"))[0].Place.Status)
 	}
 	require.Zero(t, store.peeks.Load(), "from memory")
+	for _, r := range all {
+		require.Equal(t, line.Load{Waiting: 2, Active: 1}, w.load(r))
+	}
+}
+
+func (w *testEnv) load(r *replica) line.Load {
+	w.t.Helper()
+	load, err := r.service.Load(w.t.Context(), w.event)
+	require.NoError(w.t, err)
+	return load
+}
+
+// Tier 1 asks any replica, and takes a count that decreases for a loss of data.
+func TestLoadDoesNotDependOnReplica(t *testing.T) {
+	w := newTestEnv(t)
+	a, b := w.replica(), w.replica()
+	require.NoError(t, w.store().Add(t.Context(), w.event))
+	w.tick(a, b) // both know that there is no line
+	for i, user := range []string{"in", "w1", "w2"} {
+		require.NoError(t, a.check(t.Context(), w.event, user).Err)
+		want := line.Load{Waiting: int64(i), Active: 1}
+		require.Equal(t, []line.Load{want, want}, []line.Load{w.load(a), w.load(b)})
+	}
+}
+
+// A replica plans its ticks about once a second, sometimes earlier or later.
+func TestEveryPlanTicksLinesInUse(t *testing.T) {
+	w := newTestEnv(t)
+	all, store := w.replicas(1)
+	require.NoError(t, all[0].check(t.Context(), w.event, "in").Err)
+	w.tick(all...)
+	store.ticks.Store(0)
+	for range 5 {
+		for _, late := range []time.Duration{200, -200, -300, 300} {
+			w.clock.Advance(time.Second + late*time.Millisecond)
+			all[0].worker.Tick(t.Context())
+		}
+	}
+	require.Equal(t, int64(20), store.ticks.Load())
 }
 
 // A replica that claimed a tick and died delays admission by no more than a tick.

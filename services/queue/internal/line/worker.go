@@ -308,6 +308,7 @@ func (w *Worker) sweep(ctx context.Context, eventID string) bool {
 		}
 		s.cache.Observe(eventID, st)
 		if !more {
+			s.cache.endSweep(eventID)
 			return true
 		}
 		loop.Sleep(ctx, cleanPause)

@@ -31,6 +31,21 @@ func TestOutageParksNobody(t *testing.T) {
 	require.Empty(t, f.set("parked"), "every age counts from then")
 }
 
+// An empty line is ticked about once a minute.
+func TestTicksOfEmptyLineAreNoOutages(t *testing.T) {
+	f := setup(t, 0)
+	for range 10 {
+		f.advance(time.Minute)
+		f.tick()
+	}
+	users := f.crowd("u", 12)
+	f.live(3*time.Second, users...)
+	f.apply(line.Settings{Threshold: ptr(1)})
+	f.live(60 * time.Second)
+	require.Empty(t, f.set("parked"))
+	require.Len(t, f.set("queue"), 11)
+}
+
 func TestMissingTicksParkNobody(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")

@@ -157,10 +157,14 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 				require.Zero(t, n, set)
 			}
 			require.True(t, f.peek().SaleStatus().Ended())
+			ttl := func() time.Duration {
+				d, err := f.client.TTL(f.ctx(), f.key("line")).Result()
+				require.NoError(t, err)
+				return d
+			}
+			require.Positive(t, ttl(), "also if no cleanup follows")
 			f.clean()
-			ttl, err := f.client.TTL(f.ctx(), f.key("line")).Result()
-			require.NoError(t, err)
-			require.Positive(t, ttl)
+			require.Positive(t, ttl())
 
 			f.advance(time.Minute)
 			f.setSale(line.OnSale, f.clock().Add(-time.Hour))

@@ -30,7 +30,7 @@ type schedule struct {
 
 func newSchedule(client redis.UniversalClient, registry string, now func() string) *schedule {
 	s := &schedule{client: client, claim: redis.NewScript(claimSource), report: redis.NewScript(reportSource), keys: []string{registry}, now: now}
-	for _, name := range []string{"due", "busy", "reports", "reported"} {
+	for _, name := range []string{"due", "busy", "reports", "reported", "run"} {
 		s.keys = append(s.keys, key(registry, name))
 	}
 	return s

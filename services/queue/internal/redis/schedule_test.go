@@ -116,7 +116,7 @@ func TestTicksGoOnAfterClockWentBack(t *testing.T) {
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
 	require.NoError(t, s.store.Add(t.Context(), "a"))
 	since := s.claim(line.TickRequest{Busy: []string{"a"}}).Now
-	for _, step := range []time.Duration{time.Minute, time.Hour} {
+	for _, step := range []time.Duration{2 * time.Second, 5 * time.Second, time.Minute, time.Hour} {
 		s.clock.Advance(-step)
 		p := s.claim(line.TickRequest{Since: since})
 		require.Equal(t, []string{"a"}, p.Due)
@@ -125,4 +125,41 @@ func TestTicksGoOnAfterClockWentBack(t *testing.T) {
 	}
 	s.clock.Advance(time.Second)
 	require.Equal(t, []string{"a"}, s.claim(line.TickRequest{Since: since}).Due)
+}
+
+// Registries of the same size may differ. Every replica compares them, at whatever times it plans.
+func TestScheduleFollowsRegistry(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
+	require.NoError(t, s.store.Add(t.Context(), "a"))
+	p := s.claim(line.TickRequest{})
+	s.report(line.TickReport{EventID: "a", State: line.State{Epoch: 1}, IdleFor: time.Minute})
+	require.NoError(t, s.store.Add(t.Context(), "b"))
+	require.NoError(t, s.store.Remove(t.Context(), "a"))
+	s.clock.Advance(5 * time.Second)
+	p = s.claim(line.TickRequest{Since: p.Now})
+	require.Empty(t, p.Due)
+	s.clock.Advance(5 * time.Second)
+	require.Equal(t, []string{"b"}, s.claim(line.TickRequest{Since: p.Now}).Due)
+}
+
+// Lines begin their recovery by a tick, so that it is over when somebody comes.
+func TestIdleLinesAreDueSoonAfterFailover(t *testing.T) {
+	t.Parallel()
+	registry := "registry-" + redistest.Prefix(t)
+	client := redistest.Open(t)
+	s := newSchedule(t, client, registry)
+	require.NoError(t, s.store.Add(t.Context(), "a", "b"))
+	since := s.claim(line.TickRequest{}).Now
+	for _, id := range []string{"a", "b"} {
+		s.report(line.TickReport{EventID: id, State: line.State{Epoch: 1}, IdleFor: time.Minute})
+	}
+	s.clock.Advance(time.Second)
+	require.Empty(t, s.claim(line.TickRequest{Since: since}).Due)
+	require.NoError(t, client.Set(t.Context(), "{"+registry+"}:run", "another", 0).Err())
+	require.Empty(t, s.claim(line.TickRequest{Since: since}).Due, "not all at once")
+	s.clock.Advance(2500 * time.Millisecond)
+	require.Len(t, s.claim(line.TickRequest{Since: since}).Due, 1)
+	s.clock.Advance(2500 * time.Millisecond)
+	require.Len(t, s.claim(line.TickRequest{Since: since}).Due, 2)
 }

@@ -37,7 +37,9 @@ local function freeLine()
   local endKnownAt = line.status == C.noSale and now or line.statusAt
   if endKnownAt < line.endedAt + C.reopen then return end
   local ended = call('UNLINK', kQueue, kSeen, kSince, kParked, kParkedSeen, kLate, kActive, kActiveSeen, kUnclaimed, kSlot, kHolds, kOld)
-  if ended > 0 then wrote = true end
+  if ended == 0 then return end
+  wrote = true
+  for _, key in ipairs(lasting) do call('PEXPIRE', key, C.idle) end -- perhaps no cleanup follows
 end
 
 -- lastContact returns the time of the last contact, the shortest poll interval among the ten newest
@@ -57,13 +59,15 @@ end
 
 -- detectOutage reports whether an outage of the system keeps everybody from making contact. Then
 -- nobody is parked, admitted or loses a slot, and after the next contact all ages restart
--- (`resumed`). Visitors who left together look the same, so it counts once per C.silenceCap.
+-- (`resumed`). Visitors who left together look the same, so it counts once per C.silenceCap. An
+-- empty line is hardly ever ticked, which is no outage.
 local function detectOutage()
   local latest, shortest, crowd = lastContact()
   local grace = math.max(C.silence, 2000 * shortest + 5000)
   local capped = now - line.silentAt <= C.silenceCap
   local silent = line.silent
-  if line.tickAt > 0 and now - line.tickAt > C.silence and not capped then
+  local unticked = line.tickAt > 0 and now - line.tickAt > C.silence and call('EXISTS', kQueue, kActive, kOld, kParked) > 0
+  if unticked and not capped then
     set({ resumed = now, silentAt = now })
     silent = 0
   elseif silent == 1 and now - latest <= grace then

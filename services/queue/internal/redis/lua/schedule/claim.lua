@@ -3,13 +3,14 @@
 -- replica did not run is due again when its claim expires.
 --
 -- KEYS   1 registry (SET of events) · 2 due (ZSET, when the next tick is due) · 3 busy (ZSET, until
---        when a line counts as busy) · 4 reports (HASH) · 5 reported (ZSET, when); times in ms
+--        when a line counts as busy) · 4 reports (HASH) · 5 reported (ZSET, when) · 6 run (the
+--        server's run id at the last claim); times in ms
 -- ARGV   1 the time in µs ('' = Redis TIME; tests set it) · 2 how long a claim lasts (ms; 0: claim
 --        nothing, only mark) · 3 how long lines stay busy (ms) · 4 reports since (ms; 0 = all) ·
 --        5 number of lines to mark, then these · lines not to claim
 -- reply  { now (ms), { claimed }, { busy }, { event, report, reported at (ms), … } }
 local call = redis.call
-local kRegistry, kDue, kBusy, kReports, kReported = unpack(KEYS)
+local kRegistry, kDue, kBusy, kReports, kReported, kRun = unpack(KEYS)
 local us = tonumber(ARGV[1])
 if not us then
   local t = call('TIME')
@@ -18,8 +19,9 @@ end
 local now = math.floor(us / 1000)
 local lease, stay, since, marks = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local LIFE = 3600000 -- of all keys without use
+local SPREAD = 5000 -- within which all lines are ticked after the server has changed
 -- A tick that is due later was scheduled before the clock was set back: of a busy line, of any other.
-local FAR_BUSY, FAR = 10000, 120000
+local FAR_BUSY, FAR = math.max(lease, 1000), 120000
 
 -- mark makes a line busy. The tick of one that was idle is due immediately.
 local function mark(event)
@@ -37,7 +39,17 @@ local function reconcile()
     call('HDEL', kReports, event)
     call('ZREM', kReported, event)
   end
-  for _, key in ipairs({ kDue, kBusy, kReports, kReported }) do call('PEXPIRE', key, LIFE) end
+  for _, key in ipairs({ kDue, kBusy, kReports, kReported, kRun }) do call('PEXPIRE', key, LIFE) end
+end
+
+-- checkServer makes all ticks due soon if another server has taken over, which may have lost data of
+-- the lines: their recoveries begin by a tick.
+local function checkServer()
+  local run = string.match(call('INFO', 'server'), 'run_id:(%x+)')
+  local before = call('SET', kRun, run, 'PX', LIFE, 'GET')
+  if not before or before == run then return end
+  local events = call('ZRANGE', kDue, 0, -1)
+  for i, event in ipairs(events) do call('ZADD', kDue, 'LT', now + math.floor(SPREAD * i / #events), event) end
 end
 
 local function claim(skip, busy)
@@ -75,8 +87,9 @@ end
 for i = 6, 5 + marks do mark(ARGV[i]) end
 if lease == 0 then return { now, {}, {}, {} } end
 call('ZREMRANGEBYSCORE', kBusy, '-inf', now)
--- Sizes that differ show most changes of the registry.
-if since == 0 or call('SCARD', kRegistry) ~= call('ZCARD', kDue) or math.floor(now / 1000) % 10 == 0 then reconcile() end
+-- Sizes that differ show most changes of the registry. Each replica looks for others every 10 s.
+if call('SCARD', kRegistry) ~= call('ZCARD', kDue) or math.floor(now / 10000) ~= math.floor(since / 10000) then reconcile() end
+checkServer()
 local skip = {}
 for i = 6 + marks, #ARGV do skip[ARGV[i]] = true end
 local busy = call('ZRANGE', kBusy, 0, -1)

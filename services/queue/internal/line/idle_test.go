@@ -1,0 +1,199 @@
+package line_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/queue/internal/line"
+)
+
+// postpone makes the line's next tick due in a minute.
+func (w *testEnv) postpone() {
+	w.t.Helper()
+	due := goredis.Z{Score: float64(w.clock.Now().Add(time.Minute).UnixMilli()), Member: w.event}
+	require.NoError(w.t, w.client.ZAdd(w.t.Context(), "{"+w.registry+"}:due", due).Err())
+}
+
+// idle opens the event's line, and runs the replicas until it is not in use.
+func (w *testEnv) idle(rs ...*replica) {
+	w.t.Helper()
+	require.NoError(w.t, rs[0].service.Open(w.t.Context(), w.event))
+	for range 150 {
+		w.second(rs...)
+	}
+	w.postpone()
+}
+
+// free frees a slot, for which somebody waits.
+func (w *testEnv) free(r *replica) {
+	w.t.Helper()
+	for _, user := range []string{"in", "w"} {
+		require.NoError(w.t, r.check(w.t.Context(), w.event, user).Err)
+	}
+	require.NoError(w.t, r.service.Leave(w.t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(w.t, w, "in")}))
+}
+
+// markingStore calls a function before a visitor's call marks a line as busy. After an error the
+// line is not marked.
+type markingStore struct {
+	line.Store
+
+	before func() error
+}
+
+func (m *markingStore) ClaimTicks(ctx context.Context, r line.TickRequest) (line.TickPlan, error) {
+	if r.Lease == 0 {
+		if err := m.before(); err != nil {
+			return line.TickPlan{}, err
+		}
+	}
+	return m.Store.ClaimTicks(ctx, r)
+}
+
+// While the schedule fails, only one call of a visitor in two seconds waits for it.
+func TestFailedMarkIsRepeatedByNextPlan(t *testing.T) {
+	w := newTestEnv(t)
+	tries := 0
+	a := w.replicaOn(&markingStore{Store: w.store(), before: func() error {
+		tries++
+		return errs.ErrUnavailable
+	}})
+	w.idle(a)
+	tries = 0
+	w.free(a)
+	require.Equal(t, 1, tries)
+	before := a.meter.admitted
+	w.tick(a)
+	require.Equal(t, int64(1), a.meter.admitted-before)
+}
+
+func TestCancelledCallMarksLine(t *testing.T) {
+	w := newTestEnv(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	store := &markingStore{Store: w.store(), before: func() error { return nil }}
+	a := w.replicaOn(store)
+	w.idle(a)
+	store.before = func() error {
+		cancel()
+		return nil
+	}
+	require.Error(t, a.check(ctx, w.event, "u").Err)
+	require.NoError(t, w.client.ZScore(t.Context(), "{"+w.registry+"}:busy", w.event).Err())
+}
+
+// A failover of the schedule's node may lose the latest marks.
+func TestLostMarkIsRepeated(t *testing.T) {
+	w := newTestEnv(t)
+	a := w.replica()
+	w.idle(a)
+	w.free(a)
+	before := a.meter.admitted
+	require.NoError(t, w.client.ZRem(t.Context(), "{"+w.registry+"}:busy", w.event).Err())
+	w.postpone()
+	for range 4 {
+		w.tick(a)
+	}
+	require.Equal(t, int64(1), a.meter.admitted-before)
+}
+
+// A list of busy lines counts until the next plans.
+func TestBusyListOutlivesLongInterval(t *testing.T) {
+	w := newTestEnv(t)
+	all, store := w.replicas(2)
+	require.NoError(t, all[0].service.Open(t.Context(), w.event))
+	slow := line.NewWorker(all[1].service, 5*time.Second, time.Minute)
+	w.tick(all[0])
+	slow.Tick(t.Context())
+	w.clock.Advance(6 * time.Second)
+	slow.Sweep(t.Context())
+	require.Equal(t, int64(1), store.sweeps.Load())
+}
+
+// uncleanable is a store whose cleanups fail while err is set.
+type uncleanable struct {
+	line.Store
+
+	err error
+}
+
+func (u *uncleanable) Clean(ctx context.Context, eventID string, m line.KnownState) (line.State, int64, bool, error) {
+	if u.err != nil {
+		return line.State{}, 0, false, u.err
+	}
+	return u.Store.Clean(ctx, eventID, m)
+}
+
+// The keys of a line that is not in use expire after a cleanup that succeeds when the line has been
+// empty for a while: before, it may have slots of a sale that has just ended.
+func TestIdleLineIsCleanedUpInTheEnd(t *testing.T) {
+	w := newTestEnv(t)
+	store := &uncleanable{Store: w.store()}
+	a := w.replicaOn(store)
+	live := func(d time.Duration) {
+		for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+			w.second(a)
+			a.worker.Sweep(t.Context())
+		}
+	}
+	expires := func() bool {
+		left, err := w.client.PTTL(t.Context(), "{"+w.event+"}:line").Result()
+		require.NoError(t, err)
+		return left > 0
+	}
+	keep := func() { require.NoError(t, w.client.Persist(t.Context(), "{"+w.event+"}:line").Err()) }
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	live(200 * time.Second)
+	keep()
+	store.err = errs.ErrUnavailable
+	live(200 * time.Second)
+	require.False(t, expires())
+	store.err = nil
+	live(6 * time.Minute)
+	require.True(t, expires())
+	keep()
+	live(6 * time.Minute)
+	require.False(t, expires(), "it is not cleaned up again")
+}
+
+func TestFiguresOfIdleLineFollowSettingsAndSale(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.Scheduled)
+	opens := w.clock.Now().Add(5 * time.Minute)
+	tickets.setStatus(w.event, line.Scheduled, opens)
+	all := []*replica{w.replicaAsking(tickets), w.replicaAsking(tickets)}
+	requireFigures := func(threshold int64, selling bool) {
+		t.Helper()
+		for _, r := range all {
+			require.Equal(t, threshold, r.meter.figures.Threshold)
+			require.Equal(t, selling, r.meter.figures.Selling)
+		}
+	}
+	live := func(until time.Time) {
+		for w.clock.Now().Before(until) {
+			for _, r := range all {
+				r.worker.RefreshSettings(t.Context())
+			}
+			w.second(all...)
+		}
+	}
+	w.idle(all...)
+	requireFigures(1, false)
+	tickets.setThreshold(w.event, 7)
+	live(w.clock.Now().Add(12 * time.Second)) // the sale report is read every ten
+	requireFigures(7, false)
+	live(opens.Add(-time.Second))
+	w.postpone()
+	requireFigures(7, false)
+	live(opens.Add(3 * time.Second))
+	requireFigures(7, true)
+	live(opens.Add(2 * time.Minute))
+	w.postpone()
+	tickets.setStatus(w.event, line.SalePaused, opens)
+	live(w.clock.Now().Add(12 * time.Second))
+	requireFigures(7, false)
+}
