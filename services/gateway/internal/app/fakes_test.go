@@ -241,6 +241,8 @@ type fakeTicket struct {
 	hold func(event string) *ticketv1.HoldResult
 	// taken is how many seats there are beside the twelve that are free.
 	taken int64
+	// price of the only section.
+	price int64
 	// down makes GetEventInfo fail.
 	down atomic.Bool
 }
@@ -277,7 +279,7 @@ func (f *fakeTicket) GetSeatMap(_ context.Context, in *ticketv1.GetSeatMapReques
 func (f *fakeTicket) GetAvailability(_ context.Context, in *ticketv1.GetAvailabilityRequest) (*ticketv1.Availability, error) {
 	f.add("GetAvailability", in.GetCaller(), in)
 	bitmap := append([]byte{0xff, 0xf0}, make([]byte, f.taken/8)...)
-	return &ticketv1.Availability{EventId: in.GetEventId(), Bitmap: bitmap, Etag: "free1", Seats: 12 + f.taken}, nil
+	return &ticketv1.Availability{EventId: in.GetEventId(), Bitmap: bitmap, Etag: "free1", Seats: 12 + f.taken, Sections: []*ticketv1.Section{{Section: "A", Price: f.price}}}, nil
 }
 
 func (f *fakeTicket) CreateEvent(_ context.Context, in *ticketv1.CreateEventRequest) (*ticketv1.Event, error) {

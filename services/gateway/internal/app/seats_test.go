@@ -72,6 +72,19 @@ func TestAvailabilityIsCompressed(t *testing.T) {
 	}
 }
 
+// The JSON has prices, and its tag changes with them. The bitmap is the same.
+func TestAvailabilityTagsWhatItHas(t *testing.T) {
+	t.Parallel()
+	tag := func(price int64, accept string) string {
+		w := newFixture(t)
+		w.ticket.price = price
+		return w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", w.buyer(calm).with("Accept", accept)).Header().Get("ETag")
+	}
+	require.Equal(t, tag(70, "application/json"), tag(70, "application/json"))
+	require.NotEqual(t, tag(70, "application/json"), tag(90, "application/json"))
+	require.Equal(t, tag(70, "application/octet-stream"), tag(90, "application/octet-stream"))
+}
+
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strconv"
 	"strings"
@@ -95,7 +97,9 @@ func represent(m *ticketv1.Availability) (*freeSeats, error) {
 		return nil, err
 	}
 	f := &freeSeats{source: m}
-	if f.json, err = newRepresentation(body, m.GetEtag()+"-j", jsonType); err != nil {
+	// Ticket's tag is of what is free; the JSON has sections with prices and capacities, too.
+	sum := sha256.Sum256(body)
+	if f.json, err = newRepresentation(body, hex.EncodeToString(sum[:16]), jsonType); err != nil {
 		return nil, err
 	}
 	f.bits, err = newRepresentation(m.GetBitmap(), m.GetEtag(), bitsType)

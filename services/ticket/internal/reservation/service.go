@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
 )
@@ -111,7 +112,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 		seats.SeatIDs = snap.Event.SeatsAt(picked)
 		r, err := s.holder.HoldSeats(ctx, seats)
 		if err == nil || !errors.Is(err, ErrSeatTaken) {
-			if err != nil {
+			if err != nil && errs.From(err).Kind != errs.Internal { // which these seats may have caused
 				s.picker.release(req.EventID, picked)
 			}
 			return r, err

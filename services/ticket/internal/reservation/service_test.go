@@ -2,6 +2,8 @@ package reservation_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +22,9 @@ type hall struct {
 
 	taken  []int32
 	counts int
+	// broken is a seat of which a hold fails; asked is how often it was requested.
+	broken string
+	asked  int
 }
 
 func (h *hall) event() event.Event {
@@ -37,6 +42,14 @@ func (h *hall) Snapshot(context.Context, string) (event.Snapshot, error) {
 
 func (h *hall) Replay(context.Context, *idempotency.Key) (*reservation.Reservation, error) {
 	return nil, nil //nolint:nilnil // nothing was made
+}
+
+func (h *hall) HoldSeats(_ context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
+	if !slices.Contains(req.SeatIDs, h.broken) {
+		return &reservation.Reservation{}, nil
+	}
+	h.asked++
+	return nil, errors.New("broken")
 }
 
 func (h *hall) CountFree(context.Context, string, string) (int64, error) {
@@ -66,4 +79,17 @@ func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 			require.Equal(t, c.counts, h.counts)
 		})
 	}
+}
+
+// Whoever comes next is not given the seats of which a hold has failed.
+func TestSeatsOfAFailureAreNotPickedAgain(t *testing.T) {
+	t.Parallel()
+	h := &hall{broken: "A-1-2"} // the best one
+	svc := reservation.NewService(h, h, nil, nil, extension)
+	req := reservation.BestRequest{EventID: "e", UserID: "u", Section: "A", Quantity: 1}
+	_, err := svc.HoldBest(t.Context(), req)
+	require.Error(t, err)
+	_, err = svc.HoldBest(t.Context(), req)
+	require.NoError(t, err)
+	require.Equal(t, 1, h.asked)
 }

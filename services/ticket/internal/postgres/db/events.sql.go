@@ -96,12 +96,13 @@ func (q *Queries) DeleteUnusedSections(ctx context.Context, eventID string) (int
 }
 
 const DropRestoredSeatChanges = `-- name: DropRestoredSeatChanges :execrows
-DELETE FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())
+DELETE FROM seat_changes
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT $1::int))
 `
 
-// Restored from a backup of another server, whose transactions had higher ids.
-func (q *Queries) DropRestoredSeatChanges(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, DropRestoredSeatChanges)
+// Some of what was restored from a backup of another server, whose transactions had higher ids.
+func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64, error) {
+	result, err := q.db.Exec(ctx, DropRestoredSeatChanges, max)
 	if err != nil {
 		return 0, err
 	}
@@ -403,19 +404,26 @@ func (q *Queries) LockSections(ctx context.Context, arg LockSectionsParams) ([]L
 	return items, nil
 }
 
-const PruneSeatChanges = `-- name: PruneSeatChanges :execrows
-WITH moved AS (
-    UPDATE seat_changes_pruned
-    SET below = next, next = pg_snapshot_xmin(pg_current_snapshot()), read_at = coalesce($1::timestamptz, now())
-    WHERE only_row AND read_at <= coalesce($1::timestamptz, now()) - interval '30 seconds'
-    RETURNING below
-)
-DELETE FROM seat_changes WHERE xid < (SELECT below FROM moved)
+const MoveSeatChangesBound = `-- name: MoveSeatChangesBound :exec
+UPDATE seat_changes_pruned
+SET below = next, next = pg_snapshot_xmin(pg_current_snapshot()), read_at = coalesce($1::timestamptz, now())
+WHERE only_row AND read_at <= coalesce($1::timestamptz, now()) - interval '30 seconds'
 `
 
-// Moves the bound, and deletes what is below it. Every transaction below it had ended when it was read.
-func (q *Queries) PruneSeatChanges(ctx context.Context, now *time.Time) (int64, error) {
-	result, err := q.db.Exec(ctx, PruneSeatChanges, now)
+// Every transaction below the bound had ended when it was read.
+func (q *Queries) MoveSeatChangesBound(ctx context.Context, now *time.Time) error {
+	_, err := q.db.Exec(ctx, MoveSeatChangesBound, now)
+	return err
+}
+
+const PruneSeatChanges = `-- name: PruneSeatChanges :execrows
+DELETE FROM seat_changes
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid < (SELECT below FROM seat_changes_pruned WHERE only_row) LIMIT $1::int))
+`
+
+// Some of what is below the bound, so that no statement runs for long.
+func (q *Queries) PruneSeatChanges(ctx context.Context, max int32) (int64, error) {
+	result, err := q.db.Exec(ctx, PruneSeatChanges, max)
 	if err != nil {
 		return 0, err
 	}
@@ -482,13 +490,22 @@ func (q *Queries) SaleStandings(ctx context.Context, arg SaleStandingsParams) ([
 
 const SeatChanges = `-- name: SeatChanges :many
 SELECT e.version, e.state, coalesce($1::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
-       (p.below <= pg_snapshot_xmin(($2::text)::pg_snapshot))::boolean AS complete,
+       pg_postmaster_start_time()::timestamptz AS server_started,
+       (p.below <= pg_snapshot_xmin(($2::text)::pg_snapshot)
+        AND pg_snapshot_xmax(($2::text)::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot()))::boolean AS complete,
        coalesce(c.idx, '{}')::integer[] AS idx, coalesce(c.states, '{}')::bigint[] AS states
 FROM events e
 JOIN seat_changes_pruned p ON p.only_row
-LEFT JOIN seat_changes c
-    ON c.event_id = e.event_id AND c.xid >= pg_snapshot_xmin(($2::text)::pg_snapshot)
-   AND c.xid < pg_snapshot_xmax(pg_current_snapshot()) AND NOT pg_visible_in_snapshot(c.xid, ($2::text)::pg_snapshot)
+LEFT JOIN LATERAL (
+    SELECT n.id, n.idx, n.states
+    FROM seat_changes n
+    WHERE n.event_id = e.event_id AND n.xid >= pg_snapshot_xmax(($2::text)::pg_snapshot)
+      AND n.xid < pg_snapshot_xmax(pg_current_snapshot()) AND pg_visible_in_snapshot(n.xid, pg_current_snapshot())
+    UNION ALL
+    SELECT r.id, r.idx, r.states
+    FROM seat_changes r
+    WHERE r.event_id = e.event_id AND r.xid = ANY (ARRAY(SELECT pg_snapshot_xip(($2::text)::pg_snapshot)))
+      AND pg_visible_in_snapshot(r.xid, pg_current_snapshot())) c ON true
 WHERE e.event_id = $3
 ORDER BY c.id
 `
@@ -500,18 +517,20 @@ type SeatChangesParams struct {
 }
 
 type SeatChangesRow struct {
-	Version  int64
-	State    string
-	Now      time.Time
-	Snapshot string
-	Complete bool
-	Idx      []int32
-	States   []int64
+	Version       int64
+	State         string
+	Now           time.Time
+	Snapshot      string
+	ServerStarted time.Time
+	Complete      bool
+	Idx           []int32
+	States        []int64
 }
 
-// What the snapshot "since" does not see, in the order of the changes of each seat. A visible change is
-// of a transaction below the end of the current snapshot, unless it was restored from a backup of
-// another server.
+// What the snapshot "since" does not see, in the order of the changes of each seat: changes by
+// transactions that had not begun, and by those that were running. One range from the oldest of these
+// on would have all that was committed while it runs. A change that the current snapshot does not
+// have as visible was restored from a backup of another server.
 func (q *Queries) SeatChanges(ctx context.Context, arg SeatChangesParams) ([]SeatChangesRow, error) {
 	rows, err := q.db.Query(ctx, SeatChanges, arg.Now, arg.Since, arg.EventID)
 	if err != nil {
@@ -526,6 +545,7 @@ func (q *Queries) SeatChanges(ctx context.Context, arg SeatChangesParams) ([]Sea
 			&i.State,
 			&i.Now,
 			&i.Snapshot,
+			&i.ServerStarted,
 			&i.Complete,
 			&i.Idx,
 			&i.States,
@@ -630,6 +650,7 @@ func (q *Queries) TakenAdmissions(ctx context.Context, arg TakenAdmissionsParams
 
 const TakenSeats = `-- name: TakenSeats :one
 SELECT e.version, coalesce($1::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
+       pg_postmaster_start_time()::timestamptz AS server_started,
        coalesce(t.idx, '{}')::integer[] AS idx, coalesce(t.states, '{}')::bigint[] AS states
 FROM events e
 CROSS JOIN LATERAL (SELECT array_agg(s.idx) AS idx, array_agg(seat_state(s.status, s.held_until)) AS states
@@ -643,11 +664,12 @@ type TakenSeatsParams struct {
 }
 
 type TakenSeatsRow struct {
-	Version  int64
-	Now      time.Time
-	Snapshot string
-	Idx      []int32
-	States   []int64
+	Version       int64
+	Now           time.Time
+	Snapshot      string
+	ServerStarted time.Time
+	Idx           []int32
+	States        []int64
 }
 
 // All seats that are not free, as one array: a sold-out hall has 50,000 of them. A statement sees one
@@ -659,6 +681,7 @@ func (q *Queries) TakenSeats(ctx context.Context, arg TakenSeatsParams) (TakenSe
 		&i.Version,
 		&i.Now,
 		&i.Snapshot,
+		&i.ServerStarted,
 		&i.Idx,
 		&i.States,
 	)

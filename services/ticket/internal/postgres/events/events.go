@@ -26,7 +26,7 @@ type Store struct {
 
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store {
-	return &Store{database: d, halls: halls{open: make(map[string]*hall)}}
+	return &Store{database: d, halls: halls{now: time.Now, open: make(map[string]*hall)}}
 }
 
 // FindEvent implements event.Reader.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -19,11 +20,18 @@ const (
 	maxHalls = 128
 	// layoutReads is how often an event is read again whose seats were replaced meanwhile.
 	layoutReads = 3
+	// readAllEvery is how long changes are relied on at least, and readAllJitter how much longer at
+	// most: whatever a hall has missed, it has not missed it for long.
+	readAllEvery, readAllJitter = 25 * time.Second, 10 * time.Second
+	// pruneEvery is the interval of Pruner, pruneRows how many rows a statement of it deletes.
+	pruneEvery = 10 * time.Second
+	pruneRows  = 5000
 )
 
 // halls keep the seats of events with assigned seating, so that snapshots read only what has
 // changed since the last one.
 type halls struct {
+	now  func() time.Time
 	mu   sync.Mutex
 	open map[string]*hall
 }
@@ -34,7 +42,11 @@ type hall struct {
 	event    event.Event
 	seats    *event.Occupancy // nil: nothing is read yet
 	snapshot string           // a pg_snapshot
-	used     time.Time        // guarded by halls.mu
+	// started is when the server of the snapshot started. The transactions of another server, or of
+	// one that was restored, may have the same ids.
+	started time.Time
+	until   time.Time // all seats are read again then
+	used    time.Time // guarded by halls.mu
 }
 
 // of returns the hall of an event. The one that was not used for longest makes room.
@@ -47,7 +59,7 @@ func (h *halls) of(id string) *hall {
 		}
 		h.open[id] = &hall{}
 	}
-	h.open[id].used = time.Now()
+	h.open[id].used = h.now()
 	return h.open[id]
 }
 
@@ -73,7 +85,7 @@ func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error)
 	h, q := s.halls.of(id), s.database.ReadQueries()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.seats != nil {
+	if h.seats != nil && s.halls.now().Before(h.until) {
 		at, ok, err := h.update(ctx, q, id)
 		if err != nil {
 			return event.Snapshot{}, err
@@ -91,7 +103,7 @@ func (h *hall) update(ctx context.Context, q *postgres.Queries, id string) (at t
 	if err != nil {
 		return at, false, pkgpostgres.Err(err)
 	}
-	if len(rows) == 0 || !rows[0].Complete || rows[0].Version != h.event.Version || event.State(rows[0].State) != h.event.State {
+	if len(rows) == 0 || !h.continues(&rows[0]) {
 		return at, false, nil
 	}
 	for _, r := range rows {
@@ -99,6 +111,11 @@ func (h *hall) update(ctx context.Context, q *postgres.Queries, id string) (at t
 	}
 	h.snapshot = rows[0].Snapshot
 	return rows[0].Now.UTC(), true, nil
+}
+
+// continues reports whether what was read now are all changes since the hall's snapshot.
+func (h *hall) continues(r *db.SeatChangesRow) bool {
+	return r.Complete && r.ServerStarted.Equal(h.started) && r.Version == h.event.Version && event.State(r.State) == h.event.State
 }
 
 func (h *hall) set(indexes []int32, states []int64) {
@@ -129,7 +146,8 @@ func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, h *
 		if row.Version != e.Version { // the event was changed between the statements
 			continue
 		}
-		h.event, h.seats, h.snapshot = e, event.NewOccupancy(&e), row.Snapshot
+		h.event, h.seats, h.snapshot, h.started = e, event.NewOccupancy(&e), row.Snapshot, row.ServerStarted
+		h.until = s.halls.now().Add(readAllEvery + rand.N(readAllJitter)) //nolint:gosec // spreads load, nothing secret
 		h.set(row.Idx, row.States)
 		return h.seats.Snapshot(&h.event, row.Now.UTC()), nil
 	}
@@ -140,15 +158,19 @@ func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, h *
 // not read them for half a minute reads all seats. Any number of replicas may prune at once.
 func (s *Store) PruneChanges(ctx context.Context) error {
 	q := s.database.Queries()
-	if _, err := q.PruneSeatChanges(ctx, q.AsOf); err != nil {
+	if err := q.MoveSeatChangesBound(ctx, q.AsOf); err != nil {
 		return pkgpostgres.Err(err)
 	}
-	_, err := q.DropRestoredSeatChanges(ctx)
-	return pkgpostgres.Err(err)
+	for _, remove := range []func(context.Context, int32) (int64, error){q.PruneSeatChanges, q.DropRestoredSeatChanges} {
+		for n := int64(pruneRows); n == pruneRows; { // fewer: no more are left, or another replica deletes them
+			var err error
+			if n, err = remove(ctx, pruneRows); err != nil {
+				return pkgpostgres.Err(err)
+			}
+		}
+	}
+	return nil
 }
-
-// pruneEvery is the interval of Pruner.
-const pruneEvery = 10 * time.Second
 
 // Pruner returns a worker that prunes changes until its context ends.
 func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {

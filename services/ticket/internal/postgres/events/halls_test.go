@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 )
@@ -140,7 +141,10 @@ func TestSnapshotAfterPruning(t *testing.T) {
 	svc.MustHoldSeats(t, "u", "A-1-1")
 	require.Equal(t, "x...", free(t, svc))
 	read := svc.Statements.Sent("TakenSeats")
-	for left := int64(1); left > 0; { // transactions of other databases keep changes back
+	waittest.Until(t, func() bool {
+		return svc.Count(t, `SELECT count(*) FROM seat_changes WHERE xid >= pg_snapshot_xmin(pg_current_snapshot())`) == 0
+	}, "the transactions of other databases that keep changes back end")
+	for left := int64(1); left > 0; {
 		svc.Clock.Advance(31 * time.Second)
 		require.NoError(t, svc.EventStore.PruneChanges(t.Context()))
 		require.NoError(t, behind.EventStore.PruneChanges(t.Context()), "the other one finds nothing to do")

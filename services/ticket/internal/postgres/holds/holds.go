@@ -21,8 +21,12 @@ import (
 )
 
 const (
-	// maxBatch bounds the requests of one transaction; the others wait for the next.
-	maxBatch = 500
+	// maxBatch bounds the requests of one transaction; the others wait for the next. A request takes
+	// up to two advisory locks, of its key and of its user, and the server has room for a limited
+	// number of them (max_locks_per_transaction).
+	maxBatch = 100
+	// fewSeats is up to how many seats of a request are read at once with its event's limit.
+	fewSeats = 16
 	// maxWaiting bounds the requests that wait, for one event or for a transaction; above it they
 	// are refused with errs.ErrOverloaded.
 	maxWaiting = 5000
@@ -53,11 +57,12 @@ var _ reservation.Holder = (*Store)(nil)
 // requests that would have to wait get a transaction of their own.
 //
 // All of its transactions and reads go through one limiter, so that payments find connections
-// however many holds are requested.
+// however many holds are requested. Those that wait for locks take no more than half of it.
 type Store struct {
 	database *postgres.Database
 	holdFor  time.Duration
 	limiter  *limit.Limiter
+	alone    *limit.Limiter // taken before limiter
 	general  *batches[reservation.BestRequest]
 	seats    *batches[reservation.SeatsRequest]
 }
@@ -65,7 +70,9 @@ type Store struct {
 // NewStore makes a Store for `concurrent` transactions and reads at once. holdFor is the length of
 // a hold when the event does not set one.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration) *Store {
-	s := &Store{database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting)}
+	s := &Store{
+		database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting), alone: limit.New(max(1, concurrent/2), maxWaiting),
+	}
 	cfg := batch.Config{Max: maxBatch, Delay: gatherFor, Queue: maxWaiting, Timeout: timeout}
 	s.general = batch.NewGroups(cfg, maxEvents, s.holdGeneral)
 	cfg.Inflight = seatBatches
@@ -75,8 +82,8 @@ func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration) *Stor
 
 // Close waits until the accepted requests are answered.
 func (s *Store) Close(ctx context.Context) error {
-	// The batches before the limiter, which they need.
-	return errors.Join(s.general.Close(ctx), s.seats.Close(ctx), s.limiter.Close(ctx))
+	// Each before what it needs.
+	return errors.Join(s.general.Close(ctx), s.seats.Close(ctx), s.alone.Close(ctx), s.limiter.Close(ctx))
 }
 
 // limited runs fn when the limiter admits it. Once begun it does not end with its caller: pgx would

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,7 +13,6 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/reservation"
@@ -26,6 +24,15 @@ func (s *Store) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*r
 	if !errors.Is(err, errAlone) {
 		return held, err
 	}
+	err = s.alone.Do(ctx, func() error {
+		held, err = s.holdAlone(ctx, req)
+		return err
+	})
+	return held, err
+}
+
+// holdAlone decides on a request in a transaction of its own, in which it waits for locks.
+func (s *Store) holdAlone(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
 	return limited(ctx, s.limiter, func(ctx context.Context) (*reservation.Reservation, error) {
 		results, err := s.decideSeats(ctx, req.EventID, []reservation.SeatsRequest{req}, true)
 		if err != nil {
@@ -79,6 +86,8 @@ type seatsTx struct {
 	locked map[string]*lockedSeat
 	// expired are the holds that may be taken over, with their seats.
 	expired map[uuid.UUID][]string
+	// due are the rows of those that are locked with all of their seats.
+	due *reservations.Locked
 	// ended are those that were taken over.
 	ended []uuid.UUID
 }
@@ -107,7 +116,10 @@ func (t *seatsTx) run(ctx context.Context) error {
 		t.refuse(pending, err)
 		return nil
 	}
-	if pending, err = t.lock(ctx, pending); err != nil {
+	if pending, err = t.possible(ctx, pending); err != nil {
+		return err
+	}
+	if err := t.lock(ctx, pending); err != nil {
 		return err
 	}
 	var held []int
@@ -119,134 +131,6 @@ func (t *seatsTx) run(ctx context.Context) error {
 	return t.write(ctx, held)
 }
 
-// read takes the users' locks, and reads what the decision needs. The statements are sent at once:
-// each begins after the one before has ended, so that they see what was committed until the users
-// were locked.
-func (t *seatsTx) read(ctx context.Context, pending []int) error {
-	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
-	byLock := make(map[int64]string, len(users))
-	for _, u := range users {
-		byLock[postgres.User{EventID: t.eventID, UserID: u}.LockKey()] = u
-	}
-	var seats []string
-	for _, i := range pending {
-		seats = append(seats, t.reqs[i].SeatIDs...)
-	}
-	var b pgx.Batch
-	if t.wait {
-		b.Queue(db.LockUsers, t.lockKeys(users))
-	} else {
-		b.Queue(db.TryLockUsers, t.lockKeys(users)).Query(func(rows pgx.Rows) error {
-			var r db.TryLockUsersRow
-			_, err := pgx.ForEachRow(rows, []any{&r.Key, &r.Locked}, func() error {
-				t.busy[byLock[r.Key]] = !r.Locked
-				return nil
-			})
-			return err
-		})
-	}
-	t.queueSale(&b)
-	t.queueUsed(&b, users)
-	b.Queue(db.SeenSeats, t.AsOf, t.eventID, seats).Query(func(rows pgx.Rows) error {
-		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.SeenSeatsRow])
-		for _, r := range all {
-			t.seen[r.SeatID] = r
-		}
-		return err
-	})
-	return t.SendBatch(ctx, &b).Close()
-}
-
-// lock locks the seats of those requests that may get theirs, and returns these requests. Of a hold
-// that would be taken over all seats are locked, for its others become free. A seat that is known to
-// be taken is not waited for.
-func (t *seatsTx) lock(ctx context.Context, pending []int) ([]int, error) {
-	var possible []int
-	var seats []string
-	var expired []uuid.UUID
-	for _, i := range pending {
-		if t.results[i].Err = t.refusal(i); t.results[i].Err != nil {
-			continue
-		}
-		possible = append(possible, i)
-		for _, id := range t.reqs[i].SeatIDs {
-			seats = append(seats, id)
-			if hold := t.seen[id].HeldBy; hold != uuid.Nil && t.expired[hold] == nil {
-				t.expired[hold] = []string{}
-				expired = append(expired, hold)
-			}
-		}
-	}
-	if len(possible) == 0 {
-		return nil, nil
-	}
-	if len(expired) > 0 {
-		rows, err := t.SeatsOf(ctx, expired)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range rows {
-			t.expired[r.ReservationID] = append(t.expired[r.ReservationID], r.SeatID)
-			seats = append(seats, r.SeatID)
-		}
-	}
-	rows, err := t.lockSeats(ctx, seats, t.wait && !t.reqs[possible[0]].SkipLocked)
-	for _, r := range rows {
-		t.locked[r.SeatID] = &lockedSeat{free: r.Free, heldBy: r.HeldBy}
-	}
-	return possible, err
-}
-
-func (t *seatsTx) lockSeats(ctx context.Context, seats []string, wait bool) ([]db.LockSeatsRow, error) {
-	slices.Sort(seats)
-	arg := db.LockSeatsParams{EventID: t.eventID, SeatIds: slices.Compact(seats), Now: t.AsOf}
-	if wait {
-		return t.LockSeats(ctx, arg)
-	}
-	free, err := t.LockFreeSeats(ctx, db.LockFreeSeatsParams(arg))
-	rows := make([]db.LockSeatsRow, len(free))
-	for i, r := range free {
-		rows[i] = db.LockSeatsRow(r)
-	}
-	return rows, err
-}
-
-// refusal returns why a request gets nothing, as far as is known before seats are locked.
-func (t *seatsTx) refusal(i int) error {
-	req := t.reqs[i]
-	if t.busy[req.UserID] {
-		return errAlone
-	}
-	if err := t.admitsUser(req); err != nil {
-		return err
-	}
-	var missing, taken []string
-	for _, id := range req.SeatIDs {
-		if seat, ok := t.seen[id]; !ok {
-			missing = append(missing, id)
-		} else if !seat.Takeable {
-			taken = append(taken, id)
-		}
-	}
-	switch {
-	case len(missing) > 0:
-		return event.ErrSeatNotFound.With("seatIds", strings.Join(missing, ","))
-	case len(taken) > 0:
-		return reservation.Taken(taken)
-	default:
-		return nil
-	}
-}
-
-// admitsUser checks what does not depend on the seats.
-func (t *seatsTx) admitsUser(req reservation.SeatsRequest) error {
-	sale := toSale(t.sale)
-	if err := sale.Admits(t.sale.Now); err != nil {
-		return err
-	}
-	return reservation.CheckLimit(t.used[req.UserID], len(req.SeatIDs), sale.MaxPerUser)
-}
-
 // allot gives a request all of its seats, or returns why not. Earlier requests of the batch come
 // first.
 func (t *seatsTx) allot(i int) error {
@@ -254,11 +138,13 @@ func (t *seatsTx) allot(i int) error {
 	if err := t.admitsUser(req); err != nil {
 		return err
 	}
-	var taken []string
+	var missing, taken []string
 	var over []uuid.UUID
 	for _, id := range req.SeatIDs {
 		seat := t.locked[id]
 		switch {
+		case seat == nil && !req.SkipLocked && t.wait: // deleted since it was read
+			missing = append(missing, id)
 		case seat == nil && !req.SkipLocked:
 			return errAlone
 		case seat == nil || (!seat.free && t.expired[seat.heldBy] == nil):
@@ -267,7 +153,10 @@ func (t *seatsTx) allot(i int) error {
 			over = append(over, seat.heldBy)
 		}
 	}
-	if len(taken) > 0 {
+	switch {
+	case len(missing) > 0:
+		return notFound(missing)
+	case len(taken) > 0:
 		return reservation.Taken(taken)
 	}
 	for _, hold := range over {
@@ -319,7 +208,7 @@ func (t *seatsTx) write(ctx context.Context, held []int) error {
 	if len(held) == 0 {
 		return nil
 	}
-	ended, err := reservations.ExpireTakenOver(ctx, t.Tx, t.ended)
+	ended, err := t.due.ExpireTakenOver(ctx, t.Tx, t.ended)
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,29 @@ func TestHoldSeatsThatCannotBeHeld(t *testing.T) {
 	requireOnlyReservation(t, svc, 2)
 }
 
+// Requests may name a thousand seats. None of them is read for those above the event's limit.
+func TestHoldSeatsReadsNoSeatsAboveTheLimit(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 100))
+	s.MaxPerUser = 30
+	svc.Put(t, s)
+	var row []string
+	for i := range 40 {
+		row = append(row, fmt.Sprintf("A-1-%d", i+1))
+	}
+	_, err := svc.HoldSeats(t.Context(), "u", row...)
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
+	require.Zero(t, svc.Statements.Sent("SeenSeats"))
+	svc.MustHoldSeats(t, "u", row[:30]...)
+	_, err = svc.HoldSeats(t.Context(), "v", row[20:40]...)
+	require.ErrorIs(t, err, reservation.ErrSeatTaken)
+	_, err = svc.HoldSeats(t.Context(), "v", append(row[30:39:39], "A-1-101", "A-1-102", "A-1-103", "A-1-104", "A-1-105", "A-1-106", "A-1-107", "A-1-108")...)
+	require.ErrorIs(t, err, event.ErrSeatNotFound)
+	require.Equal(t, 3, svc.Statements.Sent("SeenSeats"))
+	requireOnlyReservation(t, svc, 30)
+}
+
 func TestHoldSeatsLivesAsLongAsTheEventSays(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -2,11 +2,13 @@ package holds_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/ticket/internal/event"
@@ -126,10 +128,10 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
-	// A seat whose hold is over, of a reservation that is not: taking it over is refused.
+	// A reservation that has lost its seat: it cannot be ended.
 	broken := svc.MustHoldSeats(t, "broken", "A-1-20")
 	svc.Clock.Advance(storetest.HoldFor)
-	_, err := svc.Pool.Exec(t.Context(), `UPDATE reservations SET expires_at = expires_at + interval '1 day' WHERE reservation_id = $1`, broken.ID)
+	_, err := svc.Pool.Exec(t.Context(), `UPDATE reservation_seats SET live = false WHERE reservation_id = $1`, broken.ID)
 	require.NoError(t, err)
 	reqs := []reservation.SeatsRequest{request("u", "A-1-1"), request("unlucky", "A-1-20"), request("v", "A-1-2")}
 	for _, err := range svc.Holds.Together(t.Context(), reqs...) {
@@ -139,4 +141,119 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 		require.Equal(t, i == 1, err != nil, "request %d: %v", i, err)
 	}
 	require.Equal(t, "xx.................x", seats(t, svc))
+}
+
+// A seat whose hold is over, of a reservation that is not, is taken. It fails no other request.
+func TestHoldSeatsOverAContradiction(t *testing.T) {
+	t.Parallel()
+	for name, contradict := range map[string]string{
+		"not over":      `UPDATE reservations SET expires_at = expires_at + interval '1 day' WHERE reservation_id = $1`,
+		"ended already": `UPDATE reservations SET status = 'EXPIRED' WHERE reservation_id = $1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			svc := storetest.New(t)
+			svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 8)))
+			broken, over := svc.MustHoldSeats(t, "broken", "A-1-4", "A-1-5"), svc.MustHoldSeats(t, "over", "A-1-8")
+			svc.Clock.Advance(storetest.HoldFor)
+			_, err := svc.Pool.Exec(t.Context(), contradict, broken.ID)
+			require.NoError(t, err)
+			want := []error{nil, reservation.ErrSeatTaken, nil}
+			for i, err := range svc.Holds.Together(t.Context(), request("u", "A-1-1"), request("unlucky", "A-1-4"), request("v", "A-1-8")) {
+				require.ErrorIs(t, err, want[i], "request %d", i)
+			}
+			require.Equal(t, reservation.Expired, svc.Find(t, over.ID).Status)
+			_, err = svc.HoldSeats(t.Context(), "alone", "A-1-5", "A-1-2")
+			require.ErrorIs(t, err, reservation.ErrSeatTaken)
+			best, err := svc.HoldBest(t.Context(), "best", 2)
+			require.NoError(t, err, "it picks that seat first, and then others")
+			require.NotContains(t, best.SeatIDs(), "A-1-4")
+		})
+	}
+}
+
+// However many requests wait for locks, there is room for those that do not have to.
+func TestHoldSeatsThatWaitLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
+	svc.Put(t, storetest.Spec("other", event.Assigned, storetest.Rows("A", 70, 1, 20)))
+	tx, err := svc.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), `SELECT 1 FROM seats WHERE event_id = 'e' FOR UPDATE`)
+	require.NoError(t, err)
+	done := make(chan []error, 1)
+	go func() {
+		done <- storetest.Concurrently(12, func(i int) error { // as many as transactions run at once
+			_, err := svc.HoldSeats(t.Context(), fmt.Sprintf("u%d", i), fmt.Sprintf("A-1-%d", i+1))
+			return err
+		})
+	}()
+	waittest.Until(t, func() bool { return svc.WaitingForLocks(t) == 6 }, "half of the transactions wait")
+	for i := range 10 {
+		req := request("v", fmt.Sprintf("A-1-%d", i+1))
+		req.EventID, req.UserID = "other", fmt.Sprintf("v%d", i)
+		_, err := svc.Holds.HoldSeats(t.Context(), req)
+		require.NoError(t, err)
+		require.EqualValues(t, 6, svc.WaitingForLocks(t))
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	for _, err := range <-done {
+		require.NoError(t, err)
+	}
+}
+
+// A seat that is deleted while a request waits for it does not exist.
+func TestHoldSeatsThatAreDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
+	var refusal error
+	whileWaiting(t, svc, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), `DELETE FROM seats WHERE seat_id = 'A-1-1'`)
+		return err
+	}, func() error { _, refusal = svc.HoldSeats(t.Context(), "u", "A-1-1", "A-1-2"); return nil }, func() {})
+	require.ErrorIs(t, refusal, event.ErrSeatNotFound)
+	require.Equal(t, "A-1-1", errs.From(refusal).Metadata["seatIds"])
+	svc.MustHoldSeats(t, "u", "A-1-2")
+}
+
+// The server has room for a limited number of locks: a batch takes those of at most a hundred users.
+func TestBatchesTakeFewLocks(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 70, 1000), storetest.Admissions("B", 70, 1000)))
+	lock := func(section string) pgx.Tx {
+		tx, err := svc.Pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `SELECT 1 FROM sections WHERE section = $1 FOR UPDATE`, section)
+		require.NoError(t, err)
+		return tx
+	}
+	locked := func() int64 {
+		return svc.Count(t, `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+			WHERE d.datname = current_database() AND l.locktype = 'advisory'`)
+	}
+	a, b := lock("A"), lock("B")
+	hold := func(user, section string) error {
+		_, err := svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "e", UserID: user, Section: section, Quantity: 1})
+		return err
+	}
+	first, crowd := make(chan error, 1), make(chan []error, 1)
+	go func() { first <- hold("first", "A") }()
+	waittest.Until(t, func() bool { return svc.WaitingForLocks(t) == 1 }, "the first batch waits for the section A")
+	var begun atomic.Int64
+	go func() {
+		crowd <- storetest.Concurrently(150, func(i int) error { begun.Add(1); return hold(fmt.Sprintf("u%d", i), "B") })
+	}()
+	waittest.Until(t, func() bool { return begun.Load() == 150 }, "the others come meanwhile")
+	require.NoError(t, a.Commit(t.Context()))
+	waittest.Until(t, func() bool { return locked() > 1 }, "the second batch waits for the section B")
+	require.LessOrEqual(t, locked(), int64(100))
+	require.NoError(t, b.Commit(t.Context()))
+	for _, err := range append(<-crowd, <-first) {
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 151, svc.Count(t, `SELECT sum(held) FROM sections`))
 }

@@ -27,40 +27,53 @@ ORDER BY event_id, ordinal;
 -- snapshot, so the version of the event is that of its seats.
 -- name: TakenSeats :one
 SELECT e.version, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
+       pg_postmaster_start_time()::timestamptz AS server_started,
        coalesce(t.idx, '{}')::integer[] AS idx, coalesce(t.states, '{}')::bigint[] AS states
 FROM events e
 CROSS JOIN LATERAL (SELECT array_agg(s.idx) AS idx, array_agg(seat_state(s.status, s.held_until)) AS states
                     FROM seats s WHERE s.event_id = e.event_id AND s.status <> 'FREE') t
 WHERE e.event_id = @event_id;
 
--- What the snapshot "since" does not see, in the order of the changes of each seat. A visible change is
--- of a transaction below the end of the current snapshot, unless it was restored from a backup of
--- another server.
+-- What the snapshot "since" does not see, in the order of the changes of each seat: changes by
+-- transactions that had not begun, and by those that were running. One range from the oldest of these
+-- on would have all that was committed while it runs. A change that the current snapshot does not
+-- have as visible was restored from a backup of another server.
 -- name: SeatChanges :many
 SELECT e.version, e.state, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
-       (p.below <= pg_snapshot_xmin((@since::text)::pg_snapshot))::boolean AS complete,
+       pg_postmaster_start_time()::timestamptz AS server_started,
+       (p.below <= pg_snapshot_xmin((@since::text)::pg_snapshot)
+        AND pg_snapshot_xmax((@since::text)::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot()))::boolean AS complete,
        coalesce(c.idx, '{}')::integer[] AS idx, coalesce(c.states, '{}')::bigint[] AS states
 FROM events e
 JOIN seat_changes_pruned p ON p.only_row
-LEFT JOIN seat_changes c
-    ON c.event_id = e.event_id AND c.xid >= pg_snapshot_xmin((@since::text)::pg_snapshot)
-   AND c.xid < pg_snapshot_xmax(pg_current_snapshot()) AND NOT pg_visible_in_snapshot(c.xid, (@since::text)::pg_snapshot)
+LEFT JOIN LATERAL (
+    SELECT n.id, n.idx, n.states
+    FROM seat_changes n
+    WHERE n.event_id = e.event_id AND n.xid >= pg_snapshot_xmax((@since::text)::pg_snapshot)
+      AND n.xid < pg_snapshot_xmax(pg_current_snapshot()) AND pg_visible_in_snapshot(n.xid, pg_current_snapshot())
+    UNION ALL
+    SELECT r.id, r.idx, r.states
+    FROM seat_changes r
+    WHERE r.event_id = e.event_id AND r.xid = ANY (ARRAY(SELECT pg_snapshot_xip((@since::text)::pg_snapshot)))
+      AND pg_visible_in_snapshot(r.xid, pg_current_snapshot())) c ON true
 WHERE e.event_id = @event_id
 ORDER BY c.id;
 
--- Moves the bound, and deletes what is below it. Every transaction below it had ended when it was read.
--- name: PruneSeatChanges :execrows
-WITH moved AS (
-    UPDATE seat_changes_pruned
-    SET below = next, next = pg_snapshot_xmin(pg_current_snapshot()), read_at = coalesce(sqlc.narg('now')::timestamptz, now())
-    WHERE only_row AND read_at <= coalesce(sqlc.narg('now')::timestamptz, now()) - interval '30 seconds'
-    RETURNING below
-)
-DELETE FROM seat_changes WHERE xid < (SELECT below FROM moved);
+-- Every transaction below the bound had ended when it was read.
+-- name: MoveSeatChangesBound :exec
+UPDATE seat_changes_pruned
+SET below = next, next = pg_snapshot_xmin(pg_current_snapshot()), read_at = coalesce(sqlc.narg('now')::timestamptz, now())
+WHERE only_row AND read_at <= coalesce(sqlc.narg('now')::timestamptz, now()) - interval '30 seconds';
 
--- Restored from a backup of another server, whose transactions had higher ids.
+-- Some of what is below the bound, so that no statement runs for long.
+-- name: PruneSeatChanges :execrows
+DELETE FROM seat_changes
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid < (SELECT below FROM seat_changes_pruned WHERE only_row) LIMIT @max::int));
+
+-- Some of what was restored from a backup of another server, whose transactions had higher ids.
 -- name: DropRestoredSeatChanges :execrows
-DELETE FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot());
+DELETE FROM seat_changes
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT @max::int));
 
 -- name: CountTaken :many
 SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold

@@ -2,7 +2,7 @@ package reservations
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -161,11 +161,11 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 	return takeEvents(changed), nil
 }
 
-// ExpireTakenOver ends reservations whose seats the caller's transaction has taken over or freed
-// already, and returns what happened.
-func ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]reservation.Event, error) {
+// LockDue locks and reads those reservations whose time is over; all of their seats must be locked
+// already.
+func LockDue(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
-		return nil, nil
+		return &Locked{}, nil
 	}
 	seats, err := seatsOf(ctx, tx.Queries, ids)
 	if err != nil {
@@ -175,16 +175,29 @@ func ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]r
 	if err != nil {
 		return nil, err
 	}
-	l.Expire()
+	l.changes = slices.DeleteFunc(l.changes, func(c *change) bool { return !c.current.Due(l.Now) })
+	return l, nil
+}
+
+// ExpireTakenOver ends locked reservations whose seats the caller's transaction takes over or frees
+// itself, and returns what happened.
+func (l *Locked) ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]reservation.Event, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var changed []*change
 	for _, c := range l.changes {
-		if !c.changed() {
-			return nil, fmt.Errorf("reservation %s lost its seats while it was %s", c.before.ID, c.before.Status)
+		if slices.Contains(ids, c.before.ID) && c.current.Expire(l.Now) {
+			changed = append(changed, c)
 		}
 	}
-	if err := updateReservations(ctx, tx.Queries, l.changes); err != nil {
+	if err := postgres.ExpectRows(int64(len(changed)), len(ids), "reservations", nil); err != nil {
 		return nil, err
 	}
-	return takeEvents(l.changes), endSeats(ctx, tx.Queries, l.changes)
+	if err := updateReservations(ctx, tx.Queries, changed); err != nil {
+		return nil, err
+	}
+	return takeEvents(changed), endSeats(ctx, tx.Queries, changed)
 }
 
 func takeEvents(changed []*change) []reservation.Event {

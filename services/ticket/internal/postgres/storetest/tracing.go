@@ -15,9 +15,8 @@ type Statements struct {
 	names map[string]int
 }
 
-// TraceQueryStart implements pgx.QueryTracer.
-func (s *Statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if rest, ok := strings.CutPrefix(data.SQL, "-- name: "); ok {
+func (s *Statements) count(sql string) {
+	if rest, ok := strings.CutPrefix(sql, "-- name: "); ok {
 		name, _, _ := strings.Cut(rest, " ")
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -26,11 +25,29 @@ func (s *Statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.
 		}
 		s.names[name]++
 	}
+}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (s *Statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.count(data.SQL)
 	return ctx
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
 func (*Statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (*Statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (s *Statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	s.count(data.SQL)
+}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (*Statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // Sent is how often a query was sent.
 func (s *Statements) Sent(name string) int {

@@ -1,0 +1,150 @@
+package events_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+)
+
+// sellUnseen sells the first seat without a row among the changes.
+func sellUnseen(t *testing.T, svc *storetest.Service) {
+	t.Helper()
+	_, err := svc.Pool.Exec(t.Context(), `ALTER TABLE seats DISABLE TRIGGER seats_changed`)
+	require.NoError(t, err)
+	_, err = svc.Pool.Exec(t.Context(), sell, "A-1-1")
+	require.NoError(t, err)
+	_, err = svc.Pool.Exec(t.Context(), `ALTER TABLE seats ENABLE TRIGGER seats_changed`)
+	require.NoError(t, err)
+}
+
+// What the changes do not have is seen after a while, and at once when the server is another one, or
+// was started again.
+func TestSnapshotReadsAllAgain(t *testing.T) {
+	t.Parallel()
+	for name, happens := range map[string]func(svc *storetest.Service, now *time.Time){
+		"a while":   func(_ *storetest.Service, now *time.Time) { *now = now.Add(36 * time.Second) },
+		"a restart": func(svc *storetest.Service, _ *time.Time) { svc.EventStore.ReadBeforeARestart("e") },
+		"an older server": func(svc *storetest.Service, _ *time.Time) {
+			svc.EventStore.ReadElsewhere("e", "9000000000:9000000000:")
+		},
+		"another server": func(svc *storetest.Service, _ *time.Time) {
+			svc.EventStore.ReadElsewhere("e", "9000000000:9000000009:9000000001")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			svc := storetest.New(t)
+			now := storetest.Start
+			svc.EventStore.SetNow(func() time.Time { return now })
+			svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 4)))
+			require.Equal(t, "....", free(t, svc))
+			sellUnseen(t, svc)
+			now = now.Add(24 * time.Second)
+			require.Equal(t, "....", free(t, svc))
+			happens(svc, &now)
+			require.Equal(t, "x...", free(t, svc))
+			read := svc.Statements.Sent("TakenSeats")
+			require.Equal(t, "x...", free(t, svc))
+			require.Equal(t, read, svc.Statements.Sent("TakenSeats"))
+		})
+	}
+}
+
+// planNode is a node of EXPLAIN (ANALYZE, FORMAT JSON).
+type planNode struct {
+	Relation string     `json:"Relation Name"`
+	Rows     float64    `json:"Actual Rows"`
+	Removed  float64    `json:"Rows Removed by Filter"`
+	Rechecks float64    `json:"Rows Removed by Index Recheck"`
+	Loops    float64    `json:"Actual Loops"`
+	Plans    []planNode `json:"Plans"`
+}
+
+// read counts the rows of a table that a plan has read.
+func (n *planNode) read(table string) (rows float64) {
+	if n.Relation == table {
+		rows = (n.Rows + n.Removed + n.Rechecks) * n.Loops
+	}
+	for i := range n.Plans {
+		rows += n.Plans[i].read(table)
+	}
+	return rows
+}
+
+// A transaction that runs for long keeps the snapshots' beginning where it was. Changes that were
+// seen since are not read again.
+func TestSnapshotDuringALongTransaction(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 4)))
+	long := begin(t, svc)
+	change(t, long, sell, "A-1-1")
+	require.Equal(t, "....", free(t, svc))
+	for range 20 {
+		_, err := svc.Pool.Exec(t.Context(), `
+			INSERT INTO seat_changes (event_id, idx, states) SELECT 'e', '{1}', CASE WHEN n = 1000 THEN '{-1}' ELSE '{0}' END::bigint[]
+			FROM generate_series(1, 1000) n`)
+		require.NoError(t, err)
+	}
+	require.Equal(t, ".x..", free(t, svc))
+	var since string
+	require.NoError(t, svc.Pool.QueryRow(t.Context(), `SELECT pg_current_snapshot()`).Scan(&since))
+	third := begin(t, svc)
+	change(t, third, sell, "A-1-3")
+	require.NoError(t, third.Commit(t.Context()))
+
+	plan := explainChanges(t, svc, since)
+	require.LessOrEqual(t, plan.read("seat_changes"), float64(10))
+	require.Positive(t, plan.read("seat_changes"))
+	require.Equal(t, ".xx.", free(t, svc))
+	require.NoError(t, long.Commit(t.Context()))
+	require.LessOrEqual(t, explainChanges(t, svc, since).read("seat_changes"), float64(10))
+	require.Equal(t, "xxx.", free(t, svc))
+}
+
+// explainChanges runs SeatChanges and returns its plan.
+func explainChanges(t *testing.T, svc *storetest.Service, since string) *planNode {
+	t.Helper()
+	var encoded string
+	err := svc.Pool.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+db.SeatChanges, pgx.QueryExecModeSimpleProtocol,
+		nil, since, "e").Scan(&encoded)
+	require.NoError(t, err)
+	var plans []struct{ Plan planNode }
+	require.NoError(t, json.Unmarshal([]byte(encoded), &plans))
+	return &plans[0].Plan
+}
+
+// The state of a seat is part of the statement: a call for each of 50,000 seats takes longer than
+// all else of it.
+func TestStateOfSeatsIsInlined(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	rows, err := svc.Pool.Query(t.Context(), "EXPLAIN (VERBOSE) "+db.TakenSeats, pgx.QueryExecModeSimpleProtocol, nil, "e")
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(lines, "\n"), "seat_state(")
+}
+
+// A backlog is deleted by several statements, also while the bound stays where it is.
+func TestPruningABacklog(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	ctx := t.Context()
+	_, err := svc.Pool.Exec(ctx, `
+		INSERT INTO seat_changes (xid, event_id, idx, states)
+		SELECT CASE WHEN n % 2 = 0 THEN '3'::xid8 ELSE '9000000000'::xid8 END, 'e', '{0}', '{-1}' FROM generate_series(1, 24000) n`)
+	require.NoError(t, err)
+	require.NoError(t, svc.EventStore.PruneChanges(ctx))
+	require.Zero(t, svc.Count(t, `SELECT count(*) FROM seat_changes`))
+	require.Equal(t, 3, svc.Statements.Sent("PruneSeatChanges"))
+	require.Equal(t, 3, svc.Statements.Sent("DropRestoredSeatChanges"))
+}
