@@ -137,19 +137,17 @@ func (g *Gateway) endpoints(cfg *Config, pages *web.Pages, cookies identity.Cook
 	if s.VWR != nil {
 		vwr = vwrv1.NewVwrServiceClient(s.VWR)
 	}
+	auth, err := g.auth(cfg, cookies, log, now)
+	if err != nil {
+		return nil, err
+	}
 	e := &endpoints{
 		devLogin: cfg.DevLogin,
-		auth:     &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now},
+		auth:     auth,
 		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, vwr),
 		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		webhooks: &handlers.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
-	}
-	if g.provider != nil {
-		e.auth.Provider = g.provider
-		if e.auth.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
-			return nil, fmt.Errorf("PUBLIC_URL: %w", err)
-		}
 	}
 	if vwr != nil {
 		if e.shuffles, err = handlers.NewShuffles(vwr); err != nil {
@@ -170,6 +168,20 @@ func (g *Gateway) endpoints(cfg *Config, pages *web.Pages, cookies identity.Cook
 	}
 	g.closers = append(g.closers, seats.Close, public.Close, e.rooms.Close, e.line.Close)
 	return e, nil
+}
+
+// auth makes the handlers of sign-in and sign-out.
+func (g *Gateway) auth(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
+	h := &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
+	if g.provider == nil {
+		return h, nil
+	}
+	var err error
+	if h.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
+		return nil, fmt.Errorf("PUBLIC_URL: %w", err)
+	}
+	h.Provider = g.provider
+	return h, nil
 }
 
 // table joins the hand-written routes and the pass-through routes.

@@ -282,7 +282,7 @@ func TestCancelledSignInsAreNotCounted(t *testing.T) {
 	r := w.request(http.MethodGet, "/api/v1/auth/callback?"+url.Values{"code": {"code-1"}, "state": {ask.Get("state")}}.Encode(), "", credentials{"Cookie": attempt})
 	before := signInsCounted(t)
 	w.gateway.Handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
-	require.Equal(t, before, signInsCounted(t))
+	require.InDelta(t, before, signInsCounted(t), 0)
 	require.NotContains(t, w.logs.take(), "sign-in failed")
 }
 

@@ -110,5 +110,5 @@ func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error
 	if errors.Unwrap(err) != nil { // only the error of a fetch has a cause
 		k.unfetched = err
 	}
-	return payload, err //nolint:wrapcheck // the verifier does
+	return payload, err
 }
