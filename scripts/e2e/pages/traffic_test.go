@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -58,6 +59,13 @@ func (r *traffic) ended(id network.RequestID, how string) {
 		a.end = fmt.Sprintf("%s after %v", how, (time.Since(r.began) - a.at).Round(time.Millisecond))
 		delete(r.open, id)
 	}
+}
+
+// contain reports whether a request was sent that begins so, as in "GET http://host/path".
+func (r *traffic) contain(what string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.requests, func(a *requestRecord) bool { return strings.HasPrefix(a.what, what) })
 }
 
 // String lists the last requests, a line each.

@@ -237,7 +237,7 @@ func TestResponsesMatchTheirMessages(t *testing.T) {
 	w := newFixture(t)
 	read := 0
 	for _, r := range w.gateway.Routes() {
-		if r.Answer == nil {
+		if r.Answer == nil || r.Status == http.StatusNoContent { // answers only some requests
 			continue
 		}
 		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), validCredentials(w, r))

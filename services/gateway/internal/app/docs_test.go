@@ -47,6 +47,16 @@ func TestDocumentIsValid(t *testing.T) {
 	require.JSONEq(t, `{"type": "integer", "format": "int64"}`, string(place))
 }
 
+// A sign-out has an answer only for a session that began at the identity provider.
+func TestDocumentOfASignOut(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData(newFixture(t).do(http.MethodGet, "/docs/openapi.json", "", nil).Body.Bytes())
+	require.NoError(t, err)
+	responses := doc.Paths.Value("/api/v1/auth/logout").Post.Responses
+	require.Empty(t, responses.Status(http.StatusNoContent).Value.Content)
+	require.Contains(t, responses.Status(http.StatusOK).Value.Content["application/json"].Schema.Value.Properties, "redirectTo")
+}
+
 // The reference describes what is deployed.
 func TestDocumentOfAPartialPlatform(t *testing.T) {
 	t.Parallel()

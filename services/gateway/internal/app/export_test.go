@@ -2,5 +2,8 @@ package app
 
 import paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 
+// Rekey replaces the secrets, as a change of their files does.
+func (g *Gateway) Rekey(cfg *Config) error { return g.rekey(cfg) }
+
 // ConfirmTimeout is the time limit of the slowest request.
 var ConfirmTimeout = passThroughDetails[paymentv1.PaymentService_Confirm_FullMethodName].Timeout

@@ -76,6 +76,7 @@ type fixture struct {
 	sessions, tier1, entries token.KeySet
 	cfg                      *app.Config
 	services                 app.Services
+	logs                     logs
 }
 
 type option func(*app.Config, *app.Services)
@@ -129,6 +130,26 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 	return w
 }
 
+// logs are what a gateway has logged.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// take returns the lines since the last call.
+func (l *logs) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}
+
 // now is the time of the gateway and of the tokens: the clock of the test, or in benchmarks the
 // real time, at its real cost.
 func (w *fixture) now() time.Time {
@@ -158,7 +179,7 @@ func (w *fixture) assemble(t testing.TB) *app.Gateway {
 	made, _ := sharedPages.LoadOrStore(pages, sync.OnceValues(func() (*web.Pages, error) { return web.New(pages) }))
 	shared, err := made.(func() (*web.Pages, error))() //nolint:forcetypeassert // the only type in the map
 	require.NoError(t, err)
-	g, err := app.Assemble(t.Context(), w.cfg, w.services, shared, nil, slog.New(slog.DiscardHandler), w.now)
+	g, err := app.Assemble(t.Context(), w.cfg, w.services, shared, nil, slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), w.now)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
 	return g

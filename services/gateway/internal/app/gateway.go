@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +19,7 @@ import (
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
 	"urr.guru/services/gateway/internal/linestate"
+	"urr.guru/services/gateway/internal/oidc"
 	"urr.guru/services/gateway/internal/problem"
 	"urr.guru/services/gateway/internal/revoked"
 	"urr.guru/services/gateway/internal/roomstate"
@@ -41,6 +44,7 @@ type Gateway struct {
 	routes     []*edge.Route
 	services   Services
 	tokens     *identity.Verifier
+	provider   *oidc.Provider // nil: there is none
 	dispatcher *dispatch.Dispatcher
 	closers    []func(context.Context) error
 }
@@ -69,7 +73,7 @@ func Assemble(
 		return nil, err
 	}
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
-	g := &Gateway{services: s, Rooms: s.newRooms(), Revoked: list, tokens: tokens}
+	g := &Gateway{services: s, Rooms: s.newRooms(), Revoked: list, tokens: tokens, provider: cfg.OIDC.provider(now)}
 	g.Lines = linestate.New(now, g.Rooms)
 	e, err := g.endpoints(cfg, pages, cookies, log, now)
 	if err != nil {
@@ -99,7 +103,7 @@ func Assemble(
 	return g, nil
 }
 
-// rekey replaces the secrets for signing and verifying.
+// rekey replaces the secrets for signing and verifying, and the one at the identity provider.
 func (g *Gateway) rekey(cfg *Config) error {
 	keys, err := cfg.keys()
 	if err != nil {
@@ -107,6 +111,9 @@ func (g *Gateway) rekey(cfg *Config) error {
 	}
 	g.tokens.Rekey(keys)
 	g.dispatcher.SetOriginSecrets(cfg.CloudFrontSecret)
+	if g.provider != nil {
+		g.provider.SetSecret(cfg.OIDC.ClientSecret.Reveal())
+	}
 	return nil
 }
 
@@ -130,9 +137,13 @@ func (g *Gateway) endpoints(cfg *Config, pages *web.Pages, cookies identity.Cook
 	if s.VWR != nil {
 		vwr = vwrv1.NewVwrServiceClient(s.VWR)
 	}
+	auth, err := g.auth(cfg, cookies, log, now)
+	if err != nil {
+		return nil, err
+	}
 	e := &endpoints{
 		devLogin: cfg.DevLogin,
-		auth:     &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Provider: cfg.OIDC.provider(now), Log: log, Life: cfg.SessionLife, Now: now},
+		auth:     auth,
 		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, vwr),
 		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
@@ -157,6 +168,20 @@ func (g *Gateway) endpoints(cfg *Config, pages *web.Pages, cookies identity.Cook
 	}
 	g.closers = append(g.closers, seats.Close, public.Close, e.rooms.Close, e.line.Close)
 	return e, nil
+}
+
+// auth makes the handlers of sign-in and sign-out.
+func (g *Gateway) auth(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
+	h := &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
+	if g.provider == nil {
+		return h, nil
+	}
+	var err error
+	if h.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
+		return nil, fmt.Errorf("PUBLIC_URL: %w", err)
+	}
+	h.Provider = g.provider
+	return h, nil
 }
 
 // table joins the hand-written routes and the pass-through routes.

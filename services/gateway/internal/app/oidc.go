@@ -13,7 +13,8 @@ import (
 // OIDC is the identity provider at which users sign in, by OpenID Connect.
 type OIDC struct {
 	// Issuer is the provider's URL, as https://accounts.example/realms/tickets; empty: nobody signs in
-	// there. Changes of its metadata are seen at the next start, changes of its keys at once.
+	// there. Changes of its metadata are seen at the next start, new keys are fetched when a token
+	// names them.
 	Issuer string `env:"OIDC_ISSUER"`
 	// ClientID is the gateway's id at the provider; required with OIDC_ISSUER. Its redirect URI there is
 	// PUBLIC_URL and /api/v1/auth/callback, after a sign-out PUBLIC_URL and /.
@@ -23,20 +24,20 @@ type OIDC struct {
 	ClientSecret config.Secret `env:"OIDC_CLIENT_SECRET"`
 	// Scopes are asked for beside openid.
 	Scopes []string `env:"OIDC_SCOPES, default=profile"`
-	// RolesClaim is the claim of the ID token with the user's roles, a string or a list; dots lead into
-	// objects, as in realm_access.roles.
+	// RolesClaim is the claim of the ID token with the user's roles, a string or a list: of just this
+	// name, as https://tickets.example/roles, else dots lead into objects, as in realm_access.roles.
 	RolesClaim string `env:"OIDC_ROLES_CLAIM, default=roles"`
 	// AdminRole is what that claim calls operators.
 	AdminRole string `env:"OIDC_ADMIN_ROLE, default=admin"`
 	// StaffRole is what that claim calls door staff.
 	StaffRole string `env:"OIDC_STAFF_ROLE, default=staff"`
 	// PublicURL is the gateway's own address in browsers, as https://tickets.example; required with
-	// OIDC_ISSUER.
+	// OIDC_ISSUER. Sign-ins at other host names are led there, so proxies must keep the header Host.
 	PublicURL string `env:"PUBLIC_URL"`
 }
 
 // provider makes the identity provider; nil: there is none.
-func (o *OIDC) provider(now func() time.Time) session.Provider {
+func (o *OIDC) provider(now func() time.Time) *oidc.Provider {
 	if o.Issuer == "" {
 		return nil
 	}

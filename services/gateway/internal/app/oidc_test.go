@@ -1,160 +1,24 @@
 package app_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
-	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
 	"urr.guru/services/gateway/internal/app"
 )
-
-const (
-	client       = "urr-client"
-	clientSecret = "client-secret"
-	public       = "http://tickets.test"
-)
-
-// identityProvider is an OpenID Connect provider whose next ID token and faults the test decides.
-type identityProvider struct {
-	*httptest.Server
-
-	key *ecdsa.PrivateKey
-
-	mu        sync.Mutex
-	claims    map[string]any // of the next ID token
-	signer    *ecdsa.PrivateKey
-	challenge string
-	status    int // of the token endpoint; 0: 200
-	away      bool
-	codes     map[string]bool
-}
-
-func newIdentityProvider(t *testing.T) *identityProvider {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	p := &identityProvider{key: key, signer: key, codes: map[string]bool{"code-1": true}}
-	keys := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: "k1", Algorithm: oidc.ES256}}, Algorithms: []string{oidc.ES256}}
-	mux := http.NewServeMux()
-	mux.Handle("/", keys)
-	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
-			"end_session_endpoint": p.URL + "/end", "id_token_signing_alg_values_supported": []string{"ES256"},
-		})
-	})
-	mux.HandleFunc("/token", p.token)
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p.isAway() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}))
-	t.Cleanup(p.Close)
-	keys.SetIssuer(p.URL)
-	return p
-}
-
-func (p *identityProvider) isAway() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.away
-}
-
-// token checks the client, the code, which counts once, and PKCE.
-func (p *identityProvider) token(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	id, secret, _ := r.BasicAuth()
-	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
-	code := r.PostFormValue("code")
-	w.Header().Set("Content-Type", "application/json")
-	switch {
-	case p.status != 0:
-		w.WriteHeader(p.status)
-		_, _ = w.Write([]byte(`{"error": "server_error"}`))
-	case id != client || secret != clientSecret || !p.codes[code] || base64.RawURLEncoding.EncodeToString(sum[:]) != p.challenge:
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write([]byte(`{"error": "invalid_grant"}`))
-	default:
-		p.codes[code] = false
-		raw, _ := json.Marshal(p.claims)
-		_ = json.NewEncoder(w).Encode(map[string]any{
-			"access_token": "a", "token_type": "Bearer", "id_token": oidctest.SignIDToken(p.signer, "k1", oidc.ES256, string(raw)),
-		})
-	}
-}
-
-// state forgets the last sign-in, and sets what the next ID token says.
-func (p *identityProvider) state(w *fixture, ask url.Values, claims map[string]any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.challenge, p.codes["code-1"] = ask.Get("code_challenge"), true
-	p.claims = map[string]any{
-		"iss": p.URL, "aud": client, "sub": alice, "nonce": ask.Get("nonce"), "iat": w.now().Unix(), "exp": w.now().Add(time.Minute).Unix(),
-	}
-	for name, value := range claims {
-		if p.claims[name] = value; value == nil {
-			delete(p.claims, name)
-		}
-	}
-}
-
-// with is a gateway whose users sign in at the provider.
-func (p *identityProvider) with(c *app.Config, _ *app.Services) {
-	c.DevLogin = false
-	c.OIDC = app.OIDC{
-		Issuer: p.URL, ClientID: client, ClientSecret: config.Secret(clientSecret), Scopes: []string{"profile"},
-		RolesClaim: "realm_access.roles", AdminRole: "urr-admin", StaffRole: "urr-staff", PublicURL: public,
-	}
-}
-
-// begin begins a sign-in, and returns what the provider is asked and the cookie of the attempt.
-func (p *identityProvider) begin(t *testing.T, w *fixture, returnTo string) (ask url.Values, attempt string) {
-	t.Helper()
-	rec := w.do(http.MethodGet, "/api/v1/auth/login?returnTo="+url.QueryEscape(returnTo), "", nil)
-	require.Equal(t, http.StatusFound, rec.Code, rec.Body)
-	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
-	to, err := url.Parse(rec.Header().Get("Location"))
-	require.NoError(t, err)
-	require.Equal(t, p.URL+"/authorize", to.Scheme+"://"+to.Host+to.Path)
-	ck := rec.Result().Cookies()[0]
-	require.True(t, strings.HasPrefix(ck.Name, "urr-sign-in-"), ck.Name)
-	require.True(t, ck.HttpOnly)
-	require.Equal(t, "/api/v1/auth/callback", ck.Path)
-	return to.Query(), ck.Name + "=" + ck.Value
-}
-
-// back is the browser's return from the provider.
-func back(w *fixture, attempt string, answer url.Values) *httptest.ResponseRecorder {
-	return w.do(http.MethodGet, "/api/v1/auth/callback?"+answer.Encode(), "", credentials{"Cookie": attempt})
-}
-
-// setCookie returns a cookie that a response sets, nil when there is none.
-func setCookie(rec *httptest.ResponseRecorder, name string) *http.Cookie {
-	for _, ck := range rec.Result().Cookies() {
-		if ck.Name == name && ck.MaxAge > 0 {
-			return ck
-		}
-	}
-	return nil
-}
 
 func TestSignInAtTheProvider(t *testing.T) {
 	p := newIdentityProvider(t)
@@ -196,7 +60,7 @@ func TestSignInAtTheProvider(t *testing.T) {
 func TestSignInReturnsToThisSite(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
-	for _, foreign := range []string{"", "https://evil.test/", "//evil.test/", `/\evil.test`, "/.//evil.test"} {
+	for _, foreign := range []string{"", "https://evil.test/", "//evil.test/", `/\evil.test`, "/.//evil.test", "/" + strings.Repeat("x", 1024)} {
 		ask, attempt := p.begin(t, w, foreign)
 		p.state(w, ask, nil)
 		rec := back(w, attempt, url.Values{"code": {"code-1"}, "state": {ask.Get("state")}})
@@ -210,6 +74,7 @@ func TestSignInRefused(t *testing.T) {
 	w := newFixture(t, p.with)
 	foreign, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
+	failed := func(code string) func(url.Values) { return func(v url.Values) { v.Set("error", code) } }
 	type attack struct {
 		claims  map[string]any      // of the ID token
 		answer  func(url.Values)    // changes what the browser brings back
@@ -219,6 +84,7 @@ func TestSignInRefused(t *testing.T) {
 	}
 	for name, a := range map[string]attack{
 		"another nonce":          {claims: map[string]any{"nonce": "n"}, outcome: "invalid"},
+		"no subject":             {claims: map[string]any{"sub": nil}, outcome: "invalid"},
 		"no nonce":               {claims: map[string]any{"nonce": nil}, outcome: "invalid"},
 		"another audience":       {claims: map[string]any{"aud": "other"}, outcome: "invalid"},
 		"two audiences, no azp":  {claims: map[string]any{"aud": []string{client, "other"}}, outcome: "invalid"},
@@ -229,12 +95,22 @@ func TestSignInRefused(t *testing.T) {
 		"a code of another":      {answer: func(v url.Values) { v.Set("code", "code-2") }, outcome: "invalid"},
 		"no code":                {answer: func(v url.Values) { v.Del("code") }, outcome: "invalid"},
 		"PKCE of another":        {prepare: func() { p.challenge = "other" }, outcome: "invalid"},
-		"denied":                 {answer: func(v url.Values) { v.Set("error", "access_denied") }, outcome: "refused"},
+		"denied":                 {answer: failed("access_denied"), outcome: "refused"},
+		"no login":               {answer: failed("login_required"), outcome: "refused"},
+		"no interaction":         {answer: failed("interaction_required"), outcome: "refused"},
+		"no consent":             {answer: failed("consent_required"), outcome: "refused"},
+		"an error there":         {answer: failed("server_error"), outcome: "unavailable"},
+		"overload there":         {answer: failed("temporarily_unavailable"), outcome: "unavailable"},
+		"another client":         {answer: failed("unauthorized_client"), outcome: "invalid"},
+		"no such code":           {answer: failed("made up"), outcome: "invalid"},
 		"another state":          {answer: func(v url.Values) { v.Set("state", v.Get("state")[:8]+"X") }, outcome: "expired"},
 		"no state":               {answer: func(v url.Values) { v.Del("state") }, outcome: "expired"},
 		"another browser":        {cookie: func(string) string { return "" }, outcome: "expired"},
 		"a forged attempt":       {cookie: func(c string) string { return c[:len(c)-4] + "AAAA" }, outcome: "expired"},
 		"the provider has a bug": {prepare: func() { p.status = http.StatusInternalServerError }, outcome: "unavailable"},
+		"too many codes":         {prepare: func() { p.status = http.StatusTooManyRequests }, outcome: "unavailable"},
+		"too slow a request":     {prepare: func() { p.status = http.StatusRequestTimeout }, outcome: "unavailable"},
+		"no keys":                {prepare: func() { p.signer, p.keyStatus = foreign, http.StatusBadGateway }, outcome: "unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ask, attempt := p.begin(t, w, "/my")
@@ -246,10 +122,12 @@ func TestSignInRefused(t *testing.T) {
 			if a.cookie != nil {
 				attempt = a.cookie(attempt)
 			}
-			p.signer, p.status = p.key, 0
-			if a.prepare != nil {
-				a.prepare()
-			}
+			p.change(func() {
+				p.signer, p.status, p.keyStatus = p.key, 0, 0
+				if a.prepare != nil {
+					a.prepare()
+				}
+			})
 			rec := back(w, attempt, answer)
 			require.Equal(t, http.StatusFound, rec.Code, rec.Body)
 			to, err := url.Parse(rec.Header().Get("Location"))
@@ -259,7 +137,7 @@ func TestSignInRefused(t *testing.T) {
 			require.Nil(t, setCookie(rec, "urr-session"))
 		})
 	}
-	p.signer, p.status = p.key, 0
+	p.change(func() { p.signer, p.status, p.keyStatus = p.key, 0, 0 })
 	ask, attempt := p.begin(t, w, "/my")
 	p.state(w, ask, nil)
 	answer := url.Values{"code": {"code-1"}, "state": {ask.Get("state")}}
@@ -278,12 +156,10 @@ func TestSignInWhileTheProviderIsAway(t *testing.T) {
 	p := newIdentityProvider(t)
 	p.away = true
 	w := newFixture(t, p.with)
-	rec := w.do(http.MethodGet, "/api/v1/auth/login?returnTo=/my", "", nil)
+	rec := w.do(http.MethodGet, public+"/api/v1/auth/login?returnTo=/my", "", nil)
 	require.Equal(t, http.StatusFound, rec.Code)
 	require.Equal(t, "/login?failed=unavailable&returnTo=%2Fmy", rec.Header().Get("Location"))
-	p.mu.Lock()
-	p.away = false
-	p.mu.Unlock()
+	p.change(func() { p.away = false })
 	p.begin(t, w, "/my")
 }
 
@@ -292,9 +168,7 @@ func TestSubjectsBecomeUserIDs(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
 	user := func(subject string) string {
-		ask, attempt := p.begin(t, w, "/")
-		p.state(w, ask, map[string]any{"sub": subject})
-		session := setCookie(back(w, attempt, url.Values{"code": {"code-1"}, "state": {ask.Get("state")}}), "urr-session")
+		session := setCookie(p.signIn(t, w, map[string]any{"sub": subject}), "urr-session")
 		var who struct{ UserID string }
 		me := w.do(http.MethodGet, "/api/v1/auth/me", "", credentials{"Cookie": "urr-session=" + session.Value})
 		require.NoError(t, json.Unmarshal(me.Body.Bytes(), &who))
@@ -305,6 +179,7 @@ func TestSubjectsBecomeUserIDs(t *testing.T) {
 	require.Regexp(t, `^sub-[A-Za-z0-9_-]{43}$`, first)
 	require.Equal(t, first, user("auth0|123"))
 	require.NotEqual(t, first, user("auth0|124"))
+	require.NotEqual(t, first, user(first), "nobody chooses to be another user")
 	require.NotEqual(t, user(strings.Repeat("x", 255)), user(strings.Repeat("x", 254)))
 }
 
@@ -314,4 +189,115 @@ func TestOnlyConfiguredSignIns(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/auth/login", "", nil).Code)
 	w = newFixture(t, newIdentityProvider(t).with)
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodPost, "/api/v1/auth/dev-login", `{"userId": "alice"}`, nil).Code)
+}
+
+// A rotated secret reaches the provider's client; without one the client is a public one.
+func TestSecretAtTheProviderRotates(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	for _, secret := range []string{clientSecret, "next", ""} {
+		p.change(func() { p.secret = secret })
+		if secret != clientSecret {
+			require.Contains(t, p.signIn(t, w, nil).Header().Get("Location"), "failed=invalid", "the old secret")
+		}
+		w.cfg.OIDC.ClientSecret = config.Secret(secret)
+		require.NoError(t, w.gateway.Rekey(w.cfg))
+		require.NotNil(t, setCookie(p.signIn(t, w, nil), "urr-session"), "%q", secret)
+	}
+}
+
+// The cookie of an attempt is of one host, so a sign-in at another leads to the public URL first. It
+// does so once, even if a proxy hides the host.
+func TestSignInBeginsAtThePublicURL(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	const path = "/api/v1/auth/login?returnTo="
+	for _, other := range []string{"http://www.tickets.test", "http://localhost", "http://tickets.test:8080"} {
+		rec := w.do(http.MethodGet, other+path+"/my", "", nil)
+		require.Equal(t, http.StatusFound, rec.Code, rec.Body)
+		require.Equal(t, public+"/api/v1/auth/login?home=1&returnTo=%2Fmy", rec.Header().Get("Location"))
+		require.Empty(t, rec.Result().Cookies())
+		rec = w.do(http.MethodGet, other+path+"/my&home=1", "", nil)
+		require.Contains(t, rec.Header().Get("Location"), p.URL+"/authorize")
+		rec = w.do(http.MethodGet, other+path+"//evil.test", "", nil)
+		require.Equal(t, public+"/api/v1/auth/login?home=1&returnTo=%2F", rec.Header().Get("Location"))
+	}
+	for _, own := range []string{public, public + ":80", "http://Tickets.TEST"} {
+		rec := w.do(http.MethodGet, own+path+"/my", "", nil)
+		require.Contains(t, rec.Header().Get("Location"), p.URL+"/authorize", own)
+	}
+}
+
+// Whoever asks the provider for much is limited as one who changes something.
+func TestSignInsAreLimited(t *testing.T) {
+	p := newIdentityProvider(t)
+	for _, path := range []string{"/api/v1/auth/login", "/api/v1/auth/callback"} {
+		w := newFixture(t, p.with, func(c *app.Config, _ *app.Services) { c.Limits.NetworkRate, c.Limits.NetworkBurst = 0.01, 2 })
+		for range 2 {
+			require.Equal(t, http.StatusFound, w.do(http.MethodGet, public+path, "", nil).Code)
+		}
+		require.Equal(t, http.StatusTooManyRequests, w.do(http.MethodGet, public+path, "", nil).Code, path)
+		require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Code, "polls are counted apart")
+	}
+}
+
+// What users do is no fault; what the provider says is cut.
+func TestSignInFailuresInTheLog(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	failure := func(answer url.Values) string {
+		ask, attempt := p.begin(t, w, "/")
+		p.state(w, ask, nil)
+		answer.Set("state", ask.Get("state"))
+		w.logs.take()
+		back(w, attempt, answer)
+		return w.logs.take()
+	}
+	require.Contains(t, failure(url.Values{"error": {"access_denied"}}), "level=DEBUG msg=\"sign-in failed\"")
+	require.Contains(t, failure(url.Values{"error": {"server_error"}}), "level=ERROR msg=\"sign-in failed\"")
+	require.Contains(t, failure(url.Values{"code": {"code-2"}}), "level=WARN msg=\"sign-in failed\"")
+	back(w, "", url.Values{})
+	require.Contains(t, w.logs.take(), "level=DEBUG msg=\"sign-in failed\"")
+	named := failure(url.Values{"error": {strings.Repeat("e", 100)}})
+	require.Contains(t, named, strings.Repeat("e", 64))
+	require.NotContains(t, named, strings.Repeat("e", 65))
+
+	w = newFixture(t, p.with)
+	p.change(func() { p.away = true })
+	require.Contains(t, w.do(http.MethodGet, public+"/api/v1/auth/login", "", nil).Header().Get("Location"), "failed=unavailable")
+	long := w.logs.take()
+	require.Contains(t, long, "not now not now")
+	require.Less(t, len(long), 1000)
+}
+
+// A browser that has gone says nothing about the provider.
+func TestCancelledSignInsAreNotCounted(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	ask, attempt := p.begin(t, w, "/")
+	p.state(w, ask, nil)
+	w.logs.take()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := w.request(http.MethodGet, "/api/v1/auth/callback?"+url.Values{"code": {"code-1"}, "state": {ask.Get("state")}}.Encode(), "", credentials{"Cookie": attempt})
+	before := signInsCounted(t)
+	w.gateway.Handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+	require.InDelta(t, before, signInsCounted(t), 0)
+	require.NotContains(t, w.logs.take(), "sign-in failed")
+}
+
+// signInsCounted is the sum of urr_sign_ins_total.
+func signInsCounted(t *testing.T) (n float64) {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "urr_sign_ins_total" {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	require.Positive(t, n)
+	return n
 }

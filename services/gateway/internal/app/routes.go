@@ -60,7 +60,7 @@ func (e *endpoints) authRoutes() []*edge.Route {
 		},
 		{
 			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: edge.User, Handler: e.auth.Logout,
-			Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusNoContent, Summary: "Ends the session of this browser",
+			Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusNoContent, Answer: &gatewayv1.SignedOut{}, Summary: "Ends the session of this browser",
 			Description: "A session that began at the identity provider is answered with 200 and `{\"redirectTo\": …}`, where the browser ends the provider's session.",
 		},
 		{
@@ -71,12 +71,12 @@ func (e *endpoints) authRoutes() []*edge.Route {
 	}
 	if e.auth.Provider != nil {
 		routes = append(routes, &edge.Route{
-			ID: "auth.login", Method: http.MethodGet, Pattern: "/api/v1/auth/login", Who: edge.Public, Handler: e.auth.Login, Status: http.StatusFound,
-			Timeout: signInTimeout, Summary: "Leads to the sign-in page of the identity provider",
-			Description: "`?returnTo=` is the path of this site where the browser goes on afterwards. When the provider does not answer, it leads to `/login`, which says so.",
+			ID: "auth.login", Method: http.MethodGet, Pattern: session.LoginPath, Who: edge.Public, Handler: e.auth.Login, Status: http.StatusFound,
+			Costly: true, Timeout: signInTimeout, Summary: "Leads to the sign-in page of the identity provider",
+			Description: "`?returnTo=` is the path of this site where the browser goes on afterwards. When the provider does not answer, it leads to `/login`, which says so. At another host name than the gateway's own it leads there first.",
 		}, &edge.Route{
 			ID: "auth.callback", Method: http.MethodGet, Pattern: oidc.CallbackPath, Who: edge.Public, Handler: e.auth.Callback, Status: http.StatusFound,
-			Timeout: signInTimeout, Summary: "Where the identity provider sends the browser back to",
+			Costly: true, Timeout: signInTimeout, Summary: "Where the identity provider sends the browser back to",
 			Description: "Begins a session and leads to `returnTo`. It takes part only in an attempt that this browser began (cookie `urr-sign-in-…`), once and within 15 minutes; every failure leads to `/login`, which says what happened.",
 		})
 	}

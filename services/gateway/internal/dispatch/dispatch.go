@@ -217,7 +217,7 @@ func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
 	if !s.New {
 		s.Visitor = q.Anon
 	}
-	if q.Route.Mutates() && !q.Route.Poll || s.New {
+	if q.Route.Mutates() && !q.Route.Poll || q.Route.Costly || s.New {
 		return d.Limits.Mutation(r.Context(), s)
 	}
 	return d.Limits.Poll(s)

@@ -114,10 +114,13 @@ func describe(op object, r *edge.Route) error {
 		status = 200
 	}
 	answer := object{"description": "Done"}
+	var schema any
 	if responses, ok := op["responses"].(object); ok {
-		if done, is := responses["200"].(object); is && status != 204 && done["schema"] != nil {
-			answer["schema"] = done["schema"]
-		}
+		done, _ := responses["200"].(object)
+		schema = done["schema"]
+	}
+	if status != 204 && schema != nil {
+		answer["schema"] = schema
 	}
 	if r.Example != "" {
 		var example any
@@ -135,6 +138,9 @@ func describe(op object, r *edge.Route) error {
 		repeated["description"] = "The same again: an earlier request has done it"
 		delete(repeated, "examples")
 		responses["200"] = repeated
+	}
+	if status == 204 && r.Answer != nil {
+		responses["200"] = object{"description": "Done, with an answer", "schema": schema}
 	}
 	op["responses"] = responses
 	return nil

@@ -73,6 +73,9 @@ type Route struct {
 	// Poll routes have no lasting effect, whatever their method: they are limited in process,
 	// without Redis.
 	Poll bool
+	// Costly routes cost another server's work: they are limited as those that change something,
+	// whatever their method.
+	Costly bool
 	// FastPath routes skip the tracing middleware: no span, and no request id unless something
 	// fails.
 	FastPath bool
@@ -87,7 +90,7 @@ type Route struct {
 	// Repeats: a repeated request has status 200 and the same body, instead of Status.
 	Repeats bool
 	// Answer is the message that a hand-written route responds with, if it is one; for the
-	// documentation.
+	// documentation. With the status 204 it is the answer of those that have one, with 200.
 	Answer proto.Message
 	// Summary is the line in the API documentation; Description, in Markdown, and Example, a response,
 	// follow it.

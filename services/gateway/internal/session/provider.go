@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"urr.guru/pkg/claims"
 	"urr.guru/services/gateway/internal/edge"
@@ -21,27 +23,49 @@ type Provider interface {
 	// those of package oidc.
 	Complete(ctx context.Context, a *claims.SignIn, code string) (*oidc.User, error)
 	// EndSession returns the URL where the browser ends its session there; "": there is none.
-	EndSession(idToken string) string
+	EndSession(ctx context.Context, idToken string) (string, error)
 }
 
-// maxIDToken is the longest ID token, in bytes, that is kept for the sign-out: browsers keep cookies
-// of up to 4096.
-const maxIDToken = 3800
+// LoginPath is where a sign-in at the provider begins.
+const LoginPath = "/api/v1/auth/login"
+
+// Limits of what a sign-in sends back in headers, in bytes: together with the session they stay below
+// 4096, for which proxies have room by default.
+const (
+	maxIDToken  = 1800
+	maxReturnTo = 1024
+)
+
+// noHint is kept in place of an ID token that is too long: the session began at the provider, and
+// whatever an earlier user's sign-in has left is overwritten.
+const noHint = "-"
+
+// Limits of what the log says of a failure, in bytes.
+const (
+	maxErrorCode = 64
+	maxCause     = 500
+)
 
 // Login sends the browser to the identity provider. The attempt is kept in the browser, so that any
 // gateway can complete it.
 func (h *Handlers) Login(w http.ResponseWriter, r *http.Request, _ *edge.Request) error {
-	attempt := claims.NewSignIn(ownPath(r.URL.Query().Get("returnTo")), h.Now())
+	query := r.URL.Query()
+	returnTo := ownPath(query.Get("returnTo"))
+	if !query.Has(atHome) && !sameHost(h.Home, r.Host) {
+		redirect(w, h.Home.String()+LoginPath+"?"+url.Values{"returnTo": {returnTo}, atHome: {"1"}}.Encode())
+		return nil
+	}
+	attempt := claims.NewSignIn(returnTo, h.Now())
 	page, err := h.Provider.Begin(r.Context(), attempt)
 	if err != nil {
 		h.failed(w, r, attempt.ReturnTo, err)
 		return nil
 	}
-	sealed, err := h.Tokens.SignAttempt(attempt)
+	signed, err := h.Tokens.SignAttempt(attempt)
 	if err != nil {
 		return err
 	}
-	h.Cookies.Set(w, identity.AttemptCookie(attempt.State), sealed, attempt.Expiry())
+	h.Cookies.Set(w, identity.AttemptCookie(attempt.State), signed, attempt.Expiry())
 	redirect(w, page)
 	return nil
 }
@@ -55,9 +79,10 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 		h.failed(w, r, "/", fmt.Errorf("%w: %w", errExpired, err))
 		return nil
 	}
-	h.Cookies.Clear(w, identity.AttemptCookie(attempt.State)) // it counts once
-	if answer.Get("error") != "" {
-		h.failed(w, r, attempt.ReturnTo, errRefused)
+	// The provider accepts the code once; the attempt is of no further use.
+	h.Cookies.Clear(w, identity.AttemptCookie(attempt.State))
+	if code := answer.Get("error"); code != "" {
+		h.failed(w, r, attempt.ReturnTo, refusal(code))
 		return nil
 	}
 	user, err := h.Provider.Complete(r.Context(), attempt, answer.Get("code"))
@@ -69,9 +94,11 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	if err != nil {
 		return err
 	}
-	if len(user.IDToken) <= maxIDToken {
-		h.Cookies.Set(w, identity.IDTokenCookie, user.IDToken, session.Expiry())
+	hint := user.IDToken
+	if len(hint) > maxIDToken {
+		hint = noHint
 	}
+	h.Cookies.Set(w, identity.IDTokenCookie, hint, session.Expiry())
 	signIns.WithLabelValues(outcomeDone).Inc()
 	redirect(w, attempt.ReturnTo)
 	return nil
@@ -82,40 +109,74 @@ var (
 	errRefused = errors.New("the provider did not sign the user in")
 )
 
-// failed leads back to the sign-in page, which says what happened.
+// refusal is what an error code of the provider's answer means. (RFC 6749 §4.1.2.1, OpenID Connect
+// Core 1.0 §3.1.2.6)
+func refusal(code string) error {
+	kind := oidc.ErrInvalid
+	switch code {
+	case "access_denied", "login_required", "interaction_required", "consent_required":
+		kind = errRefused
+	case "server_error", "temporarily_unavailable":
+		kind = oidc.ErrUnavailable
+	}
+	return fmt.Errorf("%w: the provider answers %q", kind, cut(code, maxErrorCode))
+}
+
+// failed leads back to the sign-in page, which says what happened. A request that the browser has
+// cancelled says nothing about the provider, and is not counted.
 func (h *Handlers) failed(w http.ResponseWriter, r *http.Request, returnTo string, cause error) {
-	outcome := outcomeUnavailable
+	outcome, level := outcomeUnavailable, slog.LevelError
 	switch {
 	case errors.Is(cause, errExpired):
-		outcome = outcomeExpired
+		outcome, level = outcomeExpired, slog.LevelDebug
 	case errors.Is(cause, errRefused):
-		outcome = outcomeRefused
+		outcome, level = outcomeRefused, slog.LevelDebug
 	case errors.Is(cause, oidc.ErrInvalid):
-		outcome = outcomeInvalid
+		outcome, level = outcomeInvalid, slog.LevelWarn
 	}
-	signIns.WithLabelValues(outcome).Inc()
-	h.Log.WarnContext(r.Context(), "sign-in failed", "outcome", outcome, "error", cause)
+	if !errors.Is(r.Context().Err(), context.Canceled) {
+		signIns.WithLabelValues(outcome).Inc()
+		h.Log.Log(r.Context(), level, "sign-in failed", "outcome", outcome, "error", cut(cause.Error(), maxCause))
+	}
 	redirect(w, "/login?"+url.Values{"returnTo": {returnTo}, "failed": {outcome}}.Encode())
 }
 
-// endAtProvider answers a sign-out with where the browser ends its session at the provider too; false
-// when it has none there.
-func (h *Handlers) endAtProvider(header http.Header) (to string, found bool) {
-	hint := identity.IDToken(header)
+// endAtProvider answers a sign-out with where the browser ends its session at the provider too; ""
+// when it has none there, or while the provider cannot be looked up.
+func (h *Handlers) endAtProvider(ctx context.Context, hint string) string {
 	if h.Provider == nil || hint == "" {
-		return "", false
+		return ""
 	}
-	to = h.Provider.EndSession(hint)
-	return to, to != ""
+	if hint == noHint {
+		hint = ""
+	}
+	to, err := h.Provider.EndSession(ctx, hint)
+	if err != nil {
+		h.Log.WarnContext(ctx, "the session at the identity provider goes on after a sign-out", "error", cut(err.Error(), maxCause))
+	}
+	return to
 }
 
-// ownPath is the path, or "/" if it may lead to another site.
+// ownPath is the path, or "/" if it may lead to another site or is too long for the headers.
 func ownPath(p string) string {
-	if !edge.OwnPath(p) {
+	if len(p) > maxReturnTo || !edge.OwnPath(p) {
 		return "/"
 	}
 	return p
 }
+
+// atHome is in the query of a sign-in that was led to Handlers.Home, so that it goes on there even
+// behind a proxy that does not keep the header Host.
+const atHome = "home"
+
+// sameHost reports whether a header Host is that of a URL.
+func sameHost(u *url.URL, host string) bool {
+	port := ":" + map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))
+}
+
+// cut is the beginning of a text of others, at most n bytes.
+func cut(text string, n int) string { return text[:min(n, len(text))] }
 
 func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -43,7 +44,10 @@ type Handlers struct {
 	Revoked Revoker
 	// Provider signs users in; nil: there is none.
 	Provider Provider
-	Log      *slog.Logger
+	// Home is the gateway's URL to which the provider sends browsers back: a sign-in begins there too,
+	// since the cookie of an attempt is of one host.
+	Home *url.URL
+	Log  *slog.Logger
 	// Life is how long a session lasts.
 	Life time.Duration
 	Now  func() time.Time
@@ -108,8 +112,11 @@ func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	h.Cookies.Clear(w, identity.SessionCookie)
 	h.Cookies.Clear(w, identity.EntryCookie)
 	w.Header().Set("Cache-Control", "no-store")
-	if to, found := h.endAtProvider(q.Header); found {
+	hint := identity.IDToken(q.Header)
+	if hint != "" {
 		h.Cookies.Clear(w, identity.IDTokenCookie)
+	}
+	if to := h.endAtProvider(r.Context(), hint); to != "" {
 		return handlers.WriteMessage(w, http.StatusOK, &gatewayv1.SignedOut{RedirectTo: to})
 	}
 	w.WriteHeader(http.StatusNoContent)

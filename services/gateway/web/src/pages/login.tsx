@@ -37,11 +37,19 @@ function Failed() {
   return failure ? <Notice tone="bad">{failure}</Notice> : null;
 }
 
+/** Data of the previous user of this tab must not be kept. */
+const clearTab = () => sessionStorage.clear();
+
 function Provider() {
   return (
     <div class="card narrow">
       <p>{t.providerHelp}</p>
-      <a class="button" id="provider" href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}>
+      <a
+        class="button"
+        id="provider"
+        href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}
+        onClick={clearTab}
+      >
         {t.provider}
       </a>
     </div>
@@ -60,8 +68,7 @@ function Development() {
       await call<unknown>("POST", "/auth/dev-login", {
         body: { userId: String(form.get("userId")), roles: form.getAll("roles").map(String) },
       });
-      // Data of the previous user of this tab must not be kept.
-      sessionStorage.clear();
+      clearTab();
       // Replaced, so that the back button does not return to this form.
       location.replace(returnTo);
     } catch (cause) {

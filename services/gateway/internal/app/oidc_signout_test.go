@@ -1,0 +1,84 @@
+package app_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/gateway/internal/app"
+)
+
+// signOut ends a session of a browser that keeps an ID token.
+func signOut(w *fixture, hint string) *httptest.ResponseRecorder {
+	return w.do(http.MethodPost, "/api/v1/auth/logout", "", w.session(alice).with("Cookie", "urr-id-token="+hint))
+}
+
+// A gateway that has just started leads to the provider too. While the provider is away, the sign-out
+// is done here; either way the browser no longer keeps the ID token.
+func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	p.change(func() { p.away = true })
+	rec := signOut(w, "hint")
+	require.Equal(t, http.StatusNoContent, rec.Code, rec.Body)
+	require.Negative(t, cookieOf(rec, "urr-id-token").MaxAge)
+	require.Contains(t, w.logs.take(), "goes on after a sign-out")
+	p.change(func() { p.away = false })
+	rec = signOut(w, "hint")
+	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+	require.Contains(t, jsonOf(t, rec)["redirectTo"], "id_token_hint=hint")
+	require.Negative(t, cookieOf(rec, "urr-id-token").MaxAge)
+
+	w = newFixture(t) // users no longer sign in there
+	rec = signOut(w, "hint")
+	require.Equal(t, http.StatusNoContent, rec.Code, rec.Body)
+	require.Negative(t, cookieOf(rec, "urr-id-token").MaxAge)
+	rec = w.do(http.MethodPost, "/api/v1/auth/logout", "", w.session(alice))
+	require.Equal(t, http.StatusNoContent, rec.Code, rec.Body)
+	require.Nil(t, cookieOf(rec, "urr-id-token"))
+}
+
+// An ID token that proxies may have no room for is not kept: the provider asks the user then, and
+// that of an earlier user is overwritten.
+func TestSignOutWithoutALongIDToken(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	hint := setCookie(p.signIn(t, w, map[string]any{"picture": strings.Repeat("x", 1500)}), "urr-id-token")
+	require.Equal(t, "-", hint.Value)
+	to, _ := jsonOf(t, signOut(w, hint.Value))["redirectTo"].(string)
+	end, err := url.Parse(to)
+	require.NoError(t, err)
+	require.Equal(t, url.Values{"client_id": {client}, "post_logout_redirect_uri": {public + "/"}}, end.Query())
+}
+
+// The longest headers of a sign-in have room in the default buffer of nginx, 4096 bytes.
+func TestHeadersOfASignInAreShort(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with, func(c *app.Config, _ *app.Services) { c.SecureCookies = true })
+	size := func(rec *httptest.ResponseRecorder) int {
+		var out strings.Builder
+		require.NoError(t, rec.Header().Write(&out))
+		return out.Len() + len("HTTP/1.1 302 Found\r\nDate: Sun, 01 Mar 2026 10:00:00 GMT\r\nContent-Length: 0\r\n\r\n")
+	}
+	longest := 0
+	for n := 1; n < 1500; n += 8 {
+		ask, attempt := p.begin(t, w, "/"+strings.Repeat("x", 1023))
+		p.state(w, ask, map[string]any{
+			"sub": strings.Repeat("s", 63), "realm_access": map[string]any{"roles": []string{"urr-admin", "urr-staff"}}, "picture": strings.Repeat("x", n),
+		})
+		rec := back(w, attempt, url.Values{"code": {"code-1"}, "state": {ask.Get("state")}})
+		require.Equal(t, "/"+strings.Repeat("x", 1023), rec.Header().Get("Location"))
+		hint := setCookie(rec, "urr-id-token").Value
+		if hint == "-" {
+			require.Greater(t, n, 500, "common tokens are kept")
+			return
+		}
+		longest = max(longest, size(rec))
+		require.Less(t, longest, 4096-200, "with an ID token of %d bytes: proxies add headers, and the secrets' ids may be long", len(hint))
+	}
+	t.Fatal("no ID token was too long")
+}

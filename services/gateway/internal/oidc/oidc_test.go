@@ -1,0 +1,60 @@
+package oidc_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/gateway/internal/oidc"
+)
+
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	type object = map[string]any
+	for name, c := range map[string]struct {
+		claim  string
+		claims object
+		want   []string
+	}{
+		"a list":              {"roles", object{"roles": []any{"chief", "other", "door"}}, []string{"admin", "staff"}},
+		"a string":            {"roles", object{"roles": "door"}, []string{"staff"}},
+		"a number":            {"roles", object{"roles": 1.0}, []string{}},
+		"numbers":             {"roles", object{"roles": []any{1.0, nil, "chief"}}, []string{"admin"}},
+		"twice":               {"roles", object{"roles": []any{"chief", "chief"}}, []string{"admin"}},
+		"none":                {"roles", object{}, []string{}},
+		"nested":              {"realm_access.roles", object{"realm_access": object{"roles": []any{"chief"}}}, []string{"admin"}},
+		"nested in no object": {"realm_access.roles", object{"realm_access": "chief"}, []string{}},
+		"a name with dots":    {"https://tickets.example/roles", object{"https://tickets.example/roles": []any{"door"}}, []string{"staff"}},
+		"literal before path": {"a.b", object{"a.b": "door", "a": object{"b": "chief"}}, []string{"staff"}},
+		"no role has no name": {"roles", object{"roles": []any{""}}, []string{}},
+		"a name of URR":       {"roles", object{"roles": []any{"admin"}}, []string{}},
+	} {
+		p := oidc.New(oidc.Config{RolesClaim: c.claim, Roles: map[string]string{"chief": "admin", "door": "staff", "": "admin"}}, time.Now)
+		require.Equal(t, c.want, p.RolesOf(c.claims), name)
+	}
+}
+
+// silent is a server that does not answer.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// A sign-out waits 2 s for a provider that does not answer.
+func TestEndSessionIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := oidc.New(oidc.Config{Issuer: "https://accounts.test"}, time.Now)
+		p.SetTransport(silent{})
+		began := time.Now()
+		_, err := p.EndSession(t.Context(), "hint")
+		require.ErrorIs(t, err, oidc.ErrUnavailable)
+		require.Equal(t, 2*time.Second, time.Since(began))
+		time.Sleep(time.Minute) // the look-up is for all who wait, so it outlives this call
+	})
+}

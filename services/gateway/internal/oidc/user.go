@@ -1,0 +1,55 @@
+package oidc
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"urr.guru/pkg/ids"
+)
+
+// roles are the roles of URR that the claim names.
+func (p *Provider) roles(all map[string]any) []string {
+	value, literal := all[p.cfg.RolesClaim]
+	if !literal {
+		value = inside(all, p.cfg.RolesClaim)
+	}
+	named, _ := value.([]any)
+	if one, ok := value.(string); ok {
+		named = []any{one}
+	}
+	found := []string{}
+	for _, n := range named {
+		name, _ := n.(string)
+		if role, ok := p.cfg.Roles[name]; ok && name != "" && !slices.Contains(found, role) {
+			found = append(found, role)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// inside returns the value to which a path with dots leads, nil when there is none.
+func inside(all map[string]any, path string) any {
+	var value any = all
+	for name := range strings.SplitSeq(path, ".") {
+		object, _ := value.(map[string]any)
+		value = object[name]
+	}
+	return value
+}
+
+// hashed begins the user ids that are hashes of subjects.
+const hashed = "sub-"
+
+// userID is the provider's subject where it is a user id of URR, and else a hash of it: a subject
+// has up to 255 characters, of which some providers use "|" and ":". A subject that looks like a hash
+// is hashed too, so that nobody can be another user by their choice of subject.
+func userID(subject string) string {
+	if ids.ValidUser(subject) && !strings.HasPrefix(subject, hashed) {
+		return subject
+	}
+	sum := sha256.Sum256([]byte(subject))
+	return hashed + base64.RawURLEncoding.EncodeToString(sum[:])
+}
