@@ -105,8 +105,8 @@ func TestEveryPlanTicksLinesInUse(t *testing.T) {
 	w.tick(all...)
 	store.ticks.Store(0)
 	for range 5 {
-		for _, late := range []time.Duration{200, -200, -300, 300} {
-			w.clock.Advance(time.Second + late*time.Millisecond)
+		for _, ms := range []int64{1200, 800, 700, 1300} {
+			w.clock.Advance(time.Duration(ms) * time.Millisecond)
 			all[0].worker.Tick(t.Context())
 		}
 	}
