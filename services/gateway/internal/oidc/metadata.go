@@ -60,7 +60,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	}
 	m := &metadata{
 		issuer: more.Issuer, endpoint: found.Endpoint(), keys: oidc.NewRemoteKeySet(ctx, more.Keys),
-		// client_secret_basic is the default. (OpenID Connect Discovery 1.0 §3)
+		// client_secret_basic is the default. (OpenID Connect Discovery 1.0, section 3)
 		basicAuth: len(more.AuthMethods) == 0 || slices.Contains(more.AuthMethods, "client_secret_basic"),
 		checks: &oidc.Config{
 			ClientID: p.cfg.ClientID, Now: p.now,

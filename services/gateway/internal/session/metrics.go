@@ -14,6 +14,15 @@ const (
 	outcomeUnavailable = "unavailable"
 )
 
-var signIns = promauto.NewCounterVec(prometheus.CounterOpts{
-	Name: "urr_sign_ins_total", Help: "Sign-ins at the identity provider, by outcome.",
-}, []string{"outcome"})
+var signIns = newSignIns()
+
+// newSignIns shows every outcome from the start: the first failure is then a rise that an alert sees.
+func newSignIns() *prometheus.CounterVec {
+	counter := promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_sign_ins_total", Help: "Sign-ins at the identity provider, by outcome.",
+	}, []string{"outcome"})
+	for _, outcome := range []string{outcomeDone, outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable} {
+		counter.WithLabelValues(outcome)
+	}
+	return counter
+}

@@ -110,7 +110,7 @@ var (
 )
 
 // refusal is what an error code of the provider's answer means. (RFC 6749 §4.1.2.1, OpenID Connect
-// Core 1.0 §3.1.2.6)
+// Core 1.0, section 3.1.2.6)
 func refusal(code string) error {
 	kind := oidc.ErrInvalid
 	switch code {
