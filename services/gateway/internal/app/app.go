@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/heapfloor"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/rpc"
@@ -25,10 +26,14 @@ const (
 	writeTimeout      = 30 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeader         = 32 << 10
+	// heapFloor is about how much is allocated between two garbage collections, in bytes: what a
+	// gateway keeps is small, and every request makes garbage.
+	heapFloor = 32 << 20
 )
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	defer heapfloor.Reserve(heapFloor)()
 	a, err := lifecycle.Start(ctx, rpc.Gateway, cfg.Config, log)
 	if err != nil {
 		return err
