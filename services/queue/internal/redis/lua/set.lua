@@ -1,11 +1,12 @@
--- set: opens a line that was never opened, stores a line's settings, or (without an action) only
--- reads its state.
+-- set: opens a line that was never opened, stores a line's settings, blocks users beside those
+-- blocked already, or (without an action) only reads its state.
 --
 -- KEYS   none of its own
--- ARGV   15 '' | 'open' | 'settings'; for 'settings' also
+-- ARGV   15 '' | 'open' | 'settings' | 'block'; for 'settings' also
 --          16 when they were read (this line's time in ms, from before the read) ·
 --          17 threshold ('' = default) · 18 paused (0|1) · 19 slot length in ms (0 = default) ·
---          20 closing time in ms (0 = none) · 21.. blocked users
+--          20 closing time in ms (0 = none) · 21.. blocked users;
+--        for 'block' 16.. blocked users
 -- reply  { head, 1 when something changed }
 local action, changed = ARGV[OWN], 0
 
@@ -17,15 +18,20 @@ local function evict(user)
   call('ZREM', kLate, user)
 end
 
-local function block(from)
+local function block(user)
+  if call('SADD', kBlocked, user) == 0 then return end
+  evict(user)
+  changed = 1
+end
+
+-- blockOnly blocks the users listed from an argument on, and unblocks all others.
+local function blockOnly(from)
   local wanted = {}
   for i = from, #ARGV do wanted[ARGV[i]] = true end
   for _, user in ipairs(call('SMEMBERS', kBlocked)) do
     if not wanted[user] then call('SREM', kBlocked, user) end
   end
-  for user in pairs(wanted) do
-    if call('SADD', kBlocked, user) == 1 then evict(user) end
-  end
+  for user in pairs(wanted) do block(user) end
 end
 
 -- Of two reads the one that began later wins. A read from the future was made before the clock was
@@ -36,7 +42,7 @@ local function settings(at, threshold, paused, slotMs, closes)
   limit = tonumber(threshold) or C.threshold
   set({ settings = at, paused = paused, slotMs = slotMs, closes = closingTime(at, closes) })
   closed, selling = sale()
-  block(OWN + 6)
+  blockOnly(OWN + 6)
   changed = 1
 end
 
@@ -54,6 +60,8 @@ if action == 'open' then
   end
 elseif action == 'settings' then
   settings(tonumber(ARGV[OWN + 1]), ARGV[OWN + 2], tonumber(ARGV[OWN + 3]), tonumber(ARGV[OWN + 4]), tonumber(ARGV[OWN + 5]))
+elseif action == 'block' then
+  for i = OWN + 1, #ARGV do block(ARGV[i]) end
 end
 if changed == 1 then dirty() end
 return { head(), changed }
