@@ -161,9 +161,14 @@ func TestManyBlockedUsers(t *testing.T) {
 	for i := range users {
 		users[i] = fmt.Sprintf("blocked-user-%05d-of-a-length-that-is-common", i)
 	}
-	require.Positive(t, f.apply(line.Settings{Blocked: users}).Rev)
+	require.Equal(t, line.Inside, f.join(users[9999]).Standing)
+	require.Equal(t, line.Waiting, f.join(users[700]).Standing)
+	f.apply(line.Settings{Blocked: users})
+	require.Empty(t, append(f.set("active"), f.set("queue")...))
 	f.block(users...)
+	f.apply(line.Settings{Blocked: users[1:]})
 	require.Equal(t, line.Blocked, f.join(users[9999]).Standing)
+	require.Equal(t, line.Inside, f.join(users[0]).Standing)
 }
 
 func TestOperatorsActsOnCluster(t *testing.T) {

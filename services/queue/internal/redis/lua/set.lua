@@ -18,20 +18,43 @@ local function evict(user)
   call('ZREM', kLate, user)
 end
 
-local function block(user)
-  if call('SADD', kBlocked, user) == 0 then return end
-  evict(user)
-  changed = 1
+-- evictAll evicts those of the users who are in the line.
+local function evictAll(users)
+  for _, key in ipairs({ kQueue, kParked, kActive, kOld }) do
+    local scores = call('EXISTS', key) == 1 and call('ZMSCORE', key, unpack(users)) or {}
+    for i, score in ipairs(scores) do
+      if score then evict(users[i]) end
+    end
+  end
+end
+
+-- block blocks the users listed from an argument on. There may be thousands, most of them blocked
+-- already, so it asks for many at once.
+local function block(from)
+  for at = from, #ARGV, C.page do
+    local users, new = { unpack(ARGV, at, math.min(at + C.page - 1, #ARGV)) }, {}
+    for i, known in ipairs(call('SMISMEMBER', kBlocked, unpack(users))) do
+      if known == 0 then new[#new + 1] = users[i] end
+    end
+    if #new > 0 then
+      call('SADD', kBlocked, unpack(new))
+      evictAll(new)
+      changed = 1
+    end
+  end
 end
 
 -- blockOnly blocks the users listed from an argument on, and unblocks all others.
 local function blockOnly(from)
-  local wanted = {}
-  for i = from, #ARGV do wanted[ARGV[i]] = true end
+  block(from)
+  local wanted, n = {}, 0
+  for i = from, #ARGV do
+    if not wanted[ARGV[i]] then wanted[ARGV[i]], n = true, n + 1 end
+  end
+  if call('SCARD', kBlocked) == n then return end
   for _, user in ipairs(call('SMEMBERS', kBlocked)) do
     if not wanted[user] then call('SREM', kBlocked, user) end
   end
-  for user in pairs(wanted) do block(user) end
 end
 
 -- Of two reads the one that began later wins. A read from the future was made before the clock was
@@ -61,7 +84,7 @@ if action == 'open' then
 elseif action == 'settings' then
   settings(tonumber(ARGV[OWN + 1]), ARGV[OWN + 2], tonumber(ARGV[OWN + 3]), tonumber(ARGV[OWN + 4]), tonumber(ARGV[OWN + 5]))
 elseif action == 'block' then
-  for i = OWN + 1, #ARGV do block(ARGV[i]) end
+  block(OWN + 1)
 end
 if changed == 1 then dirty() end
 return { head(), changed }
