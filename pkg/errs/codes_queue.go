@@ -6,5 +6,6 @@ var (
 	ErrQueueTokenRequired = declare(Forbidden, "QUEUE_TOKEN_REQUIRED", "Queue entry token required")
 	ErrSlotEnded          = declare(Forbidden, "SLOT_ENDED", "Your time in the shop has ended")
 	ErrUserBlocked        = declare(Forbidden, "USER_BLOCKED", "You may not join this line")
+	ErrTooManyBlocked     = declare(Conflict, "TOO_MANY_BLOCKED", "No more users can be blocked from this line")
 	ErrLineRecovering     = declare(Unavailable, "LINE_RECOVERING", "The line is being restored")
 )

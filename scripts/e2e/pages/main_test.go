@@ -113,6 +113,7 @@ func TestPages(t *testing.T) {
 	t.Run("LineIgnoresStaleEnds", testLineIgnoresStaleEnds)
 	t.Run("LineEndsWithTheSale", testLineEndsWithTheSale)
 	t.Run("PausedSale", testPausedSale)
+	t.Run("OperatorsActs", testOperatorsActs)
 	t.Run("CancelledSale", testCancelledSale)
 	t.Run("TimesShowTheirZone", testTimesShowTheirZone)
 	t.Run("TimeZoneName", testTimeZoneName)

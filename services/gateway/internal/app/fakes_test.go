@@ -223,6 +223,31 @@ func (f *fakeQueue) SetThreshold(_ context.Context, in *queuev1.SetThresholdRequ
 	return &queuev1.LineStatus{EventId: in.GetEventId(), Threshold: in.GetThreshold()}, nil
 }
 
+func (f *fakeQueue) Pause(_ context.Context, in *queuev1.PauseRequest) (*queuev1.LineStatus, error) {
+	f.add("Pause", in.GetCaller(), in)
+	return &queuev1.LineStatus{EventId: in.GetEventId(), Paused: true, Pauses: []string{"OPERATOR"}}, nil
+}
+
+func (f *fakeQueue) Resume(_ context.Context, in *queuev1.ResumeRequest) (*queuev1.LineStatus, error) {
+	f.add("Resume", in.GetCaller(), in)
+	return &queuev1.LineStatus{EventId: in.GetEventId()}, nil
+}
+
+func (f *fakeQueue) Revoke(_ context.Context, in *queuev1.RevokeRequest) (*queuev1.RevokeResponse, error) {
+	f.add("Revoke", in.GetCaller(), in)
+	return &queuev1.RevokeResponse{EventId: in.GetEventId(), UserId: in.GetUserId()}, nil
+}
+
+func (f *fakeQueue) Block(_ context.Context, in *queuev1.BlockRequest) (*queuev1.BlockResponse, error) {
+	f.add("Block", in.GetCaller(), in)
+	return &queuev1.BlockResponse{EventId: in.GetEventId(), UserId: in.GetUserId(), Blocked: true}, nil
+}
+
+func (f *fakeQueue) Unblock(_ context.Context, in *queuev1.UnblockRequest) (*queuev1.UnblockResponse, error) {
+	f.add("Unblock", in.GetCaller(), in)
+	return &queuev1.UnblockResponse{EventId: in.GetEventId(), UserId: in.GetUserId()}, nil
+}
+
 func (f *fakeQueue) GetLine(_ context.Context, in *queuev1.GetLineRequest) (*queuev1.LineStatus, error) {
 	f.add("GetLine", in.GetCaller(), in)
 	return &queuev1.LineStatus{EventId: in.GetEventId()}, nil

@@ -53,6 +53,16 @@ var (
 	}
 )
 
+// lineUser is a user of a line, on whom an operator acts.
+var lineUser = input{
+	required: map[string]string{"userId": "INVALID_REQUEST"},
+	bad: []badValue{
+		{member: "userId", value: `"a b"`, code: "INVALID_REQUEST"},
+		{member: "userId", value: longText, code: "INVALID_REQUEST"},
+		{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}, // it is in the path
+	},
+}
+
 // campaign is a campaign that an operator creates.
 var campaign = input{
 	required: map[string]string{
@@ -171,6 +181,11 @@ var inputs = map[string]input{
 		required: map[string]string{"threshold": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "threshold", value: `-1`, code: "INVALID_REQUEST"}},
 	},
+	"QueueAdminService.Pause":   {},
+	"QueueAdminService.Resume":  {},
+	"QueueAdminService.Revoke":  lineUser,
+	"QueueAdminService.Block":   lineUser,
+	"QueueAdminService.Unblock": lineUser,
 	"VwrAdminService.Activate": {bad: []badValue{
 		{member: "batch", value: `0`, code: "INVALID_REQUEST"},
 		{member: "inlet", value: `"OPEN"`, code: "INVALID_REQUEST"},

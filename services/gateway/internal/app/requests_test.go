@@ -49,6 +49,8 @@ func bodyFor(r *edge.Route, event string) string {
 		return sale
 	case "QueueAdminService.SetThreshold":
 		return `{"threshold":100}`
+	case "QueueAdminService.Revoke", "QueueAdminService.Block", "QueueAdminService.Unblock":
+		return `{"userId":"nobody"}`
 	case "PaymentService.Prepare":
 		return `{"paymentType":"reservation","referenceId":"` + requestID + `"}`
 	case "RewardAdminService.CreateCampaign":

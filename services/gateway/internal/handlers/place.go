@@ -49,6 +49,9 @@ func appendPlace(b []byte, p *queuev1.Place) (_ []byte, ok bool) {
 	}
 	text(`,"ticket":`, p.Ticket)
 	text(`,"saleStatus":`, p.SaleStatus)
+	if p.Paused != nil {
+		b = strconv.AppendBool(append(b, `,"paused":`...), p.GetPaused())
+	}
 	return append(b, '}'), ok
 }
 

@@ -67,6 +67,7 @@ var details = map[string]sentences{
 	"QUEUE_TOKEN_REQUIRED": {"Please wait in line for this event first.", "먼저 대기열을 통과해 주세요."},
 	"SLOT_ENDED":           {"Your time in the shop has ended. Please queue again.", "이용 시간이 종료되었습니다. 대기열에 다시 참여해 주세요."},
 	"USER_BLOCKED":         {"Your account may not join this line.", "이 대기열에 참여할 수 없는 계정입니다."},
+	"TOO_MANY_BLOCKED":     {"No more users can be blocked from this line. Unblock others first.", "이 대기열에는 더 이상 이용자를 차단할 수 없습니다. 다른 이용자의 차단을 먼저 해제해 주세요."},
 	"LINE_RECOVERING":      {"The line is being restored. Your place is kept.", "대기열을 복구하고 있습니다. 순번은 유지됩니다."},
 
 	"EVENT_NOT_FOUND":   {"This event does not exist.", "존재하지 않는 공연입니다."},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/failpoint"
 )
 
 // Known settings are read again after settingsTTL, missing ones after settingsRetryInterval.
@@ -16,16 +15,6 @@ const (
 	settingsRetryInterval = time.Second
 	settingsTimeout       = 500 * time.Millisecond
 )
-
-// Overview is what an operator sees of a line.
-type Overview struct {
-	EventID                            string
-	Waiting, Parked, Active, Threshold int64
-	AdmittedPerMinute                  float64
-	Epoch                              int64
-	// Paused means that nobody is admitted: an operator paused the line, or the line recovers.
-	Paused bool
-}
 
 // Load is a line's load, for tier 1.
 type Load struct{ Waiting, Active, Parked, Arrived int64 }
@@ -49,56 +38,6 @@ func (s *Service) refetchSale(ctx context.Context, eventID string) {
 	if err := s.fetchSales(ctx, []string{eventID}); err != nil {
 		s.log.WarnContext(ctx, "where a sale stands is not known", "event", eventID, "error", err)
 	}
-}
-
-// SetThreshold writes the setting durably at ticket, then into the line. After an error the setting
-// may be in effect; the caller may repeat the call.
-func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold int64) (Overview, error) {
-	// PutThreshold accepts ids of unknown events; Settings refuses them.
-	if _, err := s.events.Settings(ctx, eventID); err != nil {
-		return Overview{}, err
-	}
-	if err := s.events.PutThreshold(ctx, eventID, threshold); err != nil {
-		return Overview{}, err
-	}
-	// Every replica reads the settings again within 30 s.
-	failpoint.Hit("queue.threshold.after_ticket")
-	if err := s.refresh(ctx, eventID); err != nil {
-		return Overview{}, err
-	}
-	return s.Line(ctx, eventID)
-}
-
-// Line returns the state of an event's line. For an event without a line it returns the settings
-// only.
-func (s *Service) Line(ctx context.Context, eventID string) (Overview, error) {
-	st, err := s.peek(ctx, eventID)
-	if err != nil {
-		return Overview{}, err
-	}
-	if !st.Exists() {
-		return s.overviewWithoutLine(ctx, eventID)
-	}
-	p := s.cache.entry(eventID)
-	p.mu.Lock()
-	rate := p.rate.perMinute()
-	p.mu.Unlock()
-	return Overview{
-		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.Old, Threshold: st.Threshold,
-		AdmittedPerMinute: rate, Epoch: st.Epoch, Paused: !st.Admitting(),
-	}, nil
-}
-
-func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (Overview, error) {
-	set, err := s.events.Settings(ctx, eventID)
-	if err != nil {
-		return Overview{}, err
-	}
-	o := Overview{EventID: eventID, Threshold: s.rules.Threshold, Paused: set.Paused}
-	if set.Threshold != nil {
-		o.Threshold = *set.Threshold
-	}
-	return o, nil
 }
 
 // Load returns the line's load; all zero when there is no line. It reads the line, since tier 1
@@ -150,6 +89,9 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	if err := s.ensureSale(ctx, eventID, maxSaleAge); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
 		return fmt.Errorf("where the sale of %s stands: %w", eventID, err)
 	}
+	if err := s.blockAgain(ctx, eventID, st); err != nil {
+		return err
+	}
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", eventID, err)
@@ -164,10 +106,27 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 		return err
 	}
 	s.cache.Observe(eventID, applied)
+	s.cache.keepBlocked(eventID, applied.Epoch, set.Blocked)
 	if applied.Threshold != st.Threshold || applied.Paused != st.Paused {
 		s.cache.markFiguresChanged(eventID)
 	}
 	s.cache.markSettingsCurrent(eventID)
+	return nil
+}
+
+// blockAgain blocks the users that this replica knows to be blocked, if the line may have lost them:
+// KnownState, which restores the other settings, does not have them, and ticket may not answer.
+func (s *Service) blockAgain(ctx context.Context, eventID string, st State) error {
+	users := s.cache.lostBlocked(eventID, st.Epoch)
+	if len(users) == 0 {
+		return nil
+	}
+	blocked, err := s.store.Block(ctx, eventID, s.cache.Snapshot(eventID), users)
+	if err != nil {
+		return err
+	}
+	s.cache.Observe(eventID, blocked)
+	s.cache.keepBlocked(eventID, blocked.Epoch, users)
 	return nil
 }
 

@@ -54,11 +54,16 @@ type entry struct {
 	sweptAt           time.Time
 	empty             time.Time // since when all sets are empty; zero = not empty
 	rate              rateEstimator
+	admissions        admissionCounter
 	info              Info
 	infoAt            time.Time // the last attempt, successful or not
 	infoKnown         bool
 	settingsTriedAt   time.Time // the last attempt to read the settings
 	settingsCurrentAt time.Time // when this replica last knew whether the settings had changed
+	// blocked are the blocked users by the last settings that this replica read, blockedEpoch the
+	// epoch of the line in which they were blocked.
+	blocked      []string
+	blockedEpoch int64
 	// mayOpenUntil is the time until which this replica may open the line; zero = it may not.
 	mayOpenUntil time.Time
 	listed       time.Time // the last time the registry listed the event while it had no line
@@ -149,6 +154,7 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 	s.Sale = e.mergeSale(s.Sale)
 	e.state, e.updatedAt = s, c.now().Add(-age)
 	e.rate.observe(s)
+	e.admissions.observe(s)
 	switch {
 	case s.Members() > 0:
 		e.empty = time.Time{}
@@ -187,6 +193,14 @@ func (e *entry) estimate(position int64, s State) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.rate.wait(position, s)
+}
+
+// admittedPerMinute returns the admissions of the last minute.
+func (c *LineCache) admittedPerMinute(eventID string) float64 {
+	e := c.entry(eventID)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.admissions.perMinute()
 }
 
 // Known lists the cached events, sorted.

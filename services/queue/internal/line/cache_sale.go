@@ -25,6 +25,25 @@ func (c *LineCache) SetSale(eventID string, word Sale) {
 	}
 }
 
+// keepBlocked records the users that were blocked in an epoch of the line.
+func (c *LineCache) keepBlocked(eventID string, epoch int64, users []string) {
+	e := c.entry(eventID)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.blocked, e.blockedEpoch = users, epoch
+}
+
+// lostBlocked returns the users that were blocked in another epoch than this one.
+func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
+	e := c.entry(eventID)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.blockedEpoch == epoch {
+		return nil
+	}
+	return e.blocked
+}
+
 // markSettingsCurrent records that this replica knows the line's settings, or cannot read them now.
 func (c *LineCache) markSettingsCurrent(eventID string) {
 	e := c.entry(eventID)

@@ -58,6 +58,8 @@ type Place struct {
 	ExpiresAt int64
 	// Sale is the status of the event's sale.
 	Sale SaleStatus
+	// Paused means paused by an operator.
+	Paused bool
 	// Ticket is set while waiting.
 	Ticket string
 }
@@ -138,8 +140,35 @@ func (s State) AcceptsEpoch(epoch int64) bool {
 func (s State) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
 
 // Admitting reports whether the line assigns free slots.
-func (s State) Admitting() bool {
-	return s.Exists() && !s.Paused && s.SettingsAt > 0 && !s.Recovering() && s.SaleStatus().AllowsAdmission()
+func (s State) Admitting() bool { return s.Exists() && len(s.Pauses()) == 0 }
+
+// Pause is a reason why a line admits nobody.
+type Pause string
+
+// The reasons.
+const (
+	PausedByOperator Pause = "OPERATOR"
+	PausedToRecover  Pause = "RECOVERY"
+	// PausedForSettings means that the line's settings were not read yet.
+	PausedForSettings Pause = "SETTINGS"
+	PausedBySale      Pause = "SALE"
+)
+
+// Pauses returns all reasons why an existing line admits nobody.
+func (s State) Pauses() (reasons []Pause) {
+	if s.Paused {
+		reasons = append(reasons, PausedByOperator)
+	}
+	if s.Recovering() {
+		reasons = append(reasons, PausedToRecover)
+	}
+	if s.SettingsAt == 0 {
+		reasons = append(reasons, PausedForSettings)
+	}
+	if !s.SaleStatus().AllowsAdmission() {
+		reasons = append(reasons, PausedBySale)
+	}
+	return reasons
 }
 
 // Claim is one visitor's request to the store.
@@ -239,6 +268,14 @@ type Settings struct {
 	Closed bool
 	// NeverOpened means that the line was never opened, so a new line has lost no data.
 	NeverOpened bool
+}
+
+// SettingsChange changes those of a line's durable settings that are set.
+type SettingsChange struct {
+	Threshold *int64
+	Paused    *bool
+	// Block and Unblock are users.
+	Block, Unblock string
 }
 
 // Info is an event's data for pages.

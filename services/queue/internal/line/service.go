@@ -278,7 +278,7 @@ func (s *Service) answer(r Request, state State, o Outcome, info Info) Answer {
 // basePlace returns the fields common to all visitors of a line.
 func (s *Service) basePlace(eventID string, state State, info Info) Place {
 	p := Place{
-		Sale:   state.SaleStatus(),
+		Sale: state.SaleStatus(), Paused: state.Paused,
 		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: info.Title, Artist: info.Artist,
 	}
 	if !state.Exists() {

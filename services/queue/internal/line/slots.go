@@ -129,6 +129,7 @@ func (s *Service) takeOver(ctx context.Context, eventID string, slots []Slot, po
 			switch {
 			case outcomes[k].Standing == Inside && outcomes[k].SlotID == slots[i].SlotID:
 				out[i].Active = true
+			case outcomes[k].Standing == Blocked: // the slot will not be restored
 			case st.Recovering():
 				out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
 			}

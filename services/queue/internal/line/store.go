@@ -13,6 +13,8 @@ type Places interface {
 	Check(ctx context.Context, eventID string, m KnownState, claims []Claim) (State, []Outcome, error)
 	// Release ends the slot if it is the user's; with an empty id it removes the waiting place.
 	Release(ctx context.Context, eventID string, m KnownState, userID, slotID string) (State, bool, error)
+	// Revoke ends whatever slot the user has, and reports whether there was one.
+	Revoke(ctx context.Context, eventID string, m KnownState, userID string) (State, bool, error)
 	// Hold records that seats are held until h.Until, and extends the slot once; or that they are
 	// no longer held.
 	Hold(ctx context.Context, eventID string, m KnownState, h Hold) (State, bool, error)
@@ -35,6 +37,8 @@ type Lines interface {
 	// Apply stores settings read at readAt (the line's time in epoch ms before the read began)
 	// unless the line has later ones.
 	Apply(ctx context.Context, eventID string, m KnownState, s Settings, readAt int64) (State, error)
+	// Block blocks users beside those who are blocked already, until the next Apply.
+	Block(ctx context.Context, eventID string, m KnownState, users []string) (State, error)
 }
 
 // Maintenance has the periodic calls.
@@ -76,8 +80,8 @@ type DurableSettings interface {
 	// Settings returns the settings of an event's line, with defaults where nothing was set. It
 	// fails with ErrEventUnknown when there is no such event.
 	Settings(ctx context.Context, eventID string) (Settings, error)
-	// PutThreshold writes the setting durably.
-	PutThreshold(ctx context.Context, eventID string, threshold int64) error
+	// Change writes settings durably. It accepts ids of unknown events.
+	Change(ctx context.Context, eventID string, c SettingsChange) error
 	// MarkOpened records that the line was opened, and reports whether this call was the first to
 	// do so. After an error that is unknown.
 	MarkOpened(ctx context.Context, eventID string) (first bool, err error)

@@ -14,7 +14,7 @@ const (
 )
 
 // rateEstimator measures a line's admissions per second, as an exponentially weighted moving
-// average over the times when somebody waits and the sale allows admission.
+// average over the times when somebody waits, and neither the sale nor an operator stops admission.
 type rateEstimator struct {
 	since, last int64 // Redis's time in ms of the start of the waiting and of the last observation
 	admitted    int64
@@ -28,8 +28,8 @@ func (p *rateEstimator) observe(s State) {
 	switch {
 	case s.Waiting == 0 || status == Scheduled:
 		*p = rateEstimator{}
-	case p.since > 0 && !status.AllowsAdmission():
-		// The time in which the sale does not admit is left out.
+	case p.since > 0 && (s.Paused || !status.AllowsAdmission()):
+		// The time in which the line does not admit is left out.
 		p.since, p.last, p.admitted = p.since+s.Now-p.last, s.Now, s.Admitted
 	case p.since == 0 || s.Admitted < p.admitted || s.Now < p.last:
 		*p = rateEstimator{since: s.Now, last: s.Now, admitted: s.Admitted}
@@ -64,6 +64,3 @@ func (p *rateEstimator) wait(position int64, s State) int64 {
 	}
 	return int64(math.Min(math.Ceil(float64(position)/rate), maxWait))
 }
-
-// perMinute returns the measured admissions per minute.
-func (p *rateEstimator) perMinute() float64 { return math.Round(p.rate*600) / 10 }

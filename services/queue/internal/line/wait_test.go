@@ -55,7 +55,7 @@ func TestEstimatedWait(t *testing.T) {
 func TestRateFollowsChangesWithinAMinute(t *testing.T) {
 	t.Parallel()
 	p, s := watched(crowd(), 60, 20)
-	require.InDelta(t, 1200, p.perMinute(), 0.1)
+	require.InDelta(t, 20, p.rate, 0.002)
 	p, s = watched(s, 120, 100)
 	watch(p, s, 60, 10)
 	require.InDelta(t, 10, p.rate, 13)

@@ -112,6 +112,14 @@ func (s *Store) Release(ctx context.Context, eventID string, m line.KnownState, 
 	return s.runBool(ctx, scriptRelease, eventID, append(s.args(m, false), userID, slotID))
 }
 
+// anySlot stands for the id of whatever slot a user has.
+const anySlot = "*"
+
+// Revoke implements line.Places.
+func (s *Store) Revoke(ctx context.Context, eventID string, m line.KnownState, userID string) (line.State, bool, error) {
+	return s.Release(ctx, eventID, m, userID, anySlot)
+}
+
 // Hold implements line.Places.
 func (s *Store) Hold(ctx context.Context, eventID string, m line.KnownState, h line.Hold) (line.State, bool, error) {
 	until := int64(0)
@@ -149,6 +157,16 @@ func (s *Store) Open(ctx context.Context, eventID string, m line.KnownState) (li
 // Apply implements line.Lines.
 func (s *Store) Apply(ctx context.Context, eventID string, m line.KnownState, set line.Settings, readAt int64) (line.State, error) {
 	st, _, err := s.runBool(ctx, scriptSet, eventID, settingsArgs(s.args(m, false), set, readAt))
+	return st, err
+}
+
+// Block implements line.Lines.
+func (s *Store) Block(ctx context.Context, eventID string, m line.KnownState, users []string) (line.State, error) {
+	args := append(s.args(m, false), "block")
+	for _, user := range users {
+		args = append(args, user)
+	}
+	st, _, err := s.runBool(ctx, scriptSet, eventID, args)
 	return st, err
 }
 

@@ -5,6 +5,7 @@ import (
 
 	pkgrpc "urr.guru/pkg/rpc"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	"urr.guru/services/queue/internal/line"
 )
 
 // roleAdmin is the role required by operators' calls.
@@ -14,19 +15,14 @@ const roleAdmin = "admin"
 type Operators struct {
 	queuev1.UnimplementedQueueAdminServiceServer
 
-	control Control
+	lines Operation
 }
 
 // SetThreshold implements queuev1.QueueAdminServiceServer.
 func (o *Operators) SetThreshold(ctx context.Context, req *queuev1.SetThresholdRequest) (*queuev1.LineStatus, error) {
-	if _, err := pkgrpc.RequireRole(req, roleAdmin); err != nil {
-		return nil, err
-	}
-	l, err := o.control.SetThreshold(ctx, req.GetEventId(), req.GetThreshold())
-	if err != nil {
-		return nil, err
-	}
-	return overview(l), nil
+	return act("threshold", req, func() (*queuev1.LineStatus, error) {
+		return overview(o.lines.SetThreshold(ctx, req.GetEventId(), req.GetThreshold()))
+	})
 }
 
 // GetLine implements queuev1.QueueAdminServiceServer.
@@ -34,9 +30,72 @@ func (o *Operators) GetLine(ctx context.Context, req *queuev1.GetLineRequest) (*
 	if _, err := pkgrpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	l, err := o.control.Line(ctx, req.GetEventId())
+	return overview(o.lines.Line(ctx, req.GetEventId()))
+}
+
+// Pause implements queuev1.QueueAdminServiceServer.
+func (o *Operators) Pause(ctx context.Context, req *queuev1.PauseRequest) (*queuev1.LineStatus, error) {
+	return act("pause", req, func() (*queuev1.LineStatus, error) { return overview(o.lines.Pause(ctx, req.GetEventId())) })
+}
+
+// Resume implements queuev1.QueueAdminServiceServer.
+func (o *Operators) Resume(ctx context.Context, req *queuev1.ResumeRequest) (*queuev1.LineStatus, error) {
+	return act("resume", req, func() (*queuev1.LineStatus, error) { return overview(o.lines.Resume(ctx, req.GetEventId())) })
+}
+
+// Revoke implements queuev1.QueueAdminServiceServer.
+func (o *Operators) Revoke(ctx context.Context, req *queuev1.RevokeRequest) (*queuev1.RevokeResponse, error) {
+	return act("revoke", req, func() (*queuev1.RevokeResponse, error) {
+		revoked, err := o.lines.Revoke(ctx, req.GetEventId(), req.GetUserId())
+		return &queuev1.RevokeResponse{EventId: req.GetEventId(), UserId: req.GetUserId(), Revoked: revoked}, err
+	})
+}
+
+// Block implements queuev1.QueueAdminServiceServer.
+func (o *Operators) Block(ctx context.Context, req *queuev1.BlockRequest) (*queuev1.BlockResponse, error) {
+	return act("block", req, func() (*queuev1.BlockResponse, error) {
+		err := o.lines.Block(ctx, req.GetEventId(), req.GetUserId())
+		return &queuev1.BlockResponse{EventId: req.GetEventId(), UserId: req.GetUserId(), Blocked: true}, err
+	})
+}
+
+// Unblock implements queuev1.QueueAdminServiceServer.
+func (o *Operators) Unblock(ctx context.Context, req *queuev1.UnblockRequest) (*queuev1.UnblockResponse, error) {
+	return act("unblock", req, func() (*queuev1.UnblockResponse, error) {
+		err := o.lines.Unblock(ctx, req.GetEventId(), req.GetUserId())
+		return &queuev1.UnblockResponse{EventId: req.GetEventId(), UserId: req.GetUserId()}, err
+	})
+}
+
+// act runs what an operator asked for, and counts it by its result.
+func act[R any](name string, req any, do func() (*R, error)) (*R, error) {
+	if _, err := pkgrpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	res, err := do()
+	observeAct(name, err)
 	if err != nil {
 		return nil, err
 	}
-	return overview(l), nil
+	return res, nil
+}
+
+func overview(o line.Overview, err error) (*queuev1.LineStatus, error) {
+	if err != nil {
+		return nil, err
+	}
+	res := &queuev1.LineStatus{
+		EventId: o.EventID, Waiting: o.Waiting, Parked: o.Parked, Active: o.Active, Threshold: o.Threshold,
+		AdmittedPerMinute: o.AdmittedPerMinute, Epoch: o.Epoch, Paused: len(o.Pauses) > 0,
+	}
+	for _, p := range o.Pauses {
+		res.Pauses = append(res.Pauses, string(p))
+	}
+	if o.RecoveryEndsAt > 0 {
+		res.RecoveryEndsAt = &o.RecoveryEndsAt
+	}
+	if sale := o.Sale.String(); sale != "" {
+		res.SaleStatus = &sale
+	}
+	return res, nil
 }

@@ -28,6 +28,16 @@ func TestOperatorsNeedTheRole(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrRoleRequired)
 	_, err = f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: who, EventId: f.event})
 	require.ErrorIs(t, err, errs.ErrRoleRequired)
+	_, err = f.admin.Pause(f.ctx(), &queuev1.PauseRequest{Caller: who, EventId: f.event})
+	require.ErrorIs(t, err, errs.ErrRoleRequired)
+	_, err = f.admin.Resume(f.ctx(), &queuev1.ResumeRequest{Caller: who, EventId: f.event})
+	require.ErrorIs(t, err, errs.ErrRoleRequired)
+	_, err = f.admin.Revoke(f.ctx(), &queuev1.RevokeRequest{Caller: who, EventId: f.event, UserId: "a"})
+	require.ErrorIs(t, err, errs.ErrRoleRequired)
+	_, err = f.admin.Block(f.ctx(), &queuev1.BlockRequest{Caller: who, EventId: f.event, UserId: "a"})
+	require.ErrorIs(t, err, errs.ErrRoleRequired)
+	_, err = f.admin.Unblock(f.ctx(), &queuev1.UnblockRequest{Caller: who, EventId: f.event, UserId: "a"})
+	require.ErrorIs(t, err, errs.ErrRoleRequired)
 }
 
 func TestThresholdIsStoredBeforeItApplies(t *testing.T) {

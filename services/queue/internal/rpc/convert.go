@@ -44,11 +44,13 @@ type placeResult struct {
 
 	title, artist, entryToken, ticket, sale string
 	expiresAt                               int64
+	paused                                  bool
 }
 
 func place(p line.Place) *queuev1.LineResult {
 	r := &placeResult{
 		title: p.Title, artist: p.Artist, entryToken: p.EntryToken, ticket: p.Ticket, sale: p.Sale.String(), expiresAt: p.ExpiresAt,
+		paused: p.Paused,
 	}
 	out := &r.place
 	out.Status, out.Queued = p.Status, p.Status == line.StatusQueued
@@ -59,6 +61,9 @@ func place(p line.Place) *queuev1.LineResult {
 	out.EntryToken, out.Ticket = optional(&r.entryToken), optional(&r.ticket)
 	if p.ExpiresAt > 0 {
 		out.ExpiresAt = &r.expiresAt
+	}
+	if p.Paused {
+		out.Paused = &r.paused
 	}
 	r.choice.Place, r.result.Result = out, &r.choice
 	return &r.result
@@ -81,13 +86,6 @@ func verdict(v line.Verdict, err error) *queuev1.SlotResult {
 		err = v.Err
 	}
 	return &queuev1.SlotResult{Active: v.Active, Problem: errs.ToProblem(err)}
-}
-
-func overview(o line.Overview) *queuev1.LineStatus {
-	return &queuev1.LineStatus{
-		EventId: o.EventID, Waiting: o.Waiting, Parked: o.Parked, Active: o.Active, Threshold: o.Threshold,
-		AdmittedPerMinute: o.AdmittedPerMinute, Epoch: o.Epoch, Paused: o.Paused,
-	}
 }
 
 func lines(recoveries []line.Recovery) []*queuev1.Line {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -293,10 +294,24 @@ func (k *tickets) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest)
 }
 
 func (k *tickets) PutLineSettings(_ context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
-	if _, err := k.get(req.GetEventId()); err != nil && !errors.Is(err, errs.ErrEventNotFound) {
+	old, err := k.get(req.GetEventId())
+	if err != nil && !errors.Is(err, errs.ErrEventNotFound) {
 		return nil, err
 	}
-	s := &ticketv1.LineSettings{EventId: req.GetEventId(), Threshold: req.Threshold}
+	s := &ticketv1.LineSettings{EventId: req.GetEventId()}
+	if old != nil {
+		s = proto.CloneOf(old)
+	}
+	if req.Threshold != nil {
+		s.Threshold = req.Threshold
+	}
+	if req.Paused != nil {
+		s.Paused = req.GetPaused()
+	}
+	s.BlockedUsers = slices.DeleteFunc(s.BlockedUsers, func(u string) bool { return u == req.GetBlockUser() || u == req.GetUnblockUser() })
+	if u := req.GetBlockUser(); u != "" {
+		s.BlockedUsers = append(s.BlockedUsers, u)
+	}
 	k.set(req.GetEventId(), s)
 	return s, nil
 }

@@ -24,14 +24,24 @@ type Line interface {
 	Leave(ctx context.Context, eventID, userID string, e *line.Entry) error
 }
 
+// Operation has the calls of operators.
+type Operation interface {
+	SetThreshold(ctx context.Context, eventID string, threshold int64) (line.Overview, error)
+	Line(ctx context.Context, eventID string) (line.Overview, error)
+	Pause(ctx context.Context, eventID string) (line.Overview, error)
+	Resume(ctx context.Context, eventID string) (line.Overview, error)
+	Revoke(ctx context.Context, eventID, userID string) (bool, error)
+	Block(ctx context.Context, eventID, userID string) error
+	Unblock(ctx context.Context, eventID, userID string) error
+}
+
 // Control has the calls of gateways, tier 1 and operators.
 type Control interface {
 	Open(ctx context.Context, eventID string) error
 	Load(ctx context.Context, eventID string) (line.Load, error)
 	Closed(ctx context.Context, eventID string) (bool, error)
 	Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error
-	SetThreshold(ctx context.Context, eventID string, threshold int64) (line.Overview, error)
-	Line(ctx context.Context, eventID string) (line.Overview, error)
+	Operation
 }
 
 // Visitors implements queuev1.QueueServiceServer.
@@ -49,7 +59,7 @@ var _ pkgrpc.Prevalidator = (*Visitors)(nil)
 // shutdown.
 func Register(s grpc.ServiceRegistrar, l Line, c Control, stop <-chan struct{}) {
 	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
-	queuev1.RegisterQueueAdminServiceServer(s, &Operators{control: c})
+	queuev1.RegisterQueueAdminServiceServer(s, &Operators{lines: c})
 }
 
 // maxItems is the rule of LineRequest.items.

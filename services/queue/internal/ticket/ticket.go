@@ -4,12 +4,15 @@ package ticket
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/queue/internal/line"
 )
@@ -18,6 +21,9 @@ var (
 	_ line.Directory = (*Directory)(nil)
 	_ line.Sales     = (*Directory)(nil)
 )
+
+// errUnblockUnsupported means that ticket's previous release answered, which ignores unblock_user.
+var errUnblockUnsupported = errors.New("ticket did not unblock the user")
 
 // Directory is the client of the ticket service. Titles and the existence of events use a
 // connection with a circuit breaker, since visitors wait for them.
@@ -82,9 +88,14 @@ func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]li
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// PutThreshold implements line.Directory.
-func (d *Directory) PutThreshold(ctx context.Context, eventID string, threshold int64) error {
-	_, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{EventId: eventID, Threshold: &threshold})
+// Change implements line.Directory.
+func (d *Directory) Change(ctx context.Context, eventID string, c line.SettingsChange) error {
+	res, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{
+		EventId: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.Block, UnblockUser: c.Unblock,
+	})
+	if err == nil && c.Unblock != "" && slices.Contains(res.GetBlockedUsers(), c.Unblock) {
+		return errs.ErrUnavailable.Wrap(errUnblockUnsupported)
+	}
 	return err
 }
 

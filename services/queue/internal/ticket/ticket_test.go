@@ -70,3 +70,19 @@ func TestThePreviousReleaseDoesNotTell(t *testing.T) {
 	_, _, err := d.Sales(t.Context(), []string{"e"})
 	require.ErrorIs(t, err, line.ErrSalesUnsupported)
 }
+
+// forgetful is ticket's previous release, which ignores unblock_user.
+type forgetful struct {
+	ticketv1.UnimplementedEventServiceServer
+}
+
+func (forgetful) PutLineSettings(context.Context, *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
+	return &ticketv1.LineSettings{BlockedUsers: []string{"a"}}, nil
+}
+
+func TestPreviousReleaseCannotUnblock(t *testing.T) {
+	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, forgetful{}) })
+	require.NoError(t, d.Change(t.Context(), "e", line.SettingsChange{Block: "a"}))
+	require.NoError(t, d.Change(t.Context(), "e", line.SettingsChange{Unblock: "b"}))
+	require.ErrorIs(t, d.Change(t.Context(), "e", line.SettingsChange{Unblock: "a"}), errs.ErrUnavailable)
+}

@@ -14,4 +14,5 @@ var (
 	ErrSectionNotFound = errs.ErrSectionNotFound
 	ErrSeatNotFound    = errs.ErrSeatNotFound
 	ErrInvalid         = errs.ErrInvalidRequest
+	ErrTooManyBlocked  = errs.ErrTooManyBlocked
 )

@@ -25,12 +25,16 @@ type LineSettings struct {
 	NeverOpened bool
 }
 
-// LineChange changes those settings of a line that are not nil; BlockUser, unless empty, joins the
-// blocked ones.
+// MaxBlockedUsers is how many users may be blocked from a line. Every replica of queue reads them
+// all whenever one of the line's settings changes.
+const MaxBlockedUsers = 10_000
+
+// LineChange changes those settings of a line that are not nil. BlockUser, unless empty, joins the
+// blocked users (ErrTooManyBlocked), or UnblockUser leaves them.
 type LineChange struct {
-	Threshold *int64
-	Paused    *bool
-	BlockUser string
+	Threshold              *int64
+	Paused                 *bool
+	BlockUser, UnblockUser string
 }
 
 // Settings are all that operators have put for an event, as it is in force.

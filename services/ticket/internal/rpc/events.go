@@ -106,11 +106,17 @@ func (s *Events) GetLineSettings(ctx context.Context, req *ticketv1.GetLineSetti
 // PutLineSettings implements EventService. It accepts any id, so that promotions and campaigns,
 // which are not on sale here, get a line.
 func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
-	if u := req.GetBlockUser(); u != "" && !ids.ValidUser(u) {
+	block, unblock := req.GetBlockUser(), req.GetUnblockUser()
+	switch {
+	case block != "" && !ids.ValidUser(block):
 		return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "blockUser", Message: "is not a user id"})
+	case unblock != "" && !ids.ValidUser(unblock):
+		return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "unblockUser", Message: "is not a user id"})
+	case block != "" && unblock != "":
+		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "unblockUser", Message: "excludes blockUser"})
 	}
 	return lineSettings(s.events.ChangeLine(ctx, req.GetEventId(), event.LineChange{
-		Threshold: req.Threshold, Paused: req.Paused, BlockUser: req.GetBlockUser(),
+		Threshold: req.Threshold, Paused: req.Paused, BlockUser: block, UnblockUser: unblock,
 	}))
 }
 

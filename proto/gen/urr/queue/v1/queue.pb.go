@@ -363,7 +363,9 @@ type Place struct {
 	Ticket *string `protobuf:"bytes,15,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
 	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED"; absent when the id has
 	// no sale, or while the status is unknown.
-	SaleStatus    *string `protobuf:"bytes,16,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	SaleStatus *string `protobuf:"bytes,16,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	// True while an operator has paused the line: nobody is admitted; absent otherwise.
+	Paused        *bool `protobuf:"varint,17,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -508,6 +510,13 @@ func (x *Place) GetSaleStatus() string {
 		return *x.SaleStatus
 	}
 	return ""
+}
+
+func (x *Place) GetPaused() bool {
+	if x != nil && x.Paused != nil {
+		return *x.Paused
+	}
+	return false
 }
 
 type LeaveRequest struct {
@@ -1394,11 +1403,20 @@ type LineStatus struct {
 	Parked    int64 `protobuf:"varint,3,opt,name=parked,proto3" json:"parked,omitempty"`
 	Active    int64 `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
 	Threshold int64 `protobuf:"varint,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	// Measured; 0 until it is.
+	// Admissions of the last minute, as a rate while they are observed for less.
 	AdmittedPerMinute float64 `protobuf:"fixed64,6,opt,name=admitted_per_minute,json=admittedPerMinute,proto3" json:"admitted_per_minute,omitempty"`
 	// µs since 1970.
-	Epoch         int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Paused        bool  `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
+	Epoch int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Nobody is admitted, for the reasons in `pauses`.
+	Paused bool `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
+	// All reasons that hold now: "OPERATOR" (paused by an operator), "RECOVERY" (Redis lost data; until
+	// recovery_ends_at), "SETTINGS" (the line's settings are not read yet), "SALE" (sale_status does not
+	// allow it). Empty: the line admits.
+	Pauses []string `protobuf:"bytes,9,rep,name=pauses,proto3" json:"pauses,omitempty"`
+	// Milliseconds since 1970; absent when the line does not recover.
+	RecoveryEndsAt *int64 `protobuf:"varint,10,opt,name=recovery_ends_at,json=recoveryEndsAt,proto3,oneof" json:"recovery_ends_at,omitempty"`
+	// As Place.sale_status.
+	SaleStatus    *string `protobuf:"bytes,11,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1489,6 +1507,494 @@ func (x *LineStatus) GetPaused() bool {
 	return false
 }
 
+func (x *LineStatus) GetPauses() []string {
+	if x != nil {
+		return x.Pauses
+	}
+	return nil
+}
+
+func (x *LineStatus) GetRecoveryEndsAt() int64 {
+	if x != nil && x.RecoveryEndsAt != nil {
+		return *x.RecoveryEndsAt
+	}
+	return 0
+}
+
+func (x *LineStatus) GetSaleStatus() string {
+	if x != nil && x.SaleStatus != nil {
+		return *x.SaleStatus
+	}
+	return ""
+}
+
+type PauseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseRequest) Reset() {
+	*x = PauseRequest{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseRequest) ProtoMessage() {}
+
+func (x *PauseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
+func (*PauseRequest) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PauseRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *PauseRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type ResumeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeRequest) Reset() {
+	*x = ResumeRequest{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeRequest) ProtoMessage() {}
+
+func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeRequest) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ResumeRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ResumeRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type RevokeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	UserId        string                 `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeRequest) Reset() {
+	*x = RevokeRequest{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeRequest) ProtoMessage() {}
+
+func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
+func (*RevokeRequest) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RevokeRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *RevokeRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *RevokeRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type RevokeResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	UserId  string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The user had a slot, and this call ended it.
+	Revoked       bool `protobuf:"varint,3,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeResponse) Reset() {
+	*x = RevokeResponse{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeResponse) ProtoMessage() {}
+
+func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
+func (*RevokeResponse) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RevokeResponse) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *RevokeResponse) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *RevokeResponse) GetRevoked() bool {
+	if x != nil {
+		return x.Revoked
+	}
+	return false
+}
+
+type BlockRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	UserId        string                 `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockRequest) Reset() {
+	*x = BlockRequest{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockRequest) ProtoMessage() {}
+
+func (x *BlockRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockRequest.ProtoReflect.Descriptor instead.
+func (*BlockRequest) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *BlockRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *BlockRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *BlockRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type BlockResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	UserId  string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// True.
+	Blocked       bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockResponse) Reset() {
+	*x = BlockResponse{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockResponse) ProtoMessage() {}
+
+func (x *BlockResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockResponse.ProtoReflect.Descriptor instead.
+func (*BlockResponse) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *BlockResponse) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *BlockResponse) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *BlockResponse) GetBlocked() bool {
+	if x != nil {
+		return x.Blocked
+	}
+	return false
+}
+
+type UnblockRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	UserId        string                 `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnblockRequest) Reset() {
+	*x = UnblockRequest{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnblockRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnblockRequest) ProtoMessage() {}
+
+func (x *UnblockRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnblockRequest.ProtoReflect.Descriptor instead.
+func (*UnblockRequest) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *UnblockRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *UnblockRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *UnblockRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type UnblockResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	UserId  string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// False.
+	Blocked       bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnblockResponse) Reset() {
+	*x = UnblockResponse{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnblockResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnblockResponse) ProtoMessage() {}
+
+func (x *UnblockResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnblockResponse.ProtoReflect.Descriptor instead.
+func (*UnblockResponse) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *UnblockResponse) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *UnblockResponse) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *UnblockResponse) GetBlocked() bool {
+	if x != nil {
+		return x.Blocked
+	}
+	return false
+}
+
 var File_urr_queue_v1_queue_proto protoreflect.FileDescriptor
 
 const file_urr_queue_v1_queue_proto_rawDesc = "" +
@@ -1513,7 +2019,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"LineResult\x12+\n" +
 	"\x05place\x18\x01 \x01(\v2\x13.urr.queue.v1.PlaceH\x00R\x05place\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xf4\x04\n" +
+	"\x06result\"\x9c\x05\n" +
 	"\x05Place\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06queued\x18\x02 \x01(\bR\x06queued\x12\x1a\n" +
@@ -1537,13 +2043,15 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"expires_at\x18\x0e \x01(\x03H\x03R\texpiresAt\x88\x01\x01\x12\x1b\n" +
 	"\x06ticket\x18\x0f \x01(\tH\x04R\x06ticket\x88\x01\x01\x12$\n" +
 	"\vsale_status\x18\x10 \x01(\tH\x05R\n" +
-	"saleStatus\x88\x01\x01B\x0e\n" +
+	"saleStatus\x88\x01\x01\x12\x1b\n" +
+	"\x06paused\x18\x11 \x01(\bH\x06R\x06paused\x88\x01\x01B\x0e\n" +
 	"\f_event_titleB\x0e\n" +
 	"\f_artist_nameB\x0e\n" +
 	"\f_entry_tokenB\r\n" +
 	"\v_expires_atB\t\n" +
 	"\a_ticketB\x0e\n" +
-	"\f_sale_status\"\xa7\x01\n" +
+	"\f_sale_statusB\t\n" +
+	"\a_paused\"\xa7\x01\n" +
 	"\fLeaveRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12/\n" +
@@ -1598,7 +2106,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"_threshold\"x\n" +
 	"\x0eGetLineRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xed\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xff\x02\n" +
 	"\n" +
 	"LineStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x18\n" +
@@ -1608,7 +2116,44 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\tthreshold\x18\x05 \x01(\x03R\tthreshold\x12.\n" +
 	"\x13admitted_per_minute\x18\x06 \x01(\x01R\x11admittedPerMinute\x12\x14\n" +
 	"\x05epoch\x18\a \x01(\x03R\x05epoch\x12\x16\n" +
-	"\x06paused\x18\b \x01(\bR\x06paused2\xb1\x06\n" +
+	"\x06paused\x18\b \x01(\bR\x06paused\x12\x16\n" +
+	"\x06pauses\x18\t \x03(\tR\x06pauses\x12-\n" +
+	"\x10recovery_ends_at\x18\n" +
+	" \x01(\x03H\x00R\x0erecoveryEndsAt\x88\x01\x01\x12$\n" +
+	"\vsale_status\x18\v \x01(\tH\x01R\n" +
+	"saleStatus\x88\x01\x01B\x13\n" +
+	"\x11_recovery_ends_atB\x0e\n" +
+	"\f_sale_status\"v\n" +
+	"\fPauseRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"w\n" +
+	"\rResumeRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb1\x01\n" +
+	"\rRevokeRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x128\n" +
+	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"^\n" +
+	"\x0eRevokeResponse\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
+	"\arevoked\x18\x03 \x01(\bR\arevoked\"\xb0\x01\n" +
+	"\fBlockRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x128\n" +
+	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"]\n" +
+	"\rBlockResponse\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
+	"\ablocked\x18\x03 \x01(\bR\ablocked\"\xb2\x01\n" +
+	"\x0eUnblockRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x128\n" +
+	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"_\n" +
+	"\x0fUnblockResponse\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
+	"\ablocked\x18\x03 \x01(\bR\ablocked2\xb1\x06\n" +
 	"\fQueueService\x12P\n" +
 	"\x05Check\x12\x19.urr.queue.v1.LineRequest\x1a\x1a.urr.queue.v1.LineResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12Q\n" +
@@ -1628,14 +2173,29 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\aGetLoad\x12\x1c.urr.queue.v1.GetLoadRequest\x1a\x1d.urr.queue.v1.GetLoadResponse\"\f\xa2\xbb\x18\x05\n" +
 	"\x03vwr\x90\x02\x01\x12T\n" +
 	"\aGetSale\x12\x1c.urr.queue.v1.GetSaleRequest\x1a\x1d.urr.queue.v1.GetSaleResponse\"\f\xa2\xbb\x18\x05\n" +
-	"\x03vwr\x90\x02\x012\xb8\x02\n" +
+	"\x03vwr\x90\x02\x012\x8c\b\n" +
 	"\x11QueueAdminService\x12\x9b\x01\n" +
 	"\fSetThreshold\x12!.urr.queue.v1.SetThresholdRequest\x1a\x18.urr.queue.v1.LineStatus\"N\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\x1a(/api/v1/queue/admin/threshold/{event_id}\x90\x02\x02\x12\x84\x01\n" +
 	"\aGetLine\x12\x1c.urr.queue.v1.GetLineRequest\x1a\x18.urr.queue.v1.LineStatus\"A\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/queue/admin/{event_id}\x90\x02\x01B)Z'urr.guru/proto/gen/urr/queue/v1;queuev1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/queue/admin/{event_id}\x90\x02\x01\x12\x89\x01\n" +
+	"\x05Pause\x12\x1a.urr.queue.v1.PauseRequest\x1a\x18.urr.queue.v1.LineStatus\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/queue/admin/{event_id}/pause\x90\x02\x02\x12\x8c\x01\n" +
+	"\x06Resume\x12\x1b.urr.queue.v1.ResumeRequest\x1a\x18.urr.queue.v1.LineStatus\"K\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/queue/admin/{event_id}/resume\x90\x02\x02\x12\x90\x01\n" +
+	"\x06Revoke\x12\x1b.urr.queue.v1.RevokeRequest\x1a\x1c.urr.queue.v1.RevokeResponse\"K\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/queue/admin/{event_id}/revoke\x90\x02\x02\x12\x8c\x01\n" +
+	"\x05Block\x12\x1a.urr.queue.v1.BlockRequest\x1a\x1b.urr.queue.v1.BlockResponse\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/queue/admin/{event_id}/block\x90\x02\x02\x12\x94\x01\n" +
+	"\aUnblock\x12\x1c.urr.queue.v1.UnblockRequest\x1a\x1d.urr.queue.v1.UnblockResponse\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/queue/admin/{event_id}/unblock\x90\x02\x02B)Z'urr.guru/proto/gen/urr/queue/v1;queuev1b\x06proto3"
 
 var (
 	file_urr_queue_v1_queue_proto_rawDescOnce sync.Once
@@ -1649,7 +2209,7 @@ func file_urr_queue_v1_queue_proto_rawDescGZIP() []byte {
 	return file_urr_queue_v1_queue_proto_rawDescData
 }
 
-var file_urr_queue_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_urr_queue_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_urr_queue_v1_queue_proto_goTypes = []any{
 	(*LineRequest)(nil),         // 0: urr.queue.v1.LineRequest
 	(*LineItem)(nil),            // 1: urr.queue.v1.LineItem
@@ -1675,52 +2235,75 @@ var file_urr_queue_v1_queue_proto_goTypes = []any{
 	(*SetThresholdRequest)(nil), // 21: urr.queue.v1.SetThresholdRequest
 	(*GetLineRequest)(nil),      // 22: urr.queue.v1.GetLineRequest
 	(*LineStatus)(nil),          // 23: urr.queue.v1.LineStatus
-	(*v1.Caller)(nil),           // 24: urr.common.v1.Caller
-	(*v1.Problem)(nil),          // 25: urr.common.v1.Problem
+	(*PauseRequest)(nil),        // 24: urr.queue.v1.PauseRequest
+	(*ResumeRequest)(nil),       // 25: urr.queue.v1.ResumeRequest
+	(*RevokeRequest)(nil),       // 26: urr.queue.v1.RevokeRequest
+	(*RevokeResponse)(nil),      // 27: urr.queue.v1.RevokeResponse
+	(*BlockRequest)(nil),        // 28: urr.queue.v1.BlockRequest
+	(*BlockResponse)(nil),       // 29: urr.queue.v1.BlockResponse
+	(*UnblockRequest)(nil),      // 30: urr.queue.v1.UnblockRequest
+	(*UnblockResponse)(nil),     // 31: urr.queue.v1.UnblockResponse
+	(*v1.Caller)(nil),           // 32: urr.common.v1.Caller
+	(*v1.Problem)(nil),          // 33: urr.common.v1.Problem
 }
 var file_urr_queue_v1_queue_proto_depIdxs = []int32{
 	1,  // 0: urr.queue.v1.LineRequest.items:type_name -> urr.queue.v1.LineItem
-	24, // 1: urr.queue.v1.LineItem.caller:type_name -> urr.common.v1.Caller
+	32, // 1: urr.queue.v1.LineItem.caller:type_name -> urr.common.v1.Caller
 	2,  // 2: urr.queue.v1.LineItem.entry:type_name -> urr.queue.v1.EntryClaims
 	4,  // 3: urr.queue.v1.LineResponse.results:type_name -> urr.queue.v1.LineResult
 	5,  // 4: urr.queue.v1.LineResult.place:type_name -> urr.queue.v1.Place
-	25, // 5: urr.queue.v1.LineResult.problem:type_name -> urr.common.v1.Problem
-	24, // 6: urr.queue.v1.LeaveRequest.caller:type_name -> urr.common.v1.Caller
+	33, // 5: urr.queue.v1.LineResult.problem:type_name -> urr.common.v1.Problem
+	32, // 6: urr.queue.v1.LeaveRequest.caller:type_name -> urr.common.v1.Caller
 	2,  // 7: urr.queue.v1.LeaveRequest.entry:type_name -> urr.queue.v1.EntryClaims
 	9,  // 8: urr.queue.v1.VerifySlotsRequest.items:type_name -> urr.queue.v1.SlotItem
 	11, // 9: urr.queue.v1.VerifySlotsResponse.results:type_name -> urr.queue.v1.SlotResult
-	25, // 10: urr.queue.v1.SlotResult.problem:type_name -> urr.common.v1.Problem
+	33, // 10: urr.queue.v1.SlotResult.problem:type_name -> urr.common.v1.Problem
 	14, // 11: urr.queue.v1.WatchLinesResponse.lines:type_name -> urr.queue.v1.Line
-	24, // 12: urr.queue.v1.OpenLineRequest.caller:type_name -> urr.common.v1.Caller
-	24, // 13: urr.queue.v1.SetThresholdRequest.caller:type_name -> urr.common.v1.Caller
-	24, // 14: urr.queue.v1.GetLineRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 15: urr.queue.v1.QueueService.Check:input_type -> urr.queue.v1.LineRequest
-	0,  // 16: urr.queue.v1.QueueService.Status:input_type -> urr.queue.v1.LineRequest
-	0,  // 17: urr.queue.v1.QueueService.Heartbeat:input_type -> urr.queue.v1.LineRequest
-	6,  // 18: urr.queue.v1.QueueService.Leave:input_type -> urr.queue.v1.LeaveRequest
-	8,  // 19: urr.queue.v1.QueueService.VerifySlots:input_type -> urr.queue.v1.VerifySlotsRequest
-	12, // 20: urr.queue.v1.QueueService.WatchLines:input_type -> urr.queue.v1.WatchLinesRequest
-	15, // 21: urr.queue.v1.QueueService.OpenLine:input_type -> urr.queue.v1.OpenLineRequest
-	17, // 22: urr.queue.v1.QueueService.GetLoad:input_type -> urr.queue.v1.GetLoadRequest
-	19, // 23: urr.queue.v1.QueueService.GetSale:input_type -> urr.queue.v1.GetSaleRequest
-	21, // 24: urr.queue.v1.QueueAdminService.SetThreshold:input_type -> urr.queue.v1.SetThresholdRequest
-	22, // 25: urr.queue.v1.QueueAdminService.GetLine:input_type -> urr.queue.v1.GetLineRequest
-	3,  // 26: urr.queue.v1.QueueService.Check:output_type -> urr.queue.v1.LineResponse
-	3,  // 27: urr.queue.v1.QueueService.Status:output_type -> urr.queue.v1.LineResponse
-	3,  // 28: urr.queue.v1.QueueService.Heartbeat:output_type -> urr.queue.v1.LineResponse
-	7,  // 29: urr.queue.v1.QueueService.Leave:output_type -> urr.queue.v1.LeaveResponse
-	10, // 30: urr.queue.v1.QueueService.VerifySlots:output_type -> urr.queue.v1.VerifySlotsResponse
-	13, // 31: urr.queue.v1.QueueService.WatchLines:output_type -> urr.queue.v1.WatchLinesResponse
-	16, // 32: urr.queue.v1.QueueService.OpenLine:output_type -> urr.queue.v1.OpenLineResponse
-	18, // 33: urr.queue.v1.QueueService.GetLoad:output_type -> urr.queue.v1.GetLoadResponse
-	20, // 34: urr.queue.v1.QueueService.GetSale:output_type -> urr.queue.v1.GetSaleResponse
-	23, // 35: urr.queue.v1.QueueAdminService.SetThreshold:output_type -> urr.queue.v1.LineStatus
-	23, // 36: urr.queue.v1.QueueAdminService.GetLine:output_type -> urr.queue.v1.LineStatus
-	26, // [26:37] is the sub-list for method output_type
-	15, // [15:26] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	32, // 12: urr.queue.v1.OpenLineRequest.caller:type_name -> urr.common.v1.Caller
+	32, // 13: urr.queue.v1.SetThresholdRequest.caller:type_name -> urr.common.v1.Caller
+	32, // 14: urr.queue.v1.GetLineRequest.caller:type_name -> urr.common.v1.Caller
+	32, // 15: urr.queue.v1.PauseRequest.caller:type_name -> urr.common.v1.Caller
+	32, // 16: urr.queue.v1.ResumeRequest.caller:type_name -> urr.common.v1.Caller
+	32, // 17: urr.queue.v1.RevokeRequest.caller:type_name -> urr.common.v1.Caller
+	32, // 18: urr.queue.v1.BlockRequest.caller:type_name -> urr.common.v1.Caller
+	32, // 19: urr.queue.v1.UnblockRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 20: urr.queue.v1.QueueService.Check:input_type -> urr.queue.v1.LineRequest
+	0,  // 21: urr.queue.v1.QueueService.Status:input_type -> urr.queue.v1.LineRequest
+	0,  // 22: urr.queue.v1.QueueService.Heartbeat:input_type -> urr.queue.v1.LineRequest
+	6,  // 23: urr.queue.v1.QueueService.Leave:input_type -> urr.queue.v1.LeaveRequest
+	8,  // 24: urr.queue.v1.QueueService.VerifySlots:input_type -> urr.queue.v1.VerifySlotsRequest
+	12, // 25: urr.queue.v1.QueueService.WatchLines:input_type -> urr.queue.v1.WatchLinesRequest
+	15, // 26: urr.queue.v1.QueueService.OpenLine:input_type -> urr.queue.v1.OpenLineRequest
+	17, // 27: urr.queue.v1.QueueService.GetLoad:input_type -> urr.queue.v1.GetLoadRequest
+	19, // 28: urr.queue.v1.QueueService.GetSale:input_type -> urr.queue.v1.GetSaleRequest
+	21, // 29: urr.queue.v1.QueueAdminService.SetThreshold:input_type -> urr.queue.v1.SetThresholdRequest
+	22, // 30: urr.queue.v1.QueueAdminService.GetLine:input_type -> urr.queue.v1.GetLineRequest
+	24, // 31: urr.queue.v1.QueueAdminService.Pause:input_type -> urr.queue.v1.PauseRequest
+	25, // 32: urr.queue.v1.QueueAdminService.Resume:input_type -> urr.queue.v1.ResumeRequest
+	26, // 33: urr.queue.v1.QueueAdminService.Revoke:input_type -> urr.queue.v1.RevokeRequest
+	28, // 34: urr.queue.v1.QueueAdminService.Block:input_type -> urr.queue.v1.BlockRequest
+	30, // 35: urr.queue.v1.QueueAdminService.Unblock:input_type -> urr.queue.v1.UnblockRequest
+	3,  // 36: urr.queue.v1.QueueService.Check:output_type -> urr.queue.v1.LineResponse
+	3,  // 37: urr.queue.v1.QueueService.Status:output_type -> urr.queue.v1.LineResponse
+	3,  // 38: urr.queue.v1.QueueService.Heartbeat:output_type -> urr.queue.v1.LineResponse
+	7,  // 39: urr.queue.v1.QueueService.Leave:output_type -> urr.queue.v1.LeaveResponse
+	10, // 40: urr.queue.v1.QueueService.VerifySlots:output_type -> urr.queue.v1.VerifySlotsResponse
+	13, // 41: urr.queue.v1.QueueService.WatchLines:output_type -> urr.queue.v1.WatchLinesResponse
+	16, // 42: urr.queue.v1.QueueService.OpenLine:output_type -> urr.queue.v1.OpenLineResponse
+	18, // 43: urr.queue.v1.QueueService.GetLoad:output_type -> urr.queue.v1.GetLoadResponse
+	20, // 44: urr.queue.v1.QueueService.GetSale:output_type -> urr.queue.v1.GetSaleResponse
+	23, // 45: urr.queue.v1.QueueAdminService.SetThreshold:output_type -> urr.queue.v1.LineStatus
+	23, // 46: urr.queue.v1.QueueAdminService.GetLine:output_type -> urr.queue.v1.LineStatus
+	23, // 47: urr.queue.v1.QueueAdminService.Pause:output_type -> urr.queue.v1.LineStatus
+	23, // 48: urr.queue.v1.QueueAdminService.Resume:output_type -> urr.queue.v1.LineStatus
+	27, // 49: urr.queue.v1.QueueAdminService.Revoke:output_type -> urr.queue.v1.RevokeResponse
+	29, // 50: urr.queue.v1.QueueAdminService.Block:output_type -> urr.queue.v1.BlockResponse
+	31, // 51: urr.queue.v1.QueueAdminService.Unblock:output_type -> urr.queue.v1.UnblockResponse
+	36, // [36:52] is the sub-list for method output_type
+	20, // [20:36] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_urr_queue_v1_queue_proto_init() }
@@ -1734,13 +2317,14 @@ func file_urr_queue_v1_queue_proto_init() {
 	}
 	file_urr_queue_v1_queue_proto_msgTypes[5].OneofWrappers = []any{}
 	file_urr_queue_v1_queue_proto_msgTypes[21].OneofWrappers = []any{}
+	file_urr_queue_v1_queue_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_queue_v1_queue_proto_rawDesc), len(file_urr_queue_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

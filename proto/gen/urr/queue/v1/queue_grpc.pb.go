@@ -489,6 +489,11 @@ var QueueService_ServiceDesc = grpc.ServiceDesc{
 const (
 	QueueAdminService_SetThreshold_FullMethodName = "/urr.queue.v1.QueueAdminService/SetThreshold"
 	QueueAdminService_GetLine_FullMethodName      = "/urr.queue.v1.QueueAdminService/GetLine"
+	QueueAdminService_Pause_FullMethodName        = "/urr.queue.v1.QueueAdminService/Pause"
+	QueueAdminService_Resume_FullMethodName       = "/urr.queue.v1.QueueAdminService/Resume"
+	QueueAdminService_Revoke_FullMethodName       = "/urr.queue.v1.QueueAdminService/Revoke"
+	QueueAdminService_Block_FullMethodName        = "/urr.queue.v1.QueueAdminService/Block"
+	QueueAdminService_Unblock_FullMethodName      = "/urr.queue.v1.QueueAdminService/Unblock"
 )
 
 // QueueAdminServiceClient is the client API for QueueAdminService service.
@@ -505,6 +510,28 @@ type QueueAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetLine(ctx context.Context, in *GetLineRequest, opts ...grpc.CallOption) (*LineStatus, error)
+	// Admits nobody until resumed. Everybody keeps their places, and slot holders their slots.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	Pause(ctx context.Context, in *PauseRequest, opts ...grpc.CallOption) (*LineStatus, error)
+	// Admits visitors again.
+	//
+	// Errors: as Pause.
+	Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*LineStatus, error)
+	// Ends a user's slot: purchases are refused at once, and the entry token, valid for 60 s at most,
+	// is not renewed. The user may queue again. A waiting place stays, and so do seats that are held
+	// until their hold ends.
+	//
+	// Errors: as Pause.
+	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*RevokeResponse, error)
+	// Keeps a user out of the line until unblocked: ends the slot as Revoke does, or removes the place.
+	//
+	// Errors: as Pause, and TOO_MANY_BLOCKED.
+	Block(ctx context.Context, in *BlockRequest, opts ...grpc.CallOption) (*BlockResponse, error)
+	// Lets a blocked user join the line again, as a newcomer.
+	//
+	// Errors: as Pause.
+	Unblock(ctx context.Context, in *UnblockRequest, opts ...grpc.CallOption) (*UnblockResponse, error)
 }
 
 type queueAdminServiceClient struct {
@@ -535,6 +562,56 @@ func (c *queueAdminServiceClient) GetLine(ctx context.Context, in *GetLineReques
 	return out, nil
 }
 
+func (c *queueAdminServiceClient) Pause(ctx context.Context, in *PauseRequest, opts ...grpc.CallOption) (*LineStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LineStatus)
+	err := c.cc.Invoke(ctx, QueueAdminService_Pause_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queueAdminServiceClient) Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*LineStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LineStatus)
+	err := c.cc.Invoke(ctx, QueueAdminService_Resume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queueAdminServiceClient) Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*RevokeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeResponse)
+	err := c.cc.Invoke(ctx, QueueAdminService_Revoke_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queueAdminServiceClient) Block(ctx context.Context, in *BlockRequest, opts ...grpc.CallOption) (*BlockResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BlockResponse)
+	err := c.cc.Invoke(ctx, QueueAdminService_Block_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queueAdminServiceClient) Unblock(ctx context.Context, in *UnblockRequest, opts ...grpc.CallOption) (*UnblockResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnblockResponse)
+	err := c.cc.Invoke(ctx, QueueAdminService_Unblock_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QueueAdminServiceServer is the server API for QueueAdminService service.
 // All implementations must embed UnimplementedQueueAdminServiceServer
 // for forward compatibility.
@@ -549,6 +626,28 @@ type QueueAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetLine(context.Context, *GetLineRequest) (*LineStatus, error)
+	// Admits nobody until resumed. Everybody keeps their places, and slot holders their slots.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	Pause(context.Context, *PauseRequest) (*LineStatus, error)
+	// Admits visitors again.
+	//
+	// Errors: as Pause.
+	Resume(context.Context, *ResumeRequest) (*LineStatus, error)
+	// Ends a user's slot: purchases are refused at once, and the entry token, valid for 60 s at most,
+	// is not renewed. The user may queue again. A waiting place stays, and so do seats that are held
+	// until their hold ends.
+	//
+	// Errors: as Pause.
+	Revoke(context.Context, *RevokeRequest) (*RevokeResponse, error)
+	// Keeps a user out of the line until unblocked: ends the slot as Revoke does, or removes the place.
+	//
+	// Errors: as Pause, and TOO_MANY_BLOCKED.
+	Block(context.Context, *BlockRequest) (*BlockResponse, error)
+	// Lets a blocked user join the line again, as a newcomer.
+	//
+	// Errors: as Pause.
+	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)
 	mustEmbedUnimplementedQueueAdminServiceServer()
 }
 
@@ -564,6 +663,21 @@ func (UnimplementedQueueAdminServiceServer) SetThreshold(context.Context, *SetTh
 }
 func (UnimplementedQueueAdminServiceServer) GetLine(context.Context, *GetLineRequest) (*LineStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetLine not implemented")
+}
+func (UnimplementedQueueAdminServiceServer) Pause(context.Context, *PauseRequest) (*LineStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pause not implemented")
+}
+func (UnimplementedQueueAdminServiceServer) Resume(context.Context, *ResumeRequest) (*LineStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method Resume not implemented")
+}
+func (UnimplementedQueueAdminServiceServer) Revoke(context.Context, *RevokeRequest) (*RevokeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Revoke not implemented")
+}
+func (UnimplementedQueueAdminServiceServer) Block(context.Context, *BlockRequest) (*BlockResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Block not implemented")
+}
+func (UnimplementedQueueAdminServiceServer) Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Unblock not implemented")
 }
 func (UnimplementedQueueAdminServiceServer) mustEmbedUnimplementedQueueAdminServiceServer() {}
 func (UnimplementedQueueAdminServiceServer) testEmbeddedByValue()                           {}
@@ -622,6 +736,96 @@ func _QueueAdminService_GetLine_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QueueAdminService_Pause_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueAdminServiceServer).Pause(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueAdminService_Pause_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueAdminServiceServer).Pause(ctx, req.(*PauseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueueAdminService_Resume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueAdminServiceServer).Resume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueAdminService_Resume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueAdminServiceServer).Resume(ctx, req.(*ResumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueueAdminService_Revoke_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueAdminServiceServer).Revoke(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueAdminService_Revoke_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueAdminServiceServer).Revoke(ctx, req.(*RevokeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueueAdminService_Block_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BlockRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueAdminServiceServer).Block(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueAdminService_Block_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueAdminServiceServer).Block(ctx, req.(*BlockRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueueAdminService_Unblock_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnblockRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueAdminServiceServer).Unblock(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueAdminService_Unblock_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueAdminServiceServer).Unblock(ctx, req.(*UnblockRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QueueAdminService_ServiceDesc is the grpc.ServiceDesc for QueueAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -636,6 +840,26 @@ var QueueAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetLine",
 			Handler:    _QueueAdminService_GetLine_Handler,
+		},
+		{
+			MethodName: "Pause",
+			Handler:    _QueueAdminService_Pause_Handler,
+		},
+		{
+			MethodName: "Resume",
+			Handler:    _QueueAdminService_Resume_Handler,
+		},
+		{
+			MethodName: "Revoke",
+			Handler:    _QueueAdminService_Revoke_Handler,
+		},
+		{
+			MethodName: "Block",
+			Handler:    _QueueAdminService_Block_Handler,
+		},
+		{
+			MethodName: "Unblock",
+			Handler:    _QueueAdminService_Unblock_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1412,11 +1412,13 @@ func (x *MarkLineOpenedResponse) GetFirst() bool {
 }
 
 type PutLineSettingsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	Threshold     *int64                 `protobuf:"varint,2,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	Paused        *bool                  `protobuf:"varint,3,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
-	BlockUser     string                 `protobuf:"bytes,4,opt,name=block_user,json=blockUser,proto3" json:"block_user,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	EventId   string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Threshold *int64                 `protobuf:"varint,2,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	Paused    *bool                  `protobuf:"varint,3,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	// Not both. Blocking a blocked user, or unblocking another, changes nothing.
+	BlockUser     string `protobuf:"bytes,4,opt,name=block_user,json=blockUser,proto3" json:"block_user,omitempty"`
+	UnblockUser   string `protobuf:"bytes,5,opt,name=unblock_user,json=unblockUser,proto3" json:"unblock_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1475,6 +1477,13 @@ func (x *PutLineSettingsRequest) GetPaused() bool {
 func (x *PutLineSettingsRequest) GetBlockUser() string {
 	if x != nil {
 		return x.BlockUser
+	}
+	return ""
+}
+
+func (x *PutLineSettingsRequest) GetUnblockUser() string {
+	if x != nil {
+		return x.UnblockUser
 	}
 	return ""
 }
@@ -2210,13 +2219,14 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x15MarkLineOpenedRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\".\n" +
 	"\x16MarkLineOpenedResponse\x12\x14\n" +
-	"\x05first\x18\x01 \x01(\bR\x05first\"\xd7\x01\n" +
+	"\x05first\x18\x01 \x01(\bR\x05first\"\xfa\x01\n" +
 	"\x16PutLineSettingsRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12/\n" +
 	"\tthreshold\x18\x02 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x00R\tthreshold\x88\x01\x01\x12\x1b\n" +
 	"\x06paused\x18\x03 \x01(\bH\x01R\x06paused\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"block_user\x18\x04 \x01(\tR\tblockUserB\f\n" +
+	"block_user\x18\x04 \x01(\tR\tblockUser\x12!\n" +
+	"\funblock_user\x18\x05 \x01(\tR\vunblockUserB\f\n" +
 	"\n" +
 	"_thresholdB\t\n" +
 	"\a_paused\"\x81\x01\n" +

@@ -65,7 +65,7 @@ type EventServiceClient interface {
 	GetLineSettings(ctx context.Context, in *GetLineSettingsRequest, opts ...grpc.CallOption) (*LineSettings, error)
 	// Changes the members that are set.
 	//
-	// Errors: INVALID_ID (block_user).
+	// Errors: INVALID_ID (block_user, unblock_user), TOO_MANY_BLOCKED.
 	PutLineSettings(ctx context.Context, in *PutLineSettingsRequest, opts ...grpc.CallOption) (*LineSettings, error)
 	// Records that the line has been opened, unless that is recorded already. Of all callers one gets
 	// `first`. A repetition after a lost answer does not, so the call is not idempotent.
@@ -203,7 +203,7 @@ type EventServiceServer interface {
 	GetLineSettings(context.Context, *GetLineSettingsRequest) (*LineSettings, error)
 	// Changes the members that are set.
 	//
-	// Errors: INVALID_ID (block_user).
+	// Errors: INVALID_ID (block_user, unblock_user), TOO_MANY_BLOCKED.
 	PutLineSettings(context.Context, *PutLineSettingsRequest) (*LineSettings, error)
 	// Records that the line has been opened, unless that is recorded already. Of all callers one gets
 	// `first`. A repetition after a lost answer does not, so the call is not idempotent.

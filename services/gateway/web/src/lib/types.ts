@@ -52,6 +52,8 @@ export interface Place {
   expiresAt?: number;
   ticket?: string;
   saleStatus?: EventStatus;
+  // True while an operator has paused the line.
+  paused?: boolean;
 }
 
 export interface SeatMapRow {

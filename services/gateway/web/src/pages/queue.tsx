@@ -156,7 +156,11 @@ function useLine() {
         // Without a status from the line, that of the event stays.
         if (now.saleStatus) setStatus(now.saleStatus);
       },
-      failure: (failure, retrying) => setFailed({ failure, retrying }),
+      failure: (failure, retrying) => {
+        setFailed({ failure, retrying });
+        // A blocked visitor has lost the place.
+        if (failure instanceof Problem && failure.code === "USER_BLOCKED") setWaiting(undefined);
+      },
     };
     void waitInLine(show, controller.signal);
     return () => controller.abort();
@@ -203,9 +207,12 @@ function Queue() {
   if (left) return <Left again={again} />;
   const queued = place?.status === "queued" && !over;
   const early = status === "SCHEDULED" && !queued;
+  // Any other state of the sale explains itself why nobody is admitted.
+  const paused = queued && place.paused && (!status || status === "ON_SALE");
   return (
     <div class="card room">
       <SaleNotice status={status} event={event} waits={queued} />
+      {paused && <Notice>{t.paused}</Notice>}
       {failed && !over && <Failure {...failed} retry={failed.retrying ? undefined : again} />}
       {!place && !failed && !over && !early && <Notice>{t.joining}</Notice>}
       {place?.status === "active" && <Notice tone="good">{t.active}</Notice>}

@@ -43,14 +43,14 @@ local function heldSlot(user)
   return { 'A', id, till, first }
 end
 
--- isAdoptable reports whether the item has a valid token of the previous epoch whose slot was lost.
--- The slot id has the time of the admission.
-local function isAdoptable(item)
+-- isAdoptable reports whether the item has a valid token of the previous epoch whose slot was lost,
+-- and not revoked since. The slot id has the time of the admission.
+local function isAdoptable(user, item)
   if item.slot == '' or now >= line['until'] then return false end
   local epoch, till = tonumber(item.slotEpoch), slotEnd(tonumber(item.slotEnd))
   local hi, lo = string.match(item.slot, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-')
   if not hi or epoch >= line.epoch or epoch < line.prev or till <= now then return false end
-  return tonumber(hi, 16) * 65536 + tonumber(lo, 16) >= line.survived
+  return tonumber(hi, 16) * 65536 + tonumber(lo, 16) >= line.survived and call('SISMEMBER', kRestored, 'r:' .. user) == 0
 end
 
 -- takeOver takes over a slot of the ended epoch while there is room, never above the threshold.
@@ -66,7 +66,7 @@ local function takeOver(user, item)
     end
     call('ZREM', kOld, user)
     firstTime('s:' .. id) -- a token replayed after leaving must not restore the slot
-  elseif active < limit and isAdoptable(item) and firstTime('s:' .. item.slot) then
+  elseif active < limit and isAdoptable(user, item) and firstTime('s:' .. item.slot) then
     wrote = true
     id, till = item.slot, tonumber(item.slotEnd)
     call('HSET', kSlot, user, id .. ' ' .. int(us) .. ' 0 0')

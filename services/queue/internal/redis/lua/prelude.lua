@@ -160,7 +160,10 @@ elseif knownEpoch > 0 and knownEpoch < line.epoch then
     setTicketBound(call('HEXISTS', kLine, 'b:' .. int(line.prev)) == 1 and line.prev or 0)
   end
 end
-if line.settings == 0 and knownSettings.at > 0 then restoreSettings() end
+
+-- Of the settings that callers remember the latest count. Those from the future were read before the
+-- clock was set back, and restore only lost ones.
+if knownSettings.at > line.settings and (line.settings == 0 or knownSettings.at <= now) then restoreSettings() end
 
 -- Of two sale reports the later measurement counts, whichever replica passes it, so that all
 -- replicas decide alike. A report from the future was measured before the clock was set back.

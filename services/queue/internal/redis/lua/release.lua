@@ -1,12 +1,34 @@
--- release: a user leaves. With a slot id that slot ends, if it is still the user's. Without one the
--- waiting place is removed, and an unclaimed slot too.
+-- release: a user leaves, or an operator revokes the user's slot. With a slot id that slot ends, if
+-- it is still the user's; with '*' any. Without one the waiting place is removed, and an unclaimed
+-- slot too.
 --
 -- KEYS   none of its own
--- ARGV   15 user · 16 slot id ('' = the waiting place)
+-- ARGV   15 user · 16 slot id ('' = the waiting place, '*' = any slot)
 -- reply  { head, 1 when something ended }
 local user, id = ARGV[OWN], ARGV[OWN + 1]
 local ended = 0
-if id ~= '' then
+
+-- hasSlot reports whether the user has a slot, also one of the ended epoch, whose time is not over.
+local function hasSlot()
+  for _, key in ipairs({ kActive, kOld }) do
+    local x = call('ZSCORE', key, user)
+    if x and slotEnd(tonumber(x)) > now then return true end
+  end
+  return false
+end
+
+if id == '*' then
+  local slot = slotOf(user)
+  if slot then
+    firstTime('s:' .. slot) -- its token must not restore it after a loss
+  elseif now < line['until'] then
+    firstTime('r:' .. user) -- the slot was lost with the previous epoch; its token must not restore it
+  end
+  if hasSlot() then
+    endSlot(user)
+    ended = 1
+  end
+elseif id ~= '' then
   if slotOf(user) == id then
     endSlot(user)
     ended = 1

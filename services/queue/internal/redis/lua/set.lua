@@ -1,11 +1,12 @@
--- set: opens a line that was never opened, stores a line's settings, or (without an action) only
--- reads its state.
+-- set: opens a line that was never opened, stores a line's settings, blocks users beside those
+-- blocked already, or (without an action) only reads its state.
 --
 -- KEYS   none of its own
--- ARGV   15 '' | 'open' | 'settings'; for 'settings' also
+-- ARGV   15 '' | 'open' | 'settings' | 'block'; for 'settings' also
 --          16 when they were read (this line's time in ms, from before the read) ·
 --          17 threshold ('' = default) · 18 paused (0|1) · 19 slot length in ms (0 = default) ·
---          20 closing time in ms (0 = none) · 21.. blocked users
+--          20 closing time in ms (0 = none) · 21.. blocked users;
+--        for 'block' 16.. blocked users
 -- reply  { head, 1 when something changed }
 local action, changed = ARGV[OWN], 0
 
@@ -17,14 +18,42 @@ local function evict(user)
   call('ZREM', kLate, user)
 end
 
+-- evictAll evicts those of the users who are in the line.
+local function evictAll(users)
+  for _, key in ipairs({ kQueue, kParked, kActive, kOld }) do
+    local scores = call('EXISTS', key) == 1 and call('ZMSCORE', key, unpack(users)) or {}
+    for i, score in ipairs(scores) do
+      if score then evict(users[i]) end
+    end
+  end
+end
+
+-- block blocks the users listed from an argument on. There may be thousands, most of them blocked
+-- already, so it asks for many at once.
 local function block(from)
-  local wanted = {}
-  for i = from, #ARGV do wanted[ARGV[i]] = true end
+  for at = from, #ARGV, C.page do
+    local users, new = { unpack(ARGV, at, math.min(at + C.page - 1, #ARGV)) }, {}
+    for i, known in ipairs(call('SMISMEMBER', kBlocked, unpack(users))) do
+      if known == 0 then new[#new + 1] = users[i] end
+    end
+    if #new > 0 then
+      call('SADD', kBlocked, unpack(new))
+      evictAll(new)
+      changed = 1
+    end
+  end
+end
+
+-- blockOnly blocks the users listed from an argument on, and unblocks all others.
+local function blockOnly(from)
+  block(from)
+  local wanted, n = {}, 0
+  for i = from, #ARGV do
+    if not wanted[ARGV[i]] then wanted[ARGV[i]], n = true, n + 1 end
+  end
+  if call('SCARD', kBlocked) == n then return end
   for _, user in ipairs(call('SMEMBERS', kBlocked)) do
     if not wanted[user] then call('SREM', kBlocked, user) end
-  end
-  for user in pairs(wanted) do
-    if call('SADD', kBlocked, user) == 1 then evict(user) end
   end
 end
 
@@ -36,7 +65,7 @@ local function settings(at, threshold, paused, slotMs, closes)
   limit = tonumber(threshold) or C.threshold
   set({ settings = at, paused = paused, slotMs = slotMs, closes = closingTime(at, closes) })
   closed, selling = sale()
-  block(OWN + 6)
+  blockOnly(OWN + 6)
   changed = 1
 end
 
@@ -54,6 +83,8 @@ if action == 'open' then
   end
 elseif action == 'settings' then
   settings(tonumber(ARGV[OWN + 1]), ARGV[OWN + 2], tonumber(ARGV[OWN + 3]), tonumber(ARGV[OWN + 4]), tonumber(ARGV[OWN + 5]))
+elseif action == 'block' then
+  block(OWN + 1)
 end
 if changed == 1 then dirty() end
 return { head(), changed }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const ChangeLine = `-- name: ChangeLine :exec
+const ChangeLine = `-- name: ChangeLine :execrows
 INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users, opened_at)
 VALUES ($1, $2, coalesce($3::boolean, false),
         CASE WHEN $4::text = '' THEN '{}'::text[] ELSE ARRAY[$4::text] END, NULL)
@@ -18,27 +18,35 @@ ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce($2, l.threshold),
     paused = coalesce($3::boolean, l.paused),
     blocked_users = CASE WHEN $4::text = '' OR $4::text = ANY (l.blocked_users)
-                         THEN l.blocked_users ELSE l.blocked_users || $4::text END,
+                         THEN array_remove(l.blocked_users, nullif($5::text, '')) ELSE l.blocked_users || $4::text END,
     updated_at = now()
+WHERE $4::text = '' OR $4::text = ANY (l.blocked_users) OR cardinality(l.blocked_users) < $6::int
 `
 
 type ChangeLineParams struct {
-	EventID   string
-	Threshold *int64
-	Paused    *bool
-	BlockUser string
+	EventID     string
+	Threshold   *int64
+	Paused      *bool
+	BlockUser   string
+	UnblockUser string
+	MaxBlocked  int32
 }
 
-// Members that are NULL stay as they are; the blocked user, unless empty, is added once. opened_at is NULL explicitly, since the column's
-// default is for inserts by the previous release.
-func (q *Queries) ChangeLine(ctx context.Context, arg ChangeLineParams) error {
-	_, err := q.db.Exec(ctx, ChangeLine,
+// Members that are NULL stay as they are; of the users, unless empty, one is added once or removed. No row is changed if that would block
+// more users than the maximum. opened_at is NULL explicitly, since the column's default is for inserts by the previous release.
+func (q *Queries) ChangeLine(ctx context.Context, arg ChangeLineParams) (int64, error) {
+	result, err := q.db.Exec(ctx, ChangeLine,
 		arg.EventID,
 		arg.Threshold,
 		arg.Paused,
 		arg.BlockUser,
+		arg.UnblockUser,
+		arg.MaxBlocked,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const LineSettings = `-- name: LineSettings :one

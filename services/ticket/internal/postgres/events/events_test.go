@@ -224,7 +224,8 @@ func TestLineSettings(t *testing.T) {
 	require.Equal(t, event.LineSettings{EventID: "promotion", BlockedUsers: []string{}, NeverOpened: true}, line)
 
 	for _, c := range []event.LineChange{
-		{Threshold: new(int64(0)), BlockUser: "x"}, {Paused: new(true), BlockUser: "y"}, {BlockUser: "x"}, {Paused: new(false)}, {},
+		{Threshold: new(int64(0)), BlockUser: "x"}, {Paused: new(true), BlockUser: "z"}, {BlockUser: "y"}, {BlockUser: "x"}, {Paused: new(false)},
+		{UnblockUser: "z"}, {UnblockUser: "z"}, {UnblockUser: "nobody"}, {},
 	} {
 		line, err = svc.Events.ChangeLine(t.Context(), "promotion", c)
 		require.NoError(t, err)

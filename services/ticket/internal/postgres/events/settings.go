@@ -46,9 +46,15 @@ func (s *Store) MarkLineOpened(ctx context.Context, eventID string) (first bool,
 
 // ChangeLine implements event.SettingsStore.
 func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChange) (event.LineSettings, error) {
-	arg := db.ChangeLineParams{EventID: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.BlockUser}
-	if err := s.database.Queries().ChangeLine(ctx, arg); err != nil {
+	n, err := s.database.Queries().ChangeLine(ctx, db.ChangeLineParams{
+		EventID: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.BlockUser, UnblockUser: c.UnblockUser,
+		MaxBlocked: event.MaxBlockedUsers,
+	})
+	if err != nil {
 		return event.LineSettings{}, pkgpostgres.Err(err)
+	}
+	if n == 0 {
+		return event.LineSettings{}, event.ErrTooManyBlocked
 	}
 	return s.LineSettings(ctx, eventID)
 }

@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,6 +127,28 @@ func TestLineOfThePreviousReleaseCountsAsOpened(t *testing.T) {
 	_, err := svc.Pool.Exec(t.Context(), `INSERT INTO line_settings (event_id, threshold, slot_seconds) VALUES ('e', 1, 60)`)
 	require.NoError(t, err)
 	require.False(t, line(t, svc).NeverOpened)
+}
+
+// Of the users blocked at the same time none is lost, and there are never more than the maximum.
+func TestBlockedUsersAreBounded(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, err := svc.Pool.Exec(t.Context(), `INSERT INTO line_settings (event_id, blocked_users)
+		SELECT 'e', array_agg('u' || n) FROM generate_series(1, $1::int) n`, event.MaxBlockedUsers-5)
+	require.NoError(t, err)
+	block := func(user string) error {
+		_, err := svc.Events.ChangeLine(t.Context(), "e", event.LineChange{BlockUser: user, Paused: new(true)})
+		return err
+	}
+	results := storetest.Concurrently(8, func(i int) error { return block(fmt.Sprintf("new%d", i)) })
+	require.Equal(t, 5, storetest.CountSucceeded(t, results, event.ErrTooManyBlocked))
+	require.Len(t, line(t, svc).BlockedUsers, event.MaxBlockedUsers)
+	require.NoError(t, block("u1"), "blocked already")
+	_, err = svc.Events.ChangeLine(t.Context(), "e", event.LineChange{Paused: new(false)})
+	require.NoError(t, err, "other settings")
+	_, err = svc.Events.ChangeLine(t.Context(), "e", event.LineChange{UnblockUser: "u1"})
+	require.NoError(t, err)
+	require.NoError(t, block("another"))
 }
 
 // Settings of a line that exist before its event are kept.

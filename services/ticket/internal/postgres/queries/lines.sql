@@ -9,9 +9,9 @@ LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
 WHERE l.event_id IS NOT NULL OR e.event_id IS NOT NULL;
 
--- Members that are NULL stay as they are; the blocked user, unless empty, is added once. opened_at is NULL explicitly, since the column's
--- default is for inserts by the previous release.
--- name: ChangeLine :exec
+-- Members that are NULL stay as they are; of the users, unless empty, one is added once or removed. No row is changed if that would block
+-- more users than the maximum. opened_at is NULL explicitly, since the column's default is for inserts by the previous release.
+-- name: ChangeLine :execrows
 INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users, opened_at)
 VALUES (@event_id, sqlc.narg(threshold), coalesce(sqlc.narg(paused)::boolean, false),
         CASE WHEN @block_user::text = '' THEN '{}'::text[] ELSE ARRAY[@block_user::text] END, NULL)
@@ -19,8 +19,9 @@ ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce(sqlc.narg(threshold), l.threshold),
     paused = coalesce(sqlc.narg(paused)::boolean, l.paused),
     blocked_users = CASE WHEN @block_user::text = '' OR @block_user::text = ANY (l.blocked_users)
-                         THEN l.blocked_users ELSE l.blocked_users || @block_user::text END,
-    updated_at = now();
+                         THEN array_remove(l.blocked_users, nullif(@unblock_user::text, '')) ELSE l.blocked_users || @block_user::text END,
+    updated_at = now()
+WHERE @block_user::text = '' OR @block_user::text = ANY (l.blocked_users) OR cardinality(l.blocked_users) < @max_blocked::int;
 
 -- What the operator puts with the event; NULL leaves what is there.
 -- name: PutLine :exec

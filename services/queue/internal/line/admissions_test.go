@@ -1,0 +1,73 @@
+package line
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// counted observes one state per second, each with perSecond more admissions.
+func counted(c *admissionCounter, s State, seconds int, perSecond int64) State {
+	for range seconds {
+		s.Now += 1000
+		s.Admitted += perSecond
+		c.observe(s)
+	}
+	return s
+}
+
+func TestAdmissionsOfTheLastMinute(t *testing.T) {
+	t.Parallel()
+	s := State{Epoch: 1, Now: 1_000_000, Admitted: 7} // nobody waits
+	c := &admissionCounter{}
+	require.Zero(t, c.perMinute())
+	c.observe(s)
+	require.Zero(t, c.perMinute(), "when they were admitted is not known")
+	s = counted(c, s, 1, 2)
+	require.InDelta(t, 24, c.perMinute(), 0, "two in the five seconds that count at least")
+	s = counted(c, s, 29, 2)
+	require.InDelta(t, 120, c.perMinute(), 0, "as a rate of half a minute")
+	s = counted(c, s, 60, 3)
+	require.InDelta(t, 180, c.perMinute(), 0)
+	s = counted(c, s, 30, 0)
+	require.InDelta(t, 90, c.perMinute(), 0)
+	counted(c, s, 30, 0)
+	require.Zero(t, c.perMinute())
+	require.LessOrEqual(t, len(c.samples), 62)
+}
+
+// The lines that are not in use are observed once a minute or so.
+func TestAdmissionsOfRareStates(t *testing.T) {
+	t.Parallel()
+	s := State{Epoch: 1, Now: 1_000_000}
+	c := &admissionCounter{}
+	for range 3 {
+		s.Now += 75_000
+		s.Admitted += 75
+		c.observe(s)
+	}
+	require.InDelta(t, 60, c.perMinute(), 0)
+	s.Now += 300
+	s.Admitted += 15
+	c.observe(s)
+	require.InDelta(t, 71.7, c.perMinute(), 0, "the latest state counts, however soon it comes")
+}
+
+func TestAdmissionsRestartAfterALoss(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(s *State){
+		"the line was lost":      func(s *State) { s.Admitted = 0 },
+		"the clock was set back": func(s *State) { s.Now -= 3_600_000 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &admissionCounter{}
+			s := counted(c, State{Epoch: 1, Now: 10_000_000}, 60, 10)
+			lose(&s)
+			c.observe(s)
+			require.Zero(t, c.perMinute())
+			counted(c, s, 10, 1)
+			require.InDelta(t, 60, c.perMinute(), 0)
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package line
+
+import (
+	"context"
+
+	"urr.guru/pkg/failpoint"
+)
+
+// Overview is what an operator sees of a line.
+type Overview struct {
+	EventID                            string
+	Waiting, Parked, Active, Threshold int64
+	AdmittedPerMinute                  float64
+	Epoch                              int64
+	// Pauses are the reasons why nobody is admitted; empty while the line admits.
+	Pauses []Pause
+	// RecoveryEndsAt is epoch milliseconds, 0 when the line does not recover.
+	RecoveryEndsAt int64
+	Sale           SaleStatus
+}
+
+// SetThreshold sets how many may be inside at once.
+func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold int64) (Overview, error) {
+	return s.changeAndShow(ctx, eventID, SettingsChange{Threshold: &threshold})
+}
+
+// Pause makes the line admit nobody until Resume. Places and slots stay.
+func (s *Service) Pause(ctx context.Context, eventID string) (Overview, error) {
+	paused := true
+	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: &paused})
+}
+
+// Resume ends an operator's pause.
+func (s *Service) Resume(ctx context.Context, eventID string) (Overview, error) {
+	paused := false
+	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: &paused})
+}
+
+// Block keeps a user out of the line until Unblock: it ends the slot, or removes the place.
+func (s *Service) Block(ctx context.Context, eventID, userID string) error {
+	return s.change(ctx, eventID, SettingsChange{Block: userID})
+}
+
+// Unblock lets a user join the line again, as a newcomer.
+func (s *Service) Unblock(ctx context.Context, eventID, userID string) error {
+	return s.change(ctx, eventID, SettingsChange{Unblock: userID})
+}
+
+// Revoke ends a user's slot, and reports whether there was one. Seats that are held stay so until
+// their hold ends. It is not durable: there is nothing to restore later, since a slot that Redis
+// lost is restored only by a token of the last 60 s.
+func (s *Service) Revoke(ctx context.Context, eventID, userID string) (bool, error) {
+	st, ended, err := s.store.Revoke(ctx, eventID, s.cache.Snapshot(eventID), userID)
+	if err != nil {
+		return false, err
+	}
+	if !st.Exists() {
+		return false, s.existence.has(ctx, eventID)
+	}
+	s.cache.Observe(eventID, st)
+	return ended, nil
+}
+
+func (s *Service) changeAndShow(ctx context.Context, eventID string, c SettingsChange) (Overview, error) {
+	if err := s.change(ctx, eventID, c); err != nil {
+		return Overview{}, err
+	}
+	return s.Line(ctx, eventID)
+}
+
+// change writes settings durably at ticket, then into the line. After an error they may be in effect;
+// the caller may repeat the call.
+func (s *Service) change(ctx context.Context, eventID string, c SettingsChange) error {
+	// Change accepts ids of unknown events; Settings refuses them.
+	if _, err := s.events.Settings(ctx, eventID); err != nil {
+		return err
+	}
+	if err := s.events.Change(ctx, eventID, c); err != nil {
+		return err
+	}
+	// Every replica learns of the change from the sale's next report, and reads the settings again.
+	failpoint.Hit("queue.settings.after_ticket")
+	return s.refresh(ctx, eventID)
+}
+
+// Line returns the state of an event's line. For an event without a line it returns the settings
+// only.
+func (s *Service) Line(ctx context.Context, eventID string) (Overview, error) {
+	st, err := s.peek(ctx, eventID)
+	if err != nil {
+		return Overview{}, err
+	}
+	if !st.Exists() {
+		return s.overviewWithoutLine(ctx, eventID)
+	}
+	o := Overview{
+		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.Old, Threshold: st.Threshold,
+		AdmittedPerMinute: s.cache.admittedPerMinute(eventID), Epoch: st.Epoch, Pauses: st.Pauses(), Sale: st.SaleStatus(),
+	}
+	if st.Recovering() {
+		o.RecoveryEndsAt = st.PauseUntil
+	}
+	return o, nil
+}
+
+func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (Overview, error) {
+	set, err := s.events.Settings(ctx, eventID)
+	if err != nil {
+		return Overview{}, err
+	}
+	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // after a failure the last report counts
+	o := Overview{EventID: eventID, Threshold: s.rules.Threshold, Sale: s.cache.sale(eventID)}
+	if set.Threshold != nil {
+		o.Threshold = *set.Threshold
+	}
+	if set.Paused {
+		o.Pauses = append(o.Pauses, PausedByOperator)
+	}
+	if !o.Sale.AllowsAdmission() {
+		o.Pauses = append(o.Pauses, PausedBySale)
+	}
+	return o, nil
+}
