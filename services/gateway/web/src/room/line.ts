@@ -177,8 +177,8 @@ export class Room {
   /** Polls once, and returns the seconds until the next poll. */
   private async pollOnce(failures: number): Promise<number | undefined> {
     const standing = this.standing ?? (await this.assign());
-    if (!standing) return undefined;
     if (typeof standing === "number") return standing;
+    if (!standing) return undefined;
     this.standing = standing;
     // After a failure the other URL is used: a cache may fail while the gateway works.
     const personal = this.polls % checkEvery === 0 || failures % 2 === 1;

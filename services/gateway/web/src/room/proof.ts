@@ -1,4 +1,4 @@
-// The proof of work that a position may cost, see proof.worker.ts.
+// The proof of work that a position may cost, see puzzle.ts.
 
 export interface Puzzle {
   challenge: string;
