@@ -7,6 +7,10 @@ import type { Puzzle } from "./proof";
 
 // Hashes between two looks at the clock.
 const lookEvery = 4096;
+// More than anybody tries in the life of a challenge.
+const nonceDigits = 10;
+const zero = 48; // "0" in ASCII
+const nine = 57;
 
 function leadingZeros(digest: Uint8Array): number {
   let zeros = 0;
@@ -18,18 +22,27 @@ function leadingZeros(digest: Uint8Array): number {
   return zeros;
 }
 
+/** Counts in place: making a string of a number costs as much as a hash. */
+function increment(decimal: Uint8Array): void {
+  for (let i = decimal.length - 1; i >= 0; i--) {
+    const digit = (decimal[i] as number) + 1;
+    decimal[i] = digit > nine ? zero : digit;
+    if (digit <= nine) return;
+  }
+}
+
 /** Returns the proof, or undefined when the time is over. */
 export function solve({ challenge, difficulty, ms }: Puzzle, now: () => number = Date.now): string | undefined {
-  const text = new TextEncoder();
   // The state after the challenge is computed once, and a nonce then costs one block.
-  const prefix = sha256.create().update(text.encode(`${challenge}.`));
+  const prefix = sha256.create().update(new TextEncoder().encode(`${challenge}.`));
   const state = prefix.clone();
   const digest = new Uint8Array(sha256.outputLen);
+  const nonce = new Uint8Array(nonceDigits).fill(zero);
   const end = now() + ms;
   for (let n = 0; n % lookEvery !== 0 || now() < end; n++) {
-    const nonce = n.toString(36);
-    prefix._cloneInto(state).update(text.encode(nonce)).digestInto(digest);
-    if (leadingZeros(digest) >= difficulty) return `${challenge}.${nonce}`;
+    prefix._cloneInto(state).update(nonce).digestInto(digest);
+    if (leadingZeros(digest) >= difficulty) return `${challenge}.${new TextDecoder().decode(nonce)}`;
+    increment(nonce);
   }
   return undefined;
 }
