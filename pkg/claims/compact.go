@@ -21,6 +21,8 @@ const (
 	LabelQueueTicket = "urr/queue-ticket"
 	// LabelAnon is derived from SESSION_SECRET.
 	LabelAnon = "urr/anon"
+	// LabelChallenge is derived from SESSION_SECRET.
+	LabelChallenge = "urr/challenge"
 )
 
 // ErrForged is the error of every value that does not verify: another key, event or visitor, a
@@ -102,6 +104,28 @@ type Anon struct {
 
 // NewAnon makes an id (UUIDv4, which reveals nothing).
 func NewAnon() Anon { return Anon{ID: uuid.New()} }
+
+// owingVersion is the UUID version of ids that owe a proof of work: the one for formats of one's own
+// (RFC 9562 §5.8).
+const owingVersion = 8
+
+// NewOwingAnon makes an id whose owner owes a proof of work, of so many bits (1–255), for each
+// position. The id carries it, so that it is owed at every gateway, from every address. For readers
+// that know nothing of proofs it is an id as any other.
+func NewOwingAnon(bits uint8) Anon {
+	a := NewAnon()
+	a.ID[0] = bits
+	a.ID[6] = a.ID[6]&0x0f | owingVersion<<4
+	return a
+}
+
+// Owes returns the bits of the proof of work that the id owes for each position, 0 for none.
+func (a Anon) Owes() int {
+	if a.ID.Version() != owingVersion {
+		return 0
+	}
+	return int(a.ID[0])
+}
 
 // String is the id as Caller.anon_id and Tier1.UID carry it.
 func (a Anon) String() string { return a.ID.String() }

@@ -153,7 +153,7 @@ func (l *lobbyRun) lateArrivals() []int64 {
 
 func (l *lobbyRun) assign(client *harness.Client) (position int64) {
 	for l.t.Context().Err() == nil {
-		a, err := client.Call(l.t.Context(), http.MethodPost, "/vwr-api/vwr/assign/"+l.eventID, nil)
+		a, err := client.Assign(l.t.Context(), l.eventID)
 		var got struct {
 			Position int64 `json:"position"`
 		}

@@ -50,6 +50,8 @@ type Tally struct {
 	Arrived, Gone atomic.Int64
 	// ForgedTried and ForgedIn count attempts with invalid passes, and those that were accepted.
 	ForgedTried, ForgedIn atomic.Int64
+	// Proofs counts the proofs of work that visitors have done for positions of tier 1.
+	Proofs atomic.Int64
 	// Paid counts visitors whose payment was confirmed, Ticketed those who then saw their tickets.
 	Paid, Ticketed atomic.Int64
 

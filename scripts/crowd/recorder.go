@@ -17,6 +17,7 @@ const (
 	StepLogin        Step = "login"
 	StepEvent        Step = "event"
 	StepAssign       Step = "vwr_assign"
+	StepChallenge    Step = "vwr_challenge"
 	StepTier1Poll    Step = "vwr_check"
 	StepQueueJoin    Step = "queue_check"
 	StepQueuePoll    Step = "queue_status"
@@ -44,7 +45,7 @@ const (
 // Steps lists all of them in order.
 func Steps() []Step {
 	return []Step{
-		StepLogin, StepEvent, StepAssign, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
+		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
 		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepFigures, StepLeave, StepForged,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,

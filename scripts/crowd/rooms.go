@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/loop"
+	"urr.guru/scripts/platform"
 )
 
 // assigned and checked are responses of tier 1; times are in seconds.
@@ -38,7 +39,7 @@ const saleEvery = 10
 // visitors pass.
 func (v *visitor) waitInRoom(ctx context.Context) error {
 	for {
-		ans, err := v.callWithRetries(ctx, StepAssign, http.MethodPost, "/vwr-api/vwr/assign/"+v.crowd.sale.EventID, map[string]any{}, nil)
+		ans, err := v.assign(ctx)
 		if err != nil {
 			return err
 		}
@@ -59,6 +60,27 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 		if err != nil || served {
 			return err
 		}
+	}
+}
+
+// assign requests a position, and does the work for it where a proof of work is asked for.
+func (v *visitor) assign(ctx context.Context) (*Answer, error) {
+	header := map[string]string{}
+	for {
+		ans, err := v.callWithRetries(ctx, StepAssign, http.MethodPost, "/vwr-api/vwr/assign/"+v.crowd.sale.EventID, map[string]any{}, header)
+		if err != nil || ans.Problem().Code != platform.ProofRequired {
+			return ans, err
+		}
+		ans, err = v.callWithRetries(ctx, StepChallenge, http.MethodGet, platform.ChallengePath(v.crowd.sale.EventID), nil, nil)
+		if err != nil || !ans.OK() {
+			return ans, err
+		}
+		proof, err := platform.Prove(ctx, ans.Body)
+		if err != nil {
+			return nil, err
+		}
+		header[platform.ProofHeader] = proof
+		v.crowd.tally.Proofs.Add(1)
 	}
 }
 

@@ -15,6 +15,8 @@ type Sale struct {
 	Threshold int
 	// Rate is the number of positions of tier 1 served per second.
 	Rate int
+	// Proof is the proof of work that a position of tier 1 costs, in bits; 0 = none.
+	Proof int
 	// Hold and Slot are short, so that abandoned seats return while the crowd is there. Seconds.
 	Hold, Slot int
 }
@@ -65,6 +67,9 @@ func (s Sale) open(ctx context.Context, admin *Session) error {
 		return err
 	}
 	room := map[string]any{"batch": s.Rate, "intervalSeconds": 1}
+	if s.Proof > 0 { // unknown to the previous release
+		room["proofOfWork"] = s.Proof
+	}
 	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
 }
 

@@ -165,6 +165,7 @@ var visitorRows = map[string]inputRow{
 
 	// Waiting rooms
 	"POST /vwr-api/vwr/assign/{eventId}":                   {none: "the gateway knows which rooms are active"},
+	"GET /vwr-api/vwr/challenge/{eventId}":                 {none: "the gateway knows which rooms are active"},
 	"GET /vwr-api/vwr/check/{eventId}/{requestId}":         {busy: true, unknown: noPosition, stranger: noPosition},
 	"POST /vwr-api/vwr/lobby/{eventId}":                    {none: "the gateway knows which rooms have a lobby"},
 	"GET /vwr-api/vwr/shuffle/{eventId}":                   {none: noLobby},

@@ -155,6 +155,24 @@ func (c *Client) Must(ctx context.Context, method, path string, body, into any) 
 	return a
 }
 
+// Assign asks for a position in the waiting room of an event, and does the work for it where a proof
+// of work is asked for.
+func (c *Client) Assign(ctx context.Context, event string) (Answer, error) {
+	path := "/vwr-api/vwr/assign/" + event
+	a, err := c.Call(ctx, http.MethodPost, path, nil)
+	if err != nil || a.Code() != platform.ProofRequired {
+		return a, err
+	}
+	if a, err = c.Call(ctx, http.MethodGet, platform.ChallengePath(event), nil); err != nil || a.Status != http.StatusOK {
+		return a, err
+	}
+	proof, err := platform.Prove(ctx, a.Body)
+	if err != nil {
+		return Answer{}, err
+	}
+	return c.With(platform.ProofHeader, proof).Call(ctx, http.MethodPost, path, nil)
+}
+
 // SessionToken signs a user in, for an hour.
 func (p *Platform) SessionToken(user string, roles ...string) string {
 	p.tb.Helper()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"urr.guru/pkg/proofofwork"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
 	"urr.guru/scripts/platform"
@@ -21,6 +22,8 @@ type Config struct {
 	// Rate is the number of positions that tier 1 serves per second; 0 serves the crowd within
 	// about 25 s.
 	Rate int `env:"RATE, default=0"`
+	// Proof is the proof of work that a position of tier 1 costs, in leading zero bits; 0 means none.
+	Proof int `env:"PROOF, default=0"`
 	// URL of the gateway; empty means the checkout's own.
 	URL string `env:"URL"`
 	// Arrive is the time over which the arrivals are spread.
@@ -54,6 +57,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("SEATS=%d: must be between 1 and 50000", c.Seats)
 	case c.AwayLimit < 0:
 		return fmt.Errorf("AWAY_LIMIT=%s: must not be negative", c.AwayLimit)
+	case c.Proof < 0 || c.Proof > proofofwork.MaxBits:
+		return fmt.Errorf("PROOF=%d: must be between 0 and %d", c.Proof, proofofwork.MaxBits)
 	case c.Threshold < 0 || c.Rate < 0:
 		return errors.New("THRESHOLD and RATE: must not be negative")
 	}
@@ -126,6 +131,6 @@ func (c *Config) sale() crowd.Sale {
 	return crowd.Sale{
 		// The id is unique even when two runs start in the same second.
 		EventID: fmt.Sprintf("demo-%s-%04x", time.Now().UTC().Format("20060102-150405"), uint16(c.Seed)),
-		Seats:   c.Seats, Threshold: c.Threshold, Rate: c.Rate, Hold: holdSeconds, Slot: slotSeconds,
+		Seats:   c.Seats, Threshold: c.Threshold, Rate: c.Rate, Proof: c.Proof, Hold: holdSeconds, Slot: slotSeconds,
 	}
 }

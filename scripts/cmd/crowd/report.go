@@ -55,6 +55,7 @@ type Report struct {
 	Rate        int            `json:"rate"`
 	Seed        uint64         `json:"seed"`
 	ForgedTried int64          `json:"forged_tried"`
+	Proofs      int64          `json:"proofs"`
 	Series      []audit.Sample `json:"series"`
 }
 
@@ -63,7 +64,7 @@ func (d *saleDemo) Report(_ context.Context, v Verdict, found demo.Findings, dir
 	tally := d.crowd.Tally()
 	r := Report{
 		Verdict: v, EventID: d.sale.EventID, Threshold: d.cfg.Threshold, Rate: d.cfg.Rate, Seed: d.cfg.Seed,
-		ForgedTried: tally.ForgedTried.Load(), Series: d.series.Samples(),
+		ForgedTried: tally.ForgedTried.Load(), Proofs: tally.Proofs.Load(), Series: d.series.Samples(),
 		Result: demo.Result{
 			Passed: v.OK(), StartedAt: d.began.UTC(), TookSeconds: d.took.Seconds(), Outcomes: tally.Outcomes(), Findings: found,
 			Steps: d.recorder.Summaries(),
@@ -87,6 +88,7 @@ func (d *saleDemo) page(r Report) (*demo.Page, error) {
 			r.EventID, r.TookSeconds, r.Rate, r.Threshold, r.Seed),
 		Result: r.Result, Figures: plots,
 		Counts: demo.CountsOf("How the visits ended", "ending", "visits", r.Outcomes,
+			demo.Count{Name: "proofs of work for positions", N: r.Proofs},
 			demo.Count{Name: "attempts with forged, stolen or shared passes", N: r.ForgedTried}),
 	}, nil
 }

@@ -24,19 +24,30 @@ type waitingRoom struct {
 	page   []byte
 }
 
-// buildRoom inlines script and style into the page's file. The clock's worker becomes a string in
-// the script, since the page must load no other file.
+// proofSource is the worker that does proofs of work, of the waiting room alone.
+const proofSource = "src/room/proof.worker.ts"
+
+// buildRoom inlines script and style into the page's file. The workers become strings in the script,
+// since the page must load no other file.
 func buildRoom(web, clock string) (*waitingRoom, error) {
 	if clock == "" {
 		return nil, errors.New("bundle: the clock's worker is empty")
 	}
 	options := pageOptions(web)
 	options.Splitting, options.Format, options.Sourcemap = false, api.FormatIIFE, api.SourceMapNone
-	quoted, err := json.Marshal(clock)
+	options.EntryPoints = []string{proofSource}
+	prover, err := single(options)
 	if err != nil {
-		return nil, fmt.Errorf("quote the clock's worker: %w", err)
+		return nil, err
 	}
-	options.Define = map[string]string{"CLOCK_SOURCE": string(quoted)}
+	options.Define = map[string]string{}
+	for name, source := range map[string]string{"CLOCK_SOURCE": clock, "PROOF_SOURCE": string(prover)} {
+		quoted, err := json.Marshal(source)
+		if err != nil {
+			return nil, fmt.Errorf("quote a worker: %w", err)
+		}
+		options.Define[name] = string(quoted)
+	}
 	options.EntryPoints = []string{"src/room/room.ts"}
 	script, err := single(options)
 	if err != nil {

@@ -85,6 +85,7 @@ func TestPages(t *testing.T) {
 	t.Run("Lobby", testLobby)
 	t.Run("DrawnPlace", testDrawnPlace)
 	t.Run("RoomSurvivesFailures", testRoomSurvivesFailures)
+	t.Run("RoomAsksForWork", testRoomAsksForWork)
 	t.Run("InactiveRoomAdmitsAll", testInactiveRoomAdmitsAll)
 	t.Run("RoomIsOneFile", testRoomIsOneFile)
 	t.Run("KeyboardOnly", testKeyboardOnly)

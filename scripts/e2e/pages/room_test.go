@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -94,6 +95,46 @@ func testRoomSurvivesFailures(t *testing.T) {
 	serve(t, event, 7)
 	b.waitForPath("/events/" + event)
 	require.GreaterOrEqual(t, assigns.Load(), int32(3), "once refused, once for the first number, once for the second")
+}
+
+// testRoomAsksForWork: where a position costs a proof of work, the page says so, does it in a worker,
+// and takes the position with it.
+func testRoomAsksForWork(t *testing.T) {
+	parallelTab(t)
+	event := sale{}.open(t)
+	openRoom(t, event, 3)
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"proofOfWork": 12})
+	for i, lang := range []string{"en", "ko"} {
+		var proven, without atomic.Int32
+		seen := make(chan struct{})
+		base := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/challenge/"):
+				<-seen // until the test has looked at the page
+			case !strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/assign/"):
+			case r.Header.Get("X-Vwr-Proof") == "":
+				without.Add(1)
+			default:
+				proven.Add(1)
+			}
+			return false
+		})
+		look := sync.OnceFunc(func() { close(seen) })
+		t.Cleanup(look)
+		b := openTab(t, base, phone, lang)
+		b.visit("/vwr/" + event)
+		b.waitForText(words(t, lang)["vwr"]["solving"])
+		b.checkPage("solving-" + lang)
+		look()
+		b.waitFor("#line")
+		require.Equal(t, 4+i, b.storedPlace(event).Position)
+		require.Positive(t, without.Load(), "refused")
+		done := proven.Load()
+		require.Positive(t, done)
+		b.visit("/vwr/" + event)
+		b.waitFor("#line")
+		require.Equal(t, done, proven.Load(), "the position is kept")
+	}
 }
 
 // testInactiveRoomAdmitsAll: the page of a waiting room that is not open leads directly to the

@@ -107,6 +107,17 @@ type Limits struct {
 	NewVisitorRate float64 `env:"LIMIT_NEW_VISITOR_RATE, default=10" min:"0"`
 	// NewVisitorBurst is how many new visitors are accepted from a network at once.
 	NewVisitorBurst int `env:"LIMIT_NEW_VISITOR_BURST, default=3000" min:"1"`
+	// FreeVisitorRate is how many new visitors a second of a network owe no proof of work, four times
+	// that per /56 and sixteen times per /48; 0: none owes one for its network.
+	FreeVisitorRate float64 `env:"LIMIT_FREE_VISITOR_RATE, default=0.5" min:"0"`
+	// FreeVisitorBurst is how many of them may come at once.
+	FreeVisitorBurst int `env:"LIMIT_FREE_VISITOR_BURST, default=300" min:"1"`
+	// ProofMinBits is the proof of work that the others owe for a position, in leading zero bits of
+	// SHA-256. When their number beyond the burst reaches twice the burst it is a bit more, which
+	// doubles the work, and so on at each doubling.
+	ProofMinBits int `env:"LIMIT_PROOF_MIN_BITS, default=16" min:"1" max:"24"`
+	// ProofMaxBits is the most that they owe; at least LIMIT_PROOF_MIN_BITS.
+	ProofMaxBits int `env:"LIMIT_PROOF_MAX_BITS, default=20" min:"1" max:"24"`
 
 	// Keys is how many networks, visitors and users a replica counts; it bounds the memory.
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
@@ -140,6 +151,9 @@ func (c *Config) Validate() error {
 		if peer.Addr == "" && !slices.Contains(optional, name) {
 			all = append(all, config.Missing(strings.ToUpper(name)+"_ADDR", "must be host:port or dns:///host:port"))
 		}
+	}
+	if c.Limits.ProofMaxBits < c.Limits.ProofMinBits {
+		all = append(all, config.Invalid("LIMIT_PROOF_MAX_BITS", c.Limits.ProofMaxBits, "must be at least LIMIT_PROOF_MIN_BITS"))
 	}
 	if _, err := c.keys(); err != nil {
 		all = append(all, err)
@@ -180,6 +194,10 @@ func (l Limits) limits() limit.Config {
 			User:    limit.Rule{Rate: l.PollUserRate, Burst: l.PollUserBurst},
 		},
 		NewVisitors: limit.Rule{Rate: l.NewVisitorRate, Burst: l.NewVisitorBurst},
-		Keys:        l.Keys, Timeout: 100 * time.Millisecond, Pause: time.Second,
+		Work: limit.Work{
+			Free:    limit.Rule{Rate: l.FreeVisitorRate, Burst: l.FreeVisitorBurst},
+			MinBits: l.ProofMinBits, MaxBits: l.ProofMaxBits,
+		},
+		Keys: l.Keys, Timeout: 100 * time.Millisecond, Pause: time.Second,
 	}
 }

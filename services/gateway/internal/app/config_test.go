@@ -44,6 +44,7 @@ func TestConfig(t *testing.T) {
 		"HTTP_ADDR":                {"HTTP_ADDR": ""},
 		"SESSION_LIFE":             {"SESSION_LIFE": "1s"},
 		"LIMIT_USER_RATE":          {"LIMIT_USER_RATE": "-1"},
+		"LIMIT_PROOF_MAX_BITS":     {"LIMIT_PROOF_MIN_BITS": "18", "LIMIT_PROOF_MAX_BITS": "17"},
 	} {
 		env := environment()
 		maps.Copy(env, change)

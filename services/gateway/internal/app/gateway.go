@@ -21,6 +21,7 @@ import (
 	"urr.guru/services/gateway/internal/linestate"
 	"urr.guru/services/gateway/internal/oidc"
 	"urr.guru/services/gateway/internal/problem"
+	"urr.guru/services/gateway/internal/proof"
 	"urr.guru/services/gateway/internal/revoked"
 	"urr.guru/services/gateway/internal/roomstate"
 	"urr.guru/services/gateway/internal/session"
@@ -75,7 +76,11 @@ func Assemble(
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{services: s, Rooms: s.newRooms(), Revoked: list, tokens: tokens, provider: cfg.OIDC.provider(now)}
 	g.Lines = linestate.New(now, g.Rooms)
-	e, err := g.endpoints(cfg, pages, cookies, log, now)
+	proofs, err := proof.New(tokens, rdb, now)
+	if err != nil {
+		return nil, err
+	}
+	e, err := g.endpoints(cfg, pages, cookies, proofs, log, now)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +123,9 @@ func (g *Gateway) rekey(cfg *Config) error {
 }
 
 // endpoints makes the handlers of the hand-written routes.
-func (g *Gateway) endpoints(cfg *Config, pages *web.Pages, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*endpoints, error) {
+func (g *Gateway) endpoints(
+	cfg *Config, pages *web.Pages, cookies identity.Cookies, proofs *proof.Proofs, log *slog.Logger, now func() time.Time,
+) (*endpoints, error) {
 	s := g.services
 	events := ticketv1.NewEventServiceClient(s.Ticket)
 	seats, err := handlers.NewSeats(events, ticketv1.NewHoldServiceClient(s.Ticket))
@@ -144,7 +151,7 @@ func (g *Gateway) endpoints(cfg *Config, pages *web.Pages, cookies identity.Cook
 	e := &endpoints{
 		devLogin: cfg.DevLogin,
 		auth:     auth,
-		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, vwr),
+		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, proofs, vwr),
 		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		webhooks: &handlers.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},

@@ -96,7 +96,16 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 		{
 			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Who: edge.Visitor, Handler: e.rooms.Assign,
 			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{},
-			Summary: "Gives the visitor a position, the same again when repeated",
+			Headers: []edge.Header{vwrProof}, Summary: "Gives the visitor a position, the same again when repeated",
+			Description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start), PROOF_REQUIRED (a proof of work is owed: the event asks for one, or many " +
+				"new visitors come from this address; `challengeUrl` is where the challenge is, and a proof that was refused is of no use any more), OVERLOADED.",
+		},
+		{
+			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Who: edge.Visitor, Handler: e.rooms.Challenge,
+			Issues: true, Answer: &gatewayv1.Challenge{}, Summary: "The challenge of the proof of work for a position",
+			Description: "Find a nonce of 1–32 of `[A-Za-z0-9_-]` such that the SHA-256 of `<challenge>.<nonce>` begins with `difficulty` zero bits, and " +
+				"send that as `x-vwr-proof` to assign. The challenge is for this visitor and one position, and lasts 5 minutes. If more is owed later, it " +
+				"still counts for a minute after its issue.\n\nErrors: as assign, but for PROOF_REQUIRED.",
 		},
 		{
 			ID: "vwr.check", Method: http.MethodGet, Pattern: "/vwr-api/vwr/check/{event_id}/{request_id}", Who: edge.Visitor, Handler: e.rooms.Check,
@@ -215,7 +224,10 @@ var (
 		Name: identity.QueueTicketHeader, Description: "The ticket of the last answer: it keeps the place should the line be lost.",
 	}
 	entryToken = edge.Header{Name: identity.EntryHeader, Description: "The entry token, once there is one."}
-	vwrTicket  = edge.Header{Name: identity.VWRTicketHeader, Description: "The ticket of assign: with it a check costs no lookup."}
+	vwrProof   = edge.Header{
+		Name: identity.ProofHeader, Description: "`<challenge>.<nonce>`, where a proof of work is owed. Not needed again while the first one has not expired.",
+	}
+	vwrTicket = edge.Header{Name: identity.VWRTicketHeader, Description: "The ticket of assign: with it a check costs no lookup."}
 )
 
 // passThroughDetails has what the HTTP rules cannot express: a call that creates something responds

@@ -204,23 +204,27 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 
 func (d *Dispatcher) identify(q *edge.Request) {
 	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
-	q.Anon = d.Tokens.Anon(q.Header)
-	if q.Anon == "" && q.Route.Issues {
-		q.Anon, q.NewAnon = d.Tokens.NewAnon()
-	}
+	q.Anon, q.Owes = d.Tokens.Anon(q.Header)
 }
 
-// limit counts the request. A visitor id that this request created has no history, so new visitors
-// are bounded per network.
+// limit counts the request, and creates the visitor where the route does so. A new visitor has no
+// history, so they are bounded per network, and beyond an allowance each owes a proof of work.
 func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
-	s := limit.Subject{Address: d.Proxies.Client(r), User: q.User(), New: q.NewAnon != ""}
-	if !s.New {
-		s.Visitor = q.Anon
-	}
-	if q.Route.Mutates() && !q.Route.Poll || q.Route.Costly || s.New {
+	s := limit.Subject{Address: d.Proxies.Client(r), Visitor: q.Anon, User: q.User()}
+	switch {
+	case q.Anon == "" && q.Route.Issues:
+		owes, err := d.Limits.NewVisitor(r.Context(), s)
+		if err != nil {
+			return err
+		}
+		q.Owes = owes
+		q.Anon, q.NewAnon = d.Tokens.NewAnon(owes)
+		return nil
+	case q.Route.Mutates() && !q.Route.Poll || q.Route.Costly:
 		return d.Limits.Mutation(r.Context(), s)
+	default:
+		return d.Limits.Poll(s)
 	}
-	return d.Limits.Poll(s)
 }
 
 // idempotency passes the key on as sent: visible ASCII, quoted or not.

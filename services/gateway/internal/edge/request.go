@@ -29,6 +29,8 @@ type Request struct {
 	// request created the visitor.
 	Anon    string
 	NewAnon string
+	// Owes is the proof of work that the visitor owes for each position in a waiting room, in bits.
+	Owes int
 
 	// Event is the event of the request once the checks have found it; "" where none is needed.
 	Event string

@@ -15,8 +15,10 @@ import (
 	"urr.guru/pkg/tier1"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/proof"
 	"urr.guru/services/gateway/internal/roomstate"
 
+	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
@@ -25,6 +27,7 @@ type Rooms struct {
 	state   *roomstate.Rooms
 	tokens  *identity.Verifier
 	cookies identity.Cookies
+	proofs  *proof.Proofs
 	assign  *batch.Groups[string, *vwrv1.AssignItem, *vwrv1.Assigned] // by event; nil without tier 1
 	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
 	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined] // by event
@@ -32,8 +35,8 @@ type Rooms struct {
 
 // NewRooms makes the handlers of tier 1. Without a client (nil) there is no tier 1, and no room is
 // ever active.
-func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, vwr vwrv1.VwrServiceClient) *Rooms {
-	h := &Rooms{state: state, tokens: tokens, cookies: cookies}
+func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient) *Rooms {
+	h := &Rooms{state: state, tokens: tokens, cookies: cookies, proofs: proofs}
 	if vwr == nil {
 		return h
 	}
@@ -49,19 +52,18 @@ func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identit
 	return h
 }
 
-// Assign gives the visitor a position. For an event without a room, and before the start of a room
-// with a lobby, it responds without calling vwr, unless the stream from vwr is broken.
+// Assign gives the visitor a position, for a proof of work if the event asks for one or the visitor
+// owes one. For an event without a room, and before the start of a room with a lobby, it responds
+// without calling vwr, unless the stream from vwr is broken.
 func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	if h.assign == nil {
-		return errs.ErrVWRInactive
+	s, err := h.assigning(event)
+	if err != nil {
+		return err
 	}
-	if s := h.state.Get(event); h.state.Connected() {
-		switch {
-		case !s.Active:
-			return errs.ErrVWRInactive
-		case !s.Lobby.Assigns(h.cookies.Now().UnixMilli()):
-			return notYet(&s.Lobby)
+	if t, _, ok := h.tokens.Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started { // a ticket shows that there is a position
+		if err := h.proofs.Check(r.Context(), debt(event, s, q), identity.Proof(q.Header)); err != nil {
+			return err
 		}
 	}
 	a, err := h.assign.Do(r.Context(), event, &vwrv1.AssignItem{Caller: q.Caller(), EventId: event})
@@ -69,6 +71,41 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 		return err
 	}
 	return WriteMessage(w, http.StatusOK, a)
+}
+
+// assigning returns the state of a room that gives out positions. While the stream from vwr is broken
+// that may be any room: vwr decides.
+func (h *Rooms) assigning(event string) (*roomstate.State, error) {
+	if h.assign == nil {
+		return nil, errs.ErrVWRInactive
+	}
+	s := h.state.Get(event)
+	switch {
+	case !h.state.Connected():
+		return s, nil
+	case !s.Active:
+		return nil, errs.ErrVWRInactive
+	case !s.Lobby.Assigns(h.cookies.Now().UnixMilli()):
+		return nil, notYet(&s.Lobby)
+	}
+	return s, nil
+}
+
+// debt is what the visitor owes for a position.
+func debt(event string, s *roomstate.State, q *edge.Request) proof.Debt {
+	return proof.Debt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
+}
+
+// Challenge issues the challenge of the proof of work for a position.
+func (h *Rooms) Challenge(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+	event := q.Param("event_id")
+	s, err := h.assigning(event)
+	if err != nil {
+		return err
+	}
+	d := debt(event, s, q)
+	challenge, expires := h.proofs.Challenge(d)
+	return WriteMessage(w, http.StatusOK, &gatewayv1.Challenge{Challenge: challenge, Difficulty: int64(d.Bits), ExpiresAt: expires.UnixMilli()})
 }
 
 // Check says whether the position is served. Waiting visitors with a signed ticket, and those in a

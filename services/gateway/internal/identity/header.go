@@ -19,6 +19,7 @@ const (
 	EntryHeader       = "X-Queue-Entry-Token"
 	QueueTicketHeader = "X-Queue-Ticket"
 	VWRTicketHeader   = "X-Vwr-Ticket"
+	ProofHeader       = "X-Vwr-Proof"
 	IdempotencyHeader = "Idempotency-Key"
 	IfMatchHeader     = "If-Match"
 )
@@ -56,6 +57,9 @@ func firstValue(h http.Header, name string) string {
 	}
 	return ""
 }
+
+// Proof returns the proof of work of the request, "" for none.
+func Proof(h http.Header) string { return firstValue(h, ProofHeader) }
 
 // maxQueueTicket is longer than any queue ticket, in bytes.
 const maxQueueTicket = 256

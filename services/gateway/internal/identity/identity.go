@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ type Keys struct {
 type keyRing struct {
 	Keys
 
-	anon, ticket token.MACSet
+	anon, ticket, challenge token.MACSet
 }
 
 // Revocations knows the sessions that were revoked.
@@ -65,6 +66,7 @@ func New(keys Keys, size int, revoked Revocations, now func() time.Time) (*Verif
 func (v *Verifier) Rekey(keys Keys) {
 	v.keys.Store(&keyRing{
 		Keys: keys, anon: keys.Session.Derive(claims.LabelAnon), ticket: keys.Tier1.Derive(claims.LabelVwrTicket),
+		challenge: keys.Session.Derive(claims.LabelChallenge),
 	})
 }
 
@@ -125,24 +127,41 @@ func (v *Verifier) SignSession(c *claims.Session) (string, error) {
 	return v.keys.Load().Session.Sign(c)
 }
 
-// Anon returns the visitor id of a verified urr-anon, "" when there is none.
-func (v *Verifier) Anon(h http.Header) string {
+// Anon returns the visitor id of a verified urr-anon, "" when there is none, and the bits of the
+// proof of work that it owes for each position.
+func (v *Verifier) Anon(h http.Header) (id string, owes int) {
 	sealed := cookie(h, AnonCookie)
 	if sealed == "" {
-		return ""
+		return "", 0
 	}
 	a, err := claims.OpenAnon(v.keys.Load().anon, sealed)
 	if err != nil {
 		countRefusal(kindAnon, reasonInvalid)
-		return ""
+		return "", 0
 	}
-	return a.String()
+	return a.String(), a.Owes()
 }
 
-// NewAnon makes a visitor: its id and the value of the cookie.
-func (v *Verifier) NewAnon() (id, value string) {
+// NewAnon makes a visitor who owes a proof of work of so many bits for each position, 0 for none: its
+// id and the value of the cookie.
+func (v *Verifier) NewAnon(owes int) (id, value string) {
 	a := claims.NewAnon()
+	if owes > 0 {
+		a = claims.NewOwingAnon(uint8(min(owes, math.MaxUint8))) //nolint:gosec // fits
+	}
 	return a.String(), a.Seal(v.keys.Load().anon)
+}
+
+// SealChallenge signs the challenge of a proof of work for this event and visitor.
+func (v *Verifier) SealChallenge(c claims.Challenge, event, anon string) string {
+	return c.Seal(v.keys.Load().challenge, event, anon)
+}
+
+// OpenChallenge opens a challenge; ok is false unless it is of this event and visitor. The caller
+// compares the round and the time.
+func (v *Verifier) OpenChallenge(event, anon, sealed string) (c claims.Challenge, ok bool) {
+	c, err := claims.OpenChallenge(v.keys.Load().challenge, event, anon, sealed)
+	return c, err == nil
 }
 
 // Ticket opens the tier-1 ticket of the request; ok is false without one of this event that belongs

@@ -99,6 +99,23 @@ func TestCookies(t *testing.T) {
 	}
 }
 
+func visitorID(v *identity.Verifier, h http.Header) string {
+	id, _ := v.Anon(h)
+	return id
+}
+
+// The id of a visitor says what the visitor owes, and is genuine all the same.
+func TestVisitorsOweWork(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, clocktest.New(start))
+	for _, owes := range []int{0, 1, 16, 24} {
+		id, value := v.NewAnon(owes)
+		got, owed := v.Anon(http.Header{"Cookie": {identity.AnonCookie + "=" + value}})
+		require.Equal(t, id, got)
+		require.Equal(t, owes, owed)
+	}
+}
+
 // The new key is added, then signs, then remains alone; a cached token is refused once its key is
 // removed.
 func TestKeyRotation(t *testing.T) {
@@ -110,7 +127,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 	const next = "another-secret-of-thirty-two-bytes"
 	old := sign(t, v, time.Hour)
-	_, visitor := v.NewAnon()
+	_, visitor := v.NewAnon(0)
 	anon := http.Header{"Cookie": {identity.AnonCookie + "=" + visitor}}
 	verify := func(h http.Header) error {
 		_, err := v.Session(h)
@@ -120,14 +137,14 @@ func TestKeyRotation(t *testing.T) {
 
 	rekey("1:" + secret + ",2:" + next)
 	require.NoError(t, verify(old))
-	require.NotEmpty(t, v.Anon(anon))
+	require.NotEmpty(t, visitorID(v, anon))
 	rekey("2:" + next + ",1:" + secret)
 	require.NoError(t, verify(old))
-	require.NotEmpty(t, v.Anon(anon))
+	require.NotEmpty(t, visitorID(v, anon))
 	recent := sign(t, v, time.Hour)
 
 	rekey("2:" + next)
 	require.ErrorIs(t, verify(old), errs.ErrSessionInvalid)
-	require.Empty(t, v.Anon(anon))
+	require.Empty(t, visitorID(v, anon))
 	require.NoError(t, verify(recent), "signed by the new key")
 }

@@ -44,6 +44,8 @@ type Config struct {
 	// nothing, and each is a place in a waiting room. An IPv6 /56 may get 4 times and a /48 16
 	// times as many as a /64.
 	NewVisitors Rule
+	// Work is what new visitors of a network owe beyond an allowance.
+	Work Work
 	// Keys bounds the memory of the counts in the process: about this many keys, 32 bytes each.
 	Keys int
 	// Timeout bounds a call to Redis. After a failure Redis is not called for Pause.
@@ -55,8 +57,6 @@ type Subject struct {
 	Address netip.Addr
 	Visitor string
 	User    string
-	// New is set when the request creates a visitor id.
-	New bool
 }
 
 type scope byte
@@ -66,6 +66,7 @@ const (
 	byVisitor
 	byUser
 	byNewVisitor
+	byFreeVisitor
 	// polls have separate buckets, so that polling does not use up the allowance for a purchase.
 	pollOffset
 )
@@ -80,6 +81,8 @@ func (s scope) String() string {
 		return "user"
 	case byNewVisitor:
 		return "new"
+	case byFreeVisitor:
+		return "free"
 	default:
 		return "other"
 	}
@@ -103,25 +106,72 @@ func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 	return l
 }
 
-// Mutation spends one request that changes something or creates a visitor; errs.ErrRateLimited
-// carries the time until the next one is allowed.
+// Mutation spends one request that changes something; errs.ErrRateLimited carries the time until
+// the next one is allowed.
 func (l *Limiter) Mutation(ctx context.Context, s Subject) error {
+	_, err := l.spend(ctx, s.checks(l.cfg))
+	return err
+}
+
+// NewVisitor is Mutation for a request that creates a visitor. It returns the bits of the proof of
+// work that the visitor owes for each position, 0 for none.
+func (l *Limiter) NewVisitor(ctx context.Context, s Subject) (bits int, err error) {
 	checks := s.checks(l.cfg)
-	if len(checks) == 0 {
-		return nil
+	if s.Address.IsValid() && l.cfg.NewVisitors.Rate > 0 {
+		checks = appendNewVisitor(checks, s.Address, check{scope: byNewVisitor, rule: l.cfg.NewVisitors})
 	}
+	if s.Address.IsValid() && l.cfg.Work.Free.Rate > 0 {
+		checks = appendNewVisitor(checks, s.Address, check{scope: byFreeVisitor, rule: l.cfg.Work.Free, most: l.cfg.Work.most()})
+	}
+	beyond, err := l.spend(ctx, checks)
+	if err != nil {
+		return 0, err
+	}
+	for i, c := range checks {
+		if c.scope == byFreeVisitor {
+			bits = max(bits, l.cfg.Work.bits(c.rule, beyond[i]))
+		}
+	}
+	return bits, nil
+}
+
+// spend counts the checks and fails if one of them refuses. It returns how far each is beyond its
+// allowance.
+func (l *Limiter) spend(ctx context.Context, checks []check) ([]time.Duration, error) {
+	if len(checks) == 0 {
+		return nil, nil
+	}
+	beyond, err := l.count(ctx, checks)
+	if err != nil {
+		return nil, err
+	}
+	var wait time.Duration
+	for i, c := range checks {
+		if c.most == 0 {
+			wait = max(wait, beyond[i])
+		}
+	}
+	return beyond, refuse(wait)
+}
+
+// count counts in Redis, or in the process while that is unavailable.
+func (l *Limiter) count(ctx context.Context, checks []check) ([]time.Duration, error) {
 	now := l.now()
 	if l.shared != nil && now.UnixNano() >= l.downUntil.Load() {
-		wait, err := l.shared.take(ctx, checks)
+		beyond, err := l.shared.take(ctx, checks)
 		switch {
 		case err == nil:
-			return refuse(wait)
+			return beyond, nil
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 		l.downUntil.Store(now.Add(l.cfg.Pause).UnixNano())
 	}
-	return refuse(l.takeLocal(checks, now))
+	beyond := make([]time.Duration, len(checks))
+	for i, c := range checks {
+		beyond[i] = l.local.count(l.local.key(c.scope, c.key), c.rule, c.most, now)
+	}
+	return beyond, nil
 }
 
 // Poll spends one request that changes nothing.
@@ -140,14 +190,6 @@ func (l *Limiter) Poll(s Subject) error {
 	return refuse(wait)
 }
 
-func (l *Limiter) takeLocal(checks []check, now time.Time) time.Duration {
-	var wait time.Duration
-	for _, c := range checks {
-		wait = max(wait, l.local.take(l.local.key(c.scope, c.key), c.rule, now))
-	}
-	return wait
-}
-
 // Close waits for the calls to Redis in flight.
 func (l *Limiter) Close(ctx context.Context) error {
 	if l.shared == nil {
@@ -158,31 +200,31 @@ func (l *Limiter) Close(ctx context.Context) error {
 
 func (s Subject) checks(cfg Config) []check {
 	r := cfg.Mutations
-	buf := make([]check, 0, 6)
+	buf := make([]check, 0, 9)
 	if s.Address.IsValid() && r.Network.Rate > 0 {
-		buf = append(buf, check{byNetwork, networkOf(s.Address).String(), r.Network})
+		buf = append(buf, check{scope: byNetwork, key: networkOf(s.Address).String(), rule: r.Network})
 	}
 	if s.Visitor != "" && r.Visitor.Rate > 0 {
-		buf = append(buf, check{byVisitor, s.Visitor, r.Visitor})
+		buf = append(buf, check{scope: byVisitor, key: s.Visitor, rule: r.Visitor})
 	}
 	if s.User != "" && r.User.Rate > 0 {
-		buf = append(buf, check{byUser, s.User, r.User})
-	}
-	if s.New && s.Address.IsValid() && cfg.NewVisitors.Rate > 0 {
-		buf = appendNewVisitor(buf, s.Address, cfg.NewVisitors)
+		buf = append(buf, check{scope: byUser, key: s.User, rule: r.User})
 	}
 	return buf
 }
 
-// appendNewVisitor adds the checks of a new visitor. The owner of an IPv6 /48 has 65,536 networks
-// of /64, so wider prefixes are bounded too.
-func appendNewVisitor(buf []check, a netip.Addr, r Rule) []check {
+// appendNewVisitor adds c for the networks of a new visitor. The owner of an IPv6 /48 has 65,536
+// networks of /64, so wider prefixes are counted too.
+func appendNewVisitor(buf []check, a netip.Addr, c check) []check {
 	if !a.Is6() {
-		return append(buf, check{byNewVisitor, a.String(), r})
+		c.key = a.String()
+		return append(buf, c)
 	}
+	narrow := c.rule
 	for _, wide := range [...]struct{ bits, times int }{{64, 1}, {56, 4}, {48, 16}} {
 		if p, err := a.Prefix(wide.bits); err == nil {
-			buf = append(buf, check{byNewVisitor, p.String(), r.times(wide.times)})
+			c.key, c.rule = p.String(), narrow.times(wide.times)
+			buf = append(buf, c)
 		}
 	}
 	return buf

@@ -255,7 +255,7 @@ func TestClient(t *testing.T) {
 
 // newVisitor is the subject of a request that creates a visitor id.
 func newVisitor(address string) limit.Subject {
-	return limit.Subject{Address: netip.MustParseAddr(address), New: true}
+	return limit.Subject{Address: netip.MustParseAddr(address)}
 }
 
 // New visitors are bounded per network: an IPv6 /64, and with four and sixteen times its allowance
@@ -264,7 +264,10 @@ func TestNewVisitors(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	l := limit.New(limit.Config{NewVisitors: limit.Rule{Rate: 0.1, Burst: 2}, Keys: 100_000}, nil, c.Now)
-	from := func(s string) error { return l.Mutation(t.Context(), newVisitor(s)) }
+	from := func(s string) error {
+		_, err := l.NewVisitor(t.Context(), newVisitor(s))
+		return err
+	}
 	for _, address := range []string{"192.0.2.1", "192.0.2.2", "2001:db8:1:2::1", "::ffff:192.0.2.3"} {
 		require.NoError(t, from(address))
 		require.NoError(t, from(address))
@@ -300,10 +303,14 @@ func TestNewVisitorsInRedis(t *testing.T) {
 	_, err := crand.Read(random[:])
 	require.NoError(t, err)
 	random[0] = 0xfd // a private network that other runs do not use
-	s := limit.Subject{Address: netip.AddrFrom16(random), New: true}
-	require.NoError(t, one.Mutation(t.Context(), s))
-	require.NoError(t, two.Mutation(t.Context(), s))
-	require.ErrorIs(t, one.Mutation(t.Context(), s), errs.ErrRateLimited)
+	s := limit.Subject{Address: netip.AddrFrom16(random)}
+	spend := func(l *limit.Limiter) error {
+		_, err := l.NewVisitor(t.Context(), s)
+		return err
+	}
+	require.NoError(t, spend(one))
+	require.NoError(t, spend(two))
+	require.ErrorIs(t, spend(one), errs.ErrRateLimited)
 	for _, bits := range []int{64, 56, 48} {
 		p, err := s.Address.Prefix(bits)
 		require.NoError(t, err)
@@ -312,7 +319,7 @@ func TestNewVisitorsInRedis(t *testing.T) {
 		require.Equal(t, int64(1), n, "%v", p)
 	}
 	require.NoError(t, rdb.Close())
-	require.NoError(t, one.Mutation(t.Context(), s), "the process counts alone")
-	require.NoError(t, one.Mutation(t.Context(), s))
-	require.ErrorIs(t, one.Mutation(t.Context(), s), errs.ErrRateLimited)
+	require.NoError(t, spend(one), "the process counts alone")
+	require.NoError(t, spend(one))
+	require.ErrorIs(t, spend(one), errs.ErrRateLimited)
 }

@@ -47,7 +47,10 @@ func (l *local) networkKey(scope scope, a netip.Addr) uint64 {
 
 // take spends one request of the allowance of a key and returns 0, or how long to wait for the next
 // one.
-func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration {
+func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration { return l.count(sum, r, 0, now) }
+
+// count is the script in Lua: take, or with most > 0 a meter.
+func (l *local) count(sum uint64, r Rule, most time.Duration, now time.Time) time.Duration {
 	s := &l.shards[sum%shards]
 	at := now.UnixNano()
 	s.mu.Lock()
@@ -57,11 +60,15 @@ func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration {
 		s.evict(at)
 	}
 	next := max(tat, at) + int64(r.interval())
-	if wait := next - at - int64(r.tolerance()); wait > 0 {
-		return time.Duration(wait)
+	beyond := next - at - int64(r.tolerance())
+	if beyond > 0 && most == 0 {
+		return time.Duration(beyond)
+	}
+	if over := beyond - int64(most); over > 0 {
+		beyond, next = beyond-over, next-over
 	}
 	s.tat[sum] = next
-	return 0
+	return time.Duration(max(0, beyond))
 }
 
 // evict drops the keys whose allowance is full again. If that is not enough, it drops arbitrary

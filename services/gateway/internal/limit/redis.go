@@ -22,6 +22,9 @@ type check struct {
 	scope scope
 	key   string
 	rule  Rule
+	// most makes the check a meter: it refuses nothing, and remembers at most so much beyond the
+	// allowance.
+	most time.Duration
 }
 
 func (c check) redisKey() string { return "limit:" + c.scope.String() + ":" + c.key }
@@ -30,7 +33,7 @@ func (c check) redisKey() string { return "limit:" + c.scope.String() + ":" + c.
 // within 150 µs are sent as one pipeline.
 type shared struct {
 	rdb   redis.UniversalClient
-	calls *batch.Coalescer[[]check, time.Duration]
+	calls *batch.Coalescer[[]check, []time.Duration]
 }
 
 func newShared(rdb redis.UniversalClient, timeout time.Duration) *shared {
@@ -39,13 +42,13 @@ func newShared(rdb redis.UniversalClient, timeout time.Duration) *shared {
 	return s
 }
 
-// take spends one request of every key and returns the longest time to wait, 0 when all keys allow
-// it.
-func (s *shared) take(ctx context.Context, checks []check) (time.Duration, error) {
+// take spends one request of every key and returns for each how far it is beyond its allowance, 0
+// within it.
+func (s *shared) take(ctx context.Context, checks []check) ([]time.Duration, error) {
 	return s.calls.Do(ctx, checks)
 }
 
-func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error) {
+func (s *shared) run(ctx context.Context, in [][]check) ([][]time.Duration, error) {
 	all := slices.Concat(in...)
 	cmds, err := s.pipeline(ctx, all, gcra.EvalSha)
 	if unknown := noScriptIndexes(cmds); len(unknown) > 0 {
@@ -64,15 +67,16 @@ func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error)
 	if err != nil {
 		return nil, fmt.Errorf("rate limits: %w", err)
 	}
-	out := make([]time.Duration, len(in))
+	out := make([][]time.Duration, len(in))
 	next := 0
 	for i, checks := range in {
-		for range checks {
+		out[i] = make([]time.Duration, len(checks))
+		for k := range checks {
 			us, err := cmds[next].Int64()
 			if err != nil {
 				return nil, fmt.Errorf("rate limits: %w", err)
 			}
-			out[i] = max(out[i], time.Duration(us)*time.Microsecond)
+			out[i][k] = time.Duration(us) * time.Microsecond
 			next++
 		}
 	}
@@ -97,7 +101,11 @@ func (s *shared) pipeline(ctx context.Context, checks []check, run eval) ([]*red
 	cmds := make([]*redis.Cmd, len(checks))
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, c := range checks {
-			cmds[i] = run(ctx, p, []string{c.redisKey()}, c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds())
+			args := []any{c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds()}
+			if c.most > 0 {
+				args = append(args, c.most.Microseconds())
+			}
+			cmds[i] = run(ctx, p, []string{c.redisKey()}, args...)
 		}
 		return nil
 	})

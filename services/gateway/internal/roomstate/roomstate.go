@@ -27,6 +27,8 @@ type State struct {
 	Rate, Configured float64
 	// Lobby is that of the round.
 	Lobby Lobby
+	// ProofOfWork is the proof of work that each visitor owes for a position, in bits; 0 = none.
+	ProofOfWork int
 	// Sale is the sale status of the event, empty while it is unknown. It comes from queue, not
 	// from vwr.
 	Sale string
@@ -114,7 +116,7 @@ func merge(old *State, next State) *State {
 	}
 	next.Sale, next.reported = old.Sale, true
 	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
-		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby {
+		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby && next.ProofOfWork == old.ProofOfWork {
 		return old
 	}
 	return newState(next)
@@ -217,11 +219,15 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 		ids[i] = c.GetEventId()
 	}
 	for i, e := range r.entries(ids) {
-		c := counters[i]
-		e.state.Store(merge(e.state.Load(), State{
+		c, old := counters[i], e.state.Load()
+		next := State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
-			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()),
-		}))
+			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
+		}
+		if c.ProofOfWork == nil && next.Started == old.Started { // a replica of the previous release knows no proofs
+			next.ProofOfWork = old.ProofOfWork
+		}
+		e.state.Store(merge(old, next))
 	}
 }
 

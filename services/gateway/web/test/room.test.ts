@@ -3,6 +3,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 import type { Clock } from "../src/lib/clock";
 import { Room, type Screen } from "../src/room/line";
+import type { Puzzle } from "../src/room/proof";
 
 const event = "concert";
 const key = `urr-vwr-${event}`;
@@ -14,9 +15,14 @@ type Reply = [status: number, body: object];
  * Runs the page's loop with these responses, in order; it ends when there is none left. Returns the
  * calls, what the screen has shown, and what is stored.
  */
-async function play(stored: object, replies: Reply[]): Promise<{ calls: string[]; shown: string[]; kept: unknown }> {
+async function play(
+  stored: object,
+  replies: Reply[],
+  solve: (puzzle: Puzzle) => string | undefined = () => undefined,
+): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[] }> {
   const storage = new Map([[key, JSON.stringify(stored)]]);
   const calls: string[] = [];
+  const proofs: (string | undefined)[] = [];
   const shown: string[] = [];
   const left = [...replies];
   Object.assign(globalThis, {
@@ -28,6 +34,7 @@ async function play(stored: object, replies: Reply[]): Promise<{ calls: string[]
     },
     fetch: (url: string, init: RequestInit) => {
       calls.push(`${init.method} ${url.replace(/^.*\/vwr\//, "")}`);
+      if (url.includes("/assign/")) proofs.push((init.headers as Record<string, string>)["x-vwr-proof"]);
       const [status, body] = left.shift() as Reply;
       return Promise.resolve(new Response(JSON.stringify(body), { status }));
     },
@@ -35,10 +42,10 @@ async function play(stored: object, replies: Reply[]): Promise<{ calls: string[]
   const screen = new Proxy({}, { get: (_, name: string) => () => void shown.push(name) }) as Screen;
   const over = new Promise<void>((resolve) => {
     const clock = { wait: () => (left.length > 0 ? Promise.resolve() : new Promise(() => resolve())) } as unknown as Clock;
-    void new Room(event, clock, screen, () => "en").run();
+    void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle))).run();
   });
   await over;
-  return { calls, shown, kept: JSON.parse(storage.get(key) ?? "null") };
+  return { calls, shown, proofs, kept: JSON.parse(storage.get(key) ?? "null") };
 }
 
 const signedOut: Reply = [401, { status: 401, code: "UNAUTHENTICATED" }];
@@ -67,4 +74,38 @@ test("a number that nobody knows is replaced", async () => {
     equal(got.calls[1], `POST assign/${event}`);
     deepEqual(got.shown, ["kept", "renewed", "taking", "progress"]);
   }
+});
+
+const asked: Reply = [403, { status: 403, code: "PROOF_REQUIRED" }];
+const busy: Reply = [503, { status: 503, code: "OVERLOADED" }];
+const number: Reply = [200, { requestId: "n", position: 42, ticket: "t42", servingCounter: 0 }];
+const challenge = (name: string): Reply => [200, { challenge: name, difficulty: 16, expiresAt: Date.now() + 300_000 }];
+
+test("a number that costs a proof of work is taken with it, also after a failure", async () => {
+  const puzzles: Puzzle[] = [];
+  const got = await play({}, [asked, challenge("c"), busy, number, placed], (puzzle) => {
+    puzzles.push(puzzle);
+    return `${puzzle.challenge}.n`;
+  });
+  deepEqual(got.proofs, [undefined, "c.n", "c.n"]);
+  deepEqual(got.shown, ["taking", "solving", "taking", "offline", "taking", "progress"]);
+  equal(puzzles.length, 1);
+  equal(puzzles[0]?.difficulty, 16);
+  equal(Math.round((puzzles[0]?.ms ?? 0) / 10_000), 30);
+});
+
+test("a proof that is refused, or was not found in time, is replaced", async () => {
+  const solutions = [undefined, "late", "good"];
+  const got = await play(
+    {},
+    [asked, challenge("a"), asked, challenge("b"), asked, asked, challenge("c"), number, placed],
+    () => solutions.shift(),
+  );
+  deepEqual(got.proofs, [undefined, undefined, "late", undefined, "good"]);
+});
+
+test("a challenge that is refused is asked for again", async () => {
+  const missing: Reply = [404, { status: 404, code: "NOT_FOUND" }]; // a gateway of the previous release
+  const got = await play({}, [asked, missing, asked, busy, asked, challenge("c"), number, placed], ({ challenge }) => `${challenge}.n`);
+  deepEqual(got.proofs, [undefined, undefined, undefined, "c.n"]);
 });

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of the counters table. The names proofOfWork and shards are reserved.
+// Attributes of the counters table. The name shards is reserved.
 const (
 	attrEvent       = "eventId" // key
 	attrIssued      = "nextPosition"
@@ -25,6 +25,7 @@ const (
 	attrInterval    = "intervalMs"
 	attrInlet       = "inlet"
 	attrMaxInFlight = "maxInFlight"
+	attrProofOfWork = "proofOfWork" // leading zero bits
 	attrClaimed     = "claimed"
 )
 
@@ -128,6 +129,7 @@ func toCounters(it item) (room.Counters, error) {
 		c.Settings.Inlet = room.Inlet(s)
 	}
 	c.Settings.MaxInFlight = r.Number(attrMaxInFlight)
+	c.Settings.ProofOfWork = r.Number(attrProofOfWork)
 	c.Lobby = toLobby(&r, c.Round)
 	if r.Err() != nil {
 		return c, fmt.Errorf("counters of %s: %w", c.EventID, r.Err())

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/proofofwork"
 )
 
 // Round identifies one activation of an event's waiting room by its start, in µs since the Unix
@@ -32,6 +34,9 @@ type Settings struct {
 	Interval    time.Duration // at least 1 s, in whole seconds
 	Inlet       Inlet
 	MaxInFlight int64 // at least 1 with the inlet MaxInFlight, else unused
+	// ProofOfWork is the work that the gateway asks of each visitor before it assigns a position, in
+	// leading zero bits of SHA-256; 0 = none. At most proofofwork.MaxBits.
+	ProofOfWork int64
 }
 
 // DefaultSettings are used for a round started without settings: 500 positions per 10 s.
@@ -48,6 +53,7 @@ type Change struct {
 	Interval    *time.Duration
 	Inlet       *Inlet
 	MaxInFlight *int64
+	ProofOfWork *int64
 	Lobby       LobbyTerms // of a new round
 }
 
@@ -58,6 +64,7 @@ func (s Settings) With(c Change) (Settings, error) {
 	set(&s.Interval, c.Interval)
 	set(&s.Inlet, c.Inlet)
 	set(&s.MaxInFlight, c.MaxInFlight)
+	set(&s.ProofOfWork, c.ProofOfWork)
 	switch {
 	case s.Batch < 1:
 		return s, invalid("batch", "must be at least 1")
@@ -67,6 +74,8 @@ func (s Settings) With(c Change) (Settings, error) {
 		return s, invalid("inlet", fmt.Sprintf("must be %s or %s", Periodic, MaxInFlight))
 	case s.Inlet == MaxInFlight && s.MaxInFlight < 1:
 		return s, invalid("maxInFlight", fmt.Sprintf("must be at least 1 with inlet %s", MaxInFlight))
+	case s.ProofOfWork < 0 || s.ProofOfWork > proofofwork.MaxBits:
+		return s, invalid("proofOfWork", fmt.Sprintf("must be from 0 to %d", proofofwork.MaxBits))
 	}
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/proofofwork"
 	"urr.guru/services/vwr/internal/pass"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -258,6 +259,33 @@ func TestActivateChangesOnlyGivenSettings(t *testing.T) {
 	fields := errs.From(err).Fields
 	require.Len(t, fields, 1)
 	require.Equal(t, "maxInFlight", fields[0].Path)
+}
+
+// The proof of work can be changed during a round, for an attack, and a new round begins without.
+func TestProofOfWorkIsASetting(t *testing.T) {
+	t.Parallel()
+	_, d := newReplicas(t, 1)
+	one := d[0].activate(t)
+	require.Zero(t, one.Settings.ProofOfWork)
+	set := func(bits int64) (room.State, error) {
+		return d[0].Activate(t.Context(), "e", room.Change{ProofOfWork: &bits})
+	}
+	for _, bits := range []int64{20, proofofwork.MaxBits, 0, 16} {
+		st, err := set(bits)
+		require.NoError(t, err)
+		require.Equal(t, bits, st.Settings.ProofOfWork)
+		require.Equal(t, one.Round, st.Round)
+	}
+	for _, bits := range []int64{-1, proofofwork.MaxBits + 1} {
+		_, err := set(bits)
+		require.ErrorIs(t, err, room.ErrInvalidSettings)
+		require.Equal(t, "proofOfWork", errs.From(err).Fields[0].Path)
+	}
+	_, err := d[0].Deactivate(t.Context(), "e")
+	require.NoError(t, err)
+	st, err := d[0].Activate(t.Context(), "e", room.Change{})
+	require.NoError(t, err)
+	require.Zero(t, st.Settings.ProofOfWork)
 }
 
 func TestOperators(t *testing.T) {

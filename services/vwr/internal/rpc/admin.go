@@ -65,7 +65,7 @@ func (o *Operators) GetStatus(ctx context.Context, req *vwrv1.GetStatusRequest) 
 }
 
 func change(req *vwrv1.ActivateRequest) room.Change {
-	c := room.Change{Batch: req.Batch, MaxInFlight: req.MaxInFlight}
+	c := room.Change{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork}
 	if req.IntervalSeconds != nil {
 		d := time.Duration(req.GetIntervalSeconds()) * time.Second
 		c.Interval = &d

@@ -171,10 +171,11 @@ func TestOperators(t *testing.T) {
 	reason(t, "an event without a room", err, errs.ErrVWRInactive)
 	st := d.activate(t, &vwrv1.ActivateRequest{
 		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)),
+		ProofOfWork: new(int64(16)),
 	})
 	require.Empty(t, cmp.Diff(&vwrv1.VwrStatus{
 		EventId: "demo", IsActive: true, Batch: 30, IntervalSeconds: 2, Inlet: "MAX_IN_FLIGHT", MaxInFlight: 100,
-		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(),
+		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(), ProofOfWork: new(int64(16)),
 	}, st, protocmp.Transform()))
 	d.assign(t, "a", "b")
 	st, err = d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: admin, EventId: "demo"})
@@ -205,12 +206,12 @@ func TestItemFailuresAreLoggedOncePerCall(t *testing.T) {
 func TestGetCounters(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	d.activate(t, &vwrv1.ActivateRequest{})
+	d.activate(t, &vwrv1.ActivateRequest{ProofOfWork: new(int64(18))})
 	d.assign(t, "a")
 	res, err := d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo", "unknown"}})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]*vwrv1.Counter{
-		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50},
+		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: new(int64(18))},
 	}, res.GetCounters(), protocmp.Transform()))
 	d.store.SetDown(true)
 	_, err = d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo"}})

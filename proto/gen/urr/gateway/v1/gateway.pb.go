@@ -339,6 +339,69 @@ func (x *AssignBody) GetUserId() string {
 	return ""
 }
 
+type Challenge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Opaque; of this visitor, for one position in this event's present round.
+	Challenge string `protobuf:"bytes,1,opt,name=challenge,proto3" json:"challenge,omitempty"`
+	// Leading zero bits that the SHA-256 of the header x-vwr-proof must have; 0 when no proof is asked for.
+	Difficulty int64 `protobuf:"varint,2,opt,name=difficulty,proto3" json:"difficulty,omitempty"`
+	// Epoch milliseconds.
+	ExpiresAt     int64 `protobuf:"varint,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Challenge) Reset() {
+	*x = Challenge{}
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Challenge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Challenge) ProtoMessage() {}
+
+func (x *Challenge) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Challenge.ProtoReflect.Descriptor instead.
+func (*Challenge) Descriptor() ([]byte, []int) {
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Challenge) GetChallenge() string {
+	if x != nil {
+		return x.Challenge
+	}
+	return ""
+}
+
+func (x *Challenge) GetDifficulty() int64 {
+	if x != nil {
+		return x.Difficulty
+	}
+	return 0
+}
+
+func (x *Challenge) GetExpiresAt() int64 {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return 0
+}
+
 type WaitingRoomStatus struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	EventId  string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -355,7 +418,7 @@ type WaitingRoomStatus struct {
 
 func (x *WaitingRoomStatus) Reset() {
 	*x = WaitingRoomStatus{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +430,7 @@ func (x *WaitingRoomStatus) String() string {
 func (*WaitingRoomStatus) ProtoMessage() {}
 
 func (x *WaitingRoomStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +443,7 @@ func (x *WaitingRoomStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingRoomStatus.ProtoReflect.Descriptor instead.
 func (*WaitingRoomStatus) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{6}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WaitingRoomStatus) GetEventId() string {
@@ -437,7 +500,7 @@ type ServingCounter struct {
 
 func (x *ServingCounter) Reset() {
 	*x = ServingCounter{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -449,7 +512,7 @@ func (x *ServingCounter) String() string {
 func (*ServingCounter) ProtoMessage() {}
 
 func (x *ServingCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -462,7 +525,7 @@ func (x *ServingCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServingCounter.ProtoReflect.Descriptor instead.
 func (*ServingCounter) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{7}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServingCounter) GetServingCounter() int64 {
@@ -502,7 +565,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[8]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +577,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[8]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +590,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{8}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Beat) GetStatus() string {
@@ -586,7 +649,14 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\"%\n" +
 	"\n" +
 	"AssignBody\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"\xe6\x01\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"h\n" +
+	"\tChallenge\x12\x1c\n" +
+	"\tchallenge\x18\x01 \x01(\tR\tchallenge\x12\x1e\n" +
+	"\n" +
+	"difficulty\x18\x02 \x01(\x03R\n" +
+	"difficulty\x12\x1d\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\x03R\texpiresAt\"\xe6\x01\n" +
 	"\x11WaitingRoomStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12$\n" +
@@ -626,7 +696,7 @@ func file_urr_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_urr_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*Nothing)(nil),               // 0: urr.gateway.v1.Nothing
 	(*DevLoginRequest)(nil),       // 1: urr.gateway.v1.DevLoginRequest
@@ -634,18 +704,19 @@ var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*SignedOut)(nil),             // 3: urr.gateway.v1.SignedOut
 	(*RevokeSessionsRequest)(nil), // 4: urr.gateway.v1.RevokeSessionsRequest
 	(*AssignBody)(nil),            // 5: urr.gateway.v1.AssignBody
-	(*WaitingRoomStatus)(nil),     // 6: urr.gateway.v1.WaitingRoomStatus
-	(*ServingCounter)(nil),        // 7: urr.gateway.v1.ServingCounter
-	(*Beat)(nil),                  // 8: urr.gateway.v1.Beat
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*Challenge)(nil),             // 6: urr.gateway.v1.Challenge
+	(*WaitingRoomStatus)(nil),     // 7: urr.gateway.v1.WaitingRoomStatus
+	(*ServingCounter)(nil),        // 8: urr.gateway.v1.ServingCounter
+	(*Beat)(nil),                  // 9: urr.gateway.v1.Beat
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_urr_gateway_v1_gateway_proto_depIdxs = []int32{
-	9, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	10, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // [1:1] is the sub-list for method output_type
+	1,  // [1:1] is the sub-list for method input_type
+	1,  // [1:1] is the sub-list for extension type_name
+	1,  // [1:1] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_urr_gateway_v1_gateway_proto_init() }
@@ -654,16 +725,16 @@ func file_urr_gateway_v1_gateway_proto_init() {
 		return
 	}
 	file_urr_gateway_v1_gateway_proto_msgTypes[2].OneofWrappers = []any{}
-	file_urr_gateway_v1_gateway_proto_msgTypes[6].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[7].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[8].OneofWrappers = []any{}
+	file_urr_gateway_v1_gateway_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_gateway_v1_gateway_proto_rawDesc), len(file_urr_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

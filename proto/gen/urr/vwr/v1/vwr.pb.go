@@ -1796,7 +1796,10 @@ type Counter struct {
 	// Configured positions per second.
 	ConfiguredRate float64 `protobuf:"fixed64,7,opt,name=configured_rate,json=configuredRate,proto3" json:"configured_rate,omitempty"`
 	// Absent from a round without a lobby.
-	Lobby         *Lobby `protobuf:"bytes,8,opt,name=lobby,proto3,oneof" json:"lobby,omitempty"`
+	Lobby *Lobby `protobuf:"bytes,8,opt,name=lobby,proto3,oneof" json:"lobby,omitempty"`
+	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none. A replica
+	// of a release without proofs leaves it out.
+	ProofOfWork   *int64 `protobuf:"varint,10,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1885,6 +1888,13 @@ func (x *Counter) GetLobby() *Lobby {
 		return x.Lobby
 	}
 	return nil
+}
+
+func (x *Counter) GetProofOfWork() int64 {
+	if x != nil && x.ProofOfWork != nil {
+		return *x.ProofOfWork
+	}
+	return 0
 }
 
 // The lobby of a round. Times are epoch milliseconds.
@@ -1983,7 +1993,11 @@ type ActivateRequest struct {
 	// When those in the lobby get their positions, in random order, and the counter begins to move.
 	StartsAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	// The public source of randomness; without one the shuffle trusts the operator.
-	Beacon        *Beacon `protobuf:"bytes,9,opt,name=beacon,proto3" json:"beacon,omitempty"`
+	Beacon *Beacon `protobuf:"bytes,9,opt,name=beacon,proto3" json:"beacon,omitempty"`
+	// The proof of work that every visitor owes for a position, in leading zero bits of SHA-256: each
+	// bit doubles the work, and 16 are about 65,000 hashes. 0 = none, the default. It is in force within a
+	// second and can be changed at any time; whoever has a position keeps it.
+	ProofOfWork   *int64 `protobuf:"varint,11,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2079,6 +2093,13 @@ func (x *ActivateRequest) GetBeacon() *Beacon {
 		return x.Beacon
 	}
 	return nil
+}
+
+func (x *ActivateRequest) GetProofOfWork() int64 {
+	if x != nil && x.ProofOfWork != nil {
+		return *x.ProofOfWork
+	}
+	return 0
 }
 
 // A beacon of the drand kind, as its /info publishes it.
@@ -2350,7 +2371,9 @@ type VwrStatus struct {
 	// Entries of the lobby so far; absent without a lobby.
 	LobbyEntries *int64 `protobuf:"varint,15,opt,name=lobby_entries,json=lobbyEntries,proto3,oneof" json:"lobby_entries,omitempty"`
 	// How far the shuffle is: "OPEN", "CLOSED", "ROOT", "DRAWN" or "VOID"; absent without a lobby.
-	LobbyPhase    *string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3,oneof" json:"lobby_phase,omitempty"`
+	LobbyPhase *string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3,oneof" json:"lobby_phase,omitempty"`
+	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
+	ProofOfWork   *int64 `protobuf:"varint,18,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2497,6 +2520,13 @@ func (x *VwrStatus) GetLobbyPhase() string {
 	return ""
 }
 
+func (x *VwrStatus) GetProofOfWork() int64 {
+	if x != nil && x.ProofOfWork != nil {
+		return *x.ProofOfWork
+	}
+	return 0
+}
+
 var File_urr_vwr_v1_vwr_proto protoreflect.FileDescriptor
 
 const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
@@ -2631,7 +2661,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x12GetCountersRequest\x12%\n" +
 	"\tevent_ids\x18\x01 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\beventIds\"F\n" +
 	"\x13GetCountersResponse\x12/\n" +
-	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xf9\x01\n" +
+	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xb4\x02\n" +
 	"\aCounter\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06active\x18\x02 \x01(\bR\x06active\x12\x14\n" +
@@ -2640,14 +2670,17 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x06issued\x18\x05 \x01(\x03R\x06issued\x12\x12\n" +
 	"\x04rate\x18\x06 \x01(\x01R\x04rate\x12'\n" +
 	"\x0fconfigured_rate\x18\a \x01(\x01R\x0econfiguredRate\x12,\n" +
-	"\x05lobby\x18\b \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01B\b\n" +
-	"\x06_lobby\"\x8e\x01\n" +
+	"\x05lobby\x18\b \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12'\n" +
+	"\rproof_of_work\x18\n" +
+	" \x01(\x03H\x01R\vproofOfWork\x88\x01\x01B\b\n" +
+	"\x06_lobbyB\x10\n" +
+	"\x0e_proof_of_work\"\x8e\x01\n" +
 	"\x05Lobby\x12\x19\n" +
 	"\bopens_at\x18\x01 \x01(\x03R\aopensAt\x12\x1b\n" +
 	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +
 	"\tstarts_at\x18\x03 \x01(\x03R\bstartsAt\x12\x14\n" +
 	"\x05sized\x18\x04 \x01(\bR\x05sized\x12\x1a\n" +
-	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xac\x04\n" +
+	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xf2\x04\n" +
 	"\x0fActivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12&\n" +
@@ -2658,11 +2691,13 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\rmax_in_flight\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x01H\x03R\vmaxInFlight\x88\x01\x01\x12@\n" +
 	"\x0elobby_opens_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\flobbyOpensAt\x127\n" +
 	"\tstarts_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12*\n" +
-	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beaconB\b\n" +
+	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beacon\x122\n" +
+	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x04R\vproofOfWork\x88\x01\x01B\b\n" +
 	"\x06_batchB\x13\n" +
 	"\x11_interval_secondsB\b\n" +
 	"\x06_inletB\x10\n" +
-	"\x0e_max_in_flight\"\xbb\x01\n" +
+	"\x0e_max_in_flightB\x10\n" +
+	"\x0e_proof_of_work\"\xbb\x01\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2682,7 +2717,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xdc\x04\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x97\x05\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -2702,10 +2737,12 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x05lobby\x18\x0e \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12(\n" +
 	"\rlobby_entries\x18\x0f \x01(\x03H\x01R\flobbyEntries\x88\x01\x01\x12$\n" +
 	"\vlobby_phase\x18\x10 \x01(\tH\x02R\n" +
-	"lobbyPhase\x88\x01\x01B\b\n" +
+	"lobbyPhase\x88\x01\x01\x12'\n" +
+	"\rproof_of_work\x18\x12 \x01(\x03H\x03R\vproofOfWork\x88\x01\x01B\b\n" +
 	"\x06_lobbyB\x10\n" +
 	"\x0e_lobby_entriesB\x0e\n" +
-	"\f_lobby_phase2\x9e\a\n" +
+	"\f_lobby_phaseB\x10\n" +
+	"\x0e_proof_of_work2\x9e\a\n" +
 	"\n" +
 	"VwrService\x12Q\n" +
 	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x10\xa2\xbb\x18\t\n" +

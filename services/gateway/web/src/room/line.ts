@@ -13,6 +13,7 @@ import { keepLobbyReceipt } from "../lib/receipts";
 import { isOver } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
+import type { Solve } from "./proof";
 
 export interface Standing {
   requestId: string;
@@ -67,6 +68,13 @@ interface Checked {
   opensAt?: number;
 }
 
+interface Challenge {
+  challenge: string;
+  difficulty: number;
+  // Epoch milliseconds.
+  expiresAt: number;
+}
+
 interface Serving {
   servingCounter: number;
   isActive: boolean;
@@ -76,6 +84,8 @@ interface Serving {
 /** The page; `refused` and `admitted` end the wait. */
 export interface Screen {
   taking(): void;
+  // A position costs a proof of work.
+  solving(): void;
   // A number from an earlier visit; progress follows with the first response.
   kept(position: number): void;
   progress(p: Progress): void;
@@ -98,6 +108,8 @@ const checkEvery = 5;
 // So many responses in a row that the sale is over end the wait: for some seconds after a sale is
 // reopened, some may be outdated.
 const overLimit = 3;
+// Seconds until the next attempt after a challenge was refused.
+const challengeRetry = 5;
 // Seconds between two polls of who has to sign in again.
 const signedOutPoll = 30;
 
@@ -113,6 +125,9 @@ export class Room {
   // Responses in a row that the sale is over.
   private overs = 0;
   private schedule: Schedule | undefined;
+  // The proof of work for a number, and how many were refused in a row.
+  private proof: string | undefined;
+  private refusedProofs = 0;
   private polling = new AbortController();
 
   constructor(
@@ -120,6 +135,7 @@ export class Room {
     private readonly clock: Clock,
     private readonly screen: Screen,
     private readonly language: () => string,
+    private readonly solve: Solve,
   ) {
     this.key = `urr-vwr-${eventId}`;
     this.standing = this.restore();
@@ -161,8 +177,8 @@ export class Room {
   /** Polls once, and returns the seconds until the next poll. */
   private async pollOnce(failures: number): Promise<number | undefined> {
     const standing = this.standing ?? (await this.assign());
-    if (!standing) return undefined;
     if (typeof standing === "number") return standing;
+    if (!standing) return undefined;
     this.standing = standing;
     // After a failure the other URL is used: a cache may fail while the gateway works.
     const personal = this.polls % checkEvery === 0 || failures % 2 === 1;
@@ -254,18 +270,43 @@ export class Room {
    */
   private async assign(): Promise<Standing | number | undefined> {
     if (!this.schedule) this.screen.taking();
-    const answer = await this.call("POST", `assign/${this.eventId}`);
+    const answer = await this.call("POST", `assign/${this.eventId}`, this.proof ? { "x-vwr-proof": this.proof } : {});
     if (answer.status === 404) return this.admitted();
     if (!answer.ok) {
       const failure = await problemOf(answer);
       if (failure.code === "LOBBY_OPEN") return this.outside(failure);
+      if (failure.code === "PROOF_REQUIRED") return this.prove();
       throw failure;
     }
     this.schedule = undefined;
+    this.proof = undefined;
+    this.refusedProofs = 0;
     const assigned = (await answer.json()) as Assigned;
     const standing = { requestId: assigned.requestId, position: assigned.position, ticket: assigned.ticket };
     this.keep(standing);
     return standing;
+  }
+
+  /**
+   * Does the work that a number costs, and returns the seconds until it is asked for again. The proof is
+   * kept until there is a number: a request may fail.
+   */
+  private async prove(): Promise<number> {
+    if (this.proof) {
+      // It came too late, or the room was opened anew. Begins again, but not in a tight loop.
+      this.proof = undefined;
+      return Math.min(30, 2 * ++this.refusedProofs);
+    }
+    this.screen.solving();
+    const answer = await this.call("GET", `challenge/${this.eventId}`);
+    if (!answer.ok) {
+      const failure = await problemOf(answer);
+      if (failure.temporary) throw failure;
+      return challengeRetry; // assign says what has changed
+    }
+    const { challenge, difficulty, expiresAt } = (await answer.json()) as Challenge;
+    this.proof = await this.solve({ challenge, difficulty, ms: expiresAt - serverNow() });
+    return 0;
   }
 
   /** Calls check; undefined when the number is unknown. */

@@ -10,9 +10,11 @@ import type { EventStatus } from "../lib/types";
 import { fill, waitText } from "../lib/wait";
 import { type Progress, Room, type Schedule, type Screen } from "./line";
 import { drawLobby, type Lobby } from "./lobby";
+import { solveIn } from "./proof";
 
-// The script of the worker as text: this page loads no otherLanguage file.
+// The scripts of the workers as text: this page loads no other file.
 declare const CLOCK_SOURCE: string;
+declare const PROOF_SOURCE: string;
 
 type Lang = "en" | "ko";
 type Text = typeof english & typeof englishWait;
@@ -136,6 +138,7 @@ function showDrawn(eventId: string): void {
 
 const screen = (eventId: string): Screen => ({
   taking: () => show(() => notice(texts[lang].taking)),
+  solving: () => show(() => notice(texts[lang].solving)),
   kept: (position: number) => show(() => drawPosition(position)),
   lobby(schedule: Schedule, receipt: string | undefined) {
     lobby = { schedule, receipt };
@@ -199,12 +202,17 @@ function start(): void {
   element("language").addEventListener("click", switchLanguage);
   const eventId = /^\/vwr\/([A-Za-z0-9_-]{1,64})\/?$/.exec(location.pathname)?.[1];
   if (!eventId) return show(() => notice(texts[lang].badPath));
-  const clock = new Clock(new Worker(URL.createObjectURL(new Blob([CLOCK_SOURCE], { type: "text/javascript" }))));
-  const room = new Room(eventId, clock, screen(eventId), () => lang);
+  const clock = new Clock(startWorker(CLOCK_SOURCE));
+  const solve = solveIn(() => startWorker(PROOF_SOURCE));
+  const room = new Room(eventId, clock, screen(eventId), () => lang, solve);
   element("join").addEventListener("click", () => void join(room, eventId));
   setInterval(tick, 1000);
   if (readStored(sessionStorage, drawnKey(eventId))) showDrawn(eventId);
   void room.run();
+}
+
+function startWorker(source: string): Worker {
+  return new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
 }
 
 /** Joins the lobby; who is not signed in does that first, and comes back. */

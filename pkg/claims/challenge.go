@@ -1,0 +1,60 @@
+package claims
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"time"
+
+	"urr.guru/pkg/token"
+)
+
+const challengeBody = 8 + 8 + 1 + hashLen
+
+var challengeDomain = []byte("urr/pow/1")
+
+// Challenge is the puzzle of a proof of work (pkg/proofofwork), so that gateways keep none of those
+// that they have issued. Its encoding, big-endian and in base64url, is
+//
+//	0x01 | kid length | kid | round u64 | expires u64 | bits u8 | SHA-256(visitor)[:16] |
+//	HMAC-SHA256 32
+//
+// where expires is in epoch ms, and the MAC covers "urr/pow/1", the event id prefixed by its length
+// (one byte), and everything before the MAC. The MAC makes it unpredictable.
+type Challenge struct {
+	Round   int64 // µs since the epoch
+	Expires time.Time
+	Bits    uint8
+}
+
+// Seal signs the challenge for one event (1–64 bytes) and visitor. The result is empty when keys is
+// empty.
+func (c Challenge) Seal(keys token.MACSet, eventID, visitor string) string {
+	var buf [maxSealed]byte
+	b := header(buf[:0], keys.Current())
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Round))               //nolint:gosec // a time after 1970
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Expires.UnixMilli())) //nolint:gosec // a time after 1970
+	b = append(b, c.Bits)
+	h := sha256.Sum256([]byte(visitor))
+	b = append(b, h[:hashLen]...)
+	return seal(keys, challengeDomain, eventID, b)
+}
+
+// OpenChallenge verifies a challenge of this event and visitor; every failure is ErrForged. The
+// caller compares the round and the time.
+func OpenChallenge(keys token.MACSet, eventID, visitor, s string) (Challenge, error) {
+	var buf [maxSealed]byte
+	body, ok := open(keys, challengeDomain, eventID, s, &buf, challengeBody)
+	if !ok {
+		return Challenge{}, ErrForged
+	}
+	h := sha256.Sum256([]byte(visitor))
+	if subtle.ConstantTimeCompare(h[:hashLen], body[17:]) != 1 {
+		return Challenge{}, ErrForged
+	}
+	return Challenge{
+		Round:   int64(binary.BigEndian.Uint64(body)),                       //nolint:gosec // as sealed
+		Expires: time.UnixMilli(int64(binary.BigEndian.Uint64(body[8:16]))), //nolint:gosec // as sealed
+		Bits:    body[16],
+	}, nil
+}

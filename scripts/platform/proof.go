@@ -1,0 +1,32 @@
+package platform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"urr.guru/pkg/proofofwork"
+)
+
+// What clients of the gateway know about the proof of work for a position in a waiting room.
+const (
+	// ProofRequired is the code of the refusal of a request without a proof.
+	ProofRequired = "PROOF_REQUIRED"
+	// ProofHeader carries the proof.
+	ProofHeader = "x-vwr-proof"
+)
+
+// ChallengePath is where a visitor gets the challenge.
+func ChallengePath(eventID string) string { return "/vwr-api/vwr/challenge/" + eventID }
+
+// Prove does the work that a response of ChallengePath asks for.
+func Prove(ctx context.Context, body []byte) (proof string, err error) {
+	var c struct {
+		Challenge  string `json:"challenge"`
+		Difficulty int    `json:"difficulty"`
+	}
+	if err := json.Unmarshal(body, &c); err != nil {
+		return "", fmt.Errorf("challenge %q: %w", body, err)
+	}
+	return proofofwork.Solve(ctx, c.Challenge, c.Difficulty)
+}

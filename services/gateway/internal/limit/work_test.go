@@ -1,0 +1,99 @@
+package limit_test
+
+import (
+	crand "crypto/rand"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/services/gateway/internal/limit"
+)
+
+func owedBy(t *testing.T, l *limit.Limiter, address string) int {
+	t.Helper()
+	bits, err := l.NewVisitor(t.Context(), newVisitor(address))
+	require.NoError(t, err)
+	return bits
+}
+
+// New visitors of one address beyond the allowance owe a proof of work, which grows with the excess
+// up to a maximum and falls again as the allowance is refilled.
+func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	l := limit.New(limit.Config{Work: limit.Work{Free: limit.Rule{Rate: 0.5, Burst: 300}, MinBits: 16, MaxBits: 18}, Keys: 1000}, nil, c.Now)
+	owed := func() int { return owedBy(t, l, "192.0.2.1") }
+	for i := range 300 {
+		require.Zero(t, owed(), "visitor %d", i)
+	}
+	for excess := 1; excess <= 1500; excess++ {
+		want := 16
+		switch {
+		case excess >= 1200:
+			want = 18
+		case excess >= 600:
+			want = 17
+		}
+		require.Equal(t, want, owed(), "excess %d", excess)
+	}
+	require.Zero(t, owedBy(t, l, "192.0.2.2"), "another address")
+	// 1,200 beyond the allowance are remembered, and each two seconds give one back.
+	c.Advance(4 * time.Second)
+	require.Equal(t, 17, owed())
+	c.Advance(20*time.Minute + 2*time.Second)
+	require.Equal(t, 16, owed(), "an excess of 599")
+	c.Advance(20 * time.Minute)
+	require.Zero(t, owed(), "within the allowance")
+	c.Advance(time.Hour)
+	for range 300 {
+		require.Zero(t, owed())
+	}
+	require.Equal(t, 16, owed())
+}
+
+// An IPv6 /56 has four times the allowance of a /64, and a /48 sixteen times.
+func TestWorkOfWiderNetworks(t *testing.T) {
+	t.Parallel()
+	l := limit.New(limit.Config{Work: limit.Work{Free: limit.Rule{Rate: 0.5, Burst: 2}, MinBits: 16, MaxBits: 20}, Keys: 100_000}, nil, newClock().Now)
+	free := func(address func(i int) string) int {
+		for i := range 256 {
+			if owedBy(t, l, address(i)) != 0 {
+				return i
+			}
+		}
+		return 256
+	}
+	require.Equal(t, 2, free(func(i int) string { return fmt.Sprintf("2001:db8:1:1::%x", i) }), "one /64")
+	require.Equal(t, 8, free(func(i int) string { return fmt.Sprintf("2001:db8:2:%x::1", i) }), "many /64 of one /56")
+	require.Equal(t, 32, free(func(i int) string { return fmt.Sprintf("2001:db8:3:%02x00::1", i) }), "many /56 of one /48")
+}
+
+// All gateways share the excess; while Redis is unavailable each counts alone.
+func TestExcessInRedis(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Open(t)
+	cfg := limit.Config{
+		// Refilled once in ten minutes, which is longer than the test.
+		Work: limit.Work{Free: limit.Rule{Rate: 1.0 / 600, Burst: 4}, MinBits: 16, MaxBits: 18},
+		Keys: 1000, Timeout: time.Hour, Pause: time.Second,
+	}
+	gateways := []*limit.Limiter{limit.New(cfg, rdb, newClock().Now), limit.New(cfg, rdb, newClock().Now)}
+	var random [16]byte
+	_, err := crand.Read(random[:])
+	require.NoError(t, err)
+	random[0] = 0xfd // a private network that other runs do not use
+	address := netip.AddrFrom16(random).String()
+	owed := make([]int, 40)
+	for i := range owed {
+		owed[i] = owedBy(t, gateways[i%2], address)
+	}
+	// The allowance and, well within each step, the excess.
+	require.Equal(t, []int{0, 0, 0, 0}, owed[:4])
+	require.Equal(t, []int{16, 17, 18, 18}, []int{owed[4+2], owed[4+10], owed[4+20], owed[39]})
+	require.NoError(t, rdb.Close())
+	require.Zero(t, owedBy(t, gateways[0], address), "the process counts alone")
+}

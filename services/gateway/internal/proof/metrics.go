@@ -1,0 +1,33 @@
+package proof
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Results of the requests for a position of visitors who owe a proof. All but the first two are
+// refusals.
+const (
+	resultSolved   = "solved"
+	resultRepeated = "repeated" // paid for by an earlier request
+	resultMissing  = "missing"
+	resultInvalid  = "invalid" // forged, or of another event or visitor
+	resultRound    = "round"   // of another round
+	resultExpired  = "expired"
+	resultEasy     = "easy" // too few zero bits
+)
+
+var (
+	challenges = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_proof_challenges_total", Help: "Challenges issued, by the bits of the proof of work that they ask for.",
+	}, []string{"bits"})
+	proofs = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_proofs_total", Help: "Requests for a position of visitors who owe a proof of work, by result.",
+	}, []string{"result"})
+)
+
+func issued(bits int) { challenges.WithLabelValues(strconv.Itoa(bits)).Inc() }
+
+func count(result string) { proofs.WithLabelValues(result).Inc() }

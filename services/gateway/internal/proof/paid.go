@@ -1,0 +1,94 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// Bounds of what is remembered. A visitor who falls out owes another proof.
+const (
+	maxLocal = 100_000
+	timeout  = 100 * time.Millisecond
+	// pause is how long Redis is not called after a failure.
+	pause = time.Second
+)
+
+// paid remembers who has paid for a position until the proof expires: in Redis, for all gateways,
+// and in the process, which takes over while Redis is unavailable.
+type paid struct {
+	rdb       redis.UniversalClient // nil: in the process only
+	local     *otter.Cache[string, time.Time]
+	now       func() time.Time
+	downUntil atomic.Int64 // ns
+}
+
+func newPaid(rdb redis.UniversalClient, now func() time.Time) (*paid, error) {
+	local, err := otter.New(&otter.Options[string, time.Time]{
+		MaximumSize: maxLocal,
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, time.Time]) time.Duration {
+			return max(time.Millisecond, e.Value.Sub(now()))
+		}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("memory of proofs: %w", err)
+	}
+	return &paid{rdb: rdb, local: local, now: now}, nil
+}
+
+// key is the key in Redis.
+func (d Debt) key() string {
+	return "proof:" + d.Event + ":" + strconv.FormatInt(d.Round, 10) + ":" + d.Visitor
+}
+
+// add remembers a key until end, and reports whether it is new.
+func (p *paid) add(ctx context.Context, key string, end time.Time) bool {
+	known := p.hasLocal(key)
+	p.local.Set(key, end)
+	if known || !p.up() {
+		return !known
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := p.rdb.SetArgs(ctx, key, 1, redis.SetArgs{Mode: "NX", TTL: end.Sub(p.now())}).Err()
+	if err == redis.Nil { //nolint:errorlint // as go-redis documents it: the key was there
+		return false
+	}
+	p.note(err)
+	return true
+}
+
+// has reports whether a key is remembered.
+func (p *paid) has(ctx context.Context, key string) bool {
+	if p.hasLocal(key) {
+		return true
+	}
+	if !p.up() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	n, err := p.rdb.Exists(ctx, key).Result()
+	p.note(err)
+	return n > 0
+}
+
+// hasLocal compares the time itself: the expiry of the cache only frees memory.
+func (p *paid) hasLocal(key string) bool {
+	end, ok := p.local.GetIfPresent(key)
+	return ok && p.now().Before(end)
+}
+
+func (p *paid) up() bool { return p.rdb != nil && p.now().UnixNano() >= p.downUntil.Load() }
+
+// note makes Redis rest after a failure.
+func (p *paid) note(err error) {
+	if err != nil {
+		p.downUntil.Store(p.now().Add(pause).UnixNano())
+	}
+}

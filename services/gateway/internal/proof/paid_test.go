@@ -1,0 +1,44 @@
+package proof
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/redis/redistest"
+)
+
+// Of all gateways that see a proof at the same time, one counts it.
+func TestOneGatewayIsTheFirst(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Open(t)
+	key := Debt{Event: "demo", Round: 1, Visitor: uuid.NewString()}.key()
+	end := time.Now().Add(time.Hour)
+	var (
+		wg    sync.WaitGroup
+		first atomic.Int64
+	)
+	var gateways [20]*paid
+	for i := range gateways {
+		p, err := newPaid(rdb, time.Now)
+		require.NoError(t, err)
+		require.False(t, p.has(t.Context(), key))
+		gateways[i] = p
+	}
+	for _, p := range gateways {
+		wg.Go(func() {
+			if p.add(t.Context(), key, end) {
+				first.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, int64(1), first.Load())
+	ttl, err := rdb.PTTL(t.Context(), key).Result()
+	require.NoError(t, err)
+	require.InDelta(t, time.Hour, ttl, float64(time.Minute))
+}

@@ -1,0 +1,102 @@
+// Package proof asks visitors for a proof of work before they get a position in a waiting room. The
+// challenge is signed, so that any gateway can check the proof and none has to keep challenges.
+package proof
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/proofofwork"
+	"urr.guru/services/gateway/internal/identity"
+)
+
+const (
+	// Life is how long a challenge is valid. The search for a nonce has no memory: whoever has to
+	// begin again with another challenge has lost nothing.
+	Life = 5 * time.Minute
+	// grace is how long after its issue a challenge counts although more is owed by then, so that the
+	// work of an honest page is not lost when an operator asks for more.
+	grace = time.Minute
+)
+
+// Proofs issues challenges and checks proofs. It is safe for concurrent use.
+type Proofs struct {
+	tokens *identity.Verifier
+	paid   *paid
+	now    func() time.Time
+}
+
+// New makes Proofs. The proofs that were used are remembered in Redis, or without a client (nil) in
+// the process.
+func New(tokens *identity.Verifier, rdb redis.UniversalClient, now func() time.Time) (*Proofs, error) {
+	p, err := newPaid(rdb, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Proofs{tokens: tokens, paid: p, now: now}, nil
+}
+
+// Debt is what a visitor owes for a position in a round of an event.
+type Debt struct {
+	Event   string
+	Round   int64
+	Visitor string
+	Bits    int // 0: nothing
+}
+
+// Challenge issues a challenge with the difficulty of the debt, and returns it with its end.
+func (p *Proofs) Challenge(d Debt) (string, time.Time) {
+	c := claims.Challenge{Round: d.Round, Bits: uint8(min(d.Bits, proofofwork.MaxBits)), Expires: p.now().Add(Life)} //nolint:gosec // at most MaxBits
+	issued(int(c.Bits))
+	return p.tokens.SealChallenge(c, d.Event, d.Visitor), c.Expires
+}
+
+// Check fails with errs.ErrProofRequired unless the visitor owes nothing, sends a proof of the work,
+// or has sent one within its life. A proof counts once. Whoever repeats a request, with its proof or
+// without, has paid for the position that the first request has got.
+func (p *Proofs) Check(ctx context.Context, d Debt, proof string) error {
+	if d.Bits <= 0 {
+		return nil
+	}
+	c, cause := p.verify(d, proof)
+	switch {
+	case cause == "" && p.paid.add(ctx, d.key(), c.Expires):
+		count(resultSolved)
+		return nil
+	case cause == "" || p.paid.has(ctx, d.key()):
+		count(resultRepeated)
+		return nil
+	}
+	count(cause)
+	return errs.ErrProofRequired.With("challengeUrl", "/vwr-api/vwr/challenge/"+d.Event)
+}
+
+// verify returns the challenge of a valid proof, else the cause of its refusal.
+func (p *Proofs) verify(d Debt, proof string) (c claims.Challenge, cause string) {
+	if proof == "" {
+		return c, resultMissing
+	}
+	sealed, _, ok := proofofwork.Split(proof)
+	if !ok {
+		return c, resultInvalid
+	}
+	if c, ok = p.tokens.OpenChallenge(d.Event, d.Visitor, sealed); !ok {
+		return c, resultInvalid
+	}
+	now := p.now()
+	switch {
+	case c.Round != d.Round:
+		return c, resultRound
+	case !now.Before(c.Expires):
+		return c, resultExpired
+	case proofofwork.Bits(proof) < int(c.Bits):
+		return c, resultEasy
+	case int(c.Bits) < d.Bits && now.Sub(c.Expires.Add(-Life)) > grace:
+		return c, resultEasy
+	}
+	return c, ""
+}
