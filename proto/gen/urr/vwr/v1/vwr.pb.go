@@ -1983,7 +1983,10 @@ type ActivateRequest struct {
 	// When those in the lobby get their positions, in random order, and the counter begins to move.
 	StartsAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	// The public source of randomness; without one the shuffle trusts the operator.
-	Beacon        *Beacon `protobuf:"bytes,9,opt,name=beacon,proto3" json:"beacon,omitempty"`
+	Beacon *Beacon `protobuf:"bytes,9,opt,name=beacon,proto3" json:"beacon,omitempty"`
+	// Partitions of the table that the positions of the new round are divided into, default 1. Each takes
+	// about 1,000 new positions per second. Fixed until the room is deactivated.
+	Shards        *int32 `protobuf:"varint,11,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2079,6 +2082,13 @@ func (x *ActivateRequest) GetBeacon() *Beacon {
 		return x.Beacon
 	}
 	return nil
+}
+
+func (x *ActivateRequest) GetShards() int32 {
+	if x != nil && x.Shards != nil {
+		return *x.Shards
+	}
+	return 0
 }
 
 // A beacon of the drand kind, as its /info publishes it.
@@ -2350,7 +2360,9 @@ type VwrStatus struct {
 	// Entries of the lobby so far; absent without a lobby.
 	LobbyEntries *int64 `protobuf:"varint,15,opt,name=lobby_entries,json=lobbyEntries,proto3,oneof" json:"lobby_entries,omitempty"`
 	// How far the shuffle is: "OPEN", "CLOSED", "ROOT", "DRAWN" or "VOID"; absent without a lobby.
-	LobbyPhase    *string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3,oneof" json:"lobby_phase,omitempty"`
+	LobbyPhase *string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3,oneof" json:"lobby_phase,omitempty"`
+	// Partitions that the positions of the round are divided into.
+	Shards        int32 `protobuf:"varint,18,opt,name=shards,proto3" json:"shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2495,6 +2507,13 @@ func (x *VwrStatus) GetLobbyPhase() string {
 		return *x.LobbyPhase
 	}
 	return ""
+}
+
+func (x *VwrStatus) GetShards() int32 {
+	if x != nil {
+		return x.Shards
+	}
+	return 0
 }
 
 var File_urr_vwr_v1_vwr_proto protoreflect.FileDescriptor
@@ -2647,7 +2666,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +
 	"\tstarts_at\x18\x03 \x01(\x03R\bstartsAt\x12\x14\n" +
 	"\x05sized\x18\x04 \x01(\bR\x05sized\x12\x1a\n" +
-	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xac\x04\n" +
+	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xdf\x04\n" +
 	"\x0fActivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12&\n" +
@@ -2658,11 +2677,13 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\rmax_in_flight\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x01H\x03R\vmaxInFlight\x88\x01\x01\x12@\n" +
 	"\x0elobby_opens_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\flobbyOpensAt\x127\n" +
 	"\tstarts_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12*\n" +
-	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beaconB\b\n" +
+	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beacon\x12&\n" +
+	"\x06shards\x18\v \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x04R\x06shards\x88\x01\x01B\b\n" +
 	"\x06_batchB\x13\n" +
 	"\x11_interval_secondsB\b\n" +
 	"\x06_inletB\x10\n" +
-	"\x0e_max_in_flight\"\xbb\x01\n" +
+	"\x0e_max_in_flightB\t\n" +
+	"\a_shards\"\xbb\x01\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2682,7 +2703,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xdc\x04\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf4\x04\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -2702,7 +2723,8 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x05lobby\x18\x0e \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12(\n" +
 	"\rlobby_entries\x18\x0f \x01(\x03H\x01R\flobbyEntries\x88\x01\x01\x12$\n" +
 	"\vlobby_phase\x18\x10 \x01(\tH\x02R\n" +
-	"lobbyPhase\x88\x01\x01B\b\n" +
+	"lobbyPhase\x88\x01\x01\x12\x16\n" +
+	"\x06shards\x18\x12 \x01(\x05R\x06shardsB\b\n" +
 	"\x06_lobbyB\x10\n" +
 	"\x0e_lobby_entriesB\x0e\n" +
 	"\f_lobby_phase2\x9e\a\n" +
