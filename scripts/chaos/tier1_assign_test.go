@@ -194,6 +194,14 @@ func (r *assignRun) requireKept(replica int) {
 func (r *assignRun) requireForgotten(old []*guest) {
 	r.t.Helper()
 	r.activate(&vwrv1.ActivateRequest{})
+	for i := range r.replicas { // each sees the new round by its next read
+		r.Eventually(func(context.Context) error {
+			if got := r.check(old[0], old[0].ticket, i); got.GetChecked() != nil {
+				return fmt.Errorf("replica %d is still in the old round: %v", i, got)
+			}
+			return nil
+		})
+	}
 	for i, g := range old {
 		for _, ticket := range []string{g.ticket, ""} {
 			got := r.check(g, ticket, i%r.replicas)
@@ -220,7 +228,7 @@ func (r *assignRun) oldTokensDoNotCount() {
 	}
 	visitor.Must(r.t.Context(), http.MethodPost, "/vwr-api/vwr/assign/"+r.eventID, nil, &a)
 	r.act(func(ctx context.Context, c vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error) {
-		return c.Advance(ctx, &vwrv1.AdvanceRequest{Caller: operator, EventId: r.eventID})
+		return c.Advance(ctx, &vwrv1.AdvanceRequest{Caller: roomOperator, EventId: r.eventID})
 	})
 	r.Eventually(func(ctx context.Context) error { // the answer sets the cookie with the token
 		var checked struct {

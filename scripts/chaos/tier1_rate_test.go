@@ -146,7 +146,9 @@ func (r *rateRun) everybodyComes() {
 	stop()
 	all := samples()
 	r.requireRate(all)
-	r.t.Logf("%d kills, served in each %v: %v, of them 100 by an operator", kills, roomInterval, perInterval(all))
+	first, last := all[0], all[len(all)-1]
+	r.t.Logf("%d kills, %d served in %v, of them 100 by an operator; in each %v: %v", kills, last.serving-first.serving,
+		last.after.Sub(first.before).Round(time.Millisecond), roomInterval, perInterval(all))
 }
 
 // restart kills a replica and starts it again.
@@ -168,7 +170,7 @@ func (r *rateRun) serve(n int64) {
 	require.NoError(r.t, err)
 	began := time.Now()
 	got := r.act(func(ctx context.Context, c vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error) {
-		return c.Advance(ctx, &vwrv1.AdvanceRequest{Caller: operator, EventId: r.eventID, BatchSize: &n})
+		return c.Advance(ctx, &vwrv1.AdvanceRequest{Caller: roomOperator, EventId: r.eventID, BatchSize: &n})
 	})
 	require.GreaterOrEqual(r.t, got.GetServingCounter(), before+n)
 	r.advances = append(r.advances, advance{began, time.Now(), n})

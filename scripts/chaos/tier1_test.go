@@ -60,8 +60,8 @@ func setupTier1(t *testing.T, replicas int, rng *rand.Rand, eventID string, opts
 	return r
 }
 
-// operator is who makes operators' calls.
-var operator = &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
+// roomOperator is who makes operators' calls.
+var roomOperator = &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
 
 // act makes an operator's call at any replica until one takes it.
 func (r *tier1) act(call func(context.Context, vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error)) (got *vwrv1.VwrStatus) {
@@ -77,7 +77,7 @@ func (r *tier1) act(call func(context.Context, vwrv1.VwrAdminServiceClient) (*vw
 
 func (r *tier1) activate(req *vwrv1.ActivateRequest) *vwrv1.VwrStatus {
 	r.t.Helper()
-	req.Caller, req.EventId = operator, r.eventID
+	req.Caller, req.EventId = roomOperator, r.eventID
 	got := r.act(func(ctx context.Context, c vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error) {
 		return c.Activate(ctx, req)
 	})
@@ -88,7 +88,7 @@ func (r *tier1) activate(req *vwrv1.ActivateRequest) *vwrv1.VwrStatus {
 func (r *tier1) deactivate() {
 	r.t.Helper()
 	r.act(func(ctx context.Context, c vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error) {
-		return c.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operator, EventId: r.eventID})
+		return c.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: roomOperator, EventId: r.eventID})
 	})
 }
 

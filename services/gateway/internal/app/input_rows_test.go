@@ -175,6 +175,8 @@ var inputs = map[string]input{
 		{member: "batch", value: `0`, code: "INVALID_REQUEST"},
 		{member: "inlet", value: `"OPEN"`, code: "INVALID_REQUEST"},
 		{member: "maxInFlight", value: `0`, code: "INVALID_REQUEST"},
+		{member: "shards", value: `0`, code: "INVALID_REQUEST"},
+		{member: "shards", value: `65`, code: "INVALID_REQUEST"},
 	}},
 	"VwrAdminService.Advance":    {bad: []badValue{{member: "batchSize", value: `0`, code: "INVALID_REQUEST"}}},
 	"VwrAdminService.Deactivate": {},
