@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -130,15 +131,40 @@ func withoutToken(guests []*guest) (left []*guest) {
 
 func everybody(int64) bool { return true }
 
+// pace sets the number of positions that are served per interval.
+func (r *rateRun) pace(batch int64, interval time.Duration) {
+	r.t.Helper()
+	seconds := int64(interval / time.Second)
+	r.activate(&vwrv1.ActivateRequest{Batch: &batch, IntervalSeconds: &seconds})
+}
+
+// arrive gives positions to visitors, and serves them only when all have one and come as soon as they
+// are served: who comes late would slow the counter down. It returns once the counter moves. What was
+// earned until then is one step, of at most a batch.
+func (r *rateRun) arrive(guests []*guest, comes func(position int64) bool, batch int64) (stop func()) {
+	r.t.Helper()
+	r.pace(1, time.Hour)
+	r.enter(guests)
+	stop = r.comers(guests, comes)
+	before, err := r.serving(r.t.Context())
+	require.NoError(r.t, err)
+	r.pace(batch, roomInterval)
+	r.Eventually(func(ctx context.Context) error {
+		now, err := r.serving(ctx)
+		if err == nil && now < before+2 { // one is served by the slow pace
+			err = errors.New("nobody is served")
+		}
+		return err
+	})
+	return stop
+}
+
 // everybodyComes watches the rate while replicas are killed one after another, and an operator serves
 // some visitors at once.
 func (r *rateRun) everybodyComes() {
 	r.t.Helper()
-	batch, seconds := int64(roomBatch), int64(roomInterval/time.Second)
-	r.activate(&vwrv1.ActivateRequest{Batch: &batch, IntervalSeconds: &seconds})
 	r.guests = r.newGuests(r.size.visitors)
-	r.enter(r.guests)
-	stop := r.comers(r.guests, everybody)
+	stop := r.arrive(r.guests, everybody, roomBatch)
 	samples := r.watch()
 	began, kills, victim := time.Now(), 0, 0
 	for time.Since(began) < r.size.watch {
@@ -220,7 +246,7 @@ func (r *rateRun) requireRate(all []sample) {
 }
 
 // maxPause is the longest time between two samples on a machine that is not too busy.
-const maxPause = 150 * time.Millisecond
+const maxPause = 100 * time.Millisecond
 
 func longestPause(samples []sample) (longest time.Duration) {
 	for i := 1; i < len(samples); i++ {
@@ -259,9 +285,8 @@ func (r *rateRun) idleHour() {
 	for i := range r.replicas {
 		r.Service(platform.VWR).RestartWithFailpoints(i, "clock=skew:1h")
 	}
-	crowd := r.newGuests(1500)
-	r.enter(crowd)
-	stop := r.comers(crowd, everybody)
+	crowd := r.newGuests(2000)
+	stop := r.arrive(crowd, everybody, roomBatch)
 	samples := r.watch()
 	time.Sleep(2 * roomInterval)
 	stop()
@@ -276,12 +301,8 @@ func (r *rateRun) idleHour() {
 func (r *rateRun) halfHaveLeft() {
 	r.t.Helper()
 	r.deactivate()
-	batch, seconds := int64(10*roomBatch), int64(roomInterval/time.Second)
-	r.activate(&vwrv1.ActivateRequest{Batch: &batch, IntervalSeconds: &seconds})
 	r.guests = r.newGuests(30_000)
-	r.enter(r.guests)
-	stop := r.comers(r.guests, func(position int64) bool { return position%2 == 0 })
-	defer stop()
+	defer r.arrive(r.guests, func(position int64) bool { return position%2 == 0 }, 10*roomBatch)()
 	r.Eventually(func(ctx context.Context) error { // 6,000 of them have left
 		serving, err := r.serving(ctx)
 		if err == nil && serving < 12_000 {
@@ -289,8 +310,7 @@ func (r *rateRun) halfHaveLeft() {
 		}
 		return err
 	})
-	batch = roomBatch
-	r.activate(&vwrv1.ActivateRequest{Batch: &batch, IntervalSeconds: &seconds})
+	r.pace(roomBatch, roomInterval)
 	time.Sleep(30 * time.Second) // the share is learnt at the new rate
 
 	served, claims := r.intervals(4)
