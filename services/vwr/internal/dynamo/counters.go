@@ -103,6 +103,12 @@ func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
 	return conditional(err)
 }
 
+// Parts of the update that starts a round.
+const (
+	setShards    = ", " + attrShards + " = :shards, " + attrShardsRound + " = :round"
+	removeShards = ", " + attrShards + ", " + attrShardsRound // after the REMOVE of a lobby's attributes
+)
+
 // Start opens a round and adds the event to the registry. The lobby of an earlier round is removed.
 func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round, opening *room.Opening) error {
 	condition, values := "attribute_not_exists("+attrRound+")", settingValues(next.Settings)
@@ -114,11 +120,16 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 	values[":now"], values[":true"] = num(s.now().UnixMilli()), boolean(true)
 	update := "SET " + attrIssued + " = :zero, " + attrServing + " = :zero, " + attrClaimed + " = :zero, " +
 		attrActive + " = :true, " + attrRound + " = :round, " + attrUpdated + " = :now, " + setSettings
+	removed := removeShards
+	if next.Shards > 1 { // an item of the default layout has no attribute for it
+		update += setShards
+		values[":shards"], removed = num(int64(next.Shards)), ""
+	}
 	var more []types.TransactWriteItem
 	if opening == nil {
-		update += removeLobby
+		update += removeLobby + removed
 	} else {
-		update += setLobby + removeProgress
+		update += setLobby + removeProgress + removed
 		maps.Copy(values, lobbyValues(next.Lobby))
 		more = s.opening(next, opening)
 	}

@@ -1,9 +1,11 @@
 package dynamo
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -13,7 +15,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of the counters table. The name shards is reserved.
+// Attributes of the counters table.
 const (
 	attrEvent       = "eventId" // key
 	attrIssued      = "nextPosition"
@@ -27,6 +29,8 @@ const (
 	attrMaxInFlight = "maxInFlight"
 	attrProofOfWork = "proofOfWork" // leading zero bits
 	attrClaimed     = "claimed"
+	attrShards      = "shards"      // of the round shardsRound; absent: 1
+	attrShardsRound = "shardsRound" // a replica of the previous release leaves shards when it starts a round
 )
 
 // The registry of active events is the only item of the counters table that is not an event. No
@@ -61,6 +65,10 @@ const (
 	previousClaimsKeyForm = "claims#%d#%d"
 )
 
+// shardSign separates an event from the number of a shard in the partition key of its positions. No
+// event id contains it.
+const shardSign = "#"
+
 // positionTTL is how long a position is kept.
 const positionTTL = 24 * time.Hour
 
@@ -94,8 +102,24 @@ func set(members ...string) types.AttributeValue {
 
 func counterKey(eventID string) item { return item{attrEvent: str(eventID)} }
 
-func positionKey(eventID string, id uuid.UUID) item {
-	return item{attrEvent: str(eventID), attrRequest: str(id.String())}
+// positionID is the key of a position.
+type positionID struct {
+	partition string
+	id        uuid.UUID
+}
+
+func positionKey(p positionID) item {
+	return item{attrEvent: str(p.partition), attrRequest: str(p.id.String())}
+}
+
+// positionIn returns the key of a position of a round that is divided into shards. The request id
+// chooses the shard; it is a MAC, so that the shards grow alike.
+func positionIn(eventID string, shards int, id uuid.UUID) positionID {
+	if shards <= 1 {
+		return positionID{eventID, id}
+	}
+	shard := binary.BigEndian.Uint32(id[:]) % uint32(shards) //nolint:gosec // at most room.MaxShards
+	return positionID{eventID + shardSign + strconv.FormatUint(uint64(shard), 10), id}
 }
 
 func numbers(ns []int64) types.AttributeValue {
@@ -130,6 +154,7 @@ func toCounters(it item) (room.Counters, error) {
 	}
 	c.Settings.MaxInFlight = r.Number(attrMaxInFlight)
 	c.Settings.ProofOfWork = r.Number(attrProofOfWork)
+	c.Shards = toShards(&r, c.Round)
 	c.Lobby = toLobby(&r, c.Round)
 	if r.Err() != nil {
 		return c, fmt.Errorf("counters of %s: %w", c.EventID, r.Err())
@@ -137,10 +162,18 @@ func toCounters(it item) (room.Counters, error) {
 	return c, nil
 }
 
+func toShards(r *dynamo.Reader, round room.Round) int {
+	if room.Round(r.Number(attrShardsRound)) != round {
+		return 1
+	}
+	return int(max(1, r.Number(attrShards)))
+}
+
 func toRecord(it item) (room.Record, error) {
 	r := dynamo.Reader{Item: it}
+	eventID, _, _ := strings.Cut(r.String(attrEvent), shardSign)
 	rec := room.Record{
-		EventID:  r.String(attrEvent),
+		EventID:  eventID,
 		Round:    room.Round(r.Number(attrRound)),
 		Position: r.Number(attrPosition),
 		Visitor:  r.String(attrVisitor),
@@ -153,14 +186,12 @@ func toRecord(it item) (room.Record, error) {
 	return rec, nil
 }
 
-func fromRecord(rec room.Record, now time.Time) item {
-	return item{
-		attrEvent:    str(rec.EventID),
-		attrRequest:  str(rec.RequestID.String()),
-		attrRound:    num(int64(rec.Round)),
-		attrPosition: num(rec.Position),
-		attrVisitor:  str(rec.Visitor),
-		attrCreated:  num(now.UnixMilli()),
-		attrTTL:      num(now.Add(positionTTL).Unix()),
-	}
+func fromRecord(rec room.Record, shards int, now time.Time) item {
+	it := positionKey(positionIn(rec.EventID, shards, rec.RequestID))
+	it[attrRound] = num(int64(rec.Round))
+	it[attrPosition] = num(rec.Position)
+	it[attrVisitor] = str(rec.Visitor)
+	it[attrCreated] = num(now.UnixMilli())
+	it[attrTTL] = num(now.Add(positionTTL).Unix())
+	return it
 }

@@ -46,7 +46,7 @@ func TestItemLayout(t *testing.T) {
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
 	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17})
 	id := uuid.New()
-	rec, err := store.Take(t.Context(), "demo", c.Round, "visitor", []uuid.UUID{id})
+	rec, err := store.Take(t.Context(), c, "visitor", []uuid.UUID{id})
 	require.NoError(t, err)
 	require.NoError(t, store.Serve(t.Context(), roomtest.Read(t, store, "demo"), 1))
 	claim(t, store, rec)

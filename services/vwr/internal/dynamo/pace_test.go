@@ -93,7 +93,7 @@ func openStore(t *testing.T) *Store {
 
 func (s *Store) takeOne(t *testing.T) (room.Record, error) {
 	t.Helper()
-	return s.Take(t.Context(), busy, busyRound, "v", []uuid.UUID{uuid.New()})
+	return s.Take(t.Context(), room.Counters{EventID: busy, Round: busyRound}, "v", []uuid.UUID{uuid.New()})
 }
 
 // A call that would wait too long fails at once, without a call to DynamoDB.

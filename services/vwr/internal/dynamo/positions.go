@@ -20,11 +20,15 @@ import (
 
 // takeRequest is one visitor's request for a position.
 type takeRequest struct {
-	eventID string
-	round   room.Round
+	groupKey
+
+	shards  int // of the round
 	visitor string
 	ids     []uuid.UUID
 }
+
+// key is that of the record under one of the visitor's ids.
+func (t takeRequest) key(id uuid.UUID) positionID { return positionIn(t.eventID, t.shards, id) }
 
 // findResult is a record; ok is false when there is none.
 type findResult struct {
@@ -35,13 +39,13 @@ type findResult struct {
 // Take returns the visitor's record, or issues the next position and stores it. It fails at once
 // with errs.ErrOverloaded when the answer would come too late. A call cancelled before its group
 // starts is dropped. After that, the position is stored, and the visitor's next call returns it.
-func (s *Store) Take(ctx context.Context, eventID string, round room.Round, visitor string, ids []uuid.UUID) (room.Record, error) {
-	backlog := s.backlogs.forEvent(eventID)
+func (s *Store) Take(ctx context.Context, c room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
+	backlog := s.backlogs.forEvent(c.EventID)
 	if err := backlog.enter(); err != nil {
 		return room.Record{}, err
 	}
 	defer backlog.leave()
-	return s.takes.Do(ctx, eventID, takeRequest{eventID: eventID, round: round, visitor: visitor, ids: ids})
+	return s.takes.Do(ctx, c.EventID, takeRequest{groupKey: groupKey{c.EventID, c.Round}, shards: c.Shards, visitor: visitor, ids: ids})
 }
 
 // groupKey identifies the requests that one counter write can serve.
@@ -58,8 +62,7 @@ func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest)
 	out := make([]batch.Result[room.Record], len(in))
 	groups := make(map[groupKey][]int, 1)
 	for i, t := range in {
-		k := groupKey{eventID, t.round}
-		groups[k] = append(groups[k], i)
+		groups[t.groupKey] = append(groups[t.groupKey], i)
 	}
 	var work sync.WaitGroup
 	for k, members := range groups {
@@ -103,6 +106,7 @@ func (s *Store) takeRound(ctx context.Context, k groupKey, in []takeRequest, mem
 	if len(unassigned) == 0 {
 		return
 	}
+	failpoint.Hit("vwr.before_counter")
 	first, err := s.issue(ctx, k, int64(len(unassigned)))
 	if err != nil {
 		for _, indexes := range waiters {
@@ -116,15 +120,25 @@ func (s *Store) takeRound(ctx context.Context, k groupKey, in []takeRequest, mem
 			out[i] = batch.Result[room.Record]{Value: rec, Err: err}
 		}
 	})
+	failpoint.Hit("vwr.records_stored")
 }
+
+// newRecord is a record to store in a round that is divided into shards.
+type newRecord struct {
+	room.Record
+
+	shards int
+}
+
+func (r newRecord) item(now time.Time) item { return fromRecord(r.Record, r.shards, now) }
 
 // putAll stores records with consecutive positions from first on, and calls done for each.
 func (s *Store) putAll(ctx context.Context, first int64, unassigned []takeRequest, done func(uuid.UUID, room.Record, error)) {
-	records := make([]room.Record, len(unassigned))
+	records := make([]newRecord, len(unassigned))
 	for n, t := range unassigned {
-		records[n] = room.Record{
+		records[n] = newRecord{shards: t.shards, Record: room.Record{
 			EventID: t.eventID, Round: t.round, RequestID: t.ids[0], Position: first + int64(n), Visitor: t.visitor,
-		}
+		}}
 	}
 	var work sync.WaitGroup
 	puts := make(chan struct{}, maxParallelPuts)
@@ -132,13 +146,14 @@ func (s *Store) putAll(ctx context.Context, first int64, unassigned []takeReques
 		puts <- struct{}{}
 		work.Go(func() {
 			defer func() { <-puts }()
-			stored := len(part) > 1 && s.putInTransaction(ctx, part) == nil
-			for _, rec := range part {
-				id, err := rec.RequestID, error(nil)
-				if !stored {
-					rec, err = s.put(ctx, rec)
+			together := len(part) > 1 && s.putInTransaction(ctx, part) == nil
+			for _, r := range part {
+				stored, err := r.Record, error(nil)
+				if !together {
+					stored, err = s.put(ctx, r)
 				}
-				done(id, rec, err)
+				failpoint.Hit("vwr.record_stored")
+				done(r.RequestID, stored, err)
 			}
 		})
 	}
@@ -147,12 +162,10 @@ func (s *Store) putAll(ctx context.Context, first int64, unassigned []takeReques
 
 // putInTransaction stores new records in one transaction. After a failure the caller must put each
 // record separately: one of them may exist already, or all may be stored and the response lost.
-func (s *Store) putInTransaction(ctx context.Context, records []room.Record) error {
+func (s *Store) putInTransaction(ctx context.Context, records []newRecord) error {
 	items := make([]types.TransactWriteItem, len(records))
-	for i, rec := range records {
-		items[i].Put = &types.Put{
-			TableName: &s.positions, Item: fromRecord(rec, s.now()), ConditionExpression: aws.String(isAbsent),
-		}
+	for i, r := range records {
+		items[i].Put = &types.Put{TableName: &s.positions, Item: r.item(s.now()), ConditionExpression: aws.String(isAbsent)}
 	}
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
 	return err
@@ -163,19 +176,19 @@ const isAbsent = "attribute_not_exists(" + attrEvent + ")"
 
 // put stores a new record. When two replicas race for one visitor, the first record wins and both
 // return it.
-func (s *Store) put(ctx context.Context, rec room.Record) (room.Record, error) {
+func (s *Store) put(ctx context.Context, r newRecord) (room.Record, error) {
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.positions,
-		Item:                                fromRecord(rec, s.now()),
+		Item:                                r.item(s.now()),
 		ConditionExpression:                 aws.String(isAbsent),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
 	if err == nil {
-		return rec, nil
+		return r.Record, nil
 	}
 	if existing, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		stored, err := toRecord(existing.Item)
-		if stored != rec { // else it is our own, from an attempt whose response was lost
+		if stored != r.Record { // else it is our own, from an attempt whose response was lost
 			gaps.Inc()
 		}
 		return stored, unavailable(err)
@@ -211,36 +224,28 @@ func (s *Store) issue(ctx context.Context, k groupKey, n int64) (int64, error) {
 	return last - n + 1, nil
 }
 
-func storedFor(known map[uuid.UUID]room.Record, t takeRequest) (room.Record, bool) {
+func storedFor(known map[positionID]room.Record, t takeRequest) (room.Record, bool) {
 	for _, id := range t.ids {
-		if rec, ok := known[id]; ok {
+		if rec, ok := known[t.key(id)]; ok {
 			return rec, true
 		}
 	}
 	return room.Record{}, false
 }
 
-func (s *Store) lookup(ctx context.Context, in []takeRequest, members []int) (map[uuid.UUID]room.Record, error) {
+func (s *Store) lookup(ctx context.Context, in []takeRequest, members []int) (map[positionID]room.Record, error) {
 	var ids []positionID
 	for _, i := range members {
 		for _, id := range in[i].ids {
-			ids = append(ids, positionID{in[i].eventID, id})
+			ids = append(ids, in[i].key(id))
 		}
 	}
-	records, err := s.positionsOf(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	known := make(map[uuid.UUID]room.Record, len(records))
-	for id, rec := range records {
-		known[id.id] = rec
-	}
-	return known, nil
+	return s.positionsOf(ctx, ids)
 }
 
 // Find reads one record consistently; concurrent calls share reads.
-func (s *Store) Find(ctx context.Context, eventID string, id uuid.UUID) (room.Record, bool, error) {
-	got, err := s.finds.Do(ctx, positionID{eventID, id})
+func (s *Store) Find(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
+	got, err := s.finds.Do(ctx, positionIn(c.EventID, c.Shards, id))
 	return got.record, got.ok, err
 }
 
@@ -262,7 +267,7 @@ func (s *Store) positionsOf(ctx context.Context, ids []positionID) (map[position
 	for _, id := range ids {
 		if _, twice := seen[id]; !twice {
 			seen[id] = struct{}{}
-			keys = append(keys, positionKey(id.eventID, id.id))
+			keys = append(keys, positionKey(id))
 		}
 	}
 	items, err := s.batchGet(ctx, s.positions, keys)
@@ -275,7 +280,8 @@ func (s *Store) positionsOf(ctx context.Context, ids []positionID) (map[position
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		records[positionID{rec.EventID, rec.RequestID}] = rec
+		r := dynamo.Reader{Item: it}
+		records[positionID{r.String(attrEvent), rec.RequestID}] = rec
 	}
 	return records, nil
 }

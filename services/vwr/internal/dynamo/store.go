@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/google/uuid"
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/dynamo"
@@ -112,10 +111,4 @@ func conditional(err error) error {
 func (s *Store) batchGet(ctx context.Context, table string, keys []item) ([]item, error) {
 	items, err := dynamo.BatchGet(ctx, s.db, table, keys)
 	return items, unavailable(err)
-}
-
-// positionID is the key of a position.
-type positionID struct {
-	eventID string
-	id      uuid.UUID
 }

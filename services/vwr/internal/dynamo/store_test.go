@@ -40,11 +40,17 @@ func tables(t *testing.T, perWrite int) func(dynamotest.Hook) *dynamo.Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for name, perWrite := range map[string]int{"record by record": 1, "together": dynamo.MaxPerWrite} {
+	for name, c := range map[string]struct{ perWrite, shards int }{
+		"record by record":     {1, 1},
+		"together":             {dynamo.MaxPerWrite, 1},
+		"sharded":              {1, 3},
+		"sharded and together": {dynamo.MaxPerWrite, 7},
+		"the most shards":      {1, room.MaxShards},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			open := tables(t, perWrite)
-			roomtest.Suite(t, func(*testing.T) roomtest.Store { return open(dynamotest.Hook{}) })
+			open := tables(t, c.perWrite)
+			roomtest.Suite(t, c.shards, func(*testing.T) roomtest.Store { return open(dynamotest.Hook{}) })
 		})
 	}
 }
@@ -64,7 +70,7 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 	const event = "gaps"
 	c := roomtest.StartRound(t, other, event, room.DefaultSettings())
 	take := func(s *dynamo.Store, id uuid.UUID) (room.Record, error) {
-		return s.Take(t.Context(), event, c.Round, id.String(), []uuid.UUID{id})
+		return s.Take(t.Context(), c, id.String(), []uuid.UUID{id})
 	}
 	before, err := take(dying, uuid.New())
 	require.NoError(t, err)
@@ -80,7 +86,7 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 	require.Equal(t, int64(6), roomtest.Read(t, other, event).Issued, "one stored, five gaps")
 	last := int64(6)
 	for _, id := range lost {
-		_, found, err := other.Find(t.Context(), event, id)
+		_, found, err := other.Find(t.Context(), c, id)
 		require.NoError(t, err)
 		require.False(t, found, "a record of a lost put")
 		r, err := take(other, id)
@@ -104,7 +110,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 		work.Go(func() {
 			close(arrived)
 			var r room.Record
-			r, failures[i] = s.Take(t.Context(), event, c.Round, fmt.Sprint(i), []uuid.UUID{uuid.New()})
+			r, failures[i] = s.Take(t.Context(), c, fmt.Sprint(i), []uuid.UUID{uuid.New()})
 			positions[i] = r.Position
 		})
 		<-arrived
@@ -157,7 +163,7 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 		db := awsdynamo.New(awsdynamo.Options{Region: "local", Credentials: aws.AnonymousCredentials{}}, fast.Options)
 		s := dynamo.New(db, pkgdynamo.Config{Prefix: "fast"}, 1, time.Now)
 		for i := range 4 {
-			r, err := s.Take(t.Context(), "e", 1, "v", []uuid.UUID{uuid.New()})
+			r, err := s.Take(t.Context(), room.Counters{EventID: "e", Round: 1}, "v", []uuid.UUID{uuid.New()})
 			require.NoError(t, err)
 			require.Equal(t, int64(i+1), r.Position)
 		}

@@ -3,6 +3,7 @@ package room
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -50,13 +51,17 @@ const maxAttempts = 8
 // For an active event it only changes the given settings. A new round fails with ErrNoEvent when no
 // such event exists. When that cannot be checked, the round starts: an operator must be able to
 // open a waiting room while other services are overloaded. A new round with the terms of a lobby
-// begins with it; those of a running round cannot change (ErrLobbyFixed).
+// begins with it; those of a running round cannot change (ErrLobbyFixed), nor can its number of shards
+// (ErrShardsFixed).
 func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if found && c.Active {
 			s, err := c.Settings.With(change)
 			if err == nil {
 				err = a.sameLobby(ctx, c, change.Lobby)
+			}
+			if err == nil && change.Shards != nil && *change.Shards != c.Shards {
+				err = ErrShardsFixed.With("shards", strconv.Itoa(c.Shards))
 			}
 			if err != nil || s == c.Settings {
 				return false, err
@@ -70,9 +75,13 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 		if err != nil {
 			return false, err
 		}
+		shards, err := change.shards()
+		if err != nil {
+			return false, err
+		}
 		// The round must exceed every earlier one, including one started by a replica whose clock
 		// was ahead.
-		next := Counters{EventID: eventID, Active: true, Round: max(Round(a.now().UnixMicro()), c.Round+1), Settings: s}
+		next := Counters{EventID: eventID, Active: true, Round: max(Round(a.now().UnixMicro()), c.Round+1), Settings: s, Shards: shards}
 		var opening *Opening
 		if change.Lobby.Given() {
 			if next.Lobby, opening, err = a.lobbies.Open(eventID, change.Lobby); err != nil {

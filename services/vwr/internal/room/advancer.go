@@ -29,6 +29,8 @@ const (
 	// LoadGrace is how long calls to tier 2 may fail before an event falls back to the configured
 	// rate. Until then nobody is served: tier 2 may be full.
 	LoadGrace = 5 * time.Second
+	// sweepInterval is the time between two sweeps of the cache.
+	sweepInterval = time.Hour
 	// maxParallelSteps bounds the events advanced in parallel.
 	maxParallelSteps = 32
 )
@@ -66,6 +68,7 @@ type Advancer struct {
 	log          *slog.Logger
 
 	trackers map[string]*tracker // only touched by Step
+	swept    time.Time           // likewise; zero before the first step
 	stats    AdvancerStats
 
 	mu   sync.Mutex
@@ -178,7 +181,19 @@ func (a *Advancer) Step(ctx context.Context) error {
 	a.trackers = trackers
 	a.setFull(trackers)
 	a.cache.MarkLoaded()
+	a.sweep(now)
 	return nil
+}
+
+// sweep makes the cache forget rooms that were closed long ago.
+func (a *Advancer) sweep(now time.Time) {
+	switch {
+	case a.swept.IsZero():
+		a.swept = now
+	case now.Sub(a.swept) >= sweepInterval:
+		a.cache.Sweep()
+		a.swept = now
+	}
 }
 
 // closeDeleted closes the known events that the store no longer has.

@@ -61,7 +61,7 @@ func (h *simulation) step(replica int) {
 func (h *simulation) issueAndClaim(n int) {
 	for range n {
 		id := uuid.New()
-		r, err := h.store.Take(h.t.Context(), "e", h.round, id.String(), []uuid.UUID{id})
+		r, err := h.store.Take(h.t.Context(), room.Counters{EventID: "e", Round: h.round}, id.String(), []uuid.UUID{id})
 		require.NoError(h.t, err)
 		h.store.Claim(r) // all are claimed: the share stays 1
 	}
@@ -71,7 +71,7 @@ func (h *simulation) issueAndClaim(n int) {
 func (h *simulation) issue(n int) {
 	for range n {
 		id := uuid.New()
-		_, err := h.store.Take(h.t.Context(), "e", h.round, id.String(), []uuid.UUID{id})
+		_, err := h.store.Take(h.t.Context(), room.Counters{EventID: "e", Round: h.round}, id.String(), []uuid.UUID{id})
 		require.NoError(h.t, err)
 	}
 }
@@ -270,4 +270,20 @@ func TestAdvancerUpdatesStateCache(t *testing.T) {
 	h.step(1)
 	st, _ = h.caches[1].Get("e")
 	require.False(t, st.Active, "another replica's deactivation is seen within a read")
+}
+
+// A replica's memory does not grow with the events that had a room: hours after its end a room is
+// forgotten, and its visitors, who read the store then, are still admitted.
+func TestAdvancerForgetsRetiredRounds(t *testing.T) {
+	t.Parallel()
+	h := newSimulation(t, 1, room.DefaultSettings())
+	h.step(0)
+	require.NoError(t, h.store.Stop(t.Context(), "e", h.round))
+	for hours := range 2 {
+		_, known := h.caches[0].Get("e")
+		require.True(t, known, "after %d hours", hours)
+		h.clock.Advance(time.Hour)
+		h.step(0)
+	}
+	require.Empty(t, h.caches[0].All())
 }

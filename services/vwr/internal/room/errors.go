@@ -28,6 +28,8 @@ var (
 	ErrLobbyClosed = errs.ErrLobbyClosed
 	// ErrLobbyFixed means that a running round has another lobby.
 	ErrLobbyFixed = errs.ErrLobbyFixed
+	// ErrShardsFixed means that a running round has another number of shards.
+	ErrShardsFixed = errs.ErrShardsFixed
 	// ErrLobbyNotFound means that nothing is published about a lobby.
 	ErrLobbyNotFound = errs.ErrLobbyNotFound
 	// ErrUnavailable means that the store does not answer, or that the event changes too often; the

@@ -55,7 +55,11 @@ type Change struct {
 	MaxInFlight *int64
 	ProofOfWork *int64
 	Lobby       LobbyTerms // of a new round
+	Shards      *int       // of a new round, 1 to MaxShards
 }
+
+// MaxShards is the most shards of a round.
+const MaxShards = 64
 
 // With returns the settings after a change. It fails with ErrInvalidSettings, which names the
 // member, when the result is invalid.
@@ -80,6 +84,16 @@ func (s Settings) With(c Change) (Settings, error) {
 	return s, nil
 }
 
+// shards returns the number of shards of a new round.
+func (c Change) shards() (int, error) {
+	n := 1
+	set(&n, c.Shards)
+	if n < 1 || n > MaxShards {
+		return 0, invalid("shards", fmt.Sprintf("must be from 1 to %d", MaxShards))
+	}
+	return n, nil
+}
+
 func set[T any](dst, src *T) {
 	if src != nil {
 		*dst = *src
@@ -88,13 +102,16 @@ func set[T any](dst, src *T) {
 
 // Counters are one event's item in the store.
 type Counters struct {
-	EventID   string
-	Active    bool
-	Round     Round
-	Issued    int64 // the last issued position (nextPosition)
-	Serving   int64 // the last position served; at most Issued
-	Claimed   int64 // served positions whose visitors have fetched a token
-	Settings  Settings
+	EventID  string
+	Active   bool
+	Round    Round
+	Issued   int64 // the last issued position (nextPosition)
+	Serving  int64 // the last position served; at most Issued
+	Claimed  int64 // served positions whose visitors have fetched a token
+	Settings Settings
+	// Shards is the number of partitions that the positions of the round are divided into. It never
+	// changes within a round, so that every replica finds every record by its key.
+	Shards    int
 	Lobby     Lobby
 	UpdatedAt time.Time
 }

@@ -21,11 +21,11 @@ type Reader interface {
 
 // Positions issues and finds positions.
 type Positions interface {
-	// Take returns the visitor's record under the first of ids that has one, else issues the next
-	// position under ids[0]. It fails with ErrStale when the round is no longer active.
-	Take(ctx context.Context, eventID string, round Round, visitor string, ids []uuid.UUID) (Record, error)
-	// Find reads a record consistently.
-	Find(ctx context.Context, eventID string, id uuid.UUID) (r Record, found bool, err error)
+	// Take returns the visitor's record of the round under the first of ids that has one, else issues
+	// the next position under ids[0]. It fails with ErrStale when the round is no longer active.
+	Take(ctx context.Context, c Counters, visitor string, ids []uuid.UUID) (Record, error)
+	// Find reads a record of the round consistently.
+	Find(ctx context.Context, c Counters, id uuid.UUID) (r Record, found bool, err error)
 }
 
 // Passes derives request ids and signs and verifies tickets and tokens.
@@ -127,7 +127,7 @@ func (s *Service) Assign(ctx context.Context, eventID string, who Caller) (Assig
 				return s.assigned(rec, st), nil
 			}
 		}
-		rec, takeErr := s.positions.Take(ctx, eventID, st.Round, visitor, s.passes.RequestIDs(eventID, st.Round, visitor))
+		rec, takeErr := s.positions.Take(ctx, st.Counters, visitor, s.passes.RequestIDs(eventID, st.Round, visitor))
 		if takeErr == nil {
 			s.cache.RecordIssued(rec)
 			return s.assigned(rec, st), nil
@@ -216,7 +216,7 @@ func (s *Service) record(ctx context.Context, eventID string, who Caller, id uui
 	if !slices.Contains(s.passes.RequestIDs(eventID, st.Round, who.Visitor), id) {
 		return s.entry(ctx, st, who.User, id)
 	}
-	rec, found, err := s.positions.Find(ctx, eventID, id)
+	rec, found, err := s.positions.Find(ctx, st.Counters, id)
 	if err != nil {
 		return Record{}, err
 	}

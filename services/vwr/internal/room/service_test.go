@@ -337,9 +337,9 @@ type findCounter struct {
 	finds int
 }
 
-func (c *findCounter) Find(ctx context.Context, eventID string, id uuid.UUID) (room.Record, bool, error) {
+func (c *findCounter) Find(ctx context.Context, of room.Counters, id uuid.UUID) (room.Record, bool, error) {
 	c.finds++
-	return c.Positions.Find(ctx, eventID, id)
+	return c.Positions.Find(ctx, of, id)
 }
 
 // An id is derived from the event, the round and the visitor, so that another visitor's id is

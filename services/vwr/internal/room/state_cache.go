@@ -23,6 +23,7 @@ type State struct {
 type StateCache struct {
 	mu      sync.Mutex
 	events  map[string]State
+	idle    map[string]struct{} // closed rooms that were not merged since the last Sweep
 	rev     uint64
 	changed chan struct{} // closed and replaced at every change
 	loaded  bool
@@ -31,13 +32,14 @@ type StateCache struct {
 
 // NewStateCache returns an empty cache.
 func NewStateCache() *StateCache {
-	return &StateCache{events: make(map[string]State), changed: make(chan struct{}), ready: make(chan struct{})}
+	return &StateCache{events: make(map[string]State), idle: make(map[string]struct{}), changed: make(chan struct{}), ready: make(chan struct{})}
 }
 
 // Merge merges counters that were read or written, and returns the event's cached state.
 func (sc *StateCache) Merge(c Counters) State {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
+	delete(sc.idle, c.EventID)
 	old, known := sc.events[c.EventID]
 	next := State{Counters: c}
 	if known {
@@ -74,6 +76,26 @@ func (sc *StateCache) MarkDeleted(eventID string) {
 		next := old
 		next.Active = false
 		sc.put(old, next, known)
+	}
+}
+
+// Sweep forgets the closed rooms that were not merged since the last Sweep, so that memory does not
+// grow with every event that ever had a room. A visitor of such a room costs a read. Between two calls
+// must be more time than a read may take: a read that began while the room was open must not bring it
+// back.
+func (sc *StateCache) Sweep() {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	for id, st := range sc.events {
+		if st.Active {
+			continue
+		}
+		if _, idle := sc.idle[id]; idle {
+			delete(sc.events, id)
+			delete(sc.idle, id)
+		} else {
+			sc.idle[id] = struct{}{}
+		}
 	}
 }
 

@@ -145,3 +145,39 @@ func TestWatcherStartsWithSnapshot(t *testing.T) {
 	require.Len(t, states, 3)
 	require.Equal(t, []string{"e0", "e1", "e2"}, []string{states[0].EventID, states[1].EventID, states[2].EventID})
 }
+
+// A closed room is forgotten once nobody has read it between two sweeps; open rooms stay, and so does
+// a room that was closed or read since.
+func TestStateCacheForgetsClosedRooms(t *testing.T) {
+	t.Parallel()
+	b := room.NewStateCache()
+	merge := func(id string, round room.Round, active bool) {
+		b.Merge(room.Counters{EventID: id, Round: round, Active: active})
+	}
+	known := func() (ids []string) {
+		for _, st := range b.All() {
+			ids = append(ids, st.EventID)
+		}
+		return ids
+	}
+	merge("open", 1, true)
+	merge("closed", 1, false)
+	merge("read", 1, false)
+	merge("reopened", 1, false)
+	b.Sweep()
+	require.Equal(t, []string{"closed", "open", "read", "reopened"}, known(), "after the first sweep")
+	merge("read", 1, false)
+	merge("reopened", 2, true)
+	merge("new", 1, false)
+	b.Sweep()
+	require.Equal(t, []string{"new", "open", "read", "reopened"}, known())
+	merge("reopened", 2, false)
+	b.Sweep()
+	require.Equal(t, []string{"open", "reopened"}, known(), "it was closed since the last sweep")
+	b.Sweep()
+	require.Equal(t, []string{"open"}, known())
+	merge("closed", 2, true)
+	b.Sweep()
+	b.Sweep()
+	require.Equal(t, []string{"closed", "open"}, known(), "a later round of a room that was forgotten")
+}

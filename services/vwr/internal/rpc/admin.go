@@ -74,6 +74,10 @@ func change(req *vwrv1.ActivateRequest) room.Change {
 		inlet := room.Inlet(req.GetInlet())
 		c.Inlet = &inlet
 	}
+	if req.Shards != nil {
+		shards := int(req.GetShards())
+		c.Shards = &shards
+	}
 	if at := req.GetLobbyOpensAt(); at != nil {
 		c.Lobby.OpensAt = at.AsTime()
 	}

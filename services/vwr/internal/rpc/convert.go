@@ -54,7 +54,7 @@ func status(st room.State) *vwrv1.VwrStatus {
 		WaitingCount: st.Waiting(), UpdatedAt: st.UpdatedAt.UnixMilli(), ActivatedAt: int64(st.Round),
 		Batch: st.Settings.Batch, IntervalSeconds: int64(st.Settings.Interval / time.Second),
 		Inlet: string(st.Settings.Inlet), MaxInFlight: st.Settings.MaxInFlight,
-		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: schedule(st.Lobby),
+		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: schedule(st.Lobby), Shards: int32(max(1, st.Shards)), //nolint:gosec // at most room.MaxShards
 		ProofOfWork: proto.Int64(st.Settings.ProofOfWork),
 	}
 }

@@ -1997,7 +1997,10 @@ type ActivateRequest struct {
 	// The proof of work that every visitor owes for a position, in leading zero bits of SHA-256: each
 	// bit doubles the work, and 16 are about 65,000 hashes. 0 = none, the default. It is in force within a
 	// second and can be changed at any time; whoever has a position keeps it.
-	ProofOfWork   *int64 `protobuf:"varint,11,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
+	ProofOfWork *int64 `protobuf:"varint,11,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
+	// Partitions of the table that the positions of the new round are divided into, default 1. Each takes
+	// about 1,000 new positions per second. Fixed until the room is deactivated.
+	Shards        *int32 `protobuf:"varint,12,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2098,6 +2101,13 @@ func (x *ActivateRequest) GetBeacon() *Beacon {
 func (x *ActivateRequest) GetProofOfWork() int64 {
 	if x != nil && x.ProofOfWork != nil {
 		return *x.ProofOfWork
+	}
+	return 0
+}
+
+func (x *ActivateRequest) GetShards() int32 {
+	if x != nil && x.Shards != nil {
+		return *x.Shards
 	}
 	return 0
 }
@@ -2373,7 +2383,9 @@ type VwrStatus struct {
 	// How far the shuffle is: "OPEN", "CLOSED", "ROOT", "DRAWN" or "VOID"; absent without a lobby.
 	LobbyPhase *string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3,oneof" json:"lobby_phase,omitempty"`
 	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
-	ProofOfWork   *int64 `protobuf:"varint,18,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
+	ProofOfWork *int64 `protobuf:"varint,18,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
+	// Partitions that the positions of the round are divided into.
+	Shards        int32 `protobuf:"varint,19,opt,name=shards,proto3" json:"shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2523,6 +2535,13 @@ func (x *VwrStatus) GetLobbyPhase() string {
 func (x *VwrStatus) GetProofOfWork() int64 {
 	if x != nil && x.ProofOfWork != nil {
 		return *x.ProofOfWork
+	}
+	return 0
+}
+
+func (x *VwrStatus) GetShards() int32 {
+	if x != nil {
+		return x.Shards
 	}
 	return 0
 }
@@ -2680,7 +2699,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +
 	"\tstarts_at\x18\x03 \x01(\x03R\bstartsAt\x12\x14\n" +
 	"\x05sized\x18\x04 \x01(\bR\x05sized\x12\x1a\n" +
-	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xf2\x04\n" +
+	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xa5\x05\n" +
 	"\x0fActivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12&\n" +
@@ -2692,12 +2711,14 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x0elobby_opens_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\flobbyOpensAt\x127\n" +
 	"\tstarts_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12*\n" +
 	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beacon\x122\n" +
-	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x04R\vproofOfWork\x88\x01\x01B\b\n" +
+	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x04R\vproofOfWork\x88\x01\x01\x12&\n" +
+	"\x06shards\x18\f \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x05R\x06shards\x88\x01\x01B\b\n" +
 	"\x06_batchB\x13\n" +
 	"\x11_interval_secondsB\b\n" +
 	"\x06_inletB\x10\n" +
 	"\x0e_max_in_flightB\x10\n" +
-	"\x0e_proof_of_work\"\xbb\x01\n" +
+	"\x0e_proof_of_workB\t\n" +
+	"\a_shards\"\xbb\x01\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2717,7 +2738,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x97\x05\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xaf\x05\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -2738,7 +2759,8 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\rlobby_entries\x18\x0f \x01(\x03H\x01R\flobbyEntries\x88\x01\x01\x12$\n" +
 	"\vlobby_phase\x18\x10 \x01(\tH\x02R\n" +
 	"lobbyPhase\x88\x01\x01\x12'\n" +
-	"\rproof_of_work\x18\x12 \x01(\x03H\x03R\vproofOfWork\x88\x01\x01B\b\n" +
+	"\rproof_of_work\x18\x12 \x01(\x03H\x03R\vproofOfWork\x88\x01\x01\x12\x16\n" +
+	"\x06shards\x18\x13 \x01(\x05R\x06shardsB\b\n" +
 	"\x06_lobbyB\x10\n" +
 	"\x0e_lobby_entriesB\x0e\n" +
 	"\f_lobby_phaseB\x10\n" +

@@ -518,7 +518,8 @@ type VwrAdminServiceClient interface {
 	// beacon cannot be changed.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has
-	// the id), LOBBY_FIXED (the round has other times or another beacon).
+	// the id), LOBBY_FIXED (the round has other times or another beacon), SHARDS_FIXED (the round has
+	// another number of shards).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//
@@ -593,7 +594,8 @@ type VwrAdminServiceServer interface {
 	// beacon cannot be changed.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has
-	// the id), LOBBY_FIXED (the round has other times or another beacon).
+	// the id), LOBBY_FIXED (the round has other times or another beacon), SHARDS_FIXED (the round has
+	// another number of shards).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//

@@ -153,36 +153,36 @@ func (m *Memory) Stop(_ context.Context, eventID string, round room.Round) error
 }
 
 // Take implements room.Positions.
-func (m *Memory) Take(_ context.Context, eventID string, round room.Round, visitor string, ids []uuid.UUID) (room.Record, error) {
+func (m *Memory) Take(_ context.Context, seen room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
 		return room.Record{}, ErrDown
 	}
 	for _, id := range ids {
-		if r, ok := m.records[positionID{eventID, id}]; ok {
+		if r, ok := m.records[positionID{seen.EventID, id}]; ok {
 			return r, nil
 		}
 	}
-	c := m.events[eventID]
-	if !c.Active || c.Round != round {
+	c := m.events[seen.EventID]
+	if !c.Active || c.Round != seen.Round {
 		return room.Record{}, room.ErrStale
 	}
 	c.Issued++
-	m.events[eventID] = c
-	r := room.Record{EventID: eventID, Round: round, RequestID: ids[0], Position: c.Issued, Visitor: visitor}
-	m.records[positionID{eventID, ids[0]}] = r
+	m.events[seen.EventID] = c
+	r := room.Record{EventID: seen.EventID, Round: seen.Round, RequestID: ids[0], Position: c.Issued, Visitor: visitor}
+	m.records[positionID{seen.EventID, ids[0]}] = r
 	return r, nil
 }
 
 // Find implements room.Positions.
-func (m *Memory) Find(_ context.Context, eventID string, id uuid.UUID) (room.Record, bool, error) {
+func (m *Memory) Find(_ context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
 		return room.Record{}, false, ErrDown
 	}
-	r, ok := m.records[positionID{eventID, id}]
+	r, ok := m.records[positionID{c.EventID, id}]
 	return r, ok, nil
 }
 

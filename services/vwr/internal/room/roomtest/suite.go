@@ -15,21 +15,28 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Suite tests a store. replica is called at least twice and returns stores over the same data.
-func Suite(t *testing.T, replica func(t *testing.T) Store) {
+// Suite tests a store. replica is called at least twice and returns stores over the same data. The
+// positions of every round are divided into shards.
+func Suite(t *testing.T, shards int, replica func(t *testing.T) Store) {
 	t.Helper()
 	a, b := replica(t), replica(t)
-	t.Run("rounds", func(t *testing.T) { rounds(t, a, b) })
-	t.Run("serving", func(t *testing.T) { serving(t, a, b) })
-	t.Run("same position at two replicas", func(t *testing.T) { samePosition(t, a, b) })
-	t.Run("unique and increasing", func(t *testing.T) { unique(t, a, b) })
-	t.Run("other round", func(t *testing.T) { otherRound(t, a) })
+	t.Run("rounds", func(t *testing.T) { rounds(t, shards, a, b) })
+	t.Run("serving", func(t *testing.T) { serving(t, shards, a, b) })
+	t.Run("same position at two replicas", func(t *testing.T) { samePosition(t, shards, a, b) })
+	t.Run("unique and increasing", func(t *testing.T) { unique(t, shards, a, b) })
+	t.Run("other round", func(t *testing.T) { otherRound(t, shards, a) })
 }
 
 // StartRound starts the first round of an event.
 func StartRound(t *testing.T, s Store, eventID string, settings room.Settings) room.Counters {
 	t.Helper()
-	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings}
+	return StartShardedRound(t, s, eventID, 1, settings)
+}
+
+// StartShardedRound is StartRound for a round whose positions are divided into shards.
+func StartShardedRound(t *testing.T, s Store, eventID string, shards int, settings room.Settings) room.Counters {
+	t.Helper()
+	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings, Shards: shards}
 	require.NoError(t, s.Start(t.Context(), c, 0, nil))
 	return Read(t, s, eventID)
 }
@@ -48,7 +55,7 @@ func Read(t *testing.T, s Store, eventID string) room.Counters {
 func TakeWithRetry(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record, err error) {
 	t.Helper()
 	waittest.NoError(t, func() error {
-		r, err = s.Take(t.Context(), c.EventID, c.Round, id.String(), []uuid.UUID{id})
+		r, err = s.Take(t.Context(), c, id.String(), []uuid.UUID{id})
 		if errors.Is(err, room.ErrUnavailable) || errors.Is(err, errs.ErrOverloaded) {
 			return err
 		}
@@ -94,7 +101,7 @@ func requireListed(t *testing.T, want bool, s Store, eventID, what string) {
 	require.Equal(t, want, ok, what)
 }
 
-func rounds(t *testing.T, a, b Store) {
+func rounds(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "rounds"
@@ -102,9 +109,10 @@ func rounds(t *testing.T, a, b Store) {
 	require.NoError(t, err)
 	require.False(t, found, "an event without a room")
 	settings := room.Settings{Batch: 7, Interval: 3 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 18}
-	c := StartRound(t, a, event, settings)
+	c := StartShardedRound(t, a, event, shards, settings)
 	require.True(t, c.Active)
 	require.Equal(t, settings, c.Settings)
+	require.Equal(t, shards, c.Shards)
 	require.Zero(t, c.Issued)
 	require.False(t, c.UpdatedAt.IsZero())
 	requireListed(t, true, b, event, "another replica finds the round in the registry")
@@ -112,7 +120,7 @@ func rounds(t *testing.T, a, b Store) {
 	requireStale(t, "configuring another round", b.Configure(ctx, event, c.Round+1, settings))
 	requireStale(t, "stopping another round", b.Stop(ctx, event, c.Round+1))
 	requireListed(t, true, b, event, "a stop that failed leaves the event in the registry")
-	_, err = a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()})
+	_, err = a.Take(ctx, c, "v", []uuid.UUID{uuid.New()})
 	require.NoError(t, err)
 	settings.Batch, settings.ProofOfWork = 8, 0
 	require.NoError(t, b.Configure(ctx, event, c.Round, settings))
@@ -131,16 +139,17 @@ func rounds(t *testing.T, a, b Store) {
 	second := Read(t, b, event)
 	require.True(t, second.Active)
 	require.Equal(t, next.Round, second.Round)
+	require.LessOrEqual(t, second.Shards, 1, "a round that was started without a number of shards")
 	require.Zero(t, second.Issued)
 }
 
-func serving(t *testing.T, a, b Store) {
+func serving(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "serving"
-	c := StartRound(t, a, event, room.DefaultSettings())
+	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
 	for range 5 {
-		_, err := a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()})
+		_, err := a.Take(ctx, c, "v", []uuid.UUID{uuid.New()})
 		require.NoError(t, err)
 	}
 	requireStale(t, "past the last position", a.Serve(ctx, c, 6))
@@ -154,32 +163,32 @@ func serving(t *testing.T, a, b Store) {
 	require.Equal(t, int64(3), Read(t, a, event).Serving)
 }
 
-func samePosition(t *testing.T, a, b Store) {
+func samePosition(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "same"
-	c := StartRound(t, a, event, room.DefaultSettings())
+	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
 	ids := []uuid.UUID{uuid.New(), uuid.New()}
-	first, err := a.Take(ctx, event, c.Round, "v", ids[1:])
+	first, err := a.Take(ctx, c, "v", ids[1:])
 	require.NoError(t, err)
-	again, err := b.Take(ctx, event, c.Round, "v", ids) // the second id belongs to an older key
+	again, err := b.Take(ctx, c, "v", ids) // the second id belongs to an older key
 	require.NoError(t, err)
 	require.Equal(t, first, again)
-	found, ok, err := b.Find(ctx, event, ids[1])
+	found, ok, err := b.Find(ctx, c, ids[1])
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, first, found)
-	_, ok, err = b.Find(ctx, event, uuid.New())
+	_, ok, err = b.Find(ctx, c, uuid.New())
 	require.NoError(t, err)
 	require.False(t, ok, "an unknown id")
 	require.Equal(t, int64(1), Read(t, a, event).Issued)
 }
 
 // unique lets many visitors call two replicas concurrently, as double clicks do.
-func unique(t *testing.T, a, b Store) {
+func unique(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	const event, visitors = "unique", 150
-	c := StartRound(t, a, event, room.DefaultSettings())
+	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
 	var (
 		got      [2][visitors]room.Record
 		failures [2][visitors]error
@@ -202,20 +211,22 @@ func unique(t *testing.T, a, b Store) {
 		require.LessOrEqual(t, r.Position, issued)
 		seen[r.Position] = true
 	}
-	late, err := b.Take(t.Context(), event, c.Round, "late", []uuid.UUID{uuid.New()})
+	late, err := b.Take(t.Context(), c, "late", []uuid.UUID{uuid.New()})
 	require.NoError(t, err)
 	require.Equal(t, issued+1, late.Position, "who comes later")
 }
 
-func otherRound(t *testing.T, s Store) {
+func otherRound(t *testing.T, shards int, s Store) {
 	t.Helper()
 	const event = "other-round"
-	_, err := s.Take(t.Context(), event, 1, "v", []uuid.UUID{uuid.New()})
+	_, err := s.Take(t.Context(), room.Counters{EventID: event, Round: 1, Shards: shards}, "v", []uuid.UUID{uuid.New()})
 	requireStale(t, "no room", err)
-	c := StartRound(t, s, event, room.DefaultSettings())
-	_, err = s.Take(t.Context(), event, c.Round-1, "v", []uuid.UUID{uuid.New()})
+	c := StartShardedRound(t, s, event, shards, room.DefaultSettings())
+	earlier := c
+	earlier.Round--
+	_, err = s.Take(t.Context(), earlier, "v", []uuid.UUID{uuid.New()})
 	requireStale(t, "an earlier round", err)
 	require.NoError(t, s.Stop(t.Context(), event, c.Round))
-	_, err = s.Take(t.Context(), event, c.Round, "v", []uuid.UUID{uuid.New()})
+	_, err = s.Take(t.Context(), c, "v", []uuid.UUID{uuid.New()})
 	requireStale(t, "a closed room", err)
 }

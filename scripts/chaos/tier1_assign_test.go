@@ -1,0 +1,263 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/loop"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// Places of assign where a process may die: before and after positions are issued, while their
+// records are stored, and before the visitors are answered.
+var assignPoints = []string{"vwr.before_counter", "vwr.after_counter", "vwr.record_stored", "vwr.records_stored"}
+
+// assignSize is the size of a run: visitors at each place, and the calls of each at once.
+type assignSize struct {
+	visitors, calls, rounds int
+}
+
+var (
+	longAssign  = assignSize{visitors: 60, calls: 20, rounds: 6}
+	shortAssign = assignSize{visitors: 6, calls: 20, rounds: 1}
+)
+
+// TestTier1KeepsItsPositions kills a replica at each place of an assign, while each visitor calls two
+// replicas many times at once. No position has two holders, each visitor has one, and whoever was told
+// one keeps it, with and without its ticket, in the default layout and with shards. Then the room is
+// closed and opened again: nothing of the old round counts.
+func TestTier1KeepsItsPositions(t *testing.T) {
+	sideBySide(t)
+	seed, rng := order(t)
+	size := shortAssign
+	if *full {
+		size = longAssign
+	}
+	r := &assignRun{size: size, tier1: setupTier1(t, 2, rng, fmt.Sprintf("assign-%d", seed), harness.Options{Services: []string{platform.Gateway}})}
+	for round := range size.rounds {
+		shards := int32(1 + 3*((round+r.below(2))%2))
+		st := r.activate(&vwrv1.ActivateRequest{Shards: &shards})
+		require.Equal(t, shards, st.GetShards())
+		require.Zero(t, st.GetNextPosition())
+		r.holders = make(map[int64]string)
+		for i, point := range assignPoints {
+			r.dieAt(i%r.replicas, point)
+		}
+		r.requireKept(round + 1)
+		r.t.Logf("%d visitors, %d shards, %d deaths, %d answers, %d of them refused", len(r.told), shards, r.deaths, r.answers, r.refused)
+		old := r.told
+		r.told = nil
+		r.deactivate()
+		r.requireForgotten(old)
+	}
+	r.oldTokensDoNotCount()
+}
+
+type assignRun struct {
+	*tier1
+
+	size    assignSize
+	told    []*guest
+	holders map[int64]string
+	deaths  int
+
+	mu               sync.Mutex
+	answers, refused int
+}
+
+// dieAt lets new visitors call both replicas at once until one dies at a place, and goes on until each
+// call is answered.
+func (r *assignRun) dieAt(replica int, point string) {
+	r.t.Helper()
+	s := r.Service(platform.VWR)
+	s.RestartWithFailpoints(replica, point+"@"+strconv.Itoa(1+r.below(3))+"=exit")
+	var work sync.WaitGroup
+	guests := r.newGuests(r.size.visitors)
+	for i, g := range guests {
+		for call := range r.size.calls {
+			pause := time.Duration(r.below(200)) * time.Millisecond
+			work.Go(func() {
+				loop.Sleep(r.t.Context(), pause)
+				r.assign(g, (i+call)%r.replicas)
+			})
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work.Wait()
+	}()
+	// Nothing issues the positions of the calls after the last one: more visitors come until it dies.
+	for s.Running(replica) {
+		extra := r.newGuests(1)[0]
+		r.assign(extra, r.below(r.replicas))
+		guests = append(guests, extra)
+	}
+	r.deaths++
+	s.Start(replica)
+	<-done
+	for _, g := range guests {
+		require.Positive(r.t, g.position)
+		require.Empty(r.t, r.holders[g.position], "position %d has two holders", g.position)
+		r.holders[g.position] = g.id
+	}
+	r.told = append(r.told, guests...)
+}
+
+// assign asks one replica for a position, then the other one and again, until there is an answer. All
+// answers to a visitor must be the same.
+func (r *assignRun) assign(g *guest, replica int) {
+	for ctx := r.t.Context(); ctx.Err() == nil; replica++ {
+		out, err := r.visitors[replica%r.replicas].Assign(ctx, &vwrv1.AssignRequest{Items: []*vwrv1.AssignItem{
+			{Caller: &commonv1.Caller{AnonId: g.id}, EventId: r.eventID},
+		}})
+		if err == nil && out.GetResults()[0].GetAssigned() != nil {
+			r.tell(g, out.GetResults()[0].GetAssigned())
+			return
+		}
+		if err == nil && !retried(out.GetResults()[0].GetProblem()) {
+			r.t.Errorf("%s was refused: %v", g.id, out.GetResults()[0].GetProblem())
+			return
+		}
+		r.mu.Lock()
+		r.refused++
+		r.mu.Unlock()
+		loop.Sleep(ctx, 20*time.Millisecond)
+	}
+}
+
+func (r *assignRun) tell(g *guest, a *vwrv1.Assigned) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers++
+	if g.position != 0 && (g.position != a.GetPosition() || g.requestID != a.GetRequestId()) {
+		r.t.Errorf("%s was told the positions %d and %d", g.id, g.position, a.GetPosition())
+	}
+	g.requestID, g.ticket, g.position = a.GetRequestId(), a.GetTicket(), a.GetPosition()
+}
+
+// check asks for the position of a guest, with or without the ticket.
+func (r *assignRun) check(g *guest, ticket string, replica int) (got *vwrv1.CheckResult) {
+	r.t.Helper()
+	r.Eventually(func(ctx context.Context) error {
+		out, err := r.visitors[replica].Check(ctx, &vwrv1.CheckRequest{Items: []*vwrv1.CheckItem{
+			{Caller: &commonv1.Caller{AnonId: g.id}, EventId: r.eventID, RequestId: g.requestID, Ticket: ticket},
+		}})
+		if err == nil {
+			if got = out.GetResults()[0]; retried(got.GetProblem()) {
+				err = fmt.Errorf("refused: %v", got.GetProblem())
+			}
+		}
+		return err
+	})
+	return got
+}
+
+// requireKept requires that everybody has the position that they were told, at replicas that have
+// nothing in memory.
+func (r *assignRun) requireKept(replica int) {
+	r.t.Helper()
+	for i := range r.replicas {
+		r.Service(platform.VWR).Kill(i)
+	}
+	for i := range r.replicas {
+		r.Service(platform.VWR).Start(i)
+	}
+	again := make([]*guest, len(r.told))
+	for i, g := range r.told {
+		again[i] = &guest{id: g.id}
+	}
+	r.enter(again)
+	for i, g := range r.told {
+		require.Equal(r.t, g.position, again[i].position, "%s has another position", g.id)
+		require.Equal(r.t, g.requestID, again[i].requestID)
+		for _, ticket := range []string{g.ticket, ""} {
+			got := r.check(g, ticket, (i+replica)%r.replicas)
+			require.Equal(r.t, g.position, got.GetChecked().GetPosition(), "%s, with a ticket: %v", g.id, ticket != "")
+		}
+	}
+}
+
+// requireForgotten opens the room again, and requires that nobody of the last round has a place in
+// the new one.
+func (r *assignRun) requireForgotten(old []*guest) {
+	r.t.Helper()
+	r.activate(&vwrv1.ActivateRequest{})
+	for i := range r.replicas { // each sees the new round by its next read
+		r.Eventually(func(context.Context) error {
+			if got := r.check(old[0], old[0].ticket, i); got.GetChecked() != nil {
+				return fmt.Errorf("replica %d is still in the old round: %v", i, got)
+			}
+			return nil
+		})
+	}
+	for i, g := range old {
+		for _, ticket := range []string{g.ticket, ""} {
+			got := r.check(g, ticket, i%r.replicas)
+			require.Equal(r.t, errs.ErrVWRRequestUnknown.Reason, got.GetProblem().GetReason(), "%v", got)
+		}
+	}
+	again := &guest{id: old[len(old)-1].id}
+	r.enter([]*guest{again})
+	require.Equal(r.t, int64(1), again.position, "the first of the new round")
+	require.NotEqual(r.t, old[len(old)-1].requestID, again.requestID)
+	r.deactivate()
+}
+
+// oldTokensDoNotCount requires that the gateway lets somebody with a token of the running round pass,
+// and not with that of an earlier one.
+func (r *assignRun) oldTokensDoNotCount() {
+	r.t.Helper()
+	r.activate(&vwrv1.ActivateRequest{})
+	visitor, page := r.Visitor(), "/events/"+r.eventID
+	r.awaitTurnedAway(visitor, page, true)
+	var a struct {
+		RequestID string `json:"requestId"`
+		Ticket    string `json:"ticket"`
+	}
+	visitor.Must(r.t.Context(), http.MethodPost, "/vwr-api/vwr/assign/"+r.eventID, nil, &a)
+	r.act(func(ctx context.Context, c vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error) {
+		return c.Advance(ctx, &vwrv1.AdvanceRequest{Caller: roomOperator, EventId: r.eventID})
+	})
+	r.Eventually(func(ctx context.Context) error { // the answer sets the cookie with the token
+		var checked struct {
+			Admitted bool `json:"admitted"`
+		}
+		got, err := visitor.With("X-Vwr-Ticket", a.Ticket).Call(ctx, http.MethodGet, "/vwr-api/vwr/check/"+r.eventID+"/"+a.RequestID, nil)
+		if err == nil {
+			err = got.Decode(&checked)
+		}
+		if err == nil && !checked.Admitted {
+			err = fmt.Errorf("not admitted: %d %s", got.Status, got.Body)
+		}
+		return err
+	})
+	r.awaitTurnedAway(visitor, page, false)
+	r.deactivate()
+	r.activate(&vwrv1.ActivateRequest{})
+	r.awaitTurnedAway(visitor, page, true)
+}
+
+// awaitTurnedAway waits until the gateway, which follows vwr, sends a visitor to the waiting room, or
+// lets them pass.
+func (r *assignRun) awaitTurnedAway(visitor *harness.Client, page string, want bool) {
+	r.t.Helper()
+	r.Eventually(func(ctx context.Context) error {
+		a, err := visitor.Call(ctx, http.MethodGet, page, nil)
+		if err == nil && (a.Code() == errs.ErrVWRTokenRequired.Reason) != want {
+			err = fmt.Errorf("%s: %d %s", page, a.Status, a.Body)
+		}
+		return err
+	})
+}

@@ -1,0 +1,116 @@
+package dynamo_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/services/vwr/internal/dynamo"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+// indexed reads the positions in one partition of the index, as an operator does.
+func indexed(t *testing.T, db *awsdynamo.Client, table, partition string) (positions []int64) {
+	t.Helper()
+	pages := awsdynamo.NewQueryPaginator(db, &awsdynamo.QueryInput{
+		TableName: &table, IndexName: aws.String("eventId-position-index"), KeyConditionExpression: aws.String("eventId = :p"),
+		ExpressionAttributeValues: stored{":p": s(partition)},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		require.NoError(t, err)
+		for _, it := range page.Items {
+			var p int64
+			_, err := fmt.Sscan(it["position"].(*types.AttributeValueMemberN).Value, &p)
+			require.NoError(t, err)
+			positions = append(positions, p)
+		}
+	}
+	return positions
+}
+
+// Positions of a round with shards are in the partitions <event>#0 to <event>#<shards-1>, all of them
+// in use, and in no other. Together they hold every position once.
+func TestShardsDivideAllPositions(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
+	store := dynamo.New(db, cfg, 1, time.Now)
+	const event, shards, visitors = "large", 4, 80
+	c := roomtest.StartShardedRound(t, store, event, shards, room.DefaultSettings())
+	records := roomtest.TakeMany(t, store, c, visitors)
+	table := cfg.Prefix + "-vwr-positions"
+	require.Empty(t, indexed(t, db, table, event), "the partition of the default layout")
+	var all []int64
+	for shard := range shards {
+		in := indexed(t, db, table, fmt.Sprintf("%s#%d", event, shard))
+		require.True(t, slices.IsSorted(in))
+		require.GreaterOrEqual(t, len(in), visitors/shards/4, "shard %d", shard)
+		all = append(all, in...)
+	}
+	slices.Sort(all)
+	require.Len(t, all, visitors)
+	require.Equal(t, []int64{1, visitors}, []int64{all[0], all[visitors-1]})
+	require.Len(t, slices.Compact(all), visitors)
+
+	other := dynamo.New(db, cfg, 1, time.Now)
+	for _, want := range records {
+		got, found, err := other.Find(t.Context(), c, want.RequestID)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, want, got)
+	}
+}
+
+// A replica of a release without shards starts a round in the default layout, and leaves the number
+// of shards of an earlier round on the event's item.
+func TestShardsOfAnEarlierRoundDoNotCount(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
+	store := dynamo.New(db, cfg, 1, time.Now)
+	c := roomtest.StartShardedRound(t, store, "before", 8, room.DefaultSettings())
+	_, err := db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: aws.String(cfg.Prefix + "-vwr-counters"), Key: stored{"eventId": s(c.EventID)},
+		UpdateExpression:          aws.String("SET activatedAt = :round, nextPosition = :zero"),
+		ExpressionAttributeValues: stored{":round": n(int64(c.Round) + 1), ":zero": n(0)},
+	})
+	require.NoError(t, err)
+	next := roomtest.Read(t, store, c.EventID)
+	require.Equal(t, 1, next.Shards)
+	id := uuid.New()
+	_, err = takeWithID(t.Context(), store, next, id)
+	require.NoError(t, err)
+	require.Equal(t, []int64{1}, indexed(t, db, cfg.Prefix+"-vwr-positions", c.EventID))
+}
+
+// A new round has the number of shards that it is started with, whatever the earlier one had.
+func TestEachRoundHasItsShards(t *testing.T) {
+	t.Parallel()
+	open := tables(t, 1)
+	store := open(dynamotest.Hook{})
+	c := roomtest.StartShardedRound(t, store, "rounds", 8, room.DefaultSettings())
+	for _, shards := range []int{1, 5, 2} {
+		require.NoError(t, store.Stop(t.Context(), c.EventID, c.Round))
+		next := room.Counters{EventID: c.EventID, Active: true, Round: c.Round + 1, Settings: room.DefaultSettings(), Shards: shards}
+		require.NoError(t, store.Start(t.Context(), next, c.Round, nil))
+		c = roomtest.Read(t, store, c.EventID)
+		require.Equal(t, shards, c.Shards)
+		r, err := takeWithID(t.Context(), store, c, uuid.New())
+		require.NoError(t, err)
+		require.Equal(t, int64(1), r.Position)
+		got, found, err := store.Find(t.Context(), c, r.RequestID)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, r, got)
+	}
+}

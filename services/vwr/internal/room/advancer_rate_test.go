@@ -1,0 +1,232 @@
+package room_test
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+// A replica's step takes up to this long after its tick.
+const maxStepDelay = 20 * time.Millisecond
+
+// fleet is a simulation whose replicas have ticks of their own, die and start again with nothing in
+// memory.
+type fleet struct {
+	*simulation
+
+	rng   *rand.Rand
+	phase []time.Duration
+	ticks []int
+	down  []bool
+	// moves are the changes of the counter, in order.
+	moves []move
+}
+
+// move is a change of the counter, by a replica or by an operator.
+type move struct {
+	at       time.Duration
+	replica  int // -1: an operator
+	from, to int64
+}
+
+func newFleet(t *testing.T, seed uint64, replicas int) *fleet {
+	t.Helper()
+	f := &fleet{simulation: newSimulation(t, replicas, room.DefaultSettings()), rng: rand.New(rand.NewPCG(seed, 1))}
+	f.phase, f.ticks, f.down = make([]time.Duration, replicas), make([]int, replicas), make([]bool, replicas)
+	for i := range replicas {
+		f.begin(i)
+	}
+	return f
+}
+
+// begin starts replica i with nothing in memory. The clock of the last replica is 30 s ahead.
+func (f *fleet) begin(i int) {
+	ahead := time.Duration(0)
+	if i == len(f.replicas)-1 {
+		ahead = 30 * time.Second
+	}
+	f.caches[i] = room.NewStateCache()
+	f.replicas[i] = room.NewAdvancer(f.caches[i], f.store, f.store, f.loads, func() time.Time {
+		return f.clock.Now().Add(ahead)
+	}, slog.New(slog.DiscardHandler))
+	f.phase[i], f.ticks[i], f.down[i] = f.elapsed()+time.Duration(f.rng.Int64N(int64(room.ReadInterval))), 0, false
+}
+
+func (f *fleet) elapsed() time.Duration { return f.clock.Now().Sub(epoch) }
+
+// run steps the replicas for d; after each step it calls then.
+func (f *fleet) run(d time.Duration, then func()) {
+	f.t.Helper()
+	for end := f.elapsed() + d; ; {
+		next, at := -1, end
+		for i := range f.replicas {
+			due := f.phase[i] + time.Duration(f.ticks[i])*room.ReadInterval
+			if !f.down[i] && due < at {
+				next, at = i, due
+			}
+		}
+		f.clock.Set(epoch.Add(max(at, f.elapsed())))
+		if next < 0 {
+			return
+		}
+		f.ticks[next]++
+		f.clock.Advance(time.Duration(f.rng.Int64N(int64(maxStepDelay))))
+		f.record(next, func() { f.step(next) })
+		then()
+	}
+}
+
+// record runs what may move the counter.
+func (f *fleet) record(replica int, act func()) {
+	f.t.Helper()
+	before := f.serving()
+	act()
+	if after := f.serving(); after != before {
+		require.Greater(f.t, after, before, "after %v", f.elapsed())
+		f.moves = append(f.moves, move{f.elapsed(), replica, before, after})
+	}
+}
+
+// advance is an operator's advance.
+func (f *fleet) advance(n int64) {
+	f.t.Helper()
+	f.record(-1, func() {
+		require.NoError(f.t, f.store.Serve(f.t.Context(), roomtest.Read(f.t, f.store, "e"), f.serving()+n))
+	})
+}
+
+// killWinner kills the replica that moved the counter last.
+func (f *fleet) killWinner() (victim int) {
+	victim = f.moves[len(f.moves)-1].replica
+	f.down[victim] = true
+	return victim
+}
+
+// sleep lets d pass without a step, as on a machine that is suspended.
+func (f *fleet) sleep(d time.Duration) {
+	f.clock.Advance(d)
+	for i := range f.replicas {
+		f.phase[i], f.ticks[i] = f.elapsed()+time.Duration(f.rng.Int64N(int64(room.ReadInterval))), 0
+	}
+}
+
+// requireRate requires that from each change of the counter on, replicas serve at most the configured
+// rate, and that in each ten seconds at least 0.95 of it is served. What an operator serves comes on
+// top.
+func (f *fleet) requireRate(moves []move) {
+	f.t.Helper()
+	perSecond := room.DefaultSettings().Rate()
+	for i, first := range moves {
+		var byReplicas int64
+		for _, m := range moves[i+1:] {
+			if m.replica >= 0 {
+				byReplicas += m.to - m.from
+			}
+			took := (m.at - first.at).Seconds()
+			// A fraction of a position that was earned before goes into the next step.
+			require.LessOrEqual(f.t, float64(byReplicas), perSecond*took+1, "from %v to %v", first.at, m.at)
+			if took >= 10 {
+				require.GreaterOrEqual(f.t, float64(m.to-first.to), 0.95*perSecond*10, "from %v to %v", first.at, m.at)
+				break
+			}
+		}
+	}
+}
+
+// Three replicas keep the rate in every ten seconds while people wait: one has a clock that is 30 s
+// ahead, the leading one is killed again and again, an operator moves the counter, and nobody waits
+// for an hour. The counter never goes back, and what an operator served stays served.
+func TestRateHoldsInEveryTenSeconds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		f := newFleet(t, seed, 3)
+		all := func() { f.claimShareOfServed(1) }
+		play := func() {
+			f.issue(4000)
+			from := len(f.moves)
+			for i := range 3 {
+				f.run(9*time.Second, all)
+				victim := f.killWinner()
+				f.run(2*time.Second, all)
+				f.begin(victim)
+				if i == 1 {
+					before := f.serving()
+					f.advance(200)
+					all()
+					f.run(time.Second, func() {
+						all()
+						require.GreaterOrEqual(t, f.serving(), before+200)
+					})
+				}
+			}
+			f.run(12*time.Second, all)
+			f.requireRate(f.moves[from:])
+		}
+		play()
+		f.run(time.Minute, all) // everybody is served
+		c := roomtest.Read(t, f.store, "e")
+		require.Equal(t, c.Issued, c.Serving, "seed %d", seed)
+		f.sleep(time.Hour)
+		f.run(time.Minute, all)
+		f.sleep(time.Hour)
+		before := len(f.moves)
+		play()
+		step := f.moves[before]
+		require.LessOrEqual(t, step.to-step.from, room.DefaultSettings().Batch, "seed %d: the first step after an idle hour", seed)
+	}
+}
+
+// claimsIn returns the claims made in each ten seconds of a run in which the given share of the
+// visitors comes.
+func (f *fleet) claimsIn(periods int, share float64) (claims []int64) {
+	f.t.Helper()
+	for range periods {
+		before := f.claimed
+		f.run(10*time.Second, func() { f.claimShareOfServed(share) })
+		claims = append(claims, f.claimed-before)
+	}
+	return claims
+}
+
+// When half of the visitors have left, the configured number of those who are still there comes
+// through, also after the leading replica was killed: the others know the share as well. Claims that
+// cannot be written change nothing. When many who had left return, the counter slows down.
+func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		f := newFleet(t, seed, 3)
+		f.issue(25_000)
+		half := func() { f.claimShareOfServed(0.5) }
+		f.claimsIn(4, 0.5)
+		claims := f.claimsIn(3, 0.5)
+		victim := f.killWinner()
+		f.run(2*time.Second, half)
+		f.begin(victim)
+		claims = append(claims, f.claimsIn(3, 0.5)...)
+		for i, n := range claims {
+			require.InDelta(t, 500, n, 50, "seed %d, period %d", seed, i)
+		}
+
+		f.store.SetClaimsDown(true)
+		before := f.serving()
+		f.run(30*time.Second, half)
+		require.InDelta(t, 3000, f.serving()-before, 300, "seed %d: while claims cannot be written", seed)
+		f.store.SetClaimsDown(false)
+		f.claimsIn(4, 0.5)
+
+		for range 5000 { // of positions served long ago
+			f.store.Claim(room.Record{EventID: "e", Round: f.round, RequestID: uuid.New()})
+		}
+		f.run(2*time.Second, half)
+		before = f.serving()
+		f.run(10*time.Second, half)
+		require.LessOrEqual(t, f.serving()-before, int64(300), "seed %d: while a crowd returns", seed)
+	}
+}
