@@ -169,6 +169,12 @@ func (c *lineCrowd) count(p phase) (n int) {
 	return n
 }
 
+func (c *lineCrowd) phaseOf(v *visitor) phase {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return v.phase
+}
+
 // await waits until so many visitors are in a phase.
 func (c *lineCrowd) await(p phase, n int) {
 	c.l.t.Helper()

@@ -28,14 +28,17 @@ type lossSize struct {
 	// forgotten is the age of a used ticket after which a wipe cannot make it valid again; 0: used
 	// tickets are not tried after a wipe.
 	forgotten time.Duration
-	buys      bool
+	// turnAge is the age of those turns at any other loss: for 5 s before the last surviving decision
+	// queue cannot tell a slot that has ended from one that was lost.
+	turnAge time.Duration
+	buys    bool
 }
 
 var (
 	longLoss = lossSize{
 		waiting: 2000, threshold: 200, late: 20, away: 300, afterwards: 50, arrive: 20 * time.Second, lost: 5 * time.Second,
 		leastStay: 3 * time.Second, mostStay: 7 * time.Second, beat: pageBeat, recovery: 30 * time.Second, reserves: 20,
-		forgotten: 155 * time.Second, buys: true,
+		forgotten: 155 * time.Second, turnAge: 6 * time.Second, buys: true,
 	}
 	// Replicas learn of a new threshold within seconds, for which the short form does not wait.
 	shortLoss = lossSize{
@@ -128,7 +131,13 @@ func (l *lineRun) survive(way loss, size lossSize) {
 	l.setThreshold(first)
 	cast.use(l)
 	c.await(inside, first)
-	loop.Sleep(l.t.Context(), size.forgotten*bit(way.remember == nil)-time.Since(cast.issued))
+	if way.remember == nil {
+		loop.Sleep(l.t.Context(), size.forgotten-time.Since(cast.issued))
+	}
+	loop.Sleep(l.t.Context(), size.turnAge)
+	c.dismiss(1, time.Millisecond) // a decision
+	c.await(gone, 1)
+	c.await(inside, first)
 
 	missing := c.pick(waits, size.away+size.afterwards)
 	c.leave(missing)
@@ -156,13 +165,6 @@ func (l *lineRun) survive(way loss, size lossSize) {
 	p.requireFound(size.threshold - size.late)
 	c.requireNoProblem()
 	l.requireOldOrder(c, before, lostAt)
-}
-
-func bit(b bool) time.Duration {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // lose loses the data. It returns the places of all who waited, the ended epoch, and the time.

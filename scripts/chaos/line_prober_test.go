@@ -76,7 +76,7 @@ type token struct {
 }
 
 // newest is the token that is good for the longest time.
-func (p *pass) newest() token { return p.tokens[len(p.tokens)-1] }
+func (p pass) newest() token { return p.tokens[len(p.tokens)-1] }
 
 // verdict is what queue says about a pass.
 type verdict int
@@ -149,15 +149,15 @@ func (p *prober) violated(format string, args ...any) {
 	p.l.t.Errorf(p.event+": "+format, args...)
 }
 
-// sort divides all passes by whether their newest token has expired.
-func (p *prober) sort(now time.Time) (good, expired []*pass) {
+// sort divides copies of all passes by whether their newest token has expired.
+func (p *prober) sort(now time.Time) (good, expired []pass) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range p.passes {
 		if k.newest().expires.After(now) {
-			good = append(good, k)
+			good = append(good, *k)
 		} else {
-			expired = append(expired, k)
+			expired = append(expired, *k)
 		}
 	}
 	return good, expired
@@ -186,7 +186,7 @@ func (p *prober) round(ctx context.Context) {
 }
 
 // verify asks queue about all passes, at any replica that answers.
-func (p *prober) verify(ctx context.Context, all []*pass) ([]verdict, error) {
+func (p *prober) verify(ctx context.Context, all []pass) ([]verdict, error) {
 	var err error
 	for i := range p.queues {
 		var got []verdict
@@ -198,7 +198,7 @@ func (p *prober) verify(ctx context.Context, all []*pass) ([]verdict, error) {
 	return nil, err
 }
 
-func (p *prober) verifyAt(ctx context.Context, queue queuev1.QueueServiceClient, all []*pass) (out []verdict, err error) {
+func (p *prober) verifyAt(ctx context.Context, queue queuev1.QueueServiceClient, all []pass) (out []verdict, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	for piece := range slices.Chunk(all, maxSlotItems) {
@@ -227,7 +227,7 @@ func (p *prober) verifyAt(ctx context.Context, queue queuev1.QueueServiceClient,
 // countActive compares the active slots with the threshold. A batch is not read at one instant, so
 // that a slot and its successor may both seem active. A slot that is active in two rounds was so all
 // the time between.
-func (p *prober) countActive(good []*pass, verdicts []verdict) {
+func (p *prober) countActive(good []pass, verdicts []verdict) {
 	now, slots, both := time.Now(), map[string]bool{}, 0
 	for i, k := range good {
 		if verdicts[i] == active && !slots[k.slot] {
@@ -238,9 +238,9 @@ func (p *prober) countActive(good []*pass, verdicts []verdict) {
 		}
 	}
 	p.mu.Lock()
-	for _, k := range good {
+	for i, k := range good {
 		if slots[k.slot] {
-			k.seen = now
+			good[i].seen, p.passes[k.passKey].seen = now, now
 		}
 	}
 	p.mu.Unlock()
@@ -252,7 +252,7 @@ func (p *prober) countActive(good []*pass, verdicts []verdict) {
 }
 
 // reserve tries to reserve a seat with random tokens. None may pass whose slot has ended before.
-func (p *prober) reserve(ctx context.Context, good []*pass, verdicts []verdict, losses int64) {
+func (p *prober) reserve(ctx context.Context, good []pass, verdicts []verdict, losses int64) {
 	var work sync.WaitGroup
 	n := min(p.reserves, len(good))
 	passed := make([]bool, n)
@@ -274,7 +274,7 @@ func (p *prober) reserve(ctx context.Context, good []*pass, verdicts []verdict, 
 	}
 }
 
-func (p *prober) tryReserve(ctx context.Context, k *pass) bool {
+func (p *prober) tryReserve(ctx context.Context, k pass) bool {
 	body := fmt.Sprintf(`{"eventId":%q,"seatIds":["A-1-1"]}`, p.event)
 	status, code := p.try(ctx, http.MethodPost, "/api/v1/seats/reserve", body, k, k.newest())
 	switch status {
@@ -290,7 +290,7 @@ func (p *prober) tryReserve(ctx context.Context, k *pass) bool {
 
 // read loads the seats with each good token. Each slot that it works for must be active or have ended
 // within the life of a token.
-func (p *prober) read(ctx context.Context, good []*pass, verdicts []verdict, verified bool) {
+func (p *prober) read(ctx context.Context, good []pass, verdicts []verdict, verified bool) {
 	began := time.Now()
 	reads := p.canRead(ctx, good)
 	slots, past := map[string]bool{}, map[string]bool{}
@@ -311,8 +311,8 @@ func (p *prober) read(ctx context.Context, good []*pass, verdicts []verdict, ver
 }
 
 // readExpired requires that expired tokens are refused.
-func (p *prober) readExpired(ctx context.Context, expired []*pass) {
-	var some []*pass
+func (p *prober) readExpired(ctx context.Context, expired []pass) {
+	var some []pass
 	for range min(expiredReads, len(expired)) {
 		some = append(some, expired[p.l.below(len(expired))])
 	}
@@ -327,7 +327,7 @@ func (p *prober) readExpired(ctx context.Context, expired []*pass) {
 // readers is how many reads are under way at a time.
 const readers = 8
 
-func (p *prober) canRead(ctx context.Context, all []*pass) []bool {
+func (p *prober) canRead(ctx context.Context, all []pass) []bool {
 	can := make([]bool, len(all))
 	var work sync.WaitGroup
 	for part := range readers {
@@ -343,7 +343,7 @@ func (p *prober) canRead(ctx context.Context, all []*pass) []bool {
 }
 
 // try makes a call with a token, at a random gateway; status 0 is no answer.
-func (p *prober) try(ctx context.Context, method, path, body string, k *pass, with token) (status int, text string) {
+func (p *prober) try(ctx context.Context, method, path, body string, k pass, with token) (status int, text string) {
 	base := "http://" + p.l.Service(platform.Gateway).Addr(p.l.below(lineGateways))
 	req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
