@@ -40,9 +40,8 @@ var (
 		leastStay: 3 * time.Second, mostStay: 7 * time.Second, beat: pageBeat, recovery: 30 * time.Second, reserves: 20,
 		forgotten: 155 * time.Second, turnAge: 6 * time.Second, buys: true,
 	}
-	// Replicas learn of a new threshold within seconds, for which the short form does not wait.
 	shortLoss = lossSize{
-		waiting: 40, threshold: 12, away: 5, afterwards: 2, arrive: 500 * time.Millisecond, lost: time.Second,
+		waiting: 40, threshold: 12, late: 3, away: 5, afterwards: 2, arrive: 500 * time.Millisecond, lost: time.Second,
 		leastStay: 100 * time.Millisecond, mostStay: 300 * time.Millisecond, beat: 500 * time.Millisecond, recovery: 3 * time.Second, reserves: 5,
 	}
 )
@@ -145,9 +144,7 @@ func (l *lineRun) survive(way loss, size lossSize) {
 	if way.remember != nil {
 		way.remember()
 	}
-	if size.late > 0 {
-		l.setThreshold(size.threshold)
-	}
+	l.setThreshold(size.threshold)
 	loop.Sleep(l.t.Context(), size.lost)
 	c.await(inside, size.threshold)
 	before, epoch, lostAt := l.lose(p, way)
