@@ -75,7 +75,7 @@ func Run(tb testing.TB, env map[string]string, args ...string) (string, error) {
 	cmd := Command(tb, env, args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := start(cmd); err != nil {
+	if err := Launch(cmd); err != nil {
 		return "", err
 	}
 	err := cmd.Wait()
@@ -96,7 +96,7 @@ func Start(tb testing.TB, env map[string]string, args ...string) *Process {
 	tb.Helper()
 	p := &Process{tb: tb, cmd: Command(tb, env, args...), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	if err := start(p.cmd); err != nil {
+	if err := Launch(p.cmd); err != nil {
 		tb.Fatalf("start the program under test: %v", err)
 	}
 	go func() {
@@ -173,7 +173,8 @@ func serveStarts(starts <-chan func()) {
 	}
 }
 
-func start(cmd *exec.Cmd) error {
+// Launch starts a command that ends at the latest with the test program, however that ends.
+func Launch(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := make(chan error)
 	starts() <- func() { err <- cmd.Start() }

@@ -47,9 +47,14 @@ const streamPage = 5000
 
 // Admissions reads the order of admissions from the line's own record (its last 100,000 entries).
 func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, error) {
+	return ReadAdmissions(ctx, s.redis, eventID)
+}
+
+// ReadAdmissions is Stores.Admissions by any connection to queue's Redis.
+func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) ([]Admission, error) {
 	var out []Admission
 	for from := "-"; ; {
-		page, err := s.redis.XRangeN(ctx, key(eventID, "admitted"), from, "+", streamPage).Result()
+		page, err := client.XRangeN(ctx, key(eventID, "admitted"), from, "+", streamPage).Result()
 		if err != nil {
 			return nil, fmt.Errorf("admissions of %s: %w", eventID, unavailable(redisStore, err))
 		}

@@ -93,3 +93,40 @@ func sweepNode(ctx context.Context, node goredis.UniversalClient, prefix string)
 	}
 	return keys.Err()
 }
+
+// Snapshot returns a function that restores the keys which match a pattern (of one node) to what they
+// are now, as a restart behind the log does.
+func Snapshot(t testing.TB, c goredis.UniversalClient, pattern string) (restore func()) {
+	t.Helper()
+	ctx := t.Context()
+	dumps := map[string]string{}
+	for _, key := range keys(t, c, pattern) {
+		dump, err := c.Dump(ctx, key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dumps[key] = dump
+	}
+	return func() {
+		t.Helper()
+		if now := keys(t, c, pattern); len(now) > 0 {
+			if err := c.Del(ctx, now...).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for key, dump := range dumps {
+			if err := c.Restore(ctx, key, 0, dump).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func keys(t testing.TB, c goredis.UniversalClient, pattern string) []string {
+	t.Helper()
+	found, err := c.Keys(t.Context(), pattern).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -116,7 +116,7 @@ func (c *checker) needBrowser(ctx context.Context) error {
 
 // chaos runs the fault tests in their full form.
 func (c *checker) chaos(ctx context.Context, args []string) error {
-	flags := []string{"test", "-count=1", "-timeout=60m", "-v", "./" + scriptsModule + "/chaos"}
+	flags := []string{"test", "-count=1", "-timeout=120m", "-v", "./" + scriptsModule + "/chaos"}
 	switch {
 	case len(args) == 1 && args[0] != "":
 		part := strings.TrimPrefix(args[0], "Test")

@@ -45,6 +45,9 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 		switch {
 		case st.SaleStatus().Ended():
 			out[i] = s.answer(r, st.State, Outcome{}, st.info)
+		case st.Exists() && r.Entry != nil && r.Entry.Epoch != st.Epoch && st.AcceptsEpoch(r.Entry.Epoch):
+			// The admission may be lost, and the data then has the holder in the queue again.
+			decide = append(decide, i)
 		case st.Exists():
 			seen.add(i, MemberQuery{UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
 		case r.Ticket != "" || r.Entry != nil: // the line may have been lost with all of Redis

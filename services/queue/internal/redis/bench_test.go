@@ -17,6 +17,7 @@ import (
 
 	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/redistest"
 	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/rounds/roundstest"
 	"urr.guru/services/queue/internal/line"
@@ -32,9 +33,9 @@ type benchServer struct {
 
 func newBenchServer(b *testing.B, opts ...redis.Option) benchServer {
 	b.Helper()
-	s := startServer(b, "--appendonly", "no")
+	s := redistest.StartServer(b, "--appendonly", "no")
 	// Patient, since the machine may be shared.
-	client := goredis.NewClient(&goredis.Options{Addr: s.addr, PoolSize: 32, ReadTimeout: time.Minute, WriteTimeout: time.Minute, DisableIdentity: true})
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), PoolSize: 32, ReadTimeout: time.Minute, WriteTimeout: time.Minute, DisableIdentity: true})
 	b.Cleanup(func() { _ = client.Close() })
 	store, err := redis.NewStore(client, line.DefaultRules(), opts...)
 	require.NoError(b, err)

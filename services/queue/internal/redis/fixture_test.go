@@ -246,19 +246,7 @@ func (f *fixture) failover() {
 // snapshot returns a function that restores the current data of the line.
 func (f *fixture) snapshot() (restore func()) {
 	f.t.Helper()
-	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
-	require.NoError(f.t, err)
-	dumps := make(map[string]string, len(keys))
-	for _, k := range keys {
-		dumps[k], err = f.client.Dump(f.ctx(), k).Result()
-		require.NoError(f.t, err)
-	}
-	return func() {
-		f.wipe()
-		for k, v := range dumps {
-			require.NoError(f.t, f.client.Restore(f.ctx(), k, 0, v).Err())
-		}
-	}
+	return redistest.Snapshot(f.t, f.client, f.key("*"))
 }
 
 func (f *fixture) ticket(o line.Outcome) *line.Ticket {

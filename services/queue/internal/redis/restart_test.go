@@ -1,64 +1,22 @@
 package redis_test
 
 import (
-	"context"
-	"net"
-	"os/exec"
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/backendtest"
 	pkgredis "urr.guru/pkg/redis"
+	"urr.guru/pkg/redis/redistest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 )
 
-// server is a redis-server of this test only, which may kill it.
-type server struct {
-	t    testing.TB
-	dir  string
-	addr string
-	args []string
-	cmd  *exec.Cmd
-}
-
-func startServer(t testing.TB, args ...string) *server {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short leaves out tests that start servers")
-	}
-	s := &server{t: t, dir: t.TempDir(), addr: backendtest.FreeAddr(t), args: args}
-	s.start()
-	t.Cleanup(s.kill)
-	return s
-}
-
-func (s *server) start() {
-	s.t.Helper()
-	host, port, err := net.SplitHostPort(s.addr)
-	require.NoError(s.t, err)
-	// Not the context of the test: the test kills the server itself, at the end.
-	args := append([]string{"--port", port, "--bind", host, "--dir", s.dir, "--save", ""}, s.args...)
-	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...) //nolint:gosec // a free port
-	require.NoError(s.t, s.cmd.Start(), "redis-server must be installed, as `make backends` does")
-	client := goredis.NewClient(&goredis.Options{Addr: s.addr, MaxRetries: -1})
-	defer func() { _ = client.Close() }()
-	waittest.NoError(s.t, func() error { return client.Ping(context.Background()).Err() }, "redis-server at %s", s.addr)
-}
-
-func (s *server) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
-
 func TestRedisRestart(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
-	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{s.addr}, PoolSize: 2})
+	s := redistest.StartServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{s.Addr()}, PoolSize: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	rules := line.DefaultRules()
@@ -85,10 +43,10 @@ func TestRedisRestart(t *testing.T) {
 	same, _ := ask(line.Claim{UserID: "w"})
 	require.Equal(t, before.Epoch, same.Epoch, "Redis's own time and run id hold an epoch")
 
-	s.kill()
+	s.Kill()
 	_, err = store.Peek(t.Context(), "ev", cache.Snapshot("ev"))
 	require.Error(t, err)
-	s.start()
+	s.Start()
 	waittest.NoError(t, func() error { return store.Ping(t.Context()) }, "Redis comes back")
 	st, again := ask(line.Claim{UserID: "w"})
 	require.True(t, st.Fresh, "another run id")

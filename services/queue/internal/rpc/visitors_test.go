@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis"
+	"urr.guru/pkg/redis/redistest"
 	"urr.guru/pkg/wire"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -231,6 +232,32 @@ func TestHeartbeatRestoresLostSlot(t *testing.T) {
 	require.Equal(t, a.GetEntry().GetSlotId(), renewed.GetSlotId())
 	require.Greater(t, renewed.GetEpoch(), a.GetEntry().GetEpoch())
 	require.True(t, f.verify("a", renewed).GetActive())
+}
+
+// Redis lost an admission: its data has the holder in the queue.
+func TestHeartbeatRestoresSlotOfLostAdmission(t *testing.T) {
+	f := setup(t)
+	f.open(1)
+	first, _ := f.enter("first")
+	late := f.item("late")
+	require.Equal(t, "queued", f.check(late).GetPlace().GetStatus())
+	lose := redistest.Snapshot(t, f.client, f.key("*"))
+	f.leave("first", first.GetEntry())
+	f.advance(time.Second)
+	f.tick()
+	late.Entry = f.claims(f.status(late).GetPlace().GetEntryToken())
+
+	f.advance(time.Second)
+	lose()
+	f.failover()
+	f.tick() // the replica knows of the loss
+	p := f.heartbeat(late).GetPlace()
+	require.Equal(t, "active", p.GetStatus())
+	back := f.claims(p.GetEntryToken())
+	require.Equal(t, late.GetEntry().GetSlotId(), back.GetSlotId())
+	require.Equal(t, late.GetEntry().GetEnd(), back.GetEnd())
+	f.advance(31 * time.Second)
+	require.Equal(t, "active", f.heartbeat(late).GetPlace().GetStatus())
 }
 
 func TestTicketRestoresPlace(t *testing.T) {

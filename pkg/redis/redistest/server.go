@@ -1,0 +1,146 @@
+package redistest
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/processtest"
+	"urr.guru/pkg/waittest"
+)
+
+// Server is a redis-server of one test, which may kill it. It keeps its address and its data when
+// it is started again.
+type Server struct {
+	t    testing.TB
+	dir  string
+	addr string
+	args []string
+	cmd  *exec.Cmd
+}
+
+// StartServer starts a redis-server with these arguments until the test ends.
+func StartServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return startServer(t, backendtest.FreeAddr(t), args)
+}
+
+func startServer(t testing.TB, addr string, args []string) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short leaves out tests that start servers")
+	}
+	s := &Server{t: t, dir: t.TempDir(), addr: addr, args: args}
+	s.Start()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Addr is the server's host:port.
+func (s *Server) Addr() string { return s.addr }
+
+// AppendLog is the file to which a server with `--appendonly yes` writes each change, until it
+// rewrites the log.
+func (s *Server) AppendLog() string {
+	s.t.Helper()
+	found, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
+	if err != nil || len(found) != 1 {
+		s.t.Fatalf("redis-server at %s has the append-only files %v (%v), not one", s.addr, found, err)
+	}
+	return found[0]
+}
+
+// Client makes a client of the server, closed when the test ends. It fails while the server is down.
+func (s *Server) Client() *goredis.Client {
+	s.t.Helper()
+	c := goredis.NewClient(&goredis.Options{Addr: s.addr, DisableIdentity: true})
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Start starts the server after Kill, and returns when it answers.
+func (s *Server) Start() {
+	s.t.Helper()
+	host, port := s.split()
+	// Not the context of the test: the test kills the server itself, at the end.
+	args := append([]string{"--port", port, "--bind", host, "--dir", s.dir, "--save", ""}, s.args...)
+	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...) //nolint:gosec // a test's own arguments
+	if err := processtest.Launch(s.cmd); err != nil {
+		s.t.Fatalf("redis-server must be installed, as `make backends` does: %v", err)
+	}
+	s.awaitAnswer()
+}
+
+func (s *Server) awaitAnswer() {
+	s.t.Helper()
+	client := goredis.NewClient(&goredis.Options{Addr: s.addr, MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	waittest.NoError(s.t, func() error { return client.Ping(context.Background()).Err() }, "redis-server at %s", s.addr)
+}
+
+// Kill kills the server, as a crash does. It has no effect on one that has ended.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// StartReplica starts a server that replicates this one, and returns when it has all data.
+func (s *Server) StartReplica() *Server {
+	s.t.Helper()
+	host, port := s.split()
+	l, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	replica := startServer(s.t, addr, append(slices.Clone(s.args), "--replicaof", host, port))
+	replica.awaitSync()
+	return replica
+}
+
+func (s *Server) awaitSync() {
+	s.t.Helper()
+	client := s.Client()
+	waittest.Until(s.t, func() bool {
+		role, err := client.Do(s.t.Context(), "role").Slice()
+		return err == nil && len(role) > 3 && role[3] == "connected"
+	}, "the replica at %s has no link to its master", s.addr)
+}
+
+// Detach ends the replication: the replica keeps the data that it has.
+func (s *Server) Detach() {
+	s.t.Helper()
+	if err := s.Client().Do(s.t.Context(), "replicaof", "no", "one").Err(); err != nil {
+		s.t.Fatalf("detach the replica at %s: %v", s.addr, err)
+	}
+}
+
+// TakeOver moves a detached replica to the address of its former master, which must have ended, as a
+// failover behind one address does.
+func (s *Server) TakeOver(master *Server) {
+	s.t.Helper()
+	_, port := master.split()
+	if err := s.Client().ConfigSet(s.t.Context(), "port", port).Err(); err != nil {
+		s.t.Fatalf("move the replica at %s to port %s: %v", s.addr, port, err)
+	}
+	s.addr = master.addr
+	s.awaitAnswer()
+}
+
+func (s *Server) split() (host, port string) {
+	s.t.Helper()
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return host, port
+}
