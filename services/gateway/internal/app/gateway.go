@@ -76,7 +76,7 @@ func Assemble(
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{services: s, Rooms: s.newRooms(), Revoked: list, tokens: tokens, provider: cfg.OIDC.provider(now)}
 	g.Lines = linestate.New(now, g.Rooms)
-	proofs, err := proof.New(tokens, rdb, now)
+	proofs, err := proof.New(tokens, rdb, proof.Timeout, now)
 	if err != nil {
 		return nil, err
 	}

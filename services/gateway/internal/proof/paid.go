@@ -14,7 +14,6 @@ import (
 // Bounds of what is remembered. A visitor who falls out owes another proof.
 const (
 	maxLocal = 100_000
-	timeout  = 100 * time.Millisecond
 	// pause is how long Redis is not called after a failure.
 	pause = time.Second
 )
@@ -24,11 +23,12 @@ const (
 type paid struct {
 	rdb       redis.UniversalClient // nil: in the process only
 	local     *otter.Cache[string, time.Time]
+	timeout   time.Duration // of a call to Redis
 	now       func() time.Time
 	downUntil atomic.Int64 // ns
 }
 
-func newPaid(rdb redis.UniversalClient, now func() time.Time) (*paid, error) {
+func newPaid(rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*paid, error) {
 	local, err := otter.New(&otter.Options[string, time.Time]{
 		MaximumSize: maxLocal,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, time.Time]) time.Duration {
@@ -38,7 +38,7 @@ func newPaid(rdb redis.UniversalClient, now func() time.Time) (*paid, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory of proofs: %w", err)
 	}
-	return &paid{rdb: rdb, local: local, now: now}, nil
+	return &paid{rdb: rdb, local: local, timeout: timeout, now: now}, nil
 }
 
 // key is the key in Redis.
@@ -53,7 +53,7 @@ func (p *paid) add(ctx context.Context, key string, end time.Time) bool {
 	if known || !p.up() {
 		return !known
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	err := p.rdb.SetArgs(ctx, key, 1, redis.SetArgs{Mode: "NX", TTL: end.Sub(p.now())}).Err()
 	if err == redis.Nil { //nolint:errorlint // as go-redis documents it: the key was there
@@ -71,7 +71,7 @@ func (p *paid) has(ctx context.Context, key string) bool {
 	if !p.up() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	n, err := p.rdb.Exists(ctx, key).Result()
 	p.note(err)

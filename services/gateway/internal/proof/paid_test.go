@@ -24,7 +24,7 @@ func TestOneGatewayIsTheFirst(t *testing.T) {
 	)
 	var gateways [20]*paid
 	for i := range gateways {
-		p, err := newPaid(rdb, time.Now)
+		p, err := newPaid(rdb, time.Hour, time.Now)
 		require.NoError(t, err)
 		require.False(t, p.has(t.Context(), key))
 		gateways[i] = p

@@ -30,10 +30,13 @@ type Proofs struct {
 	now    func() time.Time
 }
 
-// New makes Proofs. The proofs that were used are remembered in Redis, or without a client (nil) in
-// the process.
-func New(tokens *identity.Verifier, rdb redis.UniversalClient, now func() time.Time) (*Proofs, error) {
-	p, err := newPaid(rdb, now)
+// Timeout bounds a call to Redis: a proof is not worth waiting longer for.
+const Timeout = 100 * time.Millisecond
+
+// New makes Proofs. The proofs that were used are remembered in Redis, whose calls take at most
+// timeout, or without a client (nil) in the process.
+func New(tokens *identity.Verifier, rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*Proofs, error) {
+	p, err := newPaid(rdb, timeout, now)
 	if err != nil {
 		return nil, err
 	}

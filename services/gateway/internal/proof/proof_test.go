@@ -32,13 +32,13 @@ type noRevocations struct{}
 func (noRevocations) Known() bool                  { return true }
 func (noRevocations) Refused(*claims.Session) bool { return false }
 
-// gateway returns the proofs of one gateway; several share a Redis.
+// gateway returns the proofs of one gateway; several share a Redis, which may be slow.
 func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *clocktest.Clock) *proof.Proofs {
 	t.Helper()
 	k := tokentest.KeySet(t, secret)
 	tokens, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 10, noRevocations{}, c.Now)
 	require.NoError(t, err)
-	p, err := proof.New(tokens, rdb, c.Now)
+	p, err := proof.New(tokens, rdb, time.Hour, c.Now)
 	require.NoError(t, err)
 	return p
 }
