@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -324,15 +325,15 @@ func (w *fixture) buyer(event string) credentials {
 // do sends a request; a body that is not empty is JSON unless the credentials say otherwise.
 func (w *fixture) do(method, target, body string, c credentials) *httptest.ResponseRecorder {
 	w.t.Helper()
+	return respond(w.gateway, w.request(method, target, body, c))
+}
+
+// respond returns the response of a gateway, of a stream its beginning.
+func respond(g *app.Gateway, r *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
-	r := w.request(method, target, body, c)
-	if strings.Contains(target, "/admin/live/") {
-		ctx, leave := context.WithCancel(r.Context())
-		defer leave()
-		w.gateway.Handler.ServeHTTP(&untilFirstEvent{rec, leave}, r.WithContext(ctx))
-		return rec
-	}
-	w.gateway.Handler.ServeHTTP(rec, r)
+	ctx, leave := context.WithCancel(r.Context())
+	defer leave()
+	g.Handler.ServeHTTP(&untilFirstEvent{rec, leave}, r.WithContext(ctx))
 	return rec
 }
 
@@ -344,7 +345,7 @@ type untilFirstEvent struct {
 }
 
 func (u *untilFirstEvent) Write(b []byte) (int, error) {
-	if strings.HasPrefix(string(b), "data:") {
+	if bytes.HasPrefix(b, []byte("data: ")) {
 		u.leave()
 	}
 	return u.ResponseRecorder.Write(b)

@@ -107,7 +107,7 @@ func Assemble(
 			Tokens: tokens, Rooms: g.Rooms, Lines: g.Lines, Slots: slots, VerifyMutations: cfg.VerifySlots,
 		},
 		Tokens: tokens, Cookies: cookies, Limits: limits, Proxies: proxies,
-		Problems:      problem.New(web.Language, log).WithPage(e.pages.Refuse), Audit: g.Audit,
+		Problems: problem.New(web.Language, log).WithPage(e.pages.Refuse), Audit: g.Audit,
 		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func newInstallation(t *testing.T) *installation {
 		Postgres: postgres.Config{URL: postgrestest.URL(t), MaxConns: 8},
 	}}
 	w.cfg.Kafka.TopicPrefix, w.cfg.Kafka.GroupPrefix = kafkatest.Name("stats")+".", kafkatest.Name("stats")+"."
-	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka, 
+	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka,
 		kafka.Topic{Name: reservations}, kafka.Topic{Name: payments}, kafka.Topic{Name: operators}))
 	t.Cleanup(func() {
 		for _, topic := range []string{reservations, payments, rewards, requests, operators} {

@@ -21,10 +21,10 @@ type Act struct {
 	ID uuid.UUID
 	At time.Time
 	// UserID is the operator, Address the client's.
-	UserID, Address             string
-	Method, Route, Path         string
-	EventID, RequestID          string
-	Body, BodySHA256            string
+	UserID, Address     string
+	Method, Route, Path string
+	EventID, RequestID  string
+	Body, BodySHA256    string
 	// Outcome is nil while it is not known.
 	Outcome *Outcome
 }
@@ -67,7 +67,9 @@ type Position struct {
 }
 
 // Cursor is the position as text.
-func (p Position) Cursor() string { return strconv.FormatInt(p.At.UnixMicro(), 10) + "." + p.ID.String() }
+func (p Position) Cursor() string {
+	return strconv.FormatInt(p.At.UnixMicro(), 10) + "." + p.ID.String()
+}
 
 // ParseCursor reads the position from text; "" is the zero Position. It fails with
 // errs.ErrInvalidCursor.

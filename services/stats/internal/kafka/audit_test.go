@@ -64,10 +64,10 @@ func TestKeep(t *testing.T) {
 func TestUnreadableActsArePoison(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*eventsv1.AuditEvent){
-		"no id":           func(e *eventsv1.AuditEvent) { e.ActId = "" },
-		"no time":         func(e *eventsv1.AuditEvent) { e.OccurredAt = nil },
-		"no status":       func(e *eventsv1.AuditEvent) { e.Status = nil },
-		"no end":          func(e *eventsv1.AuditEvent) { e.EndedAt = nil },
+		"no id":            func(e *eventsv1.AuditEvent) { e.ActId = "" },
+		"no time":          func(e *eventsv1.AuditEvent) { e.OccurredAt = nil },
+		"no status":        func(e *eventsv1.AuditEvent) { e.Status = nil },
+		"no end":           func(e *eventsv1.AuditEvent) { e.EndedAt = nil },
 		"a zero in a path": func(e *eventsv1.AuditEvent) { e.Path = "/\x00" },
 		"a zero in a code": func(e *eventsv1.AuditEvent) { e.Code = proto.String("\x00") },
 	} {
