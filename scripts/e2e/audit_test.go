@@ -31,25 +31,25 @@ func auditLog(ctx context.Context, operator *harness.Client, event string) ([]au
 	return list.Items, err
 }
 
-// awaitAct waits until an act with this body is in the audit log.
-func awaitAct(t *testing.T, p *harness.Platform, operator *harness.Client, event, body string) (found auditedAct) {
+// awaitAct waits until an act with this path and body is in the audit log.
+func awaitAct(t *testing.T, p *harness.Platform, operator *harness.Client, event, path, body string) (found auditedAct) {
 	t.Helper()
 	p.Eventually(func(ctx context.Context) error {
 		acts, err := auditLog(ctx, operator, event)
 		for _, a := range acts {
-			if a.Body == body {
+			if a.Path == path && a.Body == body {
 				found = a
 				return nil
 			}
 		}
-		return errors.Join(err, fmt.Errorf("no act with the body %s in %v", body, acts))
+		return errors.Join(err, fmt.Errorf("no act %s %s in %v", path, body, acts))
 	})
 	return found
 }
 
 // An operator's act is in the audit log: who, what, when, from where, and what came of it. While Kafka
-// is away, the operator can still slow the sale, even if the gateway then dies, and the record arrives
-// later; other acts are refused and have no effect.
+// is away, the operator can still slow and stop the sale, even if the gateway then dies, and the records
+// arrive later; other acts are refused and have no effect.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{
@@ -62,7 +62,7 @@ func TestAuditLog(t *testing.T) {
 	threshold := "/api/v1/queue/admin/threshold/" + event
 	began := time.Now().Add(-time.Minute) // the gateway's clock is this machine's, but not its milliseconds
 	answer := operator.Must(t.Context(), http.MethodPut, threshold, `{"threshold":50}`, nil)
-	act := awaitAct(t, p, operator, event, `{"threshold":50}`)
+	act := awaitAct(t, p, operator, event, threshold, `{"threshold":50}`)
 	require.NotEmpty(t, act.ActID)
 	require.True(t, act.At.After(began) && act.At.Before(time.Now().Add(time.Minute)), "%v", act.At)
 	p.Eventually(func(ctx context.Context) error { // the outcome is an event of its own
@@ -84,6 +84,10 @@ func TestAuditLog(t *testing.T) {
 	slowed, err := operator.Call(t.Context(), http.MethodPut, threshold, `{"threshold":7}`)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, slowed.Status, "%s", slowed.Body)
+	pause := "/api/v1/queue/admin/" + event + "/pause"
+	paused, err := operator.Call(t.Context(), http.MethodPost, pause, `{}`)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, paused.Status, "%s", paused.Body)
 	other := "/api/v1/admin/events/" + event + "-other"
 	refused, err := operator.Call(t.Context(), http.MethodPut, other, saleBody)
 	require.NoError(t, err)
@@ -91,16 +95,21 @@ func TestAuditLog(t *testing.T) {
 	require.Equal(t, "AUDIT_UNAVAILABLE", refused.Code())
 	p.Service(platform.Gateway).Kill(0)
 	survivor := operator.At(1)
-	var line struct{ Threshold int }
+	var line struct {
+		Threshold int
+		Pauses    []string
+	}
 	survivor.Must(t.Context(), http.MethodGet, "/api/v1/queue/admin/"+event, nil, &line)
 	require.Equal(t, 7, line.Threshold, "it is in force")
+	require.Contains(t, line.Pauses, "OPERATOR")
 	gone, err := survivor.Call(t.Context(), http.MethodGet, other, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNotFound, gone.Status, "the refused act had no effect")
 
 	p.Backend("kafka").Start()
-	act = awaitAct(t, p, survivor, event, `{"threshold":7}`)
-	require.Equal(t, address, act.Address)
+	for path, body := range map[string]string{threshold: `{"threshold":7}`, pause: `{}`} {
+		require.Equal(t, address, awaitAct(t, p, survivor, event, path, body).Address)
+	}
 	p.Eventually(func(ctx context.Context) error {
 		waiting, err := p.Service(platform.Gateway).Metric(ctx, 1, "urr_audit_waiting")
 		if err == nil && waiting != 0 {

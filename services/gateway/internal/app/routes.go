@@ -240,6 +240,9 @@ var (
 // effect at first: closing a promotion, cancelling a campaign. Nor do those that let more people in.
 var passThroughDetails = map[string]edge.Details{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:      {Stops: true},
+	queuev1.QueueAdminService_Pause_FullMethodName:             {Stops: true},
+	queuev1.QueueAdminService_Revoke_FullMethodName:            {Stops: true},
+	queuev1.QueueAdminService_Block_FullMethodName:             {Stops: true},
 	vwrv1.VwrAdminService_Activate_FullMethodName:              {Stops: true},
 	ingestv1.IngestAdminService_PausePromotion_FullMethodName:  {Stops: true},
 	rewardv1.RewardAdminService_PauseProvider_FullMethodName:   {Stops: true},
