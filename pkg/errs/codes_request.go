@@ -39,6 +39,8 @@ var (
 	ErrUnavailable = declare(Unavailable, "UNAVAILABLE", "Temporarily unavailable")
 	ErrDeadline    = declare(Deadline, "DEADLINE_EXCEEDED", "No answer in time")
 	ErrInternal    = declare(Internal, "INTERNAL", "Internal error")
+	// Nothing has happened then; acts that stop or slow a sale are not refused.
+	ErrAuditUnavailable = declare(Unavailable, "AUDIT_UNAVAILABLE", "The act cannot be recorded at the moment, so it was not carried out")
 )
 
 // Idempotency-Key (draft-ietf-httpapi-idempotency-key-header).

@@ -41,3 +41,11 @@ const (
 	RequestRejected  = "REQUEST_REJECTED"
 	RequestFailed    = "REQUEST_FAILED"
 )
+
+// Audit is the gateway's topic of operators' acts, with these types; the key is the operator's user id.
+const (
+	Audit = "audit-events"
+
+	OperatorActed    = "OPERATOR_ACTED"
+	OperatorActEnded = "OPERATOR_ACT_ENDED"
+)

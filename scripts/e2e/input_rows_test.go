@@ -230,6 +230,8 @@ var operatorRows = map[string]inputRow{
 	"GET /api/v1/admin/events/{eventId}":          {unknown: noEvent},
 	"PUT /api/v1/admin/events/{eventId}":          {body: text(saleBody), bad: badSales, misused: want{http.StatusConflict, "EVENT_LOCKED"}},
 	"GET /api/v1/admin/stats/events/{eventId}":    {none: anyEvent},
+	"GET /api/v1/admin/audit":                     {queries: map[string]want{"cursor=x": invalidCursor, "cursor=1.x": invalidCursor}},
+	"GET /api/v1/admin/live/{eventId}":            {none: edgeAlone},
 	"POST /api/v1/admin/rewards/events": {
 		body: text(campaignBody),
 		bad: []badValue{

@@ -9,9 +9,11 @@ import (
 
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/heapfloor"
+	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/rpc"
+	"urr.guru/proto/events"
 	"urr.guru/services/gateway/internal/web"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -19,7 +21,7 @@ import (
 )
 
 // Time-outs of the listener. The write time-out includes the handler, so it exceeds the slowest
-// request.
+// request. Streams set their own.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
@@ -46,17 +48,23 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	producer, err := kafka.NewProducer(cfg.Kafka, a.Name())
+	if err != nil {
+		return err
+	}
+	a.OnClose("producer", producer.Close)
 	pages, err := web.New(cfg.Pages(services))
 	if err != nil {
 		return err
 	}
-	g, err := Assemble(ctx, cfg, services, pages, rdb, log, failpoint.Now)
+	g, err := Assemble(ctx, cfg, services, pages, Stores{Redis: rdb, Acts: producer}, log, failpoint.Now)
 	if err != nil {
 		return err
 	}
 	a.OnClose("gateway", g.Close)
 	a.Ready("waiting rooms", g.Ready)
 	a.Ready("revoked sessions", g.Revoked.Ready)
+	a.Go("audit", g.Audit.Run)
 	a.Go("revoked sessions", func(ctx context.Context) error { return g.Revoked.Watch(ctx, log) })
 	if services.VWR != nil {
 		a.Go("waiting rooms", func(ctx context.Context) error {
@@ -71,8 +79,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	a.ServeHTTP("http", l, server(g.Handler))
+	srv := server(g.Handler)
+	srv.RegisterOnShutdown(g.EndStreams)
+	a.ServeHTTP("http", l, srv)
 	return a.Run(ctx)
+}
+
+// Migrate creates the topic of operators' acts. The gateway has no tables.
+func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
+	return kafka.EnsureTopics(ctx, cfg.Kafka, kafka.Topic{Name: events.Audit})
 }
 
 // server returns an HTTP server with all time-outs set.

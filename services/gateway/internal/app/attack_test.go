@@ -26,9 +26,7 @@ func TestUnreadyGatewayRefusesRequests(t *testing.T) {
 	unready := w.assemble(t)
 	require.Error(t, unready.Ready(t.Context()))
 	for _, r := range unready.Routes() {
-		r0 := w.request(r.Method, target(r, busy), bodyFor(r, busy), validCredentials(w, r))
-		rec := httptest.NewRecorder()
-		unready.Handler.ServeHTTP(rec, r0)
+		rec := respond(unready, w.request(r.Method, target(r, busy), bodyFor(r, busy), validCredentials(w, r)))
 		if r.Page && r.Event == edge.None || r.Who == edge.Admin {
 			require.Empty(t, rec.Header().Get("Retry-After"), "%s: %d", r, rec.Code)
 			continue

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/rpc"
@@ -66,6 +67,7 @@ type Config struct {
 	Worker rpc.Peer `env:", prefix=WORKER_"`
 
 	Redis  redis.Config
+	Kafka  kafka.Config
 	Limits Limits
 }
 

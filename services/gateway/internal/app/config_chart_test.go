@@ -31,7 +31,7 @@ func TestChartForProduction(t *testing.T) {
 		"--set", "rpc.calls.vwr.address=none", "--set", "rpc.calls.queue.address=queue:9000", "--set", "rpc.calls.ticket.address=ticket:9000",
 		"--set", "rpc.calls.payment.address=payment:9000", "--set", "rpc.calls.stats.address=stats:9000",
 		"--set", "rpc.calls.reward.address=none", "--set", "rpc.calls.ingest.address=none", "--set", "rpc.calls.worker.address=none",
-		"--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
+		"--set", "kafka.brokers={k1:9092}", "--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
 		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn",
 		"--set", "config.OIDC_ISSUER=https://accounts.example", "--set", "config.OIDC_CLIENT_ID=urr", "--set", "config.PUBLIC_URL=https://tickets.example",
 		"--set", "secrets.OIDC_CLIENT_SECRET.name=oidc")
@@ -46,5 +46,6 @@ func TestChartForProduction(t *testing.T) {
 	require.Equal(t, []string{"profile"}, prod.OIDC.Scopes)
 	require.True(t, prod.SecureCookies)
 	require.True(t, prod.Redis.Cluster)
+	require.Equal(t, []string{"k1:9092"}, prod.Kafka.Brokers)
 	require.Equal(t, []string{"10.0.0.0/8", "fd00::/8"}, prod.TrustedProxies)
 }

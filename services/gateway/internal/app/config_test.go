@@ -15,7 +15,7 @@ import (
 func environment() map[string]string {
 	env := map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "SESSION_SECRET": sessionSecret, "QUEUE_ENTRY_TOKEN_SECRET": entrySecret, "VWR_TOKEN_SECRET": tier1Secret,
-		"REDIS_ADDRS": "127.0.0.1:16379",
+		"REDIS_ADDRS": "127.0.0.1:16379", "KAFKA_BROKERS": "127.0.0.1:19092",
 	}
 	for _, s := range []string{"VWR", "QUEUE", "TICKET", "PAYMENT", "STATS"} {
 		env[s+"_ADDR"], env[s+"_RPC_KEY"] = "127.0.0.1:1", "a-key-of-at-least-thirty-two-bytes!"
@@ -42,6 +42,7 @@ func TestConfig(t *testing.T) {
 		"CLOUDFRONT_SECRET":        {"CLOUDFRONT_SECRET": "short"},
 		"TICKET_ADDR":              {"TICKET_ADDR": ""},
 		"HTTP_ADDR":                {"HTTP_ADDR": ""},
+		"KAFKA_BROKERS":            {"KAFKA_BROKERS": ""},
 		"SESSION_LIFE":             {"SESSION_LIFE": "1s"},
 		"LIMIT_USER_RATE":          {"LIMIT_USER_RATE": "-1"},
 		"LIMIT_PROOF_MAX_BITS":     {"LIMIT_PROOF_MIN_BITS": "18", "LIMIT_PROOF_MAX_BITS": "17"},

@@ -30,7 +30,7 @@ func TestRoutes(t *testing.T) {
 	w := newFixture(t)
 	var b strings.Builder
 	for _, r := range w.gateway.Routes() {
-		fmt.Fprintf(&b, "%-7s %-55s %-8s %-6s %s\n", r.Method, r.Pattern, r.Who, string(r.Event), r.ID)
+		fmt.Fprintf(&b, "%-7s %-55s %-8s %-6s %s%s\n", r.Method, r.Pattern, r.Who, string(r.Event), r.ID, act(r))
 	}
 	if *update {
 		require.NoError(t, os.WriteFile("testdata/routes.txt", []byte(b.String()), 0o600))
@@ -38,6 +38,18 @@ func TestRoutes(t *testing.T) {
 	want, err := os.ReadFile("testdata/routes.txt")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(string(want), b.String()))
+}
+
+// act marks operators' acts, and those that are possible while they cannot be recorded in Kafka.
+func act(r *edge.Route) string {
+	switch {
+	case r.Stops:
+		return "  act, stops"
+	case r.Audited():
+		return "  act"
+	default:
+		return ""
+	}
 }
 
 // credential is one set of credentials, with what it gives access to.
@@ -348,6 +360,8 @@ func TestContradictoryRoutesAreRefused(t *testing.T) {
 		"no message":      {ID: "a", Method: "POST", Pattern: "/x", Who: edge.Entry, Event: edge.FromBody},
 		"token for all":   {ID: "a", Method: "GET", Pattern: "/x", Who: edge.User, Event: edge.FromToken},
 		"wildcard":        {ID: "a", Method: "GET", Pattern: "/x/*", Who: edge.Public},
+		"no act":          {ID: "a", Method: "POST", Pattern: "/x", Who: edge.User, Stops: true},
+		"endless act":     {ID: "a", Method: "POST", Pattern: "/x", Who: edge.Admin, Stream: true},
 	} {
 		_, err := edge.NewTable(bad)
 		require.Error(t, err, name)

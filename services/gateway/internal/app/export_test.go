@@ -7,3 +7,6 @@ func (g *Gateway) Rekey(cfg *Config) error { return g.rekey(cfg) }
 
 // ConfirmTimeout is the time limit of the slowest request.
 var ConfirmTimeout = passThroughDetails[paymentv1.PaymentService_Confirm_FullMethodName].Timeout
+
+// Server returns the HTTP server of a handler.
+var Server = server

@@ -150,6 +150,8 @@ type fakeQueue struct {
 	endedMu sync.Mutex
 	ended   map[string]bool
 	down    bool
+	// noLines makes GetLine fail.
+	noLines atomic.Bool
 }
 
 func (f *fakeQueue) answer(method string, in *queuev1.LineRequest) (*queuev1.LineResponse, error) {
@@ -250,7 +252,10 @@ func (f *fakeQueue) Unblock(_ context.Context, in *queuev1.UnblockRequest) (*que
 
 func (f *fakeQueue) GetLine(_ context.Context, in *queuev1.GetLineRequest) (*queuev1.LineStatus, error) {
 	f.add("GetLine", in.GetCaller(), in)
-	return &queuev1.LineStatus{EventId: in.GetEventId()}, nil
+	if f.noLines.Load() {
+		return nil, errs.ErrUnavailable
+	}
+	return &queuev1.LineStatus{EventId: in.GetEventId(), Waiting: 30, Active: 20}, nil
 }
 
 // fakeTicket knows every reservation and every event but "absent", which exists after a PUT. Holds
@@ -282,7 +287,7 @@ func (f *fakeTicket) GetEvent(_ context.Context, in *ticketv1.GetEventRequest) (
 	if in.GetEventId() == "absent" {
 		return nil, errs.ErrEventNotFound
 	}
-	return &ticketv1.Event{EventId: in.GetEventId()}, nil
+	return &ticketv1.Event{EventId: in.GetEventId(), Sections: []*ticketv1.Section{{Section: "A", Capacity: 100, Free: 60}}}, nil
 }
 
 func (f *fakeTicket) GetEventInfo(_ context.Context, in *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
@@ -412,5 +417,13 @@ func (f *fakeStats) GetEventStats(_ context.Context, in *statsv1.GetEventStatsRe
 
 func (f *fakeStats) GetEventStatsForOperators(_ context.Context, in *statsv1.GetEventStatsForOperatorsRequest) (*statsv1.OperatorEventStats, error) {
 	f.add("GetEventStatsForOperators", in.GetCaller(), in)
-	return &statsv1.OperatorEventStats{}, nil
+	return &statsv1.OperatorEventStats{
+		Counts: &statsv1.EventStats{EventId: in.GetEventId(), SeatsSold: 30, Rejected: 1}, Rewards: &statsv1.RewardStats{Failed: 2},
+		Requests: &statsv1.RequestStats{Failed: 4},
+	}, nil
+}
+
+func (f *fakeStats) ListActs(_ context.Context, in *statsv1.ListActsRequest) (*statsv1.ListActsResponse, error) {
+	f.add("ListActs", in.GetCaller(), in)
+	return &statsv1.ListActsResponse{}, nil
 }

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -72,6 +73,7 @@ type fixture struct {
 	reward  *fakeReward
 	ingest  *fakeIngest
 	worker  *fakeWorker
+	acts    *fakeActs
 
 	sessions, tier1, entries token.KeySet
 	cfg                      *app.Config
@@ -94,7 +96,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 	t.Helper()
 	w := &fixture{
 		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
-		ingest: &fakeIngest{}, worker: &fakeWorker{},
+		ingest: &fakeIngest{}, worker: &fakeWorker{}, acts: &fakeActs{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{
 				{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50},
@@ -179,7 +181,7 @@ func (w *fixture) assemble(t testing.TB) *app.Gateway {
 	made, _ := sharedPages.LoadOrStore(pages, sync.OnceValues(func() (*web.Pages, error) { return web.New(pages) }))
 	shared, err := made.(func() (*web.Pages, error))() //nolint:forcetypeassert // the only type in the map
 	require.NoError(t, err)
-	g, err := app.Assemble(t.Context(), w.cfg, w.services, shared, nil, slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), w.now)
+	g, err := app.Assemble(t.Context(), w.cfg, w.services, shared, app.Stores{Acts: w.acts}, slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), w.now)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
 	return g
@@ -218,12 +220,13 @@ func (w *fixture) serve() app.Services {
 	}
 }
 
-// watch runs the streams, and returns once the gateway has the state of both.
+// watch runs the streams and the audit, and returns once the gateway has the state of both streams.
 func (w *fixture) watch(s app.Services) {
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.DiscardHandler)
-	done := make(chan error, 2)
-	running := 1
+	done := make(chan error, 3)
+	running := 2
+	go func() { done <- w.gateway.Audit.Run(ctx) }()
 	go func() { done <- w.gateway.Lines.Watch(ctx, queuev1.NewQueueServiceClient(s.Queue), log) }()
 	if s.VWR != nil {
 		running++
@@ -322,9 +325,30 @@ func (w *fixture) buyer(event string) credentials {
 // do sends a request; a body that is not empty is JSON unless the credentials say otherwise.
 func (w *fixture) do(method, target, body string, c credentials) *httptest.ResponseRecorder {
 	w.t.Helper()
+	return respond(w.gateway, w.request(method, target, body, c))
+}
+
+// respond returns the response of a gateway, of a stream its beginning.
+func respond(g *app.Gateway, r *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
-	w.gateway.Handler.ServeHTTP(rec, w.request(method, target, body, c))
+	ctx, leave := context.WithCancel(r.Context())
+	defer leave()
+	g.Handler.ServeHTTP(&untilFirstEvent{rec, leave}, r.WithContext(ctx))
 	return rec
+}
+
+// untilFirstEvent is a client that leaves a stream after its first event.
+type untilFirstEvent struct {
+	*httptest.ResponseRecorder
+
+	leave context.CancelFunc
+}
+
+func (u *untilFirstEvent) Write(b []byte) (int, error) {
+	if bytes.HasPrefix(b, []byte("data: ")) {
+		u.leave()
+	}
+	return u.ResponseRecorder.Write(b)
 }
 
 func (w *fixture) request(method, target, body string, c credentials) *http.Request {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"urr.guru/services/gateway/internal/api"
+	"urr.guru/services/gateway/internal/audit"
 	"urr.guru/services/gateway/internal/dispatch"
 	"urr.guru/services/gateway/internal/docs"
 	"urr.guru/services/gateway/internal/edge"
@@ -19,6 +20,7 @@ import (
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
 	"urr.guru/services/gateway/internal/linestate"
+	"urr.guru/services/gateway/internal/live"
 	"urr.guru/services/gateway/internal/oidc"
 	"urr.guru/services/gateway/internal/problem"
 	"urr.guru/services/gateway/internal/proof"
@@ -41,7 +43,9 @@ type Gateway struct {
 	Rooms   *roomstate.Rooms
 	Lines   *linestate.Lines
 	Revoked *revoked.List
+	Audit   *audit.Log
 
+	live       *live.Hub
 	routes     []*edge.Route
 	services   Services
 	tokens     *identity.Verifier
@@ -55,16 +59,22 @@ func (c *Config) Pages(s Services) web.Config {
 	return web.Config{Secure: c.SecureCookies, DevLogin: c.DevLogin, Provider: c.OIDC.Issuer != "", Rewards: s.Reward != nil, Promotions: s.Ingest != nil}
 }
 
-// Assemble makes a Gateway of its services, its pages and Redis, which may be nil in tests. Watch
-// fills its state; until then no waiting room is known, and the gateway is not ready.
+// Stores are what the gateway keeps its own state in.
+type Stores struct {
+	Redis redis.UniversalClient // nil in tests: each gateway has its state for itself
+	Acts  audit.Publisher       // takes the records of operators' acts: Kafka
+}
+
+// Assemble makes a Gateway of its services, its pages and its stores. Watch fills its state; until
+// then no waiting room is known, and the gateway is not ready.
 func Assemble(
-	ctx context.Context, cfg *Config, s Services, pages *web.Pages, rdb redis.UniversalClient, log *slog.Logger, now func() time.Time,
+	ctx context.Context, cfg *Config, s Services, pages *web.Pages, stores Stores, log *slog.Logger, now func() time.Time,
 ) (*Gateway, error) {
 	keys, err := cfg.keys()
 	if err != nil {
 		return nil, err
 	}
-	list := revoked.New(rdb, revoked.Key, cfg.SessionLife, now)
+	list := revoked.New(stores.Redis, revoked.Key, cfg.SessionLife, now)
 	tokens, err := identity.New(keys, cfg.TokenCache, list, now)
 	if err != nil {
 		return nil, err
@@ -74,9 +84,13 @@ func Assemble(
 		return nil, err
 	}
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
-	g := &Gateway{services: s, Rooms: s.newRooms(), Revoked: list, tokens: tokens, provider: cfg.OIDC.provider(now)}
+	g := &Gateway{
+		services: s, Rooms: s.newRooms(), Revoked: list, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
+		tokens: tokens, provider: cfg.OIDC.provider(now),
+	}
+	g.live = live.NewHub(g.figures(now))
 	g.Lines = linestate.New(now, g.Rooms)
-	proofs, err := proof.New(tokens, rdb, proof.Timeout, now)
+	proofs, err := proof.New(tokens, stores.Redis, proof.Timeout, now)
 	if err != nil {
 		return nil, err
 	}
@@ -89,16 +103,16 @@ func Assemble(
 		return nil, err
 	}
 	e.reference.Describe(table.Routes())
-	limits := limit.New(cfg.Limits.limits(), rdb, now)
+	limits := limit.New(cfg.Limits.limits(), stores.Redis, now)
 	slots := handlers.NewSlots(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
-	g.closers = append(g.closers, limits.Close, slots.Close)
+	g.closers = append(g.closers, limits.Close, slots.Close, g.live.Close)
 	g.dispatcher, err = dispatch.New(dispatch.Config{
 		Table: table,
 		Guard: &edge.Guard{
 			Tokens: tokens, Rooms: g.Rooms, Lines: g.Lines, Slots: slots, VerifyMutations: cfg.VerifySlots,
 		},
 		Tokens: tokens, Cookies: cookies, Limits: limits, Proxies: proxies,
-		Problems:      problem.New(web.Language, log).WithPage(e.pages.Refuse),
+		Problems: problem.New(web.Language, log).WithPage(e.pages.Refuse), Audit: g.Audit,
 		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
 	})
 	if err != nil {
@@ -154,6 +168,7 @@ func (g *Gateway) endpoints(
 		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, proofs, vwr),
 		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
+		live:     &handlers.Live{Hub: g.live, Tokens: g.tokens},
 		webhooks: &handlers.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 	}
 	if vwr != nil {
@@ -219,6 +234,9 @@ func (g *Gateway) Ready(context.Context) error {
 	}
 	return nil
 }
+
+// EndStreams ends the responses that have no end of their own, so that the listener can stop.
+func (g *Gateway) EndStreams() { g.live.End() }
 
 // Close waits for the calls in flight, in reverse order of construction.
 func (g *Gateway) Close(ctx context.Context) error {

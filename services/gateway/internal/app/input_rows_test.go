@@ -124,6 +124,16 @@ func requestPages() map[string]string {
 	return all
 }
 
+// auditPages are the queries of the audit log.
+func auditPages() map[string]string {
+	all := maps.Clone(pages)
+	maps.Copy(all, map[string]string{
+		"eventId=" + strings.Repeat("e", 65): "INVALID_REQUEST", "eventId=a.b": "INVALID_REQUEST", "user=a%20b": "INVALID_REQUEST",
+		"from=yesterday": "INVALID_REQUEST", "to=2026-03-01": "INVALID_REQUEST", "to=1772845200123": "INVALID_REQUEST",
+	})
+	return all
+}
+
 // inputs has a row for every route that takes JSON, and for routes with query rules of their own.
 var inputs = map[string]input{
 	"auth.dev-login": {
@@ -149,6 +159,7 @@ var inputs = map[string]input{
 	"EventService.ListEvents":               {queries: pages},
 	"ReservationService.ListMyReservations": {queries: pages},
 	"TicketService.ListMyTickets":           {queries: pages},
+	"StatsService.ListActs":                 {queries: auditPages()},
 
 	"seats.reserve": {required: map[string]string{"eventId": "INVALID_ID"}, bad: badEvents},
 	"reservations.best": {

@@ -37,6 +37,7 @@ type endpoints struct {
 	existence  *handlers.EventExistence
 	draws      *handlers.Draws // nil: there are none
 	events     *handlers.Events
+	live       *handlers.Live
 	pages      *web.Pages
 	reference  *docs.Reference
 }
@@ -45,7 +46,7 @@ type endpoints struct {
 // bitmap, webhooks, pages. All others come from the HTTP rules of the services, completed by
 // passThroughDetails.
 func (e *endpoints) routes() []*edge.Route {
-	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.lobbyRoutes(), e.queueRoutes(), e.seatRoutes(), e.rewardRoutes(), e.promotionRoutes(), e.pageRoutes())
+	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.lobbyRoutes(), e.queueRoutes(), e.seatRoutes(), e.rewardRoutes(), e.promotionRoutes(), e.operatorRoutes(), e.pageRoutes())
 }
 
 // signInTimeout exceeds the time-outs of the calls to the identity provider: its metadata, its token
@@ -66,7 +67,7 @@ func (e *endpoints) authRoutes() []*edge.Route {
 		{
 			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Who: edge.Admin, Handler: e.auth.Revoke,
 			Body: edge.JSONBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent,
-			Summary: "Ends one session, or all of a user's, at all gateways",
+			Stops: true, Summary: "Ends one session, or all of a user's, at all gateways",
 		},
 	}
 	if e.auth.Provider != nil {
@@ -176,6 +177,21 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 	}
 }
 
+// operatorRoutes show operators what happens now.
+func (e *endpoints) operatorRoutes() []*edge.Route {
+	return []*edge.Route{{
+		ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Who: edge.Admin, Handler: e.live.Figures,
+		Stream: true, Poll: true, Answer: &gatewayv1.LiveFigures{}, Example: liveExample, Summary: "What happens in an event now, each second",
+		Description: "`text/event-stream` ([SSE](https://html.spec.whatwg.org/multipage/server-sent-events.html)): a message each second, its data as below. A " +
+			"figure is absent while its service does not answer, or does not know the event; it is never guessed. The stream ends after ten " +
+			"minutes, when the gateway stops, and, with an event `end` that has the `code`, when the session does; an `EventSource` connects " +
+			"again by itself.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, OVERLOADED (too many listeners at this gateway).",
+	}}
+}
+
+const liveExample = `{"at": "2026-03-07T01:00:00.000Z", "roomWaiting": 4100, "serving": 900, "waiting": 120, "active": 200, "holds": 35,
+	"sold": 412, "failures": 0}`
+
 // pageRoutes serve browsers. /vwr/ and /queue/ are open, since the others redirect there.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	row := func(id, pattern string, who edge.Who, event edge.Source, handler edge.Handler) *edge.Route {
@@ -231,8 +247,17 @@ var (
 )
 
 // passThroughDetails has what the HTTP rules cannot express: a call that creates something responds
-// with 201, and a payment provider may take 10 s.
+// with 201, a payment provider may take 10 s, and operators' acts that only pause, slow or shut out
+// must work in an outage (Stops). Acts that cannot be taken back do not, since a pause has their
+// effect at first: closing a promotion, cancelling a campaign. Nor do those that let more people in.
 var passThroughDetails = map[string]edge.Details{
+	queuev1.QueueAdminService_SetThreshold_FullMethodName:      {Stops: true},
+	queuev1.QueueAdminService_Pause_FullMethodName:             {Stops: true},
+	queuev1.QueueAdminService_Revoke_FullMethodName:            {Stops: true},
+	queuev1.QueueAdminService_Block_FullMethodName:             {Stops: true},
+	vwrv1.VwrAdminService_Activate_FullMethodName:              {Stops: true},
+	ingestv1.IngestAdminService_PausePromotion_FullMethodName:  {Stops: true},
+	rewardv1.RewardAdminService_PauseProvider_FullMethodName:   {Stops: true},
 	paymentv1.PaymentService_Prepare_FullMethodName:            {Status: http.StatusCreated, Headers: []edge.Header{requiredKey}},
 	paymentv1.PaymentService_Confirm_FullMethodName:            {Timeout: 20 * time.Second, Headers: []edge.Header{requiredKey}},
 	ticketv1.EventAdminService_CreateEvent_FullMethodName:      {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},

@@ -20,6 +20,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/telemetry"
+	"urr.guru/services/gateway/internal/audit"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
@@ -41,6 +42,8 @@ type Config struct {
 	Limits   *limit.Limiter
 	Proxies  limit.Proxies
 	Problems *problem.Writer
+	// Audit records operators' acts; nil only where no route is one.
+	Audit *audit.Log
 	// OriginSecrets are the accepted values of X-CloudFront-Verified, separated by commas. Requests
 	// with none of them are refused. Empty: the header is not required.
 	OriginSecrets config.Secret
@@ -75,6 +78,9 @@ func New(cfg Config) (*Dispatcher, error) {
 	for _, r := range cfg.Table.Routes() {
 		if r.Handler == nil {
 			return nil, fmt.Errorf("route %s (%s) has no handler", r, r.ID)
+		}
+		if r.Audited() && cfg.Audit == nil {
+			return nil, fmt.Errorf("route %s (%s) is an operator's act, and nothing records it", r, r.ID)
 		}
 	}
 	if d.regular = http.HandlerFunc(d.serveRegular); !telemetry.Enabled() {
@@ -128,8 +134,12 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (d *Dispatcher) serveRegular(w http.ResponseWriter, r *http.Request) {
 	q := edge.RequestFrom(r.Context())
 	q.ID = ids.NewV7().String()
-	ctx, cancel := context.WithTimeout(telemetry.WithRequestID(r.Context(), q.ID), q.Route.Timeout)
-	defer cancel()
+	ctx := telemetry.WithRequestID(r.Context(), q.ID)
+	if !q.Route.Stream {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.Route.Timeout)
+		defer cancel()
+	}
 	r = r.WithContext(ctx)
 	d.setHeaders(w.Header(), q)
 	defer d.recover(w, r, q)
@@ -198,6 +208,9 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	}
 	if q.NewAnon != "" {
 		d.Cookies.Set(w, identity.AnonCookie, q.NewAnon, d.Cookies.Now().Add(identity.AnonLife))
+	}
+	if q.Route.Audited() {
+		return d.act(w, r, q)
 	}
 	return q.Route.Handler(w, r, q)
 }

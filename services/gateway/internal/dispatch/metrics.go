@@ -34,7 +34,9 @@ func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 func (d *Dispatcher) observe(q *edge.Request, start time.Time) {
 	took := time.Since(start).Seconds()
 	if q.Refused == nil {
-		d.served[q.Route].Observe(took)
+		if !q.Route.Stream { // how long clients listen says nothing about the gateway
+			d.served[q.Route].Observe(took)
+		}
 		return
 	}
 	route := "none"

@@ -22,6 +22,7 @@ type Details struct {
 	Timeout time.Duration
 	Headers []Header
 	Example string
+	Stops   bool
 }
 
 // FromService returns the pass-through routes of a service: the bindings of the google.api.http
@@ -84,7 +85,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 		r.Who = Admin
 	}
 	r.Status, r.Timeout, r.Headers = cmp.Or(details.Status, successStatus(md)), details.Timeout, details.Headers
-	r.Example = details.Example
+	r.Example, r.Stops = details.Example, details.Stops
 	return r, nil
 }
 

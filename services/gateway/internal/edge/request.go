@@ -63,6 +63,9 @@ func (q *Request) User() string {
 	return q.Session.UserID
 }
 
+// EventInPath returns the event that the path names, "" for none.
+func (q *Request) EventInPath() string { return q.Param(paramEvent) }
+
 // Caller returns the identity that is passed to the services. It contains only verified data.
 func (q *Request) Caller() *commonv1.Caller {
 	c := &commonv1.Caller{AnonId: q.Anon, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}

@@ -76,6 +76,12 @@ type Route struct {
 	// Costly routes cost another server's work: they are limited as those that change something,
 	// whatever their method.
 	Costly bool
+	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
+	// while Kafka cannot take its record.
+	Stops bool
+	// Stream routes respond until the client leaves: they have no Timeout, and do not count in the
+	// durations of requests.
+	Stream bool
 	// FastPath routes skip the tracing middleware: no span, and no request id unless something
 	// fails.
 	FastPath bool
@@ -128,6 +134,10 @@ func (r *Route) Mutates() bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
+// Audited reports whether the requests are operators' acts, which are recorded before they are
+// forwarded. It follows from who may call the route, so that no route can forget it.
+func (r *Route) Audited() bool { return r.Who == Admin && r.Mutates() }
+
 // servesUnready reports whether the route may be served before the waiting rooms are known: pages
 // without an event, and operators' routes.
 func (r *Route) servesUnready() bool { return r.Page && r.Event == None || r.Who == Admin }
@@ -159,6 +169,12 @@ func (r *Route) compile() error {
 	}
 	if !slices.Contains([]Who{Public, Visitor, User, Entry, Staff, Admin}, r.Who) {
 		return fmt.Errorf("route %s: does not say who may use it (%q)", r, r.Who)
+	}
+	if r.Stops && !r.Audited() {
+		return fmt.Errorf("route %s: only operators' acts stop a sale", r)
+	}
+	if r.Stream && (r.FastPath || r.Mutates()) {
+		return fmt.Errorf("route %s: a stream is a GET outside the fast path", r)
 	}
 	return r.checkEvent()
 }

@@ -48,6 +48,7 @@ var details = map[string]sentences{
 	"CANCELED":          {"The request was given up.", "요청이 취소되었습니다."},
 	"UNAVAILABLE":       {"This does not work at the moment. Please try again shortly.", "일시적으로 이용할 수 없습니다. 잠시 후 다시 시도해 주세요."},
 	"DEADLINE_EXCEEDED": {"This took too long. Please look whether it took effect before you try again.", "처리 시간이 초과되었습니다. 다시 시도하기 전에 처리 여부를 확인해 주세요."},
+	"AUDIT_UNAVAILABLE": {"This was not done, since it cannot be recorded at the moment. Please try again shortly.", "현재 작업 기록을 남길 수 없어 실행되지 않았습니다. 잠시 후 다시 시도해 주세요."},
 	"INTERNAL":          {"Something went wrong on our side.", "서버에서 오류가 발생했습니다."},
 
 	"IDEMPOTENCY_KEY_REQUIRED": {"The request needs an Idempotency-Key.", "Idempotency-Key 헤더가 필요합니다."},

@@ -29,7 +29,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	store := postgres.NewStore(pool)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, figures.NewService(store, inbox.Retention, time.Now), log)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, figures.NewService(store, inbox.Retention, time.Now), store, log)
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	statsv1.RegisterStatsServiceServer(server, rpc.New(store))
+	statsv1.RegisterStatsServiceServer(server, rpc.New(store, store))
 	a.Go("consumer", consumer.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
+	a.Go("old acts", store.ActsPruner(cfg.AuditRetention, time.Now, log))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
 	return a.Run(ctx)
 }

@@ -35,6 +35,7 @@ const (
 	payments     = "payment-events"
 	rewards      = "reward-events"
 	requests     = "request-events"
+	operators    = "audit-events"
 	key          = config.Secret("a key of at least thirty-two bytes")
 )
 
@@ -56,9 +57,10 @@ func newInstallation(t *testing.T) *installation {
 		Postgres: postgres.Config{URL: postgrestest.URL(t), MaxConns: 8},
 	}}
 	w.cfg.Kafka.TopicPrefix, w.cfg.Kafka.GroupPrefix = kafkatest.Name("stats")+".", kafkatest.Name("stats")+"."
-	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka, kafka.Topic{Name: reservations}, kafka.Topic{Name: payments}))
+	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka,
+		kafka.Topic{Name: reservations}, kafka.Topic{Name: payments}, kafka.Topic{Name: operators}))
 	t.Cleanup(func() {
-		for _, topic := range []string{reservations, payments, rewards, requests} {
+		for _, topic := range []string{reservations, payments, rewards, requests, operators} {
 			kafkatest.Delete(t, w.cfg.Kafka.TopicPrefix+topic, w.cfg.Kafka.TopicPrefix+topic+kafka.DLQSuffix)
 		}
 	})
@@ -211,4 +213,49 @@ func TestNewTopicsAreCountedOnceTheyExist(t *testing.T) {
 	w.publish(t, rewards, "bad", []byte(`{"type":"REWARD_PAID","eventId":"a b"}`))
 	letter := kafkatest.Read(t, w.cfg.Kafka.TopicPrefix+rewards+kafka.DLQSuffix, 1)[0]
 	require.Equal(t, "stats-service-group", letter.Headers[kafka.HeaderGroup])
+}
+
+// Published acts are kept once, whichever of their two events comes first, and listed; what is no act
+// becomes a dead letter.
+func TestPublishedActsAreListed(t *testing.T) {
+	t.Parallel()
+	w := newInstallation(t)
+	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
+	act := func(n int, kind string) *eventsv1.AuditEvent {
+		e := &eventsv1.AuditEvent{
+			Type: kind, ActId: fmt.Sprintf("01990f5e-7b5a-7c3e-9d1a-%012d", n), UserId: "operator", Address: "203.0.113.7", Method: "PUT",
+			Route: "/t/{event_id}", Path: "/t/e", EventId: "e", RequestId: "r", Body: "{}", OccurredAt: timestamppb.New(at.Add(time.Duration(n) * time.Second)),
+		}
+		if kind == "OPERATOR_ACT_ENDED" {
+			e.Status, e.EndedAt = proto.Int32(200), timestamppb.New(at.Add(time.Hour))
+		}
+		return e
+	}
+	for range 2 { // a gateway that died after the publishing
+		w.publish(t, operators, "first", act(1, "OPERATOR_ACTED"), act(1, "OPERATOR_ACT_ENDED"), act(2, "OPERATOR_ACT_ENDED"), act(3, "OPERATOR_ACTED"))
+	}
+	w.publish(t, operators, "second", act(2, "OPERATOR_ACTED"), []byte("{"))
+	w.serve(t)
+
+	req := &statsv1.ListActsRequest{Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: "e"}
+	want := &statsv1.ListActsResponse{}
+	for n := 3; n >= 1; n-- {
+		e := act(n, "OPERATOR_ACTED")
+		a := &statsv1.Act{
+			ActId: e.GetActId(), At: e.GetOccurredAt(), UserId: e.GetUserId(), Address: e.GetAddress(), Method: e.GetMethod(), Route: e.GetRoute(),
+			Path: e.GetPath(), EventId: e.GetEventId(), RequestId: e.GetRequestId(), Body: e.GetBody(),
+		}
+		if n < 3 {
+			a.Status, a.EndedAt = proto.Int32(200), timestamppb.New(at.Add(time.Hour))
+		}
+		want.Items = append(want.Items, a)
+	}
+	waittest.NoError(t, func() error {
+		got, err := w.stats.ListActs(t.Context(), req)
+		if diff := cmp.Diff(want, got, protocmp.Transform()); err == nil && diff != "" {
+			err = fmt.Errorf("the acts differ: %s", diff)
+		}
+		return err
+	})
+	require.Equal(t, "{", string(kafkatest.Read(t, w.cfg.Kafka.TopicPrefix+operators+kafka.DLQSuffix, 1)[0].Value))
 }

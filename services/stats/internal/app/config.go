@@ -2,6 +2,8 @@
 package app
 
 import (
+	"time"
+
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/postgres"
@@ -14,4 +16,7 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
+
+	// AuditRetention is how long the acts of operators are kept. The topic keeps them longer.
+	AuditRetention time.Duration `env:"AUDIT_RETENTION, default=17520h" min:"24h" max:"876000h"`
 }

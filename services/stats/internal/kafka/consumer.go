@@ -1,4 +1,5 @@
-// Package kafka counts the events of the topics of reservations, payments, rewards and requests.
+// Package kafka counts the events of the topics of reservations, payments, rewards and requests, and
+// keeps the acts of operators.
 package kafka
 
 import (
@@ -27,14 +28,17 @@ type Counter interface {
 
 var _ Counter = (*figures.Service)(nil)
 
-// NewConsumer makes the consumer that hands every topic to counter. The topic of a
-// service that is not installed is consumed once it exists.
-func NewConsumer(cfg kafka.Config, counter Counter, log *slog.Logger) (*kafka.Consumer, error) {
-	count := func(ctx context.Context, recs []kafka.Record) error {
+// NewConsumer makes the consumer that hands the acts of operators to keeper, and all other topics to
+// counter. The topic of a service that is not installed is consumed once it exists.
+func NewConsumer(cfg kafka.Config, counter Counter, keeper Keeper, log *slog.Logger) (*kafka.Consumer, error) {
+	handle := func(ctx context.Context, recs []kafka.Record) error { // all of one partition
+		if recs[0].Topic == events.Audit {
+			return keep(ctx, keeper, recs)
+		}
 		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))
 	}
-	topics := []string{events.Payments, events.Reservations, events.Rewards, events.Requests}
-	return kafka.NewConsumer(cfg, figures.Group, topics, kafka.Batch(batchSize, count), log)
+	topics := []string{events.Payments, events.Reservations, events.Rewards, events.Requests, events.Audit}
+	return kafka.NewConsumer(cfg, figures.Group, topics, kafka.Batch(batchSize, handle), log)
 }
 
 func toRecords(recs []kafka.Record) []figures.Record {

@@ -9,4 +9,5 @@ var (
 	ToReservation = toReservation
 	ToPayment     = toPayment
 	ToReward      = toReward
+	Keep          = keep
 )

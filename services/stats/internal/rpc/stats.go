@@ -1,4 +1,4 @@
-// Package rpc serves the figures.
+// Package rpc serves the figures and the audit log.
 package rpc
 
 import (
@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/rpc"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
+	"urr.guru/services/stats/internal/audit"
 	"urr.guru/services/stats/internal/figures"
 )
 
@@ -24,12 +25,13 @@ type Figures interface {
 type Stats struct {
 	statsv1.UnimplementedStatsServiceServer
 	figures Figures
+	acts    audit.Store
 }
 
 var _ statsv1.StatsServiceServer = (*Stats)(nil)
 
-// New makes the service on f.
-func New(f Figures) *Stats { return &Stats{figures: f} }
+// New makes the service on the figures and the acts of operators.
+func New(f Figures, acts audit.Store) *Stats { return &Stats{figures: f, acts: acts} }
 
 // GetEventStats returns the public counts. An event without figures has zeroes: stats does not know
 // which events exist.

@@ -54,7 +54,7 @@ func (fake) EventRequests(_ context.Context, eventID string) (figures.EventReque
 
 func client(t *testing.T) statsv1.StatsServiceClient {
 	t.Helper()
-	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, rpc.New(fake{})) })
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, rpc.New(fake{}, &log{})) })
 	return statsv1.NewStatsServiceClient(conn)
 }
 

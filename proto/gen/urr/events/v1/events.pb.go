@@ -624,6 +624,178 @@ func (x *RequestEvent) GetOccurredAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// Topic audit-events, key user_id: an act of an operator. The gateway publishes it before it forwards
+// the act, and again with the outcome. Both events have all members of the act, so their order does
+// not matter. An act without an outcome may have taken effect: the gateway has died meanwhile.
+type AuditEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "OPERATOR_ACTED", or "OPERATOR_ACT_ENDED" with the outcome.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// UUIDv7, the same in both events.
+	ActId string `protobuf:"bytes,2,opt,name=act_id,json=actId,proto3" json:"act_id,omitempty"`
+	// The operator.
+	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The client's address, "" if it is unknown.
+	Address string `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
+	Method  string `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
+	// The pattern of the path, as /api/v1/queue/admin/threshold/{event_id}.
+	Route string `protobuf:"bytes,6,opt,name=route,proto3" json:"route,omitempty"`
+	Path  string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
+	// The event, promotion or campaign that the path or the body names; "" for none.
+	EventId   string `protobuf:"bytes,8,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The JSON body, with secrets replaced; empty if there is none, it is no JSON, or it is longer than
+	// 8 KiB.
+	Body string `protobuf:"bytes,10,opt,name=body,proto3" json:"body,omitempty"`
+	// SHA-256 of the body as sent, in hex; empty without a body.
+	BodySha256 string `protobuf:"bytes,11,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`
+	// When the gateway received the act.
+	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	// _ENDED only: the HTTP status.
+	Status *int32 `protobuf:"varint,13,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// _ENDED only: the code of the error; absent after success.
+	Code *string `protobuf:"bytes,14,opt,name=code,proto3,oneof" json:"code,omitempty"`
+	// _ENDED only.
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditEvent) Reset() {
+	*x = AuditEvent{}
+	mi := &file_urr_events_v1_events_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditEvent) ProtoMessage() {}
+
+func (x *AuditEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_events_v1_events_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
+func (*AuditEvent) Descriptor() ([]byte, []int) {
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AuditEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetActId() string {
+	if x != nil {
+		return x.ActId
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetRoute() string {
+	if x != nil {
+		return x.Route
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetBodySha256() string {
+	if x != nil {
+		return x.BodySha256
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetOccurredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurredAt
+	}
+	return nil
+}
+
+func (x *AuditEvent) GetStatus() int32 {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return 0
+}
+
+func (x *AuditEvent) GetCode() string {
+	if x != nil && x.Code != nil {
+		return *x.Code
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
 var File_urr_events_v1_events_proto protoreflect.FileDescriptor
 
 const file_urr_events_v1_events_proto_rawDesc = "" +
@@ -703,7 +875,30 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\aversion\x18\t \x01(\x03R\aversion\x12;\n" +
 	"\voccurred_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"occurredAtB+Z)urr.guru/proto/gen/urr/events/v1;eventsv1b\x06proto3"
+	"occurredAt\"\xd9\x03\n" +
+	"\n" +
+	"AuditEvent\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x15\n" +
+	"\x06act_id\x18\x02 \x01(\tR\x05actId\x12\x17\n" +
+	"\auser_id\x18\x03 \x01(\tR\x06userId\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06method\x18\x05 \x01(\tR\x06method\x12\x14\n" +
+	"\x05route\x18\x06 \x01(\tR\x05route\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path\x12\x19\n" +
+	"\bevent_id\x18\b \x01(\tR\aeventId\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestId\x12\x12\n" +
+	"\x04body\x18\n" +
+	" \x01(\tR\x04body\x12\x1f\n" +
+	"\vbody_sha256\x18\v \x01(\tR\n" +
+	"bodySha256\x12;\n" +
+	"\voccurred_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"occurredAt\x12\x1b\n" +
+	"\x06status\x18\r \x01(\x05H\x00R\x06status\x88\x01\x01\x12\x17\n" +
+	"\x04code\x18\x0e \x01(\tH\x01R\x04code\x88\x01\x01\x125\n" +
+	"\bended_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\aendedAtB\t\n" +
+	"\a_statusB\a\n" +
+	"\x05_codeB+Z)urr.guru/proto/gen/urr/events/v1;eventsv1b\x06proto3"
 
 var (
 	file_urr_events_v1_events_proto_rawDescOnce sync.Once
@@ -717,25 +912,28 @@ func file_urr_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_urr_events_v1_events_proto_rawDescData
 }
 
-var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_urr_events_v1_events_proto_goTypes = []any{
 	(*PaymentEvent)(nil),          // 0: urr.events.v1.PaymentEvent
 	(*ReservationEvent)(nil),      // 1: urr.events.v1.ReservationEvent
 	(*RewardEvent)(nil),           // 2: urr.events.v1.RewardEvent
 	(*RequestEvent)(nil),          // 3: urr.events.v1.RequestEvent
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*AuditEvent)(nil),            // 4: urr.events.v1.AuditEvent
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_urr_events_v1_events_proto_depIdxs = []int32{
-	4, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	4, // 1: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
-	4, // 2: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	4, // 3: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	4, // 4: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	5, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	5, // 1: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
+	5, // 2: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	5, // 3: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	5, // 4: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	5, // 5: urr.events.v1.AuditEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	5, // 6: urr.events.v1.AuditEvent.ended_at:type_name -> google.protobuf.Timestamp
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_urr_events_v1_events_proto_init() }
@@ -745,13 +943,14 @@ func file_urr_events_v1_events_proto_init() {
 	}
 	file_urr_events_v1_events_proto_msgTypes[0].OneofWrappers = []any{}
 	file_urr_events_v1_events_proto_msgTypes[1].OneofWrappers = []any{}
+	file_urr_events_v1_events_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_events_v1_events_proto_rawDesc), len(file_urr_events_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -621,6 +621,116 @@ func (x *Beat) GetSaleStatus() string {
 	return ""
 }
 
+// What happens in an event now. A figure is absent while it is not known.
+type LiveFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Positions of tier 1 that are not served yet.
+	RoomWaiting *int64 `protobuf:"varint,2,opt,name=room_waiting,json=roomWaiting,proto3,oneof" json:"room_waiting,omitempty"`
+	// The serving counter of tier 1.
+	Serving *int64 `protobuf:"varint,3,opt,name=serving,proto3,oneof" json:"serving,omitempty"`
+	// Visitors in the line of tier 2, without those who are absent.
+	Waiting *int64 `protobuf:"varint,4,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	// Slots in use.
+	Active *int64 `protobuf:"varint,5,opt,name=active,proto3,oneof" json:"active,omitempty"`
+	// Seats or admissions that are held and not paid yet. A seat that was paid a moment ago may still
+	// count here.
+	Holds *int64 `protobuf:"varint,6,opt,name=holds,proto3,oneof" json:"holds,omitempty"`
+	// Seats or admissions sold, less those refunded.
+	Sold *int64 `protobuf:"varint,7,opt,name=sold,proto3,oneof" json:"sold,omitempty"`
+	// Reservations that were paid too late, requests that could not be processed, and rewards that were
+	// given up.
+	Failures      *int64 `protobuf:"varint,8,opt,name=failures,proto3,oneof" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LiveFigures) Reset() {
+	*x = LiveFigures{}
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LiveFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LiveFigures) ProtoMessage() {}
+
+func (x *LiveFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LiveFigures.ProtoReflect.Descriptor instead.
+func (*LiveFigures) Descriptor() ([]byte, []int) {
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LiveFigures) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *LiveFigures) GetRoomWaiting() int64 {
+	if x != nil && x.RoomWaiting != nil {
+		return *x.RoomWaiting
+	}
+	return 0
+}
+
+func (x *LiveFigures) GetServing() int64 {
+	if x != nil && x.Serving != nil {
+		return *x.Serving
+	}
+	return 0
+}
+
+func (x *LiveFigures) GetWaiting() int64 {
+	if x != nil && x.Waiting != nil {
+		return *x.Waiting
+	}
+	return 0
+}
+
+func (x *LiveFigures) GetActive() int64 {
+	if x != nil && x.Active != nil {
+		return *x.Active
+	}
+	return 0
+}
+
+func (x *LiveFigures) GetHolds() int64 {
+	if x != nil && x.Holds != nil {
+		return *x.Holds
+	}
+	return 0
+}
+
+func (x *LiveFigures) GetSold() int64 {
+	if x != nil && x.Sold != nil {
+		return *x.Sold
+	}
+	return 0
+}
+
+func (x *LiveFigures) GetFailures() int64 {
+	if x != nil && x.Failures != nil {
+		return *x.Failures
+	}
+	return 0
+}
+
 var File_urr_gateway_v1_gateway_proto protoreflect.FileDescriptor
 
 const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
@@ -682,7 +792,25 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"saleStatus\x88\x01\x01B\x0e\n" +
 	"\f_entry_tokenB\r\n" +
 	"\v_expires_atB\x0e\n" +
-	"\f_sale_statusB-Z+urr.guru/proto/gen/urr/gateway/v1;gatewayv1b\x06proto3"
+	"\f_sale_status\"\xe5\x02\n" +
+	"\vLiveFigures\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12&\n" +
+	"\froom_waiting\x18\x02 \x01(\x03H\x00R\vroomWaiting\x88\x01\x01\x12\x1d\n" +
+	"\aserving\x18\x03 \x01(\x03H\x01R\aserving\x88\x01\x01\x12\x1d\n" +
+	"\awaiting\x18\x04 \x01(\x03H\x02R\awaiting\x88\x01\x01\x12\x1b\n" +
+	"\x06active\x18\x05 \x01(\x03H\x03R\x06active\x88\x01\x01\x12\x19\n" +
+	"\x05holds\x18\x06 \x01(\x03H\x04R\x05holds\x88\x01\x01\x12\x17\n" +
+	"\x04sold\x18\a \x01(\x03H\x05R\x04sold\x88\x01\x01\x12\x1f\n" +
+	"\bfailures\x18\b \x01(\x03H\x06R\bfailures\x88\x01\x01B\x0f\n" +
+	"\r_room_waitingB\n" +
+	"\n" +
+	"\b_servingB\n" +
+	"\n" +
+	"\b_waitingB\t\n" +
+	"\a_activeB\b\n" +
+	"\x06_holdsB\a\n" +
+	"\x05_soldB\v\n" +
+	"\t_failuresB-Z+urr.guru/proto/gen/urr/gateway/v1;gatewayv1b\x06proto3"
 
 var (
 	file_urr_gateway_v1_gateway_proto_rawDescOnce sync.Once
@@ -696,7 +824,7 @@ func file_urr_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_urr_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*Nothing)(nil),               // 0: urr.gateway.v1.Nothing
 	(*DevLoginRequest)(nil),       // 1: urr.gateway.v1.DevLoginRequest
@@ -708,15 +836,17 @@ var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*WaitingRoomStatus)(nil),     // 7: urr.gateway.v1.WaitingRoomStatus
 	(*ServingCounter)(nil),        // 8: urr.gateway.v1.ServingCounter
 	(*Beat)(nil),                  // 9: urr.gateway.v1.Beat
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*LiveFigures)(nil),           // 10: urr.gateway.v1.LiveFigures
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_urr_gateway_v1_gateway_proto_depIdxs = []int32{
-	10, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // [1:1] is the sub-list for method output_type
-	1,  // [1:1] is the sub-list for method input_type
-	1,  // [1:1] is the sub-list for extension type_name
-	1,  // [1:1] is the sub-list for extension extendee
-	0,  // [0:1] is the sub-list for field type_name
+	11, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	11, // 1: urr.gateway.v1.LiveFigures.at:type_name -> google.protobuf.Timestamp
+	2,  // [2:2] is the sub-list for method output_type
+	2,  // [2:2] is the sub-list for method input_type
+	2,  // [2:2] is the sub-list for extension type_name
+	2,  // [2:2] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_urr_gateway_v1_gateway_proto_init() }
@@ -728,13 +858,14 @@ func file_urr_gateway_v1_gateway_proto_init() {
 	file_urr_gateway_v1_gateway_proto_msgTypes[7].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[8].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[9].OneofWrappers = []any{}
+	file_urr_gateway_v1_gateway_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_gateway_v1_gateway_proto_rawDesc), len(file_urr_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

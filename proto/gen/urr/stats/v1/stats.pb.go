@@ -27,6 +27,312 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ListActsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Of an event, a promotion or a campaign.
+	EventId string `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// The operator.
+	User string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	From *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	To   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	// 1-100, default 20.
+	Limit         int32  `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	Cursor        string `protobuf:"bytes,7,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListActsRequest) Reset() {
+	*x = ListActsRequest{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListActsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListActsRequest) ProtoMessage() {}
+
+func (x *ListActsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListActsRequest.ProtoReflect.Descriptor instead.
+func (*ListActsRequest) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListActsRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ListActsRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *ListActsRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ListActsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListActsRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ListActsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListActsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListActsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*Act                 `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextCursor    string                 `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListActsResponse) Reset() {
+	*x = ListActsResponse{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListActsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListActsResponse) ProtoMessage() {}
+
+func (x *ListActsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListActsResponse.ProtoReflect.Descriptor instead.
+func (*ListActsResponse) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListActsResponse) GetItems() []*Act {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListActsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+// An act of an operator, as the gateway recorded it.
+type Act struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	ActId string                 `protobuf:"bytes,1,opt,name=act_id,json=actId,proto3" json:"act_id,omitempty"`
+	// When the gateway received it.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// The operator.
+	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The client's address.
+	Address string `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
+	Method  string `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
+	// The pattern of the path.
+	Route string `protobuf:"bytes,6,opt,name=route,proto3" json:"route,omitempty"`
+	Path  string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
+	// The event, promotion or campaign that the path or the body names; "" for none.
+	EventId   string `protobuf:"bytes,8,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The JSON body, with secrets replaced; empty if there was none or it was longer than 8 KiB.
+	Body string `protobuf:"bytes,10,opt,name=body,proto3" json:"body,omitempty"`
+	// SHA-256 of the body as sent, in hex; empty without a body.
+	BodySha256 string `protobuf:"bytes,11,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`
+	// The HTTP status that the operator got; absent while it is not known. Then the act may have taken
+	// effect.
+	Status *int32 `protobuf:"varint,12,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// The code of the error; absent after success.
+	Code          *string                `protobuf:"bytes,13,opt,name=code,proto3,oneof" json:"code,omitempty"`
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Act) Reset() {
+	*x = Act{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Act) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Act) ProtoMessage() {}
+
+func (x *Act) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Act.ProtoReflect.Descriptor instead.
+func (*Act) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Act) GetActId() string {
+	if x != nil {
+		return x.ActId
+	}
+	return ""
+}
+
+func (x *Act) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Act) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *Act) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Act) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Act) GetRoute() string {
+	if x != nil {
+		return x.Route
+	}
+	return ""
+}
+
+func (x *Act) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Act) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *Act) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Act) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *Act) GetBodySha256() string {
+	if x != nil {
+		return x.BodySha256
+	}
+	return ""
+}
+
+func (x *Act) GetStatus() int32 {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return 0
+}
+
+func (x *Act) GetCode() string {
+	if x != nil && x.Code != nil {
+		return *x.Code
+	}
+	return ""
+}
+
+func (x *Act) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
 type GetEventStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -36,7 +342,7 @@ type GetEventStatsRequest struct {
 
 func (x *GetEventStatsRequest) Reset() {
 	*x = GetEventStatsRequest{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[0]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -48,7 +354,7 @@ func (x *GetEventStatsRequest) String() string {
 func (*GetEventStatsRequest) ProtoMessage() {}
 
 func (x *GetEventStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[0]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -61,7 +367,7 @@ func (x *GetEventStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetEventStatsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{0}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetEventStatsRequest) GetEventId() string {
@@ -94,7 +400,7 @@ type EventStats struct {
 
 func (x *EventStats) Reset() {
 	*x = EventStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[1]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -106,7 +412,7 @@ func (x *EventStats) String() string {
 func (*EventStats) ProtoMessage() {}
 
 func (x *EventStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[1]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -119,7 +425,7 @@ func (x *EventStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventStats.ProtoReflect.Descriptor instead.
 func (*EventStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{1}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *EventStats) GetEventId() string {
@@ -188,7 +494,7 @@ type GetEventStatsForOperatorsRequest struct {
 
 func (x *GetEventStatsForOperatorsRequest) Reset() {
 	*x = GetEventStatsForOperatorsRequest{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[2]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -200,7 +506,7 @@ func (x *GetEventStatsForOperatorsRequest) String() string {
 func (*GetEventStatsForOperatorsRequest) ProtoMessage() {}
 
 func (x *GetEventStatsForOperatorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[2]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -213,7 +519,7 @@ func (x *GetEventStatsForOperatorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventStatsForOperatorsRequest.ProtoReflect.Descriptor instead.
 func (*GetEventStatsForOperatorsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{2}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetEventStatsForOperatorsRequest) GetCaller() *v1.Caller {
@@ -245,7 +551,7 @@ type OperatorEventStats struct {
 
 func (x *OperatorEventStats) Reset() {
 	*x = OperatorEventStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[3]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -257,7 +563,7 @@ func (x *OperatorEventStats) String() string {
 func (*OperatorEventStats) ProtoMessage() {}
 
 func (x *OperatorEventStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[3]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -270,7 +576,7 @@ func (x *OperatorEventStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorEventStats.ProtoReflect.Descriptor instead.
 func (*OperatorEventStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{3}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OperatorEventStats) GetCounts() *EventStats {
@@ -319,7 +625,7 @@ type RequestStats struct {
 
 func (x *RequestStats) Reset() {
 	*x = RequestStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -331,7 +637,7 @@ func (x *RequestStats) String() string {
 func (*RequestStats) ProtoMessage() {}
 
 func (x *RequestStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -344,7 +650,7 @@ func (x *RequestStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStats.ProtoReflect.Descriptor instead.
 func (*RequestStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{4}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RequestStats) GetSucceeded() int64 {
@@ -395,7 +701,7 @@ type RewardStats struct {
 
 func (x *RewardStats) Reset() {
 	*x = RewardStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +713,7 @@ func (x *RewardStats) String() string {
 func (*RewardStats) ProtoMessage() {}
 
 func (x *RewardStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +726,7 @@ func (x *RewardStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RewardStats.ProtoReflect.Descriptor instead.
 func (*RewardStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{5}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RewardStats) GetPaid() int64 {
@@ -478,7 +784,7 @@ type Revenue struct {
 
 func (x *Revenue) Reset() {
 	*x = Revenue{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +796,7 @@ func (x *Revenue) String() string {
 func (*Revenue) ProtoMessage() {}
 
 func (x *Revenue) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +809,7 @@ func (x *Revenue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revenue.ProtoReflect.Descriptor instead.
 func (*Revenue) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{6}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Revenue) GetCurrency() string {
@@ -552,7 +858,39 @@ var File_urr_stats_v1_stats_proto protoreflect.FileDescriptor
 
 const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\n" +
-	"\x18urr/stats/v1/stats.proto\x12\furr.stats.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"O\n" +
+	"\x18urr/stats/v1/stats.proto\x12\furr.stats.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xcc\x02\n" +
+	"\x0fListActsRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$R\aeventId\x123\n" +
+	"\x04user\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{0,63}$R\x04user\x12.\n" +
+	"\x04from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x1f\n" +
+	"\x05limit\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12\x1f\n" +
+	"\x06cursor\x18\a \x01(\tB\a\xbaH\x04r\x02\x18dR\x06cursor\"\\\n" +
+	"\x10ListActsResponse\x12'\n" +
+	"\x05items\x18\x01 \x03(\v2\x11.urr.stats.v1.ActR\x05items\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xad\x03\n" +
+	"\x03Act\x12\x15\n" +
+	"\x06act_id\x18\x01 \x01(\tR\x05actId\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x17\n" +
+	"\auser_id\x18\x03 \x01(\tR\x06userId\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06method\x18\x05 \x01(\tR\x06method\x12\x14\n" +
+	"\x05route\x18\x06 \x01(\tR\x05route\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path\x12\x19\n" +
+	"\bevent_id\x18\b \x01(\tR\aeventId\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestId\x12\x12\n" +
+	"\x04body\x18\n" +
+	" \x01(\tR\x04body\x12\x1f\n" +
+	"\vbody_sha256\x18\v \x01(\tR\n" +
+	"bodySha256\x12\x1b\n" +
+	"\x06status\x18\f \x01(\x05H\x00R\x06status\x88\x01\x01\x12\x17\n" +
+	"\x04code\x18\r \x01(\tH\x01R\x04code\x88\x01\x01\x125\n" +
+	"\bended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendedAtB\t\n" +
+	"\a_statusB\a\n" +
+	"\x05_code\"O\n" +
 	"\x14GetEventStatsRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x8d\x02\n" +
 	"\n" +
@@ -595,14 +933,17 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\brefunded\x18\x03 \x01(\x03R\brefunded\x12\x10\n" +
 	"\x03net\x18\x04 \x01(\x03R\x03net\x12\x1a\n" +
 	"\bpayments\x18\x05 \x01(\x03R\bpayments\x12\x18\n" +
-	"\arefunds\x18\x06 \x01(\x03R\arefunds2\xdd\x02\n" +
+	"\arefunds\x18\x06 \x01(\x03R\arefunds2\xe1\x03\n" +
 	"\fStatsService\x12\x92\x01\n" +
 	"\rGetEventStats\x12\".urr.stats.v1.GetEventStatsRequest\x1a\x18.urr.stats.v1.EventStats\"C\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
 	"\x06public\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/stats/events/{event_id}\x90\x02\x01\x12\xb7\x01\n" +
 	"\x19GetEventStatsForOperators\x12..urr.stats.v1.GetEventStatsForOperatorsRequest\x1a .urr.stats.v1.OperatorEventStats\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/stats/events/{event_id}\x90\x02\x01B)Z'urr.guru/proto/gen/urr/stats/v1;statsv1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/stats/events/{event_id}\x90\x02\x01\x12\x81\x01\n" +
+	"\bListActs\x12\x1d.urr.stats.v1.ListActsRequest\x1a\x1e.urr.stats.v1.ListActsResponse\"6\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/admin/audit\x90\x02\x01B)Z'urr.guru/proto/gen/urr/stats/v1;statsv1b\x06proto3"
 
 var (
 	file_urr_stats_v1_stats_proto_rawDescOnce sync.Once
@@ -616,36 +957,47 @@ func file_urr_stats_v1_stats_proto_rawDescGZIP() []byte {
 	return file_urr_stats_v1_stats_proto_rawDescData
 }
 
-var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_urr_stats_v1_stats_proto_goTypes = []any{
-	(*GetEventStatsRequest)(nil),             // 0: urr.stats.v1.GetEventStatsRequest
-	(*EventStats)(nil),                       // 1: urr.stats.v1.EventStats
-	(*GetEventStatsForOperatorsRequest)(nil), // 2: urr.stats.v1.GetEventStatsForOperatorsRequest
-	(*OperatorEventStats)(nil),               // 3: urr.stats.v1.OperatorEventStats
-	(*RequestStats)(nil),                     // 4: urr.stats.v1.RequestStats
-	(*RewardStats)(nil),                      // 5: urr.stats.v1.RewardStats
-	(*Revenue)(nil),                          // 6: urr.stats.v1.Revenue
-	(*timestamppb.Timestamp)(nil),            // 7: google.protobuf.Timestamp
-	(*v1.Caller)(nil),                        // 8: urr.common.v1.Caller
+	(*ListActsRequest)(nil),                  // 0: urr.stats.v1.ListActsRequest
+	(*ListActsResponse)(nil),                 // 1: urr.stats.v1.ListActsResponse
+	(*Act)(nil),                              // 2: urr.stats.v1.Act
+	(*GetEventStatsRequest)(nil),             // 3: urr.stats.v1.GetEventStatsRequest
+	(*EventStats)(nil),                       // 4: urr.stats.v1.EventStats
+	(*GetEventStatsForOperatorsRequest)(nil), // 5: urr.stats.v1.GetEventStatsForOperatorsRequest
+	(*OperatorEventStats)(nil),               // 6: urr.stats.v1.OperatorEventStats
+	(*RequestStats)(nil),                     // 7: urr.stats.v1.RequestStats
+	(*RewardStats)(nil),                      // 8: urr.stats.v1.RewardStats
+	(*Revenue)(nil),                          // 9: urr.stats.v1.Revenue
+	(*v1.Caller)(nil),                        // 10: urr.common.v1.Caller
+	(*timestamppb.Timestamp)(nil),            // 11: google.protobuf.Timestamp
 }
 var file_urr_stats_v1_stats_proto_depIdxs = []int32{
-	7,  // 0: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
-	8,  // 1: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
-	1,  // 2: urr.stats.v1.OperatorEventStats.counts:type_name -> urr.stats.v1.EventStats
-	6,  // 3: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
-	5,  // 4: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
-	4,  // 5: urr.stats.v1.OperatorEventStats.requests:type_name -> urr.stats.v1.RequestStats
-	7,  // 6: urr.stats.v1.RequestStats.updated_at:type_name -> google.protobuf.Timestamp
-	7,  // 7: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
-	0,  // 8: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
-	2,  // 9: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
-	1,  // 10: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
-	3,  // 11: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 0: urr.stats.v1.ListActsRequest.caller:type_name -> urr.common.v1.Caller
+	11, // 1: urr.stats.v1.ListActsRequest.from:type_name -> google.protobuf.Timestamp
+	11, // 2: urr.stats.v1.ListActsRequest.to:type_name -> google.protobuf.Timestamp
+	2,  // 3: urr.stats.v1.ListActsResponse.items:type_name -> urr.stats.v1.Act
+	11, // 4: urr.stats.v1.Act.at:type_name -> google.protobuf.Timestamp
+	11, // 5: urr.stats.v1.Act.ended_at:type_name -> google.protobuf.Timestamp
+	11, // 6: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
+	10, // 7: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
+	4,  // 8: urr.stats.v1.OperatorEventStats.counts:type_name -> urr.stats.v1.EventStats
+	9,  // 9: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
+	8,  // 10: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
+	7,  // 11: urr.stats.v1.OperatorEventStats.requests:type_name -> urr.stats.v1.RequestStats
+	11, // 12: urr.stats.v1.RequestStats.updated_at:type_name -> google.protobuf.Timestamp
+	11, // 13: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
+	3,  // 14: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
+	5,  // 15: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
+	0,  // 16: urr.stats.v1.StatsService.ListActs:input_type -> urr.stats.v1.ListActsRequest
+	4,  // 17: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
+	6,  // 18: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
+	1,  // 19: urr.stats.v1.StatsService.ListActs:output_type -> urr.stats.v1.ListActsResponse
+	17, // [17:20] is the sub-list for method output_type
+	14, // [14:17] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_urr_stats_v1_stats_proto_init() }
@@ -653,13 +1005,14 @@ func file_urr_stats_v1_stats_proto_init() {
 	if File_urr_stats_v1_stats_proto != nil {
 		return
 	}
+	file_urr_stats_v1_stats_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_stats_v1_stats_proto_rawDesc), len(file_urr_stats_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	StatsService_GetEventStats_FullMethodName             = "/urr.stats.v1.StatsService/GetEventStats"
 	StatsService_GetEventStatsForOperators_FullMethodName = "/urr.stats.v1.StatsService/GetEventStatsForOperators"
+	StatsService_ListActs_FullMethodName                  = "/urr.stats.v1.StatsService/ListActs"
 )
 
 // StatsServiceClient is the client API for StatsService service.
@@ -35,6 +36,11 @@ type StatsServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(ctx context.Context, in *GetEventStatsForOperatorsRequest, opts ...grpc.CallOption) (*OperatorEventStats, error)
+	// The acts of operators, newest first: who changed what, when and from where, and what came of it.
+	// `from` is inclusive, `to` is not. An act is listed a moment after it, or once Kafka is back.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	ListActs(ctx context.Context, in *ListActsRequest, opts ...grpc.CallOption) (*ListActsResponse, error)
 }
 
 type statsServiceClient struct {
@@ -65,6 +71,16 @@ func (c *statsServiceClient) GetEventStatsForOperators(ctx context.Context, in *
 	return out, nil
 }
 
+func (c *statsServiceClient) ListActs(ctx context.Context, in *ListActsRequest, opts ...grpc.CallOption) (*ListActsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListActsResponse)
+	err := c.cc.Invoke(ctx, StatsService_ListActs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StatsServiceServer is the server API for StatsService service.
 // All implementations must embed UnimplementedStatsServiceServer
 // for forward compatibility.
@@ -75,6 +91,11 @@ type StatsServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(context.Context, *GetEventStatsForOperatorsRequest) (*OperatorEventStats, error)
+	// The acts of operators, newest first: who changed what, when and from where, and what came of it.
+	// `from` is inclusive, `to` is not. An act is listed a moment after it, or once Kafka is back.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	ListActs(context.Context, *ListActsRequest) (*ListActsResponse, error)
 	mustEmbedUnimplementedStatsServiceServer()
 }
 
@@ -90,6 +111,9 @@ func (UnimplementedStatsServiceServer) GetEventStats(context.Context, *GetEventS
 }
 func (UnimplementedStatsServiceServer) GetEventStatsForOperators(context.Context, *GetEventStatsForOperatorsRequest) (*OperatorEventStats, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetEventStatsForOperators not implemented")
+}
+func (UnimplementedStatsServiceServer) ListActs(context.Context, *ListActsRequest) (*ListActsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListActs not implemented")
 }
 func (UnimplementedStatsServiceServer) mustEmbedUnimplementedStatsServiceServer() {}
 func (UnimplementedStatsServiceServer) testEmbeddedByValue()                      {}
@@ -148,6 +172,24 @@ func _StatsService_GetEventStatsForOperators_Handler(srv interface{}, ctx contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StatsService_ListActs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListActsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).ListActs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_ListActs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).ListActs(ctx, req.(*ListActsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // StatsService_ServiceDesc is the grpc.ServiceDesc for StatsService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +204,10 @@ var StatsService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetEventStatsForOperators",
 			Handler:    _StatsService_GetEventStatsForOperators_Handler,
+		},
+		{
+			MethodName: "ListActs",
+			Handler:    _StatsService_ListActs_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -6,7 +6,27 @@ package db
 
 import (
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
+
+type AuditAct struct {
+	ActID      uuid.UUID
+	OccurredAt time.Time
+	UserID     string
+	Address    string
+	Method     string
+	Route      string
+	Path       string
+	EventID    string
+	RequestID  string
+	Body       string
+	BodySha256 string
+	Status     pgtype.Int4
+	Code       pgtype.Text
+	EndedAt    *time.Time
+}
 
 type ConsumerOffset struct {
 	Topic      string

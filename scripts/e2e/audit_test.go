@@ -1,0 +1,121 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// auditedAct is an act in the audit log.
+type auditedAct struct {
+	ActID, UserID, Address, Method, Route, Path, EventID, RequestID, Body, Code string
+	At                                                                          time.Time
+	Status                                                                      int
+}
+
+// auditLog reads the audit log of an event through a gateway.
+func auditLog(ctx context.Context, operator *harness.Client, event string) ([]auditedAct, error) {
+	var list struct{ Items []auditedAct }
+	a, err := operator.Call(ctx, http.MethodGet, "/api/v1/admin/audit?user=operator&limit=100&eventId="+event, nil)
+	if err == nil {
+		err = a.Decode(&list)
+	}
+	return list.Items, err
+}
+
+// awaitAct waits until an act with this path and body is in the audit log.
+func awaitAct(t *testing.T, p *harness.Platform, operator *harness.Client, event, path, body string) (found auditedAct) {
+	t.Helper()
+	p.Eventually(func(ctx context.Context) error {
+		acts, err := auditLog(ctx, operator, event)
+		for _, a := range acts {
+			if a.Path == path && a.Body == body {
+				found = a
+				return nil
+			}
+		}
+		return errors.Join(err, fmt.Errorf("no act %s %s in %v", path, body, acts))
+	})
+	return found
+}
+
+// An operator's act is in the audit log: who, what, when, from where, and what came of it. While Kafka
+// is away, the operator can still slow and stop the sale, even if the gateway then dies, and the records
+// arrive later; other acts are refused and have no effect.
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Options{
+		OwnBackends: true, Replicas: map[string]int{platform.Gateway: 2},
+		Services: []string{platform.Ticket, platform.Stats, platform.Queue, platform.VWR, platform.Gateway},
+	})
+	event := newSale(t, p)
+	const address = "203.0.113.77"
+	operator := p.Operator().With("X-Forwarded-For", address)
+	threshold := "/api/v1/queue/admin/threshold/" + event
+	began := time.Now().Add(-time.Minute) // the gateway's clock is this machine's, but not its milliseconds
+	answer := operator.Must(t.Context(), http.MethodPut, threshold, `{"threshold":50}`, nil)
+	act := awaitAct(t, p, operator, event, threshold, `{"threshold":50}`)
+	require.NotEmpty(t, act.ActID)
+	require.True(t, act.At.After(began) && act.At.Before(time.Now().Add(time.Minute)), "%v", act.At)
+	p.Eventually(func(ctx context.Context) error { // the outcome is an event of its own
+		acts, err := auditLog(ctx, operator, event)
+		if err == nil && acts[0].Status == 0 {
+			err = errors.New("the outcome is not known yet")
+		}
+		return err
+	})
+	acts, err := auditLog(t.Context(), operator, event)
+	require.NoError(t, err)
+	require.Equal(t, auditedAct{
+		ActID: act.ActID, At: act.At, UserID: "operator", Address: address, Method: http.MethodPut,
+		Route: "/api/v1/queue/admin/threshold/{event_id}", Path: threshold, EventID: event, RequestID: answer.Header.Get("X-Request-Id"),
+		Body: `{"threshold":50}`, Status: http.StatusOK,
+	}, acts[0])
+
+	p.Backend("kafka").Kill()
+	slowed, err := operator.Call(t.Context(), http.MethodPut, threshold, `{"threshold":7}`)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, slowed.Status, "%s", slowed.Body)
+	pause := "/api/v1/queue/admin/" + event + "/pause"
+	paused, err := operator.Call(t.Context(), http.MethodPost, pause, `{}`)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, paused.Status, "%s", paused.Body)
+	other := "/api/v1/admin/events/" + event + "-other"
+	refused, err := operator.Call(t.Context(), http.MethodPut, other, saleBody)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, refused.Status)
+	require.Equal(t, "AUDIT_UNAVAILABLE", refused.Code())
+	p.Service(platform.Gateway).Kill(0)
+	survivor := operator.At(1)
+	var line struct {
+		Threshold int
+		Pauses    []string
+	}
+	survivor.Must(t.Context(), http.MethodGet, "/api/v1/queue/admin/"+event, nil, &line)
+	require.Equal(t, 7, line.Threshold, "it is in force")
+	require.Contains(t, line.Pauses, "OPERATOR")
+	gone, err := survivor.Call(t.Context(), http.MethodGet, other, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, gone.Status, "the refused act had no effect")
+
+	p.Backend("kafka").Start()
+	for path, body := range map[string]string{threshold: `{"threshold":7}`, pause: `{}`} {
+		require.Equal(t, address, awaitAct(t, p, survivor, event, path, body).Address)
+	}
+	p.Eventually(func(ctx context.Context) error {
+		waiting, err := p.Service(platform.Gateway).Metric(ctx, 1, "urr_audit_waiting")
+		if err == nil && waiting != 0 {
+			err = fmt.Errorf("%v records wait", waiting)
+		}
+		return err
+	})
+	survivor.Must(t.Context(), http.MethodPut, other, saleBody, nil)
+}

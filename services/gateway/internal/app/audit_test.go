@@ -1,0 +1,146 @@
+package app_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/gateway/internal/edge"
+
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+)
+
+const (
+	acted = "OPERATOR_ACTED"
+	ended = "OPERATOR_ACT_ENDED"
+)
+
+// operatorActs are the routes by which operators change something, found without the code under test.
+func operatorActs(t *testing.T, w *fixture) []*edge.Route {
+	t.Helper()
+	var acts []*edge.Route
+	for _, r := range w.gateway.Routes() {
+		if strings.Contains(r.Pattern, "/admin/") {
+			require.Equal(t, edge.Admin, r.Who, "%s", r)
+		}
+		if r.Who == edge.Admin && !slices.Contains([]string{http.MethodGet, http.MethodHead}, r.Method) {
+			acts = append(acts, r)
+		}
+	}
+	require.Greater(t, len(acts), 20)
+	return acts
+}
+
+// outcomeOf waits for the outcome of an act.
+func (w *fixture) outcomeOf(t *testing.T, act *eventsv1.AuditEvent) (outcome *eventsv1.AuditEvent) {
+	t.Helper()
+	waittest.Until(t, func() bool {
+		for _, e := range w.acts.of(t, ended) {
+			if e.GetActId() == act.GetActId() {
+				outcome = e
+			}
+		}
+		return outcome != nil
+	}, "the outcome of %s", act.GetPath())
+	return outcome
+}
+
+// Every act of an operator is recorded before it reaches a service: who, what, when and from where.
+func TestEveryActIsRecordedFirst(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	for _, r := range operatorActs(t, w) {
+		known, calls := len(w.acts.of(t, acted)), len(w.serviceCalls())
+		first := make(chan int, 10) // how many calls services had got when something was published
+		w.acts.before.Store(new(func() { first <- len(w.serviceCalls()) }))
+		body := bodyFor(r, calm)
+		rec := w.do(r.Method, target(r, calm), body, w.session(alice, "admin").with("X-Forwarded-For", "203.0.113.7"))
+		require.Less(t, rec.Code, 300, "%s: %s", r, rec.Body)
+		require.Equal(t, calls, <-first, "%s: the record comes first", r)
+
+		recorded := w.acts.of(t, acted)[known:]
+		require.Len(t, recorded, 1, "%s", r)
+		e := recorded[0]
+		require.Equal(t, alice, e.GetUserId())
+		require.Equal(t, "192.0.2.1", e.GetAddress(), "that of the peer: a header of anybody counts for nothing")
+		require.Equal(t, r.Method, e.GetMethod())
+		require.Equal(t, r.Pattern, e.GetRoute())
+		require.Equal(t, target(r, calm), e.GetPath())
+		require.Equal(t, rec.Header().Get("X-Request-Id"), e.GetRequestId())
+		require.Equal(t, start, e.GetOccurredAt().AsTime())
+		require.Equal(t, body, e.GetBody())
+		if strings.Contains(r.Pattern, "{event_id}") {
+			require.Equal(t, calm, e.GetEventId())
+		}
+		outcome := w.outcomeOf(t, e)
+		require.EqualValues(t, rec.Code, outcome.GetStatus(), "%s", r)
+		require.Nil(t, outcome.Code)
+		w.acts.before.Store(nil)
+	}
+}
+
+// While Kafka is unavailable, acts that stop a sale are served, and recorded later; all others are
+// refused, and reach no service.
+func TestActsWithoutKafka(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	admin := w.session(alice, "admin")
+	w.acts.down.Store(true)
+	var served []string
+	for _, r := range operatorActs(t, w) {
+		calls := len(w.serviceCalls())
+		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), admin)
+		if r.Stops {
+			require.Less(t, rec.Code, 300, "%s: %s", r, rec.Body)
+			require.Contains(t, w.logs.take(), "path="+target(r, calm), "the log has the act")
+			served = append(served, r.Pattern)
+			continue
+		}
+		require.Equal(t, http.StatusServiceUnavailable, rec.Code, "%s: %s", r, rec.Body)
+		require.Equal(t, "AUDIT_UNAVAILABLE", problemOf(t, rec)["code"])
+		require.Len(t, w.serviceCalls(), calls, "%s must not be forwarded", r)
+	}
+	require.GreaterOrEqual(t, len(served), 5)
+	require.Len(t, w.queue.of("SetThreshold"), 1)
+
+	w.acts.down.Store(false)
+	var arrived []string
+	waittest.Until(t, func() bool {
+		arrived = nil
+		for _, e := range w.acts.of(t, acted) {
+			arrived = append(arrived, e.GetRoute())
+		}
+		return len(arrived) == len(served)
+	}, "the records of the acts that were served")
+	require.ElementsMatch(t, served, arrived)
+	for _, e := range w.acts.of(t, acted) {
+		require.Less(t, w.outcomeOf(t, e).GetStatus(), int32(300))
+	}
+	for _, e := range w.acts.of(t, ended) {
+		require.Equal(t, !slices.Contains(served, e.GetRoute()), e.GetCode() == "AUDIT_UNAVAILABLE", "%s", e.GetRoute())
+	}
+}
+
+// An act that its service refuses has an outcome that says so; requests that the gateway refuses by
+// itself are no acts.
+func TestOutcomesOfRefusedActs(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	rec := w.do(http.MethodPut, "/api/v1/queue/admin/threshold/calm", `{}`, w.session(alice, "admin"))
+	require.Equal(t, http.StatusBadRequest, rec.Code, "%s", rec.Body)
+	outcome := w.outcomeOf(t, w.acts.of(t, acted)[0])
+	require.EqualValues(t, http.StatusBadRequest, outcome.GetStatus())
+	require.Equal(t, "INVALID_REQUEST", outcome.GetCode())
+	require.Equal(t, "{}", outcome.GetBody())
+
+	for _, r := range operatorActs(t, w) {
+		for _, c := range []credentials{nil, w.session(alice), w.session(alice, "staff"), w.session(alice, "admin").with("Sec-Fetch-Site", "cross-site")} {
+			require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, w.do(r.Method, target(r, calm), bodyFor(r, calm), c).Code)
+		}
+	}
+	require.Len(t, w.acts.of(t, acted), 1)
+}

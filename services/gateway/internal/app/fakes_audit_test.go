@@ -1,0 +1,55 @@
+package app_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/kafka"
+
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+)
+
+// fakeActs is Kafka for the records of operators' acts.
+type fakeActs struct {
+	down atomic.Bool
+	// before is called with each batch before it is stored; nil: nothing is.
+	before atomic.Pointer[func()]
+	mu     sync.Mutex
+	recs   []kafka.Record
+}
+
+func (f *fakeActs) Publish(_ context.Context, recs ...kafka.Record) error {
+	if f.down.Load() {
+		return errs.ErrUnavailable
+	}
+	if before := f.before.Load(); before != nil {
+		(*before)()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recs = append(f.recs, recs...)
+	return nil
+}
+
+// of returns the events of one type so far.
+func (f *fakeActs) of(t testing.TB, kind string) []*eventsv1.AuditEvent {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*eventsv1.AuditEvent
+	for _, r := range f.recs {
+		var e eventsv1.AuditEvent
+		require.NoError(t, kafka.Decode(r, &e))
+		require.Equal(t, "audit-events", r.Topic)
+		require.Equal(t, e.GetUserId(), string(r.Key))
+		if e.GetType() == kind {
+			all = append(all, &e)
+		}
+	}
+	return all
+}

@@ -1,0 +1,127 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/gateway/internal/app"
+)
+
+// listener reads a stream of live figures.
+type listener struct {
+	t     *testing.T
+	lines *bufio.Scanner
+}
+
+// event returns the name ("" for none) and the data of the next event; ok is false at the end of the
+// stream.
+func (l *listener) event() (name string, data map[string]any, ok bool) {
+	l.t.Helper()
+	for l.lines.Scan() {
+		line := l.lines.Text()
+		if n, found := strings.CutPrefix(line, "event: "); found {
+			name = n
+		}
+		if d, found := strings.CutPrefix(line, "data: "); found {
+			require.NoError(l.t, json.Unmarshal([]byte(d), &data))
+			return name, data, true
+		}
+	}
+	return "", nil, false
+}
+
+// liveServer serves the gateway with its own server, whose time-outs are shorter than the time
+// between two events.
+func liveServer(t *testing.T, w *fixture) (addr string, srv *http.Server) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	srv = app.Server(w.gateway.Handler)
+	srv.ReadTimeout, srv.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	srv.RegisterOnShutdown(w.gateway.EndStreams)
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		require.NoError(t, srv.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+	})
+	return "http://" + l.Addr().String(), srv
+}
+
+func listen(t *testing.T, addr, event string, c credentials) *listener {
+	t.Helper()
+	ctx, cancel := waittest.Context(t)
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, addr+"/api/v1/admin/live/"+event, http.NoBody)
+	require.NoError(t, err)
+	for name, value := range c {
+		req.Header.Set(name, value)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
+	require.Equal(t, "no-store", answer.Header.Get("Cache-Control"))
+	return &listener{t: t, lines: bufio.NewScanner(answer.Body)}
+}
+
+// Operators see the figures of an event each second. What a service does not say is absent, and the
+// stream ends with the session.
+func TestLiveFigures(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	addr, _ := liveServer(t, w)
+	admin := w.session(alice, "admin")
+	l := listen(t, addr, busy, admin)
+	_, figures, ok := l.event()
+	require.True(t, ok)
+	require.Equal(t, map[string]any{
+		"at": "2026-03-01T10:00:00.000Z", "serving": 100.0, "roomWaiting": 4900.0, "waiting": 30.0, "active": 20.0, "sold": 30.0, "holds": 10.0,
+		"failures": 7.0,
+	}, figures)
+	require.Equal(t, alice, w.queue.of("GetLine")[0].caller.GetUserId())
+
+	w.queue.noLines.Store(true)
+	for ok && figures["waiting"] != nil {
+		_, figures, ok = l.event()
+	}
+	require.True(t, ok, "the stream outlives the time-outs of the listener")
+	require.NotContains(t, figures, "active")
+	require.InDelta(t, 30, figures["sold"], 0)
+
+	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/admin/sessions/revoke", `{"userId":"`+alice+`"}`, admin).Code)
+	name := ""
+	for ok && name == "" {
+		name, figures, ok = l.event()
+	}
+	require.Equal(t, "end", name)
+	require.Equal(t, map[string]any{"code": "SESSION_INVALID"}, figures)
+	_, _, ok = l.event()
+	require.False(t, ok)
+}
+
+// A rolling update does not wait for those who listen.
+func TestLiveFiguresEndWithTheServer(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	addr, srv := liveServer(t, w)
+	l := listen(t, addr, calm, w.session(alice, "admin"))
+	_, figures, ok := l.event()
+	require.True(t, ok)
+	require.NotContains(t, figures, "serving", "the event has no waiting room")
+	ctx, cancel := waittest.Context(t)
+	defer cancel()
+	require.NoError(t, srv.Shutdown(ctx))
+	for ok {
+		_, _, ok = l.event()
+	}
+}

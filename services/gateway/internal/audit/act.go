@@ -1,0 +1,172 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/wire"
+	"urr.guru/proto/events"
+
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+)
+
+// maxBody is the longest body that is kept, in bytes. Longer ones have a digest only.
+const maxBody = 8 << 10
+
+// source is the header ce_source.
+const source = "gateway"
+
+// Act is a call of an operator that changes something.
+type Act struct {
+	ID uuid.UUID
+	At time.Time
+	// UserID is the operator, Address the client's.
+	UserID, Address string
+	// Route is the pattern that Path matches.
+	Method, Route, Path string
+	// EventID is the event in the path; "" for none there.
+	EventID   string
+	RequestID string
+	Body      []byte
+	// Stops: the act stops or slows a sale, so it is not refused while Kafka is unavailable.
+	Stops bool
+}
+
+// Outcome is what the operator gets.
+type Outcome struct {
+	// Status is that of HTTP.
+	Status int
+	// Code of the error, "" after success.
+	Code string
+}
+
+// acted is the event before the act is forwarded.
+func (a *Act) acted() *eventsv1.AuditEvent {
+	e := &eventsv1.AuditEvent{
+		Type: events.OperatorActed, ActId: a.ID.String(), UserId: a.UserID, Address: a.Address, Method: a.Method, Route: a.Route, Path: a.Path,
+		EventId: a.EventID, RequestId: a.RequestID, OccurredAt: timestamppb.New(a.At),
+	}
+	if len(a.Body) == 0 {
+		return e
+	}
+	sum := sha256.Sum256(a.Body)
+	e.BodySha256 = hex.EncodeToString(sum[:])
+	body, ok := parse(a.Body)
+	if !ok {
+		return e // the call is going to be refused
+	}
+	if members, ok := body.(map[string]any); ok && e.EventId == "" {
+		if event, ok := members["eventId"].(string); ok && ids.ValidEvent(event) {
+			e.EventId = event
+		}
+	}
+	if kept := withoutSecrets(a.Body, body); len(kept) <= maxBody {
+		e.Body = string(kept)
+	}
+	return e
+}
+
+// ended is the event with the outcome.
+func (a *Act) ended(o Outcome, at time.Time) *eventsv1.AuditEvent {
+	e := a.acted()
+	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status
+	if o.Code != "" {
+		e.Code = &o.Code
+	}
+	return e
+}
+
+// parse reads a JSON value. Numbers keep their digits.
+func parse(raw []byte) (body any, ok bool) {
+	if !utf8.Valid(raw) {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	ok = d.Decode(&body) == nil && !d.More()
+	return body, ok
+}
+
+// secretNames are parts of the names of members that are not kept, in lower case.
+var secretNames = []string{"secret", "password", "token", "credential"} //nolint:gochecknoglobals // a constant table
+
+// withoutSecrets returns the body as it was sent, or, if it has members that may be secret, with
+// their values replaced.
+func withoutSecrets(raw []byte, body any) []byte {
+	if !redact(body) {
+		return raw
+	}
+	kept, err := json.Marshal(body)
+	if err != nil {
+		return nil // cannot happen: it was JSON before
+	}
+	return kept
+}
+
+// redact replaces the secrets of a JSON value and reports whether there were any.
+func redact(value any) (found bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if isSecret(name) {
+				v[name], found = "***", true
+			} else if redact(member) {
+				found = true
+			}
+		}
+	case []any:
+		for _, member := range v {
+			found = redact(member) || found
+		}
+	}
+	return found
+}
+
+func isSecret(name string) bool {
+	name = strings.ToLower(name)
+	for _, part := range secretNames {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// marshal returns the event's value in Kafka, and in Redis while it waits.
+func marshal(e *eventsv1.AuditEvent) ([]byte, error) {
+	value, err := wire.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("audit event: %w", err)
+	}
+	return value, nil
+}
+
+// record makes the Kafka record of an event's value.
+func record(value []byte) (kafka.Record, error) {
+	var e eventsv1.AuditEvent
+	if err := kafka.Decode(kafka.Record{Value: value}, &e); err != nil {
+		return kafka.Record{}, err
+	}
+	id, err := uuid.Parse(e.GetActId())
+	if err != nil {
+		return kafka.Record{}, fmt.Errorf("audit event: actId: %w", err)
+	}
+	at := e.GetOccurredAt().AsTime()
+	if e.GetType() == events.OperatorActEnded { // events have ids of their own
+		id, at = uuid.NewSHA1(id, []byte(e.GetType())), e.GetEndedAt().AsTime()
+	}
+	return kafka.Record{
+		Topic: events.Audit, Key: []byte(e.GetUserId()), Value: value, Headers: kafka.EventHeaders(id, source, e.GetType(), at),
+	}, nil
+}

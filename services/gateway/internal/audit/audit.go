@@ -1,0 +1,215 @@
+// Package audit records the acts of operators in the Kafka topic audit-events, each before it is
+// forwarded, and again with its outcome.
+//
+// While Kafka is unavailable, acts that stop or slow a sale are served all the same, and their
+// records wait in a Redis stream that all gateways share; all other acts are refused. If Redis is
+// unavailable too, the records wait in this process: whoever stops a sale in an outage must not
+// wait for its log. Each such act is in the process's log as well.
+//
+//	Kafka   Redis   an act that stops         another act
+//	up      any     Kafka                     Kafka
+//	down    up      Redis, then Kafka         refused
+//	down    down    memory, then either       refused
+//
+// A record may arrive in Kafka more than once, and one whose act was refused may arrive late. Its
+// consumer keeps acts by id.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/loop"
+)
+
+// publishTimeout bounds how long an act waits for Kafka. Together with storeTimeout it leaves the
+// service behind the route half of the time of a request.
+const publishTimeout = 1500 * time.Millisecond
+
+// maxHeld is how many records wait in memory.
+const maxHeld = 1000
+
+// Publisher publishes records; it is a kafka.Producer.
+type Publisher interface {
+	Publish(ctx context.Context, recs ...kafka.Record) error
+}
+
+var _ Publisher = (*kafka.Producer)(nil)
+
+// Log records acts. It is safe for concurrent use.
+type Log struct {
+	kafka   Publisher
+	waiting *stream // nil: there is no Redis
+	now     func() time.Time
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	held []held
+	wake chan struct{}
+}
+
+// held is a record that waits in memory.
+type held struct {
+	value []byte
+	// act is false for an outcome, which may be lost.
+	act bool
+}
+
+// New makes a Log that publishes to Kafka. Records wait in the Redis stream key; without a client
+// (nil) they wait in memory only.
+func New(publisher Publisher, rdb redis.UniversalClient, key string, log *slog.Logger, now func() time.Time) *Log {
+	l := &Log{kafka: publisher, now: now, log: log, wake: make(chan struct{}, 1)}
+	if rdb != nil {
+		l.waiting = newStream(rdb, key)
+	}
+	return l
+}
+
+// Begin records an act that is about to be forwarded. It fails with errs.ErrAuditUnavailable, and the
+// act must not be forwarded, when that is impossible and the act does not stop a sale.
+func (l *Log) Begin(ctx context.Context, a *Act) error {
+	value, err := marshal(a.acted())
+	if err != nil {
+		return err
+	}
+	err = l.publish(ctx, value)
+	switch {
+	case err == nil:
+		records.WithLabelValues(inKafka).Inc()
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("record the act: %w", context.Cause(ctx)) // the client does not wait any longer
+	case !a.Stops:
+		records.WithLabelValues(refused).Inc()
+		return errs.ErrAuditUnavailable.Wrap(err)
+	}
+	place := l.keep(ctx, held{value: value, act: true})
+	records.WithLabelValues(place).Inc()
+	l.log.WarnContext(ctx, "act not recorded in Kafka, its record waits", "in", place, "act_id", a.ID.String(), "user_id", a.UserID,
+		"address", a.Address, "method", a.Method, "path", a.Path, "error", err)
+	return nil
+}
+
+// End records the outcome of an act for which Begin was called, in the background. Outcomes may be
+// lost: then it stays open whether the act took effect.
+func (l *Log) End(a *Act, o Outcome) {
+	value, err := marshal(a.ended(o, l.now()))
+	if err != nil {
+		l.log.Error("outcome of an act lost", "act_id", a.ID.String(), "error", err)
+		return
+	}
+	l.hold(held{value: value})
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// publish sends values to Kafka.
+func (l *Log) publish(ctx context.Context, values ...[]byte) error {
+	recs := make([]kafka.Record, len(values))
+	for i, value := range values {
+		var err error
+		if recs[i], err = record(value); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	return l.kafka.Publish(ctx, recs...)
+}
+
+// keep puts a record where it waits for Kafka, and returns where that is.
+func (l *Log) keep(ctx context.Context, h held) (place string) {
+	if l.waiting != nil {
+		err := l.waiting.add(ctx, h)
+		if err == nil {
+			return inRedis
+		}
+		l.log.WarnContext(ctx, "act not recorded in Redis", "error", err)
+	}
+	l.hold(h)
+	return inMemory
+}
+
+// hold keeps a record in memory. Without room it is dropped: that of an act is in the log.
+func (l *Log) hold(more ...held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	room := maxHeld - len(l.held)
+	l.held = append(l.held, more[:min(room, len(more))]...)
+	dropped.Add(float64(max(0, len(more)-room)))
+	heldGauge.Set(float64(len(l.held)))
+}
+
+// take returns what waits in memory.
+func (l *Log) take() []held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.held
+	l.held = nil
+	heldGauge.Set(0)
+	return taken
+}
+
+// Run publishes what waits until ctx ends, and then once more what waits in memory.
+func (l *Log) Run(ctx context.Context) error {
+	failing := false
+	for {
+		err := errors.Join(l.flush(ctx), l.move(ctx))
+		if failed := err != nil && ctx.Err() == nil; failed != failing {
+			if failing = failed; failed {
+				l.log.WarnContext(ctx, "records of acts wait", "error", err)
+			} else {
+				l.log.InfoContext(ctx, "records of acts are published again")
+			}
+		}
+		if !loop.SleepOrWake(ctx, moveEvery, l.wake) {
+			break
+		}
+	}
+	return l.last(context.WithoutCancel(ctx))
+}
+
+// last empties the memory before the process ends. What remains is in the log only.
+func (l *Log) last(ctx context.Context) error {
+	if err := l.flush(ctx); err != nil {
+		l.log.WarnContext(ctx, "records of acts lost", "records", len(l.take()), "error", err)
+	}
+	return nil
+}
+
+// flush publishes what waits in memory. While Kafka is unavailable it goes to Redis.
+func (l *Log) flush(ctx context.Context) error {
+	taken := l.take()
+	if len(taken) == 0 {
+		return nil
+	}
+	values := make([][]byte, len(taken))
+	for i, h := range taken {
+		values[i] = h.value
+	}
+	err := l.publish(ctx, values...)
+	if err == nil {
+		return nil
+	}
+	if l.waiting == nil {
+		l.hold(taken...)
+		return err
+	}
+	for i, h := range taken {
+		if failed := l.waiting.add(ctx, h); failed != nil {
+			l.hold(taken[i:]...)
+			return errors.Join(err, failed)
+		}
+	}
+	return nil // move reports what waits in Redis
+}

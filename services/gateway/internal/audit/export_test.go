@@ -1,0 +1,4 @@
+package audit
+
+// MaxWaiting bounds the stream.
+const MaxWaiting = maxWaiting

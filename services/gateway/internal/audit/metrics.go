@@ -1,0 +1,39 @@
+package audit
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Where the record of an act was written before the act was forwarded. refused: nowhere, so it was not.
+const (
+	inKafka  = "kafka"
+	inRedis  = "redis"
+	inMemory = "memory"
+	refused  = "refused"
+)
+
+var (
+	records = newRecords()
+	// Every gateway that reaches Redis reports the same value.
+	waitingGauge = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_audit_waiting", Help: "Records of operators' acts that wait in Redis for Kafka.",
+	})
+	heldGauge = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_audit_held", Help: "Records of operators' acts and of their outcomes that wait in this process.",
+	})
+	dropped = promauto.NewCounter(prometheus.CounterOpts{
+		Name: "urr_audit_dropped_total", Help: "Records of acts or outcomes that found no place to wait; those of acts are in the log.",
+	})
+)
+
+// newRecords starts every count at 0, so that the first is an increase.
+func newRecords() *prometheus.CounterVec {
+	v := promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_audit_acts_total", Help: "Acts of operators, by where they were recorded before they were forwarded.",
+	}, []string{"recorded"})
+	for _, place := range []string{inKafka, inRedis, inMemory, refused} {
+		v.WithLabelValues(place)
+	}
+	return v
+}

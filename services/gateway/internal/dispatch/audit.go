@@ -1,0 +1,48 @@
+package dispatch
+
+import (
+	"cmp"
+	"net/http"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/services/gateway/internal/audit"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/problem"
+)
+
+// act serves an operator's act: its record is written first, its outcome afterwards. Requests that
+// were refused before are no acts.
+func (d *Dispatcher) act(w http.ResponseWriter, r *http.Request, q *edge.Request) (err error) {
+	a := &audit.Act{
+		ID: ids.NewV7(), At: d.Cookies.Now(), UserID: q.User(), Method: q.Route.Method, Route: q.Route.Pattern, Path: q.Path,
+		EventID: q.EventInPath(), RequestID: q.ID, Body: q.Body, Stops: q.Route.Stops,
+	}
+	if client := d.Proxies.Client(r); client.IsValid() {
+		a.Address = client.String()
+	}
+	returned := false
+	defer func() {
+		if !returned { // a panic, which the caller turns into a response
+			err = errs.ErrInternal
+		}
+		d.Audit.End(a, outcome(q, err))
+	}()
+	if err = d.Audit.Begin(r.Context(), a); err == nil {
+		err = q.Route.Handler(w, r, q)
+	}
+	returned = true
+	return err
+}
+
+// outcome is what the operator gets. Pass-through routes have responded with their errors already.
+func outcome(q *edge.Request, err error) audit.Outcome {
+	e := q.Refused
+	if err != nil {
+		e = errs.From(err)
+	}
+	if e == nil {
+		return audit.Outcome{Status: cmp.Or(q.Route.Status, http.StatusOK)}
+	}
+	return audit.Outcome{Status: problem.Status(e), Code: e.Reason}
+}

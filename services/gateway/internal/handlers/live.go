@@ -1,0 +1,77 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/live"
+)
+
+const (
+	// liveLife bounds a stream. A client that is gone without a word is noticed then at the latest,
+	// and after a rollout the streams spread over all gateways again.
+	liveLife = 10 * time.Minute
+	// heartbeatEvery is how often a stream without news shows that it is alive: less than the idle
+	// time-outs of proxies.
+	heartbeatEvery = 5 * time.Second
+)
+
+// Live serves the live figures of events.
+type Live struct {
+	Hub    *live.Hub
+	Tokens *identity.Verifier
+}
+
+// Figures streams the figures of an event, until the client leaves, the session ends, or the process
+// stops.
+func (h *Live) Figures(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	listener, err := h.Hub.Listen(q.EventInPath(), q.Caller())
+	if err != nil {
+		return err
+	}
+	defer listener.Leave()
+	stream, err := openStream(w)
+	if err != nil || r.Method == http.MethodHead {
+		return nil //nolint:nilerr // the client has left
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), liveLife)
+	defer cancel()
+	heartbeat := time.NewTicker(heartbeatEvery)
+	defer heartbeat.Stop()
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.Hub.Done():
+			return nil
+		case figures := <-listener.C:
+			if ended := h.sessionEnded(q); ended != nil {
+				_ = stream.event("end", ended) // the stream ends in any case
+				return nil
+			}
+			heartbeat.Reset(heartbeatEvery)
+			err = stream.data(figures)
+		case <-heartbeat.C:
+			err = stream.heartbeat()
+		}
+	}
+	return nil
+}
+
+// sessionEnded returns the data of the last event if the session has expired or was revoked.
+func (h *Live) sessionEnded(q *edge.Request) []byte {
+	c, err := h.Tokens.Session(q.Header)
+	if err == nil && c.Key() == q.Session.Key() {
+		return nil
+	}
+	if err == nil {
+		err = errs.ErrSessionInvalid
+	}
+	data, _ := json.Marshal(map[string]string{"code": errs.From(err).Reason}) // strings always marshal
+	return data
+}

@@ -1,0 +1,114 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/roomstate"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	statsv1 "urr.guru/proto/gen/urr/stats/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// readTimeout bounds each call: a service that does not answer must not delay what the others say.
+const readTimeout = 800 * time.Millisecond
+
+// Sources are where the figures come from.
+type Sources struct {
+	Rooms  *roomstate.Rooms
+	Line   queuev1.QueueAdminServiceClient
+	Events ticketv1.EventServiceClient
+	Stats  statsv1.StatsServiceClient
+	Now    func() time.Time
+}
+
+// Read implements Read. What a service does not say stays absent.
+func (s *Sources) Read(ctx context.Context, event string, as *commonv1.Caller) []byte {
+	ctx, cancel := context.WithTimeout(caller.With(ctx, as), readTimeout)
+	defer cancel()
+	f := &gatewayv1.LiveFigures{}
+	var places places
+	var calls sync.WaitGroup
+	calls.Go(func() { s.line(ctx, event, f) })
+	calls.Go(func() { places = s.places(ctx, event) })
+	var counted *statsv1.OperatorEventStats
+	calls.Go(func() { counted = s.counted(ctx, event) })
+	s.room(event, f)
+	calls.Wait()
+	s.sale(places, counted, f)
+	f.At = timestamppb.New(s.Now())
+	body, err := wire.Marshal(f)
+	if err != nil { // cannot happen: numbers and a time
+		return []byte("{}")
+	}
+	return body
+}
+
+// room is known from memory; an event that never had a waiting room has no figures of one.
+func (s *Sources) room(event string, f *gatewayv1.LiveFigures) {
+	if state := s.Rooms.Get(event); state.Started != 0 {
+		f.Serving, f.RoomWaiting = new(state.Serving), new(state.Waiting())
+	}
+}
+
+func (s *Sources) line(ctx context.Context, event string, f *gatewayv1.LiveFigures) {
+	line, err := s.Line.GetLine(ctx, &queuev1.GetLineRequest{EventId: event})
+	if err == nil {
+		f.Waiting, f.Active = new(line.GetWaiting()), new(line.GetActive())
+	}
+}
+
+// places are those of a sale. absent: there is no such sale, for example because the event is a
+// promotion.
+type places struct {
+	known, absent  bool
+	capacity, free int64
+}
+
+func (s *Sources) places(ctx context.Context, event string) (p places) {
+	e, err := s.Events.GetEvent(ctx, &ticketv1.GetEventRequest{EventId: event})
+	if err != nil {
+		return places{absent: errors.Is(errs.From(err), errs.ErrEventNotFound)}
+	}
+	for _, section := range e.GetSections() {
+		p.capacity += section.GetCapacity()
+		p.free += section.GetFree()
+	}
+	p.known = true
+	return p
+}
+
+func (s *Sources) counted(ctx context.Context, event string) *statsv1.OperatorEventStats {
+	counted, err := s.Stats.GetEventStatsForOperators(ctx, &statsv1.GetEventStatsForOperatorsRequest{EventId: event})
+	if err != nil {
+		return nil
+	}
+	return counted
+}
+
+// sale has what stats counts, which is a moment behind ticket: a place that is neither free nor
+// counted as sold is held.
+func (s *Sources) sale(p places, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
+	if counted == nil {
+		return
+	}
+	counts := counted.GetCounts()
+	f.Failures = new(counts.GetRejected() + counted.GetRewards().GetFailed() + counted.GetRequests().GetFailed())
+	if p.absent {
+		return
+	}
+	f.Sold = new(counts.GetSeatsSold())
+	if p.known {
+		f.Holds = new(max(0, p.capacity-p.free-counts.GetSeatsSold()))
+	}
+}

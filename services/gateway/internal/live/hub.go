@@ -1,0 +1,170 @@
+// Package live reads the figures of events for operators who watch them. An event is read once a
+// second however many listen to it, and not at all while nobody does.
+package live
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/loop"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+const (
+	// interval is how often the figures of an event are read.
+	interval = time.Second
+	// maxListeners bounds the streams of a gateway.
+	maxListeners = 200
+)
+
+// Read returns the figures of an event as JSON, on behalf of an operator. It returns within a second.
+type Read func(ctx context.Context, event string, as *commonv1.Caller) []byte
+
+// Hub has a feed for every event that somebody listens to. It is safe for concurrent use.
+type Hub struct {
+	read Read
+	done chan struct{} // closed by End
+
+	mu        sync.Mutex
+	ended     bool
+	listeners int
+	feeds     map[string]*feed
+	running   sync.WaitGroup
+}
+
+// feed is an event with those who listen to it.
+type feed struct {
+	event string
+	// caller is the latest listener: whoever listens may read.
+	caller    *commonv1.Caller
+	listeners map[*Listener]bool
+	last      []byte
+	stop      context.CancelFunc
+}
+
+// Listener receives the figures of an event. C has the latest ones; those that it does not take in
+// time are replaced by newer ones.
+type Listener struct {
+	C    <-chan []byte
+	c    chan []byte
+	feed *feed
+	hub  *Hub
+}
+
+// NewHub makes a Hub without listeners.
+func NewHub(read Read) *Hub {
+	return &Hub{read: read, done: make(chan struct{}), feeds: make(map[string]*feed)}
+}
+
+// Listen adds a listener, which must call Leave. It fails with errs.ErrOverloaded when there are too
+// many, and with errs.ErrUnavailable after End.
+func (h *Hub) Listen(event string, as *commonv1.Caller) (*Listener, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.ended:
+		return nil, errs.ErrUnavailable.WithRetry(interval)
+	case h.listeners >= maxListeners:
+		return nil, errs.ErrOverloaded.WithRetry(10 * time.Second)
+	}
+	f := h.feeds[event]
+	if f == nil {
+		f = h.open(event, as)
+	}
+	l := &Listener{c: make(chan []byte, 1), feed: f, hub: h}
+	l.C = l.c
+	if f.last != nil {
+		l.c <- f.last
+	}
+	f.listeners[l], f.caller = true, as
+	h.listeners++
+	listenersGauge.Set(float64(h.listeners))
+	return l, nil
+}
+
+// open starts a feed, which runs until its last listener leaves. The caller holds h.mu.
+func (h *Hub) open(event string, as *commonv1.Caller) *feed {
+	f := &feed{event: event, caller: as, listeners: make(map[*Listener]bool)}
+	var ctx context.Context
+	ctx, f.stop = context.WithCancel(context.Background())
+	h.feeds[event] = f
+	h.running.Go(func() {
+		_ = loop.Every(ctx, interval, func(ctx context.Context) { h.publish(f, h.read(ctx, event, h.callerOf(f))) })
+	})
+	return f
+}
+
+func (h *Hub) callerOf(f *feed) *commonv1.Caller {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return f.caller
+}
+
+// publish gives figures to all who listen, in place of those that they have not taken.
+func (h *Hub) publish(f *feed, figures []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f.last = figures
+	for l := range f.listeners {
+		select {
+		case <-l.c:
+		default:
+		}
+		l.c <- figures // there is room: only this function sends
+	}
+}
+
+// Leave ends the listening.
+func (l *Listener) Leave() {
+	h := l.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !l.feed.listeners[l] {
+		return
+	}
+	delete(l.feed.listeners, l)
+	h.listeners--
+	listenersGauge.Set(float64(h.listeners))
+	if len(l.feed.listeners) == 0 {
+		l.feed.stop()
+		delete(h.feeds, l.feed.event)
+	}
+}
+
+// Done is closed when listeners must leave.
+func (h *Hub) Done() <-chan struct{} { return h.done }
+
+// End asks all listeners to leave, and refuses new ones.
+func (h *Hub) End() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		h.ended = true
+		close(h.done)
+	}
+}
+
+// Close ends what End has not, and waits for the reads in progress.
+func (h *Hub) Close(ctx context.Context) error {
+	h.End()
+	h.mu.Lock()
+	for _, f := range h.feeds {
+		f.stop()
+	}
+	h.mu.Unlock()
+	idle := make(chan struct{})
+	go func() {
+		h.running.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return errors.New("live figures are still being read")
+	}
+}

@@ -1,0 +1,122 @@
+// Package audit keeps the acts of operators.
+package audit
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+)
+
+// Act is a call of an operator that changes something, as the gateway recorded it.
+type Act struct {
+	ID uuid.UUID
+	At time.Time
+	// UserID is the operator, Address the client's.
+	UserID, Address     string
+	Method, Route, Path string
+	EventID, RequestID  string
+	Body, BodySHA256    string
+	// Outcome is nil while it is not known.
+	Outcome *Outcome
+}
+
+// Outcome is what the operator got.
+type Outcome struct {
+	Status int
+	// Code of the error, "" after success.
+	Code string
+	At   time.Time
+}
+
+// Merge makes one act of those with the same id, since an act is published twice, first without its
+// outcome. The result is sorted by id, so that batches that run side by side lock rows in one order.
+func Merge(acts []Act) []Act {
+	merged := make(map[uuid.UUID]Act, len(acts))
+	for _, a := range acts {
+		if known, ok := merged[a.ID]; ok && known.Outcome != nil {
+			continue
+		}
+		merged[a.ID] = a
+	}
+	return slices.SortedFunc(maps.Values(merged), func(a, b Act) int { return slices.Compare(a.ID[:], b.ID[:]) })
+}
+
+// Filter selects acts. Zero values select all.
+type Filter struct {
+	EventID, UserID string
+	// From is inclusive, To is not.
+	From, To time.Time
+	// Before continues a list behind an act.
+	Before Position
+	Limit  int
+}
+
+// Position is the place of an act in a list.
+type Position struct {
+	At time.Time
+	ID uuid.UUID
+}
+
+// Cursor is the position as text.
+func (p Position) Cursor() string {
+	return strconv.FormatInt(p.At.UnixMicro(), 10) + "." + p.ID.String()
+}
+
+// ParseCursor reads the position from text; "" is the zero Position. It fails with
+// errs.ErrInvalidCursor.
+func ParseCursor(cursor string) (p Position, err error) {
+	if cursor == "" {
+		return p, nil
+	}
+	at, id, _ := strings.Cut(cursor, ".")
+	us, err := strconv.ParseInt(at, 10, 64)
+	// Later times than those of the database are no positions of a list.
+	if err != nil || us < 1 || us > maxMicros || !ids.ValidUUID(id) {
+		return p, errs.ErrInvalidCursor
+	}
+	if p.ID, err = uuid.Parse(id); err != nil {
+		return p, errs.ErrInvalidCursor
+	}
+	p.At = time.UnixMicro(us).UTC()
+	return p, nil
+}
+
+// Latest is after the time of every act.
+var Latest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
+var maxMicros = Latest.UnixMicro() //nolint:gochecknoglobals // a constant
+
+// Store keeps acts.
+type Store interface {
+	// Keep adds acts of different ids, or adds the outcome of those that are kept already.
+	Keep(ctx context.Context, acts []Act) error
+	// List returns at most f.Limit acts, newest first.
+	List(ctx context.Context, f Filter) ([]Act, error)
+}
+
+// Page returns one page of a list, and the cursor of the next one, "" at the end.
+func Page(ctx context.Context, s Store, f Filter) (acts []Act, next string, err error) {
+	limit := cmp.Or(f.Limit, DefaultLimit)
+	f.Limit = limit + 1
+	if acts, err = s.List(ctx, f); err != nil {
+		return nil, "", err
+	}
+	if len(acts) > limit {
+		acts = acts[:limit]
+		last := acts[limit-1]
+		next = Position{At: last.At, ID: last.ID}.Cursor()
+	}
+	return acts, next, nil
+}
+
+// DefaultLimit is the length of a page unless the caller asks for another.
+const DefaultLimit = 20

@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/postgres"
+	"urr.guru/services/stats/internal/audit"
+	"urr.guru/services/stats/internal/postgres/db"
+)
+
+var _ audit.Store = (*Store)(nil)
+
+// Keep implements audit.Store. The offset of the partition is not stored with the acts: an act that
+// is read again changes nothing, however old it is.
+func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
+	var p db.KeepActsParams
+	for i := range acts {
+		a := &acts[i]
+		outcome := cmp.Or(a.Outcome, &audit.Outcome{})
+		p.ActIds = append(p.ActIds, a.ID)
+		p.OccurredAt = append(p.OccurredAt, a.At)
+		p.UserIds = append(p.UserIds, a.UserID)
+		p.Addresses = append(p.Addresses, a.Address)
+		p.Methods = append(p.Methods, a.Method)
+		p.Routes = append(p.Routes, a.Route)
+		p.Paths = append(p.Paths, a.Path)
+		p.EventIds = append(p.EventIds, a.EventID)
+		p.RequestIds = append(p.RequestIds, a.RequestID)
+		p.Bodies = append(p.Bodies, a.Body)
+		p.BodySha256 = append(p.BodySha256, a.BodySHA256)
+		p.Statuses = append(p.Statuses, int32(outcome.Status)) //nolint:gosec // an HTTP status
+		p.Codes = append(p.Codes, outcome.Code)
+		p.EndedAt = append(p.EndedAt, outcome.At)
+	}
+	if err := s.q.KeepActs(ctx, s.pool, p); err != nil {
+		return postgres.Err(fmt.Errorf("keep acts: %w", err))
+	}
+	return nil
+}
+
+// List implements audit.Store.
+func (s *Store) List(ctx context.Context, f audit.Filter) ([]audit.Act, error) {
+	if f.To.IsZero() {
+		f.To = audit.Latest
+	}
+	if f.Before.At.IsZero() {
+		f.Before = audit.Position{At: audit.Latest, ID: uuid.Max}
+	}
+	rows, err := s.q.ListActs(ctx, s.pool, db.ListActsParams{
+		EventID: f.EventID, UserID: f.UserID, Since: f.From, Until: f.To, BeforeAt: f.Before.At, BeforeID: f.Before.ID, Count: int32(f.Limit), //nolint:gosec // ≤ 101
+	})
+	if err != nil {
+		return nil, postgres.Err(fmt.Errorf("list acts: %w", err))
+	}
+	acts := make([]audit.Act, len(rows))
+	for i, r := range rows {
+		acts[i] = audit.Act{
+			ID: r.ActID, At: r.OccurredAt.UTC(), UserID: r.UserID, Address: r.Address, Method: r.Method, Route: r.Route, Path: r.Path,
+			EventID: r.EventID, RequestID: r.RequestID, Body: r.Body, BodySHA256: r.BodySha256,
+		}
+		if r.EndedAt != nil {
+			acts[i].Outcome = &audit.Outcome{Status: int(r.Status), Code: r.Code, At: r.EndedAt.UTC()}
+		}
+	}
+	return acts, nil
+}
+
+const (
+	pruneEvery = 10 * time.Minute
+	pruneBatch = 5000
+)
+
+// PruneActs deletes the acts from before a time, in short statements, and returns their number. Any
+// number of replicas may prune at once.
+func (s *Store) PruneActs(ctx context.Context, before time.Time) (total int64, err error) {
+	for n := int64(pruneBatch); n == pruneBatch; total += n {
+		if n, err = s.q.PruneActs(ctx, s.pool, db.PruneActsParams{Before: before, Count: pruneBatch}); err != nil {
+			return total, postgres.Err(fmt.Errorf("prune acts: %w", err))
+		}
+	}
+	return total, nil
+}
+
+// ActsPruner returns a worker that deletes acts older than retention, every ten minutes until its
+// context ends. After an error the next run continues.
+func (s *Store) ActsPruner(retention time.Duration, now func() time.Time, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		// The random first wait spreads the replicas and keeps the work away from the start.
+		loop.Sleep(ctx, rand.N(pruneEvery)) //nolint:gosec // jitter
+		return loop.Every(ctx, pruneEvery, func(ctx context.Context) {
+			if _, err := s.PruneActs(ctx, now().Add(-retention)); err != nil && ctx.Err() == nil {
+				log.WarnContext(ctx, "old acts not deleted", "error", err)
+			}
+		})
+	}
+}
