@@ -145,7 +145,7 @@ func (f *fleet) requireRate(moves []move) {
 // for an hour. The counter never goes back, and what an operator served stays served.
 func TestRateHoldsInEveryTenSeconds(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	for seed := range uint64(10) {
 		f := newFleet(t, seed, 3)
 		all := func() { f.claimShareOfServed(1) }
 		play := func() {
@@ -200,7 +200,7 @@ func (f *fleet) claimsIn(periods int, share float64) (claims []int64) {
 // cannot be written change nothing. When many who had left return, the counter slows down.
 func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		f := newFleet(t, seed, 3)
 		f.issue(25_000)
 		half := func() { f.claimShareOfServed(0.5) }
