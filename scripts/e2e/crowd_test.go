@@ -31,3 +31,19 @@ func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	visitor.Must(t.Context(), http.MethodGet, "/vwr-api/vwr/status/"+sale.EventID, nil, &room)
 	require.False(t, room.IsActive)
 }
+
+// TestCrowdDoesProofs: the visitors of the demo get through a waiting room that asks for proofs of
+// work.
+func TestCrowdDoesProofs(t *testing.T) {
+	t.Parallel()
+	p := harness.Shared(t)
+	recorder := crowd.NewRecorder()
+	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), recorder)
+	t.Cleanup(api.Close)
+	sale := crowd.Sale{EventID: "demo-" + uuid.NewString()[:8], Seats: 30, Threshold: 20, Rate: 10, Hold: 60, Slot: 60, Proof: 10}
+	require.NoError(t, sale.Open(t.Context(), api, "crowd-operator"))
+	c := crowd.New(sale, api, crowd.Options{Visitors: 8, Seed: 1})
+	c.Run(t.Context())
+	require.Positive(t, c.Tally().Paid.Load(), "%v", c.Tally().Outcomes())
+	require.GreaterOrEqual(t, c.Tally().Proofs.Load(), c.Tally().Paid.Load())
+}
