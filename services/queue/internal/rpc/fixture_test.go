@@ -171,8 +171,7 @@ func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
 
 func (f *fixture) wipe() {
 	f.t.Helper()
-	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
-	require.NoError(f.t, err)
+	keys := redistest.Keys(f.t, f.client, f.key("*"))
 	require.NoError(f.t, f.client.Del(f.ctx(), keys...).Err())
 }
 
