@@ -1,10 +1,12 @@
-// Package redistest gives tests clients of the development Redis and unique keys.
+// Package redistest gives tests clients of the development Redis and unique keys. The tests of a
+// package run on both kinds of server, if one of them calls OnCluster.
 package redistest
 
 import (
 	"context"
 	"crypto/rand"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,10 +19,10 @@ import (
 // unlimited exceeds any test run; tests of slow servers set their own timeouts.
 const unlimited = 24 * time.Hour
 
-// Open makes a client of the single Redis, closed when the test ends.
+// Open makes a client of the Redis under test, closed when the test ends.
 func Open(t testing.TB) goredis.UniversalClient {
 	t.Helper()
-	return open(t, single(t))
+	return open(t, underTest(t))
 }
 
 // OpenCluster makes a client of the three-node cluster, closed when the test ends.
@@ -29,8 +31,12 @@ func OpenCluster(t testing.TB) goredis.UniversalClient {
 	return open(t, cluster(t))
 }
 
-func single(t testing.TB) client.Options {
+// underTest is the single Redis, or the cluster in the process that OnCluster starts.
+func underTest(t testing.TB) client.Options {
 	t.Helper()
+	if Cluster() {
+		return cluster(t)
+	}
 	return options([]string{backendtest.Redis(t)})
 }
 
@@ -50,11 +56,37 @@ func open(t testing.TB, opts client.Options) goredis.UniversalClient {
 	return c
 }
 
-// Prefix is an event id that no other test has; when the test ends, every key of the single Redis
-// that contains it is deleted.
+// Keys lists the keys that match a pattern, on every node.
+func Keys(t testing.TB, c goredis.UniversalClient, pattern string) []string {
+	t.Helper()
+	var mu sync.Mutex
+	var all []string
+	err := eachNode(context.Background(), c, func(ctx context.Context, node goredis.UniversalClient) error {
+		keys, err := node.Keys(ctx, pattern).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, keys...)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("list the keys %s: %v", pattern, err)
+	}
+	return all
+}
+
+// eachNode calls fn for the single Redis, or concurrently for each master of the cluster.
+func eachNode(ctx context.Context, c goredis.UniversalClient, fn func(context.Context, goredis.UniversalClient) error) error {
+	if nodes, ok := c.(*goredis.ClusterClient); ok {
+		return nodes.ForEachMaster(ctx, func(ctx context.Context, node *goredis.Client) error { return fn(ctx, node) })
+	}
+	return fn(ctx, c)
+}
+
+// Prefix is an event id that no other test has; when the test ends, every key of the Redis under
+// test that contains it is deleted.
 func Prefix(t testing.TB) string {
 	t.Helper()
-	return prefix(t, single(t))
+	return prefix(t, underTest(t))
 }
 
 // ClusterPrefix is Prefix on the cluster.
@@ -78,10 +110,7 @@ func sweep(opts client.Options, prefix string) error {
 	ctx := context.Background() // the test's own has ended
 	c := client.New(opts)
 	defer func() { _ = c.Close() }()
-	if nodes, ok := c.(*goredis.ClusterClient); ok {
-		return nodes.ForEachMaster(ctx, func(ctx context.Context, node *goredis.Client) error { return sweepNode(ctx, node, prefix) })
-	}
-	return sweepNode(ctx, c, prefix)
+	return eachNode(ctx, c, func(ctx context.Context, node goredis.UniversalClient) error { return sweepNode(ctx, node, prefix) })
 }
 
 func sweepNode(ctx context.Context, node goredis.UniversalClient, prefix string) error {
@@ -100,7 +129,7 @@ func Snapshot(t testing.TB, c goredis.UniversalClient, pattern string) (restore 
 	t.Helper()
 	ctx := t.Context()
 	dumps := map[string]string{}
-	for _, key := range keys(t, c, pattern) {
+	for _, key := range Keys(t, c, pattern) {
 		dump, err := c.Dump(ctx, key).Result()
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +138,7 @@ func Snapshot(t testing.TB, c goredis.UniversalClient, pattern string) (restore 
 	}
 	return func() {
 		t.Helper()
-		if now := keys(t, c, pattern); len(now) > 0 {
+		if now := Keys(t, c, pattern); len(now) > 0 {
 			if err := c.Del(ctx, now...).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -120,13 +149,4 @@ func Snapshot(t testing.TB, c goredis.UniversalClient, pattern string) (restore 
 			}
 		}
 	}
-}
-
-func keys(t testing.TB, c goredis.UniversalClient, pattern string) []string {
-	t.Helper()
-	found, err := c.Keys(t.Context(), pattern).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
 }

@@ -23,6 +23,7 @@ const usage = `usage: check <command>
   test                  every test, on the real backends
   quick <name>          the quick tests of a service or of a package of pkg, without the race detector
   stress <packages> <n> n runs of packages, shuffled, while other work takes the processors
+  fuzz <test> <time>    fuzz tests on generated inputs, each for a time: all ("") or the one named
   chaos [part]          faults in their full form: every part, or the one named
   proto                 regenerate Go and OpenAPI from proto/
   sqlc                  regenerate Go from the SQL queries
@@ -73,6 +74,7 @@ func run(ctx context.Context, args []string) error {
 		"test":     noArguments(c.test),
 		"quick":    c.quick,
 		"stress":   c.stress,
+		"fuzz":     c.fuzz,
 		"chaos":    c.chaos,
 		"proto":    noArguments(c.proto),
 		"sqlc":     noArguments(c.sqlc),

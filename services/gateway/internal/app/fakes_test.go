@@ -50,6 +50,15 @@ func (r *callLog) of(method string) []call {
 	return out
 }
 
+// take returns the calls since the last take, and forgets them.
+func (r *callLog) take() []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.calls
+	r.calls = nil
+	return out
+}
+
 // methods returns the names of all calls so far.
 func (r *callLog) methods() []string {
 	r.mu.Lock()

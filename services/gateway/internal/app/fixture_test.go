@@ -161,10 +161,15 @@ func (w *fixture) now() time.Time {
 	return w.clock.Now()
 }
 
+// callLogs are those of all services.
+func (w *fixture) callLogs() []*callLog {
+	return []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog, &w.ingest.callLog, &w.worker.callLog}
+}
+
 // serviceCalls returns the calls that reached a service, without the streams.
 func (w *fixture) serviceCalls() []string {
 	var all []string
-	for _, r := range []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog, &w.ingest.callLog, &w.worker.callLog} {
+	for _, r := range w.callLogs() {
 		all = append(all, r.methods()...)
 	}
 	return all

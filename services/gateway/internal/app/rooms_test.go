@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/waittest"
+	"urr.guru/services/gateway/internal/app"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -219,4 +220,54 @@ func TestTier1Disabled(t *testing.T) {
 	require.JSONEq(t, `{"servingCounter":0,"isActive":false}`, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Body.String())
 	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/seats/busy", "", w.buyer(busy)).Code)
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/admin/vwr/status/busy", "", w.session(alice, "admin")).Code)
+}
+
+// A running gateway enforces a room from the message of its activation to that of its deactivation.
+func TestActivationNeedsNoRestart(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	required := func() bool {
+		before := len(w.queue.of("Check"))
+		require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/queue/check/calm", "", w.session(alice)).Code)
+		return w.queue.of("Check")[before].caller.GetTier1().GetRequired()
+	}
+	for i, active := range []bool{true, false, true} {
+		status := map[bool]int{true: http.StatusFound, false: http.StatusOK}
+		require.Equal(t, status[!active], w.do(http.MethodGet, "/events/calm", "", nil).Code)
+		require.Equal(t, !active, required(), "what queue is told")
+		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: calm, Active: active, Round: round + int64(i/2)}}}
+		waittest.Until(t, func() bool { return w.do(http.MethodGet, "/events/calm", "", nil).Code == status[active] }, "active: %v", active)
+		require.Equal(t, active, required(), "what queue is told")
+	}
+}
+
+// A visitor id costs something: one network gets a limited number of them, and whoever asks again
+// with the cookie keeps the one position. Only a signed cookie is an id.
+func TestAnonymousIDsAreLimited(t *testing.T) {
+	t.Parallel()
+	const allowed, attempts = 5, 100
+	w := newFixture(t, func(c *app.Config, _ *app.Services) { c.Limits.NewVisitorRate, c.Limits.NewVisitorBurst = 0.1, allowed })
+	var cookies []string
+	for i := range attempts {
+		// A script that forgets its cookies, or makes them up.
+		c := credentials{"User-Agent": "agent " + requestID[:i%10]}
+		if i%2 == 0 {
+			c = c.with("Cookie", "urr-anon="+requestID)
+		}
+		rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", `{"userId":"anon-`+requestID[i%10:]+`"}`, c)
+		if anon := cookieOf(rec, "urr-anon"); anon != nil {
+			cookies = append(cookies, anon.Value)
+		} else {
+			require.Equal(t, http.StatusTooManyRequests, rec.Code, "%s", rec.Body)
+		}
+	}
+	require.Len(t, cookies, allowed)
+	for range attempts {
+		require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "{}", credentials{"Cookie": "urr-anon=" + cookies[0]}).Code)
+	}
+	ids := map[string]bool{}
+	for _, c := range w.vwr.of("Assign") {
+		ids[c.caller.GetAnonId()] = true
+	}
+	require.Len(t, ids, allowed, "as many positions as ids")
 }

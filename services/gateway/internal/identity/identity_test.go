@@ -26,7 +26,7 @@ func (noRevocations) Refused(*claims.Session) bool { return false }
 
 var start = time.Unix(1_700_000_000, 0)
 
-func verifier(t *testing.T, c *clocktest.Clock) *identity.Verifier {
+func verifier(t testing.TB, c *clocktest.Clock) *identity.Verifier {
 	t.Helper()
 	k := tokentest.KeySet(t, secret)
 	v, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 100, noRevocations{}, c.Now)

@@ -1,9 +1,16 @@
 package line_test
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"urr.guru/pkg/processtest"
+	"urr.guru/pkg/redis/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(processtest.Verified(m).Run()) }
+
+// TestHangingClusterNodeFailsOnlyItsEvents has a cluster of its own.
+func TestSuiteOnCluster(t *testing.T) {
+	redistest.OnCluster(t, "TestHangingClusterNodeFailsOnlyItsEvents")
+}

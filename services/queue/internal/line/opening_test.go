@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
 )
 
@@ -24,8 +25,7 @@ func (w *testEnv) recovers() bool {
 // wipe deletes all keys of the line.
 func (w *testEnv) wipe() {
 	w.t.Helper()
-	keys, err := w.client.Keys(w.t.Context(), "{"+w.event+"}:*").Result()
-	require.NoError(w.t, err)
+	keys := redistest.Keys(w.t, w.client, "{"+w.event+"}:*")
 	require.NoError(w.t, w.client.Del(w.t.Context(), keys...).Err())
 }
 

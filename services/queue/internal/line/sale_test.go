@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/redistest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/queue/internal/line"
 )
@@ -364,9 +365,7 @@ func TestSalesOfEventsWithoutLine(t *testing.T) {
 	for _, r := range []*replica{a, b} {
 		require.Equal(t, []line.Recovery{{EventID: w.event, Sale: line.OnSale}}, r.lines(t))
 	}
-	keys, err := w.client.Keys(t.Context(), "{"+w.event+"}:*").Result()
-	require.NoError(t, err)
-	require.Empty(t, keys)
+	require.Empty(t, redistest.Keys(t, w.client, "{"+w.event+"}:*"))
 	tickets.asked()
 	for range 30 {
 		w.clock.Advance(10 * time.Second)

@@ -62,6 +62,20 @@ func TestRateFollowsChangesWithinAMinute(t *testing.T) {
 	require.Greater(t, p.rate, 10.0)
 }
 
+// Two minutes after the rate of admissions has changed, the estimate is right within a quarter, at any
+// rate, and in the first seconds it is no multiple of hopeless waits.
+func TestEstimateFollowsTheRate(t *testing.T) {
+	t.Parallel()
+	const position = 3000
+	first, s := watched(crowd(), 1, 0)
+	require.LessOrEqual(t, first.wait(position, s), int64(position/50))
+	p, s := watched(crowd(), 60, 20)
+	for _, rate := range []int64{100, 10, 50, 5} {
+		s = watch(p, s, 120, rate)
+		require.InEpsilon(t, position/rate, p.wait(position, s), 0.25, "at %d per second", rate)
+	}
+}
+
 func TestEstimatedWaitBeforeTheSaleOpens(t *testing.T) {
 	t.Parallel()
 	s := crowd()

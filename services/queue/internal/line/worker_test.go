@@ -253,7 +253,9 @@ func TestFiguresOfUnreadableAndMissingLines(t *testing.T) {
 	require.False(t, a.meter.forgot)
 
 	b := w.replica() // knows nothing of the line and its data
-	require.NoError(t, w.client.Del(t.Context(), "{"+w.event+"}:line", "{"+w.registry+"}:reports").Err())
+	for _, key := range []string{"{" + w.event + "}:line", "{" + w.registry + "}:reports"} {
+		require.NoError(t, w.client.Del(t.Context(), key).Err())
+	}
 	w.clock.Advance(time.Second)
 	b.worker.Tick(t.Context())
 	require.True(t, b.meter.forgot)

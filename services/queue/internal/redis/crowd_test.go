@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 )
@@ -305,6 +306,7 @@ func scenarios() []scenario {
 func TestSimulatedOutages(t *testing.T) {
 	for i, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
+			redistest.Share(t, i)
 			c := newCrowd(t, uint64(i+1)) //nolint:gosec // a small number
 			c.play(sc)
 			c.tryAll()
@@ -317,6 +319,7 @@ func TestSimulatedOutages(t *testing.T) {
 func TestSimulatedOutagesDuringUpgrade(t *testing.T) {
 	for i, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
+			redistest.Share(t, i+1)         // where the same scenario without an upgrade does not run
 			c := newCrowd(t, uint64(i+100)) //nolint:gosec // a small number
 			previous, err := redis.NewPrevious(c.client, line.DefaultRules(), redis.WithClock(c.clock))
 			require.NoError(t, err)

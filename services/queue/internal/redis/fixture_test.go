@@ -39,8 +39,14 @@ func ptr(n int64) *int64 { return &n }
 
 func unopened(t *testing.T) *fixture {
 	t.Helper()
+	return setupOn(t, redistest.Open(t), redistest.Prefix(t))
+}
+
+// setupOn makes a line that is not open yet on a certain server.
+func setupOn(t *testing.T, client goredis.UniversalClient, event string) *fixture {
+	t.Helper()
 	t.Parallel()
-	f := &fixture{t: t, client: redistest.Open(t), event: redistest.Prefix(t), time: clocktest.New(time.Unix(1_800_000_000, 0))}
+	f := &fixture{t: t, client: client, event: event, time: clocktest.New(time.Unix(1_800_000_000, 0))}
 	f.round = f.clock().Add(-time.Hour).UnixMicro()
 	store, err := redis.NewStore(f.client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event))
 	require.NoError(t, err)
@@ -230,8 +236,7 @@ func (f *fixture) set(name string) []string {
 // wipe removes all data of the line from Redis.
 func (f *fixture) wipe() {
 	f.t.Helper()
-	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
-	require.NoError(f.t, err)
+	keys := redistest.Keys(f.t, f.client, f.key("*"))
 	if len(keys) > 0 {
 		require.NoError(f.t, f.client.Del(f.ctx(), keys...).Err())
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -93,13 +94,17 @@ func TestScriptsUseOnlyPassedKeys(t *testing.T) {
 	}
 }
 
-func TestCluster(t *testing.T) {
+// The tests of this package on the cluster. TestRedisRestart kills a server of its own.
+func TestSuiteOnCluster(t *testing.T) {
+	redistest.OnCluster(t, "TestRedisRestart", "TestLinesOnSeveralNodes", "TestKeysOfALineShareOneSlot")
+}
+
+func TestLinesOnSeveralNodes(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event))
 	require.NoError(t, err)
 	c := t.Context()
-	// The keys are on several nodes.
 	for _, id := range []string{event + "-1", event + "-2", event + "-3", event + "-4"} {
 		st, err := store.Open(c, id, line.KnownState{})
 		require.NoError(t, err)
@@ -124,4 +129,38 @@ func TestCluster(t *testing.T) {
 	known, err := store.Events(c)
 	require.NoError(t, err)
 	require.Len(t, known, 4)
+}
+
+// On the cluster all keys that a line ever has are in one hash slot, and those of other lines in
+// others.
+func TestKeysOfALineShareOneSlot(t *testing.T) {
+	f := setupOn(t, redistest.OpenCluster(t), redistest.ClusterPrefix(t))
+	f.open()
+	f.apply(line.Settings{Threshold: ptr(2), Blocked: []string{"bad"}})
+	in := f.joinAt("in", 1)
+	f.joinAt("far", 4711)
+	f.hold("in", in.SlotID, f.clock().Add(time.Hour))
+	f.crowd("w", 15)
+	f.joinAt("late", 5)
+	f.live(20*time.Second, "in", "w-0")
+	f.release("far", f.status("far").SlotID)
+	f.live(time.Second, "in")
+	ticket := f.ticket(f.status("w-3"))
+	f.failover()
+	f.advance(10 * time.Second)
+	f.claim(line.Claim{UserID: "w-3", Ticket: ticket})
+	f.live(10*time.Minute, "in")
+	f.clean()
+	keys := redistest.Keys(t, f.client, "*"+f.event+"*")
+	require.Greater(t, len(keys), 12)
+	slots := map[int64][]string{}
+	for _, k := range keys {
+		slot, err := f.client.ClusterKeySlot(f.ctx(), k).Result()
+		require.NoError(t, err)
+		slots[slot] = append(slots[slot], k)
+	}
+	require.Len(t, slots, 1, "%v", slots)
+	other, err := f.client.ClusterKeySlot(f.ctx(), "{"+f.event+"-2}:line").Result()
+	require.NoError(t, err)
+	require.NotContains(t, slots, other)
 }

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
 )
 
@@ -108,8 +109,9 @@ func (r *rush) count() {
 }
 
 func TestSlowTabGetsInAndFewSlotsAreIdle(t *testing.T) {
-	for _, tc := range []struct{ limit, attackers, seconds int }{{20, 80, 700}, {100, 500, 400}} {
+	for i, tc := range []struct{ limit, attackers, seconds int }{{20, 80, 700}, {100, 500, 400}} {
 		t.Run(fmt.Sprintf("threshold %d", tc.limit), func(t *testing.T) {
+			redistest.Share(t, i)
 			r := newRush(t, tc.limit, tc.attackers)
 			for second := 1; second <= tc.seconds; second++ {
 				r.play(second)

@@ -44,24 +44,13 @@ func (s *schedule) report(reports ...line.TickReport) {
 
 func TestTickIsClaimedOnce(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func() (goredis.UniversalClient, string){
-		"single": func() (goredis.UniversalClient, string) { return redistest.Open(t), "registry-" + redistest.Prefix(t) },
-		"cluster": func() (goredis.UniversalClient, string) {
-			return redistest.OpenCluster(t), "registry-" + redistest.ClusterPrefix(t)
-		},
-	} {
-		client, registry := open()
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSchedule(t, client, registry)
-			require.NoError(t, s.store.Add(t.Context(), "a", "b"))
-			require.ElementsMatch(t, []string{"a", "b"}, s.claim(line.TickRequest{}).Due)
-			require.Empty(t, s.claim(line.TickRequest{}).Due)
-			s.clock.Advance(900 * time.Millisecond)
-			require.Equal(t, []string{"b"}, s.claim(line.TickRequest{Skip: []string{"a"}}).Due, "a is left to others")
-			require.Equal(t, []string{"a"}, s.claim(line.TickRequest{}).Due)
-		})
-	}
+	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
+	require.NoError(t, s.store.Add(t.Context(), "a", "b"))
+	require.ElementsMatch(t, []string{"a", "b"}, s.claim(line.TickRequest{}).Due)
+	require.Empty(t, s.claim(line.TickRequest{}).Due)
+	s.clock.Advance(900 * time.Millisecond)
+	require.Equal(t, []string{"b"}, s.claim(line.TickRequest{Skip: []string{"a"}}).Due, "a is left to others")
+	require.Equal(t, []string{"a"}, s.claim(line.TickRequest{}).Due)
 }
 
 func TestIdleLineIsDueWhenSomebodyComes(t *testing.T) {

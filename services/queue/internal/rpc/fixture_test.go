@@ -46,6 +46,7 @@ type fixture struct {
 	worker   *line.Worker
 	tickets  *tickets
 	told     *announcements
+	announce line.Announcer // told, unless the test sets another one and serves again
 	keys     token.KeySet
 	time     *clocktest.Clock
 }
@@ -57,6 +58,7 @@ func setup(t *testing.T) *fixture {
 		t: t, client: redistest.Open(t), event: redistest.Prefix(t), time: clocktest.New(time.Unix(1_800_000_000, 0)),
 		tickets: &tickets{settings: map[string]*ticketv1.LineSettings{}}, told: &announcements{},
 	}
+	f.announce = f.told
 	var err error
 	f.keys, err = token.ParseKeySet(secret)
 	require.NoError(t, err)
@@ -75,7 +77,7 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	f.cache = line.NewLineCache(f.clock)
 	events := patient{ticket.New(conn, conn)}
 	f.service = line.NewService(line.Deps{
-		Store: store, Cache: f.cache, Seal: sealer, Events: events, Sales: events, Announce: f.told, Meter: noMeter{},
+		Store: store, Cache: f.cache, Seal: sealer, Events: events, Sales: events, Announce: f.announce, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
@@ -172,8 +174,7 @@ func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
 
 func (f *fixture) wipe() {
 	f.t.Helper()
-	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
-	require.NoError(f.t, err)
+	keys := redistest.Keys(f.t, f.client, f.key("*"))
 	require.NoError(f.t, f.client.Del(f.ctx(), keys...).Err())
 }
 
@@ -195,6 +196,10 @@ func (p patient) Info(ctx context.Context, eventID string) (line.Info, error) {
 
 func (p patient) Exists(ctx context.Context, eventID string) error {
 	return p.Directory.Exists(context.WithoutCancel(ctx), eventID)
+}
+
+func (p patient) Settings(ctx context.Context, eventID string) (line.Settings, error) {
+	return p.Directory.Settings(context.WithoutCancel(ctx), eventID)
 }
 
 func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.SaleReport, time.Duration, error) {

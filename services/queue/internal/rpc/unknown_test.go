@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/redistest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -17,8 +18,7 @@ import (
 // written returns the keys of the line that exist, and the events in the registry.
 func (f *fixture) written() []string {
 	f.t.Helper()
-	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
-	require.NoError(f.t, err)
+	keys := redistest.Keys(f.t, f.client, f.key("*"))
 	listed, err := f.client.SMembers(f.ctx(), "registry-"+f.event).Result()
 	require.NoError(f.t, err)
 	return append(keys, listed...)
@@ -108,8 +108,11 @@ func TestKnownLineWorksWithoutTicket(t *testing.T) {
 	f.open(1)
 	f.tickets.break_(true)
 	f.restart()
-	f.enter("a")
-	require.Equal(t, "queued", f.check(f.item("b")).GetPlace().GetStatus())
+	_, place := f.enter("a")
+	require.Nil(t, place.EventTitle)
+	waits := f.check(f.item("b")).GetPlace()
+	require.Equal(t, "queued", waits.GetStatus())
+	require.Nil(t, waits.EventTitle)
 	f.leave("b", nil)
 	f.wipe()
 	require.Equal(t, "queued", f.check(f.item("c")).GetPlace().GetStatus(), "this replica remembers the line")

@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/ids"
 	"urr.guru/pkg/token"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/seal"
@@ -19,7 +20,7 @@ const (
 	second = "k2:fedcba9876543210fedcba9876543210"
 )
 
-func sealer(t *testing.T, secret config.Secret) *seal.Sealer {
+func sealer(t testing.TB, secret config.Secret) *seal.Sealer {
 	t.Helper()
 	s, err := seal.New(secret)
 	require.NoError(t, err)
@@ -95,4 +96,34 @@ func TestKeysAreReplacedInPlace(t *testing.T) {
 	require.ErrorContains(t, s.Rekey("short"), "QUEUE_ENTRY_TOKEN_SECRET")
 	_, ok = s.OpenTicket("ev", "user", sealed)
 	require.True(t, ok, "what is refused changes nothing")
+}
+
+// A ticket that opens is one that was sealed; every ticket opens for its own user and event only.
+func FuzzOpenTicket(f *testing.F) {
+	s := sealer(f, first)
+	place := line.Ticket{Score: 1_763_700_000_000_001, Epoch: 1_763_600_000_000_002, IssuedAt: 1_763_700_000_003}
+	good := s.Ticket("ev", "user", place)
+	f.Add("ev", "user", place.Score, place.Epoch, place.IssuedAt, good)
+	f.Add("e", "vuser", int64(-1), int64(0), int64(1), good[:8]+"\n"+good[8:])
+	f.Add("", "", int64(0), int64(0), int64(0), "AAAA")
+	f.Fuzz(func(t *testing.T, event, user string, score, epoch, issued int64, forged string) {
+		if got, ok := s.OpenTicket("ev", "user", forged); ok {
+			require.Equal(t, good, forged)
+			require.Equal(t, place, got)
+		}
+		if len(event) > ids.MaxEvent {
+			_, ok := s.OpenTicket(event, user, forged)
+			require.False(t, ok)
+			return
+		}
+		want := line.Ticket{Score: score, Epoch: epoch, IssuedAt: issued}
+		sealed := s.Ticket(event, user, want)
+		got, ok := s.OpenTicket(event, user, sealed)
+		require.True(t, ok)
+		require.Equal(t, want, got)
+		_, ok = s.OpenTicket(event+"x", user, sealed)
+		require.False(t, ok)
+		_, ok = s.OpenTicket(event, user+"x", sealed)
+		require.False(t, ok)
+	})
 }

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/clocktest"
@@ -128,4 +131,51 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	require.Equal(t, int64(1), paused.Stats().Lost.Load())
 	stepConcurrently(t, paused)
 	require.Equal(t, int64(100), roomtest.Read(t, other, c.EventID).Serving, "the paused replica does not make up for its pause")
+}
+
+// A step reads the registry and the events in it by their keys: its cost does not depend on how
+// many events the table has.
+func TestAdvancerNeverScans(t *testing.T) {
+	t.Parallel()
+	open := tables(t, dynamo.MaxPerWrite)
+	operator := open(dynamotest.Hook{})
+	const ended, active, steps = 12, 3, 5
+	for i := range ended {
+		c := roomtest.StartRound(t, operator, fmt.Sprint("ended-", i), room.DefaultSettings())
+		require.NoError(t, operator.Stop(t.Context(), c.EventID, c.Round))
+	}
+	for i := range active {
+		roomtest.TakeMany(t, operator, roomtest.StartRound(t, operator, fmt.Sprint("active-", i), room.DefaultSettings()), 40)
+	}
+	var mu sync.Mutex
+	var read int
+	calls := map[string]int{}
+	clock := clocktest.New(epoch)
+	a := newTestReplica(open(dynamotest.Hook{Before: func(in any) error {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[strings.TrimPrefix(fmt.Sprintf("%T", in), "*dynamodb.")]++
+		if in, ok := in.(*awsdynamo.BatchGetItemInput); ok {
+			for _, keys := range in.RequestItems {
+				read += len(keys.Keys)
+			}
+		}
+		return nil
+	}}), clock)
+	for range steps {
+		clock.Advance(room.ReadInterval)
+		stepConcurrently(t, a)
+	}
+	require.Len(t, a.cache.All(), active, "it knows the active events")
+	for _, st := range a.cache.All() {
+		require.Positive(t, st.Serving, "and advances %s", st.EventID)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for call := range calls {
+		require.Contains(t, []string{"BatchGetItemInput", "UpdateItemInput"}, call)
+	}
+	// In each step the registry and the active events, and at most the claims of each.
+	require.LessOrEqual(t, read, active+steps*(1+2*active))
+	require.LessOrEqual(t, calls["BatchGetItemInput"], 1+steps*(1+active))
 }

@@ -2,6 +2,7 @@ package room_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -114,6 +115,22 @@ func TestCheckAdmitsServedPositions(t *testing.T) {
 	require.True(t, d[1].check(t, "a", a, a.Ticket).Admitted)
 	_, err := d[1].Check(t.Context(), "e", room.Caller{Visitor: "b"}, b.RequestID, b.Ticket)
 	require.ErrorIs(t, err, roomtest.ErrDown, "who is not known to be served")
+}
+
+// The estimate is that of the measured rate; the configured one counts until there is one.
+func TestEstimateFollowsTheMeasuredRate(t *testing.T) {
+	t.Parallel()
+	_, d := newReplicas(t, 1)
+	st := d[0].activate(t)
+	var last room.Assigned
+	for i := range 200 {
+		last = d[0].assign(t, fmt.Sprint("v", i))
+	}
+	require.Equal(t, int64(4), last.EstimatedWait, "at the configured 50 per second")
+	for rate, want := range map[float64]int64{10: 20, 2: 100, 400: 1} {
+		d[0].cache.SetRate("e", st.Round, rate)
+		require.Equal(t, want, d[0].check(t, "v199", last, last.Ticket).EstimatedWait, "at %v per second", rate)
+	}
 }
 
 func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {

@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"urr.guru/pkg/waittest"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
 	"urr.guru/services/vwr/internal/rpc"
 )
 
@@ -106,6 +108,50 @@ func TestWatchCountersLimitsMessageRate(t *testing.T) {
 			msg := <-messages
 			require.Equal(t, time.Duration(n+1)*200*time.Millisecond, msg.at)
 			require.Len(t, msg.GetCounters(), 1)
+		}
+	})
+}
+
+// noLoads is a tier 2 that is away.
+type noLoads struct{}
+
+func (noLoads) Load(context.Context, string) (room.Load, error) {
+	return room.Load{}, errors.New("away")
+}
+
+// An activation or deactivation at one replica reaches the gateways of another within a second,
+// whenever it happens between two reads.
+func TestActivationReachesGatewaysWithinASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, here, there := roomtest.NewMemory(time.Now), room.NewStateCache(), room.NewStateCache()
+		operators := room.NewAdmin(here, m, roomtest.NewSales(), nil, time.Now)
+		advancer := room.NewAdvancer(there, m, m, noLoads{}, time.Now, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- advancer.Run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			require.NoError(t, <-done)
+		})
+		messages := startWatch(t, there)
+		require.True(t, (<-messages).GetSnapshot())
+		for i := range 20 {
+			time.Sleep(2*time.Second + time.Duration(i)*37*time.Millisecond)
+			began, active := time.Now(), i%2 == 0
+			var err error
+			if active {
+				_, err = operators.Activate(t.Context(), "demo", room.Change{})
+			} else {
+				_, err = operators.Deactivate(t.Context(), "demo")
+			}
+			require.NoError(t, err)
+			for arrived := false; !arrived; {
+				for _, c := range (<-messages).GetCounters() {
+					arrived = c.GetActive() == active
+				}
+			}
+			require.LessOrEqual(t, time.Since(began), time.Second)
 		}
 	})
 }

@@ -1,0 +1,129 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/backendtest"
+	pkgsqs "urr.guru/pkg/sqs"
+	"urr.guru/pkg/telemetry/metricstest"
+	"urr.guru/pkg/waittest"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/sqs"
+)
+
+// hanging is an SQS that does not answer before the test ends.
+type hanging struct{ asked chan struct{} }
+
+func (h hanging) SendMessageBatch(ctx context.Context, _ *awssqs.SendMessageBatchInput, _ ...func(*awssqs.Options)) (*awssqs.SendMessageBatchOutput, error) {
+	h.asked <- struct{}{}
+	<-ctx.Done()
+	return nil, errors.New("no answer")
+}
+
+// sender is a client of an endpoint that leaves no connections behind.
+func sender(t *testing.T, endpoint string) sqs.Sender {
+	t.Helper()
+	client, err := pkgsqs.Open(t.Context(), pkgsqs.Config{Region: "elasticmq", Endpoint: endpoint})
+	require.NoError(t, err)
+	return awssqs.New(client.Options(), func(o *awssqs.Options) {
+		o.HTTPClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	})
+}
+
+// failures is how many admissions were not announced, by all tests so far.
+func failures(t *testing.T) float64 {
+	t.Helper()
+	n, _ := metricstest.Value(t, "urr_queue_announcements_total", map[string]string{"result": "failed"})
+	return n
+}
+
+// Visitors join, wait and get in as ever while the queue of admissions is away, hangs, or is another
+// than the configured one. What is not sent is counted.
+func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	for name, open := range map[string]func(t *testing.T) sqs.Sender{
+		"gone":  func(t *testing.T) sqs.Sender { return sender(t, "http://127.0.0.1:1") },
+		"slow":  func(*testing.T) sqs.Sender { return hanging{asked} },
+		"wrong": func(t *testing.T) sqs.Sender { return sender(t, backendtest.SQS(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t)
+			before := failures(t)
+			announcer := sqs.New(open(t), backendtest.SQS(t)+"/000000000000/of-nobody.fifo", slog.New(slog.DiscardHandler))
+			ctx, stop := context.WithCancel(context.Background())
+			done := make(chan error, 1)
+			go func() { done <- announcer.Run(ctx) }()
+			t.Cleanup(func() {
+				stop()
+				require.NoError(t, <-done)
+			})
+			f.announce = announcer
+			f.serve(f.client, make(chan struct{}))
+			f.open(2)
+			a, _ := f.enter("a")
+			f.enter("b")
+			if name == "slow" {
+				waittest.Receive(t, asked, "a call that hangs")
+			} else {
+				waittest.Until(t, func() bool { return failures(t) > before }, "a failed call")
+			}
+			require.Equal(t, "queued", f.check(f.item("c")).GetPlace().GetStatus())
+			f.leave("a", a.GetEntry())
+			f.tick()
+			place := f.status(f.item("c")).GetPlace()
+			require.Equal(t, "active", place.GetStatus())
+			require.True(t, f.verify("c", f.claims(place.GetEntryToken())).GetActive())
+		})
+	}
+}
+
+// What is heard late of an earlier slot changes nothing of the present one.
+func TestLateEventsOfAnEarlierSlot(t *testing.T) {
+	late := map[string]func(f *fixture, first *queuev1.EntryClaims) error{
+		"a purchase": func(f *fixture, first *queuev1.EntryClaims) error {
+			return f.service.Purchased(f.ctx(), f.event, "a", first.GetSlotId())
+		},
+		"a hold": func(f *fixture, first *queuev1.EntryClaims) error {
+			return f.service.Held(f.ctx(), f.event, line.Hold{UserID: "a", SlotID: first.GetSlotId(), ReservationID: "r", Until: f.clock().Add(time.Hour)})
+		},
+		"the end of a hold": func(f *fixture, first *queuev1.EntryClaims) error {
+			return f.service.Held(f.ctx(), f.event, line.Hold{UserID: "a", SlotID: first.GetSlotId(), ReservationID: "r"})
+		},
+		"leaving": func(f *fixture, first *queuev1.EntryClaims) error { f.leave("a", first); return nil },
+	}
+	for name, event := range late {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t)
+			f.open(1)
+			a, _ := f.enter("a")
+			require.NoError(t, f.service.Purchased(f.ctx(), f.event, "a", a.GetEntry().GetSlotId()))
+			require.False(t, f.verify("a", a.GetEntry()).GetActive(), "one purchase per slot")
+			f.advance(time.Second)
+
+			again, place := f.enter("a")
+			require.NotEqual(t, a.GetEntry().GetSlotId(), again.GetEntry().GetSlotId())
+			for range 2 { // events may be repeated
+				require.NoError(t, event(f, a.GetEntry()))
+				require.True(t, f.verify("a", again.GetEntry()).GetActive())
+				require.Equal(t, place.GetExpiresAt(), f.status(f.item("a")).GetPlace().GetExpiresAt())
+			}
+			f.leave("a", again.GetEntry())
+			f.check(f.item("a")) // enters
+			f.check(f.item("b"))
+			f.leave("b", nil)
+			waits := f.item("b")
+			f.check(waits)
+			require.NoError(t, event(f, again.GetEntry()))
+			require.Equal(t, "queued", f.status(waits).GetPlace().GetStatus(), "nor of the place of another user")
+		})
+	}
+}

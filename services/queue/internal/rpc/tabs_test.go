@@ -1,0 +1,306 @@
+package rpc_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+// somebody is a signed-in visitor with pages open in several tabs and on several devices. The
+// pages behave as those in services/gateway/web: the line's page joins and polls; once it is the
+// visitor's turn, it leads to the shop, which sends heartbeats.
+type somebody struct {
+	*fixture
+
+	user  string
+	tabs  []*tab
+	slots []string // that the visitor had, in order
+}
+
+// device is a browser: its tabs share the queue ticket and the cookie.
+type device struct {
+	ticket string
+	cookie *queuev1.EntryClaims
+}
+
+// tab is a page; token is in the storage of this tab only.
+type tab struct {
+	device *device
+	every  time.Duration // between its requests, as far as its browser lets it
+	due    time.Time
+	token  *queuev1.EntryClaims
+	page   string // "line", "shop", "over": the shop after the end of the turn
+	join   bool   // the next poll joins
+}
+
+const (
+	shown  = 5 * time.Second
+	hidden = time.Minute // browsers let the timers of a hidden tab run once a minute
+)
+
+// open opens a tab on the line's page, on a device of its own if none is given.
+func (v *somebody) open(d *device, every time.Duration) *tab {
+	if d == nil {
+		d = &device{}
+	}
+	b := &tab{device: d, every: every, due: v.clock(), page: "line", join: true}
+	v.tabs = append(v.tabs, b)
+	return b
+}
+
+// request has what the tab's browser sends; the gateway drops expired tokens.
+func (v *somebody) request(b *tab) *queuev1.LineItem {
+	it := v.item(v.user)
+	it.Ticket = b.device.ticket
+	for _, e := range []*queuev1.EntryClaims{b.token, b.device.cookie} {
+		if it.GetEntry() == nil && e.GetExpiresAt() > v.clock().UnixMilli() {
+			it.Entry = e
+		}
+	}
+	return it
+}
+
+// keep stores what an answer has for the browser, and notes the visitor's slot.
+func (v *somebody) keep(b *tab, p *queuev1.Place) {
+	v.t.Helper()
+	if p.GetTicket() != "" {
+		b.device.ticket = p.GetTicket()
+	}
+	if p.GetEntryToken() == "" {
+		return
+	}
+	c := v.claims(p.GetEntryToken())
+	b.token, b.device.cookie = c, c
+	if !slices.Contains(v.slots, c.GetSlotId()) {
+		v.slots = append(v.slots, c.GetSlotId())
+	}
+	require.Equal(v.t, v.slots[len(v.slots)-1], c.GetSlotId(), "one slot, the same in every tab")
+}
+
+// poll is one request of the tab's page.
+func (v *somebody) poll(b *tab) *queuev1.Place {
+	v.t.Helper()
+	call := v.status
+	switch {
+	case b.page == "line" && b.join:
+		call = v.check
+	case b.page == "shop":
+		call = v.heartbeat
+	}
+	p := call(v.request(b)).GetPlace()
+	require.NotNil(v.t, p)
+	v.keep(b, p)
+	switch {
+	case p.GetStatus() == "active":
+		b.page = "shop"
+	case b.page == "shop":
+		b.page = "over"
+	case b.page == "line":
+		b.join = p.GetStatus() == "none"
+	}
+	return p
+}
+
+// reload loads the tab's page again. The shop without a turn leads back to the line.
+func (v *somebody) reload(b *tab) {
+	v.t.Helper()
+	if b.page == "line" {
+		b.join = true
+		return
+	}
+	b.page = "line"
+	b.join = v.poll(b).GetStatus() == "none"
+}
+
+// act lets every tab whose time has come poll, after a reload if they reload at each step.
+func (v *somebody) act(reloads bool) {
+	v.t.Helper()
+	for _, b := range v.tabs {
+		if b.due.After(v.clock()) {
+			continue
+		}
+		b.due = v.clock().Add(b.every)
+		if reloads {
+			v.reload(b)
+		}
+		v.poll(b)
+	}
+}
+
+// place is the set that has the visitor; being in two is a failure.
+func (v *somebody) place() (found string) {
+	v.t.Helper()
+	names := []string{"queue", "parked", "active", "old"}
+	scores := make([]*goredis.FloatCmd, len(names))
+	_, _ = v.client.Pipelined(v.ctx(), func(p goredis.Pipeliner) error {
+		for i, name := range names {
+			scores[i] = p.ZScore(v.ctx(), v.key(name), v.user)
+		}
+		return nil
+	})
+	for i, name := range names {
+		if scores[i].Err() == nil {
+			require.Empty(v.t, found, "one place: also in %s", name)
+			found = name
+		} else {
+			require.ErrorIs(v.t, scores[i].Err(), goredis.Nil)
+		}
+	}
+	return found
+}
+
+// others are visitors with one tab each, who want the only slot all the time: each stays inside for
+// some seconds and queues again.
+type others struct {
+	*fixture
+
+	users   []string
+	entries map[string]*queuev1.EntryClaims
+	until   map[string]time.Time
+}
+
+func (o *others) act() {
+	o.t.Helper()
+	for _, u := range o.users {
+		if end, in := o.until[u]; in && !end.After(o.clock()) {
+			o.leave(u, o.entries[u])
+			delete(o.until, u)
+		}
+	}
+	req := &queuev1.LineRequest{}
+	for _, u := range o.users {
+		req.Items = append(req.Items, o.item(u))
+	}
+	res, err := o.visitors.Check(o.ctx(), req)
+	require.NoError(o.t, err)
+	for i, r := range res.GetResults() {
+		u := o.users[i]
+		if _, in := o.until[u]; !in && r.GetPlace().GetStatus() == "active" {
+			o.entries[u], o.until[u] = o.claims(r.GetPlace().GetEntryToken()), o.clock().Add(20*time.Second)
+		}
+	}
+}
+
+// admitted lists who was admitted, in order.
+func (f *fixture) admitted() (users []string) {
+	f.t.Helper()
+	records, err := f.client.XRange(f.ctx(), f.key("admitted"), "-", "+").Result()
+	require.NoError(f.t, err)
+	for _, r := range records {
+		users = append(users, r.Values["user"].(string))
+	}
+	return users
+}
+
+// A visitor with several tabs and devices, hidden or reloaded at each step, has one place and one
+// slot, and gets in when it is the visitor's turn, while the slot is in demand all the time. To
+// leave in one tab ends the slot in all; the next turn is behind those who wait.
+func TestTabsAndDevicesShareOnePlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		tabs    []time.Duration // the first two are on one device
+		reloads bool
+	}{
+		"two tabs":                          {tabs: []time.Duration{shown, shown}},
+		"two tabs that are reloaded":        {tabs: []time.Duration{shown, shown}, reloads: true},
+		"a hidden tab":                      {tabs: []time.Duration{hidden}},
+		"two devices, one hidden":           {tabs: []time.Duration{shown, hidden, hidden}, reloads: true},
+		"two devices with hidden tabs only": {tabs: []time.Duration{hidden, hidden, hidden}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t)
+			f.open(1)
+			rest := &others{fixture: f, users: []string{"in", "ahead"}, entries: map[string]*queuev1.EntryClaims{}, until: map[string]time.Time{}}
+			rest.act()
+			f.advance(time.Millisecond)
+			v := &somebody{fixture: f, user: "v"}
+			first := v.open(nil, c.tabs[0])
+			for i, every := range c.tabs[1:] {
+				d := first.device
+				if i > 0 {
+					d = nil
+				}
+				f.advance(700 * time.Millisecond)
+				v.open(d, every)
+			}
+			v.act(false)
+			f.advance(time.Millisecond)
+			rest.users = append(rest.users, "behind", "last")
+			onTime := slices.Contains(c.tabs, shown)
+
+			for turn := 1; turn <= 2; turn++ {
+				v.untilInside(rest, c.reloads, turn)
+				if onTime {
+					require.Equal(t, []string{"in", "ahead", "v"}, f.admitted()[:3], "in turn")
+				}
+				// Every tab follows into the shop.
+				for range 2 * int(hidden/shown) {
+					v.step(rest, c.reloads)
+					require.Equal(t, "active", v.place())
+				}
+				require.Len(t, v.slots, turn)
+				for _, b := range v.tabs {
+					require.Equal(t, "shop", b.page)
+				}
+				before := len(f.admitted())
+
+				v.poll(v.tabs[0]) // with a token that has not expired
+				f.leave(v.user, v.request(v.tabs[0]).GetEntry())
+				require.Empty(t, v.place())
+				for _, b := range v.tabs {
+					require.Equal(t, "none", v.poll(b).GetStatus(), "the turn is over in every tab")
+					require.Equal(t, "over", b.page)
+				}
+				require.Empty(t, v.place(), "no tab joins by itself")
+				f.tick()
+				rest.act()
+				f.advance(time.Millisecond)
+				v.reload(v.tabs[len(v.tabs)-1])
+				for _, b := range v.tabs {
+					v.reload(b)
+					p := v.poll(b)
+					require.Equal(t, []any{"queued", int64(4)}, []any{p.GetStatus(), p.GetPosition()}, "behind who waits")
+				}
+				require.Equal(t, "queue", v.place())
+				require.Equal(t, before, len(f.admitted())-1, "the slot went to the next")
+			}
+			require.Equal(t, 2, countOf(f.told.users(), v.user), "announced once per slot")
+		})
+	}
+}
+
+// step lets five seconds pass, in which everybody acts.
+func (v *somebody) step(rest *others, reloads bool) {
+	v.t.Helper()
+	v.advance(shown)
+	v.worker.Tick(v.ctx())
+	rest.act()
+	v.act(reloads)
+}
+
+// untilInside waits for the visitor's turn.
+func (v *somebody) untilInside(rest *others, reloads bool, turn int) {
+	v.t.Helper()
+	const enough = 5 * time.Minute // the others' turns, and for hidden tabs the slot that is kept for them
+	for range int(enough / shown) {
+		v.step(rest, reloads)
+		v.place()
+		if len(v.slots) == turn {
+			return
+		}
+	}
+	require.Fail(v.t, "the visitor never gets in", "admitted: %v", v.admitted())
+}
+
+func countOf(list []string, wanted string) (n int) {
+	for _, s := range list {
+		if s == wanted {
+			n++
+		}
+	}
+	return n
+}
