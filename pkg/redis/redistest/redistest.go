@@ -138,7 +138,7 @@ func Snapshot(t testing.TB, c goredis.UniversalClient, pattern string) (restore 
 	}
 	return func() {
 		t.Helper()
-		if now := Keys(t, c, pattern); len(now) > 0 {
+		if now := Keys(t, c, pattern); len(now) > 0 { //nolint:contextcheck // Keys serves cleanups too
 			if err := c.Del(ctx, now...).Err(); err != nil {
 				t.Fatal(err)
 			}
