@@ -30,14 +30,14 @@ type Live struct {
 // Figures streams the figures of an event, until the client leaves, the session ends, or the process
 // stops.
 func (h *Live) Figures(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	listener, err := h.Hub.Listen(q.EventInPath(), q.Caller())
+	listener, err := h.Hub.Listen(q.EventInPath(), q.Caller()) //nolint:contextcheck // a feed outlives its first listener
 	if err != nil {
 		return err
 	}
 	defer listener.Leave()
 	stream, err := openStream(w)
 	if err != nil || r.Method == http.MethodHead {
-		return nil //nolint:nilerr // the client has left
+		return nil // after an error the client has left
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), liveLife)
 	defer cancel()

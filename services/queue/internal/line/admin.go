@@ -89,12 +89,9 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	if err := s.ensureSale(ctx, eventID, maxSaleAge); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
 		return fmt.Errorf("where the sale of %s stands: %w", eventID, err)
 	}
-	if err := s.blockAgain(ctx, eventID, st); err != nil {
-		return err
-	}
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
-		return fmt.Errorf("settings of %s: %w", eventID, err)
+		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.blockAgain(ctx, eventID, st))
 	}
 	if set.NeverOpened { // created by the previous release, or while ticket did not answer
 		if _, err := s.events.MarkOpened(ctx, eventID); err != nil && st.SettingsAt == 0 {
@@ -106,7 +103,9 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 		return err
 	}
 	s.cache.Observe(eventID, applied)
-	s.cache.keepBlocked(eventID, applied.Epoch, set.Blocked)
+	if applied.SettingsAt == st.Now { // else the line has settings that were read later
+		s.cache.keepBlocked(eventID, applied.Epoch, set.Blocked)
+	}
 	if applied.Threshold != st.Threshold || applied.Paused != st.Paused {
 		s.cache.markFiguresChanged(eventID)
 	}
@@ -114,13 +113,16 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	return nil
 }
 
-// blockAgain blocks the users that this replica knows to be blocked, if the line may have lost them:
-// KnownState, which restores the other settings, does not have them, and ticket may not answer.
+// blockAgain blocks the users that this replica knows to be blocked, if the line may have lost them
+// while ticket does not answer: KnownState, which restores the other settings, does not have them.
+// Waiting for ticket may have used up the time of ctx.
 func (s *Service) blockAgain(ctx context.Context, eventID string, st State) error {
 	users := s.cache.lostBlocked(eventID, st.Epoch)
 	if len(users) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingsTimeout)
+	defer cancel()
 	blocked, err := s.store.Block(ctx, eventID, s.cache.Snapshot(eventID), users)
 	if err != nil {
 		return err

@@ -50,15 +50,15 @@ func failures(t *testing.T) float64 {
 // than the configured one. What is not sent is counted.
 func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 	asked := make(chan struct{}, 100)
-	for name, open := range map[string]func(t *testing.T) sqs.Sender{
-		"gone":  func(t *testing.T) sqs.Sender { return sender(t, "http://127.0.0.1:1") },
-		"slow":  func(*testing.T) sqs.Sender { return hanging{asked} },
-		"wrong": func(t *testing.T) sqs.Sender { return sender(t, backendtest.SQS(t)) },
+	for name, sends := range map[string]sqs.Sender{
+		"gone":  sender(t, "http://127.0.0.1:1"),
+		"slow":  hanging{asked},
+		"wrong": sender(t, backendtest.SQS(t)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t)
 			before := failures(t)
-			announcer := sqs.New(open(t), backendtest.SQS(t)+"/000000000000/of-nobody.fifo", slog.New(slog.DiscardHandler))
+			announcer := sqs.New(sends, backendtest.SQS(t)+"/000000000000/of-nobody.fifo", slog.New(slog.DiscardHandler))
 			ctx, stop := context.WithCancel(context.Background())
 			done := make(chan error, 1)
 			go func() { done <- announcer.Run(ctx) }()

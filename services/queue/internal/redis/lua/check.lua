@@ -50,7 +50,7 @@ local function isAdoptable(user, item)
   local epoch, till = tonumber(item.slotEpoch), slotEnd(tonumber(item.slotEnd))
   local hi, lo = string.match(item.slot, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-')
   if not hi or epoch >= line.epoch or epoch < line.prev or till <= now then return false end
-  return tonumber(hi, 16) * 65536 + tonumber(lo, 16) >= line.survived and call('SISMEMBER', kRestored, 'r:' .. user) == 0
+  return tonumber(hi, 16) * 65536 + tonumber(lo, 16) >= line.survived and call('SISMEMBER', kRestored, revokedMark(user)) == 0
 end
 
 -- takeOver takes over a slot of the ended epoch while there is room, never above the threshold.

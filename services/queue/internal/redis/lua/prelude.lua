@@ -256,6 +256,10 @@ local function firstTime(what)
   return true
 end
 
+-- revokedMark is what a revoked user is remembered by who has no slot: a token of the previous epoch
+-- must not restore one in this epoch.
+local function revokedMark(user) return 'r:' .. int(line.epoch) .. ':' .. user end
+
 -- unqueue removes a user from the queue.
 local function unqueue(user)
   call('ZREM', kSeen, user)

@@ -6,7 +6,7 @@
 -- ARGV   15 user · 16 slot id ('' = the waiting place, '*' = any slot)
 -- reply  { head, 1 when something ended }
 local user, id = ARGV[OWN], ARGV[OWN + 1]
-local ended = 0
+local ended, wrote = 0, false
 
 -- hasSlot reports whether the user has a slot, also one of the ended epoch, whose time is not over.
 local function hasSlot()
@@ -22,7 +22,13 @@ if id == '*' then
   if slot then
     firstTime('s:' .. slot) -- its token must not restore it after a loss
   elseif now < line['until'] then
-    firstTime('r:' .. user) -- the slot was lost with the previous epoch; its token must not restore it
+    -- The slot may be lost with the previous epoch. Neither its token nor an earlier ticket of the
+    -- user, who is in no set, may restore anything.
+    firstTime(revokedMark(user))
+    if not call('ZSCORE', kQueue, user) and not call('ZSCORE', kParked, user) then
+      markSpent(int(now), user)
+      wrote = true
+    end
   end
   if hasSlot() then
     endSlot(user)
@@ -45,5 +51,5 @@ else
   end
   if ended > 0 then markSpent(int(now), user) end
 end
-if ended > 0 then dirty() end
+if ended > 0 or wrote then dirty() end
 return { head(), ended }
