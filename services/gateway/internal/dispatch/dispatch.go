@@ -217,7 +217,8 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 
 func (d *Dispatcher) identify(q *edge.Request) {
 	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
-	q.Anon, q.Owes = d.Tokens.Anon(q.Header)
+	anon, owes := d.Tokens.Anon(q.Header)
+	q.Anon, q.Owes = anon, d.Limits.Owed(owes)
 }
 
 // limit counts the request, and creates the visitor where the route does so. A new visitor has no

@@ -61,7 +61,8 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 	if err != nil {
 		return err
 	}
-	if t, _, ok := h.tokens.Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started { // a ticket shows that there is a position
+	// A ticket with a position shows that the visitor needs none. That of a lobby has none yet.
+	if t, _, ok := h.tokens.Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
 		if err := h.proofs.Check(r.Context(), debt(event, s, q), identity.Proof(q.Header)); err != nil {
 			return err
 		}

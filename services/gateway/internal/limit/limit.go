@@ -135,6 +135,15 @@ func (l *Limiter) NewVisitor(ctx context.Context, s Subject) (bits int, err erro
 	return bits, nil
 }
 
+// Owed returns what a visitor owes by these settings whose id was issued with so many bits: what
+// operators lower counts for ids that exist.
+func (l *Limiter) Owed(bits int) int {
+	if l.cfg.Work.Free.Rate <= 0 {
+		return 0
+	}
+	return min(bits, l.cfg.Work.MaxBits)
+}
+
 // spend counts the checks and fails if one of them refuses. It returns how far each is beyond its
 // allowance.
 func (l *Limiter) spend(ctx context.Context, checks []check) ([]time.Duration, error) {

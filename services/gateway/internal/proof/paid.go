@@ -53,13 +53,13 @@ func (p *paid) add(ctx context.Context, key string, end time.Time) bool {
 	if known || !p.up() {
 		return !known
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	err := p.rdb.SetArgs(ctx, key, 1, redis.SetArgs{Mode: "NX", TTL: end.Sub(p.now())}).Err()
+	err := p.rdb.SetArgs(limited, key, 1, redis.SetArgs{Mode: "NX", TTL: end.Sub(p.now())}).Err()
 	if err == redis.Nil { //nolint:errorlint // as go-redis documents it: the key was there
 		return false
 	}
-	p.note(err)
+	p.note(ctx, err)
 	return true
 }
 
@@ -71,10 +71,10 @@ func (p *paid) has(ctx context.Context, key string) bool {
 	if !p.up() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	n, err := p.rdb.Exists(ctx, key).Result()
-	p.note(err)
+	n, err := p.rdb.Exists(limited, key).Result()
+	p.note(ctx, err)
 	return n > 0
 }
 
@@ -86,9 +86,9 @@ func (p *paid) hasLocal(key string) bool {
 
 func (p *paid) up() bool { return p.rdb != nil && p.now().UnixNano() >= p.downUntil.Load() }
 
-// note makes Redis rest after a failure.
-func (p *paid) note(err error) {
-	if err != nil {
+// note makes Redis rest after a failure, which is none if the client has left.
+func (p *paid) note(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
 		p.downUntil.Store(p.now().Add(pause).UnixNano())
 	}
 }

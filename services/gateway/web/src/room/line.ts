@@ -306,7 +306,7 @@ export class Room {
     }
     const { challenge, difficulty, expiresAt } = (await answer.json()) as Challenge;
     this.proof = await this.solve({ challenge, difficulty, ms: expiresAt - serverNow() });
-    return 0;
+    return this.proof ? 0 : challengeRetry; // the time was too short
   }
 
   /** Calls check; undefined when the number is unknown. */

@@ -1,5 +1,7 @@
 // The proof of work that a position may cost, see puzzle.ts.
 
+import { Problem } from "../lib/problem";
+
 export interface Puzzle {
   challenge: string;
   // Leading zero bits.
@@ -11,18 +13,36 @@ export interface Puzzle {
 /** Finds the proof of a puzzle; undefined when the time was too short. */
 export type Solve = (puzzle: Puzzle) => Promise<string | undefined>;
 
-/** Solves puzzles in a worker, so that the page stays responsive. */
+// How much longer than its puzzle's time a worker may take, in milliseconds. Browsers may end a worker
+// without a word.
+const SLACK = 5000;
+
+/**
+ * Solves puzzles in a worker, so that the page stays responsive. A worker that fails throws a temporary
+ * Problem.
+ */
 export function solveIn(start: () => Worker): Solve {
   return (puzzle) =>
     new Promise((resolve, reject) => {
       const worker = start();
-      worker.onmessage = (message: MessageEvent<string | undefined>) => {
+      const end = (): void => {
+        clearTimeout(late);
         worker.terminate();
+      };
+      const late = setTimeout(
+        () => {
+          end();
+          resolve(undefined);
+        },
+        Math.max(0, puzzle.ms) + SLACK,
+      );
+      worker.onmessage = (message: MessageEvent<string | undefined>) => {
+        end();
         resolve(message.data);
       };
-      worker.onerror = (failure) => {
-        worker.terminate();
-        reject(new Error(failure.message));
+      worker.onerror = () => {
+        end();
+        reject(new Problem(0, {}, 0));
       };
       worker.postMessage(puzzle);
     });
