@@ -23,9 +23,13 @@ type fakeActs struct {
 	recs   []kafka.Record
 }
 
-func (f *fakeActs) Publish(_ context.Context, recs ...kafka.Record) error {
+func (f *fakeActs) PublishEach(_ context.Context, recs []kafka.Record) []error {
+	results := make([]error, len(recs))
 	if f.down.Load() {
-		return errs.ErrUnavailable
+		for i := range results {
+			results[i] = errs.ErrUnavailable
+		}
+		return results
 	}
 	if before := f.before.Load(); before != nil {
 		(*before)()
@@ -33,7 +37,7 @@ func (f *fakeActs) Publish(_ context.Context, recs ...kafka.Record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recs = append(f.recs, recs...)
-	return nil
+	return results
 }
 
 // of returns the events of one type so far.

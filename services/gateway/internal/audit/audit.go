@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,12 +35,13 @@ import (
 // service behind the route half of the time of a request.
 const publishTimeout = 1500 * time.Millisecond
 
-// maxHeld is how many records wait in memory.
+// maxHeld is how many records wait in memory. Outcomes leave half of it to acts.
 const maxHeld = 1000
 
 // Publisher publishes records; it is a kafka.Producer.
 type Publisher interface {
-	Publish(ctx context.Context, recs ...kafka.Record) error
+	// PublishEach returns one result per record, in order; nil means acked.
+	PublishEach(ctx context.Context, recs []kafka.Record) []error
 }
 
 var _ Publisher = (*kafka.Producer)(nil)
@@ -80,7 +82,7 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 	if err != nil {
 		return err
 	}
-	err = l.publish(ctx, value)
+	err = l.publish(ctx, value)[0]
 	switch {
 	case err == nil:
 		records.WithLabelValues(inKafka).Inc()
@@ -93,8 +95,13 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 	}
 	place := l.keep(ctx, held{value: value, act: true})
 	records.WithLabelValues(place).Inc()
-	l.log.WarnContext(ctx, "act not recorded in Kafka, its record waits", "in", place, "act_id", a.ID.String(), "user_id", a.UserID,
+	about := slog.Group("", "in", place, "act_id", a.ID.String(), "user_id", a.UserID,
 		"address", a.Address, "method", a.Method, "path", a.Path, "error", err)
+	if place == nowhere {
+		l.log.ErrorContext(ctx, "act not recorded in Kafka, its record is dropped", about)
+	} else {
+		l.log.WarnContext(ctx, "act not recorded in Kafka, its record waits", about)
+	}
 	return nil
 }
 
@@ -113,21 +120,29 @@ func (l *Log) End(a *Act, o Outcome) {
 	}
 }
 
-// publish sends values to Kafka.
-func (l *Log) publish(ctx context.Context, values ...[]byte) error {
-	recs := make([]kafka.Record, len(values))
+// publish sends values to Kafka. It returns one result per value, in order; nil means acked.
+func (l *Log) publish(ctx context.Context, values ...[]byte) []error {
+	results := make([]error, len(values))
+	recs, index := make([]kafka.Record, 0, len(values)), make([]int, 0, len(values))
 	for i, value := range values {
-		var err error
-		if recs[i], err = record(value); err != nil {
-			return err
+		rec, err := record(value)
+		if err != nil {
+			results[i] = err
+			continue
 		}
+		recs, index = append(recs, rec), append(index, i)
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	return l.kafka.Publish(ctx, recs...)
+	for i, err := range l.kafka.PublishEach(ctx, recs) {
+		if err != nil {
+			results[index[i]] = fmt.Errorf("publish to %s: %w", recs[i].Topic, err)
+		}
+	}
+	return results
 }
 
-// keep puts a record where it waits for Kafka, and returns where that is.
+// keep puts the record of an act where it waits for Kafka, and returns where that is.
 func (l *Log) keep(ctx context.Context, h held) (place string) {
 	if l.waiting != nil {
 		err := l.waiting.add(ctx, h)
@@ -136,18 +151,35 @@ func (l *Log) keep(ctx context.Context, h held) (place string) {
 		}
 		l.log.WarnContext(ctx, "act not recorded in Redis", "error", err)
 	}
-	l.hold(h)
+	if !l.hold(h) {
+		return nowhere
+	}
 	return inMemory
 }
 
-// hold keeps a record in memory. Without room it is dropped: that of an act is in the log.
-func (l *Log) hold(more ...held) {
+// hold keeps records in memory, and reports whether all acts among them found room. An outcome is
+// dropped when half of the memory is taken. An act takes the place of an outcome, and is dropped when
+// there is none: it is in the log.
+func (l *Log) hold(more ...held) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	room := maxHeld - len(l.held)
-	l.held = append(l.held, more[:min(room, len(more))]...)
-	dropped.Add(float64(max(0, len(more)-room)))
+	ok = true
+	for _, h := range more {
+		switch {
+		case len(l.held) < maxHeld/2 || h.act && len(l.held) < maxHeld:
+			l.held = append(l.held, h)
+			continue
+		case h.act:
+			if i := slices.IndexFunc(l.held, func(h held) bool { return !h.act }); i >= 0 {
+				l.held = append(slices.Delete(l.held, i, i+1), h)
+			} else {
+				ok = false
+			}
+		}
+		dropped.Inc()
+	}
 	heldGauge.Set(float64(len(l.held)))
+	return ok
 }
 
 // take returns what waits in memory.
@@ -187,7 +219,7 @@ func (l *Log) last(ctx context.Context) error {
 	return nil
 }
 
-// flush publishes what waits in memory. While Kafka is unavailable it goes to Redis.
+// flush publishes what waits in memory. What Kafka does not take goes to Redis.
 func (l *Log) flush(ctx context.Context) error {
 	taken := l.take()
 	if len(taken) == 0 {
@@ -197,19 +229,47 @@ func (l *Log) flush(ctx context.Context) error {
 	for i, h := range taken {
 		values[i] = h.value
 	}
-	err := l.publish(ctx, values...)
-	if err == nil {
+	var failed []held
+	var first error
+	for i, err := range l.publish(ctx, values...) {
+		if err != nil {
+			failed = append(failed, taken[i])
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if len(failed) == 0 {
 		return nil
 	}
 	if l.waiting == nil {
-		l.hold(taken...)
-		return err
+		l.hold(failed...)
+		return first
 	}
-	for i, h := range taken {
-		if failed := l.waiting.add(ctx, h); failed != nil {
-			l.hold(taken[i:]...)
-			return errors.Join(err, failed)
+	kept, err := l.store(ctx, failed)
+	if err == nil {
+		return nil // move reports what waits in Redis
+	}
+	l.hold(kept...)
+	return errors.Join(first, err)
+}
+
+// store puts records into Redis. It returns those for which there is no room, or which Redis did not
+// take, and why.
+func (l *Log) store(ctx context.Context, list []held) (kept []held, err error) {
+	for i, h := range list {
+		if err != nil && !h.act {
+			kept = append(kept, h) // there is room for acts only
+			continue
+		}
+		failed := l.waiting.add(ctx, h)
+		switch {
+		case failed == nil:
+		case errors.Is(failed, errFull) && !h.act:
+			kept, err = append(kept, h), failed
+		default:
+			return append(kept, list[i:]...), failed
 		}
 	}
-	return nil // move reports what waits in Redis
+	return kept, err
 }

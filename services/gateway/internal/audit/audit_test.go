@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -33,7 +34,10 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type broker struct {
 	mu   sync.Mutex
 	down bool
-	recs []kafka.Record
+	// refuses is the user whose records fail, "" for none.
+	refuses string
+	calls   int
+	recs    []kafka.Record
 }
 
 func (b *broker) set(down bool) {
@@ -42,17 +46,36 @@ func (b *broker) set(down bool) {
 	b.down = down
 }
 
-func (b *broker) Publish(ctx context.Context, recs ...kafka.Record) error {
+func (b *broker) refuse(user string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, bounded := ctx.Deadline(); !bounded {
-		return errors.New("a call without a deadline")
+	b.refuses = user
+}
+
+// called is how often it was asked to take records.
+func (b *broker) called() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.calls
+}
+
+func (b *broker) PublishEach(ctx context.Context, recs []kafka.Record) []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls++
+	results := make([]error, len(recs))
+	_, bounded := ctx.Deadline()
+	for i, r := range recs {
+		switch {
+		case !bounded:
+			results[i] = errors.New("a call without a deadline")
+		case b.down, b.refuses != "" && string(r.Key) == b.refuses:
+			results[i] = errs.ErrUnavailable
+		default:
+			b.recs = append(b.recs, r)
+		}
 	}
-	if b.down {
-		return errs.ErrUnavailable
-	}
-	b.recs = append(b.recs, recs...)
-	return nil
+	return results
 }
 
 // acts are the ids of the acts whose events of a type have arrived, in order.
@@ -160,10 +183,10 @@ func TestRecordsWaitInRedis(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, many, n)
 
+			b.set(false)
 			for range 3 {
 				newGateway(t, b, rdb, key).run()
 			}
-			b.set(false)
 			waittest.Until(t, func() bool {
 				n, err := rdb.XLen(t.Context(), key).Result()
 				require.NoError(t, err)
@@ -273,6 +296,165 @@ func TestStreamIsBounded(t *testing.T) {
 	fill(audit.MaxWaiting/2 - 1)
 	require.NoError(t, g.Begin(t.Context(), act(true)))
 	require.EqualValues(t, audit.MaxWaiting, rdb.XLen(t.Context(), key).Val())
+}
+
+// Some records fail, more than one call moves: the others arrive once each, and those later.
+func TestFailedRecordsDoNotBlock(t *testing.T) {
+	t.Parallel()
+	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	b := &broker{}
+	b.set(true)
+	g := newGateway(t, b, rdb, key)
+	begin := func(user string) string {
+		t.Helper()
+		a := act(true)
+		a.UserID = user
+		require.NoError(t, g.Begin(t.Context(), a))
+		return a.ID.String()
+	}
+	var bobs, anns []string
+	for i := range 300 {
+		bobs = append(bobs, begin("bob"))
+		if i >= 220 {
+			anns = append(anns, begin("ann"))
+		}
+	}
+	b.set(false)
+	b.refuse("bob")
+	g.run()
+	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == int64(len(bobs)) }, "the others are moved")
+	calls := b.called()
+	waittest.Until(t, func() bool { return b.called() > calls }, "another attempt")
+	require.Equal(t, anns, b.acts(t, "OPERATOR_ACTED"), "once each")
+	b.refuse("")
+	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "all are moved")
+	require.ElementsMatch(t, append(anns, bobs...), b.acts(t, "OPERATOR_ACTED"), "once each")
+}
+
+// The same in memory.
+func TestFailedRecordsAreHeld(t *testing.T) {
+	t.Parallel()
+	b := &broker{}
+	b.refuse("bob")
+	g := newGateway(t, b, nil, "")
+	var want []string
+	for _, user := range []string{"bob", "ann"} {
+		a := act(true)
+		a.UserID = user
+		require.True(t, g.HoldAct(a))
+		want = append([]string{a.ID.String()}, want...)
+	}
+	g.run()
+	waittest.Until(t, func() bool { return b.called() >= 2 }, "two attempts")
+	require.Equal(t, want[:1], b.acts(t, "OPERATOR_ACTED"), "once")
+	b.refuse("")
+	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) > 1 }, "the other")
+	require.Equal(t, want, b.acts(t, "OPERATOR_ACTED"))
+}
+
+// A gateway that cannot reach Kafka leaves the records to one that can.
+func TestLeaseIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, rdb := range map[string]redis.UniversalClient{"single": redistest.Open(t), "cluster": redistest.OpenCluster(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prefix := redistest.Prefix
+			if name == "cluster" {
+				prefix = redistest.ClusterPrefix
+			}
+			key := "{" + prefix(t) + "}"
+			cut, whole := &broker{}, &broker{}
+			cut.set(true)
+			g := newGateway(t, cut, rdb, key)
+			a := act(true)
+			require.NoError(t, g.Begin(t.Context(), a))
+			calls := cut.called()
+			start := time.Now()
+			g.run()
+			waittest.Until(t, func() bool { return cut.called() > calls }, "it holds the lease")
+			waittest.Until(t, func() bool { return rdb.Exists(t.Context(), key+":lease").Val() == 0 }, "it gives the lease up")
+			other := newGateway(t, whole, rdb, key)
+			other.run()
+			waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "the other moves the record")
+			require.Equal(t, []string{a.ID.String()}, whole.acts(t, "OPERATOR_ACTED"))
+
+			other.stop()
+			require.NoError(t, g.Begin(t.Context(), act(true)))
+			require.NoError(t, rdb.Del(t.Context(), key+":lease").Err())
+			calls = cut.called()
+			waittest.Until(t, func() bool { return cut.called() > calls }, "it tries again")
+			require.Greater(t, time.Since(start), audit.LeaseLife, "not as long as the lease lives")
+		})
+	}
+}
+
+// Outcomes leave half of the memory to acts, and acts are dropped only when they fill all of it.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	b := &broker{}
+	b.set(true)
+	var out strings.Builder
+	l := audit.New(b, nil, "", slog.New(slog.NewTextHandler(&out, nil)), clocktest.New(noon).Now)
+	g := &gateway{Log: l, t: t}
+	for range audit.MaxHeld {
+		g.End(act(true), audit.Outcome{Status: 200})
+	}
+	first := act(true)
+	require.NoError(t, g.Begin(t.Context(), first))
+	for range audit.MaxHeld - 1 {
+		require.True(t, g.HoldAct(act(true)), "in the place of an outcome")
+	}
+	require.NotContains(t, out.String(), "dropped")
+	before := counted(t, "dropped")
+	require.NoError(t, g.Begin(t.Context(), act(true)), "it is served all the same")
+	require.Contains(t, out.String(), "its record is dropped")
+	require.InDelta(t, before+1, counted(t, "dropped"), 0)
+	b.set(false)
+	g.run()
+	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == audit.MaxHeld }, "the acts")
+	require.Equal(t, first.ID.String(), b.acts(t, "OPERATOR_ACTED")[0])
+	require.Empty(t, b.acts(t, "OPERATOR_ACT_ENDED"))
+}
+
+// counted is how many acts were recorded in a place.
+func counted(t *testing.T, place string) float64 {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "urr_audit_acts_total" && m.GetLabel()[0].GetValue() == place {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no count of %s", place)
+	return 0
+}
+
+// The stream has no room for an outcome: it waits, and the act behind it goes to Redis.
+func TestActsPassOutcomes(t *testing.T) {
+	t.Parallel()
+	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := range audit.MaxWaiting / 2 {
+			p.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: []any{"event", fmt.Sprint(i)}})
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, rdb.Set(t.Context(), key+":lease", "another", time.Hour).Err())
+	b := &broker{}
+	b.set(true)
+	g := newGateway(t, b, rdb, key)
+	outcome := act(true)
+	g.End(outcome, audit.Outcome{Status: 200})
+	require.True(t, g.HoldAct(act(true)))
+	g.run()
+	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == audit.MaxWaiting/2+1 }, "the act is in Redis")
+	b.set(false)
+	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
+	require.Equal(t, []string{outcome.ID.String()}, b.acts(t, "OPERATOR_ACT_ENDED"))
 }
 
 // A client that has left does not make its act happen.

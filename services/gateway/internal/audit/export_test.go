@@ -2,3 +2,15 @@ package audit
 
 // MaxWaiting bounds the stream.
 const MaxWaiting = maxWaiting
+
+// MaxHeld bounds the memory.
+const MaxHeld = maxHeld
+
+// LeaseLife is how long the lease lives.
+const LeaseLife = leaseLife
+
+// HoldAct makes the record of an act wait in memory, as while Redis is unavailable.
+func (l *Log) HoldAct(a *Act) bool {
+	value, err := marshal(a.acted())
+	return err == nil && l.hold(held{value: value, act: true})
+}

@@ -5,11 +5,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Where the record of an act was written before the act was forwarded. refused: nowhere, so it was not.
+// Where the record of an act was written before the act was forwarded. dropped: to the log only, since
+// there was no room. refused: nowhere, so the act was not forwarded.
 const (
 	inKafka  = "kafka"
 	inRedis  = "redis"
 	inMemory = "memory"
+	nowhere  = "dropped"
 	refused  = "refused"
 )
 
@@ -32,7 +34,7 @@ func newRecords() *prometheus.CounterVec {
 	v := promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_audit_acts_total", Help: "Acts of operators, by where they were recorded before they were forwarded.",
 	}, []string{"recorded"})
-	for _, place := range []string{inKafka, inRedis, inMemory, refused} {
+	for _, place := range []string{inKafka, inRedis, inMemory, nowhere, refused} {
 		v.WithLabelValues(place)
 	}
 	return v
