@@ -73,10 +73,9 @@ func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		// The random first wait spreads the replicas and keeps the work away from the start.
 		loop.Sleep(ctx, rand.N(pruneEvery)) //nolint:gosec // jitter
-		return loop.Every(ctx, pruneEvery, func(ctx context.Context) {
-			if _, err := Prune(ctx, pool, nil); err != nil && ctx.Err() == nil {
-				log.WarnContext(ctx, "inbox not pruned", "error", err)
-			}
+		return loop.Try(ctx, pruneEvery, log, "inbox not pruned", func(ctx context.Context) error {
+			_, err := Prune(ctx, pool, nil)
+			return err
 		})
 	}
 }

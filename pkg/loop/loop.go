@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -22,6 +23,16 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 		wait(ctx, ticker.C)
 	}
 	return nil
+}
+
+// Try is Every for calls that may fail: a failure is logged with the message, and the next call tries
+// again.
+func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message string, do func(context.Context) error) error {
+	return Every(ctx, interval, func(ctx context.Context) {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			log.WarnContext(ctx, message, "error", err) //nolint:sloglint // a constant of the caller
+		}
+	})
 }
 
 // After is Every without the immediate first call.
@@ -115,6 +126,21 @@ func SleepOrWake(ctx context.Context, d time.Duration, wake <-chan struct{}) boo
 		return true
 	case <-timer.C:
 		return true
+	}
+}
+
+// Wait returns nil when the work is done, or the error of ctx when that ends first.
+func Wait(ctx context.Context, work *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() {
+		work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

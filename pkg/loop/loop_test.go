@@ -1,10 +1,13 @@
 package loop_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +34,39 @@ func TestEvery(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, []time.Duration{0, 10 * time.Second, 24 * time.Second, 30 * time.Second}, at)
+	})
+}
+
+func TestTryGoesOnAfterFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out bytes.Buffer
+		calls := 0
+		err := loop.Try(ctx, time.Second, slog.New(slog.NewTextHandler(&out, nil)), "not done", func(context.Context) error {
+			if calls++; calls == 3 {
+				cancel() // the failure that follows is no news
+			}
+			if calls == 2 {
+				return nil
+			}
+			return errors.New("away")
+		})
+		require.NoError(t, err)
+		require.Equal(t, 3, calls)
+		require.Equal(t, 1, strings.Count(out.String(), `level=WARN msg="not done" error=away`), out.String())
+	})
+}
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var work sync.WaitGroup
+		work.Go(func() { time.Sleep(time.Minute) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, loop.Wait(ctx, &work), context.DeadlineExceeded)
+		require.NoError(t, loop.Wait(t.Context(), &work))
 	})
 }
 

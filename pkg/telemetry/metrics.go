@@ -10,6 +10,16 @@ func Counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return promauto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
+// CounterOf is Counter for one label whose values are known. All series start at 0, so that the first
+// event is an increase, which an alert sees.
+func CounterOf(name, help, label string, values ...string) *prometheus.CounterVec {
+	counter := Counter(name, help, label)
+	for _, v := range values {
+		counter.WithLabelValues(v)
+	}
+	return counter
+}
+
 // Gauge declares a gauge for each combination of labels.
 func Gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return promauto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)

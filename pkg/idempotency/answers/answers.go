@@ -256,11 +256,7 @@ const pruneEvery = 10 * time.Minute
 // Pruner returns a worker that prunes every ten minutes until its context ends.
 func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Every(ctx, pruneEvery, func(ctx context.Context) {
-			if err := Prune(ctx, pool); err != nil && ctx.Err() == nil {
-				log.WarnContext(ctx, "idempotency keys not pruned", "error", err)
-			}
-		})
+		return loop.Try(ctx, pruneEvery, log, "idempotency keys not pruned", func(ctx context.Context) error { return Prune(ctx, pool) })
 	}
 }
 

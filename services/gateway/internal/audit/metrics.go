@@ -3,6 +3,8 @@ package audit
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/pkg/telemetry"
 )
 
 // Where the record of an act was written before the act was forwarded. dropped: to the log only, since
@@ -16,7 +18,8 @@ const (
 )
 
 var (
-	records = newRecords()
+	records = telemetry.CounterOf("urr_audit_acts_total", "Acts of operators, by where they were recorded before they were forwarded.", "recorded",
+		inKafka, inRedis, inMemory, nowhere, refused)
 	// Every gateway that reaches Redis reports the same value.
 	waitingGauge = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_audit_waiting", Help: "Records of operators' acts that wait in Redis for Kafka.",
@@ -28,14 +31,3 @@ var (
 		Name: "urr_audit_dropped_total", Help: "Records of acts or outcomes that found no place to wait; those of acts are in the log.",
 	})
 )
-
-// newRecords starts every count at 0, so that the first is an increase.
-func newRecords() *prometheus.CounterVec {
-	v := promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "urr_audit_acts_total", Help: "Acts of operators, by where they were recorded before they were forwarded.",
-	}, []string{"recorded"})
-	for _, place := range []string{inKafka, inRedis, inMemory, nowhere, refused} {
-		v.WithLabelValues(place)
-	}
-	return v
-}

@@ -156,15 +156,8 @@ func (h *Hub) Close(ctx context.Context) error {
 		f.stop()
 	}
 	h.mu.Unlock()
-	idle := make(chan struct{})
-	go func() {
-		h.running.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
+	if loop.Wait(ctx, &h.running) != nil {
 		return errors.New("live figures are still being read")
 	}
+	return nil
 }

@@ -104,11 +104,7 @@ func NewSweeper(store Pending, queue Resender, opts SweeperOptions, log *slog.Lo
 
 // Run sweeps until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) error {
-	return loop.Every(ctx, sweepEvery, func(ctx context.Context) {
-		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "requests not swept, trying again", "error", err)
-		}
-	})
+	return loop.Try(ctx, sweepEvery, s.log, "requests not swept, trying again", s.Sweep)
 }
 
 // Sweep passes once over the partitions that no other replica has taken, in parallel.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/loop"
 )
 
 // Times that are not configured.
@@ -227,19 +228,7 @@ func New(store Stores, tickets Tickets, provider Provider, checkout Checkout, lo
 
 // Wait returns when no charge is running, or when ctx ends: the sweeper of another process then
 // settles the charge.
-func (s *Service) Wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		s.work.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (s *Service) Wait(ctx context.Context) error { return loop.Wait(ctx, &s.work) }
 
 func (s *Service) wakeSweeper() {
 	select {

@@ -32,11 +32,7 @@ func gauge(name, help string) prometheus.Gauge {
 // Measure returns the worker that updates the gauges.
 func (s *Store) Measure(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Every(ctx, measureEvery, func(ctx context.Context) {
-			if err := s.measure(ctx); err != nil && ctx.Err() == nil {
-				log.WarnContext(ctx, "backlog not measured", "error", err)
-			}
-		})
+		return loop.Try(ctx, measureEvery, log, "backlog not measured", s.measure)
 	}
 }
 

@@ -19,10 +19,6 @@ const cancelEvery = time.Second
 // Cancellations returns the worker that follows the marks of cancelled campaigns.
 func Cancellations(c Canceller, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Every(ctx, cancelEvery, func(ctx context.Context) {
-			if err := c.CancelMarked(ctx); err != nil && ctx.Err() == nil {
-				log.WarnContext(ctx, "campaigns not cancelled yet, trying again", "error", err)
-			}
-		})
+		return loop.Try(ctx, cancelEvery, log, "campaigns not cancelled yet, trying again", c.CancelMarked)
 	}
 }

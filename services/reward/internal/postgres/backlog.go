@@ -33,11 +33,7 @@ var (
 // Measure returns the worker that updates the gauges. All replicas report the same.
 func (d *Database) Measure(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Every(ctx, measureEvery, func(ctx context.Context) {
-			if err := d.measure(ctx); err != nil && ctx.Err() == nil {
-				log.WarnContext(ctx, "backlog not measured", "error", err)
-			}
-		})
+		return loop.Try(ctx, measureEvery, log, "backlog not measured", d.measure)
 	}
 }
 

@@ -95,10 +95,9 @@ func (s *Store) ActsPruner(retention time.Duration, now func() time.Time, log *s
 	return func(ctx context.Context) error {
 		// The random first wait spreads the replicas and keeps the work away from the start.
 		loop.Sleep(ctx, rand.N(pruneEvery)) //nolint:gosec // jitter
-		return loop.Every(ctx, pruneEvery, func(ctx context.Context) {
-			if _, err := s.PruneActs(ctx, now().Add(-retention)); err != nil && ctx.Err() == nil {
-				log.WarnContext(ctx, "old acts not deleted", "error", err)
-			}
+		return loop.Try(ctx, pruneEvery, log, "old acts not deleted", func(ctx context.Context) error {
+			_, err := s.PruneActs(ctx, now().Add(-retention))
+			return err
 		})
 	}
 }

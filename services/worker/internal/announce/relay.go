@@ -88,11 +88,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		r.publishHinted(ctx)
 	})
 	work.Go(func() {
-		_ = loop.Every(ctx, passEvery, func(ctx context.Context) { // returns nil
-			if err := r.Pass(ctx); err != nil && ctx.Err() == nil {
-				r.log.WarnContext(ctx, "announcements not published, trying again", "error", err)
-			}
-		})
+		_ = loop.Try(ctx, passEvery, r.log, "announcements not published, trying again", r.Pass) // returns nil
 	})
 	work.Wait()
 	return nil

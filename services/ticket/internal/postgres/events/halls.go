@@ -175,10 +175,6 @@ func (s *Store) PruneChanges(ctx context.Context) error {
 // Pruner returns a worker that prunes changes until its context ends.
 func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Every(ctx, pruneEvery, func(ctx context.Context) {
-			if err := s.PruneChanges(ctx); err != nil && ctx.Err() == nil {
-				log.WarnContext(ctx, "changes of seats not pruned", "error", err)
-			}
-		})
+		return loop.Try(ctx, pruneEvery, log, "changes of seats not pruned", s.PruneChanges)
 	}
 }
