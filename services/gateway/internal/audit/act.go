@@ -143,21 +143,25 @@ func isSecret(name string) bool {
 	return false
 }
 
-// marshal returns the event's value in Kafka, and in Redis while it waits.
-func marshal(e *eventsv1.AuditEvent) ([]byte, error) {
+// newRecord makes the Kafka record of an event.
+func newRecord(e *eventsv1.AuditEvent) (kafka.Record, error) {
 	value, err := wire.Marshal(e)
 	if err != nil {
-		return nil, fmt.Errorf("audit event: %w", err)
+		return kafka.Record{}, fmt.Errorf("audit event: %w", err)
 	}
-	return value, nil
+	return recordOf(e, value)
 }
 
-// record makes the Kafka record of an event's value.
-func record(value []byte) (kafka.Record, error) {
+// readRecord makes the Kafka record of an event's value, which has waited in Redis.
+func readRecord(value []byte) (kafka.Record, error) {
 	var e eventsv1.AuditEvent
 	if err := kafka.Decode(kafka.Record{Value: value}, &e); err != nil {
 		return kafka.Record{}, err
 	}
+	return recordOf(&e, value)
+}
+
+func recordOf(e *eventsv1.AuditEvent, value []byte) (kafka.Record, error) {
 	id, err := uuid.Parse(e.GetActId())
 	if err != nil {
 		return kafka.Record{}, fmt.Errorf("audit event: actId: %w", err)

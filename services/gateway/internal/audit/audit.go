@@ -60,7 +60,8 @@ type Log struct {
 
 // held is a record that waits in memory.
 type held struct {
-	value []byte
+	kafka.Record
+
 	// act is false for an outcome, which may be lost.
 	act bool
 }
@@ -78,11 +79,11 @@ func New(publisher Publisher, rdb redis.UniversalClient, key string, log *slog.L
 // Begin records an act that is about to be forwarded. It fails with errs.ErrAuditUnavailable, and the
 // act must not be forwarded, when that is impossible and the act does not stop a sale.
 func (l *Log) Begin(ctx context.Context, a *Act) error {
-	value, err := marshal(a.acted())
+	rec, err := newRecord(a.acted())
 	if err != nil {
 		return err
 	}
-	err = l.publish(ctx, value)[0]
+	err = l.publish(ctx, []kafka.Record{rec})[0]
 	switch {
 	case err == nil:
 		records.WithLabelValues(inKafka).Inc()
@@ -93,7 +94,7 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 		records.WithLabelValues(refused).Inc()
 		return errs.ErrAuditUnavailable.Wrap(err)
 	}
-	place := l.keep(ctx, held{value: value, act: true})
+	place := l.keep(ctx, held{Record: rec, act: true})
 	records.WithLabelValues(place).Inc()
 	about := slog.Group("", "in", place, "act_id", a.ID.String(), "user_id", a.UserID,
 		"address", a.Address, "method", a.Method, "path", a.Path, "error", err)
@@ -108,35 +109,26 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 // End records the outcome of an act for which Begin was called, in the background. Outcomes may be
 // lost: then it stays open whether the act took effect.
 func (l *Log) End(a *Act, o Outcome) {
-	value, err := marshal(a.ended(o, l.now()))
+	rec, err := newRecord(a.ended(o, l.now()))
 	if err != nil {
 		l.log.Error("outcome of an act lost", "act_id", a.ID.String(), "error", err)
 		return
 	}
-	l.hold(held{value: value})
+	l.hold(held{Record: rec})
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// publish sends values to Kafka. It returns one result per value, in order; nil means acked.
-func (l *Log) publish(ctx context.Context, values ...[]byte) []error {
-	results := make([]error, len(values))
-	recs, index := make([]kafka.Record, 0, len(values)), make([]int, 0, len(values))
-	for i, value := range values {
-		rec, err := record(value)
-		if err != nil {
-			results[i] = err
-			continue
-		}
-		recs, index = append(recs, rec), append(index, i)
-	}
+// publish sends records to Kafka. It returns one result per record, in order; nil means acked.
+func (l *Log) publish(ctx context.Context, recs []kafka.Record) []error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	for i, err := range l.kafka.PublishEach(ctx, recs) {
+	results := l.kafka.PublishEach(ctx, recs)
+	for i, err := range results {
 		if err != nil {
-			results[index[i]] = fmt.Errorf("publish to %s: %w", recs[i].Topic, err)
+			results[i] = fmt.Errorf("publish to %s: %w", recs[i].Topic, err)
 		}
 	}
 	return results
@@ -225,13 +217,13 @@ func (l *Log) flush(ctx context.Context) error {
 	if len(taken) == 0 {
 		return nil
 	}
-	values := make([][]byte, len(taken))
+	recs := make([]kafka.Record, len(taken))
 	for i, h := range taken {
-		values[i] = h.value
+		recs[i] = h.Record
 	}
 	var failed []held
 	var first error
-	for i, err := range l.publish(ctx, values...) {
+	for i, err := range l.publish(ctx, recs) {
 		if err != nil {
 			failed = append(failed, taken[i])
 			if first == nil {

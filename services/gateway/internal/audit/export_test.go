@@ -11,6 +11,6 @@ const LeaseLife = leaseLife
 
 // HoldAct makes the record of an act wait in memory, as while Redis is unavailable.
 func (l *Log) HoldAct(a *Act) bool {
-	value, err := marshal(a.acted())
-	return err == nil && l.hold(held{value: value, act: true})
+	rec, err := newRecord(a.acted())
+	return err == nil && l.hold(held{Record: rec, act: true})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/kafka"
 	pkgredis "urr.guru/pkg/redis"
 )
 
@@ -77,7 +78,7 @@ func (s *stream) add(ctx context.Context, h held) error {
 	if n >= maxWaiting || n >= maxWaiting/2 && !h.act {
 		return errFull
 	}
-	return storeError(s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.key, Values: []any{field, h.value}}).Err())
+	return storeError(s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.key, Values: []any{field, h.Value}}).Err())
 }
 
 // length returns how many records wait.
@@ -233,16 +234,17 @@ func (l *Log) pass(ctx context.Context, n int64) error {
 // has acked any, and why it has not acked the others. What is no event is dropped.
 func (l *Log) transfer(ctx context.Context, entries []entry) (gone []string, acked bool, failure error) {
 	var sent []string
-	var values [][]byte
+	var recs []kafka.Record
 	for _, e := range entries {
-		if _, err := record(e.value); err != nil {
+		rec, err := readRecord(e.value)
+		if err != nil {
 			l.log.ErrorContext(ctx, "waiting record is no act, dropped", "value", string(e.value), "error", err)
 			gone = append(gone, e.id)
 			continue
 		}
-		sent, values = append(sent, e.id), append(values, e.value)
+		sent, recs = append(sent, e.id), append(recs, rec)
 	}
-	for i, err := range l.publish(ctx, values...) {
+	for i, err := range l.publish(ctx, recs) {
 		if err == nil {
 			gone, acked = append(gone, sent[i]), true
 		} else if failure == nil {

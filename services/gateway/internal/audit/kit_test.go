@@ -1,0 +1,126 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/kafka"
+	"urr.guru/services/gateway/internal/audit"
+
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// broker is Kafka; it hangs until the deadline of the call while it is down.
+type broker struct {
+	mu   sync.Mutex
+	down bool
+	// refuses is the user whose records fail, "" for none.
+	refuses string
+	calls   int
+	recs    []kafka.Record
+}
+
+func (b *broker) set(down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = down
+}
+
+func (b *broker) refuse(user string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refuses = user
+}
+
+// called is how often it was asked to take records.
+func (b *broker) called() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.calls
+}
+
+func (b *broker) PublishEach(ctx context.Context, recs []kafka.Record) []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls++
+	results := make([]error, len(recs))
+	_, bounded := ctx.Deadline()
+	for i, r := range recs {
+		switch {
+		case !bounded:
+			results[i] = errors.New("a call without a deadline")
+		case b.down, b.refuses != "" && string(r.Key) == b.refuses:
+			results[i] = errs.ErrUnavailable
+		default:
+			b.recs = append(b.recs, r)
+		}
+	}
+	return results
+}
+
+// acts are the ids of the acts whose events of a type have arrived, in order.
+func (b *broker) acts(t *testing.T, kind string) (list []string) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.recs {
+		if e := decoded(t, r); e.GetType() == kind {
+			list = append(list, e.GetActId())
+		}
+	}
+	return list
+}
+
+func decoded(t *testing.T, r kafka.Record) *eventsv1.AuditEvent {
+	t.Helper()
+	var e eventsv1.AuditEvent
+	require.NoError(t, kafka.Decode(r, &e))
+	return &e
+}
+
+// gateway is a Log that a test may run.
+type gateway struct {
+	*audit.Log
+
+	t    *testing.T
+	stop func()
+}
+
+func newGateway(t *testing.T, b *broker, rdb redis.UniversalClient, key string) *gateway {
+	t.Helper()
+	return &gateway{Log: audit.New(b, rdb, key, slog.New(slog.DiscardHandler), clocktest.New(noon).Now), t: t}
+}
+
+// run publishes what waits until end, at the latest until the test ends.
+func (g *gateway) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	g.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(g.t, <-done)
+	})
+	g.t.Cleanup(g.stop)
+}
+
+func act(stops bool) *audit.Act {
+	return &audit.Act{
+		ID: ids.NewV7(), At: noon, UserID: "ann", Address: "203.0.113.7", Method: "PUT", Route: "/t/{event_id}", Path: "/t/e", EventID: "e",
+		RequestID: ids.NewV7().String(), Body: []byte(`{"threshold":5}`), Stops: stops,
+	}
+}

@@ -1,0 +1,234 @@
+package audit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/gateway/internal/audit"
+)
+
+// onEachServer runs a test on a single Redis and on the cluster, each with a key of its own.
+func onEachServer(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, key string)) {
+	t.Helper()
+	for name, server := range map[string]struct {
+		open   func(testing.TB) redis.UniversalClient
+		prefix func(testing.TB) string
+	}{
+		"single":  {redistest.Open, redistest.Prefix},
+		"cluster": {redistest.OpenCluster, redistest.ClusterPrefix},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, server.open(t), "{"+server.prefix(t)+"}")
+		})
+	}
+}
+
+// fill puts n foreign entries into the stream.
+func fill(t *testing.T, rdb redis.UniversalClient, key string, n int) {
+	t.Helper()
+	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := range n {
+			p.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: []any{"event", fmt.Sprint(i)}})
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// Kafka is away: the records of acts that stop a sale wait in Redis, also when their gateway dies.
+// Another one publishes them, in order, once Kafka is back.
+func TestRecordsWaitInRedis(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, rdb redis.UniversalClient, key string) {
+		t.Helper()
+		b := &broker{}
+		b.set(true)
+		dead := newGateway(t, b, rdb, key)
+		require.ErrorIs(t, dead.Begin(t.Context(), act(false)), errs.ErrAuditUnavailable)
+		const many = 250 // more than one call moves
+		var want []string
+		for range many {
+			a := act(true)
+			require.NoError(t, dead.Begin(t.Context(), a))
+			want = append(want, a.ID.String())
+		}
+		n, err := rdb.XLen(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.EqualValues(t, many, n)
+
+		b.set(false)
+		for range 3 {
+			newGateway(t, b, rdb, key).run()
+		}
+		waittest.Until(t, func() bool {
+			n, err := rdb.XLen(t.Context(), key).Result()
+			require.NoError(t, err)
+			return n == 0
+		}, "all records are moved")
+		require.Equal(t, want, b.acts(t, "OPERATOR_ACTED"), "once each, since one gateway moves at a time")
+	})
+}
+
+// A gateway that dies between the publishing and the removal causes a repetition, not a loss.
+func TestMoveIsRepeated(t *testing.T) {
+	t.Parallel()
+	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	b := &broker{}
+	b.set(true)
+	g := newGateway(t, b, rdb, key)
+	a := act(true)
+	require.NoError(t, g.Begin(t.Context(), a))
+	entries, err := rdb.XRange(t.Context(), key, "-", "+").Result()
+	require.NoError(t, err)
+	b.set(false)
+	g.run()
+	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the first publication")
+	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: entries[0].Values}).Err())
+	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 2 }, "the second")
+	require.Equal(t, []string{a.ID.String(), a.ID.String()}, b.acts(t, "OPERATOR_ACTED"))
+	require.Equal(t, b.recs[0].Headers[kafka.HeaderID], b.recs[1].Headers[kafka.HeaderID], "consumers recognise it")
+}
+
+// What is no record must not keep the others from being published.
+func TestForeignEntriesAreDropped(t *testing.T) {
+	t.Parallel()
+	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	for _, values := range [][]any{{"other", "x"}, {"event", "no JSON"}, {"event", `{"actId":"x"}`}} {
+		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: values}).Err())
+	}
+	b := &broker{}
+	b.set(true)
+	g := newGateway(t, b, rdb, key)
+	a := act(true)
+	require.NoError(t, g.Begin(t.Context(), a))
+	b.set(false)
+	g.run()
+	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the record behind them")
+	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "nothing is left")
+}
+
+// A process that ends puts what waits in it into Redis.
+func TestEndOfTheProcess(t *testing.T) {
+	t.Parallel()
+	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	b := &broker{}
+	b.set(true)
+	g := newGateway(t, b, rdb, key)
+	g.run()
+	a := act(true)
+	require.NoError(t, g.Begin(t.Context(), a))
+	g.End(a, audit.Outcome{Status: 200})
+	g.stop()
+	require.EqualValues(t, 2, rdb.XLen(t.Context(), key).Val())
+}
+
+// The stream is bounded. Outcomes leave room for acts, and an act that finds none is possible.
+func TestStreamIsBounded(t *testing.T) {
+	t.Parallel()
+	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	b := &broker{}
+	b.set(true)
+	g := newGateway(t, b, rdb, key)
+	// Another gateway moves records; this one would drop the foreign entries.
+	require.NoError(t, rdb.Set(t.Context(), key+":lease", "another", time.Hour).Err())
+	fill(t, rdb, key, audit.MaxWaiting/2)
+	g.run()
+	g.End(act(true), audit.Outcome{Status: 200})
+	g.stop()
+	require.EqualValues(t, audit.MaxWaiting/2, rdb.XLen(t.Context(), key).Val(), "an outcome")
+	require.NoError(t, g.Begin(t.Context(), act(true)))
+	require.EqualValues(t, audit.MaxWaiting/2+1, rdb.XLen(t.Context(), key).Val(), "an act")
+	fill(t, rdb, key, audit.MaxWaiting/2-1)
+	require.NoError(t, g.Begin(t.Context(), act(true)))
+	require.EqualValues(t, audit.MaxWaiting, rdb.XLen(t.Context(), key).Val())
+}
+
+// Some records fail, more than one call moves: the others arrive once each, and those later.
+func TestFailedRecordsDoNotBlock(t *testing.T) {
+	t.Parallel()
+	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	b := &broker{}
+	b.set(true)
+	g := newGateway(t, b, rdb, key)
+	begin := func(user string) string {
+		t.Helper()
+		a := act(true)
+		a.UserID = user
+		require.NoError(t, g.Begin(t.Context(), a))
+		return a.ID.String()
+	}
+	var bobs, anns []string
+	for i := range 300 {
+		bobs = append(bobs, begin("bob"))
+		if i >= 220 {
+			anns = append(anns, begin("ann"))
+		}
+	}
+	b.set(false)
+	b.refuse("bob")
+	g.run()
+	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == int64(len(bobs)) }, "the others are moved")
+	calls := b.called()
+	waittest.Until(t, func() bool { return b.called() > calls }, "another attempt")
+	require.Equal(t, anns, b.acts(t, "OPERATOR_ACTED"), "once each")
+	b.refuse("")
+	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "all are moved")
+	require.ElementsMatch(t, append(anns, bobs...), b.acts(t, "OPERATOR_ACTED"), "once each")
+}
+
+// A gateway that cannot reach Kafka leaves the records to one that can.
+func TestLeaseIsGivenUp(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, rdb redis.UniversalClient, key string) {
+		t.Helper()
+		cut, whole := &broker{}, &broker{}
+		cut.set(true)
+		g := newGateway(t, cut, rdb, key)
+		a := act(true)
+		require.NoError(t, g.Begin(t.Context(), a))
+		calls := cut.called()
+		start := time.Now()
+		g.run()
+		waittest.Until(t, func() bool { return cut.called() > calls }, "it holds the lease")
+		waittest.Until(t, func() bool { return rdb.Exists(t.Context(), key+":lease").Val() == 0 }, "it gives the lease up")
+		other := newGateway(t, whole, rdb, key)
+		other.run()
+		waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "the other moves the record")
+		require.Equal(t, []string{a.ID.String()}, whole.acts(t, "OPERATOR_ACTED"))
+
+		other.stop()
+		require.NoError(t, g.Begin(t.Context(), act(true)))
+		require.NoError(t, rdb.Del(t.Context(), key+":lease").Err())
+		calls = cut.called()
+		waittest.Until(t, func() bool { return cut.called() > calls }, "it tries again")
+		require.Greater(t, time.Since(start), audit.LeaseLife, "not as long as the lease lives")
+	})
+}
+
+// The stream has no room for an outcome: it waits, and the act behind it goes to Redis.
+func TestActsPassOutcomes(t *testing.T) {
+	t.Parallel()
+	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	fill(t, rdb, key, audit.MaxWaiting/2)
+	require.NoError(t, rdb.Set(t.Context(), key+":lease", "another", time.Hour).Err())
+	b := &broker{}
+	b.set(true)
+	g := newGateway(t, b, rdb, key)
+	outcome := act(true)
+	g.End(outcome, audit.Outcome{Status: 200})
+	require.True(t, g.HoldAct(act(true)))
+	g.run()
+	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == audit.MaxWaiting/2+1 }, "the act is in Redis")
+	b.set(false)
+	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
+	require.Equal(t, []string{outcome.ID.String()}, b.acts(t, "OPERATOR_ACT_ENDED"))
+}
