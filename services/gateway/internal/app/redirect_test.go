@@ -32,7 +32,12 @@ func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
 		for _, cred := range []credentials{nil, validCredentials(w, r)} {
 			cred = cred.with("Accept", "text/html")
 			want := w.do(r.Method, target(r, calm), "", cred).Header().Get("Location")
-			for _, c := range cases {
+			for i, c := range cases {
+				// A route of the API that redirected to the parameter at all would do so for the first two
+				// cases, which are paths of the site. Pages, which do redirect, get every case.
+				if i > 1 && !r.Page && want == "" {
+					continue
+				}
 				query := url.Values{}
 				for _, name := range []string{"returnTo", "redirectTo", "redirect", "next", "url"} {
 					query.Set(name, c.Path)

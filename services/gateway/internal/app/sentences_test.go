@@ -51,6 +51,9 @@ func (w *fixture) requireCatalogueSentences(as string) {
 	all := w.buyer(calm).with("Cookie", visitor["Cookie"]).with("Idempotency-Key", "key-1").with("Accept", "application/json")
 	refusals := 0
 	for _, r := range w.gateway.Routes() {
+		if r.ID == "page.openapi" {
+			continue // it calls no service, and each gateway takes long to make it
+		}
 		c := all
 		if r.Who == edge.Admin || r.Who == edge.Staff {
 			c = w.session("operator", "admin")
