@@ -158,7 +158,7 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 		},
 		{
 			ID: "seats.availability", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/availability", Who: edge.Entry, Event: edge.FromPath,
-			Handler: e.seats.Availability, Poll: true, Answer: &ticketv1.Availability{}, Summary: "Which seats are free: a bitmap, or JSON by Accept",
+			Handler: e.seats.Availability, FastPath: true, Traced: true, Poll: true, Answer: &ticketv1.Availability{}, Summary: "Which seats are free: a bitmap, or JSON by Accept",
 		},
 		{
 			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,

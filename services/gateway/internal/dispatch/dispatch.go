@@ -33,6 +33,17 @@ const maxIdempotencyKey = 255
 // maxIfMatch bounds the header If-Match, in bytes of ASCII.
 const maxIfMatch = 1024
 
+// Values of headers, shared by all responses, whose names are written in their canonical form. Nothing
+// changes them in place: http.Header replaces a slice, or appends to a full one.
+var (
+	nosniff    = []string{"nosniff"}
+	sameOrigin = []string{"same-origin"}
+	deny       = []string{"DENY"}
+	nothing    = []string{"default-src 'none'; frame-ancestors 'none'"}
+	httpsOnly  = []string{"max-age=63072000; includeSubDomains"}
+	noStore    = []string{"no-store"}
+)
+
 // Config holds the parts of a Dispatcher.
 type Config struct {
 	Table    *edge.Table
@@ -62,6 +73,7 @@ type Dispatcher struct {
 	origins *http.CrossOriginProtection
 	guard   originGuard
 	regular http.Handler // the routes outside the fast path
+	traced  bool         // whether regular makes spans
 }
 
 // New makes a Dispatcher. A route without a handler is an error.
@@ -83,7 +95,8 @@ func New(cfg Config) (*Dispatcher, error) {
 			return nil, fmt.Errorf("route %s (%s) is an operator's act, and nothing records it", r, r.ID)
 		}
 	}
-	if d.regular = http.HandlerFunc(d.serveRegular); !telemetry.Enabled() {
+	d.traced = telemetry.Enabled()
+	if d.regular = http.HandlerFunc(d.serveRegular); !d.traced {
 		return d, nil
 	}
 	d.regular = otelhttp.NewHandler(d.regular, "http",
@@ -117,7 +130,7 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.Fail(w, r, q, err)
 		return
 	}
-	if !q.Route.FastPath {
+	if !q.Route.FastPath || q.Route.Traced && d.traced {
 		r = r.WithContext(edge.WithRequest(r.Context(), q))
 		r.Pattern = q.Route.Pattern
 		d.regular.ServeHTTP(w, r)
@@ -150,24 +163,24 @@ func (d *Dispatcher) serveRegular(w http.ResponseWriter, r *http.Request) {
 
 // setHeaders sets the headers of every response. Pages set their own Content-Security-Policy.
 func (d *Dispatcher) setHeaders(h http.Header, q *edge.Request) {
-	h.Set("X-Request-Id", q.ID)
+	h["X-Request-Id"] = []string{q.ID}
 	d.setSecurityHeaders(h)
 	if q.Route.Page {
-		h.Del("Content-Security-Policy")
+		delete(h, "Content-Security-Policy")
 	} else {
-		h.Set("Cache-Control", "no-store")
+		h["Cache-Control"] = noStore
 	}
 }
 
 // setSecurityHeaders forbids browsers to run, frame or share a response.
 func (d *Dispatcher) setSecurityHeaders(h http.Header) {
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h["X-Content-Type-Options"] = nosniff
+	h["Referrer-Policy"] = sameOrigin
+	h["X-Frame-Options"] = deny
+	h["Cross-Origin-Resource-Policy"] = sameOrigin
+	h["Content-Security-Policy"] = nothing
 	if d.Secure {
-		h.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains")
+		h["Strict-Transport-Security"] = httpsOnly
 	}
 }
 

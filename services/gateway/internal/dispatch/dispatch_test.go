@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/config"
@@ -33,7 +35,7 @@ func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher
 	t.Helper()
 	var routes []*edge.Route
 	for id, h := range handlers {
-		route := &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, FastPath: strings.HasPrefix(id, "fast"), Handler: h}
+		route := &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, FastPath: strings.HasPrefix(id, "fast"), Traced: strings.HasSuffix(id, "traced"), Handler: h}
 		if strings.HasPrefix(id, "full") {
 			route.Refusal = func() error { return errs.ErrOverloaded.WithRetry(2 * time.Second) }
 		}
@@ -54,6 +56,33 @@ func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher
 	})
 	require.NoError(t, err)
 	return f, &out
+}
+
+// Routes of the fast path that are traced have a span where tracing is on. Not parallel: the provider
+// of spans is global.
+func TestTracedRoutes(t *testing.T) { //nolint:paralleltest // see above
+	ok := func(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	handlers := map[string]edge.Handler{"fast": ok, "fast-traced": ok, "regular": ok}
+	get := func(f http.Handler, path string) string { return get(f, path).Header().Get("X-Request-Id") }
+
+	untraced, _ := build(t, handlers)
+	require.Empty(t, get(untraced, "/fast-traced"), "on the fast path")
+
+	spans, provider := tracetest.NewSpanRecorder(), otel.GetTracerProvider()
+	t.Cleanup(func() { otel.SetTracerProvider(provider) })
+	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
+	traced, _ := build(t, handlers)
+	require.Empty(t, get(traced, "/fast"))
+	require.NotEmpty(t, get(traced, "/fast-traced"))
+	require.NotEmpty(t, get(traced, "/regular"))
+	var names []string
+	for _, s := range spans.Ended() {
+		names = append(names, s.Name())
+	}
+	require.Equal(t, []string{"GET /fast-traced", "GET /regular"}, names)
 }
 
 func get(f http.Handler, path string) *httptest.ResponseRecorder {

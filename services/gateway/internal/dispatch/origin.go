@@ -38,7 +38,9 @@ func (g *originGuard) accept(secrets config.Secret) {
 // check removes the header and fails with errs.ErrOriginRequired unless its value is accepted.
 func (g *originGuard) check(h http.Header) error {
 	sent, accepted := h[originHeader], *g.accepted.Load()
-	delete(h, originHeader)
+	if sent != nil {
+		delete(h, originHeader)
+	}
 	if len(accepted) == 0 {
 		return nil
 	}

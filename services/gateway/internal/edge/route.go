@@ -85,6 +85,8 @@ type Route struct {
 	// FastPath routes skip the tracing middleware: no span, and no request id unless something
 	// fails.
 	FastPath bool
+	// Traced routes take the fast path only while tracing is off.
+	Traced bool
 	// Issues routes set urr-anon for a visitor without it.
 	Issues bool
 	// RPC is the full method that the request is passed to; empty for hand-written routes.

@@ -12,7 +12,7 @@ import (
 
 // publicEvent is a response about an event, the same for everybody.
 type publicEvent struct {
-	etag string
+	etag []string // a header's values
 	body []byte
 }
 
@@ -30,7 +30,7 @@ func newPublicEvents[K comparable](o *otter.Options[K, publicEvent]) (publicEven
 func (c publicEvents[K]) keep(key K, body []byte) publicEvent {
 	sum := fnv.New64a()
 	_, _ = sum.Write(body) // never fails
-	e := publicEvent{etag: quoted(strconv.FormatUint(sum.Sum64(), 36), ""), body: body}
+	e := publicEvent{etag: []string{quoted(strconv.FormatUint(sum.Sum64(), 36), "")}, body: body}
 	c.Set(key, e)
 	return e
 }

@@ -23,7 +23,7 @@ const (
 )
 
 type layout struct {
-	etag string
+	etag []string // a header's values
 	body []byte
 }
 
@@ -76,7 +76,7 @@ func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 		if err != nil {
 			return err
 		}
-		l = layout{etag: quoted(m.GetEtag(), ""), body: body}
+		l = layout{etag: []string{quoted(m.GetEtag(), "")}, body: body}
 		h.layouts.Set(q.Event, l)
 	}
 	writeTagged(w, q.Header, l.etag, layoutCache, l.body)

@@ -42,8 +42,10 @@ func newCache[C expirer](kind string, size int, now func() time.Time) (*cache[C]
 // get returns the claims of tok and verifies it if it is not cached. The expiry of the cache only
 // frees memory: now decides.
 func (c *cache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*keyRing, string) (C, error)) (C, error) {
-	if k, ok := c.entries.GetIfPresent(tok); ok && k.keys == keys && now.Before(k.claims.Expiry()) {
-		return k.claims, nil
+	// Quietly, without recording the use for the eviction, which takes a fifth of a look-up's time. A
+	// full cache keeps the tokens that were added most often: those verified again and again come in.
+	if k, ok := c.entries.GetEntryQuietly(tok); ok && k.Value.keys == keys && now.Before(k.Value.claims.Expiry()) {
+		return k.Value.claims, nil
 	}
 	verified.WithLabelValues(c.kind).Inc()
 	claims, err := verify(keys, tok)

@@ -238,8 +238,13 @@ func (v *Verifier) entriesOf(h http.Header, event, user string, read func(string
 	if user == "" {
 		return found
 	}
-	for i, tok := range [...]string{firstValue(h, EntryHeader), cookie(h, EntryCookie)} {
+	sent := [...]string{firstValue(h, EntryHeader), cookie(h, EntryCookie)}
+	for i, tok := range sent {
 		if tok == "" {
+			continue
+		}
+		if i > 0 && tok == sent[0] { // as in most requests of a page
+			found[i] = found[0]
 			continue
 		}
 		if c, err := read(tok); err == nil && c.UserID == user && (event == "" || c.EventID == event) {

@@ -32,10 +32,10 @@ type State struct {
 	// Sale is the sale status of the event, empty while it is unknown. It comes from queue, not
 	// from vwr.
 	Sale string
-	// ServingJSON and ETag are the response to the poll that shared caches keep, built once per
-	// change.
+	// ServingJSON and ETag are the response to the poll that shared caches keep, and its header, built
+	// once per change.
 	ServingJSON []byte
-	ETag        string
+	ETag        []string
 	// SaleJSON is Sale as the last member of a JSON object, with the comma before it; empty if Sale
 	// is.
 	SaleJSON []byte
@@ -77,7 +77,7 @@ func newState(s State) *State {
 	b = strconv.AppendBool(b, s.Active)
 	b = append(b, s.SaleJSON...)
 	s.ServingJSON = append(b, '}')
-	s.ETag = etag(&s)
+	s.ETag = []string{etag(&s)}
 	return &s
 }
 
