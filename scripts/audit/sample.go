@@ -2,8 +2,12 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,10 +46,10 @@ func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 
 func key(eventID, name string) string { return "{" + eventID + "}:" + name }
 
-// streamPage is the number of admissions per read.
-const streamPage = 5000
+// streamPage is the number of records per read.
+const streamPage = 500
 
-// Admissions reads the order of admissions from the line's own record (its last 100,000 entries).
+// Admissions reads the order of admissions from the line's own record (the last 100,000 of them or more).
 func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, error) {
 	return ReadAdmissions(ctx, s.redis, eventID)
 }
@@ -59,11 +63,11 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 			return nil, fmt.Errorf("admissions of %s: %w", eventID, unavailable(redisStore, err))
 		}
 		for _, m := range page {
-			a, err := admission(m.Values)
+			all, err := admissions(m.Values)
 			if err != nil {
-				return nil, fmt.Errorf("admission %s of %s: %w", m.ID, eventID, err)
+				return nil, fmt.Errorf("admissions %s of %s: %w", m.ID, eventID, err)
 			}
-			out = append(out, a)
+			out = append(out, all...)
 		}
 		if len(page) < streamPage {
 			return out, nil
@@ -72,18 +76,50 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 	}
 }
 
-func admission(values map[string]any) (Admission, error) {
+// admissions are those of one record: `slots` has users and the values of their slots in turn, line by
+// line, and `since` users and when they came, of those whose score does not tell. A record of the
+// previous release has one admission.
+func admissions(values map[string]any) (all []Admission, err error) {
 	text := func(name string) string {
 		v, _ := values[name].(string)
 		return v
 	}
-	a := Admission{Slot: text("slot"), User: text("user")}
-	for name, field := range map[string]*int64{"score": &a.Score, "tick": &a.Tick, "since": &a.PresentSince, "at": &a.At} {
-		n, err := strconv.ParseInt(text(name), 10, 64)
-		if err != nil {
-			return a, fmt.Errorf("%s: %w", name, err)
-		}
-		*field = n
+	number := func(s string) (n int64) {
+		n, failed := strconv.ParseInt(s, 10, 64)
+		err = errors.Join(err, failed)
+		return n
 	}
-	return a, nil
+	tick, at := number(text("tick")), number(text("at"))
+	if user := text("user"); user != "" {
+		return []Admission{{text("slot"), user, number(text("score")), tick, number(text("since")), at}}, err
+	}
+	since := map[string]int64{}
+	for user, ms := range pairs(text("since")) {
+		since[user] = number(ms)
+	}
+	for user, slot := range pairs(text("slots")) {
+		id, rest, _ := strings.Cut(slot, " ")
+		score, _, _ := strings.Cut(rest, " ")
+		a := Admission{Slot: id, User: user, Score: number(score), Tick: tick, At: at}
+		var known bool
+		if a.PresentSince, known = since[user]; !known {
+			a.PresentSince = a.Score / 1000
+		}
+		all = append(all, a)
+	}
+	if len(all) == 0 && err == nil {
+		err = errors.New("no slots")
+	}
+	return all, err
+}
+
+// pairs are the lines of a text, two by two.
+func pairs(text string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for pair := range slices.Chunk(strings.Split(text, "\n"), 2) {
+			if len(pair) < 2 || !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}
 }

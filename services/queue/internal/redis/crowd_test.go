@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -238,17 +239,48 @@ func (f *fixture) admissions(ctx context.Context) []admission {
 	f.t.Helper()
 	msgs, err := f.client.XRange(ctx, f.key("admitted"), "-", "+").Result()
 	require.NoError(f.t, err)
-	out := make([]admission, len(msgs))
-	for i, m := range msgs {
-		out[i] = admission{m.Values["user"].(string), number(f.t, m, "score"), number(f.t, m, "tick"), number(f.t, m, "since"), number(f.t, m, "at")}
-		require.NotEmpty(f.t, m.Values["slot"])
+	var out []admission
+	for _, m := range msgs {
+		tick, at := number(f.t, m.Values["tick"]), number(f.t, m.Values["at"])
+		if user, previous := m.Values["user"].(string); previous { // one admission of the previous release
+			out = append(out, admission{user, number(f.t, m.Values["score"]), tick, number(f.t, m.Values["since"]), at})
+			continue
+		}
+		since := map[string]int64{}
+		for _, present := range pairs(f.t, m.Values["since"]) {
+			since[present[0]] = number(f.t, present[1])
+		}
+		for _, slot := range pairs(f.t, m.Values["slots"]) {
+			value := strings.Fields(slot[1])
+			require.Len(f.t, value, 4, "as in `slot`")
+			a := admission{user: slot[0], score: number(f.t, value[1]), tick: tick, at: at}
+			var known bool
+			if a.since, known = since[a.user]; !known {
+				a.since = a.score / 1000
+			}
+			out = append(out, a)
+		}
 	}
 	return out
 }
 
-func number(t *testing.T, m goredis.XMessage, field string) int64 {
+// pairs are the lines of a field, two by two.
+func pairs(t *testing.T, field any) (all [][2]string) {
 	t.Helper()
-	n, err := strconv.ParseInt(m.Values[field].(string), 10, 64)
+	if field == "" {
+		return nil
+	}
+	lines := strings.Split(field.(string), "\n")
+	require.Zero(t, len(lines)%2)
+	for i := 0; i < len(lines); i += 2 {
+		all = append(all, [2]string{lines[i], lines[i+1]})
+	}
+	return all
+}
+
+func number(t *testing.T, text any) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text.(string), 10, 64)
 	require.NoError(t, err)
 	return n
 }

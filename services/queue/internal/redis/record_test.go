@@ -51,6 +51,37 @@ func TestRecordHasPresence(t *testing.T) {
 	}
 }
 
+// A page of a tick is one record. Old records are dropped when many have been admitted since.
+func TestRecordsOfManyAdmissionsAreDropped(t *testing.T) {
+	const many = 100_000
+	f := setup(t, 0)
+	users := f.crowd("u", 12)
+	next := func(threshold int64) []string {
+		t.Helper()
+		f.apply(line.Settings{Threshold: &threshold})
+		f.live(time.Second, users...)
+		time.Sleep(2 * time.Millisecond) // records have Redis's time
+		var names []string
+		for _, a := range f.admissions(f.ctx()) {
+			names = append(names, a.user)
+		}
+		return names
+	}
+	later := func() { require.NoError(t, f.client.HIncrBy(f.ctx(), f.key("line"), "admitted", many).Err()) }
+	require.Equal(t, users[:3], next(3))
+	n, err := f.client.XLen(f.ctx(), f.key("admitted")).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	later()
+	require.Equal(t, users[:5], next(5), "they are the last of 100,000")
+	require.Equal(t, users[:6], next(6))
+	later()
+	require.Equal(t, users[3:8], next(8))
+	require.Equal(t, users[3:9], next(9))
+	later()
+	require.Equal(t, users[6:10], next(10))
+}
+
 // A Redis that returns with a lower rev has lost a decision, so each decision increments it, and
 // nothing else does.
 func TestEveryDecisionIncrementsRev(t *testing.T) {

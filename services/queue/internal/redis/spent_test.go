@@ -142,8 +142,14 @@ func TestSpentIsCleanedInPages(t *testing.T) {
 	f.advance(time.Second)
 	f.tick()
 	require.Len(t, f.set("spent"), len(users))
-	for _, u := range users {
-		require.True(t, f.release(u, f.status(u).SlotID))
+	claims := make([]line.Claim, len(users))
+	for i, u := range users {
+		claims[i].UserID = u
+	}
+	s, inside, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
+	f.observe(s, err)
+	for i, u := range users {
+		require.True(t, f.release(u, inside[i].SlotID))
 	}
 	f.advance(3750 * time.Second)
 	f.join("late")

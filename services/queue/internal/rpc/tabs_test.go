@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -192,7 +193,11 @@ func (f *fixture) admitted() (users []string) {
 	records, err := f.client.XRange(f.ctx(), f.key("admitted"), "-", "+").Result()
 	require.NoError(f.t, err)
 	for _, r := range records {
-		users = append(users, r.Values["user"].(string))
+		for i, text := range strings.Split(r.Values["slots"].(string), "\n") {
+			if i%2 == 0 {
+				users = append(users, text)
+			}
+		}
 	}
 	return users
 }

@@ -128,11 +128,10 @@ local kept, keepable = keptSlots()
 local passed = 0
 local hasLate, hasSince = call('EXISTS', kLate) == 1, call('EXISTS', kSince) == 1
 
--- parkLate parks a late visitor, and keeps a slot for them if allowed. It returns the number of
--- slots kept.
-local function parkLate(batch, user, score, seen)
+-- passLate keeps a slot for a late visitor who is parked, if allowed. It returns the number of slots
+-- kept.
+local function passLate(user, seen)
   local till = math.floor(math.max(seen, line.resumed)) + C.late
-  batch.park(user, score, seen > 0 and seen or now)
   passed = passed + 1
   if kept >= keepable or till <= now then return 0 end
   markLate(user, till)
@@ -142,31 +141,36 @@ end
 
 -- newBatch collects what is to be written of a page of the queue, as arguments of a call per key.
 local function newBatch()
-  local batch = { slots = {}, deadlines = {}, values = {}, spent = {}, parked = {}, parkedSeen = {}, gone = {}, admitted = 0, kept = 0,
+  return { slots = {}, deadlines = {}, values = {}, spent = {}, present = {}, parked = {}, parkedSeen = {}, gone = 0, admitted = 0, kept = 0,
     full = false, over = false }
-  function batch.park(user, score, lastSeen)
-    local at = #batch.parked
-    batch.parked[at + 1], batch.parked[at + 2] = score, user
-    batch.parkedSeen[at + 1], batch.parkedSeen[at + 2] = int(lastSeen), user
-    parked = parked + 1
-  end
-  return batch
+end
+
+-- silences are maxSilence, and deadlines the scores of `unclaimed` until which a visitor has to claim
+-- the slot, by poll interval. There are few intervals.
+local silences, deadlines = {}, {}
+
+local function silenceOf(p)
+  local s = maxSilence(p)
+  silences[p], deadlines[p] = s, string.format('%.17g', now + s + p / 128)
+  return s
 end
 
 -- selectWaiters selects present waiters from the head of the queue while there is room, and parks
--- absent and late ones.
-local function selectWaiters(heads, admitted, room)
-  local users = {}
-  for i = 1, #heads, 2 do users[#users + 1] = heads[i] end
+-- absent and late ones. This loop is most of a tick: scores stay strings where possible, and it calls
+-- few functions.
+local function selectWaiters(heads, users, admitted, room)
   local touched = call('ZMSCORE', kSeen, unpack(users))
   local from = hasSince and call('HMGET', kSince, unpack(users)) or {}
   local late = hasLate and call('ZMSCORE', kLate, unpack(users)) or {}
-  local till, spentAt = int(now + slotLength()), int(now)
+  local till, spentAt, resumed, floor, high = int(now + slotLength()), int(now), line.resumed, math.floor, nil
   local batch = newBatch()
-  local slots, deadlines, values, spent = batch.slots, batch.deadlines, batch.values, batch.spent
+  local slots, due, values, spent, away, awaySeen = batch.slots, batch.deadlines, batch.values, batch.spent, batch.parked, batch.parkedSeen
+  local present, n, out = batch.present, 0, 0
   for i, user in ipairs(users) do
-    local score, seen = int(tonumber(heads[2 * i])), tonumber(touched[i] or 0)
-    local p, n = pollIn(seen), batch.admitted
+    local score, contact = heads[2 * i], touched[i]
+    local seen = tonumber(contact or 0)
+    local p = floor(seen % 1 * 128 + 0.5) -- pollIn
+    local silence = silences[p] or silenceOf(p)
     local skip = late[i] and passed < C.latePassed
     if not skip and n + batch.kept >= room then
       batch.over = true
@@ -174,64 +178,78 @@ local function selectWaiters(heads, admitted, room)
     elseif parked >= C.park then
       batch.full = true
       break
-    elseif skip then
-      batch.kept = batch.kept + parkLate(batch, user, score, seen)
-    elseif math.max(seen, line.resumed) + maxSilence(p) < now then
-      batch.park(user, score, seen > 0 and seen or now)
+    elseif skip or (seen > resumed and seen or resumed) + silence < now then
+      if skip then batch.kept = batch.kept + passLate(user, seen) end
+      away[out + 1], away[out + 2] = score, user
+      awaySeen[out + 1], awaySeen[out + 2] = contact or spentAt, user
+      out, parked = out + 2, parked + 1
     else
       local id, at = slotId(seed, admitted + n), 2 * n
       slots[at + 1], slots[at + 2] = till, user
-      deadlines[at + 1], deadlines[at + 2] = now + maxSilence(p) + p / 128, user
+      due[at + 1], due[at + 2] = deadlines[p], user
       values[at + 1], values[at + 2] = user, id .. ' ' .. score .. ' 0 0'
       spent[at + 1], spent[at + 2] = spentAt, user
-      record(id, user, score, from[i] or nil)
-      batch.admitted = n + 1
-      line.high = math.max(line.high, tonumber(score))
+      if from[i] then
+        present[#present + 1], present[#present + 2] = user, from[i]
+      end
+      n, high = n + 1, score
       if late[i] then call('ZREM', kLate, user) end
     end
-    batch.gone[i] = user
+    batch.gone = i
   end
+  batch.admitted = n
+  if high then line.high = math.max(line.high, tonumber(high)) end
   return batch
 end
 
 -- admitFrom writes the result of selectWaiters in few calls, since the fixed cost of a call
 -- dominates.
 local function admitFrom(heads, admitted, room)
-  local batch = selectWaiters(heads, admitted, room)
+  local users = {}
+  for i = 1, #heads / 2 do users[i] = heads[2 * i - 1] end
+  local batch = selectWaiters(heads, users, admitted, room)
   if batch.admitted > 0 then
     call('ZADD', kActive, unpack(batch.slots))
     call('ZADD', kUnclaimed, unpack(batch.deadlines))
     call('HSET', kSlot, unpack(batch.values))
     markSpent(unpack(batch.spent))
+    record(batch.values, batch.present)
   end
   if #batch.parked > 0 then
     call('ZADD', kParked, unpack(batch.parked))
     call('ZADD', kParkedSeen, unpack(batch.parkedSeen))
   end
-  if #batch.gone > 0 then -- they are the first of the queue
-    call('ZREMRANGEBYRANK', kQueue, 0, #batch.gone - 1)
-    call('ZREM', kSeen, unpack(batch.gone))
-    if hasSince then call('HDEL', kSince, unpack(batch.gone)) end
+  if batch.gone > 0 then -- they are the first of the queue
+    call('ZREMRANGEBYRANK', kQueue, 0, batch.gone - 1)
+    call('ZREM', kSeen, unpack(users, 1, batch.gone))
+    if hasSince then call('HDEL', kSince, unpack(users, 1, batch.gone)) end
   end
   return batch
 end
+
+-- A page of the queue is as long as the room, within these bounds. After a page of absent visitors
+-- only, the next one is twice as long.
+local shortestPage, longestPage = 10, 200
 
 local function admit()
   local tick = math.floor(now / 1000)
   local used = tick == line.tick and line.used or 0
   local vacant = limit - activeCount() - call('ZCARD', kOld)
   local room = math.min(vacant - math.min(kept, keepable), C.batch - used)
-  local admitted, full, over = 0, false, vacant <= 0
-  while not full and not over do
-    local heads = call('ZRANGE', kQueue, 0, math.max(math.min(room, 100), 10) - 1, 'WITHSCORES')
+  local admitted, full, over, absent = 0, false, vacant <= 0, 0
+  while not full and not over and (room > 0 or hasLate) do
+    local page = math.max(math.min(room, 100), shortestPage, math.min(2 * absent, longestPage))
+    local heads = call('ZRANGE', kQueue, 0, page - 1, 'WITHSCORES')
     if #heads == 0 then break end
     local batch = admitFrom(heads, admitted, room)
     local n = batch.admitted
+    absent = n == 0 and batch.gone or 0
     admitted, room, full, over = admitted + n, room - n - batch.kept, batch.full, batch.over
   end
   if full then more = 1 end
   if admitted > 0 then
     set({ tick = tick, used = used + admitted, admitted = line.admitted + admitted, high = line.high })
+    trimRecord()
   end
   return admitted
 end

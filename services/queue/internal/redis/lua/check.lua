@@ -186,12 +186,14 @@ local function enter(user, score, n)
     local id, till = slotId(seed, n), now + slotLength()
     call('ZADD', kActive, int(till), user)
     call('ZADD', kActiveSeen, int(now), user)
-    call('HSET', kSlot, user, id .. ' ' .. score .. ' 0 0')
+    local slot, from = { user, id .. ' ' .. score .. ' 0 0' }, since(score)
+    call('HSET', kSlot, unpack(slot))
     markSpent(int(now), user)
     call('ZREM', kLate, user)
     active = active + 1
-    record(id, user, score, since(score))
+    record(slot, from and { user, from } or {})
     set({ admitted = line.admitted + 1, high = math.max(line.high, tonumber(score)) })
+    trimRecord()
     return { 'A', id, slotEnd(till), 2 }
   end
   enqueue(user, score)

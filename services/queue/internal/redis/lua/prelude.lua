@@ -21,14 +21,14 @@
 --            number), when the sale opens (ms), when the report was measured (ms, 0 = never) }
 --
 -- Numbers are passed as numbers (integer replies are exact below 2^53) or through int(), since
--- tostring loses digits of µs.
+-- tostring loses digits of µs. Scores as Redis returns them are passed on as they are.
 local call = redis.call
 local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
   kAdmitted, kSince, kSpent, kLate, kHolds = unpack(KEYS, 1, 18)
 local OWN, OWN_KEYS = 15, 18
 local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- the keys that remain of an empty line
 
-local function int(x) return string.format('%.0f', x) end
+local function int(x) return string.format('%d', x) end
 
 local us = tonumber(ARGV[1])
 if not us then
@@ -42,7 +42,8 @@ local knownSettings = { at = tonumber(ARGV[5]), threshold = ARGV[6], paused = AR
 local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]) }
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
-  'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt' }
+  'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
+  'trimTo', 'trimmed' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))
@@ -294,28 +295,40 @@ end
 
 -- pollIn returns the poll interval encoded in a score of `seen` or `unclaimed`: its fraction, in
 -- 1/128.
-local function pollIn(score) return math.floor((score - math.floor(score)) * 128 + 0.5) end
+local function pollIn(score) return math.floor(score % 1 * 128 + 0.5) end
 
 -- maxSilence returns how long (ms) a user with poll interval p may be without contact before
 -- counting as absent.
 local function maxSilence(p) return math.max(C.absent, 2000 * p + 5000) end
 
--- slotId returns a UUIDv7 (RFC 9562) with Redis's time and random bits from the caller's seed.
-local slotTime, VARIANT = nil, { '8', '9', 'a', 'b' }
+-- slotId returns a UUIDv7 (RFC 9562) with Redis's time and random bits from the caller's seed. A hash
+-- gives the bits of two ids in a row, n from 0.
+local slotTime, slotHash, slotHashOf
+local VARIANT = { '-8', '-9', '-a', '-b' }
 local function slotId(seed, n)
   slotTime = slotTime or string.format('%08x-%04x-7', math.floor(now / 65536), now % 65536)
-  local h = redis.sha1hex(seed .. ':' .. n)
-  return slotTime .. string.sub(h, 1, 3) .. '-' .. VARIANT[tonumber(string.sub(h, 4, 4), 16) % 4 + 1] .. string.sub(h, 5, 7) .. '-' .. string.sub(h, 8, 19)
+  local at, of = n % 2 * 19, n - n % 2
+  if slotHashOf ~= of then slotHash, slotHashOf = redis.sha1hex(seed .. ':' .. of), of end
+  local h, digit = slotHash, string.byte(slotHash, at + 4)
+  local variant = VARIANT[(digit > 57 and digit + 1 or digit) % 4 + 1] -- '0' is 48, '9' 57, 'a' 97
+  return slotTime .. string.sub(h, at + 1, at + 3) .. variant .. string.sub(h, at + 5, at + 7) .. '-' .. string.sub(h, at + 8, at + 19)
 end
 
--- record adds an admission to the stream, by which tests check the order. `from` is the user's
--- entry in `since`; without one the score's time is used, since nobody behind was admitted before
--- the user came.
-local recordTick, recordAt
-local function record(id, user, score, from)
-  recordTick, recordAt = recordTick or int(math.floor(now / 1000)), recordAt or int(now)
-  call('XADD', kAdmitted, 'MAXLEN', '~', C.stream, '*', 'slot', id, 'user', user, 'score', score, 'tick', recordTick,
-    'since', from or int(math.floor(tonumber(score) / 1000)), 'at', recordAt)
+-- record adds one or more admissions to the stream, by which tests check the order. `slots` is what
+-- HSET of kSlot gets: users and values in turn. `present` has users and their entries in `since`,
+-- of those who have one. For others the score's time counts, since nobody behind was admitted before
+-- they came.
+local recorded
+local function record(slots, present)
+  recorded = call('XADD', kAdmitted, '*', 'tick', int(now / 1000), 'at', int(now), 'slots', table.concat(slots, '\n'), 'since', table.concat(present, '\n'))
+end
+
+-- trimRecord drops old records after each C.stream admissions, so that as many always remain, and
+-- hardly more than twice as many. The caller has counted its admissions.
+local function trimRecord()
+  if line.admitted < line.trimmed + C.stream then return end
+  if line.trimTo > 0 then call('XTRIM', kAdmitted, 'MINID', int(line.trimTo)) end
+  set({ trimTo = tonumber(string.match(recorded, '^%d+')), trimmed = line.admitted })
 end
 
 local function head()
