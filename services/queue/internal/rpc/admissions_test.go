@@ -20,12 +20,15 @@ import (
 	"urr.guru/services/queue/internal/sqs"
 )
 
-// hanging is an SQS that does not answer before the test ends.
-type hanging struct{ asked chan struct{} }
+// hanging is an SQS that does not answer before the end, however long the caller is willing to wait.
+type hanging struct{ asked, end chan struct{} }
 
-func (h hanging) SendMessageBatch(ctx context.Context, _ *awssqs.SendMessageBatchInput, _ ...func(*awssqs.Options)) (*awssqs.SendMessageBatchOutput, error) {
+func (h hanging) SendMessageBatch(context.Context, *awssqs.SendMessageBatchInput, ...func(*awssqs.Options)) (*awssqs.SendMessageBatchOutput, error) {
 	h.asked <- struct{}{}
-	<-ctx.Done()
+	select {
+	case <-h.end:
+	case <-time.After(5 * time.Second): // so that a visitor who waits for the call fails the test
+	}
 	return nil, errors.New("no answer")
 }
 
@@ -49,10 +52,10 @@ func failures(t *testing.T) float64 {
 // Visitors join, wait and get in as ever while the queue of admissions is away, hangs, or is another
 // than the configured one. What is not sent is counted.
 func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
-	asked := make(chan struct{}, 100)
+	hangs := hanging{asked: make(chan struct{}, 100), end: make(chan struct{})}
 	for name, sends := range map[string]sqs.Sender{
 		"gone":  sender(t, "http://127.0.0.1:1"),
-		"slow":  hanging{asked},
+		"slow":  hangs,
 		"wrong": sender(t, backendtest.SQS(t)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +75,7 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 			a, _ := f.enter("a")
 			f.enter("b")
 			if name == "slow" {
-				waittest.Receive(t, asked, "a call that hangs")
+				waittest.Receive(t, hangs.asked, "a call that hangs")
 			} else {
 				waittest.Until(t, func() bool { return failures(t) > before }, "a failed call")
 			}
@@ -82,6 +85,10 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 			place := f.status(f.item("c")).GetPlace()
 			require.Equal(t, "active", place.GetStatus())
 			require.True(t, f.verify("c", f.claims(place.GetEntryToken())).GetActive())
+			if name == "slow" {
+				require.Empty(t, hangs.asked, "the one call still hangs, and nobody has waited for it")
+				close(hangs.end)
+			}
 		})
 	}
 }
