@@ -26,14 +26,12 @@ func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold in
 
 // Pause makes the line admit nobody until Resume. Places and slots stay.
 func (s *Service) Pause(ctx context.Context, eventID string) (Overview, error) {
-	paused := true
-	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: &paused})
+	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(true)})
 }
 
 // Resume ends an operator's pause.
 func (s *Service) Resume(ctx context.Context, eventID string) (Overview, error) {
-	paused := false
-	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: &paused})
+	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(false)})
 }
 
 // Block keeps a user out of the line until Unblock: it ends the slot, or removes the place.

@@ -75,8 +75,7 @@ func change(req *vwrv1.ActivateRequest) room.Change {
 		c.Inlet = &inlet
 	}
 	if req.Shards != nil {
-		shards := int(req.GetShards())
-		c.Shards = &shards
+		c.Shards = new(int(req.GetShards()))
 	}
 	if at := req.GetLobbyOpensAt(); at != nil {
 		c.Lobby.OpensAt = at.AsTime()
