@@ -24,7 +24,7 @@ const (
 	// payers confirm at the same time.
 	payers = 32
 	// Confirmations of a round: about a second.
-	confirmed, confirmedPlainly = 960, 512
+	confirmed, confirmedPlainly = 640, 384
 	seatsOfRow                  = 100
 	settleLimit                 = time.Minute
 )

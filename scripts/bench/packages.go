@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 
 	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/rounds/roundstest"
-	"urr.guru/scripts/backends"
 	"urr.guru/scripts/platform"
 )
 
@@ -47,16 +45,11 @@ func packageGroup() group {
 	return g
 }
 
-func runBenchmarks(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) (err error) {
+func runBenchmarks(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
 	}
-	release, err := backends.New(layout, true, opts.Say).Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, release(context.WithoutCancel(ctx))) }()
 	for _, b := range benchmarks() {
 		if !slices.Contains(wanted, b.row) {
 			continue

@@ -29,9 +29,9 @@ import (
 const (
 	workers = 3
 	// applicants of a round of accept, and the calls that wait for an answer at a time.
-	applicants, clients = 1500, 64
+	applicants, clients = 512, 64
 	// settled requests of a round, of as many promotions as are settled at a time.
-	settled, promotions = 1600, 8
+	settled, promotions = 640, 8
 )
 
 // requestGroup is the rows of event requests: ingest, and three replicas of worker.

@@ -12,16 +12,23 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// receivers of each worker, by default.
-const receivers = 4
+const (
+	// receivers of each worker, by default.
+	receivers = 4
+	// filledAtOnce requests are stored by one transaction.
+	filledAtOnce = 20
+)
 
 // newRequest is a request of a user with its lock, as ingest stores it.
 func newRequest(tx *asyncevent.Tx, owner int, p *asyncevent.Promotion, user string, now int64) asyncevent.Request {
 	r := asyncevent.NewRequest(p, ids.NewV7().String(), user, now)
-	lock := asyncevent.Lock{EventID: r.EventID, UserID: user, RequestID: r.RequestID, CreatedAt: now, EndsAt: r.EndsAt}
-	tx.Put(owner, lock.Item(), asyncevent.Absent())
+	tx.Put(owner, lockOf(&r).Item(), asyncevent.Absent())
 	tx.Create(owner, r.Created())
 	return r
+}
+
+func lockOf(r *asyncevent.Request) *asyncevent.Lock {
+	return &asyncevent.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, CreatedAt: r.RequestedAt, EndsAt: r.EndsAt}
 }
 
 // applyPlainly is what accepting one application alone takes: the lock is read, the request is
@@ -58,7 +65,7 @@ func (r *requests) fill(ctx context.Context) (f filled, err error) {
 				return err
 			}
 			for len(f.messages[i]) < settled/promotions {
-				all, err := r.queued(ctx, f.promotions[i], queue.MaxBatch)
+				all, err := r.queued(ctx, f.promotions[i], filledAtOnce)
 				if err != nil {
 					return err
 				}
@@ -72,17 +79,22 @@ func (r *requests) fill(ctx context.Context) (f filled, err error) {
 	return f, group.Wait()
 }
 
-// queued stores n requests of new users as if their messages were in the queue.
+// queued stores n requests of new users as they are when their messages are in the queue, without
+// their history.
 func (r *requests) queued(ctx context.Context, p *asyncevent.Promotion, n int) ([]asyncevent.Request, error) {
 	tx := r.store.Begin()
 	all := make([]asyncevent.Request, n)
 	for i := range all {
-		all[i] = newRequest(tx, i, p, ids.NewV7().String(), r.store.Millis())
+		now := r.store.Millis()
+		received := asyncevent.NewRequest(p, ids.NewV7().String(), ids.NewV7().String(), now)
+		all[i] = received.Queued(now).After
+		marker := asyncevent.MarkerOf(&all[i], now)
+		marker.QueuedAt = now
+		for _, item := range []pkgdynamo.Item{lockOf(&received).Item(), all[i].Item(), marker.Item()} {
+			tx.Put(i, item, asyncevent.Condition{})
+		}
 	}
-	if err := tx.Commit(ctx); err != nil {
-		return nil, err
-	}
-	return r.store.MarkQueued(ctx, all)
+	return all, tx.Commit(ctx)
 }
 
 // send puts the messages in the queue, ten of each promotion in turn.

@@ -31,7 +31,7 @@ const (
 	rooms = 2
 	// assigned visitors of a round of assign, and how many of them wait for a position at a time.
 	// With hundreds DynamoDB Local fails writes of one item.
-	assigned, assigning = 1000, 64
+	assigned, assigning = 640, 64
 	// arrived visitors of a round of positions_per_counter_write, and how many wait at a time.
 	arrived, arriving = 3000, 1000
 	// arrivedPlainly is the same of its baseline, whose counts depend on no batch.

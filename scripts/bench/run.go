@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"urr.guru/pkg/rounds"
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/platform"
 )
 
 // Options of a run.
@@ -22,6 +24,8 @@ type Options struct {
 	Rounds int
 	// Say reports the progress.
 	Say func(format string, args ...any)
+	// Keep gets the report so far, after each row.
+	Keep func(Report)
 }
 
 // group is rows that are measured on the same processes.
@@ -46,13 +50,25 @@ func rowNames(groups []group) []string {
 	return names
 }
 
-// Run measures the rows. Rows that fail are named in the report, and the others are measured all the
-// same. It fails only for an unknown row, and when ctx ends.
-func Run(ctx context.Context, opts Options) (Report, error) { return measure(ctx, opts, groups()) }
+// Run measures the rows, on backends that run from the first row to the last. Rows that fail are named
+// in the report, and the others are measured all the same. It fails only for an unknown row, without
+// backends, and when ctx ends: then the report has what was measured and names the rest.
+func Run(ctx context.Context, opts Options) (_ Report, err error) {
+	layout, err := platform.Find()
+	if err != nil {
+		return Report{}, err
+	}
+	release, err := backends.New(layout, true, opts.Say).Acquire(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, release(ctx)) }()
+	return measure(ctx, opts, groups())
+}
 
 func measure(ctx context.Context, opts Options, groups []group) (Report, error) {
 	began := time.Now()
-	m := measurement{opts: opts, report: Report{
+	m := measurement{opts: opts, began: began, report: Report{
 		StartedAt: began.UTC(), Go: runtime.Version(), Processors: runtime.NumCPU(), RowSeconds: map[string]float64{},
 	}}
 	all := rowNames(groups)
@@ -61,27 +77,30 @@ func measure(ctx context.Context, opts Options, groups []group) (Report, error) 
 			return Report{}, fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(all, ", "))
 		}
 	}
+	var interrupted error
 	for _, g := range groups {
-		if err := m.group(ctx, g); err != nil {
-			return m.report, err
+		if interrupted = m.group(ctx, g); interrupted != nil {
+			break
 		}
 	}
+	if rest := m.unnamed(all); interrupted != nil && len(rest) > 0 {
+		m.failed(rest, interrupted)
+	}
 	m.report.TookSeconds = time.Since(began).Seconds()
-	return m.report, nil
+	return m.report, interrupted
 }
 
 // measurement collects the results of a run.
 type measurement struct {
 	opts   Options
+	began  time.Time
 	report Report
 }
 
 // group measures the wanted rows of a group. After a failure it goes on behind the row that failed,
 // but not if two runs in a row measured nothing: then the group's processes cannot run.
 func (m *measurement) group(ctx context.Context, g group) error {
-	left := slices.DeleteFunc(slices.Clone(g.rows), func(name string) bool {
-		return len(m.opts.Rows) > 0 && !slices.Contains(m.opts.Rows, name)
-	})
+	left := m.wanted(g.rows)
 	for fruitless, before := 0, len(left); before > 0; before = len(left) {
 		err := m.rows(ctx, g, &left)
 		if ctx.Err() != nil {
@@ -110,19 +129,44 @@ func (m *measurement) group(ctx context.Context, g group) error {
 	return nil
 }
 
+// wanted are those of the rows that are to be measured.
+func (m *measurement) wanted(rows []string) []string {
+	return slices.DeleteFunc(slices.Clone(rows), func(name string) bool {
+		return len(m.opts.Rows) > 0 && !slices.Contains(m.opts.Rows, name)
+	})
+}
+
+// unnamed are the wanted rows that the report does not have.
+func (m *measurement) unnamed(all []string) []string {
+	return slices.DeleteFunc(m.wanted(all), func(name string) bool {
+		_, measured := m.report.Row(name)
+		return measured || slices.ContainsFunc(m.report.Failed, func(f Failure) bool { return slices.Contains(strings.Split(f.Row, ", "), name) })
+	})
+}
+
 func (m *measurement) failed(rows []string, err error) {
 	name := strings.Join(rows, ", ")
 	m.opts.Say("%s failed: %v", name, err)
 	m.report.Failed = append(m.report.Failed, Failure{Row: name, Error: err.Error()})
+	m.keep()
+}
+
+func (m *measurement) keep() {
+	m.report.TookSeconds = time.Since(m.began).Seconds()
+	if m.opts.Keep != nil {
+		m.opts.Keep(m.report)
+	}
 }
 
 // rows measures the rows that are left of a group, and removes each that is measured.
 func (m *measurement) rows(ctx context.Context, g group, left *[]string) error {
 	began := time.Now()
 	return g.run(ctx, m.opts, slices.Clone(*left), func(r rounds.Result) {
-		m.opts.Say("%s", progress(r))
+		took := time.Since(began)
+		m.opts.Say("%s, %.0f s", progress(r), took.Seconds())
 		m.report.Rows = append(m.report.Rows, r)
-		m.report.RowSeconds[r.Name] = time.Since(began).Seconds()
+		m.report.RowSeconds[r.Name] = took.Seconds()
+		m.keep()
 		*left = slices.DeleteFunc(*left, func(name string) bool { return name == r.Name })
 		began = time.Now()
 	})

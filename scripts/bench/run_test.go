@@ -82,13 +82,24 @@ func TestGroupThatEndsWithoutARowOrBadlyIsNamed(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, failed)
 }
 
+// What was measured before is kept, and the rest is named.
 func TestInterruptedRunEnds(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	g := group{rows: []string{"a", "b"}, run: func(context.Context, Options, []string, func(rounds.Result)) error {
+	g := group{rows: []string{"a", "b"}, run: func(_ context.Context, _ Options, _ []string, done func(rounds.Result)) error {
+		done(rounds.Result{Name: "a"})
 		stop()
 		return context.Canceled
 	}}
-	_, err := measure(ctx, Options{Say: func(string, ...any) {}}, []group{g})
+	var kept []Report
+	never := group{rows: []string{"c"}}
+	opts := Options{Say: func(string, ...any) {}, Keep: func(r Report) { kept = append(kept, r) }}
+	r, err := measure(ctx, opts, []group{g, never})
 	require.ErrorIs(t, err, context.Canceled)
+	rows, failed := names(r)
+	require.Equal(t, []string{"a"}, rows)
+	require.Equal(t, []string{"b, c"}, failed)
+	require.Len(t, kept, 2)
+	require.Equal(t, r.Rows, kept[0].Rows)
+	require.Empty(t, kept[0].Failed)
 }

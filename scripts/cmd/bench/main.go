@@ -27,7 +27,7 @@ func main() {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		fmt.Println("bench interrupted")
+		fmt.Println("bench interrupted:", err)
 		os.Exit(interrupt.Code)
 	default:
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -60,13 +60,21 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	report, err := bench.Run(ctx, bench.Options{Rows: cfg.Rows, Rounds: cfg.Rounds, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }})
-	if err != nil {
-		return err
+	opts := bench.Options{Rows: cfg.Rows, Rounds: cfg.Rounds, Say: say, Keep: func(r bench.Report) {
+		if err := keep(layout.State("bench"), r); err != nil {
+			say("%v", err)
+		}
+	}}
+	report, interrupted := bench.Run(ctx, opts)
+	if report.StartedAt.IsZero() {
+		return interrupted // before any row
 	}
 	printTable(report)
-	return errors.Join(write(layout.State("bench"), report), compare(layout, report), failed(report))
+	say("\n%d rows in %.0f s", len(report.Rows), report.TookSeconds)
+	return errors.Join(write(layout.State("bench"), report), compare(layout, report), failed(report), interrupted)
 }
+
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 // failed is the error of rows that could not be measured.
 func failed(r bench.Report) error {

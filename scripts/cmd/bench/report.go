@@ -15,13 +15,22 @@ import (
 //go:embed report.html.tmpl
 var pageSource string
 
-// write keeps the report as report.json and report.html.
+// write keeps the report as report.json and report.html, and prints where.
 func write(dir string, r bench.Report) error {
 	page, err := page(r)
 	if err != nil {
 		return err
 	}
 	return report.Write(dir, r, page)
+}
+
+// keep is write of a report that is not complete yet.
+func keep(dir string, r bench.Report) error {
+	page, err := page(r)
+	if err != nil {
+		return err
+	}
+	return report.Keep(dir, r, page)
 }
 
 // Size of a row's plot in pixels.

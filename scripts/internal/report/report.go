@@ -4,6 +4,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"os"
@@ -25,6 +26,16 @@ func Render(source string, data any) ([]byte, error) {
 
 // Write keeps the figures of a run as report.json and their page as report.html, and prints where.
 func Write(dir string, figures any, page []byte) error {
+	if err := Keep(dir, figures, page); err != nil {
+		return err
+	}
+	fmt.Printf("\nreport: %s and report.json\n", filepath.Join(dir, "report.html"))
+	return nil
+}
+
+// Keep is Write without a word. A run that calls it again and again leaves the last files whole,
+// whenever it ends.
+func Keep(dir string, figures any, page []byte) error {
 	raw, err := json.MarshalIndent(figures, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
@@ -32,13 +43,11 @@ func Write(dir string, figures any, page []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("keep the report: %w", err)
 	}
-	html := filepath.Join(dir, "report.html")
-	if err := os.WriteFile(filepath.Join(dir, "report.json"), raw, 0o644); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
+	for name, content := range map[string][]byte{"report.json": raw, "report.html": page} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path+".new", content, 0o644), os.Rename(path+".new", path)); err != nil {
+			return fmt.Errorf("keep the report: %w", err)
+		}
 	}
-	if err := os.WriteFile(html, page, 0o644); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
-	fmt.Printf("\nreport: %s and report.json\n", html)
 	return nil
 }
