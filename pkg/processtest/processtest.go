@@ -62,6 +62,9 @@ func Command(tb testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = []string{variable + "=1"}
+	if race, set := os.LookupEnv("GORACE"); set { //nolint:forbidigo // options of the race detector, handed on
+		cmd.Env = append(cmd.Env, "GORACE="+race)
+	}
 	for name, value := range env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/platform"
+)
+
+// A package that was moved would end the whole run of go test.
+func TestFirstPackagesExist(t *testing.T) {
+	t.Parallel()
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	for _, pkg := range slices.Concat(raceFirst, scriptsFirst) {
+		found, err := filepath.Glob(filepath.Join(layout.Root, pkg, "*_test.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pkg)
+	}
+}
