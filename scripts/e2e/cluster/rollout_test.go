@@ -16,8 +16,10 @@ func (w *world) stuckRollout(t *testing.T) {
 	t.Helper()
 	before := w.podsOf(t, platform.Gateway)
 	require.Len(t, before, 2)
-	// The schema admits any duration; the gateway refuses one below a minute.
-	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values", "--set", "gateway.config.SESSION_LIFE=1s")
+	// The schema admits any duration; the gateway refuses one below a minute. So would its migration,
+	// which would end the upgrade before any pod is replaced.
+	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values",
+		"--set", "gateway.config.SESSION_LIFE=1s", "--set", "gateway.migration.enabled=false")
 	waittest.Until(t, func() bool {
 		for _, p := range w.podsOf(t, platform.Gateway) {
 			if p.revision != before[0].revision && p.crashed {
