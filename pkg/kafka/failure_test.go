@@ -38,8 +38,7 @@ func TestHandlerTimeout(t *testing.T) {
 // A record is marked only after its dead letter is written: otherwise it would be lost.
 func TestUnwrittenDeadLetterBlocksItsPartition(t *testing.T) {
 	t.Parallel()
-	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
-	kafkatest.Delete(t, topic+kafka.DLQSuffix)
+	topic, group := kafkatest.TopicWithoutDLQ(t), kafkatest.Name("group")
 	publish(t, topic, "k", "bad", "good")
 	var done seen
 	h := kafka.Each(func(_ context.Context, r kafka.Record) error {

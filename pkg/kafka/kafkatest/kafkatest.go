@@ -5,6 +5,7 @@ package kafkatest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,31 @@ func TopicOf(t testing.TB, partitions int32) string {
 	return name
 }
 
-// Delete deletes topics; for cleanups.
+// TopicWithoutDLQ makes a topic with one partition whose dead-letter topic does not exist. Both are
+// deleted when the test ends.
+func TopicWithoutDLQ(t testing.TB) string {
+	t.Helper()
+	name := Name("topic")
+	ctx, cancel := waittest.Context(t)
+	defer cancel()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	if _, err := admin.CreateTopic(ctx, 1, 1, nil, name); err != nil {
+		t.Fatalf("create topic %s: %v", name, err)
+	}
+	t.Cleanup(func() { Delete(t, name, name+kafka.DLQSuffix) })
+	waittest.NoError(t, func() error {
+		topics, err := admin.ListTopics(ctx, name)
+		return errors.Join(err, topics.Error())
+	}, "the broker does not know topic %s", name)
+	return name
+}
+
+// Delete deletes topics; for cleanups. The broker may take records for them for a moment longer.
 func Delete(t testing.TB, topics ...string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
