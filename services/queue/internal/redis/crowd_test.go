@@ -1,12 +1,9 @@
 package redis_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
+	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
 const (
@@ -228,77 +226,6 @@ func (c *crowd) audit() {
 	}
 }
 
-// admission is one record of the stream.
-type admission struct {
-	user            string
-	score           int64
-	tick, since, at int64
-}
-
-func (f *fixture) admissions(ctx context.Context) []admission {
-	f.t.Helper()
-	msgs, err := f.client.XRange(ctx, f.key("admitted"), "-", "+").Result()
-	require.NoError(f.t, err)
-	var out []admission
-	for _, m := range msgs {
-		tick, at := number(f.t, m.Values["tick"]), number(f.t, m.Values["at"])
-		if user, previous := m.Values["user"].(string); previous { // one admission of the previous release
-			out = append(out, admission{user, number(f.t, m.Values["score"]), tick, number(f.t, m.Values["since"]), at})
-			continue
-		}
-		since := map[string]int64{}
-		for _, present := range pairs(f.t, m.Values["since"]) {
-			since[present[0]] = number(f.t, present[1])
-		}
-		for _, slot := range pairs(f.t, m.Values["slots"]) {
-			value := strings.Fields(slot[1])
-			require.Len(f.t, value, 4, "as in `slot`")
-			a := admission{user: slot[0], score: number(f.t, value[1]), tick: tick, at: at}
-			var known bool
-			if a.since, known = since[a.user]; !known {
-				a.since = a.score / 1000
-			}
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// pairs are the lines of a field, two by two.
-func pairs(t *testing.T, field any) (all [][2]string) {
-	t.Helper()
-	if field == "" {
-		return nil
-	}
-	lines := strings.Split(field.(string), "\n")
-	require.Zero(t, len(lines)%2)
-	for i := 0; i < len(lines); i += 2 {
-		all = append(all, [2]string{lines[i], lines[i+1]})
-	}
-	return all
-}
-
-func number(t *testing.T, text any) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(text.(string), 10, 64)
-	require.NoError(t, err)
-	return n
-}
-
-// overtaken finds visitors who were present when a visitor with a higher score was admitted, and
-// were admitted at a later tick.
-func overtaken(all []admission) []string {
-	var out []string
-	for i, a := range all {
-		for _, b := range all[:i] {
-			if a.since <= b.at && b.tick < a.tick && b.score > a.score {
-				out = append(out, fmt.Sprintf("%+v overtook %+v", b, a))
-			}
-		}
-	}
-	return out
-}
-
 // scenario lists what happens to a crowd, by second.
 type scenario struct {
 	name string
@@ -375,7 +302,7 @@ func (c *crowd) play(sc scenario) {
 			c.audit()
 		}
 	}
-	require.Empty(c.t, overtaken(c.admissions(c.ctx())))
+	require.Empty(c.t, admissiontest.Overtaken(c.admissions()))
 	require.Less(c.t, c.step, crowdTime, "all visitors who stay are admitted")
 }
 
@@ -394,7 +321,7 @@ func (c *crowd) setSale(status line.SaleStatus) {
 func (c *crowd) requireNobodyWasIn() {
 	c.t.Helper()
 	if !c.mixed {
-		require.Empty(c.t, c.admissions(c.ctx()))
+		require.Empty(c.t, c.admissions())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
+	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
 // fixture is one line on the real Redis, with a clock that only the test advances.
@@ -91,6 +92,12 @@ func (f *fixture) peek() line.State {
 }
 
 func (f *fixture) ctx() context.Context { return f.t.Context() }
+
+// admissions lists who was admitted so far, in order.
+func (f *fixture) admissions() []admissiontest.Admission {
+	f.t.Helper()
+	return admissiontest.Read(f.t, f.client, f.key("admitted"))
+}
 
 // claim sends the request of one visitor.
 func (f *fixture) claim(c line.Claim) line.Outcome {

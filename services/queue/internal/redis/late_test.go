@@ -12,6 +12,7 @@ import (
 
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
 // rush is a full line with honest visitors who poll each second, attackers before them who poll
@@ -118,7 +119,7 @@ func TestSlowTabGetsInAndFewSlotsAreIdle(t *testing.T) {
 			}
 			require.Less(t, float64(r.idle)/float64(r.seconds*r.limit), 0.05)
 			require.Positive(t, r.slowIn, "the slow tab is admitted")
-			require.Empty(t, overtaken(r.admissions(t.Context())))
+			require.Empty(t, admissiontest.Overtaken(r.admissions()))
 		})
 	}
 }

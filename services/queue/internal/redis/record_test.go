@@ -37,13 +37,13 @@ func TestRecordHasPresence(t *testing.T) {
 			require.Equal(t, []string{"away"}, f.set("parked"))
 			require.Equal(t, away.Score/1000, f.score("parked-seen", "away"), "parked since the last contact")
 			back(f, f.status("b").SlotID) // in the same millisecond
-			all := f.admissions(f.ctx())
+			all := f.admissions()
 			require.Len(t, all, 3)
 			b, last := all[1], all[2]
-			require.Equal(t, []string{"b", "away"}, []string{b.user, last.user})
-			require.Equal(t, b.score/1000, b.since, "present since the arrival: nobody behind had been admitted then")
-			require.Greater(t, last.since, b.at)
-			require.Less(t, last.score, b.score)
+			require.Equal(t, []string{"b", "away"}, []string{b.User, last.User})
+			require.Equal(t, b.Score/1000, b.Since, "present since the arrival: nobody behind had been admitted then")
+			require.Greater(t, last.Since, b.At)
+			require.Less(t, last.Score, b.Score)
 			n, err := f.client.HLen(f.ctx(), f.key("since")).Result()
 			require.NoError(t, err)
 			require.Zero(t, n)
@@ -62,8 +62,8 @@ func TestRecordsOfManyAdmissionsAreDropped(t *testing.T) {
 		f.live(time.Second, users...)
 		time.Sleep(2 * time.Millisecond) // records have Redis's time
 		var names []string
-		for _, a := range f.admissions(f.ctx()) {
-			names = append(names, a.user)
+		for _, a := range f.admissions() {
+			names = append(names, a.User)
 		}
 		return names
 	}

@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
+	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
 // setSale gives this replica the status of a sale that opens at opens, for a day. The line gets it
@@ -47,7 +48,7 @@ func TestLineAdmitsDuringSale(t *testing.T) {
 			f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 			f.live(2*time.Second, "a", "b")
 			require.Equal(t, []string{"a", "b"}, f.set("active"), "both kept their places")
-			require.Empty(t, overtaken(f.admissions(f.ctx())))
+			require.Empty(t, admissiontest.Overtaken(f.admissions()))
 		})
 	}
 }

@@ -2,7 +2,6 @@ package rpc_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
 // somebody is a signed-in visitor with pages open in several tabs and on several devices. The
@@ -190,14 +190,8 @@ func (o *others) act() {
 // admitted lists who was admitted, in order.
 func (f *fixture) admitted() (users []string) {
 	f.t.Helper()
-	records, err := f.client.XRange(f.ctx(), f.key("admitted"), "-", "+").Result()
-	require.NoError(f.t, err)
-	for _, r := range records {
-		for i, text := range strings.Split(r.Values["slots"].(string), "\n") {
-			if i%2 == 0 {
-				users = append(users, text)
-			}
-		}
+	for _, a := range admissiontest.Read(f.t, f.client, f.key("admitted")) {
+		users = append(users, a.User)
 	}
 	return users
 }
