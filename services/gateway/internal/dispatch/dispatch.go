@@ -33,15 +33,12 @@ const maxIdempotencyKey = 255
 // maxIfMatch bounds the header If-Match, in bytes of ASCII.
 const maxIfMatch = 1024
 
-// Values of headers, shared by all responses, whose names are written in their canonical form. Nothing
-// changes them in place: http.Header replaces a slice, or appends to a full one.
+// Values of headers of all responses, as those of edge; their names are written in canonical form.
 var (
-	nosniff    = []string{"nosniff"}
 	sameOrigin = []string{"same-origin"}
 	deny       = []string{"DENY"}
 	nothing    = []string{"default-src 'none'; frame-ancestors 'none'"}
 	httpsOnly  = []string{"max-age=63072000; includeSubDomains"}
-	noStore    = []string{"no-store"}
 )
 
 // Config holds the parts of a Dispatcher.
@@ -168,13 +165,13 @@ func (d *Dispatcher) setHeaders(h http.Header, q *edge.Request) {
 	if q.Route.Page {
 		delete(h, "Content-Security-Policy")
 	} else {
-		h["Cache-Control"] = noStore
+		h["Cache-Control"] = edge.NoStore
 	}
 }
 
 // setSecurityHeaders forbids browsers to run, frame or share a response.
 func (d *Dispatcher) setSecurityHeaders(h http.Header) {
-	h["X-Content-Type-Options"] = nosniff
+	h["X-Content-Type-Options"] = edge.Nosniff
 	h["Referrer-Policy"] = sameOrigin
 	h["X-Frame-Options"] = deny
 	h["Cross-Origin-Resource-Policy"] = sameOrigin

@@ -156,7 +156,7 @@ func (p *representation) write(w http.ResponseWriter, request http.Header) {
 	if coding.Accepts(request.Get("Accept-Encoding"), "gzip") {
 		e = &p.gzipped
 	}
-	h["Etag"], h["Content-Type"], h["Content-Length"], h["X-Content-Type-Options"] = e.etag, e.contentType, e.length, nosniff
+	h["Etag"], h["Content-Type"], h["Content-Length"], h["X-Content-Type-Options"] = e.etag, e.contentType, e.length, edge.Nosniff
 	if e.encoding != nil {
 		h["Content-Encoding"] = e.encoding
 	}

@@ -177,7 +177,7 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="winners-`+in.GetEventId()+`.csv"`) // its form needs no quoting
-	w.Header()["Cache-Control"] = noStore
+	w.Header()["Cache-Control"] = edge.NoStore
 	deadlines := http.NewResponseController(w)
 	for {
 		if err := deadlines.SetWriteDeadline(time.Now().Add(exportWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {

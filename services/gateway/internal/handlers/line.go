@@ -80,7 +80,7 @@ func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request
 	if p.SaleStatus != nil {
 		b = strconv.AppendQuote(append(b, `,"saleStatus":`...), p.GetSaleStatus())
 	}
-	writeJSON(w, http.StatusOK, noStore, append(b, '}'))
+	writeJSON(w, http.StatusOK, edge.NoStore, append(b, '}'))
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	if ended != "" {
 		h.cookies.Clear(w, identity.EntryCookie)
 	}
-	w.Header()["Cache-Control"] = noStore
+	w.Header()["Cache-Control"] = edge.NoStore
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	"urr.guru/services/gateway/internal/edge"
 )
 
 // writePlace is WriteMessage for the answer of the most frequent poll, without reflection.
@@ -14,7 +15,7 @@ func writePlace(w http.ResponseWriter, p *queuev1.Place) error {
 	if !ok {
 		return WriteMessage(w, http.StatusOK, p)
 	}
-	writeJSON(w, http.StatusOK, noStore, body)
+	writeJSON(w, http.StatusOK, edge.NoStore, body)
 	return nil
 }
 

@@ -9,20 +9,18 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/edge"
 )
 
-// Header values are built once, since polls are served in microseconds. Nothing changes them in
-// place: http.Header replaces a slice, or appends to a full one.
+// Values of headers, as those of edge.
 var (
-	noStore = []string{"no-store"}
 	// shared lets a CDN keep a response that is the same for everybody for a second.
 	shared   = []string{"public, max-age=0, s-maxage=1"}
 	jsonType = []string{"application/json"}
-	nosniff  = []string{"nosniff"}
 )
 
-// short is a length of bodies, in bytes, for which net/http adds the Content-Length by itself ("under a
-// few KB"), at less cost than a header that the handler sets.
+// short is a length of bodies, in bytes, for which net/http adds the Content-Length by itself ("under
+// a few KB"), at less cost than a header that the handler sets.
 const short = 1 << 10
 
 // writeJSON responds with a body that is JSON already.
@@ -30,7 +28,7 @@ func writeJSON(w http.ResponseWriter, status int, cache []string, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Cache-Control"] = cache
-	h["X-Content-Type-Options"] = nosniff
+	h["X-Content-Type-Options"] = edge.Nosniff
 	if len(body) > short {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
@@ -44,7 +42,7 @@ func WriteMessage(w http.ResponseWriter, status int, m proto.Message) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, status, noStore, body)
+	writeJSON(w, status, edge.NoStore, body)
 	return nil
 }
 

@@ -126,10 +126,10 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 		case t.Round < s.Started:
 			return errs.ErrVWRRequestUnknown // a position of an ended round is void
 		case t.Round == s.Started && s.Active && t.Position == 0 && s.Lobby.Pending():
-			writeJSON(w, http.StatusOK, noStore, appendInLobby(make([]byte, 0, 192), s, h.cookies.Now()))
+			writeJSON(w, http.StatusOK, edge.NoStore, appendInLobby(make([]byte, 0, 192), s, h.cookies.Now()))
 			return nil
 		case t.Round == s.Started && s.Active && t.Position > s.Serving:
-			writeJSON(w, http.StatusOK, noStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
+			writeJSON(w, http.StatusOK, edge.NoStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
 			return nil
 		}
 	} else {

@@ -38,7 +38,7 @@ func (h *Webhooks) Handle(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	if _, err := h.Payments.HandleWebhook(caller.With(r.Context(), &commonv1.Caller{}), in); err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, noStore, []byte("{}"))
+	writeJSON(w, http.StatusOK, edge.NoStore, []byte("{}"))
 	return nil
 }
 
