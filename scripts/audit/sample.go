@@ -49,7 +49,8 @@ func key(eventID, name string) string { return "{" + eventID + "}:" + name }
 // streamPage is the number of records per read.
 const streamPage = 500
 
-// Admissions reads the order of admissions from the line's own record (the last 100,000 of them or more).
+// Admissions reads the order of admissions from the line's own record, which has the last 100,000 of
+// them or more.
 func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, error) {
 	return ReadAdmissions(ctx, s.redis, eventID)
 }

@@ -25,7 +25,8 @@ const scriptsModule = "scripts"
 const parallelTests = "-parallel=4"
 
 // noDebugInformation makes linking a test binary cheaper by about a quarter (measured with
-// queue/internal/rpc), which is a large part of the work of a package whose tests are short. The traces of a panic and of a data race do not need it.
+// queue/internal/rpc). Linking is a large part of the work of a package whose tests are short. The
+// traces of a panic and of a data race do not need debug information.
 const noDebugInformation = "-ldflags=-s -w"
 
 // noSleepAtExit ends a process with the race detector at once. By default it sleeps a second first,
