@@ -43,8 +43,7 @@ func TestCancelledActs(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b := &broker{}
-	b.set(true)
+	b := absentBroker()
 	err := newGateway(t, b, nil, "").Begin(ctx, act(true))
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -35,6 +35,9 @@ type broker struct {
 	recs    []kafka.Record
 }
 
+// absentBroker is Kafka that is down from the start.
+func absentBroker() *broker { return &broker{down: true} }
+
 func (b *broker) set(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

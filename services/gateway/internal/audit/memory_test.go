@@ -21,8 +21,7 @@ func TestRecordsWaitInMemory(t *testing.T) {
 	t.Parallel()
 	gone := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { _ = gone.Close() })
-	b := &broker{}
-	b.set(true)
+	b := absentBroker()
 	g := newGateway(t, b, gone, "{x}")
 	stopping := act(true)
 	require.NoError(t, g.Begin(t.Context(), stopping))
@@ -58,8 +57,7 @@ func TestFailedRecordsAreHeld(t *testing.T) {
 // Outcomes leave half of the memory to acts, and acts are dropped only when they fill all of it.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	b := &broker{}
-	b.set(true)
+	b := absentBroker()
 	var out strings.Builder
 	l := audit.New(b, nil, "", slog.New(slog.NewTextHandler(&out, nil)), clocktest.New(noon).Now)
 	g := &gateway{Log: l, t: t}

@@ -32,6 +32,12 @@ func onEachServer(t *testing.T, test func(t *testing.T, rdb redis.UniversalClien
 	}
 }
 
+// stream is a single Redis with the test's own key of a stream.
+func stream(t *testing.T) (rdb redis.UniversalClient, key string) {
+	t.Helper()
+	return redistest.Open(t), "{" + redistest.Prefix(t) + "}"
+}
+
 // fill puts n foreign entries into the stream.
 func fill(t *testing.T, rdb redis.UniversalClient, key string, n int) {
 	t.Helper()
@@ -50,8 +56,7 @@ func TestRecordsWaitInRedis(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, rdb redis.UniversalClient, key string) {
 		t.Helper()
-		b := &broker{}
-		b.set(true)
+		b := absentBroker()
 		dead := newGateway(t, b, rdb, key)
 		require.ErrorIs(t, dead.Begin(t.Context(), act(false)), errs.ErrAuditUnavailable)
 		const many = 250 // more than one call moves
@@ -81,9 +86,8 @@ func TestRecordsWaitInRedis(t *testing.T) {
 // A gateway that dies between the publishing and the removal causes a repetition, not a loss.
 func TestMoveIsRepeated(t *testing.T) {
 	t.Parallel()
-	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
-	b := &broker{}
-	b.set(true)
+	rdb, key := stream(t)
+	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	a := act(true)
 	require.NoError(t, g.Begin(t.Context(), a))
@@ -101,12 +105,11 @@ func TestMoveIsRepeated(t *testing.T) {
 // What is no record must not keep the others from being published.
 func TestForeignEntriesAreDropped(t *testing.T) {
 	t.Parallel()
-	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	rdb, key := stream(t)
 	for _, values := range [][]any{{"other", "x"}, {"event", "no JSON"}, {"event", `{"actId":"x"}`}} {
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: values}).Err())
 	}
-	b := &broker{}
-	b.set(true)
+	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	a := act(true)
 	require.NoError(t, g.Begin(t.Context(), a))
@@ -119,9 +122,8 @@ func TestForeignEntriesAreDropped(t *testing.T) {
 // A process that ends puts what waits in it into Redis.
 func TestEndOfTheProcess(t *testing.T) {
 	t.Parallel()
-	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
-	b := &broker{}
-	b.set(true)
+	rdb, key := stream(t)
+	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	g.run()
 	a := act(true)
@@ -134,9 +136,8 @@ func TestEndOfTheProcess(t *testing.T) {
 // The stream is bounded. Outcomes leave room for acts, and an act that finds none is possible.
 func TestStreamIsBounded(t *testing.T) {
 	t.Parallel()
-	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
-	b := &broker{}
-	b.set(true)
+	rdb, key := stream(t)
+	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	// Another gateway moves records; this one would drop the foreign entries.
 	require.NoError(t, rdb.Set(t.Context(), key+":lease", "another", time.Hour).Err())
@@ -155,9 +156,8 @@ func TestStreamIsBounded(t *testing.T) {
 // Some records fail, more than one call moves: the others arrive once each, and those later.
 func TestFailedRecordsDoNotBlock(t *testing.T) {
 	t.Parallel()
-	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
-	b := &broker{}
-	b.set(true)
+	rdb, key := stream(t)
+	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	begin := func(user string) string {
 		t.Helper()
@@ -190,8 +190,7 @@ func TestLeaseIsGivenUp(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, rdb redis.UniversalClient, key string) {
 		t.Helper()
-		cut, whole := &broker{}, &broker{}
-		cut.set(true)
+		cut, whole := absentBroker(), &broker{}
 		g := newGateway(t, cut, rdb, key)
 		a := act(true)
 		require.NoError(t, g.Begin(t.Context(), a))
@@ -217,11 +216,10 @@ func TestLeaseIsGivenUp(t *testing.T) {
 // The stream has no room for an outcome: it waits, and the act behind it goes to Redis.
 func TestActsPassOutcomes(t *testing.T) {
 	t.Parallel()
-	rdb, key := redistest.Open(t), "{"+redistest.Prefix(t)+"}"
+	rdb, key := stream(t)
 	fill(t, rdb, key, audit.MaxWaiting/2)
 	require.NoError(t, rdb.Set(t.Context(), key+":lease", "another", time.Hour).Err())
-	b := &broker{}
-	b.set(true)
+	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	outcome := act(true)
 	g.End(outcome, audit.Outcome{Status: 200})
