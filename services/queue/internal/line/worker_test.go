@@ -45,7 +45,7 @@ func newTestEnv(t *testing.T) *testEnv {
 
 func (w *testEnv) store() *redis.Store {
 	w.t.Helper()
-	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock.Now), redis.WithRegistry(w.registry))
+	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock.Now), redis.WithRegistry(w.registry), redis.WithTimeout(time.Hour))
 	require.NoError(w.t, err)
 	return store
 }

@@ -45,7 +45,7 @@ type checkResult struct {
 // coalesce sets up the batching of concurrent calls on a line. Lines have separate batches, so that
 // a line on a hanging cluster node delays no other.
 func (s *Store) coalesce() {
-	cfg := batch.Config{Max: maxClaimsPerScript, Inflight: maxInflight, Queue: maxQueued, Timeout: batchTimeout}
+	cfg := batch.Config{Max: maxClaimsPerScript, Inflight: maxInflight, Queue: maxQueued, Timeout: s.timeout}
 	s.checks = batch.NewGroups(cfg, maxLines, s.checkRequests)
 	s.queries = batch.NewGroups(cfg, maxLines, s.runQueries)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -63,7 +64,7 @@ func (w waiter) Done() <-chan struct{} {
 func TestConcurrentChecksShareScripts(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.Open(t), redistest.Prefix(t)
-	store, err := redis.NewStore(client, line.DefaultRules())
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	st, err := store.Open(t.Context(), event, line.KnownState{})
 	require.NoError(t, err)

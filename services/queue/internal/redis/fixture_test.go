@@ -49,7 +49,7 @@ func setupOn(t *testing.T, client goredis.UniversalClient, event string) *fixtur
 	t.Parallel()
 	f := &fixture{t: t, client: client, event: event, time: clocktest.New(time.Unix(1_800_000_000, 0))}
 	f.round = f.clock().Add(-time.Hour).UnixMicro()
-	store, err := redis.NewStore(f.client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event))
+	store, err := redis.NewStore(f.client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	f.store = store
 	return f

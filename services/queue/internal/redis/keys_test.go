@@ -49,7 +49,7 @@ func TestScriptKeysShareHashTag(t *testing.T) {
 	client, event := redistest.Open(t), redistest.Prefix(t)
 	var calls [][]string
 	client.AddHook(hook{keys: &calls})
-	store, err := redis.NewStore(client, line.DefaultRules())
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	c := t.Context()
 	_, _, err = store.Check(c, event, line.KnownState{}, []line.Claim{
@@ -102,7 +102,7 @@ func TestSuiteOnCluster(t *testing.T) {
 func TestLinesOnSeveralNodes(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
-	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event))
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	c := t.Context()
 	for _, id := range []string{event + "-1", event + "-2", event + "-3", event + "-4"} {

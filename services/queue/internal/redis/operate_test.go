@@ -174,7 +174,7 @@ func TestManyBlockedUsers(t *testing.T) {
 func TestOperatorsActsOnCluster(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
-	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event))
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	c := t.Context()
 	check := func(user string) line.Standing {

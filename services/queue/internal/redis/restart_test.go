@@ -21,7 +21,7 @@ func TestRedisRestart(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	rules := line.DefaultRules()
 	rules.Pause = time.Second
-	store, err := redis.NewStore(client, rules)
+	store, err := redis.NewStore(client, rules, redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	cache := line.NewLineCache(time.Now)
 	ask := func(c line.Claim) (line.State, line.Outcome) {

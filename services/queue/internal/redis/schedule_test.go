@@ -24,7 +24,7 @@ type schedule struct {
 func newSchedule(t *testing.T, client goredis.UniversalClient, registry string) *schedule {
 	t.Helper()
 	clock := clocktest.New(time.Unix(1_800_000_001, 0)) // not a time of the periodic comparison with the registry
-	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithClock(clock.Now), redis.WithRegistry(registry))
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithClock(clock.Now), redis.WithRegistry(registry), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	return &schedule{T: t, store: store, clock: clock}
 }

@@ -26,6 +26,7 @@ type Store struct {
 	scripts  map[string]*redis.Script
 	registry string
 	clock    func() time.Time // nil = Redis's clock
+	timeout  time.Duration    // of one batch
 	checks   *batch.Groups[string, checkRequest, checkResult]
 	queries  *batch.Groups[string, []line.MemberQuery, []line.MemberState]
 }
@@ -39,13 +40,16 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = 
 // WithRegistry replaces the Redis key of the registry of active events.
 func WithRegistry(key string) Option { return func(s *Store) { s.registry = key } }
 
+// WithTimeout replaces the limit of one batch, which a busy machine may exceed.
+func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
+
 // NewStore returns a store with these rules.
 func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
 	scripts, err := compile(rules, sources)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, scripts: scripts, registry: registryKey}
+	s := &Store{client: client, scripts: scripts, registry: registryKey, timeout: batchTimeout}
 	for _, o := range opts {
 		o(s)
 	}

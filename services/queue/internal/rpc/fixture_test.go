@@ -69,7 +69,7 @@ func setup(t *testing.T) *fixture {
 // serve starts a replica on a client.
 func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	f.t.Helper()
-	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event))
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event), redis.WithTimeout(time.Hour))
 	require.NoError(f.t, err)
 	sealer, err := seal.New(secret)
 	require.NoError(f.t, err)
