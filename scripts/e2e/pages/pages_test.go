@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testLeavingTheLine leaves the line and joins it again.
+// testLeavingTheLine leaves the line and joins it again. Another tab of the browser does not join it
+// by itself.
 func testLeavingTheLine(t *testing.T) {
 	parallelTab(t)
 	event := sale{threshold: 1}.open(t)
@@ -25,8 +26,12 @@ func testLeavingTheLine(t *testing.T) {
 	b.visit("/queue/" + event)
 	b.waitForPath("/queue/" + event)
 	b.waitFor("#position")
+	other := b.openBeside()
+	other.visit("/queue/" + event)
+	other.waitFor("#position")
 	b.click("main button")
 	b.waitForText(words(t, "ko")["queue"]["left"])
+	other.waitForText(words(t, "ko")["queue"]["left"])
 	b.checkPage("left")
 	b.click("main button")
 	b.waitFor("#position")

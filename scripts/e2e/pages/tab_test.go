@@ -57,6 +57,19 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
+	return openIn(t, ctx, base, d, lang)
+}
+
+// openBeside opens another tab of the same visitor: both share cookies and storage.
+func (b *tab) openBeside() *tab {
+	b.t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(cancel)
+	return openIn(b.t, ctx, b.base, b.device, b.lang)
+}
+
+func openIn(t *testing.T, ctx context.Context, base string, d device, lang string) *tab {
+	t.Helper()
 	b := &tab{t: t, ctx: ctx, base: base, device: d, lang: lang, requests: newTraffic()}
 	require.NoError(t, chromedp.Do(ctx), "open a tab")
 	t.Cleanup(b.reportProblems)

@@ -16,10 +16,12 @@ interface Beat {
 export class Line {
   private readonly ticketKey: string;
   private readonly tokenKey: string;
+  private readonly leftKey: string;
 
   constructor(readonly eventId: string) {
     this.ticketKey = `urr-queue-${eventId}`;
     this.tokenKey = `urr-entry-${eventId}`;
+    this.leftKey = `urr-left-${eventId}`;
   }
 
   /**
@@ -45,9 +47,19 @@ export class Line {
     return this.ask("GET", "status", signal);
   }
 
+  /** Leaves the line. Other tabs are told first: the next poll of one would join the line again. */
   async leave(): Promise<void> {
+    writeStored(localStorage, this.leftKey, String(Date.now()));
     await call<void>("POST", `/queue/leave/${this.eventId}`, { headers: this.headers() });
     this.forget();
+  }
+
+  /** Calls `left` when the visitor leaves the line in another tab, until the signal is aborted. */
+  onLeave(left: () => void, signal: AbortSignal): void {
+    const listen = (event: StorageEvent) => {
+      if (event.key === this.leftKey) left();
+    };
+    addEventListener("storage", listen, { signal });
   }
 
   /** Forgets ticket and token, so that they are not sent again. */

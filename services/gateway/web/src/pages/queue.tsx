@@ -183,6 +183,14 @@ function Queue() {
     if (place?.status === "queued" && !over) document.title = `${formatNumber(place.position)} · ${title ?? t.title}`;
     if (place?.status === "active") void enterShop(event);
   }, [place, title, over]);
+  useEffect(() => {
+    const shown = new AbortController();
+    line.onLeave(() => {
+      stop();
+      setLeft(true);
+    }, shown.signal);
+    return () => shown.abort();
+  }, []);
 
   const again = () => {
     setLeft(false);
