@@ -15,6 +15,7 @@ import (
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/line/linetest"
 	"urr.guru/services/queue/internal/redis"
 	"urr.guru/services/queue/internal/seal"
 )
@@ -43,11 +44,11 @@ func newTestEnv(t *testing.T) *testEnv {
 	return w
 }
 
-func (w *testEnv) store() *redis.Store {
+func (w *testEnv) store() line.Store {
 	w.t.Helper()
 	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock.Now), redis.WithRegistry(w.registry), redis.WithTimeout(time.Hour))
 	require.NoError(w.t, err)
-	return store
+	return linetest.Unlimited(store)
 }
 
 func (w *testEnv) replica() *replica { return w.replicaOn(w.store()) }

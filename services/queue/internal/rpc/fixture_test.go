@@ -25,6 +25,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/line/linetest"
 	"urr.guru/services/queue/internal/redis"
 	"urr.guru/services/queue/internal/rpc"
 	"urr.guru/services/queue/internal/seal"
@@ -77,7 +78,7 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	f.cache = line.NewLineCache(f.clock)
 	events := patient{ticket.New(conn, conn)}
 	f.service = line.NewService(line.Deps{
-		Store: store, Cache: f.cache, Seal: sealer, Events: events, Sales: events, Announce: f.announce, Meter: noMeter{},
+		Store: linetest.Unlimited(store), Cache: f.cache, Seal: sealer, Events: events, Sales: events, Announce: f.announce, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
@@ -200,6 +201,10 @@ func (p patient) Exists(ctx context.Context, eventID string) error {
 
 func (p patient) Settings(ctx context.Context, eventID string) (line.Settings, error) {
 	return p.Directory.Settings(context.WithoutCancel(ctx), eventID)
+}
+
+func (p patient) MarkOpened(ctx context.Context, eventID string) (first bool, err error) {
+	return p.Directory.MarkOpened(context.WithoutCancel(ctx), eventID)
 }
 
 func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.SaleReport, time.Duration, error) {

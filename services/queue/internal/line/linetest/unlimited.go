@@ -1,0 +1,46 @@
+// Package linetest has what tests of the line share.
+package linetest
+
+import (
+	"context"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// Unlimited returns the store without the service's time limits. The service limits these calls
+// to some 100 ms, and goes on without the answer; on a slow machine a call may take longer.
+func Unlimited(s line.Store) line.Store { return unlimited{s} }
+
+type unlimited struct{ line.Store }
+
+func (u unlimited) Peek(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+	return u.Store.Peek(context.WithoutCancel(ctx), eventID, m)
+}
+
+func (u unlimited) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+	return u.Store.Open(context.WithoutCancel(ctx), eventID, m)
+}
+
+func (u unlimited) Apply(ctx context.Context, eventID string, m line.KnownState, s line.Settings, readAt int64) (line.State, error) {
+	return u.Store.Apply(context.WithoutCancel(ctx), eventID, m, s, readAt)
+}
+
+func (u unlimited) Block(ctx context.Context, eventID string, m line.KnownState, users []string) (line.State, error) {
+	return u.Store.Block(context.WithoutCancel(ctx), eventID, m, users)
+}
+
+func (u unlimited) Events(ctx context.Context) ([]string, error) {
+	return u.Store.Events(context.WithoutCancel(ctx))
+}
+
+func (u unlimited) Add(ctx context.Context, eventIDs ...string) error {
+	return u.Store.Add(context.WithoutCancel(ctx), eventIDs...)
+}
+
+func (u unlimited) ClaimTicks(ctx context.Context, r line.TickRequest) (line.TickPlan, error) {
+	return u.Store.ClaimTicks(context.WithoutCancel(ctx), r)
+}
+
+func (u unlimited) ReportTicks(ctx context.Context, r line.TickResults) error {
+	return u.Store.ReportTicks(context.WithoutCancel(ctx), r)
+}
