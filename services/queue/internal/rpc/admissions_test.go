@@ -27,7 +27,7 @@ func (h hanging) SendMessageBatch(context.Context, *awssqs.SendMessageBatchInput
 	h.asked <- struct{}{}
 	select {
 	case <-h.end:
-	case <-time.After(5 * time.Second): // so that a visitor who waits for the call fails the test
+	case <-time.After(2 * time.Minute): // so that a visitor who waits for the call fails the test
 	}
 	return nil, errors.New("no answer")
 }
@@ -71,6 +71,9 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 			})
 			f.announce = announcer
 			f.serve(f.client, make(chan struct{}))
+			if name == "slow" {
+				t.Cleanup(func() { close(hangs.end) }) // before the announcer is waited for
+			}
 			f.open(2)
 			a, _ := f.enter("a")
 			f.enter("b")
@@ -87,7 +90,6 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 			require.True(t, f.verify("c", f.claims(place.GetEntryToken())).GetActive())
 			if name == "slow" {
 				require.Empty(t, hangs.asked, "the one call still hangs, and nobody has waited for it")
-				close(hangs.end)
 			}
 		})
 	}
