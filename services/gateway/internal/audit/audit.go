@@ -55,7 +55,9 @@ type Log struct {
 
 	mu   sync.Mutex
 	held []held
-	wake chan struct{}
+	// flying is how many records flush has taken and has found no other place for yet.
+	flying int
+	wake   chan struct{}
 }
 
 // held is a record that waits in memory.
@@ -155,6 +157,11 @@ func (l *Log) keep(ctx context.Context, h held) (place string) {
 func (l *Log) hold(more ...held) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.add(more)
+}
+
+// add is hold for a caller that has locked mu.
+func (l *Log) add(more []held) (ok bool) {
 	ok = true
 	for _, h := range more {
 		switch {
@@ -170,18 +177,26 @@ func (l *Log) hold(more ...held) (ok bool) {
 		}
 		dropped.Inc()
 	}
-	heldGauge.Set(float64(len(l.held)))
+	heldGauge.Set(float64(len(l.held) + l.flying))
 	return ok
 }
 
-// take returns what waits in memory.
+// take returns what waits in memory. The gauge still counts it until putBack: an attempt takes as
+// long as Kafka and Redis time out, and all that time these records are in this process only.
 func (l *Log) take() []held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	taken := l.held
-	l.held = nil
-	heldGauge.Set(0)
+	l.held, l.flying = nil, len(taken)
 	return taken
+}
+
+// putBack keeps those of the records taken that found no other place.
+func (l *Log) putBack(kept []held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flying = 0
+	l.add(kept)
 }
 
 // Run publishes what waits until ctx ends, and then once more what waits in memory.
@@ -217,6 +232,14 @@ func (l *Log) flush(ctx context.Context) error {
 	if len(taken) == 0 {
 		return nil
 	}
+	kept, err := l.send(ctx, taken)
+	l.putBack(kept)
+	return err
+}
+
+// send publishes records, and puts those that Kafka does not take into Redis. It returns those that
+// neither has taken, and why.
+func (l *Log) send(ctx context.Context, taken []held) (kept []held, err error) {
 	recs := make([]kafka.Record, len(taken))
 	for i, h := range taken {
 		recs[i] = h.Record
@@ -231,19 +254,14 @@ func (l *Log) flush(ctx context.Context) error {
 			}
 		}
 	}
-	if len(failed) == 0 {
-		return nil
+	if len(failed) == 0 || l.waiting == nil {
+		return failed, first
 	}
-	if l.waiting == nil {
-		l.hold(failed...)
-		return first
-	}
-	kept, err := l.store(ctx, failed)
+	kept, err = l.store(ctx, failed)
 	if err == nil {
-		return nil // move reports what waits in Redis
+		return nil, nil // move reports what waits in Redis
 	}
-	l.hold(kept...)
-	return errors.Join(first, err)
+	return kept, errors.Join(first, err)
 }
 
 // store puts records into Redis. It returns those for which there is no room, or which Redis did not
