@@ -55,9 +55,9 @@ type Log struct {
 
 	mu   sync.Mutex
 	held []held
-	// flying is how many records flush has taken and has found no other place for yet.
-	flying int
-	wake   chan struct{}
+	// inFlight is how many records flush has taken and has found no other place for yet.
+	inFlight int
+	wake     chan struct{}
 }
 
 // held is a record that waits in memory.
@@ -177,7 +177,7 @@ func (l *Log) add(more []held) (ok bool) {
 		}
 		dropped.Inc()
 	}
-	heldGauge.Set(float64(len(l.held) + l.flying))
+	heldGauge.Set(float64(len(l.held) + l.inFlight))
 	return ok
 }
 
@@ -187,7 +187,7 @@ func (l *Log) take() []held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	taken := l.held
-	l.held, l.flying = nil, len(taken)
+	l.held, l.inFlight = nil, len(taken)
 	return taken
 }
 
@@ -195,7 +195,7 @@ func (l *Log) take() []held {
 func (l *Log) putBack(kept []held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.flying = 0
+	l.inFlight = 0
 	l.add(kept)
 }
 
