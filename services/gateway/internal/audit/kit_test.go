@@ -106,7 +106,7 @@ type gateway struct {
 
 func newGateway(t *testing.T, b *broker, rdb redis.UniversalClient, key string) *gateway {
 	t.Helper()
-	return &gateway{Log: audit.New(b, rdb, key, slog.New(slog.DiscardHandler), clocktest.New(noon).Now), t: t}
+	return &gateway{Log: audit.New(b, rdb, key, slog.New(slog.DiscardHandler), clocktest.New(noon).Now).Unhurried(), t: t}
 }
 
 // run publishes what waits until end, at the latest until the test ends.

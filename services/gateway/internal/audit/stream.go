@@ -47,6 +47,9 @@ type stream struct {
 	key, lease string
 	self       string // names this process in the lease
 
+	timeout   time.Duration // storeTimeout, but in tests
+	leaseLife time.Duration // leaseLife, but in tests
+
 	// The rest is used by move only.
 
 	// rest ends when this process may acquire the lease again; nil: it may.
@@ -64,12 +67,12 @@ type entry struct {
 }
 
 func newStream(rdb redis.UniversalClient, key string) *stream {
-	return &stream{rdb: rdb, key: key, lease: key + ":lease", self: ids.NewV7().String()}
+	return &stream{rdb: rdb, key: key, lease: key + ":lease", self: ids.NewV7().String(), timeout: storeTimeout, leaseLife: leaseLife}
 }
 
 // add appends a record.
 func (s *stream) add(ctx context.Context, h held) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	n, err := s.rdb.XLen(ctx, s.key).Result()
 	if err != nil {
@@ -90,7 +93,7 @@ func (s *stream) length(ctx context.Context) (int64, error) {
 // acquire reports whether this process may move records: one at a time does, or each record would
 // be published by every gateway. That would be harmless, so the lease need not be exact.
 func (s *stream) acquire(ctx context.Context) (bool, error) {
-	mine, err := s.rdb.SetNX(ctx, s.lease, s.self, leaseLife).Result()
+	mine, err := s.rdb.SetNX(ctx, s.lease, s.self, s.leaseLife).Result()
 	if err != nil || mine {
 		return mine, storeError(err)
 	}
@@ -101,13 +104,13 @@ func (s *stream) acquire(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, storeError(err)
 	}
-	return true, storeError(s.rdb.Expire(ctx, s.lease, leaseLife).Err())
+	return true, storeError(s.rdb.Expire(ctx, s.lease, s.leaseLife).Err())
 }
 
 // yield gives the lease up, for restLife: another gateway may reach Kafka.
 func (s *stream) yield(ctx context.Context, why error) error {
 	s.rest, s.failure = time.After(restLife), why
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	defer cancel()
 	return errors.Join(why, storeError(release.Run(ctx, s.rdb, []string{s.lease}, s.self).Err()))
 }
