@@ -142,6 +142,7 @@ func TestRetryAfterVoidPaysUnderANewKey(t *testing.T) {
 	w.server.SetFaults(sandbox.Faults{})
 	_, err := w.operators().Retry(t.Context(), []int64{1})
 	require.NoError(t, err)
+	p.CallTimeout, p.Lease = 10*time.Second, 30*time.Second // a busy machine must not lose the call
 	stop = w.run(t, 1, p)
 	waittest.Until(t, func() bool { return w.get(t).Status == payout.Success }, "it is paid")
 	stop()
