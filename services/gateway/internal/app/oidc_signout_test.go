@@ -6,9 +6,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/claims"
 	"urr.guru/services/gateway/internal/app"
 )
 
@@ -40,6 +42,46 @@ func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
 	rec = w.do(http.MethodPost, "/api/v1/auth/logout", "", w.session(alice))
 	require.Equal(t, http.StatusNoContent, rec.Code, rec.Body)
 	require.Nil(t, cookieOf(rec, "urr-id-token"))
+}
+
+// A sign-out needs no session: where the one here has ended, the provider's is ended all the same. It
+// may be repeated.
+func TestSignOutAfterTheSession(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	rec := p.signIn(t, w, nil)
+	hint, kept := setCookie(rec, "urr-id-token"), setCookie(rec, "urr-session")
+	require.Equal(t, kept.MaxAge+24*60*60, hint.MaxAge, "the ID token outlives the session")
+	revoked := credentials{"Authorization": "Bearer " + kept.Value}
+	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", revoked).Code)
+	past := claims.NewSession(alice, nil, w.now().Add(-time.Hour), w.now())
+	for name, c := range map[string]credentials{
+		"no session": {}, "a revoked session": revoked, "an expired session": {"Authorization": "Bearer " + w.sign(w.sessions, past)},
+	} {
+		rec := w.do(http.MethodPost, "/api/v1/auth/logout", "", c.with("Cookie", "urr-id-token="+hint.Value))
+		require.Equal(t, http.StatusOK, rec.Code, "%s: %s", name, rec.Body)
+		require.Contains(t, jsonOf(t, rec)["redirectTo"], "id_token_hint="+hint.Value, name)
+		for _, cleared := range []string{"urr-session", "urr-entry-token", "urr-id-token"} {
+			require.Negative(t, cookieOf(rec, cleared).MaxAge, "%s: %s", name, cleared)
+		}
+		rec = w.do(http.MethodPost, "/api/v1/auth/logout", "", c)
+		require.Equal(t, http.StatusNoContent, rec.Code, "%s, again: %s", name, rec.Body)
+		require.Negative(t, cookieOf(rec, "urr-session").MaxAge, name)
+	}
+}
+
+// Pages of other origins cannot sign anybody out.
+func TestSignOutOfAnotherOrigin(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	for _, c := range []credentials{{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "https://evil.example"}} {
+		for name, c := range map[string]credentials{"without a session": c, "with one": c.with("Authorization", w.session(alice)["Authorization"])} {
+			rec := w.do(http.MethodPost, "/api/v1/auth/logout", "", c.with("Cookie", "urr-id-token=hint"))
+			require.Equal(t, http.StatusForbidden, rec.Code, name)
+			require.Equal(t, "CROSS_ORIGIN", problemOf(t, rec)["code"], name)
+			require.Empty(t, rec.Result().Cookies(), name)
+		}
+	}
 }
 
 // An ID token that proxies may have no room for is not kept: the provider asks the user then, and

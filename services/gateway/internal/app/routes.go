@@ -60,9 +60,10 @@ func (e *endpoints) authRoutes() []*edge.Route {
 			FastPath: true, Poll: true, Answer: &gatewayv1.Session{}, Summary: "Who is signed in, and until when",
 		},
 		{
-			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: edge.User, Handler: e.auth.Logout,
+			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: edge.Public, Handler: e.auth.Logout,
 			Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusNoContent, Answer: &gatewayv1.SignedOut{}, Summary: "Ends the session of this browser",
-			Description: "A session that began at the identity provider is answered with 200 and `{\"redirectTo\": …}`, where the browser ends the provider's session.",
+			Description: "A session that began at the identity provider is answered with 200 and `{\"redirectTo\": …}`, where the browser ends the provider's session. " +
+				"A browser whose session has ended is answered in the same way, and may ask again.",
 		},
 		{
 			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Who: edge.Admin, Handler: e.auth.Revoke,

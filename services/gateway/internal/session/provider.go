@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"urr.guru/pkg/claims"
 	"urr.guru/services/gateway/internal/edge"
@@ -35,6 +36,10 @@ const (
 	maxIDToken  = 1800
 	maxReturnTo = 1024
 )
+
+// hintLife is how long the ID token is kept after the session has ended: a page that was opened before
+// still offers to sign out, and the provider's session may last longer.
+const hintLife = 24 * time.Hour
 
 // noHint is kept in place of an ID token that is too long: the session began at the provider, and
 // whatever an earlier user's sign-in has left is overwritten.
@@ -98,7 +103,7 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	if len(hint) > maxIDToken {
 		hint = noHint
 	}
-	h.Cookies.Set(w, identity.IDTokenCookie, hint, session.Expiry())
+	h.Cookies.Set(w, identity.IDTokenCookie, hint, session.Expiry().Add(hintLife))
 	signIns.WithLabelValues(outcomeDone).Inc()
 	redirect(w, attempt.ReturnTo)
 	return nil

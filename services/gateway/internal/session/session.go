@@ -100,7 +100,8 @@ func describe(s *claims.Session) *gatewayv1.Session {
 
 // Logout revokes the sessions of this browser, including copies of their tokens, and clears the
 // entry token. If that cannot be written nothing changes, so that nobody believes to be signed out
-// who is not. Who signed in at the identity provider is told where to end the session there.
+// who is not. Who signed in at the identity provider is told where to end the session there, even
+// after the session here has ended: at a shared computer the next user would be signed in by it.
 func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	var keys []string
 	for _, s := range h.Tokens.Sessions(q.Header) {

@@ -18,8 +18,8 @@ async function signOut(): Promise<void> {
     // A session that began at the identity provider is ended there too.
     next = (await call<{ redirectTo: string } | undefined>("POST", "/auth/logout"))?.redirectTo ?? next;
   } catch (failure) {
-    // Show a failure, so that nobody believes to be signed out who is not. Without a session there
-    // is nothing to end.
+    // Show a failure, so that nobody believes to be signed out who is not. A gateway of the previous
+    // release answers 401 when the session has ended already.
     if (!(failure instanceof Problem && failure.status === 401)) return alert(explain(failure));
   }
   // The data of this tab belongs to the user who signed out.
