@@ -248,9 +248,15 @@ var (
 )
 
 // passThroughDetails has what the HTTP rules cannot express: a call that creates something responds
-// with 201, a payment provider may take 10 s, and operators' acts that only pause, slow or shut out
-// must work in an outage (Stops). Acts that cannot be taken back do not, since a pause has their
-// effect at first: closing a promotion, cancelling a campaign. Nor do those that let more people in.
+// with 201, a payment provider may take 10 s, and operators' acts that can pause, slow or shut out
+// must work in an outage (Stops). Acts that cannot be taken back need not, since a pause has their
+// effect at first: closing a promotion, cancelling a campaign. Nor need those that only let people
+// in: resuming, unblocking.
+//
+// A threshold and the settings of a waiting room can do either. They are served whatever their
+// value: whether it lets more in depends on the present value, which only the service behind the
+// route knows, and a gateway that judged bodies might refuse an act that stops a sale. The record of
+// such an act waits (package audit).
 var passThroughDetails = map[string]edge.Details{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:      {Stops: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:             {Stops: true},
