@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
+	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -17,6 +18,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/platform"
 )
 
@@ -128,25 +130,47 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 	return send(c.http, req)
 }
 
-// attempts of a request that is refused because the platform is overloaded: half a minute and more.
-const attempts = 30
+// overloadPause is the time between the repetitions of a request.
+const overloadPause = time.Second
 
-// Must is Call for a request that has to succeed: any status but 2xx fails the test. The body is
-// decoded into `into` unless that is nil. While the platform, on a busy machine, answers that it is
-// overloaded, the request is repeated.
+// Settle repeats a request while the answer says that the platform is overloaded, as on a busy
+// machine, and returns the last answer. It gives up when ctx ends, or shortly before the deadline of
+// the test run. The platform may already have done what is asked for, so all repetitions must be the
+// same request with the same Idempotency-Key.
+func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
+	tb.Helper()
+	run, cancel := waittest.Context(tb)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	for {
+		a, err := send()
+		if err != nil || !Overloaded(a.Status) || !loop.Sleep(run, overloadPause) {
+			return a, err
+		}
+	}
+}
+
+// Settled is Call, repeated while the platform answers that it is overloaded. An act that must
+// happen once needs an Idempotency-Key: With gives all repetitions the same one. A transport error
+// fails the test.
+func (c *Client) Settled(ctx context.Context, method, path string, body any) Answer {
+	c.p.tb.Helper()
+	a, err := Settle(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })
+	if err != nil {
+		c.p.tb.Fatalf("harness: %s %s: %v", method, path, err)
+	}
+	return a
+}
+
+// Must is Settled for a request that has to succeed: any status but 2xx fails the test. The body is
+// decoded into `into` unless that is nil.
 func (c *Client) Must(ctx context.Context, method, path string, body, into any) Answer {
 	c.p.tb.Helper()
-	a, err := c.Call(ctx, method, path, body)
-	for range attempts {
-		if err != nil || !Overloaded(a.Status) || !loop.Sleep(ctx, time.Second) {
-			break
-		}
-		a, err = c.Call(ctx, method, path, body)
-	}
-	if err == nil && a.Status/100 != 2 {
+	a := c.Settled(ctx, method, path, body)
+	var err error
+	if a.Status/100 != 2 {
 		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)
-	}
-	if err == nil && into != nil {
+	} else if into != nil {
 		err = a.Decode(into)
 	}
 	if err != nil {

@@ -1,0 +1,34 @@
+package harness_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+)
+
+func TestSettleRepeatsWhileOverloaded(t *testing.T) {
+	t.Parallel()
+	left := []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusConflict, http.StatusOK}
+	answer, err := harness.Settle(t.Context(), t, func() (a harness.Answer, err error) {
+		a.Status, left = left[0], left[1:]
+		return a, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusConflict, answer.Status, "a refusal is an answer")
+	require.Len(t, left, 1)
+}
+
+func TestSettleEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	answer, err := harness.Settle(ctx, t, func() (harness.Answer, error) {
+		cancel()
+		return harness.Answer{Status: http.StatusServiceUnavailable}, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, answer.Status)
+}
