@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/platform"
 )
 
@@ -146,6 +147,20 @@ func (s *Session) Call(ctx context.Context, step Step, method, path string, body
 	return ans, nil
 }
 
+// tries of a request that is refused because the platform is overloaded: half a minute and more.
+const tries = 30
+
+// settled is Call for a request that may be repeated, while the platform has no time for it.
+func (s *Session) settled(ctx context.Context, step Step, method, path string, body any) (*Answer, error) {
+	for n := 1; ; n++ {
+		ans, err := s.Call(ctx, step, method, path, body, nil)
+		overloaded := err == nil && (ans.Status == http.StatusServiceUnavailable || ans.Status == http.StatusGatewayTimeout)
+		if !overloaded || n == tries || !loop.Sleep(ctx, time.Second) {
+			return ans, err
+		}
+	}
+}
+
 func (s *Session) request(ctx context.Context, method, path string, body any, header map[string]string) (*http.Request, error) {
 	var payload io.Reader
 	if body != nil {
@@ -194,7 +209,7 @@ func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) 
 	if len(roles) > 0 {
 		body["roles"] = roles
 	}
-	ans, err := s.Call(ctx, StepLogin, http.MethodPost, loginPath, body, nil)
+	ans, err := s.settled(ctx, StepLogin, http.MethodPost, loginPath, body)
 	if err != nil {
 		return fmt.Errorf("sign in %s: %w", userID, err)
 	}

@@ -140,6 +140,24 @@ func TestVisitorRetriesTransientErrors(t *testing.T) {
 	})
 }
 
+func TestOperatorRepeatsWhileOverloaded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{statuses: []int{
+			http.StatusServiceUnavailable, http.StatusOK, // the login
+			http.StatusGatewayTimeout, http.StatusOK, // the event
+			http.StatusGatewayTimeout, http.StatusServiceUnavailable, http.StatusOK, // the waiting room
+		}}
+		sale := crowd.Sale{EventID: "e", Seats: 20}
+		require.NoError(t, sale.Open(t.Context(), crowd.NewAPIOver(n, crowd.NewRecorder()), "operator"))
+		require.Equal(t, len(n.statuses), n.asked)
+
+		gone := &network{statuses: []int{http.StatusServiceUnavailable}}
+		require.ErrorContains(t, sale.Open(t.Context(), crowd.NewAPIOver(gone, crowd.NewRecorder()), "operator"), "503")
+		require.Equal(t, 30, gone.asked)
+	})
+}
+
 func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

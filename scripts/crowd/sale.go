@@ -85,8 +85,9 @@ func (s Sale) sections() []map[string]any {
 	return out
 }
 
+// operate makes an operator's call, which may be repeated.
 func operate(ctx context.Context, admin *Session, method, path string, body any) error {
-	ans, err := admin.Call(ctx, StepLogin, method, path, body, nil)
+	ans, err := admin.settled(ctx, StepLogin, method, path, body)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
