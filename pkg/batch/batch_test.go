@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // recorder is a fn that doubles its items and remembers the batches.
 type recorder struct {

@@ -10,15 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // seen collects the records that handlers received.
 type seen struct {

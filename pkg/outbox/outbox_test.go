@@ -17,10 +17,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
-	"go.uber.org/goleak"
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
@@ -29,7 +29,7 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func event(topic, key string, version int64) outbox.Event {
 	return outbox.Event{

@@ -8,7 +8,6 @@ package processtest
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -19,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/waittest"
 )
 
@@ -28,21 +28,14 @@ const variable = "URR_TEST_PROCESS"
 // Tests is *testing.M or the result of Verified.
 type Tests interface{ Run() int }
 
-// Verified runs the tests, then checks for leaked goroutines (goleak.VerifyTestMain).
+// Verified runs the tests, then checks for leaked goroutines (leaktest).
 func Verified(m *testing.M) Tests { return verified{m} }
 
 type verified struct{ *testing.M }
 
 // Run implements Tests.
 func (v verified) Run() int {
-	if code := v.M.Run(); code != 0 {
-		return code
-	}
-	if err := goleak.Find(goleak.IgnoreTopFunction("urr.guru/pkg/processtest.serveStarts")); err != nil {
-		fmt.Fprintln(os.Stderr, "the tests left goroutines behind:", err)
-		return 1
-	}
-	return 0
+	return leaktest.Run(v.M, goleak.IgnoreTopFunction("urr.guru/pkg/processtest.serveStarts"))
 }
 
 // Main runs the tests or, in a process that Command prepared, the program; it does not return. The

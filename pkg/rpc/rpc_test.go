@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/telemetry"
@@ -22,7 +22,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestCallReachesTheHandler(t *testing.T) {
 	t.Parallel()

@@ -10,18 +10,18 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/leaktest"
 	"urr.guru/services/gateway/internal/audit"
 
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/leaktest"
 	"urr.guru/services/gateway/internal/live"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // Many who listen to an event cost one read a second, and nobody costs none.
 func TestOneReadForAll(t *testing.T) {

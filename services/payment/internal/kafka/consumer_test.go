@@ -10,18 +10,18 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"urr.guru/pkg/errs"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/proto/events"
 	"urr.guru/services/payment/internal/kafka"
 	"urr.guru/services/payment/internal/payment"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // compensator records rejections and fails with the given errors.
 type compensator struct {

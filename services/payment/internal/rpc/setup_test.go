@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/postgres/postgrestest"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
@@ -34,7 +34,7 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	secret = "sandbox-secret-of-thirty-two-bytes"

@@ -21,6 +21,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/pkg/leaktest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/pass"
@@ -219,5 +220,5 @@ func (r *replica) positions(t *testing.T, joined []lobby.Joined, report *fairdra
 }
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+	leaktest.Main(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }

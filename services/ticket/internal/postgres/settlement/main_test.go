@@ -3,7 +3,7 @@ package settlement_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"urr.guru/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
