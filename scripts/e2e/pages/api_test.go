@@ -160,6 +160,9 @@ func (v *visitor) occupy(event string) {
 				continue // retried at the next tick
 			}
 			_ = answer.Body.Close()
+			if harness.Overloaded(answer.StatusCode) {
+				continue // like no answer
+			}
 			if answer.StatusCode != http.StatusOK {
 				v.t.Errorf("the heartbeat of whoever occupies %s: %s", event, answer.Status)
 			}
@@ -241,7 +244,13 @@ func (s sale) put(t *testing.T, event string) {
 // serves no position until serve is called.
 func openRoom(t *testing.T, event string, ahead int) {
 	t.Helper()
-	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": 3600})
+	openRoomBefore(t, "QUEUE", event, ahead)
+}
+
+// openRoomBefore is openRoom in front of a line, a promotion or a campaign.
+func openRoomBefore(t *testing.T, next, event string, ahead int) {
+	t.Helper()
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": 3600, "next": next})
 	for range ahead {
 		v := newVisitor(t)
 		waittest.Until(t, func() bool {

@@ -86,6 +86,7 @@ func TestPages(t *testing.T) {
 	t.Run("DrawnPlace", testDrawnPlace)
 	t.Run("RoomSurvivesFailures", testRoomSurvivesFailures)
 	t.Run("RoomAsksForWork", testRoomAsksForWork)
+	t.Run("RoomLeadsOn", testRoomLeadsOn)
 	t.Run("InactiveRoomAdmitsAll", testInactiveRoomAdmitsAll)
 	t.Run("RoomIsOneFile", testRoomIsOneFile)
 	t.Run("KeyboardOnly", testKeyboardOnly)

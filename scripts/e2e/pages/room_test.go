@@ -97,6 +97,44 @@ func testRoomSurvivesFailures(t *testing.T) {
 	require.GreaterOrEqual(t, assigns.Load(), int32(3), "once refused, once for the first number, once for the second")
 }
 
+// testRoomLeadsOn: a room in front of a promotion or a campaign leads to its page, also visitors who
+// come when the room is not active any more.
+func testRoomLeadsOn(t *testing.T) {
+	t.Parallel()
+	for next, open := range map[string]func(t *testing.T) (event, page string){
+		"PROMO": func(t *testing.T) (string, string) {
+			t.Helper()
+			event := promotion{}.open(t)
+			return event, "/promo/" + event
+		},
+		"REWARD": func(t *testing.T) (string, string) {
+			t.Helper()
+			event := campaign{}.open(t)
+			return event, "/rewards/" + event
+		},
+	} {
+		t.Run(next, func(t *testing.T) {
+			parallelTab(t)
+			event, page := open(t)
+			openRoomBefore(t, next, event, 1)
+			b := openTab(t, platformURL, phone, "en")
+			b.startSession(uniqueID("guest"))
+			b.visit(page)
+			b.waitFor(".enter button")
+			b.click(".enter button") // refused: it needs a token of the room
+			b.waitForPath("/vwr/" + event)
+			b.waitFor("#line")
+			serve(t, event, 2)
+			b.waitForPath(page)
+			b.waitFor(".enter button")
+
+			signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/deactivate/"+event, nil)
+			b.visit("/vwr/" + event)
+			b.waitForPath(page)
+		})
+	}
+}
+
 // testRoomAsksForWork: where a position costs a proof of work, the page says so, does it in a worker,
 // and takes the position with it.
 func testRoomAsksForWork(t *testing.T) {

@@ -139,6 +139,30 @@ func TestServingAndStatus(t *testing.T) {
 	require.JSONEq(t, `{"eventId":"unheard-of","isActive":false,"totalInQueue":0,"serving":0,"waitingCount":0}`, rec.Body.String())
 }
 
+// Admitted visitors are told where the room leads, and so is everybody after its end.
+func TestNextOfARoom(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	c, _ := w.visitor()
+	admitted := false
+	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
+		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Admitted: admitted, Position: 42}}}
+	}
+	check := func() any { return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))["next"] }
+	status := func() map[string]any { return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)) }
+	require.Nil(t, status()["next"], "vwr is of a release that does not tell")
+	for _, active := range []bool{true, false} {
+		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{
+			{EventId: busy, Active: active, Round: round, Serving: 100, Issued: 5000, Next: proto.String("PROMO")},
+		}}
+		waittest.Until(t, func() bool { s := status(); return s["isActive"] == active && s["next"] == "PROMO" }, "the report")
+		admitted = false
+		require.Nil(t, check())
+		admitted = true
+		require.Equal(t, "PROMO", check())
+	}
+}
+
 // A genuine ticket is valid for its own request id only.
 func TestTicketOfAnotherRequest(t *testing.T) {
 	t.Parallel()

@@ -110,7 +110,8 @@ func (h *Rooms) Challenge(w http.ResponseWriter, _ *http.Request, q *edge.Reques
 }
 
 // Check says whether the position is served. Waiting visitors with a signed ticket, and those in a
-// lobby, are answered from memory, all others by vwr. The sale status is added here.
+// lobby, are answered from memory, all others by vwr. The sale status and where admitted visitors go
+// are added here.
 func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
@@ -141,6 +142,9 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	}
 	if s.Sale != "" {
 		c.SaleStatus = &s.Sale
+	}
+	if c.GetAdmitted() && s.Next != "" {
+		c.Next = &s.Next
 	}
 	if tok := c.GetToken(); tok != "" {
 		h.cookies.Set(w, identity.Tier1Cookie, tok, time.Unix(c.GetExpiresAt(), 0))
@@ -187,7 +191,11 @@ func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) 
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"waitingCount":`...)
 	b = strconv.AppendInt(b, s.Waiting(), 10)
-	writeJSON(w, http.StatusOK, shared, append(append(b, s.SaleJSON...), '}'))
+	b = append(b, s.SaleJSON...)
+	if s.Next != "" {
+		b = append(append(append(b, `,"next":"`...), s.Next...), '"')
+	}
+	writeJSON(w, http.StatusOK, shared, append(b, '}'))
 	return nil
 }
 

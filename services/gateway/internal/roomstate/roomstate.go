@@ -29,6 +29,8 @@ type State struct {
 	Lobby Lobby
 	// ProofOfWork is the proof of work that each visitor owes for a position, in bits; 0 = none.
 	ProofOfWork int
+	// Next is where admitted visitors go, as vwr reports it; empty until it does.
+	Next string
 	// Sale is the sale status of the event, empty while it is unknown. It comes from queue, not
 	// from vwr.
 	Sale string
@@ -116,7 +118,8 @@ func merge(old *State, next State) *State {
 	}
 	next.Sale, next.reported = old.Sale, true
 	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
-		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby && next.ProofOfWork == old.ProofOfWork {
+		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby && next.ProofOfWork == old.ProofOfWork &&
+		next.Next == old.Next {
 		return old
 	}
 	return newState(next)
@@ -223,9 +226,13 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 		next := State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
+			Next: c.GetNext(),
 		}
 		if c.ProofOfWork == nil && next.Started == old.Started { // a replica of the previous release knows no proofs
 			next.ProofOfWork = old.ProofOfWork
+		}
+		if c.Next == nil { // nor where a room leads
+			next.Next = old.Next
 		}
 		e.state.Store(merge(old, next))
 	}

@@ -192,15 +192,16 @@ func (s *Store) Configure(ctx context.Context, eventID string, round room.Round,
 
 // setSettings is the settings' part of an update expression. It uses placeholders because some
 // attribute names (batch) may be reserved words.
-const setSettings = "#batch = :batch, #interval = :interval, #inlet = :inlet, #max = :max, #proof = :proof"
+const setSettings = "#batch = :batch, #interval = :interval, #inlet = :inlet, #max = :max, #proof = :proof, #next = :next"
 
 var settingNames = map[string]string{
 	"#batch": attrBatch, "#interval": attrInterval, "#inlet": attrInlet, "#max": attrMaxInFlight, "#proof": attrProofOfWork,
+	"#next": attrNext,
 }
 
 func settingValues(s room.Settings) item {
 	return item{
 		":batch": num(s.Batch), ":interval": num(s.Interval.Milliseconds()),
-		":inlet": str(string(s.Inlet)), ":max": num(s.MaxInFlight), ":proof": num(s.ProofOfWork),
+		":inlet": str(string(s.Inlet)), ":max": num(s.MaxInFlight), ":proof": num(s.ProofOfWork), ":next": str(string(s.Next)),
 	}
 }

@@ -28,6 +28,7 @@ const (
 	attrInlet       = "inlet"
 	attrMaxInFlight = "maxInFlight"
 	attrProofOfWork = "proofOfWork" // leading zero bits
+	attrNext        = "next"        // absent: QUEUE
 	attrClaimed     = "claimed"
 	attrShards      = "shards"      // of the round shardsRound; absent: 1
 	attrShardsRound = "shardsRound" // a replica of the previous release leaves shards when it starts a round
@@ -154,6 +155,9 @@ func toCounters(it item) (room.Counters, error) {
 	}
 	c.Settings.MaxInFlight = r.Number(attrMaxInFlight)
 	c.Settings.ProofOfWork = r.Number(attrProofOfWork)
+	if s := r.String(attrNext); s != "" {
+		c.Settings.Next = room.Next(s)
+	}
 	c.Shards = toShards(&r, c.Round)
 	c.Lobby = toLobby(&r, c.Round)
 	if r.Err() != nil {

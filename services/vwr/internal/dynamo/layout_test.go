@@ -44,7 +44,7 @@ func TestItemLayout(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_123)
 	store := dynamo.New(db, cfg, 1, func() time.Time { return now })
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
-	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17})
+	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17, Next: room.NextQueue})
 	id := uuid.New()
 	rec, err := store.Take(t.Context(), c, "visitor", []uuid.UUID{id})
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestItemLayout(t *testing.T) {
 	counter := stored{
 		"eventId": s("demo"), "nextPosition": n(1), "servingCounter": n(1), "isActive": &types.AttributeValueMemberBOOL{Value: true},
 		"updatedAt": n(1_800_000_000_123), "activatedAt": round, "batch": n(30), "intervalMs": n(2000), "inlet": s("MAX_IN_FLIGHT"),
-		"maxInFlight": n(9), "proofOfWork": n(17), "claimed": n(1),
+		"maxInFlight": n(9), "proofOfWork": n(17), "next": s("QUEUE"), "claimed": n(1),
 	}
 	for what, c := range map[string]struct {
 		table string

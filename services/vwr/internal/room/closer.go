@@ -70,7 +70,7 @@ func (c *Closer) Step(ctx context.Context) {
 // is not ended, because its sale goes on.
 func (c *Closer) close(ctx context.Context, eventID string) {
 	st, ok := c.cache.Get(eventID)
-	if !ok || !st.Active {
+	if !ok || !st.Active || st.Settings.Next != NextQueue {
 		return
 	}
 	if closed, err := saleClosed(ctx, c.sales, eventID); err != nil || !closed {

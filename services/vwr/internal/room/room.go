@@ -37,11 +37,35 @@ type Settings struct {
 	// ProofOfWork is the work that the gateway asks of each visitor before it assigns a position, in
 	// leading zero bits of SHA-256; 0 = none. At most proofofwork.MaxBits.
 	ProofOfWork int64
+	Next        Next
 }
 
-// DefaultSettings are used for a round started without settings: 500 positions per 10 s.
+// Next is where a room leads: the kind of page to which admitted visitors go.
+type Next string
+
+// Values of Next.
+const (
+	// NextQueue is the page of an event, with the line of tier 2.
+	NextQueue Next = "QUEUE"
+	// NextPromo is the page of a promotion.
+	NextPromo Next = "PROMO"
+	// NextReward is the page of a reward campaign.
+	NextReward Next = "REWARD"
+)
+
+// fits fails with ErrInvalidSettings when a room leads to a promotion or a campaign that cannot have
+// the id: both have UUIDs.
+func (n Next) fits(id string) error {
+	if n == NextQueue || uuid.Validate(id) == nil {
+		return nil
+	}
+	return invalid("next", fmt.Sprintf("must be %s: promotions and campaigns have UUIDs as ids", NextQueue))
+}
+
+// DefaultSettings are used for a round started without settings: 500 positions per 10 s, in front of
+// the line of tier 2.
 func DefaultSettings() Settings {
-	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic}
+	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic, Next: NextQueue}
 }
 
 // Rate returns the configured positions per second.
@@ -54,6 +78,7 @@ type Change struct {
 	Inlet       *Inlet
 	MaxInFlight *int64
 	ProofOfWork *int64
+	Next        *Next
 	Lobby       LobbyTerms // of a new round
 	Shards      *int       // of a new round, 1 to MaxShards
 }
@@ -69,6 +94,7 @@ func (s Settings) With(c Change) (Settings, error) {
 	set(&s.Inlet, c.Inlet)
 	set(&s.MaxInFlight, c.MaxInFlight)
 	set(&s.ProofOfWork, c.ProofOfWork)
+	set(&s.Next, c.Next)
 	switch {
 	case s.Batch < 1:
 		return s, invalid("batch", "must be at least 1")
@@ -80,6 +106,10 @@ func (s Settings) With(c Change) (Settings, error) {
 		return s, invalid("maxInFlight", fmt.Sprintf("must be at least 1 with inlet %s", MaxInFlight))
 	case s.ProofOfWork < 0 || s.ProofOfWork > proofofwork.MaxBits:
 		return s, invalid("proofOfWork", fmt.Sprintf("must be from 0 to %d", proofofwork.MaxBits))
+	case s.Next != NextQueue && s.Next != NextPromo && s.Next != NextReward:
+		return s, invalid("next", fmt.Sprintf("must be %s, %s or %s", NextQueue, NextPromo, NextReward))
+	case s.Inlet == MaxInFlight && s.Next != NextQueue:
+		return s, invalid("inlet", fmt.Sprintf("must be %s unless the room leads to the line of an event", Periodic))
 	}
 	return s, nil
 }

@@ -74,6 +74,9 @@ func change(req *vwrv1.ActivateRequest) room.Change {
 		inlet := room.Inlet(req.GetInlet())
 		c.Inlet = &inlet
 	}
+	if req.Next != nil {
+		c.Next = new(room.Next(req.GetNext()))
+	}
 	if req.Shards != nil {
 		c.Shards = new(int(req.GetShards()))
 	}

@@ -42,7 +42,7 @@ func counters(states []room.State) []*vwrv1.Counter {
 		out[i] = &vwrv1.Counter{
 			EventId: st.EventID, Active: st.Active, Round: int64(st.Round), Serving: st.Serving, Issued: st.Issued,
 			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(), Lobby: schedule(st.Lobby),
-			ProofOfWork: proto.Int64(st.Settings.ProofOfWork),
+			ProofOfWork: proto.Int64(st.Settings.ProofOfWork), Next: new(string(st.Settings.Next)),
 		}
 	}
 	return out
@@ -55,7 +55,7 @@ func status(st room.State) *vwrv1.VwrStatus {
 		Batch: st.Settings.Batch, IntervalSeconds: int64(st.Settings.Interval / time.Second),
 		Inlet: string(st.Settings.Inlet), MaxInFlight: st.Settings.MaxInFlight,
 		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: schedule(st.Lobby), Shards: int32(max(1, st.Shards)), //nolint:gosec // at most room.MaxShards
-		ProofOfWork: proto.Int64(st.Settings.ProofOfWork),
+		ProofOfWork: proto.Int64(st.Settings.ProofOfWork), Next: new(string(st.Settings.Next)),
 	}
 }
 

@@ -171,11 +171,12 @@ func TestOperators(t *testing.T) {
 	reason(t, "an event without a room", err, errs.ErrVWRInactive)
 	st := d.activate(t, &vwrv1.ActivateRequest{
 		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)), Shards: new(int32(4)),
-		ProofOfWork: new(int64(16)),
+		ProofOfWork: new(int64(16)), Next: new("REWARD"),
 	})
 	require.Empty(t, cmp.Diff(&vwrv1.VwrStatus{
 		EventId: "demo", IsActive: true, Batch: 30, IntervalSeconds: 2, Inlet: "MAX_IN_FLIGHT", MaxInFlight: 100,
 		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(), Shards: 4, ProofOfWork: new(int64(16)),
+		Next: new("REWARD"),
 	}, st, protocmp.Transform()))
 	d.assign(t, "a", "b")
 	st, err = d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: admin, EventId: "demo"})
@@ -211,7 +212,7 @@ func TestGetCounters(t *testing.T) {
 	res, err := d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo", "unknown"}})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]*vwrv1.Counter{
-		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: new(int64(18))},
+		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: new(int64(18)), Next: new("QUEUE")},
 	}, res.GetCounters(), protocmp.Transform()))
 	d.store.SetDown(true)
 	_, err = d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo"}})

@@ -411,7 +411,10 @@ type WaitingRoomStatus struct {
 	Serving      int64 `protobuf:"varint,4,opt,name=serving,proto3" json:"serving,omitempty"`
 	WaitingCount int64 `protobuf:"varint,5,opt,name=waiting_count,json=waitingCount,proto3" json:"waiting_count,omitempty"`
 	// Where the event's sale stands, as in Place.
-	SaleStatus    *string `protobuf:"bytes,6,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	SaleStatus *string `protobuf:"bytes,6,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	// Where the room leads: "QUEUE", "PROMO" or "REWARD", as in ActivateRequest of urr.vwr.v1. Kept after
+	// the room is deactivated; absent from an event without one.
+	Next          *string `protobuf:"bytes,7,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -484,6 +487,13 @@ func (x *WaitingRoomStatus) GetWaitingCount() int64 {
 func (x *WaitingRoomStatus) GetSaleStatus() string {
 	if x != nil && x.SaleStatus != nil {
 		return *x.SaleStatus
+	}
+	return ""
+}
+
+func (x *WaitingRoomStatus) GetNext() string {
+	if x != nil && x.Next != nil {
+		return *x.Next
 	}
 	return ""
 }
@@ -766,7 +776,7 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"difficulty\x18\x02 \x01(\x03R\n" +
 	"difficulty\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\x03R\texpiresAt\"\xe6\x01\n" +
+	"expires_at\x18\x03 \x01(\x03R\texpiresAt\"\x88\x02\n" +
 	"\x11WaitingRoomStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12$\n" +
@@ -774,8 +784,10 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"\aserving\x18\x04 \x01(\x03R\aserving\x12#\n" +
 	"\rwaiting_count\x18\x05 \x01(\x03R\fwaitingCount\x12$\n" +
 	"\vsale_status\x18\x06 \x01(\tH\x00R\n" +
-	"saleStatus\x88\x01\x01B\x0e\n" +
-	"\f_sale_status\"\x8c\x01\n" +
+	"saleStatus\x88\x01\x01\x12\x17\n" +
+	"\x04next\x18\a \x01(\tH\x01R\x04next\x88\x01\x01B\x0e\n" +
+	"\f_sale_statusB\a\n" +
+	"\x05_next\"\x8c\x01\n" +
 	"\x0eServingCounter\x12'\n" +
 	"\x0fserving_counter\x18\x01 \x01(\x03R\x0eservingCounter\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12$\n" +

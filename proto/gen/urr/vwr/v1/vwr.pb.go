@@ -602,7 +602,10 @@ type Checked struct {
 	// "LOBBY" for who has joined the lobby and has no position yet.
 	Phase *string `protobuf:"bytes,11,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
 	// With phase: when positions are drawn and the room opens, epoch milliseconds.
-	OpensAt       *int64 `protobuf:"varint,12,opt,name=opens_at,json=opensAt,proto3,oneof" json:"opens_at,omitempty"`
+	OpensAt *int64 `protobuf:"varint,12,opt,name=opens_at,json=opensAt,proto3,oneof" json:"opens_at,omitempty"`
+	// Where an admitted visitor goes, as in ActivateRequest; absent when not admitted. Filled in by the
+	// gateway.
+	Next          *string `protobuf:"bytes,13,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,6 +722,13 @@ func (x *Checked) GetOpensAt() int64 {
 		return *x.OpensAt
 	}
 	return 0
+}
+
+func (x *Checked) GetNext() string {
+	if x != nil && x.Next != nil {
+		return *x.Next
+	}
+	return ""
 }
 
 type JoinRequest struct {
@@ -1797,6 +1807,8 @@ type Counter struct {
 	ConfiguredRate float64 `protobuf:"fixed64,7,opt,name=configured_rate,json=configuredRate,proto3" json:"configured_rate,omitempty"`
 	// Absent from a round without a lobby.
 	Lobby *Lobby `protobuf:"bytes,8,opt,name=lobby,proto3,oneof" json:"lobby,omitempty"`
+	// As in ActivateRequest. A replica of a release that knows the line of tier 2 only leaves it out.
+	Next *string `protobuf:"bytes,9,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none. A replica
 	// of a release without proofs leaves it out.
 	ProofOfWork   *int64 `protobuf:"varint,10,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
@@ -1888,6 +1900,13 @@ func (x *Counter) GetLobby() *Lobby {
 		return x.Lobby
 	}
 	return nil
+}
+
+func (x *Counter) GetNext() string {
+	if x != nil && x.Next != nil {
+		return *x.Next
+	}
+	return ""
 }
 
 func (x *Counter) GetProofOfWork() int64 {
@@ -1994,6 +2013,9 @@ type ActivateRequest struct {
 	StartsAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	// The public source of randomness; without one the shuffle trusts the operator.
 	Beacon *Beacon `protobuf:"bytes,9,opt,name=beacon,proto3" json:"beacon,omitempty"`
+	// What the room stands in front of, and where its visitors go: "QUEUE", the default: the page of the
+	// event, with the line of tier 2; "PROMO": that of the promotion; "REWARD": that of the campaign.
+	Next *string `protobuf:"bytes,10,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	// The proof of work that every visitor owes for a position, in leading zero bits of SHA-256: each
 	// bit doubles the work, and 16 are about 65,000 hashes. 0 = none, the default. It is in force within a
 	// second and can be changed at any time; whoever has a position keeps it.
@@ -2096,6 +2118,13 @@ func (x *ActivateRequest) GetBeacon() *Beacon {
 		return x.Beacon
 	}
 	return nil
+}
+
+func (x *ActivateRequest) GetNext() string {
+	if x != nil && x.Next != nil {
+		return *x.Next
+	}
+	return ""
 }
 
 func (x *ActivateRequest) GetProofOfWork() int64 {
@@ -2382,6 +2411,8 @@ type VwrStatus struct {
 	LobbyEntries *int64 `protobuf:"varint,15,opt,name=lobby_entries,json=lobbyEntries,proto3,oneof" json:"lobby_entries,omitempty"`
 	// How far the shuffle is: "OPEN", "CLOSED", "ROOT", "DRAWN" or "VOID"; absent without a lobby.
 	LobbyPhase *string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3,oneof" json:"lobby_phase,omitempty"`
+	// As in ActivateRequest.
+	Next *string `protobuf:"bytes,17,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
 	ProofOfWork *int64 `protobuf:"varint,18,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
 	// Partitions that the positions of the round are divided into.
@@ -2532,6 +2563,13 @@ func (x *VwrStatus) GetLobbyPhase() string {
 	return ""
 }
 
+func (x *VwrStatus) GetNext() string {
+	if x != nil && x.Next != nil {
+		return *x.Next
+	}
+	return ""
+}
+
 func (x *VwrStatus) GetProofOfWork() int64 {
 	if x != nil && x.ProofOfWork != nil {
 		return *x.ProofOfWork
@@ -2585,7 +2623,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\vCheckResult\x12/\n" +
 	"\achecked\x18\x01 \x01(\v2\x13.urr.vwr.v1.CheckedH\x00R\achecked\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xcc\x03\n" +
+	"\x06result\"\xee\x03\n" +
 	"\aChecked\x12\x1a\n" +
 	"\badmitted\x18\x01 \x01(\bR\badmitted\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x03R\bposition\x12'\n" +
@@ -2601,13 +2639,15 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	" \x01(\tH\x03R\n" +
 	"saleStatus\x88\x01\x01\x12\x19\n" +
 	"\x05phase\x18\v \x01(\tH\x04R\x05phase\x88\x01\x01\x12\x1e\n" +
-	"\bopens_at\x18\f \x01(\x03H\x05R\aopensAt\x88\x01\x01B\b\n" +
+	"\bopens_at\x18\f \x01(\x03H\x05R\aopensAt\x88\x01\x01\x12\x17\n" +
+	"\x04next\x18\r \x01(\tH\x06R\x04next\x88\x01\x01B\b\n" +
 	"\x06_tokenB\r\n" +
 	"\v_expires_atB\t\n" +
 	"\a_ticketB\x0e\n" +
 	"\f_sale_statusB\b\n" +
 	"\x06_phaseB\v\n" +
-	"\t_opens_at\"F\n" +
+	"\t_opens_atB\a\n" +
+	"\x05_next\"F\n" +
 	"\vJoinRequest\x127\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.urr.vwr.v1.JoinItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"r\n" +
 	"\bJoinItem\x12-\n" +
@@ -2680,7 +2720,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x12GetCountersRequest\x12%\n" +
 	"\tevent_ids\x18\x01 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\beventIds\"F\n" +
 	"\x13GetCountersResponse\x12/\n" +
-	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xb4\x02\n" +
+	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xd6\x02\n" +
 	"\aCounter\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06active\x18\x02 \x01(\bR\x06active\x12\x14\n" +
@@ -2689,17 +2729,19 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x06issued\x18\x05 \x01(\x03R\x06issued\x12\x12\n" +
 	"\x04rate\x18\x06 \x01(\x01R\x04rate\x12'\n" +
 	"\x0fconfigured_rate\x18\a \x01(\x01R\x0econfiguredRate\x12,\n" +
-	"\x05lobby\x18\b \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12'\n" +
+	"\x05lobby\x18\b \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12\x17\n" +
+	"\x04next\x18\t \x01(\tH\x01R\x04next\x88\x01\x01\x12'\n" +
 	"\rproof_of_work\x18\n" +
-	" \x01(\x03H\x01R\vproofOfWork\x88\x01\x01B\b\n" +
-	"\x06_lobbyB\x10\n" +
+	" \x01(\x03H\x02R\vproofOfWork\x88\x01\x01B\b\n" +
+	"\x06_lobbyB\a\n" +
+	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_work\"\x8e\x01\n" +
 	"\x05Lobby\x12\x19\n" +
 	"\bopens_at\x18\x01 \x01(\x03R\aopensAt\x12\x1b\n" +
 	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +
 	"\tstarts_at\x18\x03 \x01(\x03R\bstartsAt\x12\x14\n" +
 	"\x05sized\x18\x04 \x01(\bR\x05sized\x12\x1a\n" +
-	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xa5\x05\n" +
+	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xe4\x05\n" +
 	"\x0fActivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12&\n" +
@@ -2710,13 +2752,16 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\rmax_in_flight\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x01H\x03R\vmaxInFlight\x88\x01\x01\x12@\n" +
 	"\x0elobby_opens_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\flobbyOpensAt\x127\n" +
 	"\tstarts_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12*\n" +
-	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beacon\x122\n" +
-	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x04R\vproofOfWork\x88\x01\x01\x12&\n" +
-	"\x06shards\x18\f \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x05R\x06shards\x88\x01\x01B\b\n" +
+	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beacon\x124\n" +
+	"\x04next\x18\n" +
+	" \x01(\tB\x1b\xbaH\x18r\x16R\x05QUEUER\x05PROMOR\x06REWARDH\x04R\x04next\x88\x01\x01\x122\n" +
+	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x05R\vproofOfWork\x88\x01\x01\x12&\n" +
+	"\x06shards\x18\f \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x06R\x06shards\x88\x01\x01B\b\n" +
 	"\x06_batchB\x13\n" +
 	"\x11_interval_secondsB\b\n" +
 	"\x06_inletB\x10\n" +
-	"\x0e_max_in_flightB\x10\n" +
+	"\x0e_max_in_flightB\a\n" +
+	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_workB\t\n" +
 	"\a_shards\"\xbb\x01\n" +
 	"\x06Beacon\x12\x1f\n" +
@@ -2738,7 +2783,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xaf\x05\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xd1\x05\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -2758,12 +2803,14 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x05lobby\x18\x0e \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12(\n" +
 	"\rlobby_entries\x18\x0f \x01(\x03H\x01R\flobbyEntries\x88\x01\x01\x12$\n" +
 	"\vlobby_phase\x18\x10 \x01(\tH\x02R\n" +
-	"lobbyPhase\x88\x01\x01\x12'\n" +
-	"\rproof_of_work\x18\x12 \x01(\x03H\x03R\vproofOfWork\x88\x01\x01\x12\x16\n" +
+	"lobbyPhase\x88\x01\x01\x12\x17\n" +
+	"\x04next\x18\x11 \x01(\tH\x03R\x04next\x88\x01\x01\x12'\n" +
+	"\rproof_of_work\x18\x12 \x01(\x03H\x04R\vproofOfWork\x88\x01\x01\x12\x16\n" +
 	"\x06shards\x18\x13 \x01(\x05R\x06shardsB\b\n" +
 	"\x06_lobbyB\x10\n" +
 	"\x0e_lobby_entriesB\x0e\n" +
-	"\f_lobby_phaseB\x10\n" +
+	"\f_lobby_phaseB\a\n" +
+	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_work2\x9e\a\n" +
 	"\n" +
 	"VwrService\x12Q\n" +

@@ -66,7 +66,11 @@ interface Checked {
   saleStatus?: EventStatus;
   phase?: "LOBBY";
   opensAt?: number;
+  next?: Next;
 }
+
+/** What a room stands in front of: an event with its line, a promotion, or a reward campaign. */
+export type Next = "QUEUE" | "PROMO" | "REWARD";
 
 interface Challenge {
   challenge: string;
@@ -98,7 +102,7 @@ export interface Screen {
   signedOut(): void;
   offline(seconds: number, failure: Problem): void;
   refused(failure: Problem): void;
-  admitted(): void;
+  admitted(next: Next | undefined): void;
   // The sale is over; progress follows if it is reopened.
   over(sale: EventStatus): void;
 }
@@ -188,7 +192,7 @@ export class Room {
       this.last = checked;
       if (!this.last) return this.renew();
       this.lost = 0;
-      if (this.last.admitted) return this.admitted();
+      if (this.last.admitted) return this.admitted(this.last.next);
       if (this.last.phase === "LOBBY") return this.inLobby(standing, this.last);
       if (standing.position === 0) this.placed(standing, this.last.position);
       this.serving = this.last.servingCounter;
@@ -238,9 +242,16 @@ export class Room {
     return signedOutPoll;
   }
 
-  private admitted(): undefined {
+  private admitted(next: Next | undefined): undefined {
     this.forget();
-    this.screen.admitted();
+    this.screen.admitted(next);
+  }
+
+  /** Lets the visitor pass a room that is not active. Its state still tells where it leads. */
+  private async pass(): Promise<undefined> {
+    const answer = await this.call("GET", `status/${this.eventId}`);
+    if (!answer.ok) throw await problemOf(answer);
+    return this.admitted(((await answer.json()) as { next?: Next }).next);
   }
 
   /**
@@ -271,7 +282,7 @@ export class Room {
   private async assign(): Promise<Standing | number | undefined> {
     if (!this.schedule) this.screen.taking();
     const answer = await this.call("POST", `assign/${this.eventId}`, this.proof ? { "x-vwr-proof": this.proof } : {});
-    if (answer.status === 404) return this.admitted();
+    if (answer.status === 404) return this.pass();
     if (!answer.ok) {
       const failure = await problemOf(answer);
       if (failure.code === "LOBBY_OPEN") return this.outside(failure);

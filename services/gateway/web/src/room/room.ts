@@ -8,7 +8,7 @@ import { saleText } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
 import { fill, waitText } from "../lib/wait";
-import { type Progress, Room, type Schedule, type Screen } from "./line";
+import { type Next, type Progress, Room, type Schedule, type Screen } from "./line";
 import { drawLobby, type Lobby } from "./lobby";
 import { solveIn } from "./proof";
 
@@ -25,6 +25,8 @@ const otherLanguage: Record<Lang, { lang: Lang; name: string }> = {
   en: { lang: "ko", name: "한국어" },
   ko: { lang: "en", name: "English" },
 };
+// The pages of what a room may stand in front of.
+const pages: Record<Next, string> = { QUEUE: "/events/", PROMO: "/promo/", REWARD: "/rewards/" };
 // The least time between two announcements.
 const announceMs = 30_000;
 
@@ -182,10 +184,10 @@ const screen = (eventId: string): Screen => ({
     element("line").hidden = true;
     show(() => notice(failure.message));
   },
-  admitted() {
+  admitted(next: Next = "QUEUE") {
     leaveLobby();
     show(() => notice(texts[lang].admitted));
-    location.replace(`/events/${eventId}`);
+    location.replace(pages[next] + eventId);
   },
   over(status: EventStatus) {
     leaveLobby();
