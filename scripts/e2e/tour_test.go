@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -95,7 +95,7 @@ func runTour(t *testing.T, steps []step, host string) []string {
 	for _, s := range steps {
 		fmt.Fprintf(&script, "%s\necho; echo '%s'\n", strings.ReplaceAll(s.command, tourAddress, host), mark)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := waittest.Context(t)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.WaitDelay = time.Second // for child processes of the shell
