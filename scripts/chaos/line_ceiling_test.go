@@ -35,7 +35,7 @@ var (
 
 // TestLineKeepsItsCeiling sends visitors through a line whose replicas are killed one after another,
 // and whose Redis is killed once. There are never more slots than the threshold, by the store and by
-// trying every token that was ever issued, nobody is overtaken, and everybody has one turn.
+// trying every token that was ever issued, nobody is overtaken, and everybody gets in.
 func TestLineKeepsItsCeiling(t *testing.T) {
 	sideBySide(t)
 	seed, rng := order(t)
