@@ -59,11 +59,22 @@ func TestConfig(t *testing.T) {
 
 func TestServesUntilItIsStopped(t *testing.T) {
 	t.Parallel()
+	for name, redis := range map[string]string{"single": backendtest.Redis(t), "cluster": strings.Join(backendtest.RedisCluster(t), ",")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requireServes(t, redis)
+		})
+	}
+}
+
+// requireServes starts the service on the Redis at these addresses, and stops it when it is ready.
+func requireServes(t *testing.T, redis string) {
+	t.Helper()
 	env := least()
 	ops, prefix := backendtest.FreeAddr(t), kafkatest.Name("app")+"-"
 	t.Cleanup(func() { kafkatest.Delete(t, prefix+events.Reservations) })
 	maps.Copy(env, map[string]string{
-		"GRPC_ADDR": backendtest.FreeAddr(t), "OPS_ADDR": ops, "DRAIN": "10ms", "REDIS_ADDRS": backendtest.Redis(t),
+		"GRPC_ADDR": backendtest.FreeAddr(t), "OPS_ADDR": ops, "DRAIN": "10ms", "REDIS_ADDRS": redis,
 		"KAFKA_BROKERS": strings.Join(backendtest.Kafka(t), ","), "KAFKA_GROUP_PREFIX": prefix, "KAFKA_TOPIC_PREFIX": prefix,
 	})
 	cfg, err := config.LoadFrom[app.Config](t.Context(), env)
