@@ -116,17 +116,17 @@ func (s *sales) reserve(ctx context.Context, section string, n int64) (first int
 	return first, err
 }
 
-// buy lets the buyers make n holds, and returns the µs per hold, with the CPU time of ticket and of
+// buy lets clients make n holds, and returns the µs per hold, with the CPU time of ticket and of
 // the buyers in it. hold gets the number of the hold. The events of earlier holds are published
 // before, so that no side pays for the other.
-func (s *sales) buy(ctx context.Context, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
+func (s *sales) buy(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
 	if err := s.drain(ctx); err != nil {
 		return 0, nil, err
 	}
 	var µs float64
 	parts, err := s.cpu().spent(ctx, n, func() error {
 		began := time.Now()
-		err := s.holdAll(ctx, n, hold)
+		err := s.holdAll(ctx, clients, n, hold)
 		µs = float64(time.Since(began).Microseconds()) / float64(n)
 		return err
 	})
@@ -144,11 +144,11 @@ func (s *sales) cpu() meter {
 	}
 }
 
-// holdAll makes the holds with numbers from 0, as many at a time as there are buyers.
-func (s *sales) holdAll(ctx context.Context, n int, hold func(context.Context, int64) error) error {
+// holdAll makes the holds with numbers from 0, as many at a time as there are clients.
+func (s *sales) holdAll(ctx context.Context, clients, n int, hold func(context.Context, int64) error) error {
 	var begun atomic.Int64
 	group, inner := errgroup.WithContext(ctx)
-	for range buyers {
+	for range clients {
 		group.Go(func() error {
 			for i := begun.Add(1) - 1; i < int64(n); i = begun.Add(1) - 1 {
 				if err := hold(inner, i); err != nil {
@@ -186,7 +186,7 @@ func (s *sales) holdSeats(section string) func(context.Context) (float64, map[st
 		if err != nil {
 			return 0, nil, err
 		}
-		return s.buy(ctx, seatHolds, func(ctx context.Context, i int64) error {
+		return s.buy(ctx, buyers, seatHolds, func(ctx context.Context, i int64) error {
 			seat := first + i
 			_, err := s.seats.Do(ctx, &ticketv1.HoldSeatsItem{
 				Caller: s.caller(section, seat), EventId: s.event,
@@ -203,7 +203,7 @@ func (s *sales) admit(ctx context.Context) (float64, map[string]float64, error) 
 	if err != nil {
 		return 0, nil, err
 	}
-	return s.buy(ctx, admissionHolds, func(ctx context.Context, i int64) error {
+	return s.buy(ctx, generalBuyers, admissionHolds, func(ctx context.Context, i int64) error {
 		_, err := s.best.Do(ctx, bestOf(s.caller("A", first+i), 1))
 		return err
 	})
@@ -221,7 +221,7 @@ func (s *sales) holdBest(ctx context.Context) (float64, map[string]float64, erro
 		return 0, nil, err
 	}
 	var calls atomic.Int64
-	µs, parts, err := s.buy(ctx, bestHolds, func(ctx context.Context, i int64) error {
+	µs, parts, err := s.buy(ctx, buyers, bestHolds, func(ctx context.Context, i int64) error {
 		for {
 			calls.Add(1)
 			held, err := s.best.Do(ctx, bestOf(s.caller("A", first+i*party), party))
@@ -294,7 +294,7 @@ func (s *sales) countAdmissions(ctx context.Context) error {
 	if err := s.put(ctx, s.event, &ticketv1.SectionSpec{Section: "A", Capacity: new(int64(crowdedPlaces))}); err != nil {
 		return err
 	}
-	err := s.holdAll(ctx, 2*crowdedPlaces, func(ctx context.Context, i int64) error {
+	err := s.holdAll(ctx, generalBuyers, 2*crowdedPlaces, func(ctx context.Context, i int64) error {
 		_, err := s.best.Do(ctx, bestOf(s.caller("A", i), 1))
 		if err != nil && errs.From(err).Reason == "SOLD_OUT" {
 			return nil
