@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"urr.guru/pkg/batch"
 	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
@@ -19,6 +20,7 @@ import (
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/scripts/awsproxy"
@@ -96,7 +98,8 @@ type positions struct {
 	meter   meter
 	plain   plainRoom
 	admin   vwrv1.VwrAdminServiceClient
-	vwr     [rooms]vwrv1.VwrServiceClient
+	// The gateway calls a replica in this way for all of its visitors.
+	vwr     [rooms]*batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned]
 	closers []func() error
 	refused atomic.Int64 // answers
 }
@@ -118,7 +121,10 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 			return nil, err
 		}
 		r.closers = append(r.closers, conn.Close)
-		r.vwr[i], r.admin = vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn)
+		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
+		r.vwr[i] = batch.NewItems(likeGateway, batchrpc.Call(vwrv1.NewVwrServiceClient(conn).Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
+			return &vwrv1.AssignRequest{Items: items}
+		}, (*vwrv1.AssignResult).GetAssigned))
 	}
 	return r, nil
 }
@@ -168,18 +174,14 @@ func newEvent() string { return "bench-" + ids.NewV7().String() }
 // replica refuses what it cannot answer in time, which depends on how busy the machine is.
 func (r *positions) take(ctx context.Context, eventID string, visitor int) (int64, error) {
 	for {
-		out, err := r.vwr[visitor%rooms].Assign(ctx, &vwrv1.AssignRequest{Items: []*vwrv1.AssignItem{
-			{Caller: &commonv1.Caller{AnonId: visitorID(eventID, visitor)}, EventId: eventID},
-		}})
-		if err != nil {
-			return 0, err
-		}
-		got := out.GetResults()[0]
+		got, err := r.vwr[visitor%rooms].Do(ctx, &vwrv1.AssignItem{
+			Caller: &commonv1.Caller{AnonId: visitorID(eventID, visitor)}, EventId: eventID,
+		})
 		switch {
-		case got.GetAssigned() != nil:
-			return got.GetAssigned().GetPosition(), nil
-		case !slices.Contains([]string{errs.ErrOverloaded.Reason, errs.ErrUnavailable.Reason}, got.GetProblem().GetReason()):
-			return 0, fmt.Errorf("visitor %d: %v", visitor, got.GetProblem())
+		case err == nil:
+			return got.GetPosition(), nil
+		case !slices.Contains([]string{errs.ErrOverloaded.Reason, errs.ErrUnavailable.Reason}, errs.From(err).Reason):
+			return 0, fmt.Errorf("visitor %d: %w", visitor, err)
 		}
 		r.refused.Add(1)
 		if !loop.Sleep(ctx, refusedPause) {

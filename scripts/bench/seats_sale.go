@@ -41,6 +41,10 @@ type sales struct {
 	taken map[string]int64
 }
 
+// likeGateway batches calls as the gateway does, with a limit of time that a busy machine does not
+// exceed.
+var likeGateway = batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
+
 func newSales(p *harness.Platform) (*sales, error) {
 	w := p.Wiring()
 	service, err := platform.Lookup(platform.Ticket)
@@ -56,11 +60,10 @@ func newSales(p *harness.Platform) (*sales, error) {
 	}
 	s.admin = ticketv1.NewEventAdminServiceClient(conn)
 	holds := ticketv1.NewHoldServiceClient(conn)
-	cfg := batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
-	s.seats = batch.NewItems(cfg, batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
+	s.seats = batch.NewItems(likeGateway, batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
 		return &ticketv1.HoldSeatsRequest{Items: items}
 	}, (*ticketv1.HoldResult).GetReservation))
-	s.best = batch.NewItems(cfg, batchrpc.Call(holds.HoldBest, func(items []*ticketv1.HoldBestItem) *ticketv1.HoldBestRequest {
+	s.best = batch.NewItems(likeGateway, batchrpc.Call(holds.HoldBest, func(items []*ticketv1.HoldBestItem) *ticketv1.HoldBestRequest {
 		return &ticketv1.HoldBestRequest{Items: items}
 	}, (*ticketv1.HoldResult).GetReservation))
 	return s, nil
