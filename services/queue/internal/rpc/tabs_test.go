@@ -272,6 +272,35 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 	}
 }
 
+// A visitor who waits leaves on one device. The line does not tell the other one why its place is gone:
+// its page joins again as after a loss, and gets a place at the end.
+func TestLeavingOnOneDevice(t *testing.T) {
+	f := setup(t)
+	f.open(1)
+	rest := &others{fixture: f, users: []string{"in", "ahead"}, entries: map[string]*queuev1.EntryClaims{}, until: map[string]time.Time{}}
+	rest.act()
+	f.advance(time.Millisecond)
+	v := &somebody{fixture: f, user: "v"}
+	phone, laptop := v.open(nil, shown), v.open(nil, shown)
+	v.act(false)
+	f.advance(time.Millisecond)
+	rest.users = append(rest.users, "behind")
+	rest.act()
+	for _, b := range v.tabs {
+		p := v.poll(b)
+		require.Equal(t, []any{"queued", int64(2)}, []any{p.GetStatus(), p.GetPosition()}, "one place")
+	}
+
+	f.leave(v.user, v.request(phone).GetEntry())
+	require.Empty(t, v.place())
+	f.advance(shown)
+	require.Equal(t, "none", v.poll(laptop).GetStatus())
+	require.Empty(t, v.place(), "to ask is not to join")
+	p := v.poll(laptop)
+	require.Equal(t, []any{"queued", int64(3)}, []any{p.GetStatus(), p.GetPosition()}, "at the end, in spite of its ticket")
+	require.Equal(t, "queue", v.place())
+}
+
 // step lets five seconds pass, in which everybody acts.
 func (v *somebody) step(rest *others, reloads bool) {
 	v.t.Helper()

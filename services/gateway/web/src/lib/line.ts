@@ -47,7 +47,12 @@ export class Line {
     return this.ask("GET", "status", signal);
   }
 
-  /** Leaves the line. Other tabs are told first: the next poll of one would join the line again. */
+  /**
+   * Leaves the line. Other tabs of this browser are told first: the next poll of one would join the
+   * line again. If the call fails the place is still held and this tab stays in the line; the others
+   * have stopped all the same, and offer to join again, which finds the place. Other devices are not
+   * told: they join again, at the end.
+   */
   async leave(): Promise<void> {
     writeStored(localStorage, this.leftKey, String(Date.now()));
     await call<void>("POST", `/queue/leave/${this.eventId}`, { headers: this.headers() });
