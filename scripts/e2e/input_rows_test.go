@@ -214,7 +214,11 @@ var visitorRows = map[string]inputRow{
 
 var operatorRows = map[string]inputRow{
 	"POST /api/v1/admin/vwr/activate/{eventId}": {
-		busy: true, body: text(`{"inlet":"MAX_IN_FLIGHT"}`), misused: invalid, unknown: noEvent, // no number
+		busy: true, body: text(`{"inlet":"PERIODIC","next":"QUEUE"}`), unknown: noEvent,
+		bad: []badValue{
+			{"inlet", `"MAX_IN_FLIGHT"`, invalid, "maxInFlight"}, // no number
+			{"next", `"PROMO"`, invalid, "next"},                 // the id is not that of a promotion
+		},
 	},
 	"POST /api/v1/admin/vwr/deactivate/{eventId}": {busy: true, body: text(`{}`), unknown: noRoom},
 	"POST /api/v1/admin/vwr/advance/{eventId}":    {busy: true, body: text(`{}`), unknown: noRoom},
