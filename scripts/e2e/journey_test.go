@@ -88,12 +88,20 @@ func (b *buyer) prepare(r reservation) preparedPayment {
 	return p
 }
 
-// confirm sends the payment once.
-func (b *buyer) confirm(p preparedPayment, paymentKey string) (harness.Answer, error) {
-	return b.confirmAs(uuid.NewString(), p, paymentKey)
+// confirm sends the payment, again while the platform is overloaded, and reports whether the first
+// answer counted.
+func (b *buyer) confirm(p preparedPayment, paymentKey string) (answer harness.Answer, atOnce bool) {
+	b.t.Helper()
+	key, sent := uuid.NewString(), 0
+	answer, err := harness.Settle(b.t.Context(), b.t, func() (harness.Answer, error) {
+		sent++
+		return b.confirmAs(key, p, paymentKey)
+	})
+	require.NoError(b.t, err)
+	return answer, sent == 1
 }
 
-// confirmAs sends the payment with a given Idempotency-Key. The response may be lost when the
+// confirmAs sends the payment once, with a given Idempotency-Key. The response may be lost when the
 // service dies; the test decides what that means.
 func (b *buyer) confirmAs(key string, p preparedPayment, paymentKey string) (harness.Answer, error) {
 	return b.With("Idempotency-Key", key).Call(b.t.Context(), http.MethodPost, "/api/v1/payments/confirm",

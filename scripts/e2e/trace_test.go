@@ -25,18 +25,18 @@ func TestOneTrace(t *testing.T) {
 		"*": {"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + c.addr}, platform.Sandbox: {"WEBHOOK_URL="},
 	}})
 	event := newSale(t, p)
-	b := letIn(t, p, event)
 	for seat, confirmed := 1, false; !confirmed; seat++ {
+		b := letIn(t, p, event)
 		held := b.hold(fmt.Sprintf("A-1-%d", seat))
-		answer, err := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
-		require.NoError(t, err)
+		answer, atOnce := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
 		require.Equal(t, 200, answer.Status, "%s", answer.Body)
 		b.awaitStatus(p, held, "CONFIRMED")
 		awaitSold(p, event, int64(seat))
-		// A payment that is pending on a busy machine is completed later, in a trace of its own.
+		// On a busy machine a payment that is pending is completed later, and one that is confirmed
+		// again may be too: in a trace of its own.
 		var result struct{ Status string }
 		require.NoError(t, answer.Decode(&result))
-		confirmed = result.Status == "CONFIRMED"
+		confirmed = atOnce && result.Status == "CONFIRMED"
 	}
 
 	p.Eventually(func(context.Context) error { return c.findPurchase() })
