@@ -112,9 +112,8 @@ func (l *operatedLine) withToken(b *buyer) *buyer {
 func (l *operatedLine) reserve(b *buyer, seat string) (codes []string) {
 	l.t.Helper()
 	for i := range 4 {
-		a, err := b.At(i%2).With("Idempotency-Key", uuid.NewString()).Call(l.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
+		a := b.At(i%2).With("Idempotency-Key", uuid.NewString()).Settled(l.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
 			map[string]any{"eventId": l.event, "seatIds": []string{seat}})
-		require.NoError(l.t, err)
 		codes = append(codes, fmt.Sprintf("%d %s", a.Status, a.Code()))
 	}
 	return codes
@@ -176,8 +175,17 @@ func (l *operatedLine) revoke(b *buyer) {
 	b = l.withToken(b)
 	require.Equal(l.t, reserved, l.reserve(b, "A-1-1"), "before")
 	var revoked struct{ Revoked bool }
-	l.act(0, "revoke", map[string]any{"userId": b.user}, &revoked)
-	require.True(l.t, revoked.Revoked)
+	sent := 0
+	a, err := harness.Settle(l.t.Context(), l.t, func() (harness.Answer, error) {
+		sent++
+		return l.op.At(0).Call(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/revoke", map[string]any{"userId": b.user})
+	})
+	require.NoError(l.t, err)
+	require.Equal(l.t, http.StatusOK, a.Status, "%s", a.Body)
+	require.NoError(l.t, a.Decode(&revoked))
+	if sent == 1 { // an overloaded platform may have revoked it the first time
+		require.True(l.t, revoked.Revoked)
+	}
 	require.Equal(l.t, refused, l.reserve(b, "A-1-2"))
 	l.act(1, "revoke", map[string]any{"userId": b.user}, &revoked)
 	require.False(l.t, revoked.Revoked, "there is no slot any more")
@@ -193,8 +201,7 @@ func (l *operatedLine) block(b *buyer) {
 	require.Equal(l.t, refused, l.reserve(b, "A-1-4"))
 	l.requireBlocked(b)
 	stranger := l.p.Client(b.user, "staff")
-	a, err := stranger.Call(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/unblock", map[string]any{"userId": b.user})
-	require.NoError(l.t, err)
+	a := stranger.Settled(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/unblock", map[string]any{"userId": b.user})
 	require.Equal(l.t, "ROLE_REQUIRED", a.Code())
 }
 

@@ -158,11 +158,9 @@ func (o *promotion) requireOwn(owner, other *harness.Client, id string) {
 	var mine eventRequest
 	owner.Must(o.t.Context(), http.MethodGet, "/api/v1/promotions/"+o.event+"/me", nil, &mine)
 	require.Equal(o.t, id, mine.RequestID)
-	a, err := other.Call(o.t.Context(), http.MethodGet, "/api/v1/requests/"+id, nil)
-	require.NoError(o.t, err)
+	a := other.Settled(o.t.Context(), http.MethodGet, "/api/v1/requests/"+id, nil)
 	require.Equal(o.t, "REQUEST_NOT_FOUND", a.Code())
-	a, err = owner.Call(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil)
-	require.NoError(o.t, err)
+	a = owner.Settled(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil)
 	require.Equal(o.t, http.StatusForbidden, a.Status)
 	o.operator.Must(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil, &mine)
 	require.Equal(o.t, id, mine.RequestID)

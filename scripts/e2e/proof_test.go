@@ -36,8 +36,7 @@ func TestProofOfWork(t *testing.T) {
 	script, visitor := p.Visitor(), p.Visitor()
 	refuse := func(c *harness.Client, what string) {
 		t.Helper()
-		a, err := c.Call(t.Context(), http.MethodPost, path, nil)
-		require.NoError(t, err)
+		a := c.Settled(t.Context(), http.MethodPost, path, nil)
 		require.Equal(t, http.StatusForbidden, a.Status, "%s: %s", what, a.Body)
 		require.Equal(t, platform.ProofRequired, a.Code(), what)
 	}
@@ -53,7 +52,8 @@ func TestProofOfWork(t *testing.T) {
 	require.Equal(t, first, position(proven.Must(t.Context(), http.MethodPost, path, nil, nil)), "repeated")
 	require.Equal(t, first, position(visitor.Must(t.Context(), http.MethodPost, path, nil, nil)), "repeated without the proof")
 	refuse(script, "a script, still")
-	worker, err := p.Visitor().Assign(t.Context(), event)
+	other := p.Visitor()
+	worker, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) { return other.Assign(t.Context(), event) })
 	require.NoError(t, err)
 	require.Greater(t, position(worker), first)
 
