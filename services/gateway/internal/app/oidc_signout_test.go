@@ -44,8 +44,8 @@ func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
 	require.Nil(t, cookieOf(rec, "urr-id-token"))
 }
 
-// A sign-out needs no session: where the one here has ended, the provider's is ended all the same. It
-// may be repeated.
+// A sign-out needs no session: where the one here has ended, the provider's is ended all the same.
+// It may be repeated.
 func TestSignOutAfterTheSession(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)

@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/gateway/internal/audit"
 )
 
-// stepper is Kafka that takes part in a test step by step: each call is announced, and then waits for
-// its result.
+// stepper is Kafka that takes part in a test step by step: each call is announced, and then waits
+// for its result.
 type stepper struct {
 	begun   chan int // how many records the call has
 	results chan error

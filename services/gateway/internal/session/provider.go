@@ -37,8 +37,8 @@ const (
 	maxReturnTo = 1024
 )
 
-// hintLife is how long the ID token is kept after the session has ended: a page that was opened before
-// still offers to sign out, and the provider's session may last longer.
+// hintLife is how long the ID token is kept after the session has ended: a page that was opened
+// before still offers to sign out, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
 
 // noHint is kept in place of an ID token that is too long: the session began at the provider, and

@@ -272,8 +272,8 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 	}
 }
 
-// A visitor who waits leaves on one device. The line does not tell the other one why its place is gone:
-// its page joins again as after a loss, and gets a place at the end.
+// A visitor who waits leaves on one device. The line does not tell the other one why its place is
+// gone: its page joins again as after a loss, and gets a place at the end.
 func TestLeavingOnOneDevice(t *testing.T) {
 	f := setup(t)
 	f.open(1)
