@@ -93,6 +93,18 @@ func (o *operator) retryAll(ctx context.Context, r *rewards) error {
 	return err
 }
 
+// retryHeld retries the rewards with which several replicas were lost, which retryAll leaves alone.
+func (o *operator) retryHeld(ctx context.Context, r *rewards) error {
+	var ids []string
+	err := r.db.QueryRow(ctx, `SELECT coalesce(array_agg(id::text), '{}') FROM event_reward_allocation WHERE event_id = $1 AND held_at IS NOT NULL`,
+		r.kept).Scan(&ids)
+	for _, id := range ids {
+		_, failed := o.any().RetryReward(ctx, &rewardv1.RetryRewardRequest{Caller: asOperator(), AllocationId: id})
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
 // finish resumes the payouts and cancels the campaign, whatever has become of the acts before.
 func (o *operator) finish(ctx context.Context, r *rewards) error {
 	admin := o.any()

@@ -40,8 +40,7 @@ func (r *rewards) requireAllPaid() {
 		if err != nil || open == 0 {
 			return err
 		}
-		require.NoError(r.t, o.retryAll(ctx, r))
-		return fmt.Errorf("%d rewards are not settled", open)
+		return errors.Join(fmt.Errorf("%d rewards are not settled", open), o.retryAll(ctx, r), o.retryHeld(ctx, r))
 	})
 	r.requireLedger()
 	output, code := r.Service(platform.Reward).Command(r.t.Context(), "reconcile")
