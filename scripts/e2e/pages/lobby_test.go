@@ -51,6 +51,7 @@ func testDrawnPlace(t *testing.T) {
 	event := sale{}.open(t)
 	opensAt := time.Now().Add(2 * time.Second).UnixMilli()
 	var checks atomic.Int32
+	var receiptSeen atomic.Bool // the page shows the receipt only until the draw
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/") {
 			return false
@@ -62,7 +63,7 @@ func testDrawnPlace(t *testing.T) {
 		case strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/assign/"):
 			writeProblem(w, http.StatusConflict, `{"status": 409, "code": "LOBBY_OPEN", "lobbyOpensAt": "1", "closesAt": "9999999999999", "opensAt": "9999999999999"}`)
 			return true
-		case strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/check/") && checks.Add(1) <= 2:
+		case strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/check/") && (checks.Add(1) <= 2 || !receiptSeen.Load()):
 			answer = object{"admitted": false, "position": 0, "servingCounter": 0, "ahead": 0, "estimatedWait": 0, "nextPoll": 1, "phase": "LOBBY", "opensAt": opensAt}
 		case strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/check/"):
 			answer = object{"admitted": false, "position": 42, "servingCounter": 0, "ahead": 42, "estimatedWait": 9, "nextPoll": 2, "ticket": "t42"}
@@ -76,6 +77,7 @@ func testDrawnPlace(t *testing.T) {
 	b.waitFor("#joining:not([hidden])")
 	b.click("#join")
 	b.waitFor("#receipt:not([hidden])")
+	receiptSeen.Store(true)
 	b.waitFor("#line:not([hidden])")
 	require.Equal(t, "42", b.text("#position"))
 	require.Equal(t, roomPosition{RequestID: "01890000-0000-8000-8000-000000000001", Position: 42, Ticket: "t42"}, b.storedPlace(event))
