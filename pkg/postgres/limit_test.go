@@ -39,6 +39,9 @@ func throughProxy(t *testing.T, to config.Secret) (*stallableProxy, config.Secre
 	w := &stallableProxy{Listener: l, to: u.Host, silent: make(chan struct{}), ended: make(chan struct{})}
 	w.ends.Go(w.accept)
 	u.Host = l.Addr().String()
+	parameters := u.Query()
+	parameters.Del("connect_timeout") // the service's own applies
+	u.RawQuery = parameters.Encode()
 	return w, config.Secret(u.String())
 }
 

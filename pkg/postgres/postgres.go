@@ -69,7 +69,9 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	pc.MaxConnLifetime = 30 * time.Minute
 	pc.MaxConnLifetimeJitter = 5 * time.Minute
 	pc.HealthCheckPeriod = 10 * time.Second
-	pc.ConnConfig.ConnectTimeout = connectTimeout
+	if pc.ConnConfig.ConnectTimeout == 0 { // not set by the URL (connect_timeout)
+		pc.ConnConfig.ConnectTimeout = connectTimeout
+	}
 	pc.PingTimeout = pingTimeout
 	pc.ConnConfig.Tracer = newTracer(statementCallTimeout)
 	pc.BeforeConnect = cfg.signIn()

@@ -59,8 +59,11 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 		t.Fatalf("create a test database: %v", err)
 	}
 	t.Cleanup(func() { drop(t, name) })
-	return config.Secret(backendtest.Postgres(t, name))
+	return patient(backendtest.Postgres(t, name))
 }
+
+// patient is the URL with more time for a new connection than pools have, for busy machines.
+func patient(url string) config.Secret { return config.Secret(url + "&connect_timeout=60") }
 
 func drop(t testing.TB, name string) {
 	t.Helper()
@@ -124,7 +127,7 @@ func createTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, name, fa
 	if _, err := admin.Exec(ctx, `CREATE DATABASE `+name+` TEMPLATE template0`); err != nil {
 		return err
 	}
-	pool, err := postgres.Open(ctx, postgres.Config{URL: config.Secret(backendtest.Postgres(t, name))}, "template") //nolint:contextcheck // the check for the server also serves cleanups
+	pool, err := postgres.Open(ctx, postgres.Config{URL: patient(backendtest.Postgres(t, name))}, "template") //nolint:contextcheck // the check for the server also serves cleanups
 	if err != nil {
 		return err
 	}
