@@ -308,7 +308,9 @@ func TestStopPublishesPendingEvents(t *testing.T) {
 	pool := postgrestest.New(t, outbox.Migrations)
 	var m fakePublisher
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
-	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
+	relay := newRelay(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
+	relay.DrainTimeout(time.Hour)
+	stop := start(t, relay)
 	waitEmpty(t, pool) // the first pass comes at once
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2), event("t", "k", 3), event("t", "k", 4)))
 	waitForOlderTransactions(t, pool) // what it may wait for at its end has a limit

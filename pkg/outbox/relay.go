@@ -78,7 +78,7 @@ type Relay struct {
 	opts      Options
 	wake      chan struct{}
 
-	sessionIdle, lockEvery, reconnect, retryMin time.Duration
+	sessionIdle, lockEvery, reconnect, retryMin, drainTimeout time.Duration
 
 	scan int // rows covered by one read
 }
@@ -96,7 +96,8 @@ func NewRelay(pool *pgxpool.Pool, publisher Publisher, log *slog.Logger, opts Op
 	}
 	return &Relay{
 		pool: pool, publisher: publisher, prober: opts.Prober, log: log, opts: opts, wake: make(chan struct{}, 1),
-		sessionIdle: sessionIdle, lockEvery: lockEvery, reconnect: reconnect, retryMin: retryMin, scan: scanRows,
+		sessionIdle: sessionIdle, lockEvery: lockEvery, reconnect: reconnect, retryMin: retryMin, drainTimeout: drainTimeout,
+		scan: scanRows,
 	}
 }
 
@@ -170,7 +171,7 @@ func (r *Relay) idle(ctx context.Context, s *session, d time.Duration) {
 }
 
 func (r *Relay) drain(ctx context.Context, s *session) error {
-	for deadline := time.Now().Add(drainTimeout); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(r.drainTimeout); time.Now().Before(deadline); {
 		n, err := r.pass(ctx, s)
 		if err != nil || (n == 0 && !s.blocked && !s.more && s.probe == nil) {
 			return err
