@@ -148,7 +148,9 @@ func TestNextOfARoom(t *testing.T) {
 	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Admitted: admitted, Position: 42}}}
 	}
-	check := func() any { return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))["next"] }
+	check := func() any {
+		return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))["next"]
+	}
 	status := func() map[string]any { return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)) }
 	require.Nil(t, status()["next"], "vwr is of a release that does not tell")
 	for _, active := range []bool{true, false} {
