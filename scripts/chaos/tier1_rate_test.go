@@ -255,6 +255,9 @@ func (r *rateRun) requireRate(all []sample) {
 	}
 	r.t.Logf("the least of %d intervals: %.3f of the rate; the machine was too busy in %d others", judged, worst, busy)
 	require.GreaterOrEqual(r.t, worst, r.size.least)
+	if r.size.least > 0 {
+		require.NotZero(r.t, judged, "the machine was too busy throughout")
+	}
 	require.NotZero(r.t, judged+busy, "the counter has hardly moved")
 }
 
@@ -290,8 +293,9 @@ func perInterval(all []sample) (served []int64) {
 	return served
 }
 
-// idleHour lets everybody through and sets all clocks an hour ahead. Those who come then are served at
-// the rate, after one step of at most a batch.
+// idleHour lets everybody through and restarts the replicas with clocks that are an hour ahead. Those
+// who come then are served at the rate, after one step of at most a batch. An idle hour of a running
+// replica is in the tests of vwr (TestAdvancersAfterIdlePeriod).
 func (r *rateRun) idleHour() {
 	r.t.Helper()
 	r.serve(int64(len(r.guests)))
