@@ -24,6 +24,10 @@ const scriptsModule = "scripts"
 // parallelTests allows more concurrent tests than processors, since most of them wait for a server.
 const parallelTests = "-parallel=4"
 
+// parallelPackages is how many packages of services and pkg are built and tested at once, for the same
+// reason. More would only delay each other's answers.
+const parallelPackages = "-p=3"
+
 // noDebugInformation makes linking a test binary cheaper by about a quarter (measured with
 // queue/internal/rpc). Linking is a large part of the work of a package whose tests are short. The
 // traces of a panic and of a data race do not need debug information.
@@ -75,7 +79,7 @@ func (c *checker) testModules(ctx context.Context) error {
 		return err
 	}
 	// Compiles the failpoints in; tests activate them.
-	race := append([]string{"-race", "-tags=failpoint", "-p=4", parallelTests}, raceFirst...)
+	race := append([]string{"-race", "-tags=failpoint", parallelPackages, parallelTests}, raceFirst...)
 	for _, m := range modules {
 		if m.name != scriptsModule {
 			race = append(race, "./"+m.name+"/...")
