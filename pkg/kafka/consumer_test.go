@@ -285,10 +285,7 @@ func TestPrefixes(t *testing.T) {
 	cfg.TopicPrefix, cfg.GroupPrefix = prefix, prefix
 	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: topic}))
 	t.Cleanup(func() { kafkatest.Delete(t, prefix+topic, prefix+topic+kafka.DLQSuffix) })
-	p, err := kafka.NewProducer(cfg, "test")
-	require.NoError(t, err)
-	defer func() { _ = p.Close(context.Background()) }()
-	require.NoError(t, p.Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("1")}))
+	require.NoError(t, kafkatest.ProducerOf(t, cfg).Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("1")}))
 
 	var mine, others seen
 	c, err := kafka.NewConsumer(cfg, "group", []string{topic}, kafka.Each(func(_ context.Context, r kafka.Record) error {

@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -15,9 +14,7 @@ import (
 func TestDeadLettersInPages(t *testing.T) {
 	t.Parallel()
 	topic, cfg := kafkatest.Topic(t), kafkatest.Config(t)
-	producer, err := kafka.NewProducer(cfg, "test")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, producer.Close(context.Background())) }()
+	producer := kafkatest.ProducerOf(t, cfg)
 	letters := kafka.NewDeadLetters(cfg)
 	page, next, err := letters.List(t.Context(), topic, nil, 10)
 	require.NoError(t, err)

@@ -19,9 +19,6 @@ func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
 	return auth.User, auth.Pass, err
 }
 
-// DeliveryTimeout replaces the 8 s of a call.
-func (p *Producer) DeliveryTimeout(d time.Duration) { p.timeout = d }
-
 // ShortenIntervals shortens the client's intervals: heartbeats (by which members learn of a
 // rebalance), metadata (by which a missing topic is found) and fetches (whose end a newly assigned
 // partition waits for).

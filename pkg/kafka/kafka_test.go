@@ -103,6 +103,7 @@ func TestEnsureTopicsWaitsForAbsentBroker(t *testing.T) {
 func TestPublishToMissingTopicFails(t *testing.T) {
 	t.Parallel()
 	p := producer(t, kafkatest.Config(t), kgo.MetadataMinAge(kafka.MinMetadataAge))
+	kafka.WithTimeout(time.Hour)(p)
 	err := p.Publish(t.Context(), kafka.Record{Topic: kafkatest.Name("missing"), Value: []byte("x")})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
@@ -194,9 +195,9 @@ func TestPublishFailsFastWhenBrokerHangs(t *testing.T) {
 	topic := kafkatest.TopicOf(t, 1)
 	broker := freezer{swallowed: make(chan struct{}, 1)}
 	p := producer(t, kafkatest.Config(t), kgo.Dialer(broker.dial))
+	kafka.WithTimeout(time.Hour)(p) // only the caller's context ends a call
 	require.NoError(t, p.Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("1")}))
 	broker.frozen.Store(true)
-	p.DeliveryTimeout(time.Hour) // only the caller's context ends the call
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-broker.swallowed

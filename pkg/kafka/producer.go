@@ -35,9 +35,24 @@ type Producer struct {
 	partitions *partitionCounts
 }
 
+// ProducerOption changes a Producer.
+type ProducerOption func(*Producer)
+
+// WithTimeout replaces the 8 s that a call waits for acks.
+func WithTimeout(d time.Duration) ProducerOption { return func(p *Producer) { p.timeout = d } }
+
 // NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it
 // first publishes.
-func NewProducer(cfg Config, name string) (*Producer, error) { return newProducer(cfg, name) }
+func NewProducer(cfg Config, name string, opts ...ProducerOption) (*Producer, error) {
+	p, err := newProducer(cfg, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, opt := range opts {
+		opt(p)
+	}
+	return p, nil
+}
 
 // NewProber is NewProducer for records whose publishing may hang. It uses its own connections,
 // since a broker answers the requests of one connection in order, and gives a call one second.

@@ -85,10 +85,17 @@ func Delete(t testing.TB, topics ...string) {
 // Name returns a unique name for a topic or group.
 func Name(prefix string) string { return "test-" + prefix + "-" + strings.ToLower(rand.Text()[:16]) }
 
-// Producer makes a producer, closed when the test ends.
+// Producer makes a producer, closed when the test ends. Its calls have all the time that a busy
+// machine needs.
 func Producer(t testing.TB) *kafka.Producer {
 	t.Helper()
-	p, err := kafka.NewProducer(Config(t), "test")
+	return ProducerOf(t, Config(t))
+}
+
+// ProducerOf is Producer with another configuration.
+func ProducerOf(t testing.TB, cfg kafka.Config) *kafka.Producer {
+	t.Helper()
+	p, err := kafka.NewProducer(cfg, "test", kafka.WithTimeout(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,10 +70,7 @@ func TestRejectionsAreCompensated(t *testing.T) {
 
 	first, second := uuid.New(), uuid.New()
 	rejected := reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": first, "reason": "HOLD_EXPIRED", "newMember": 1})
-	p, err := pkgkafka.NewProducer(cfg, "test")
-	require.NoError(t, err)
-	defer func() { _ = p.Close(context.Background()) }()
-	require.NoError(t, p.Publish(t.Context(),
+	require.NoError(t, kafkatest.ProducerOf(t, cfg).Publish(t.Context(),
 		reservationRecord(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}), // of no interest
 		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),  // cannot be read
 		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),  // not known here

@@ -57,9 +57,7 @@ func TestReservationsReachTheirSlots(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
 	cfg := kafkatest.Config(t)
-	producer, err := pkgkafka.NewProducer(cfg, "test")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	producer := kafkatest.ProducerOf(t, cfg)
 	until := time.Unix(2_000_000_000, 0)
 	send := func(value []byte) {
 		require.NoError(t, producer.Publish(t.Context(), pkgkafka.Record{Topic: topic, Key: []byte("r"), Value: value}))

@@ -78,9 +78,7 @@ func newService(t *testing.T, sets ...postgres.MigrationSet) *service {
 	s.db, err = pgx.Connect(t.Context(), s.env["DATABASE_URL"])
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
-	s.producer, err = kafka.NewProducer(s.kafka, "test")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.producer.Close(context.Background()) })
+	s.producer = kafkatest.ProducerOf(t, s.kafka)
 	s.dial(address)
 	return s
 }

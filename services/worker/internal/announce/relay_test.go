@@ -168,9 +168,7 @@ func TestRecordsOnKafka(t *testing.T) {
 	topic := cfg.TopicPrefix + events.Requests
 	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: events.Requests}))
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+kafka.DLQSuffix) })
-	producer, err := kafka.NewProducer(cfg, "worker")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, producer.Close(context.Background())) }()
+	producer := kafkatest.ProducerOf(t, cfg)
 	won, failed := request(asyncevent.Succeeded, asyncevent.Success), request(asyncevent.FailedFinal, asyncevent.FailedWorker)
 	rows := []asyncevent.Announcement{asyncevent.AnnouncementOf(&won), asyncevent.AnnouncementOf(&failed)}
 	require.NoError(t, workerkafka.New(producer).Publish(t.Context(), rows))

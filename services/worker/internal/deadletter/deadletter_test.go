@@ -133,9 +133,7 @@ func TestTopics(t *testing.T) {
 	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: topic, Partitions: 1}))
 	onBroker := cfg.TopicPrefix + topic
 	t.Cleanup(func() { kafkatest.Delete(t, onBroker, onBroker+kafka.DLQSuffix) })
-	producer, err := kafka.NewProducer(cfg, "test")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, producer.Close(context.Background())) }()
+	producer := kafkatest.ProducerOf(t, cfg)
 	for i := range 3 {
 		require.NoError(t, producer.Publish(t.Context(), kafka.Record{
 			Topic: topic + kafka.DLQSuffix, Key: fmt.Append(nil, "k", i), Value: []byte("bad \xff"), Headers: map[string]string{
