@@ -40,8 +40,8 @@ const (
 	gatherFor = 300 * time.Microsecond
 	// maxReleased is how many expired holds are released at once.
 	maxReleased = 1000
-	// timeout bounds what one request does in the database.
-	timeout = 5 * time.Second
+	// defaultTimeout bounds what one request does in the database.
+	defaultTimeout = 5 * time.Second
 )
 
 type (
@@ -61,19 +61,30 @@ var _ reservation.Holder = (*Store)(nil)
 type Store struct {
 	database *postgres.Database
 	holdFor  time.Duration
+	timeout  time.Duration // of what one request does in the database
 	limiter  *limit.Limiter
 	alone    *limit.Limiter // taken before limiter
 	general  *batches[reservation.BestRequest]
 	seats    *batches[reservation.SeatsRequest]
 }
 
+// Option changes a Store.
+type Option func(*Store)
+
+// WithTimeout replaces the 5 s of what one request does in the database.
+func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
+
 // NewStore makes a Store for `concurrent` transactions and reads at once. holdFor is the length of
 // a hold when the event does not set one.
-func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration) *Store {
+func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration, opts ...Option) *Store {
 	s := &Store{
-		database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting), alone: limit.New(max(1, concurrent/2), maxWaiting),
+		database: d, holdFor: holdFor, timeout: defaultTimeout,
+		limiter: limit.New(concurrent, maxWaiting), alone: limit.New(max(1, concurrent/2), maxWaiting),
 	}
-	cfg := batch.Config{Max: maxBatch, Delay: gatherFor, Queue: maxWaiting, Timeout: timeout}
+	for _, opt := range opts {
+		opt(s)
+	}
+	cfg := batch.Config{Max: maxBatch, Delay: gatherFor, Queue: maxWaiting, Timeout: s.timeout}
 	s.general = batch.NewGroups(cfg, maxEvents, s.holdGeneral)
 	cfg.Inflight = seatBatches
 	s.seats = batch.NewGroups(cfg, maxEvents, s.holdSeats)
@@ -88,9 +99,9 @@ func (s *Store) Close(ctx context.Context) error {
 
 // limited runs fn when the limiter admits it. Once begun it does not end with its caller: pgx would
 // close the connection.
-func limited[T any](ctx context.Context, l *limit.Limiter, fn func(context.Context) (T, error)) (value T, err error) {
-	err = l.Do(ctx, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+func limited[T any](ctx context.Context, s *Store, fn func(context.Context) (T, error)) (value T, err error) {
+	err = s.limiter.Do(ctx, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 		defer cancel()
 		value, err = fn(ctx)
 		return err
@@ -103,7 +114,7 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.
 	if key == nil {
 		return nil, nil //nolint:nilnil // nothing was made
 	}
-	return limited(ctx, s.limiter, func(ctx context.Context) (r *reservation.Reservation, err error) {
+	return limited(ctx, s, func(ctx context.Context) (r *reservation.Reservation, err error) {
 		err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 			r, err = replay(ctx, tx, key)
 			return err
@@ -137,7 +148,7 @@ func replayAnswer(ctx context.Context, tx *postgres.Tx, answer string) (*reserva
 
 // CountFree implements reservation.Holder.
 func (s *Store) CountFree(ctx context.Context, eventID, section string) (int64, error) {
-	return limited(ctx, s.limiter, func(ctx context.Context) (int64, error) {
+	return limited(ctx, s, func(ctx context.Context) (int64, error) {
 		q := s.database.Queries()
 		n, err := q.CountFree(ctx, db.CountFreeParams{EventID: eventID, Section: section, Now: q.AsOf})
 		return n, pkgpostgres.Err(err)

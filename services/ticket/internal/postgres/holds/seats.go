@@ -33,7 +33,7 @@ func (s *Store) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*r
 
 // holdAlone decides on a request in a transaction of its own, in which it waits for locks.
 func (s *Store) holdAlone(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
-	return limited(ctx, s.limiter, func(ctx context.Context) (*reservation.Reservation, error) {
+	return limited(ctx, s, func(ctx context.Context) (*reservation.Reservation, error) {
 		results, err := s.decideSeats(ctx, req.EventID, []reservation.SeatsRequest{req}, true)
 		if err != nil {
 			return nil, err

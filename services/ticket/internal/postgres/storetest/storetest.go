@@ -87,7 +87,7 @@ func (s *Service) Replica(t *testing.T) *Service {
 	})
 	other := &Service{
 		Clock: s.Clock, Pool: s.Pool, Reads: s.Reads, Statements: s.Statements, Connections: s.Connections, Database: database,
-		EventStore: events.NewStore(database), Holds: holds.NewStore(database, 12, HoldFor), Expiry: expiry.NewStore(database),
+		EventStore: events.NewStore(database), Holds: holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)), Expiry: expiry.NewStore(database),
 		Tickets: tickets.NewStore(database), Stored: reservations.NewStore(database), Settlement: settlement.NewStore(database),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
