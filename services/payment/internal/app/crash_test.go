@@ -77,7 +77,7 @@ func newCrash(t *testing.T) *crash {
 		}
 		kafkatest.Delete(t, topics...)
 	})
-	conn, err := rpc.Dial("gateway", "payment", rpc.Peer{Addr: address, Key: gatewayKey}, rpc.WithTimeout(10*time.Second))
+	conn, err := rpc.Dial("gateway", "payment", rpc.Peer{Addr: address, Key: gatewayKey}, rpc.WithTimeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	c.db, err = pgx.Connect(t.Context(), c.env["DATABASE_URL"])
