@@ -93,7 +93,7 @@ func TestClaimsWithReplicasOfPreviousRelease(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	s := dynamo.New(db, cfg, 1, time.Now)
+	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	c := roomtest.StartRound(t, s, "beside", room.DefaultSettings())
 	previous := func(table string, key stored, attribute string, v types.AttributeValue) {

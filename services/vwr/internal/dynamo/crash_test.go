@@ -92,7 +92,7 @@ func TestKilledReplicaLeavesGaps(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	s := dynamo.New(db, cfg, 1, time.Now)
+	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
 	c := roomtest.StartRound(t, s, crashEvent, room.DefaultSettings())
 
 	out, err := processtest.Run(t, map[string]string{crashEndpoint: cfg.Endpoint, crashPrefix: cfg.Prefix})

@@ -44,7 +44,7 @@ func TestShardsDivideAllPositions(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	store := dynamo.New(db, cfg, 1, time.Now)
+	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
 	const event, shards, visitors = "large", 4, 80
 	c := roomtest.StartShardedRound(t, store, event, shards, room.DefaultSettings())
 	records := roomtest.TakeMany(t, store, c, visitors)
@@ -62,7 +62,7 @@ func TestShardsDivideAllPositions(t *testing.T) {
 	require.Equal(t, []int64{1, visitors}, []int64{all[0], all[visitors-1]})
 	require.Len(t, slices.Compact(all), visitors)
 
-	other := dynamo.New(db, cfg, 1, time.Now)
+	other := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
 	for _, want := range records {
 		got, found, err := other.Find(t.Context(), c, want.RequestID)
 		require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestShardsOfAnEarlierRoundDoNotCount(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	store := dynamo.New(db, cfg, 1, time.Now)
+	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
 	c := roomtest.StartShardedRound(t, store, "before", 8, room.DefaultSettings())
 	_, err := db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
 		TableName: aws.String(cfg.Prefix + "-vwr-counters"), Key: stored{"eventId": s(c.EventID)},
