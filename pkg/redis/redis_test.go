@@ -147,18 +147,19 @@ func TestNewConnectionsUsePasswordFile(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	who := func() (any, error) { return client.Do(t.Context(), "ACL", "WHOAMI").Result() }
-	got, err := who()
-	require.NoError(t, err)
-	require.Equal(t, user, got)
-
-	reconnect := func() {
-		require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "USER", user).Err())
-		waittest.NoError(t, func() error { // the closed connection is noticed at its next use
-			got, err = who()
+	requireUser := func() {
+		t.Helper()
+		var got any
+		waittest.NoError(t, func() (err error) { // a closed connection is noticed at its next use
+			got, err = client.Do(t.Context(), "ACL", "WHOAMI").Result()
 			return err
 		})
 		require.Equal(t, user, got)
+	}
+	requireUser()
+	reconnect := func() {
+		require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "USER", user).Err())
+		requireUser()
 	}
 	require.NoError(t, os.WriteFile(file, []byte("second"), 0o600))
 	change("second")
