@@ -36,8 +36,10 @@ type identityProvider struct {
 	key *ecdsa.PrivateKey
 
 	mu        sync.Mutex
-	claims    map[string]any // of the next ID token
+	keys      *oidctest.Server // publishes them
+	claims    map[string]any   // of the next ID token
 	signer    *ecdsa.PrivateKey
+	keyID     string // of the signer
 	challenge string
 	secret    string
 	status    int // of the token endpoint; 0: 200
@@ -50,10 +52,10 @@ func newIdentityProvider(t *testing.T) *identityProvider {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	p := &identityProvider{key: key, signer: key, secret: clientSecret, codes: map[string]bool{"code-1": true}}
-	keys := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: "k1", Algorithm: oidc.ES256}}, Algorithms: []string{oidc.ES256}}
+	p := &identityProvider{key: key, keys: &oidctest.Server{Algorithms: []string{oidc.ES256}}, secret: clientSecret, codes: map[string]bool{"code-1": true}}
+	p.publish(key, "k1")
 	mux := http.NewServeMux()
-	mux.Handle("/", keys)
+	mux.Handle("/", p.keys)
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
@@ -69,8 +71,16 @@ func newIdentityProvider(t *testing.T) *identityProvider {
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(p.Close)
-	keys.SetIssuer(p.URL)
+	p.keys.SetIssuer(p.URL)
 	return p
+}
+
+// publish replaces the provider's key.
+func (p *identityProvider) publish(key *ecdsa.PrivateKey, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signer, p.keyID = key, id
+	p.keys.PublicKeys = []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: id, Algorithm: oidc.ES256}}
 }
 
 // fault is the status with which a path fails, 0 when it does not.
@@ -115,7 +125,7 @@ func (p *identityProvider) token(w http.ResponseWriter, r *http.Request) {
 		p.codes[code] = false
 		raw, _ := json.Marshal(p.claims)
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"access_token": "a", "token_type": "Bearer", "id_token": oidctest.SignIDToken(p.signer, "k1", oidc.ES256, string(raw)),
+			"access_token": "a", "token_type": "Bearer", "id_token": oidctest.SignIDToken(p.signer, p.keyID, oidc.ES256, string(raw)),
 		})
 	}
 }

@@ -191,6 +191,17 @@ func TestOnlyConfiguredSignIns(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodPost, "/api/v1/auth/dev-login", `{"userId": "alice"}`, nil).Code)
 }
 
+// The provider replaces its key: the next sign-in reads the new one.
+func TestKeyOfTheProviderRotates(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	require.NotNil(t, setCookie(p.signIn(t, w, nil), "urr-session"))
+	next, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	p.publish(next, "k2")
+	require.NotNil(t, setCookie(p.signIn(t, w, nil), "urr-session"))
+}
+
 // A rotated secret reaches the provider's client; without one the client is a public one.
 func TestSecretAtTheProviderRotates(t *testing.T) {
 	p := newIdentityProvider(t)
