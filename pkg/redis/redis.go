@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -96,7 +95,7 @@ func unavailable(err error) bool {
 		return true
 	}
 	for _, prefix := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY ", "OOM ", "MISCONF", "NOREPLICAS"} {
-		if strings.HasPrefix(err.Error(), prefix) {
+		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -122,6 +123,20 @@ func TestErrKeepsReplies(t *testing.T) {
 	require.Error(t, wrong)
 	require.NotErrorIs(t, wrong, errs.ErrUnavailable, "a wrong command is our own fault")
 	require.NoError(t, redis.Err(nil))
+}
+
+// A server that refuses for now is unavailable, also when a caller has said more about the error.
+func TestErrOfARefusingServer(t *testing.T) {
+	t.Parallel()
+	replica := redistest.StartServer(t).StartReplica().Client()
+	for name, err := range map[string]error{
+		"a command": replica.Set(t.Context(), "k", "v", 0).Err(),
+		"a script":  replica.Eval(t.Context(), `return redis.call("SET", KEYS[1], "v")`, []string{"k"}).Err(),
+	} {
+		require.ErrorContains(t, err, "READONLY", name)
+		require.ErrorIs(t, redis.Err(err), errs.ErrUnavailable, name)
+		require.ErrorIs(t, redis.Err(fmt.Errorf("admit: %w", err)), errs.ErrUnavailable, name)
+	}
 }
 
 func TestOpenNeedsAnAddress(t *testing.T) {
