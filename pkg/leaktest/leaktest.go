@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines have to end.
-const patience = time.Minute
+// limit is how long goroutines have to end.
+const limit = time.Minute
 
 // Main runs the tests, then checks for goroutines; it does not return.
 func Main(m *testing.M, opts ...goleak.Option) {
@@ -28,7 +28,7 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 	if code := m.Run(); code != 0 {
 		return code
 	}
-	if err := find(patience, opts...); err != nil {
+	if err := find(limit, opts...); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests left goroutines behind:", err)
 		return 1
 	}
