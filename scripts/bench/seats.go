@@ -18,7 +18,7 @@ const (
 	// than the others: sessions that wait for one row slow each other down.
 	generalBuyers = 256
 	// Holds of a round: about a second.
-	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 800, 12_800, 1920, 1280
+	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 2400, 12_800, 1920, 1280
 	// party is how many adjacent seats a buyer of best_available wants.
 	party = 4
 	// Subjects hold places of section A, baselines of section B.
