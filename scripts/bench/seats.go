@@ -14,8 +14,8 @@ import (
 const (
 	// buyers hold places at the same time.
 	buyers = 64
-	// generalBuyers are the buyers of general admission, where holds share transactions. Its baseline has no more
-	// than the others: sessions that wait for one row slow each other down.
+	// generalBuyers are the buyers of general admission, where holds share transactions. Its baseline
+	// has no more than the others: sessions that wait for one row slow each other down.
 	generalBuyers = 256
 	// Holds of a round: about a second.
 	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 2400, 12_800, 1920, 1280

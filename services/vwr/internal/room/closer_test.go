@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/clocktest"
@@ -49,19 +48,6 @@ func (h *adminFixture) active(eventID string) bool {
 	c, _, err := h.store.Read(h.t.Context(), eventID)
 	require.NoError(h.t, err)
 	return c.Active
-}
-
-// A room in front of a promotion has no sale: none is needed to open it, and none ends it.
-func TestRoomWithoutASale(t *testing.T) {
-	t.Parallel()
-	h := newAdminFixture(t)
-	id := uuid.NewString()
-	h.sales.SetAnswer(id, false, errs.ErrEventNotFound)
-	_, err := h.Activate(t.Context(), id, room.Change{Next: new(room.NextPromo)})
-	require.NoError(t, err)
-	h.sales.SetAnswer(id, true, nil)
-	h.closer.Step(t.Context())
-	require.True(t, h.active(id))
 }
 
 // A mistyped id gets no waiting room. When the existence of an event cannot be checked, it gets

@@ -412,8 +412,8 @@ type WaitingRoomStatus struct {
 	WaitingCount int64 `protobuf:"varint,5,opt,name=waiting_count,json=waitingCount,proto3" json:"waiting_count,omitempty"`
 	// Where the event's sale stands, as in Place.
 	SaleStatus *string `protobuf:"bytes,6,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
-	// Where the room leads: "QUEUE", "PROMO" or "REWARD", as in ActivateRequest of urr.vwr.v1. Kept after
-	// the room is deactivated; absent from an event without one.
+	// Where the room leads: "QUEUE", "PROMO" or "REWARD", as in ActivateRequest of urr.vwr.v1. Kept
+	// after the room is deactivated; absent from an event without one.
 	Next          *string `protobuf:"bytes,7,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -517,9 +517,9 @@ type VwrAdminServiceClient interface {
 	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times and
 	// beacon cannot be changed.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room leads to
-	// no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon), SHARDS_FIXED (the round has
-	// another number of shards).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room leads
+	// to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
+	// SHARDS_FIXED (the round has another number of shards).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//
@@ -593,9 +593,9 @@ type VwrAdminServiceServer interface {
 	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times and
 	// beacon cannot be changed.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room leads to
-	// no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon), SHARDS_FIXED (the round has
-	// another number of shards).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room leads
+	// to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
+	// SHARDS_FIXED (the round has another number of shards).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//

@@ -1,0 +1,59 @@
+package room_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// Where a room leads can be changed during a round, and a new round leads to the line.
+func TestNextIsASetting(t *testing.T) {
+	t.Parallel()
+	_, d := newReplicas(t, 1)
+	id := uuid.NewString()
+	set := func(id string, c room.Change) (room.State, error) { return d[0].Activate(t.Context(), id, c) }
+	for _, next := range []room.Next{room.NextPromo, room.NextReward, room.NextQueue, room.NextPromo} {
+		st, err := set(id, room.Change{Next: &next})
+		require.NoError(t, err)
+		require.Equal(t, next, st.Settings.Next)
+	}
+	require.Equal(t, room.NextQueue, d[0].activate(t).Settings.Next)
+	inFlight := room.MaxInFlight
+	for path, refused := range map[string]struct {
+		id     string
+		change room.Change
+	}{
+		"next (unknown)":              {id, room.Change{Next: new(room.Next("SHOP"))}},
+		"next (of an active event)":   {"e", room.Change{Next: new(room.NextPromo)}},
+		"next (of an inactive event)": {"new", room.Change{Next: new(room.NextReward)}},
+		"inlet":                       {id, room.Change{Inlet: &inFlight, MaxInFlight: new(int64(10))}},
+	} {
+		_, err := set(refused.id, refused.change)
+		require.ErrorIs(t, err, room.ErrInvalidSettings, path)
+		require.Equal(t, strings.Fields(path)[0], errs.From(err).Fields[0].Path)
+	}
+	st, err := d[0].Deactivate(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, room.NextPromo, st.Settings.Next, "kept for visitors who come later")
+	st, err = set(id, room.Change{})
+	require.NoError(t, err)
+	require.Equal(t, room.NextQueue, st.Settings.Next)
+}
+
+// A room in front of a promotion has no sale: none is needed to open it, and none ends it.
+func TestRoomWithoutASale(t *testing.T) {
+	t.Parallel()
+	h := newAdminFixture(t)
+	id := uuid.NewString()
+	h.sales.SetAnswer(id, false, errs.ErrEventNotFound)
+	_, err := h.Activate(t.Context(), id, room.Change{Next: new(room.NextPromo)})
+	require.NoError(t, err)
+	h.sales.SetAnswer(id, true, nil)
+	h.closer.Step(t.Context())
+	require.True(t, h.active(id))
+}
