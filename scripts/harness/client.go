@@ -144,7 +144,7 @@ func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (An
 	defer context.AfterFunc(ctx, cancel)()
 	for {
 		a, err := send()
-		if err != nil || !Overloaded(a.Status) || !loop.Sleep(run, overloadPause) {
+		if err != nil || !Overloaded(a.Status) || !loop.Sleep(run, overloadPause) { //nolint:contextcheck // run ends with ctx
 			return a, err
 		}
 	}
