@@ -171,12 +171,12 @@ func TestOperators(t *testing.T) {
 	reason(t, "an event without a room", err, errs.ErrVWRInactive)
 	st := d.activate(t, &vwrv1.ActivateRequest{
 		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)), Shards: new(int32(4)),
-		ProofOfWork: new(int64(16)), Next: new("REWARD"),
+		ProofOfWork: new(int64(16)), Next: new("QUEUE"),
 	})
 	require.Empty(t, cmp.Diff(&vwrv1.VwrStatus{
 		EventId: "demo", IsActive: true, Batch: 30, IntervalSeconds: 2, Inlet: "MAX_IN_FLIGHT", MaxInFlight: 100,
 		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(), Shards: 4, ProofOfWork: new(int64(16)),
-		Next: new("REWARD"),
+		Next: new("QUEUE"),
 	}, st, protocmp.Transform()))
 	d.assign(t, "a", "b")
 	st, err = d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: admin, EventId: "demo"})
@@ -185,6 +185,13 @@ func TestOperators(t *testing.T) {
 	st, err = d.Deactivate(t.Context(), &vwrv1.DeactivateRequest{Caller: admin, EventId: "demo"})
 	require.NoError(t, err)
 	require.False(t, st.GetIsActive())
+
+	const promotion = "01990f5e-7b5a-7c3e-9d1a-3b5c7d9e1f20"
+	st, err = d.Activate(t.Context(), &vwrv1.ActivateRequest{Caller: admin, EventId: promotion, Next: new("PROMO")})
+	require.NoError(t, err)
+	require.Equal(t, "PROMO", st.GetNext())
+	_, err = d.Activate(t.Context(), &vwrv1.ActivateRequest{Caller: admin, EventId: promotion, Next: new("SHOP")})
+	reason(t, "a kind of page that is none", err, errs.ErrInvalidRequest)
 }
 
 // A store that is down fails every item of a call, and is logged once per call.
