@@ -54,6 +54,13 @@ func rowNames(groups []group) []string {
 // in the report, and the others are measured all the same. It fails only for an unknown row, without
 // backends, and when ctx ends: then the report has what was measured and names the rest.
 func Run(ctx context.Context, opts Options) (_ Report, err error) {
+	groups := groups()
+	all := rowNames(groups)
+	for _, name := range opts.Rows {
+		if !slices.Contains(all, name) {
+			return Report{}, fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(all, ", "))
+		}
+	}
 	layout, err := platform.Find()
 	if err != nil {
 		return Report{}, err
@@ -63,7 +70,7 @@ func Run(ctx context.Context, opts Options) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, release(ctx)) }()
-	return measure(ctx, opts, groups())
+	return measure(ctx, opts, groups)
 }
 
 func measure(ctx context.Context, opts Options, groups []group) (Report, error) {
@@ -71,19 +78,13 @@ func measure(ctx context.Context, opts Options, groups []group) (Report, error) 
 	m := measurement{opts: opts, began: began, report: Report{
 		StartedAt: began.UTC(), Go: runtime.Version(), Processors: runtime.NumCPU(), RowSeconds: map[string]float64{},
 	}}
-	all := rowNames(groups)
-	for _, name := range opts.Rows {
-		if !slices.Contains(all, name) {
-			return Report{}, fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(all, ", "))
-		}
-	}
 	var interrupted error
 	for _, g := range groups {
 		if interrupted = m.group(ctx, g); interrupted != nil {
 			break
 		}
 	}
-	if rest := m.unnamed(all); interrupted != nil && len(rest) > 0 {
+	if rest := m.unnamed(rowNames(groups)); interrupted != nil && len(rest) > 0 {
 		m.failed(rest, interrupted)
 	}
 	m.report.TookSeconds = time.Since(began).Seconds()
