@@ -221,10 +221,10 @@ func (r *rateRun) serve(n int64) {
 }
 
 // requireRate requires what does not depend on how busy the machine is: the counter never goes back,
-// and from each of its changes on it moves at most at the rate and by one step; in the short form that
-// change may have been written late. And each interval must
-// have served enough, but one in which this process too was late: on a busy machine replicas miss
-// their steps, and each takeover costs time.
+// and from each of its changes on it moves at most at the rate and by one step; in the short form
+// that change may have been written late. And each interval must have served enough, but one in which
+// this process too was late: on a busy machine replicas miss their steps, and each takeover costs
+// time.
 func (r *rateRun) requireRate(all []sample) {
 	r.t.Helper()
 	perSecond := float64(roomBatch) / roomInterval.Seconds()

@@ -49,20 +49,25 @@ const maxAttempts = 8
 
 // Activate starts a new round for an inactive event, with default settings where none are given.
 // For an active event it only changes the given settings. A new round fails with ErrNoEvent when it
-// leads to an event that does not exist. When that cannot be checked, the round starts: an operator must
-// be able to open a waiting room while other services are overloaded. A new round with the terms of a lobby
-// begins with it; those of a running round cannot change (ErrLobbyFixed), nor can its number of shards
-// (ErrShardsFixed).
+// leads to an event that does not exist. When that cannot be checked, the round starts: an operator
+// must be able to open a waiting room while other services are overloaded. A new round with the
+// terms of a lobby begins with it; those of a running round cannot change (ErrLobbyFixed), nor can
+// its number of shards (ErrShardsFixed).
 func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
-		if found && c.Active {
-			s, err := c.Settings.With(change)
-			if err == nil {
-				err = s.Next.fits(eventID)
-			}
-			if err == nil {
-				err = a.sameLobby(ctx, c, change.Lobby)
-			}
+		active, before := found && c.Active, DefaultSettings()
+		if active {
+			before = c.Settings
+		}
+		s, err := before.With(change)
+		if err == nil {
+			err = s.Next.fits(eventID)
+		}
+		if err != nil {
+			return false, err
+		}
+		if active {
+			err := a.sameLobby(ctx, c, change.Lobby)
 			if err == nil && change.Shards != nil && *change.Shards != c.Shards {
 				err = ErrShardsFixed.With("shards", strconv.Itoa(c.Shards))
 			}
@@ -70,13 +75,6 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 				return false, err
 			}
 			return true, a.rooms.Configure(ctx, eventID, c.Round, s)
-		}
-		s, err := DefaultSettings().With(change)
-		if err == nil {
-			err = s.Next.fits(eventID)
-		}
-		if err != nil {
-			return false, err
 		}
 		if s.Next == NextQueue {
 			if _, err := saleClosed(ctx, a.sales, eventID); errors.Is(err, ErrNoEvent) {
