@@ -62,18 +62,20 @@ var start = time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC)
 // fixture is a gateway in front of fakes of every service, which run behind the production
 // interceptors.
 type fixture struct {
-	t       testing.TB
-	clock   *clocktest.Clock
-	gateway *app.Gateway
-	vwr     *fakeVWR
-	queue   *fakeQueue
-	ticket  *fakeTicket
-	payment *fakePayment
-	stats   *fakeStats
-	reward  *fakeReward
-	ingest  *fakeIngest
-	worker  *fakeWorker
-	acts    *fakeActs
+	t testing.TB
+	// measured is whether a benchmark runs: its gateway reads the real time.
+	measured bool
+	clock    *clocktest.Clock
+	gateway  *app.Gateway
+	vwr      *fakeVWR
+	queue    *fakeQueue
+	ticket   *fakeTicket
+	payment  *fakePayment
+	stats    *fakeStats
+	reward   *fakeReward
+	ingest   *fakeIngest
+	worker   *fakeWorker
+	acts     *fakeActs
 
 	sessions, tier1, entries token.KeySet
 	cfg                      *app.Config
@@ -95,7 +97,7 @@ func withoutPromotions(_ *app.Config, s *app.Services) { s.Ingest, s.Worker = ni
 func newFixture(t testing.TB, opts ...option) *fixture {
 	t.Helper()
 	w := &fixture{
-		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
+		t: t, measured: isBenchmark(t), clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
 		ingest: &fakeIngest{}, worker: &fakeWorker{}, acts: &fakeActs{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{
@@ -155,10 +157,16 @@ func (l *logs) take() string {
 // now is the time of the gateway and of the tokens: the clock of the test, or in benchmarks the
 // real time, at its real cost.
 func (w *fixture) now() time.Time {
-	if _, measured := w.t.(*testing.B); measured {
+	if w.measured {
 		return time.Now()
 	}
 	return w.clock.Now()
+}
+
+func isBenchmark(t testing.TB) bool {
+	t.Helper()
+	_, is := t.(*testing.B)
+	return is
 }
 
 // callLogs are those of all services.
