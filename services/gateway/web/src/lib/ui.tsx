@@ -1,9 +1,10 @@
 // Components shared by several pages.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { explain, follow, Problem } from "./api";
 import { formatDuration } from "./format";
+import { setHeading } from "./frame";
 import { serverNow } from "./now";
 import { repeat, untilVisible } from "./pace";
 import { fill, strings } from "./page";
@@ -19,6 +20,13 @@ export function Notice({ tone = "info", children }: { tone?: Tone; children: Com
       {children}
     </div>
   );
+}
+
+/** Sets the page's heading and title, unless empty, no later than the content that is rendered with it. */
+export function useHeading(text: string): void {
+  useLayoutEffect(() => {
+    if (text) setHeading(text);
+  }, [text]);
 }
 
 interface FailureProps {

@@ -1,12 +1,10 @@
 // A campaign: attendance, draws, or the rewards of winners.
 
-import { useEffect } from "preact/hooks";
-import { setHeading } from "../lib/frame";
 import { fill, pathPart, strings } from "../lib/page";
 import { RewardList, rewardText } from "../lib/reward";
 import { start } from "../lib/start";
 import type { Campaign } from "../lib/types";
-import { Countdown, NotLoaded, Notice, useLoad } from "../lib/ui";
+import { Countdown, NotLoaded, Notice, useHeading, useLoad } from "../lib/ui";
 import { formatEventTimes } from "../lib/zone";
 import { AttendanceToday, Milestones, Payments } from "../rewards/attendance";
 import { SignIn } from "../rewards/action";
@@ -96,10 +94,7 @@ function Kind({ state, reload }: { state: State; reload: () => void }) {
 
 function CampaignPage() {
   const loaded = useLoad((signal) => readState(eventId, signal), untilChange);
-  const title = loaded.state === "ready" ? loaded.value.campaign.title : "";
-  useEffect(() => {
-    if (title) setHeading(title);
-  }, [title]);
+  useHeading(loaded.state === "ready" ? loaded.value.campaign.title : "");
   if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
   const { campaign, part } = loaded.value;
   return (

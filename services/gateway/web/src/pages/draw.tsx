@@ -1,12 +1,11 @@
 // A draw: its terms, how it went, and its verification in the browser.
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { Check } from "../draw/check";
 import { Limits, Result, Steps } from "../draw/parts";
 import { call, Problem } from "../lib/api";
 import { Download } from "../lib/download";
 import type { DrawDocument } from "../lib/fairdraw";
-import { setHeading } from "../lib/frame";
 import { fill, pathPart, strings } from "../lib/page";
 import { differ, keepCopy, readReceipts } from "../lib/receipts";
 import { readPromotion } from "../lib/request";
@@ -15,7 +14,7 @@ import { decidingRound, isoTime, termsOf } from "../lib/drawn";
 import { formatTime } from "../lib/format";
 import { serverNow } from "../lib/now";
 import { start } from "../lib/start";
-import { Failure, NotLoaded, Notice, useLoad } from "../lib/ui";
+import { Failure, NotLoaded, Notice, useHeading, useLoad } from "../lib/ui";
 
 const t = strings("draw");
 const eventId = pathPart(1);
@@ -80,10 +79,7 @@ function DrawPage() {
   const loaded = useLoad(readState, untilChange);
   // Read once: pages of the same browser may add one meanwhile, but its text must not jump.
   const [receipts] = useState(() => readReceipts(receiptsName(eventId)));
-  const title = loaded.state === "ready" ? loaded.value.title : "";
-  useEffect(() => {
-    if (title) setHeading(fill(t.heading, { title }));
-  }, [title]);
+  useHeading(loaded.state === "ready" && loaded.value.title ? fill(t.heading, { title: loaded.value.title }) : "");
   if (loaded.state === "failed" && loaded.failure instanceof Problem && loaded.failure.status === 404) return <Unknown failure={loaded.failure} />;
   if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
   const { copies, draw } = loaded.value;

@@ -1,14 +1,12 @@
 // A sale: what, when, where, and the link to the line.
 
-import { useEffect } from "preact/hooks";
 import { formatMoney, formatNumber } from "../lib/format";
-import { setHeading } from "../lib/frame";
 import { fill, pathPart, strings } from "../lib/page";
 import { readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
 import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
-import { NotLoaded, useLoad } from "../lib/ui";
+import { NotLoaded, useHeading, useLoad } from "../lib/ui";
 import { formatEventTime, formatEventTimes, zoneName, zoneUnknown } from "../lib/zone";
 
 const t = strings("event");
@@ -111,10 +109,7 @@ function Entrance({ event: known }: { event: SaleEvent }) {
 
 function Event() {
   const loaded = useLoad((signal) => readEvent(eventId, signal), (event) => untilChange(event, 30));
-  const title = loaded.state === "ready" ? loaded.value.title : "";
-  useEffect(() => {
-    if (title) setHeading(title);
-  }, [title]);
+  useHeading(loaded.state === "ready" ? loaded.value.title : "");
   if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
   const event = loaded.value;
   return (

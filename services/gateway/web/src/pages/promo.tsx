@@ -1,14 +1,13 @@
 // A promotion: first come or lottery, and the visitor's own request.
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { formatNumber, formatTime } from "../lib/format";
-import { setHeading } from "../lib/frame";
 import { clock } from "../lib/pace";
 import { pathPart, strings } from "../lib/page";
 import { promotionState } from "../lib/request";
 import { start } from "../lib/start";
 import type { EventRequest, Promotion } from "../lib/types";
-import { NotLoaded, Notice, useLoad, useMainFocus } from "../lib/ui";
+import { NotLoaded, Notice, useHeading, useLoad, useMainFocus } from "../lib/ui";
 import { ownZone } from "../lib/zone";
 import { Draw, In } from "../promo/draw";
 import { Apply, Own } from "../promo/own";
@@ -94,10 +93,7 @@ function Yours({ state, reload }: { state: State; reload: () => void }) {
 
 function PromotionPage() {
   const loaded = useLoad((signal) => readState(eventId, signal), untilChange);
-  const title = loaded.state === "ready" ? loaded.value.promotion.title : "";
-  useEffect(() => {
-    if (title) setHeading(title);
-  }, [title]);
+  useHeading(loaded.state === "ready" ? loaded.value.promotion.title : "");
   if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
   const { draw, own, promotion } = loaded.value;
   return (
