@@ -97,7 +97,7 @@ func withoutPromotions(_ *app.Config, s *app.Services) { s.Ingest, s.Worker = ni
 func newFixture(t testing.TB, opts ...option) *fixture {
 	t.Helper()
 	w := &fixture{
-		t: t, measured: isBenchmark(t), clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
+		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
 		ingest: &fakeIngest{}, worker: &fakeWorker{}, acts: &fakeActs{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{
@@ -109,6 +109,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 		ticket:   &fakeTicket{},
 		sessions: tokentest.KeySet(t, sessionSecret), tier1: tokentest.KeySet(t, tier1Secret), entries: tokentest.KeySet(t, entrySecret),
 	}
+	_, w.measured = t.(*testing.B)
 	w.vwr.checked = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Position: 7}}}
 	}
@@ -161,12 +162,6 @@ func (w *fixture) now() time.Time {
 		return time.Now()
 	}
 	return w.clock.Now()
-}
-
-func isBenchmark(t testing.TB) bool {
-	t.Helper()
-	_, is := t.(*testing.B)
-	return is
 }
 
 // callLogs are those of all services.
