@@ -16,7 +16,7 @@ import (
 const (
 	redisPort    = 16379
 	clusterPort  = 16380 // and the two after it
-	postgresPort = 15432
+	postgresPort = 15433 // the tests' own server
 	kafkaPort    = 19092
 	dynamoPort   = 18000
 	sqsPort      = 19324
@@ -38,7 +38,7 @@ func RedisCluster(t testing.TB) []string {
 	return addrs
 }
 
-// Postgres returns the URL of a database; "postgres" always exists.
+// Postgres returns the URL of a database on the server that only tests use; "postgres" always exists.
 func Postgres(t testing.TB, database string) string {
 	t.Helper()
 	return "postgres://urr@" + reachable(t, "PostgreSQL", postgresPort) + "/" + database + "?sslmode=disable"

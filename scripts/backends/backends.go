@@ -38,6 +38,8 @@ type Set struct {
 
 	kafkaOutside string
 
+	installing sync.Mutex // of PostgreSQL, which several backends need
+
 	mu      sync.Mutex
 	started map[string]*process.Process // started by this set, by name
 }
@@ -57,6 +59,8 @@ type backend struct {
 	pidFile string
 	// forTests marks a backend that the platform itself does not use.
 	forTests bool
+	// temporary marks data that a stop removes.
+	temporary bool
 	// settle completes a ready server (databases, cluster slots). It is idempotent.
 	settle func(ctx context.Context) error
 }
@@ -78,16 +82,16 @@ func (s *Set) load(name string) (r record, found bool, err error) {
 	return r, found, err
 }
 
-// New describes the backends of a checkout; cluster adds the three-node Redis Cluster. Progress and
-// notices are passed to say.
-func New(layout platform.Layout, cluster bool, say func(format string, args ...any)) *Set {
+// New describes the backends of a checkout; forTests adds those that only tests use: the three-node
+// Redis Cluster and a second PostgreSQL. Progress and notices are passed to say.
+func New(layout platform.Layout, forTests bool, say func(format string, args ...any)) *Set {
 	s := &Set{
 		layout: layout, say: say, begin: process.Start, checkPort: process.CheckPort, started: map[string]*process.Process{},
 	}
 	s.apt = apt.Installer{Log: layout.Log("apt"), Say: say}
 	s.backends = []backend{s.redis(), s.postgres(), s.kafka(), s.dynamodb(), s.sqs()}
-	if cluster {
-		s.backends = append(s.backends, s.redisCluster()...)
+	if forTests {
+		s.backends = append(append(s.backends, s.testPostgres()), s.redisCluster()...)
 	}
 	return s
 }
@@ -251,8 +255,8 @@ func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error
 	return p, spec, nil
 }
 
-// Stop stops the named backends. Without names it stops all backends of the run, including the
-// Redis Cluster, whether or not this Set contains them.
+// Stop stops the named backends. Without names it stops all backends of the run, including those
+// that only tests use, whether or not this Set contains them.
 func (s *Set) Stop(ctx context.Context, names ...string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -295,6 +299,11 @@ func (s *Set) stop(b backend) error {
 		if err := s.clear(b, spec); err != nil {
 			return err
 		}
+		if b.temporary {
+			if err := removeData(spec.Dir); err != nil {
+				return err
+			}
+		}
 	}
 	return os.Remove(s.layout.Record(b.name))
 }
@@ -305,13 +314,21 @@ func (s *Set) Wipe() error {
 		return err
 	}
 	err := os.RemoveAll(s.layout.State("data"))
-	dir, _, unknown := s.postgresHome()
-	if unknown != nil && os.Geteuid() == 0 {
-		return err // PostgreSQL is not installed, so it has no data
+	spec, unknown := s.postgres().spec()
+	if unknown != nil {
+		return err // PostgreSQL is not installed, so it has no data outside the checkout
 	}
-	err = errors.Join(err, os.RemoveAll(dir))
-	_ = os.Remove(filepath.Dir(dir)) // the parent of data outside the checkout, if it is empty
-	return err
+	return errors.Join(err, removeData(spec.Dir))
+}
+
+// removeData removes a data folder. Outside the checkout it has a parent of its own, which goes too
+// when it is empty.
+func removeData(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove data: %w", err)
+	}
+	_ = os.Remove(filepath.Dir(dir))
+	return nil
 }
 
 // data creates the data folder of a backend.
@@ -334,10 +351,13 @@ func checkDisk(dir string) error {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("ask for free space: %w", err)
 	}
-	if free := fs.Bavail * uint64(fs.Bsize); free < need {
-		return fmt.Errorf("only %d MiB are free below %s: the backends need 1 GiB", free>>20, filepath.Clean(dir))
+	if left := free(fs); left < need {
+		return fmt.Errorf("only %d MiB are free below %s: the backends need 1 GiB", left>>20, filepath.Clean(dir))
 	}
 	return nil
 }
+
+// free is the space left in a file system, in bytes.
+func free(fs syscall.Statfs_t) uint64 { return fs.Bavail * uint64(fs.Bsize) }
 
 func nothing(context.Context) error { return nil }

@@ -26,97 +26,130 @@ import (
 const postgresUser = "postgres"
 
 func (s *Set) postgres() backend {
-	port := s.layout.Port(platform.PostgresPort)
+	server := postgresServer{set: s, name: "postgres", port: platform.PostgresPort, folders: []string{
+		s.layout.State("data", "postgres"),
+		filepath.Join("/var/tmp", s.outsideName(), "postgres"),
+	}}
+	b := server.backend()
+	b.settle = s.createDatabases
+	return b
+}
+
+// outsideName is the name of this run's folder outside the checkout.
+func (s *Set) outsideName() string {
+	sum := sha256.Sum256([]byte(s.layout.State("data", "postgres")))
+	return "urr-" + hex.EncodeToString(sum[:6])
+}
+
+// postgresServer describes one server.
+type postgresServer struct {
+	set      *Set
+	name     string
+	port     int      // before URR_PORT_OFFSET
+	folders  []string // for its data, the preferred first
+	settings []string // in addition to the common ones
+}
+
+func (p postgresServer) backend() backend {
+	port := p.set.layout.Port(p.port)
 	return backend{
-		name: "postgres", ports: []int{port},
+		name: p.name, ports: []int{port}, settle: nothing,
 		stop:    syscall.SIGINT, // fast shutdown: rolls sessions back instead of waiting for them
 		pidFile: "postmaster.pid",
-		prepare: s.preparePostgres,
+		prepare: p.prepare,
 		spec: func() (process.Spec, error) {
 			bin, err := postgresBin()
 			if err != nil {
 				return process.Spec{}, err
 			}
-			dir, who, err := s.postgresHome()
+			dir, who, err := p.home()
 			if err != nil {
 				return process.Spec{}, err
 			}
 			// synchronous_commit keeps its durable default, because crash tests depend on it. fsync
 			// is off: the data of a killed server is in the kernel, and only a power failure would
 			// lose it.
-			args := []string{
-				"-D", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
-				"-c", "unix_socket_directories=", "-c", "max_connections=300", "-c", "fsync=off",
-				"-c", "shared_buffers=256MB", "-c", "log_min_duration_statement=2s",
+			args := []string{"-D", dir, "-p", strconv.Itoa(port)}
+			for _, setting := range append([]string{
+				"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off",
+				"shared_buffers=256MB", "log_min_duration_statement=2s",
+			}, p.settings...) {
+				args = append(args, "-c", setting)
 			}
 			return process.Spec{Path: filepath.Join(bin, "postgres"), Args: args, Dir: dir, Credential: who}, nil
 		},
 		ready: func(ctx context.Context) error {
-			conn, err := pgx.Connect(ctx, s.layout.DatabaseURL("postgres"))
+			conn, err := pgx.Connect(ctx, p.set.layout.ServerURL(p.port, "postgres"))
 			if err != nil {
 				return err
 			}
 			return conn.Close(ctx)
 		},
-		settle: s.createDatabases,
 	}
 }
 
-func (s *Set) preparePostgres(ctx context.Context) error {
-	bin, err := postgresBin()
-	if err != nil {
-		if err := s.apt.Install(ctx, "postgresql"); err != nil {
-			return err
-		}
-		if bin, err = postgresBin(); err != nil {
-			return err
-		}
-	}
-	dir, who, err := s.postgresHome()
+func (p postgresServer) prepare(ctx context.Context) error {
+	s := p.set
+	bin, err := s.ensurePostgres(ctx)
 	if err != nil {
 		return err
 	}
-	if want := s.layout.State("data", "postgres"); dir != want {
-		s.say("postgres: user %s cannot enter %s, so its data is in %s", postgresUser, want, dir)
+	dir, who, err := p.home()
+	if err != nil {
+		return err
+	}
+	if want := p.folders[0]; dir != want {
+		s.say("%s: user %s cannot use %s, so its data is in %s", p.name, postgresUser, want, dir)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "PG_VERSION")); err == nil {
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", dir, "-U", platform.PostgresUser,
-		"--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums")
+		"--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums", "--no-sync")
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
-	if err := apt.RunLogged(cmd, s.layout.Log("initdb")); err != nil {
+	if err := apt.RunLogged(cmd, s.layout.Log("initdb-"+p.name)); err != nil {
 		return fmt.Errorf("initdb failed: %w", err)
 	}
 	return nil
 }
 
-// postgresHome returns the data folder and, for root, the user to run as. The folder is in the
-// checkout unless that user cannot enter it (for example below a private home directory).
-func (s *Set) postgresHome() (string, *syscall.Credential, error) {
-	dir := s.layout.State("data", "postgres")
-	if os.Geteuid() != 0 {
-		return dir, nil, os.MkdirAll(dir, 0o700)
+// ensurePostgres installs PostgreSQL unless it is there, once for all servers.
+func (s *Set) ensurePostgres(ctx context.Context) (bin string, err error) {
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	if bin, err = postgresBin(); err == nil {
+		return bin, nil
 	}
-	who, err := lookupCredential(postgresUser)
-	if err != nil {
-		return "", nil, err
+	if err := s.apt.Install(ctx, "postgresql"); err != nil {
+		return "", err
 	}
-	sum := sha256.Sum256([]byte(dir))
-	elsewhere := filepath.Join("/var/tmp", "urr-"+hex.EncodeToString(sum[:6]), "postgres")
+	return postgresBin()
+}
+
+// home returns the data folder and, for root, the user to run as: the first of the folders that this
+// user can use. It cannot enter a checkout below a private home directory.
+func (p postgresServer) home() (string, *syscall.Credential, error) {
+	var who *syscall.Credential
+	if os.Geteuid() == 0 {
+		var err error
+		if who, err = lookupCredential(postgresUser); err != nil {
+			return "", nil, err
+		}
+	}
 	var tried error
-	for _, dir := range []string{dir, elsewhere} {
+	for _, dir := range p.folders {
 		if err := ownFolder(dir, who); err != nil {
 			tried = errors.Join(tried, err)
 			continue
 		}
 		return dir, who, nil
 	}
-	return "", nil, fmt.Errorf("no folder that user %s can use: %w", postgresUser, tried)
+	return "", nil, fmt.Errorf("no folder for the data of %s: %w", p.name, tried)
 }
 
-// ownFolder creates a folder for a user and reports whether that user can enter it.
+// ownFolder creates a folder for a user (nil: the one who runs this) and reports whether that user can
+// enter it.
 func ownFolder(dir string, who *syscall.Credential) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -124,7 +157,10 @@ func ownFolder(dir string, who *syscall.Credential) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	if err := os.Chown(dir, int(who.Uid), int(who.Gid)); err != nil {
+	if who == nil {
+		return nil
+	}
+	if err := os.Lchown(dir, int(who.Uid), int(who.Gid)); err != nil {
 		return fmt.Errorf("give folder away: %w", err)
 	}
 	cmd := exec.Command("test", "-w", dir)

@@ -2,11 +2,13 @@ package platform
 
 import "fmt"
 
-// Base ports of the backends. RedisCluster is the first of three.
+// Base ports of the backends. RedisCluster is the first of three. TestPostgres is the server on which
+// tests make databases of their own.
 const (
 	RedisPort           = 16379
 	RedisClusterPort    = 16380
 	PostgresPort        = 15432
+	TestPostgresPort    = 15433
 	KafkaPort           = 19092
 	KafkaControllerPort = 19093
 	KafkaOutsidePort    = 19094 // for clients that reach this machine by a non-loopback address
@@ -32,8 +34,11 @@ func Databases() []string {
 }
 
 // DatabaseURL is the address of a database on the development server.
-func (l Layout) DatabaseURL(database string) string {
-	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", PostgresUser, l.Loopback(PostgresPort), database)
+func (l Layout) DatabaseURL(database string) string { return l.ServerURL(PostgresPort, database) }
+
+// ServerURL is the address of a database on the server with a base port.
+func (l Layout) ServerURL(base int, database string) string {
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", PostgresUser, l.Loopback(base), database)
 }
 
 // KafkaBroker is the address of the development broker.

@@ -86,8 +86,8 @@ func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
 	return 0, false
 }
 
-// Ports lists the base ports of a platform: its services and backends, without the tests' Redis
-// Cluster.
+// Ports lists the base ports of a platform: its services and backends, without those that only
+// tests use.
 func Ports() []int {
 	ports := []int{RedisPort, PostgresPort, KafkaPort, KafkaControllerPort, DynamoDBPort, SQSPort}
 	for _, s := range Services() {
