@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	sweepEvery = 3 * time.Second
+	sweepEvery = 5 * time.Second // a sweep reads every partition of markers
 	// sweepSlices divide the partitions of markers among replicas.
 	sweepSlices = 8
 	// sendChunk bounds the requests of one call of the queue.
