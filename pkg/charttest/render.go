@@ -110,9 +110,12 @@ func Decode[O any](t *testing.T, documents []byte) []O {
 	}
 }
 
-// program is the path of Helm in the pinned version, built once and cached by the compiler. The go
-// command takes a second to return it, so each test program asks once.
+// program is the path of Helm in the pinned version: that of URR_TEST_HELM if it is set, else the one
+// that the go command builds once and caches.
 var program = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("URR_TEST_HELM"); path != "" { //nolint:forbidigo // tests have no Config
+		return path, nil
+	}
 	root, err := findCheckout()
 	if err != nil {
 		return "", err

@@ -62,7 +62,7 @@ type testBinary struct {
 
 // testBinaries compiles the tests of the packages that have any, with the flags of `make test`.
 func (c *checker) testBinaries(ctx context.Context, pattern string) ([]testBinary, error) {
-	list := c.quietCommand(ctx, c.layout.Root, "go", "list", "-tags=failpoint",
+	list := c.quietCommand(ctx, c.layout.Root, "go", "list", testTags,
 		"-f", `{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}`, pattern)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
@@ -81,7 +81,7 @@ func (c *checker) testBinaries(ctx context.Context, pattern string) ([]testBinar
 		b := testBinary{name: name, dir: dir, path: c.layout.State("stress", strings.ReplaceAll(name, "/", "_")+".test")}
 		flags := []string{"test", "-c", "-o", b.path}
 		if !strings.HasPrefix(name, scriptsModule+"/") {
-			flags = append(flags, "-race", "-tags=failpoint")
+			flags = append(flags, "-race", testTags)
 		}
 		if err := c.command(ctx, c.layout.Root, "go", append(flags, "./"+name)...).Run(); err != nil {
 			return nil, errReported

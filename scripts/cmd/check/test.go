@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/tools"
 )
 
 // scriptsModule is the module whose tests start compiled programs and whole platforms. The race
@@ -33,6 +34,10 @@ const parallelPackages = "-p=3"
 // traces of a panic and of a data race do not need debug information.
 const noDebugInformation = "-ldflags=-s -w"
 
+// testTags compile the failpoints in, which tests activate, and leave out the traces of gRPC. Those
+// bring in html/template, for which the linker keeps every exported method.
+const testTags = "-tags=failpoint,grpcnotrace"
+
 // noSleepAtExit ends a process with the race detector at once. By default it sleeps a second first,
 // for the races of goroutines that the program has left behind.
 const noSleepAtExit = "GORACE=atexit_sleep_ms=0"
@@ -48,6 +53,9 @@ func (c *checker) test(ctx context.Context) (err error) {
 	}
 	if err := c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
 		return errors.Join(errReported, err)
+	}
+	if err := c.needHelm(ctx); err != nil {
+		return err
 	}
 	release, err := backends.New(c.layout, true, say).Acquire(ctx)
 	if err != nil {
@@ -78,8 +86,7 @@ func (c *checker) testModules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Compiles the failpoints in; tests activate them.
-	race := append([]string{"-race", "-tags=failpoint", parallelPackages, parallelTests}, raceFirst...)
+	race := append([]string{"-race", testTags, parallelPackages, parallelTests}, raceFirst...)
 	for _, m := range modules {
 		if m.name != scriptsModule {
 			race = append(race, "./"+m.name+"/...")
@@ -123,6 +130,19 @@ func (c *checker) needForTests(ctx context.Context) error {
 		if _, err := c.apt.Ensure(ctx, program, pkg); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// needHelm builds the pinned Helm and tells the tests where it is. Each test program would otherwise
+// ask the go command, which takes two seconds.
+func (c *checker) needHelm(ctx context.Context) error {
+	dir, err := tools.Build(ctx, c.layout, tools.Kubernetes, say, "helm")
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv("URR_TEST_HELM", filepath.Join(dir, "helm")); err != nil {
+		return fmt.Errorf("name the path of Helm: %w", err)
 	}
 	return nil
 }
