@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -207,12 +209,29 @@ func (b *tab) back() {
 
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	b.do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	b.onElement(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
-	b.do(chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
+	b.onElement(chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
+}
+
+// onElement finds an element and acts on it. While one page gives way to the next, the element may be
+// gone once it is found; nothing has been done then, and it is searched for again.
+func (b *tab) onElement(act chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := b.bounded()
+	defer cancel()
+	var gone *cdproto.Error
+	for {
+		err := chromedp.Do(ctx, act)
+		if errors.As(err, &gone) && gone.Message == "Could not find node with given id" {
+			continue
+		}
+		require.NoError(b.t, err)
+		return
+	}
 }
 
 // press sends keys to the focused element.
