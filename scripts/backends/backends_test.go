@@ -89,6 +89,31 @@ func TestStartIsIdempotentAndStopIsComplete(t *testing.T) {
 	require.NoError(t, s.Stop(t.Context()), "stopping twice is stopping once")
 }
 
+func TestStopRemovesTemporaryData(t *testing.T) {
+	t.Parallel()
+	s := set(t, freePort(t), "")
+	dir := filepath.Join(t.TempDir(), "urr", "data")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	b := &s.backends[0]
+	described := b.spec
+	b.spec = func() (process.Spec, error) {
+		spec, err := described()
+		spec.Dir = dir
+		return spec, err
+	}
+	for _, temporary := range []bool{false, true} {
+		b.temporary = temporary
+		require.NoError(t, s.Start(t.Context()))
+		require.DirExists(t, dir)
+		require.NoError(t, s.stop(*b))
+		if temporary {
+			require.NoDirExists(t, filepath.Dir(dir), "its parent is empty, too")
+		} else {
+			require.DirExists(t, dir)
+		}
+	}
+}
+
 // A different URR_PORT_OFFSET moves the running server and does not start a second one on the same
 // data.
 func TestStartMovesABackendToOtherPorts(t *testing.T) {
