@@ -38,8 +38,6 @@ type Set struct {
 
 	kafkaOutside string
 
-	installing sync.Mutex // of PostgreSQL, which several backends need
-
 	mu      sync.Mutex
 	started map[string]*process.Process // started by this set, by name
 }

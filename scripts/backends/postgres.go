@@ -26,13 +26,16 @@ import (
 const postgresUser = "postgres"
 
 func (s *Set) postgres() backend {
-	server := postgresServer{set: s, name: "postgres", port: platform.PostgresPort, folders: []string{
-		s.layout.State("data", "postgres"),
-		filepath.Join("/var/tmp", s.outsideName(), "postgres"),
-	}}
-	b := server.backend()
+	const name = "postgres"
+	b := postgresServer{set: s, name: name, port: platform.PostgresPort, folders: s.postgresFolders(name)}.backend()
 	b.settle = s.createDatabases
 	return b
+}
+
+// postgresFolders are the folders on disk for a server's data: in the checkout, or outside for a user
+// who cannot enter it.
+func (s *Set) postgresFolders(name string) []string {
+	return []string{s.layout.State("data", name), filepath.Join("/var/tmp", s.outsideName(), name)}
 }
 
 // outsideName is the name of this run's folder outside the checkout.
@@ -90,7 +93,7 @@ func (p postgresServer) backend() backend {
 
 func (p postgresServer) prepare(ctx context.Context) error {
 	s := p.set
-	bin, err := s.ensurePostgres(ctx)
+	bin, err := s.apt.EnsureFound(ctx, "postgresql", postgresBin)
 	if err != nil {
 		return err
 	}
@@ -112,19 +115,6 @@ func (p postgresServer) prepare(ctx context.Context) error {
 		return fmt.Errorf("initdb failed: %w", err)
 	}
 	return nil
-}
-
-// ensurePostgres installs PostgreSQL unless it is there, once for all servers.
-func (s *Set) ensurePostgres(ctx context.Context) (bin string, err error) {
-	s.installing.Lock()
-	defer s.installing.Unlock()
-	if bin, err = postgresBin(); err == nil {
-		return bin, nil
-	}
-	if err := s.apt.Install(ctx, "postgresql"); err != nil {
-		return "", err
-	}
-	return postgresBin()
 }
 
 // home returns the data folder and, for root, the user to run as: the first of the folders that this

@@ -18,7 +18,7 @@ const memory = "/dev/shm"
 // server of its own because the data of this one may vanish: nothing in it outlives a stop.
 func (s *Set) testPostgres() backend {
 	const name = "postgres-tests"
-	folders := []string{s.layout.State("data", name), filepath.Join("/var/tmp", s.outsideName(), name)}
+	folders := s.postgresFolders(name)
 	if inMemory := filepath.Join(memory, s.outsideName(), name); hasRoom(inMemory) {
 		folders = append([]string{inMemory}, folders...)
 	}

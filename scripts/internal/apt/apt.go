@@ -23,17 +23,29 @@ type Installer struct {
 
 // Ensure returns the path of a program and installs its package when the program is missing.
 func (i *Installer) Ensure(ctx context.Context, program, pkg string) (string, error) {
+	return i.EnsureFound(ctx, pkg, func() (string, error) {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			return "", fmt.Errorf("there is no %s in PATH", program)
+		}
+		return path, nil
+	})
+}
+
+// EnsureFound returns the path that find finds and installs the package when it finds none. It is
+// safe for concurrent use: the package is installed once.
+func (i *Installer) EnsureFound(ctx context.Context, pkg string, find func() (string, error)) (string, error) {
 	i.turn.Lock()
 	defer i.turn.Unlock()
-	if path, err := exec.LookPath(program); err == nil {
+	if path, err := find(); err == nil {
 		return path, nil
 	}
 	if err := i.install(ctx, pkg); err != nil {
 		return "", err
 	}
-	path, err := exec.LookPath(program)
+	path, err := find()
 	if err != nil {
-		return "", fmt.Errorf("package %s is installed, but there is no %s in PATH", pkg, program)
+		return "", fmt.Errorf("package %s is installed, but %w", pkg, err)
 	}
 	return path, nil
 }
