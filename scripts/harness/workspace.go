@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
 )
 
@@ -25,7 +26,7 @@ type workspace struct {
 	secrets   platform.Secrets
 	backends  *backends.Set // its own; nil: it has a namespace on the checkout's
 	namespace *namespace
-	lock      *os.File     // held as long as the workspace exists: reserves the name
+	unlock    func()       // releases the name, which is reserved as long as the workspace exists
 	ports     net.Listener // held as long as the workspace exists: reserves the ports
 
 	mu       sync.Mutex
@@ -42,17 +43,11 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	for number := 1; number <= maxWorkspaces; number++ {
 		name := "harness-" + strconv.Itoa(number)
 		layout := checkout.Run(name, 0)
-		if err := os.MkdirAll(layout.State(), 0o755); err != nil {
-			return nil, fmt.Errorf("make a folder for the run: %w", err)
-		}
-		f, err := os.OpenFile(layout.State("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+		unlock, taken, err := process.TryLock(layout.State("lock"))
 		if err != nil {
-			return nil, fmt.Errorf("open the run's lock: %w", err)
+			return nil, fmt.Errorf("reserve the run's name: %w", err)
 		}
-		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-			if err := f.Close(); err != nil {
-				return nil, fmt.Errorf("close the run's lock: %w", err)
-			}
+		if !taken {
 			continue
 		}
 		offset, ports, err := claimPorts()
@@ -61,10 +56,11 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 			err = errors.Join(os.RemoveAll(layout.State("logs")), os.RemoveAll(layout.State("data", platform.Sandbox)))
 		}
 		if err != nil {
-			return nil, errors.Join(err, f.Close())
+			unlock()
+			return nil, err
 		}
 		return &workspace{
-			layout: checkout.Run(name, offset), number: number, secrets: platform.NewSecrets(), lock: f, ports: ports,
+			layout: checkout.Run(name, offset), number: number, secrets: platform.NewSecrets(), unlock: unlock, ports: ports,
 			migrated: map[string]bool{},
 		}, nil
 	}
@@ -73,7 +69,8 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 
 // release removes the run's data from the checkout's backends, and releases the name and the ports.
 func (s *workspace) release(ctx context.Context) error {
-	return errors.Join(s.namespace.sweep(ctx), s.ports.Close(), s.lock.Close())
+	defer s.unlock()
+	return errors.Join(s.namespace.sweep(ctx), s.ports.Close())
 }
 
 // wiring returns the addresses of the run's processes and backends.

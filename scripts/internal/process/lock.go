@@ -34,7 +34,7 @@ func TryLock(path string) (unlock func(), taken bool, err error) {
 		}
 		return nil, false, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
-	return func() { _ = f.Close() }, true, nil // closing releases the lock
+	return func() { release(f) }, true, nil
 }
 
 // lock polls, because a blocking flock cannot be interrupted.
@@ -47,7 +47,7 @@ func lock(ctx context.Context, path string, how int, waiting func()) (unlock fun
 	for {
 		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		if err == nil {
-			return func() { _ = f.Close() }, nil
+			return func() { release(f) }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
@@ -62,6 +62,13 @@ func lock(ctx context.Context, path string, how int, waiting func()) (unlock fun
 		case <-time.After(step):
 		}
 	}
+}
+
+// release unlocks before it closes: a child that is being started has the open file, and with it the
+// lock, until it executes its program.
+func release(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	_ = f.Close()
 }
 
 func openLock(path string) (*os.File, error) {
