@@ -10,13 +10,15 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"urr.guru/scripts/backends"
 )
 
-// stress runs the tests of packages many times, each time in a different order, while one busy loop
-// per processor uses half of it. It finds tests that pass only on an idle machine or in one order.
+// stress runs the tests of packages many times, each time in a different order, and keeps the processors
+// busier than a run of all tests does. It finds tests that pass only on an idle machine or in one order.
 func (c *checker) stress(ctx context.Context, args []string) (err error) {
 	if len(args) != 2 {
 		return errors.New(usage)
@@ -25,27 +27,24 @@ func (c *checker) stress(ctx context.Context, args []string) (err error) {
 	if err != nil || runs < 1 {
 		return fmt.Errorf("how often the tests run, N, is %q: it must be a number from 1 up", args[1])
 	}
-	if err := c.needForTests(ctx); err != nil {
+	if err := c.prepareTests(ctx); err != nil {
 		return err
+	}
+	packages, err := c.testedPackages(ctx, strings.Fields(args[0]))
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(c.layout.State("stress")); err != nil {
+		return fmt.Errorf("remove the output of the last stress: %w", err)
 	}
 	release, err := backends.New(c.layout, true, say).Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, release(ctx)) }()
-	binaries, err := c.testBinaries(ctx, args[0])
+	failed, err := c.stressAll(ctx, packages, runs)
 	if err != nil {
 		return err
-	}
-	stopLoad := loadProcessors(ctx)
-	defer stopLoad()
-	failed := 0
-	for _, b := range binaries {
-		bad, err := c.stressOne(ctx, b, runs)
-		if err != nil {
-			return err
-		}
-		failed += bad
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d runs failed: their output is in %s", failed, c.layout.State("stress"))
@@ -53,81 +52,89 @@ func (c *checker) stress(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// testBinary is the compiled tests of a package.
-type testBinary struct {
-	name string // the package's folder, relative to the checkout
-	dir  string
-	path string
-}
-
-// testBinaries compiles the tests of the packages that have any, with the flags of `make test`.
-func (c *checker) testBinaries(ctx context.Context, pattern string) ([]testBinary, error) {
-	list := c.quietCommand(ctx, c.layout.Root, "go", "list", testTags,
-		"-f", `{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}`, pattern)
+// testedPackages lists the folders, relative to the checkout, of the packages that have tests.
+func (c *checker) testedPackages(ctx context.Context, patterns []string) (names []string, err error) {
+	list := c.quietCommand(ctx, c.layout.Root, "go", append([]string{"list", testTags,
+		"-f", `{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}`}, patterns...)...)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
 		return nil, errReported
 	}
-	if err := os.RemoveAll(c.layout.State("stress")); err != nil {
-		return nil, fmt.Errorf("remove the output of the last stress: %w", err)
-	}
-	var binaries []testBinary
 	for dir := range strings.FieldsSeq(string(out)) {
 		name, err := filepath.Rel(c.layout.Root, dir)
 		if err != nil {
 			return nil, fmt.Errorf("package outside the checkout: %w", err)
 		}
-		b := testBinary{name: name, dir: dir, path: c.layout.State("stress", strings.ReplaceAll(name, "/", "_")+".test")}
-		flags := []string{"test", "-c", "-o", b.path}
-		if !strings.HasPrefix(name, scriptsModule+"/") {
-			flags = append(flags, "-race", testTags)
-		}
-		if err := c.command(ctx, c.layout.Root, "go", append(flags, "./"+name)...).Run(); err != nil {
-			return nil, errReported
-		}
-		binaries = append(binaries, b)
+		names = append(names, name)
 	}
-	if len(binaries) == 0 {
-		return nil, fmt.Errorf("no package of %s has tests", pattern)
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no package of %s has tests", strings.Join(patterns, " "))
 	}
-	return binaries, nil
+	return names, nil
 }
 
-// stressOne runs one package's tests and counts the failed runs.
-func (c *checker) stressOne(ctx context.Context, b testBinary, runs int) (failed int, err error) {
+// stressAll tests one package more than there are processors at a time. Where packages are missing, a
+// busy loop stands in for each.
+func (c *checker) stressAll(ctx context.Context, packages []string, runs int) (failed int, err error) {
+	waiting := make(chan string, len(packages))
+	for _, name := range packages {
+		waiting <- name
+	}
+	close(waiting)
+	var failures, ended atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range runtime.NumCPU() + 1 {
+		group.Go(func() error {
+			for name := range waiting {
+				bad, err := c.stressPackage(ctx, name, runs)
+				if err != nil {
+					return err
+				}
+				failures.Add(int64(bad))
+				ended.Add(1)
+			}
+			for ctx.Err() == nil && ended.Load() < int64(len(packages)) {
+				continue // busy loop
+			}
+			return nil
+		})
+	}
+	err = group.Wait()
+	return int(failures.Load()), err
+}
+
+// stressPackage compiles a package's tests with the flags of `make test`, runs them, and counts the
+// failed runs.
+func (c *checker) stressPackage(ctx context.Context, name string, runs int) (failed int, err error) {
+	path := c.layout.State("stress", strings.ReplaceAll(name, "/", "_"))
+	flags := []string{"test", "-c", noDebugInformation, "-o", path + ".test"}
+	if !strings.HasPrefix(name, scriptsModule+"/") {
+		flags = append(flags, "-race", testTags)
+	}
+	if err := c.command(ctx, c.layout.Root, "go", append(flags, "./"+name)...).Run(); err != nil {
+		return 0, errReported
+	}
 	began := time.Now()
 	for i := 1; i <= runs; i++ {
-		cmd := c.quietCommand(ctx, b.dir, b.path, "-test.shuffle=on", "-test.timeout=15m")
+		cmd := c.quietCommand(ctx, filepath.Join(c.layout.Root, name), path+".test", "-test.shuffle=on", "-test.timeout=15m")
+		cmd.Env = append(os.Environ(), noSleepAtExit)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		runErr := cmd.Run()
 		if ctx.Err() != nil {
-			return failed, fmt.Errorf("%s was interrupted in run %d: %w", b.name, i, ctx.Err())
+			return failed, fmt.Errorf("%s was interrupted in run %d: %w", name, i, ctx.Err())
 		}
 		if runErr == nil {
 			continue
 		}
 		failed++
-		log := strings.TrimSuffix(b.path, ".test") + "-" + strconv.Itoa(i) + ".log"
+		log := fmt.Sprintf("%s-%d.log", path, i)
 		if err := os.WriteFile(log, out.Bytes(), 0o600); err != nil {
 			return failed, fmt.Errorf("keep the output of a failed run: %w", err)
 		}
-		say("%s: run %d failed: %s", b.name, i, log)
+		say("%s: run %d failed: %s", name, i, log)
 	}
-	say("%-40s %d of %d runs passed, %.1f s each", b.name, runs-failed, runs, time.Since(began).Seconds()/float64(runs))
+	say("%-40s %d of %d runs passed, %.1f s each", name, runs-failed, runs, time.Since(began).Seconds()/float64(runs))
 	return failed, nil
-}
-
-// loadProcessors keeps every processor busy until the returned function is called.
-func loadProcessors(ctx context.Context) (stopLoad func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	for range runtime.NumCPU() {
-		go func() {
-			for ctx.Err() == nil {
-				continue // busy loop
-			}
-		}()
-	}
-	return cancel
 }

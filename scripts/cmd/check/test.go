@@ -45,16 +45,7 @@ const noSleepAtExit = "GORACE=atexit_sleep_ms=0"
 // test runs every module's tests. It starts the backends if needed, and stops them afterwards
 // unless another command uses them.
 func (c *checker) test(ctx context.Context) (err error) {
-	if err := c.needForTests(ctx); err != nil {
-		return err
-	}
-	if err := c.needBrowser(ctx); err != nil {
-		return err
-	}
-	if err := c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
-		return errors.Join(errReported, err)
-	}
-	if err := c.needHelm(ctx); err != nil {
+	if err := c.prepareTests(ctx); err != nil {
 		return err
 	}
 	release, err := backends.New(c.layout, true, say).Acquire(ctx)
@@ -124,14 +115,20 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, what string, args .
 	return nil
 }
 
-// needForTests installs what building the tests and the pages requires.
-func (c *checker) needForTests(ctx context.Context) error {
+// prepareTests installs and builds what the tests use and what is not a backend.
+func (c *checker) prepareTests(ctx context.Context) error {
 	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // for the race detector; for the pages
 		if _, err := c.apt.Ensure(ctx, program, pkg); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := c.needBrowser(ctx); err != nil {
+		return err
+	}
+	if err := c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
+		return errors.Join(errReported, err)
+	}
+	return c.needHelm(ctx)
 }
 
 // needHelm builds the pinned Helm and tells the tests where it is. Each test program would otherwise
