@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"urr.guru/pkg/shorttest"
 )
 
 // Ports of the backends before URR_PORT_OFFSET is added.
@@ -48,9 +50,7 @@ func Postgres(t testing.TB, database string) string {
 // consumer group takes seconds.
 func Kafka(t testing.TB) []string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short leaves out tests that need Kafka")
-	}
+	shorttest.LeaveOut(t, "tests that need Kafka")
 	return []string{reachable(t, "Kafka", kafkaPort)}
 }
 

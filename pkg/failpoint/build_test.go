@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/shorttest"
 )
 
 // Independent of the tests' own build tags: a program built without the tag contains neither the
 // code nor the variable's name, so that its environment cannot kill it.
 func TestOnlyATaggedBuildHasFailpoints(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short leaves out tests that build programs")
-	}
+	shorttest.LeaveOut(t, "tests that build programs")
 	for name, tc := range map[string]struct {
 		tags  string
 		armed bool

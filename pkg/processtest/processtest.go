@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"urr.guru/pkg/leaktest"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 )
 
@@ -50,9 +51,7 @@ func Main(m Tests, program func() int) {
 // Command prepares the program under test. Its environment is env only.
 func Command(tb testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	tb.Helper()
-	if testing.Short() {
-		tb.Skip("-short leaves out tests that start processes")
-	}
+	shorttest.LeaveOut(tb, "tests that start processes")
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = []string{variable + "=1"}
 	if race, set := os.LookupEnv("GORACE"); set { //nolint:forbidigo // options of the race detector, handed on

@@ -12,6 +12,7 @@ import (
 
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/processtest"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 )
 
@@ -33,9 +34,7 @@ func StartServer(t testing.TB, args ...string) *Server {
 
 func startServer(t testing.TB, addr string, args []string) *Server {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short leaves out tests that start servers")
-	}
+	shorttest.LeaveOut(t, "tests that start servers")
 	s := &Server{t: t, dir: t.TempDir(), addr: addr, args: args}
 	s.Start()
 	t.Cleanup(s.Kill)

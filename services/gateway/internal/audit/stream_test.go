@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/gateway/internal/audit"
 )
@@ -156,6 +157,7 @@ func TestStreamIsBounded(t *testing.T) {
 // Some records fail, more than one call moves: the others arrive once each, and those later.
 func TestFailedRecordsDoNotBlock(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	rdb, key := stream(t)
 	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
@@ -188,6 +190,7 @@ func TestFailedRecordsDoNotBlock(t *testing.T) {
 // A gateway that cannot reach Kafka leaves the records to one that can.
 func TestLeaseIsGivenUp(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	onEachServer(t, func(t *testing.T, rdb redis.UniversalClient, key string) {
 		t.Helper()
 		cut, whole := absentBroker(), &broker{}

@@ -16,6 +16,7 @@ import (
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/shorttest"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -108,6 +109,7 @@ func TestWithdrawRefused(t *testing.T) {
 // either an entry that counts, or withdrawn, or waits to be rejected.
 func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long races of replicas")
 	w := newWorld(t)
 	a, b := w.replica(t, options{}), w.replica(t, options{})
 	event := a.lottery(t)

@@ -18,6 +18,7 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/errs"
 	pkgredis "urr.guru/pkg/redis"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/queue/internal/line"
 )
@@ -45,9 +46,7 @@ func (m *master) signal(s syscall.Signal) {
 
 func startCluster(t *testing.T) []*master {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short leaves out tests that start servers")
-	}
+	shorttest.LeaveOut(t, "tests that start servers")
 	const slots = 16384
 	masters := make([]*master, 3)
 	for i := range masters {

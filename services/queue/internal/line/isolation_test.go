@@ -14,6 +14,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/queue/internal/line"
 )
@@ -129,6 +130,7 @@ func epochOf(t *testing.T, r *replica, event string) int64 {
 
 // Ticks of other lines go on.
 func TestHangingLineDelaysNoOtherTick(t *testing.T) {
+	shorttest.LeaveOut(t, "long tests with faults")
 	w, r, _, j := newEnvWithHangingEvent(t)
 	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
 	slot := slotOf(t, w, "in")

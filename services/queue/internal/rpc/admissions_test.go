@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/shorttest"
 	pkgsqs "urr.guru/pkg/sqs"
 	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/waittest"
@@ -52,6 +53,7 @@ func failures(t *testing.T) float64 {
 // Visitors join, wait and get in as ever while the queue of admissions is away, hangs, or is another
 // than the configured one. What is not sent is counted.
 func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
+	shorttest.LeaveOut(t, "long tests with faults")
 	hangs := hanging{asked: make(chan struct{}, 100), end: make(chan struct{})}
 	for name, sends := range map[string]sqs.Sender{
 		"gone":  sender(t, "http://127.0.0.1:1"),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
@@ -51,6 +52,7 @@ func (w *world) paidKeys() (keys []string) {
 
 func TestCancelledAllocationIsNeverPaid(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	w := newWorld(t, sandbox.Faults{Seed: 3, Lost: 0.3, Refused: 0.3, Late: 0.1, LateFor: 200 * time.Millisecond})
 	fill(t, w.pool, 300)
 	stop := w.run(t, 2, policy())

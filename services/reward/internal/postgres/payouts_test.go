@@ -14,6 +14,7 @@ import (
 
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
@@ -101,6 +102,7 @@ const due = `reward_status IN ('PENDING', 'PROCESSING') OR reward_status = 'FAIL
 
 func TestPayoutsUnderFaults(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	w := newWorld(t, sandbox.Faults{
 		Seed: 7, Refused: 0.1, Busy: 0.05, Unavailable: 0.02, Silent: 0.05, Lost: 0.2, Failed: 0.05, Slow: 0.05, SlowFor: 500 * time.Millisecond,
 		Late: 0.05, LateFor: 400 * time.Millisecond,

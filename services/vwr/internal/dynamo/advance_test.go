@@ -17,6 +17,7 @@ import (
 
 	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -58,6 +59,7 @@ func stepConcurrently(t *testing.T, replicas ...testReplica) {
 // backwards, never past the last position. When the winning replica dies, another takes over.
 func TestAdvancersOnDynamoDB(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	open := tables(t, dynamo.MaxPerWrite)
 	watch, clock := open(dynamotest.Hook{}), clocktest.New(epoch)
 	const event, people = "advance", 180

@@ -20,6 +20,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/lobby"
@@ -69,6 +70,7 @@ func (d *deaths) hook() dynamotest.Hook {
 // is one shuffle, and everything that was ever published agrees with it.
 func TestDeathAtEveryWrite(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	k := newKit(t)
 	first := k.replica(t, dynamotest.Hook{})
 	first.activate(t, true)

@@ -21,6 +21,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/settle"
@@ -389,6 +390,7 @@ func TestDrawWithoutEntries(t *testing.T) {
 // Four processes work on a draw at once, with lost calls, lost answers and conflicts: it is drawn once.
 func TestDisturbedDraw(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	w := newWorld(t, nil)
 	w.enter(t, 24)
 	var faults atomic.Int64

@@ -17,6 +17,7 @@ import (
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/shorttest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/worker/internal/settle"
 )
@@ -79,6 +80,7 @@ func TestMessagesDeliveredThreeTimes(t *testing.T) {
 // 30 places: exactly the first 30 by the order of the queue get them.
 func TestDisturbedRun(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	w := newWorld(t, 30)
 	live, dead := queues(t)
 	out := w.accept(t, 60)
@@ -127,6 +129,7 @@ func TestDisturbedRun(t *testing.T) {
 // Conflicts, conditions and an unavailable store blame nobody.
 func TestStoreAwayBlamesNobody(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	for name, fault := range map[string]error{
 		"away": dynamotest.ErrConnReset, "conflict": conflict(),
 		"throttled": &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("ThrottlingError")}}},
@@ -359,6 +362,7 @@ func (r *receipts) Receive(ctx context.Context) ([]asyncevent.Delivery, error) {
 // Whoever has messages keeps them while the store does not answer: none is received twice.
 func TestMessagesAreKeptWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
+	shorttest.LeaveOut(t, "long tests with faults")
 	w := newWorld(t, 5)
 	real, dead := queues(t)
 	live := &receipts{Queue: real}

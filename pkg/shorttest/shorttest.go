@@ -1,0 +1,12 @@
+// Package shorttest leaves tests out of `go test -short`, which `make quick` runs after an edit.
+package shorttest
+
+import "testing"
+
+// LeaveOut skips the test when -short is given. What names the kind of test: "tests that start servers".
+func LeaveOut(tb testing.TB, what string) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("-short leaves out " + what)
+	}
+}
