@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,84 +17,12 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
-
-func event(topic, key string, version int64) outbox.Event {
-	return outbox.Event{
-		Topic: topic, Key: key, Type: "TESTED", EntityVersion: version, Payload: caller(key, version),
-	}
-}
-
-// caller is a payload.
-func caller(text string, version int64) *commonv1.Caller {
-	return &commonv1.Caller{UserId: text, Epoch: version}
-}
-
-func insert(ctx context.Context, pool *pgxpool.Pool, events ...outbox.Event) error {
-	return postgres.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
-		return outbox.Insert(ctx, tx, "test", events...)
-	})
-}
-
-func pending(t *testing.T, pool *pgxpool.Pool) int {
-	t.Helper()
-	var n int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
-	return n
-}
-
-func waitEmpty(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	waittest.Until(t, func() bool { return pending(t, pool) == 0 }, "the outbox is empty")
-}
-
-// waitForOlderTransactions waits until no transaction is running that began before the rows of the
-// outbox: a transaction in any database of the server delays them.
-func waitForOlderTransactions(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	waittest.Until(t, func() bool {
-		var settled bool
-		err := pool.QueryRow(t.Context(), `SELECT bool_and(txid < pg_snapshot_xmin(pg_current_snapshot())) FROM outbox`).Scan(&settled)
-		require.NoError(t, err)
-		return settled
-	}, "the transactions before it have ended")
-}
-
-// run starts a relay; it stops with the returned function, at the latest when the test ends.
-func run(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) (*outbox.Relay, func()) {
-	t.Helper()
-	r := newRelay(t, pool, p, opts)
-	return r, start(t, r)
-}
-
-func newRelay(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) *outbox.Relay {
-	t.Helper()
-	r := outbox.NewRelay(pool, p, slog.New(slog.NewTextHandler(t.Output(), nil)), opts)
-	r.ShortenPauses()
-	return r
-}
-
-func start(t *testing.T, r *outbox.Relay) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
-	t.Cleanup(stop)
-	return stop
-}
 
 func TestPublishesToKafka(t *testing.T) {
 	t.Parallel()
@@ -355,110 +280,4 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 4)))
 	start(t, relay)
 	waittest.Until(t, func() bool { return gauge(t, "urr_outbox_rows") == 4 }, "a relay that runs measures")
-}
-
-// missing is what gauge returns for a metric without a value.
-const missing = -1
-
-func gauge(t *testing.T, name string) float64 {
-	t.Helper()
-	if value, ok := metricstest.Value(t, name, nil); ok {
-		return value
-	}
-	return missing
-}
-
-// While there is a backlog, batches grow, and each is followed by the next at once.
-func TestBacklogIsPublishedInGrowingBatches(t *testing.T) {
-	t.Parallel()
-	pool := postgrestest.New(t, outbox.Migrations)
-	var events []outbox.Event
-	for v := range int64(50) {
-		events = append(events, event("topic", fmt.Sprint("k", v%5), v))
-	}
-	require.NoError(t, insert(t.Context(), pool, events...))
-	waitForOlderTransactions(t, pool)
-	m := sizedPublisher{}
-	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
-	waitEmpty(t, pool)
-	stop()
-	require.Equal(t, 2, m.sizes[0])
-	largest := slices.Max(m.sizes) // they start again after a pause of the process
-	require.GreaterOrEqual(t, largest, 4)
-	require.LessOrEqual(t, largest, 16)
-	for k := range int64(5) {
-		require.Equal(t, []int64{k, k + 5, k + 10, k + 15, k + 20, k + 25, k + 30, k + 35, k + 40, k + 45}, m.versions(t, fmt.Sprint("k", k)))
-	}
-}
-
-// Small events let the batches grow; the large ones after them are published in small batches.
-func TestGrownBatchesAreBoundedInBytes(t *testing.T) {
-	t.Parallel()
-	pool := postgrestest.New(t, outbox.Migrations)
-	var events []outbox.Event
-	for v := range int64(62) {
-		events = append(events, event("topic", "k", v))
-		if v >= 30 { // the batches before have 2, 4, 8 and 16 events
-			events[v].Payload = caller(strings.Repeat("x", 500<<10), v)
-		}
-	}
-	require.NoError(t, insert(t.Context(), pool, events...))
-	waitForOlderTransactions(t, pool)
-	m := sizedPublisher{}
-	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
-	waitEmpty(t, pool)
-	stop()
-	for i, bytes := range m.bytes {
-		require.LessOrEqual(t, bytes, outbox.MaxBytes, "%d records", m.sizes[i])
-	}
-	versions := m.versions(t, "k")
-	require.Len(t, versions, len(events))
-	require.True(t, slices.IsSorted(versions))
-}
-
-// The rows in flight are looked up in a hash, also when the plan was made without their number.
-func TestRowsInFlightAreHashed(t *testing.T) {
-	t.Parallel()
-	pool := postgrestest.New(t, outbox.Migrations)
-	conn, err := pool.Acquire(t.Context())
-	require.NoError(t, err)
-	defer conn.Release()
-	results, err := conn.Conn().PgConn().Exec(t.Context(), `
-		SET plan_cache_mode = force_generic_plan;
-		PREPARE read AS `+outbox.ReadRows+`;
-		EXPLAIN EXECUTE read ('{0}', '{1}', 500)`).ReadAll()
-	require.NoError(t, err)
-	var plan strings.Builder
-	for _, line := range results[2].Rows {
-		plan.Write(line[0])
-		plan.WriteByte('\n')
-	}
-	require.Equal(t, 2, strings.Count(plan.String(), "hashed SubPlan"), "parked keys and rows in flight\n%s", plan.String())
-}
-
-// Rows that were read while those before them were being published wait when one of these fails.
-func TestRowsReadAheadWaitForFailedOnes(t *testing.T) {
-	t.Parallel()
-	pool := postgrestest.New(t, outbox.Migrations)
-	var events []outbox.Event
-	for v := range int64(12) {
-		events = append(events, event("topic", "k", v))
-	}
-	require.NoError(t, insert(t.Context(), pool, events...))
-	waitForOlderTransactions(t, pool)
-	var m fakePublisher
-	var failed sync.Once
-	m.set(1, func(r kafka.Record) (err error) {
-		var c commonv1.Caller
-		if err := kafka.Decode(r, &c); err != nil {
-			return err
-		}
-		if c.GetEpoch() == 3 {
-			failed.Do(func() { err = errors.New("not acked") })
-		}
-		return err
-	})
-	run(t, pool, &m, outbox.Options{Batch: 2})
-	waitEmpty(t, pool)
-	require.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, m.versions(t, "k"))
 }

@@ -1,0 +1,134 @@
+package app_test
+
+import (
+	"context"
+	"sync/atomic"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"urr.guru/pkg/errs"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// fakeTicket knows every reservation and every event but "absent", which exists after a PUT. Holds
+// succeed unless hold says otherwise.
+type fakeTicket struct {
+	ticketv1.UnimplementedEventServiceServer
+	ticketv1.UnimplementedEventAdminServiceServer
+	ticketv1.UnimplementedHoldServiceServer
+	ticketv1.UnimplementedReservationServiceServer
+	ticketv1.UnimplementedTicketServiceServer
+	callLog
+
+	hold func(event string) *ticketv1.HoldResult
+	// taken is how many seats there are beside the twelve that are free.
+	taken int64
+	// price of the only section.
+	price int64
+	// down makes GetEventInfo fail.
+	down atomic.Bool
+}
+
+func (f *fakeTicket) ListEvents(_ context.Context, in *ticketv1.ListEventsRequest) (*ticketv1.ListEventsResponse, error) {
+	f.add("ListEvents", nil, in)
+	return &ticketv1.ListEventsResponse{Items: []*ticketv1.Event{{EventId: calm}, {EventId: busy}}}, nil
+}
+
+func (f *fakeTicket) GetEvent(_ context.Context, in *ticketv1.GetEventRequest) (*ticketv1.Event, error) {
+	f.add("GetEvent", nil, in)
+	if in.GetEventId() == "absent" {
+		return nil, errs.ErrEventNotFound
+	}
+	return &ticketv1.Event{EventId: in.GetEventId(), Sections: []*ticketv1.Section{{Section: "A", Capacity: 100, Free: 60}}}, nil
+}
+
+func (f *fakeTicket) GetEventInfo(_ context.Context, in *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
+	f.add("GetEventInfo", nil, in)
+	if f.down.Load() {
+		return nil, errs.ErrUnavailable
+	}
+	if in.GetEventId() == "absent" && len(f.of("PutEvent")) == 0 {
+		return nil, errs.ErrEventNotFound
+	}
+	return &ticketv1.EventInfo{EventId: in.GetEventId()}, nil
+}
+
+func (f *fakeTicket) GetSeatMap(_ context.Context, in *ticketv1.GetSeatMapRequest) (*ticketv1.SeatMap, error) {
+	f.add("GetSeatMap", in.GetCaller(), in)
+	return &ticketv1.SeatMap{EventId: in.GetEventId(), Seating: "ASSIGNED", Seats: 12, Etag: "layout1"}, nil
+}
+
+func (f *fakeTicket) GetAvailability(_ context.Context, in *ticketv1.GetAvailabilityRequest) (*ticketv1.Availability, error) {
+	f.add("GetAvailability", in.GetCaller(), in)
+	bitmap := append([]byte{0xff, 0xf0}, make([]byte, f.taken/8)...)
+	return &ticketv1.Availability{EventId: in.GetEventId(), Bitmap: bitmap, Etag: "free1", Seats: 12 + f.taken, Sections: []*ticketv1.Section{{Section: "A", Price: f.price}}}, nil
+}
+
+func (f *fakeTicket) CreateEvent(_ context.Context, in *ticketv1.CreateEventRequest) (*ticketv1.Event, error) {
+	f.add("CreateEvent", in.GetCaller(), in)
+	return &ticketv1.Event{EventId: "created"}, nil
+}
+
+func (f *fakeTicket) PutEvent(_ context.Context, in *ticketv1.PutEventRequest) (*ticketv1.Event, error) {
+	f.add("PutEvent", in.GetCaller(), in)
+	return &ticketv1.Event{EventId: in.GetEventId(), Threshold: new(int64(5)), Etag: new("put1")}, nil
+}
+
+func (f *fakeTicket) GetEventSettings(_ context.Context, in *ticketv1.GetEventSettingsRequest) (*ticketv1.EventSettings, error) {
+	f.add("GetEventSettings", in.GetCaller(), in)
+	return &ticketv1.EventSettings{Title: in.GetEventId(), Threshold: new(int64(5)), Etag: new("settings1")}, nil
+}
+
+func (f *fakeTicket) HoldSeats(_ context.Context, in *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
+	out := &ticketv1.HoldResponse{}
+	for _, i := range in.GetItems() {
+		f.add("HoldSeats", i.GetCaller(), i)
+		out.Results = append(out.Results, f.hold(i.GetEventId()))
+	}
+	return out, nil
+}
+
+func (f *fakeTicket) HoldBest(_ context.Context, in *ticketv1.HoldBestRequest) (*ticketv1.HoldResponse, error) {
+	out := &ticketv1.HoldResponse{}
+	for _, i := range in.GetItems() {
+		f.add("HoldBest", i.GetCaller(), i)
+		out.Results = append(out.Results, f.hold(i.GetEventId()))
+	}
+	return out, nil
+}
+
+func (f *fakeTicket) GetReservation(_ context.Context, in *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
+	f.add("GetReservation", in.GetCaller(), in)
+	return &ticketv1.Reservation{ReservationId: in.GetReservationId(), Status: "HELD"}, nil
+}
+
+func (f *fakeTicket) GetMyReservation(_ context.Context, in *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
+	f.add("GetMyReservation", in.GetCaller(), in)
+	return &ticketv1.Reservation{ReservationId: in.GetReservationId(), Status: "HELD"}, nil
+}
+
+func (f *fakeTicket) CancelReservation(_ context.Context, in *ticketv1.CancelReservationRequest) (*emptypb.Empty, error) {
+	f.add("CancelReservation", in.GetCaller(), in)
+	return &emptypb.Empty{}, nil
+}
+
+func (f *fakeTicket) CancelMyReservation(_ context.Context, in *ticketv1.CancelReservationRequest) (*emptypb.Empty, error) {
+	f.add("CancelMyReservation", in.GetCaller(), in)
+	return &emptypb.Empty{}, nil
+}
+
+func (f *fakeTicket) ListMyReservations(_ context.Context, in *ticketv1.ListMyReservationsRequest) (*ticketv1.ListMyReservationsResponse, error) {
+	f.add("ListMyReservations", in.GetCaller(), in)
+	return &ticketv1.ListMyReservationsResponse{}, nil
+}
+
+func (f *fakeTicket) ListMyTickets(_ context.Context, in *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {
+	f.add("ListMyTickets", in.GetCaller(), in)
+	return &ticketv1.ListMyTicketsResponse{}, nil
+}
+
+func (f *fakeTicket) GetMyTicket(_ context.Context, in *ticketv1.GetMyTicketRequest) (*ticketv1.Ticket, error) {
+	f.add("GetMyTicket", in.GetCaller(), in)
+	return &ticketv1.Ticket{TicketId: in.GetTicketId()}, nil
+}

@@ -1,0 +1,98 @@
+package draw_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
+)
+
+// A root that comes too late for its round is decided by a later one; the statement says so.
+func TestMissedRounds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w.enter(t, 5)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, 2*round-59*time.Second))
+	require.Equal(t, int64(2), w.verify(t).Statement.MissedRounds)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, 2*round))
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, 3*round))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles+time.Hour))
+	require.True(t, w.verify(t).Complete)
+	w.settled(t)
+}
+
+// A statement that was stored in time, but not signed in time, is never signed.
+func TestStatementThatWasNotSignedInTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w.enter(t, 5)
+	w.keysAre(t, otherSigningKey())
+	w.clock.Set(cutoff.Add(after))
+	require.NoError(t, w.drawer(w.store).Pass(t.Context()))
+	require.Equal(t, 1, w.figures.last.Failing)
+	require.Equal(t, 1, w.figures.last.KeyMissing)
+	l := w.lottery(t)
+	require.Equal(t, asyncevent.DrawClosed, l.Draw.Phase)
+	require.NotEmpty(t, l.Draw.Statement)
+	require.False(t, l.Draw.Public())
+	w.verify(t)
+	w.keysAre(t, keyConfig(1))
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-30*time.Second))
+	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
+	require.NotEqual(t, l.Draw.Statement, w.lottery(t).Draw.Statement)
+}
+
+// A root that cannot be sure to be public a minute before its round waits until that round is missed.
+func TestRootShortlyBeforeItsLatestTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w.enter(t, 5)
+	latest := round - fairdraw.RootLead
+	require.Equal(t, asyncevent.DrawClosed, w.pass(t, latest-5*time.Second))
+	require.Empty(t, w.lottery(t).Draw.Statement)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, latest+time.Millisecond))
+	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
+}
+
+// lateSigner loses the write of the signature, which takes until the root is too late.
+type lateSigner struct {
+	leaseless
+
+	w     *world
+	tries int
+	until time.Time // the deadline of the write
+}
+
+func (s *lateSigner) Advance(ctx context.Context, before, after asyncevent.Draw) error {
+	if !before.Public() && after.Public() {
+		s.tries++
+		s.until, _ = ctx.Deadline()
+		s.w.clock.Set(cutoff.Add(round - fairdraw.RootLead + time.Second))
+		return errs.ErrUnavailable
+	}
+	return s.leaseless.Advance(ctx, before, after)
+}
+
+// The write of the signature is tried once under a deadline, whatever fails. A root that is late then
+// never becomes public with its statement.
+func TestSignatureIsWrittenInTimeOrNever(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w.enter(t, 5)
+	w.clock.Set(cutoff.Add(round - fairdraw.RootLead - 11*time.Second))
+	store := &lateSigner{leaseless: leaseless{w.store}, w: w}
+	require.NoError(t, w.drawer(store).Pass(t.Context()))
+	require.Equal(t, 1, store.tries)
+	require.False(t, store.until.IsZero())
+	stated := w.lottery(t).Draw
+	require.Equal(t, asyncevent.DrawClosed, stated.Phase)
+	require.NotEmpty(t, stated.Statement)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-fairdraw.RootLead+2*time.Second))
+	require.NotEqual(t, stated.Statement, w.lottery(t).Draw.Statement)
+	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
+}
