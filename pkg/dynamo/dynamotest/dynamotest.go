@@ -3,7 +3,8 @@ package dynamotest
 
 import (
 	"context"
-	"crypto/rand"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,17 +15,19 @@ import (
 	"urr.guru/pkg/dynamo"
 )
 
-// Tables returns a configuration with a prefix that no other test has, and a client. Every table
-// that begins with the prefix is deleted when the test ends.
+// Tables returns a configuration with a prefix that no other running test has, and a client. Every table
+// that begins with the prefix is deleted when the test ends, or before the next test that gets the
+// prefix if this one is killed.
 func Tables(t testing.TB) (dynamo.Config, *dynamodb.Client) {
 	t.Helper()
 	cfg := dynamo.Config{
-		Region: "local", Endpoint: backendtest.Dynamo(t), Prefix: "test" + strings.ToLower(rand.Text()[:16]),
+		Region: "local", Endpoint: backendtest.Dynamo(t), Prefix: fmt.Sprintf("test-%d-%d", os.Getuid(), claim(t)),
 	}
 	client, err := dynamo.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	sweep(t, client, cfg.Prefix+"-")
 	t.Cleanup(func() { sweep(t, client, cfg.Prefix+"-") })
 	return cfg, client
 }
