@@ -30,8 +30,8 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 	}
 	// After an edit most of the time is spent compiling and linking. `make lint` runs vet, and
 	// these test binaries need no debug information.
-	if err := c.command(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", noDebugInformation, "-timeout=2m", parallelTests,
-		"./"+dir+"/...").Run(); err != nil {
+	if err := c.command(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", testTags, noDebugInformation, "-timeout=2m",
+		parallelTests, "./"+dir+"/...").Run(); err != nil {
 		return errReported
 	}
 	return nil
