@@ -20,17 +20,11 @@ import (
 // While there is a backlog, batches grow, and each is followed by the next at once.
 func TestBacklogIsPublishedInGrowingBatches(t *testing.T) {
 	t.Parallel()
-	pool := postgrestest.New(t, outbox.Migrations)
 	var events []outbox.Event
 	for v := range int64(50) {
 		events = append(events, event("topic", fmt.Sprint("k", v%5), v))
 	}
-	require.NoError(t, insert(t.Context(), pool, events...))
-	waitForOlderTransactions(t, pool)
-	m := sizedPublisher{}
-	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
-	waitEmpty(t, pool)
-	stop()
+	m := publishAll(t, events)
 	require.Equal(t, 2, m.sizes[0])
 	largest := slices.Max(m.sizes) // they start again after a pause of the process
 	require.GreaterOrEqual(t, largest, 4)
@@ -43,7 +37,6 @@ func TestBacklogIsPublishedInGrowingBatches(t *testing.T) {
 // Small events let the batches grow; the large ones after them are published in small batches.
 func TestGrownBatchesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	pool := postgrestest.New(t, outbox.Migrations)
 	var events []outbox.Event
 	for v := range int64(62) {
 		events = append(events, event("topic", "k", v))
@@ -51,18 +44,26 @@ func TestGrownBatchesAreBoundedInBytes(t *testing.T) {
 			events[v].Payload = caller(strings.Repeat("x", 500<<10), v)
 		}
 	}
-	require.NoError(t, insert(t.Context(), pool, events...))
-	waitForOlderTransactions(t, pool)
-	m := sizedPublisher{}
-	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
-	waitEmpty(t, pool)
-	stop()
+	m := publishAll(t, events)
 	for i, bytes := range m.bytes {
 		require.LessOrEqual(t, bytes, outbox.MaxBytes, "%d records", m.sizes[i])
 	}
 	versions := m.versions(t, "k")
 	require.Len(t, versions, len(events))
 	require.True(t, slices.IsSorted(versions))
+}
+
+// publishAll publishes a backlog; its first batch has two events.
+func publishAll(t *testing.T, events []outbox.Event) *sizedPublisher {
+	t.Helper()
+	pool := postgrestest.New(t, outbox.Migrations)
+	require.NoError(t, insert(t.Context(), pool, events...))
+	waitForOlderTransactions(t, pool)
+	var m sizedPublisher
+	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
+	waitEmpty(t, pool)
+	stop()
+	return &m
 }
 
 // The rows in flight are looked up in a hash, also when the plan was made without their number.
