@@ -3,7 +3,8 @@ package shorttest
 
 import "testing"
 
-// LeaveOut skips the test when -short is given. What names the kind of test: "tests that start servers".
+// LeaveOut skips the test when -short is given. what is the kind of test in the plural, as in "tests
+// that start servers".
 func LeaveOut(tb testing.TB, what string) {
 	tb.Helper()
 	if testing.Short() {

@@ -17,8 +17,8 @@ import (
 	"urr.guru/scripts/backends"
 )
 
-// stress runs the tests of packages many times, each time in a different order, and keeps the processors
-// busier than a run of all tests does. It finds tests that pass only on an idle machine or in one order.
+// stress runs the tests of packages many times, each time in a different order, on processors that
+// are always busy. It finds tests that pass only on an idle machine or in one order.
 func (c *checker) stress(ctx context.Context, args []string) (err error) {
 	if len(args) != 2 {
 		return errors.New(usage)
@@ -74,8 +74,8 @@ func (c *checker) testedPackages(ctx context.Context, patterns []string) (names 
 	return names, nil
 }
 
-// stressAll tests one package more than there are processors at a time. Where packages are missing, a
-// busy loop stands in for each.
+// stressAll tests one package more than there are processors at a time. Where packages are missing,
+// a busy loop stands in for each.
 func (c *checker) stressAll(ctx context.Context, packages []string, runs int) (failed int, err error) {
 	waiting := make(chan string, len(packages))
 	for _, name := range packages {
