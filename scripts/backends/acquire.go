@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/internal/process"
 )
 
@@ -33,7 +34,7 @@ func (s *Set) StartAndKeep(ctx context.Context) error {
 // those that only test runs have requested are stopped, unless StartAndKeep was called meanwhile.
 func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error, err error) {
 	users := s.layout.State("run", "tests.lock")
-	mine, err := process.Share(ctx, users)
+	mine, err := filelock.Share(ctx, users)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (s *Set) stopAcquired(ctx context.Context, users string) error {
 		return err
 	}
 	defer unlock()
-	free, last, err := process.TryLock(users)
+	free, last, err := filelock.TryLock(users)
 	if err != nil || !last {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/internal/apt"
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
@@ -111,7 +112,7 @@ func (s *Set) KafkaOutside(addr string) *Set {
 
 // lock serializes commands that start or stop backends of a run.
 func (s *Set) lock(ctx context.Context) (unlock func(), err error) {
-	return process.Lock(ctx, s.layout.State("run", "backends.lock"), func() { s.say("waiting for another command to start or stop backends") })
+	return filelock.Lock(ctx, s.layout.State("run", "backends.lock"), func() { s.say("waiting for another command to start or stop backends") })
 }
 
 // Start starts the backends that are not running. It returns when all are ready, or with the errors

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"urr.guru/pkg/filelock"
 	"urr.guru/pkg/loop"
 	"urr.guru/scripts/internal/apt"
-	"urr.guru/scripts/internal/process"
 )
 
 // jars returns the folder with the jars of scripts/backends/<name>.pom.xml. Maven downloads them
@@ -30,7 +30,7 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	}
 	// Serialized, since all runs of the checkout share the jars and all Maven processes of the user
 	// share their repository.
-	unlock, err := process.Lock(ctx, s.layout.Shared("jars", "lock"), func() { s.say("the jars of %s wait for others to be fetched", name) })
+	unlock, err := filelock.Lock(ctx, s.layout.Shared("jars", "lock"), func() { s.say("the jars of %s wait for others to be fetched", name) })
 	if err != nil {
 		return "", err
 	}

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"syscall"
 
+	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/backends"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
 )
 
@@ -43,7 +43,7 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	for number := 1; number <= maxWorkspaces; number++ {
 		name := "harness-" + strconv.Itoa(number)
 		layout := checkout.Run(name, 0)
-		unlock, taken, err := process.TryLock(layout.State("lock"))
+		unlock, taken, err := filelock.TryLock(layout.State("lock"))
 		if err != nil {
 			return nil, fmt.Errorf("reserve the run's name: %w", err)
 		}

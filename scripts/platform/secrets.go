@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/internal/process"
 )
 
@@ -37,7 +38,7 @@ func NewSecrets() Secrets {
 // for concurrent use.
 func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
-	unlock, err := process.Lock(ctx, path+".lock", nil)
+	unlock, err := filelock.Lock(ctx, path+".lock", nil)
 	if err != nil {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}

@@ -15,9 +15,9 @@ import (
 	"urr.guru/pkg/dynamo"
 )
 
-// Tables returns a configuration with a prefix that no other running test has, and a client. Every table
-// that begins with the prefix is deleted when the test ends, or before the next test that gets the
-// prefix if this one is killed.
+// Tables returns a configuration with a prefix that no other running test has, and a client. Every
+// table that begins with the prefix is deleted when the test ends. If the test is killed, the next
+// one that gets the prefix deletes them.
 func Tables(t testing.TB) (dynamo.Config, *dynamodb.Client) {
 	t.Helper()
 	cfg := dynamo.Config{

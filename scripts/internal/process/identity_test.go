@@ -1,9 +1,11 @@
 package process
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -115,4 +117,25 @@ func TestParseStat(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, status{state: 'S', threads: 17, start: tt.start}, got, name)
 	}
+}
+
+func TestConcurrentSaves(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "record.json")
+	errs := make([]error, 20)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = Save(path, Identity{PID: i + 1, Boot: fmt.Sprint("boot ", i)}) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	var id Identity
+	found, err := Load(path, &id)
+	require.NoError(t, err)
+	require.True(t, found)
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

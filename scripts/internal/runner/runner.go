@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
@@ -62,7 +63,7 @@ func (r *Runner) load(name string) (record, bool, error) {
 
 // lock serializes commands that change the run.
 func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
-	return process.Lock(ctx, r.layout.State("run", "lock"), func() { r.say("waiting for another command in this checkout to finish") })
+	return filelock.Lock(ctx, r.layout.State("run", "lock"), func() { r.say("waiting for another command in this checkout to finish") })
 }
 
 // Down stops the services, the supervisor and the backends. If it returns no error, no process

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
@@ -22,7 +23,7 @@ import (
 // die, and leaves them running at the end.
 func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	// The kernel releases the lock even if the supervisor is killed.
-	unlock, alone, err := process.TryLock(r.layout.State("run", "supervisor.lock"))
+	unlock, alone, err := filelock.TryLock(r.layout.State("run", "supervisor.lock"))
 	if err != nil {
 		return err
 	}

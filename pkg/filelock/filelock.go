@@ -1,4 +1,6 @@
-package process
+// Package filelock locks files against other processes. The kernel releases the lock of a process
+// that ends, even if it is killed.
+package filelock
 
 import (
 	"context"
@@ -11,8 +13,7 @@ import (
 )
 
 // Lock takes an exclusive lock on a file and waits for it until ctx ends. If the lock is not free,
-// it calls waiting once, unless nil. The kernel releases the lock when the process ends, even if it
-// is killed.
+// it calls waiting once, unless nil.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	return lock(ctx, path, syscall.LOCK_EX, waiting)
 }
@@ -22,17 +23,15 @@ func Share(ctx context.Context, path string) (unlock func(), err error) {
 	return lock(ctx, path, syscall.LOCK_SH, nil)
 }
 
-// TryLock is Lock without waiting; taken is false when another process holds the lock.
+// TryLock is Lock without waiting; taken is false when the lock is not free.
 func TryLock(path string) (unlock func(), taken bool, err error) {
-	f, err := openLock(path)
+	f, err := open(path)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, false, f.Close()
-		}
-		return nil, false, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	taken, err = try(f, syscall.LOCK_EX)
+	if !taken {
+		return nil, false, errors.Join(err, f.Close())
 	}
 	return func() { release(f) }, true, nil
 }
@@ -40,17 +39,17 @@ func TryLock(path string) (unlock func(), taken bool, err error) {
 // lock polls, because a blocking flock cannot be interrupted.
 func lock(ctx context.Context, path string, how int, waiting func()) (unlock func(), err error) {
 	const step = 50 * time.Millisecond
-	f, err := openLock(path)
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
-		if err == nil {
-			return func() { release(f) }, nil
+		taken, err := try(f, how)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		if taken {
+			return func() { release(f) }, nil
 		}
 		if waiting != nil {
 			waiting()
@@ -64,14 +63,7 @@ func lock(ctx context.Context, path string, how int, waiting func()) (unlock fun
 	}
 }
 
-// release unlocks before it closes: a child that is being started has the open file, and with it the
-// lock, until it executes its program.
-func release(f *os.File) {
-	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
-	_ = f.Close()
-}
-
-func openLock(path string) (*os.File, error) {
+func open(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the lock: %w", err)
 	}
@@ -80,4 +72,22 @@ func openLock(path string) (*os.File, error) {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	return f, nil
+}
+
+func try(f *os.File, how int) (taken bool, err error) {
+	err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return true, nil
+}
+
+// release unlocks before it closes: a child that is being started has the open file, and with it the
+// lock, until it executes its program.
+func release(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	_ = f.Close()
 }
