@@ -1,13 +1,9 @@
 package rpc_test
 
 import (
-	"os"
 	"testing"
 
-	"urr.guru/pkg/processtest"
-	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) { os.Exit(processtest.Verified(m).Run()) }
-
-func TestSuiteOnCluster(t *testing.T) { redistest.OnCluster(t) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
