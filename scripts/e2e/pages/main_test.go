@@ -194,6 +194,8 @@ func startBrowser(t *testing.T) {
 		// tab.
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess,PaintHolding"),
 		chromedp.Flag("disable-site-isolation-trials", true),
+		// A page of a test is closed before optimised code has saved what compiling it costs.
+		chromedp.Flag("js-flags", "--no-opt --no-maglev"),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		// Only the platform is reachable.
