@@ -124,7 +124,7 @@ func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
 	if opts.OwnBackends {
 		p.workspace, err = w.own()
 	} else {
-		p.workspace, err = w.sharedBackends(ctx)
+		p.workspace, err = w.sharedBackends(ctx, opts.Production)
 	}
 	return p, err
 }

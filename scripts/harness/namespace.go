@@ -24,19 +24,24 @@ import (
 // prefixes, so that runs and `make up` can share one set of servers.
 type namespace struct {
 	checkout platform.Layout
+	postgres int // base port of the server with its databases
 	number   int
 	family   string // prefix of the names of all runs with this number
 	name     string // prefix of the names of this run
 }
 
-// openNamespace creates the databases, and removes the data of a killed run with the same number.
-func openNamespace(ctx context.Context, checkout platform.Layout, number int) (*namespace, error) {
+// openNamespace creates the databases on a PostgreSQL server, named by its base port, and removes the
+// data of a killed run with the same number.
+func openNamespace(ctx context.Context, checkout platform.Layout, postgres, number int) (*namespace, error) {
 	family := "run" + strconv.Itoa(number) + "x"
-	r := &namespace{checkout: checkout, number: number, family: family, name: family + strings.ToLower(rand.Text()[:6])}
+	r := &namespace{
+		checkout: checkout, postgres: postgres, number: number,
+		family: family, name: family + strings.ToLower(rand.Text()[:6]),
+	}
 	if err := r.sweep(ctx); err != nil {
 		return nil, err
 	}
-	err := r.postgres(ctx, func(conn *pgx.Conn) error {
+	err := r.onPostgres(ctx, func(conn *pgx.Conn) error {
 		for _, database := range platform.Databases() {
 			if _, err := conn.Exec(ctx, "CREATE DATABASE "+r.database(database)); err != nil {
 				return fmt.Errorf("create a database of the run: %w", err)
@@ -50,10 +55,12 @@ func openNamespace(ctx context.Context, checkout platform.Layout, number int) (*
 // database is the run's counterpart of a database of the development run.
 func (r *namespace) database(name string) string { return r.name + "_" + name }
 
+func (r *namespace) databaseURL(name string) string { return r.checkout.ServerURL(r.postgres, name) }
+
 // wire points the services at the namespace.
 func (r *namespace) wire(w *platform.Wiring) {
 	shared := r.checkout.Wiring(w.Secrets)
-	w.DatabaseURL = func(s platform.Service) string { return r.checkout.DatabaseURL(r.database(s.Database)) }
+	w.DatabaseURL = func(s platform.Service) string { return r.databaseURL(r.database(s.Database)) }
 	w.RedisAddrs, w.RedisDB = shared.RedisAddrs, r.number
 	w.KafkaBrokers, w.KafkaPrefix = shared.KafkaBrokers, r.name+"."
 	w.DynamoDBEndpoint, w.DynamoDBPrefix = shared.DynamoDBEndpoint, r.name
@@ -69,8 +76,8 @@ func (r *namespace) sweep(ctx context.Context) error {
 	return nil
 }
 
-func (r *namespace) postgres(ctx context.Context, do func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, r.checkout.DatabaseURL("postgres"))
+func (r *namespace) onPostgres(ctx context.Context, do func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, r.databaseURL("postgres"))
 	if err != nil {
 		return fmt.Errorf("connect to postgres: %w", err)
 	}
@@ -78,7 +85,7 @@ func (r *namespace) postgres(ctx context.Context, do func(*pgx.Conn) error) erro
 }
 
 func (r *namespace) sweepPostgres(ctx context.Context) error {
-	return r.postgres(ctx, func(conn *pgx.Conn) error {
+	return r.onPostgres(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", r.family)
 		if err != nil {
 			return err

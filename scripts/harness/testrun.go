@@ -55,8 +55,9 @@ func (w *testRun) ownBackends() (*workspace, error) {
 	return s, nil
 }
 
-// sharedBackends is a workspace on the checkout's backends.
-func (w *testRun) sharedBackends(ctx context.Context) (*workspace, error) {
+// sharedBackends is a workspace on the checkout's backends. Its databases are on the server of the
+// tests, which is in memory, but those of a benchmark on the one that writes to the disk.
+func (w *testRun) sharedBackends(ctx context.Context, production bool) (*workspace, error) {
 	if err := w.acquireBackends(); err != nil {
 		return nil, err
 	}
@@ -64,7 +65,11 @@ func (w *testRun) sharedBackends(ctx context.Context) (*workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.namespace, err = openNamespace(ctx, w.checkout, s.number)
+	server := platform.TestPostgresPort
+	if production {
+		server = platform.PostgresPort
+	}
+	s.namespace, err = openNamespace(ctx, w.checkout, server, s.number)
 	return s, err
 }
 
