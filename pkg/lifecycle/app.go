@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/telemetry"
+	"urr.guru/pkg/telemetry/otlp"
 )
 
 // flushTimeout bounds the last export, so that an unavailable collector does not use up the
@@ -70,7 +70,7 @@ func (a *App) Log() *slog.Logger { return a.log }
 
 // telemetry sets up traces and metrics before anything else, so that they are closed last.
 func (a *App) telemetry(ctx context.Context) error {
-	flush, err := telemetry.Setup(ctx, a.name, a.cfg.OTLPEndpoint, a.log)
+	flush, err := otlp.Setup(ctx, a.name, a.cfg.OTLPEndpoint, a.log)
 	if err != nil {
 		return err
 	}

@@ -3,18 +3,26 @@ package outbox
 import (
 	"context"
 	"io"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"urr.guru/pkg/kafka"
-	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/postgres"
 )
+
+// App is what Attach needs of a lifecycle.App.
+type App interface {
+	Name() string
+	Log() *slog.Logger
+	Go(name string, fn func(context.Context) error)
+	OnClose(name string, fn func(context.Context) error)
+}
 
 // Attach runs the relay of a service with its producer, and a prober that tries failing partitions
 // over its own connections. Call it before adding the service's other workers: those stop first,
 // and the relay then publishes what they have committed.
-func Attach(a *lifecycle.App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, error) {
+func Attach(a App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, error) {
 	producer, err := kafka.NewProducer(cfg, a.Name())
 	if err != nil {
 		return nil, err
@@ -30,14 +38,16 @@ func Attach(a *lifecycle.App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, err
 	return relay, nil
 }
 
-// OperatorCommand is a service's command for operators to list and redrive parked keys: Usage.
-func OperatorCommand[C any](name string, database func(*C) postgres.Config) lifecycle.Command[C] {
-	return lifecycle.Command[C]{Usage: Usage, Run: func(ctx context.Context, cfg *C, args []string, out io.Writer) error {
+// OperatorCommand runs Command on the database of a service's configuration.
+func OperatorCommand[C any](
+	name string, database func(*C) postgres.Config,
+) func(ctx context.Context, cfg *C, args []string, out io.Writer) error {
+	return func(ctx context.Context, cfg *C, args []string, out io.Writer) error {
 		pool, err := postgres.Open(ctx, database(cfg), name)
 		if err != nil {
 			return err
 		}
 		defer pool.Close()
 		return Command(ctx, pool, args, out)
-	}}
+	}
 }

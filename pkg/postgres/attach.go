@@ -5,13 +5,20 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/telemetry"
 )
 
+// App is what Attach needs of a lifecycle.App. A store that imports it whole would bring the gRPC
+// server into each program.
+type App interface {
+	Name() string
+	OnClose(name string, fn func(context.Context) error)
+	Ready(name string, check func(context.Context) error)
+}
+
 // Attach opens the pool of a service. The pool is closed at shutdown, and the service is ready
 // while the database answers.
-func Attach(ctx context.Context, a *lifecycle.App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
+func Attach(ctx context.Context, a App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
 	pool, err := attach(ctx, a, cfg, a.Name(), opts)
 	if err != nil {
 		return nil, err
@@ -21,11 +28,11 @@ func Attach(ctx context.Context, a *lifecycle.App, cfg Config, opts ...Option) (
 }
 
 // AttachReads opens a second pool, so that reads cannot use up the connections of other work.
-func AttachReads(ctx context.Context, a *lifecycle.App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
+func AttachReads(ctx context.Context, a App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
 	return attach(ctx, a, cfg, a.Name()+"-reads", opts)
 }
 
-func attach(ctx context.Context, a *lifecycle.App, cfg Config, name string, opts []Option) (*pgxpool.Pool, error) {
+func attach(ctx context.Context, a App, cfg Config, name string, opts []Option) (*pgxpool.Pool, error) {
 	pool, err := Open(ctx, cfg, name, opts...)
 	if err != nil {
 		return nil, err

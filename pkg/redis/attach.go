@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/telemetry"
 )
@@ -15,9 +14,17 @@ import (
 // statsEvery is the interval at which the pool's figures are read.
 const statsEvery = 5 * time.Second
 
+// App is what Attach needs of a lifecycle.App. A store that imports it whole would bring the gRPC
+// server into each program.
+type App interface {
+	Name() string
+	Go(name string, fn func(context.Context) error)
+	OnClose(name string, fn func(context.Context) error)
+}
+
 // Attach opens the Redis client of a service, closed at shutdown. The service itself adds its
 // readiness checks.
-func Attach(ctx context.Context, a *lifecycle.App, cfg Config) (redis.UniversalClient, error) {
+func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, error) {
 	client, err := Open(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -11,12 +11,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"urr.guru/pkg/telemetry"
+	"urr.guru/pkg/telemetry/otlp"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
 // Not parallel: the tracer provider is global.
 func TestTraceCrossesTheWire(t *testing.T) {
-	_, err := telemetry.Setup(t.Context(), "rpctest", "", slog.New(slog.DiscardHandler)) // the propagator
+	_, err := otlp.Setup(t.Context(), "rpctest", "", slog.New(slog.DiscardHandler)) // the propagator
 	require.NoError(t, err)
 	require.False(t, telemetry.Enabled())
 	previous := otel.GetTracerProvider()

@@ -100,7 +100,10 @@ func (e engines) wake() {
 
 // Outbox is the operators' command for events whose key is parked.
 func Outbox() lifecycle.Command[Config] {
-	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
+	return lifecycle.Command[Config]{
+		Usage: outbox.Usage,
+		Run:   outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres }),
+	}
 }
 
 // Migrate applies the migrations of the database and creates the topic of this service. It also

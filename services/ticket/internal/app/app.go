@@ -100,7 +100,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 // Outbox is the operators' command for parked events.
 func Outbox() lifecycle.Command[Config] {
-	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
+	return lifecycle.Command[Config]{
+		Usage: outbox.Usage,
+		Run:   outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres }),
+	}
 }
 
 // Migrate creates and updates the tables and the topic of this service.
