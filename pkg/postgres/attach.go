@@ -8,8 +8,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// App is what Attach needs of a lifecycle.App. A store that imports it whole would bring the gRPC
-// server into each program.
+// App is what Attach needs of a lifecycle.App. Package lifecycle would bring the gRPC server into
+// every program that uses a store.
 type App interface {
 	Name() string
 	OnClose(name string, fn func(context.Context) error)

@@ -14,8 +14,8 @@ import (
 // statsEvery is the interval at which the pool's figures are read.
 const statsEvery = 5 * time.Second
 
-// App is what Attach needs of a lifecycle.App. A store that imports it whole would bring the gRPC
-// server into each program.
+// App is what Attach needs of a lifecycle.App. Package lifecycle would bring the gRPC server into
+// every program that uses a store.
 type App interface {
 	Name() string
 	Go(name string, fn func(context.Context) error)
