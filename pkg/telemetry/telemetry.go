@@ -1,6 +1,6 @@
-// Package telemetry is the observability of every part: Prometheus metrics, and JSON logs with trace
-// and request ids. Package otlp exports traces and metrics. Services declare their metrics in
-// Prometheus's default registry, by Counter, Gauge or promauto.
+// Package telemetry declares Prometheus metrics and writes JSON logs with trace and request ids.
+// Services declare their metrics in Prometheus's default registry, by Counter, Gauge or promauto.
+// Package otlp exports that registry and the traces.
 package telemetry
 
 import (

@@ -12,11 +12,11 @@ import (
 // memory is where Linux offers a file system in memory.
 const memory = "/dev/shm"
 
-// testPostgres is the server on which tests and their platforms create hundreds of databases, each of
-// some 300 files. Its data is in memory if there is room: ext4 searches past every inode that was
-// deleted in the last minutes before it creates a file, which took a tenth of the processor time of all
-// tests. It is a server of its own because the data of this one may vanish: nothing in it outlives a
-// stop.
+// testPostgres is the server on which tests and their platforms create hundreds of databases, each
+// of some 300 files. Its data is in memory if there is room: ext4 searches past every inode that was
+// deleted in the last minutes before it creates a file, which took a tenth of the processor time of
+// all tests. It is a server of its own because the data of this one may vanish: nothing in it
+// outlives a stop.
 func (s *Set) testPostgres() backend {
 	const name = "postgres-tests"
 	folders := s.postgresFolders(name)
