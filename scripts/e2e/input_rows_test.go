@@ -56,6 +56,9 @@ type inputRow struct {
 	// unknown is the response for an event or a reward that does not exist, stranger the response to
 	// another user, misused the response to the unchanged body.
 	unknown, stranger, misused want
+	// later: queue responds as for an event without a line until it has learnt from ticket that
+	// there is no such event.
+	later bool
 	// none explains why no service refuses a request that the gateway has accepted.
 	none string
 }
@@ -180,9 +183,9 @@ var visitorRows = map[string]inputRow{
 	"GET /vwr-api/vwr/status/{eventId}":      {none: edgeAlone},
 	"GET /vwr-api/vwr/serving/{eventId}":     {none: edgeAlone},
 	"POST /api/v1/queue/check/{eventId}":     {body: text(`{}`), unknown: noEvent},
-	"GET /api/v1/queue/status/{eventId}":     {none: "in a line that queue does not know one has no place, whether or not the event exists"},
-	"POST /api/v1/queue/heartbeat/{eventId}": {body: text(`{}`), unknown: noEvent},
-	"POST /api/v1/queue/leave/{eventId}":     {body: text(`{}`), unknown: noEvent},
+	"GET /api/v1/queue/status/{eventId}":     {unknown: noEvent, later: true},
+	"POST /api/v1/queue/heartbeat/{eventId}": {body: text(`{}`), unknown: noEvent, later: true},
+	"POST /api/v1/queue/leave/{eventId}":     {body: text(`{}`), unknown: noEvent, later: true},
 
 	// Rewards
 	"GET /api/v1/rewards/{eventId}":             {campaign: true, unknown: noCampaign},

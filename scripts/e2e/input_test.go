@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waittest"
 	"urr.guru/pkg/wire/wiretest"
 	"urr.guru/scripts/harness"
 )
@@ -80,11 +81,16 @@ type attempt struct {
 	keyless            bool
 	want               want
 	path               string // of the field that the error names; "": not checked
+	later              bool   // the expected response follows successful ones
 }
 
 func (a attempt) ask(t *testing.T, w *inputWorld, method string) {
 	t.Helper()
-	got := w.send(method, a.target, a.body, a.who, a.keyless)
+	send := func() harness.Answer { return w.send(method, a.target, a.body, a.who, a.keyless) }
+	got := send()
+	if a.later {
+		waittest.Until(t, func() bool { got = send(); return got.Status/100 != 2 }, "%s is refused", a.target)
+	}
 	require.Equal(t, a.want.status, got.Status, "%s %s: %s", a.target, a.body, got.Body)
 	require.Equal(t, "application/problem+json", got.Header.Get("Content-Type"))
 	var problem struct {
@@ -138,7 +144,7 @@ func (c asker) attempts(t *testing.T) []attempt {
 		case c.row.promotion && !strings.Contains(path, param):
 			param, absent = "{requestId}", uuid.NewString()
 		}
-		a.target = c.fill(param, absent)
+		a.target, a.later = c.fill(param, absent), c.row.later
 		out = append(out, a)
 	}
 	if c.route.who == "entry" {
