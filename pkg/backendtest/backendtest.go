@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,6 +67,12 @@ func SQS(t testing.TB) string {
 	return "http://" + reachable(t, "ElasticMQ", sqsPort)
 }
 
+// answered are the addresses that have accepted a connection in this process. Each is tried once:
+// PostgreSQL starts a process for every connection.
+//
+//nolint:gochecknoglobals // shared by the tests of a process
+var answered sync.Map
+
 // reachable returns the backend's address once it accepts connections. Otherwise the test fails: a
 // skipped test would look like a passed one.
 func reachable(t testing.TB, name string, port int) string {
@@ -74,6 +81,9 @@ func reachable(t testing.TB, name string, port int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, ok := answered.Load(addr); ok {
+		return addr
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // also called by cleanups
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -81,6 +91,7 @@ func reachable(t testing.TB, name string, port int) string {
 		t.Fatalf("%s does not answer at %s: start the backends with `make backends` (%v)", name, addr, err)
 	}
 	_ = conn.Close()
+	answered.Store(addr, true)
 	return addr
 }
 

@@ -43,20 +43,19 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 	t.Helper()
 	ctx, cancel := waittest.Context(t)
 	defer cancel()
-	admin, err := pgx.Connect(ctx, backendtest.Postgres(t, "postgres"))
-	if err != nil {
-		t.Fatalf("connect to PostgreSQL (`make backends`): %v", err)
-	}
-	defer func() { _ = admin.Close(ctx) }()
-	template, err := ensureTemplate(ctx, t, admin, sets)
-	if err != nil {
-		t.Fatalf("template database: %v", err)
-	}
 	name := "urr_test_" + strings.ToLower(rand.Text()[:16])
-	// Copying files takes a third of the time of copying through the WAL, on a server without
-	// fsync.
-	if _, err := admin.Exec(ctx, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s STRATEGY FILE_COPY`, name, template)); err != nil {
-		t.Fatalf("create a test database: %v", err)
+	err := asAdmin(ctx, t, func(admin *pgx.Conn) error {
+		template, err := ensureTemplate(ctx, t, admin, sets)
+		if err != nil {
+			return fmt.Errorf("template: %w", err)
+		}
+		// Copying files takes a third of the time of copying through the WAL, on a server without
+		// fsync.
+		_, err = admin.Exec(ctx, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s STRATEGY FILE_COPY`, name, template))
+		return err
+	})
+	if err != nil {
+		t.Fatalf("create a test database on PostgreSQL (`make backends`): %v", err)
 	}
 	t.Cleanup(func() { drop(t, name) })
 	return patient(backendtest.Postgres(t, name))
@@ -68,21 +67,18 @@ func patient(url string) config.Secret { return config.Secret(url + "&connect_ti
 func drop(t testing.TB, name string) {
 	t.Helper()
 	ctx := context.Background() // the test's own has ended
-	admin, err := pgx.Connect(ctx, backendtest.Postgres(t, "postgres"))
+	err := asAdmin(ctx, t, func(admin *pgx.Conn) error {
+		_, err := admin.Exec(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
+		return err
+	})
 	if err != nil {
-		t.Errorf("drop %s: %v", name, err)
-		return
-	}
-	defer func() { _ = admin.Close(ctx) }()
-	if _, err := admin.Exec(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`); err != nil {
 		t.Errorf("drop %s: %v", name, err)
 	}
 }
 
-// ensureTemplate returns the database with exactly these migrations. Until admin is closed it holds
-// templateLock, so that no other process drops the template before it is copied. datistemplate is
-// set last, so that an unfinished template is not used. Templates of the same sets with other
-// content are dropped.
+// ensureTemplate returns the database with exactly these migrations. It leaves templateLock held, so
+// that no other process drops the template before it is copied. datistemplate is set last, so that
+// an unfinished template is not used. Templates of the same sets with other content are dropped.
 func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []postgres.MigrationSet) (string, error) {
 	t.Helper()
 	family, content, err := digest(sets)
