@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/proto/events"
+	"urr.guru/scripts/internal/tables"
 	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 )
@@ -32,10 +32,7 @@ type Promotions struct {
 // OpenPromotions reads those of a running platform.
 func OpenPromotions(w platform.Wiring) *Promotions {
 	return &Promotions{
-		db: dynamodb.New(dynamodb.Options{
-			Region: "local", BaseEndpoint: aws.String(w.DynamoDBEndpoint), DisableValidateResponseChecksum: true,
-			Credentials: credentials.NewStaticCredentialsProvider("audit", "audit", ""),
-		}),
+		db:    tables.Open(w),
 		table: w.DynamoDBPrefix + "-AsyncEventTable", brokers: w.KafkaBrokers, topic: w.KafkaPrefix + events.Requests, read: topics.Read,
 	}
 }

@@ -119,10 +119,11 @@ func (s *Set) dynamodb() backend {
 				return process.Spec{}, err
 			}
 			// DynamoDB Local stores tables in SQLite, whose native library Maven puts beside the
-			// jars.
+			// jars. There is a database for each region and access key. -sharedDb would make it
+			// one, with one thread for all tests.
 			spec, err := s.java("dynamodb", []string{"-Xmx256m", "-Dsqlite4java.library.path=" + jars},
 				"software.amazon.dynamodb.services.local.main.ServerRunner", "-port", strconv.Itoa(port),
-				"-sharedDb", "-disableTelemetry", "-dbPath", s.layout.State("data", "dynamodb"))
+				"-disableTelemetry", "-dbPath", s.layout.State("data", "dynamodb"))
 			if _, missing := exec.LookPath(unsynced); missing == nil {
 				spec.Env = append(os.Environ(), "LD_PRELOAD=libeatmydata.so")
 			}

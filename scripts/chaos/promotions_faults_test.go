@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/scripts/awsproxy"
+	"urr.guru/scripts/internal/tables"
 	"urr.guru/scripts/platform"
 )
 
@@ -182,10 +182,7 @@ func (p *promotions) endLeases(names ...string) {
 		names = append(names, fmt.Sprint("sweep-", i), fmt.Sprint("announce-", i))
 	}
 	w := p.Wiring()
-	client := dynamodb.New(dynamodb.Options{
-		Region: "local", BaseEndpoint: aws.String(w.DynamoDBEndpoint), DisableValidateResponseChecksum: true,
-		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	})
+	client := tables.Open(w)
 	for _, name := range names {
 		_, err := client.DeleteItem(p.t.Context(), &dynamodb.DeleteItemInput{
 			TableName: aws.String(w.DynamoDBPrefix + "-AsyncEventTable"),

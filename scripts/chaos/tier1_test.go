@@ -53,7 +53,7 @@ func setupTier1(t *testing.T, replicas int, rng *rand.Rand, eventID string, opts
 		r.admins = append(r.admins, vwrv1.NewVwrAdminServiceClient(conn))
 	}
 	w := r.Wiring()
-	r.tables = pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: w.DynamoDBEndpoint, Prefix: w.DynamoDBPrefix}
+	r.tables = pkgdynamo.Config{Region: w.AWSRegion, Endpoint: w.DynamoDBEndpoint, Prefix: w.DynamoDBPrefix}
 	var err error
 	r.db, err = pkgdynamo.Open(t.Context(), r.tables)
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"urr.guru/scripts/internal/tables"
 	"urr.guru/scripts/platform"
 )
 
@@ -137,10 +138,7 @@ func (r *namespace) sweepKafka(ctx context.Context) error {
 }
 
 func (r *namespace) sweepDynamoDB(ctx context.Context) error {
-	client := dynamodb.New(dynamodb.Options{
-		Region: "local", BaseEndpoint: aws.String(r.checkout.DynamoDBEndpoint()),
-		Credentials: credentials.NewStaticCredentialsProvider("development", "development", ""),
-	})
+	client := tables.Open(r.checkout.Wiring(platform.Secrets{}))
 	pages := dynamodb.NewListTablesPaginator(client, &dynamodb.ListTablesInput{})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)

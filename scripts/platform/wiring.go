@@ -22,6 +22,7 @@ type Wiring struct {
 	RedisDB          int // number of the database on a single server
 	KafkaBrokers     []string
 	KafkaPrefix      string // prefix of topic and group names
+	AWSRegion        string
 	DynamoDBEndpoint string
 	DynamoDBPrefix   string
 	SQSEndpoint      string
@@ -55,6 +56,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		DatabaseURL:      func(s Service) string { return l.DatabaseURL(s.Database) },
 		RedisAddrs:       []string{l.RedisAddr()},
 		KafkaBrokers:     []string{l.KafkaBroker()},
+		AWSRegion:        "ap-northeast-2",
 		DynamoDBEndpoint: l.DynamoDBEndpoint(),
 		DynamoDBPrefix:   "urr",
 		SQSEndpoint:      l.SQSEndpoint(),
@@ -145,10 +147,10 @@ func (w Wiring) backends(env map[string]string, s Service) {
 				env["KAFKA_TOPIC_PREFIX"], env["KAFKA_GROUP_PREFIX"] = w.KafkaPrefix, w.KafkaPrefix
 			}
 		case DynamoDB:
-			awsAccess(env)
+			w.awsAccess(env)
 			env["DYNAMODB_ENDPOINT"], env["DYNAMODB_PREFIX"] = w.DynamoDBEndpoint, w.DynamoDBPrefix
 		case SQS:
-			awsAccess(env)
+			w.awsAccess(env)
 			env["SQS_ENDPOINT"] = w.SQSEndpoint
 		default:
 			panic(fmt.Sprintf("platform: %s has an unknown backend %q", s.Name, backend))
@@ -157,8 +159,8 @@ func (w Wiring) backends(env map[string]string, s Service) {
 }
 
 // awsAccess sets the region and credentials that the SDK requires; development servers accept any.
-func awsAccess(env map[string]string) {
-	env["AWS_REGION"] = "ap-northeast-2"
+func (w Wiring) awsAccess(env map[string]string) {
+	env["AWS_REGION"] = w.AWSRegion
 	env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
 }
 

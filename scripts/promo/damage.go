@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/scripts/audit"
+	"urr.guru/scripts/internal/tables"
 )
 
 // Damages names what Damage can do.
@@ -67,10 +67,7 @@ type table struct {
 
 func (d *Demo) table() table {
 	w := d.on.Wiring
-	return table{name: w.DynamoDBPrefix + "-AsyncEventTable", db: dynamodb.New(dynamodb.Options{
-		Region: "local", BaseEndpoint: aws.String(w.DynamoDBEndpoint), DisableValidateResponseChecksum: true,
-		Credentials: credentials.NewStaticCredentialsProvider("demo", "demo", ""),
-	})}
+	return table{name: w.DynamoDBPrefix + "-AsyncEventTable", db: tables.Open(w)}
 }
 
 func (t table) request(ctx context.Context, id string) (dynamo.Item, error) {

@@ -15,13 +15,20 @@ import (
 	"urr.guru/pkg/dynamo"
 )
 
+// databases is how many databases share the tests' tables. DynamoDB Local has one for each region,
+// and a single thread for each database.
+const databases = 4
+
 // Tables returns a configuration with a prefix that no other running test has, and a client. Every
 // table that begins with the prefix is deleted when the test ends. If the test is killed, the next
 // one that gets the prefix deletes them.
 func Tables(t testing.TB) (dynamo.Config, *dynamodb.Client) {
 	t.Helper()
+	number := claim(t)
 	cfg := dynamo.Config{
-		Region: "local", Endpoint: backendtest.Dynamo(t), Prefix: fmt.Sprintf("test-%d-%d", os.Getuid(), claim(t)),
+		Region:   fmt.Sprintf("test-%d", number%databases),
+		Endpoint: backendtest.Dynamo(t),
+		Prefix:   fmt.Sprintf("test-%d-%d", os.Getuid(), number),
 	}
 	client, err := dynamo.Open(t.Context(), cfg)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 
 // Environment variables that pass the tables to the crashing process.
 const (
+	crashRegion   = "VWR_TEST_CRASH_REGION"
 	crashEndpoint = "VWR_TEST_CRASH_ENDPOINT"
 	crashPrefix   = "VWR_TEST_CRASH_PREFIX"
 )
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) { processtest.Main(m, crashDuringGroup) }
 // crashDuringGroup takes positions concurrently and kills its process while the records are
 // written, after the counter was written.
 func crashDuringGroup() int {
-	cfg := pkgdynamo.Config{Region: "local", Endpoint: os.Getenv(crashEndpoint), Prefix: os.Getenv(crashPrefix)}
+	cfg := pkgdynamo.Config{Region: os.Getenv(crashRegion), Endpoint: os.Getenv(crashEndpoint), Prefix: os.Getenv(crashPrefix)}
 	db, err := pkgdynamo.Open(context.Background(), cfg)
 	if err != nil {
 		panic(err)
@@ -95,7 +96,7 @@ func TestKilledReplicaLeavesGaps(t *testing.T) {
 	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
 	c := roomtest.StartRound(t, s, crashEvent, room.DefaultSettings())
 
-	out, err := processtest.Run(t, map[string]string{crashEndpoint: cfg.Endpoint, crashPrefix: cfg.Prefix})
+	out, err := processtest.Run(t, map[string]string{crashRegion: cfg.Region, crashEndpoint: cfg.Endpoint, crashPrefix: cfg.Prefix})
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit, out)
 	status, ok := exit.Sys().(syscall.WaitStatus)

@@ -89,7 +89,8 @@ func newCrash(t *testing.T) *crash {
 	keys := drawtest.KeyConfig(1)
 	c.env = map[string]string{
 		clockFile: c.clock, "RPC_ACCEPT": "gateway:" + key.Reveal(), "DRAIN": "0s", "GRPC_ADDR": backendtest.FreeAddr(t),
-		"DYNAMODB_ENDPOINT": tables.Endpoint, "DYNAMODB_PREFIX": tables.Prefix, "SQS_ENDPOINT": queues.Endpoint, "REQUESTS_QUEUE": sqstest.Name(queues),
+		"AWS_REGION": tables.Region, "DYNAMODB_ENDPOINT": tables.Endpoint, "DYNAMODB_PREFIX": tables.Prefix,
+		"SQS_ENDPOINT": queues.Endpoint, "REQUESTS_QUEUE": sqstest.Name(queues),
 		"KAFKA_BROKERS": kafkatest.Config(t).Brokers[0], "KAFKA_TOPIC_PREFIX": prefix,
 		"DRAW_SECRET": keys.DrawSecret.Reveal(), "DRAW_SIGNING_KEYS": keys.DrawSigningKeys.Reveal(), "BEACON_URLS": relay.URL,
 	}
