@@ -30,8 +30,10 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 	}
 	// After an edit most of the time is spent compiling and linking. `make lint` runs vet, and
 	// these test binaries need no debug information.
-	if err := c.command(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", testTags, noDebugInformation, "-timeout=2m",
-		parallelTests, "./"+dir+"/...").Run(); err != nil {
+	cmd := c.command(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", testTags, noDebugInformation, "-timeout=2m",
+		parallelTests, "./"+dir+"/...")
+	cmd.Env = append(os.Environ(), rareCollection)
+	if err := cmd.Run(); err != nil {
 		return errReported
 	}
 	return nil

