@@ -26,7 +26,8 @@ func asAdmin(ctx context.Context, t testing.TB, fn func(*pgx.Conn) error) (err e
 	admin.turn.Lock()
 	defer admin.turn.Unlock()
 	if admin.conn == nil || admin.conn.IsClosed() {
-		if admin.conn, err = pgx.Connect(ctx, backendtest.Postgres(t, "postgres")); err != nil {
+		server := backendtest.Postgres(t, "postgres") //nolint:contextcheck // the check for the server also serves cleanups
+		if admin.conn, err = pgx.Connect(ctx, server); err != nil {
 			return err
 		}
 	}
