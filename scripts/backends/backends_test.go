@@ -23,7 +23,8 @@ func set(t *testing.T, port int, script string) *Set {
 	t.Helper()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
 	if script == "" {
-		script = "touch " + filepath.Join(s.layout.State(), "ready") + "; exec sleep 60"
+		// One process: nothing that the shell started can outlive a stop and write into the folder.
+		script = ": > " + filepath.Join(s.layout.State(), "ready") + "; exec sleep 60"
 	}
 	s.backends = []backend{{
 		name: "redis", ports: []int{port}, stop: syscall.SIGTERM, prepare: nothing, settle: nothing, // Stop accepts known names only
