@@ -121,6 +121,7 @@ func TestDisturbedRun(t *testing.T) {
 	}, "all are settled")
 	cancel()
 	work.Wait()
+	require.NotZero(t, writes.Load(), "the first was lost")
 	w.audit(t, 30)
 }
 
