@@ -158,7 +158,8 @@ func (w Wiring) backends(env map[string]string, s Service) {
 	}
 }
 
-// awsAccess sets the region and credentials that the SDK requires; development servers accept any.
+// awsAccess sets the region and credentials that the SDK requires. The development servers check
+// neither, but DynamoDB Local keeps separate tables for each region.
 func (w Wiring) awsAccess(env map[string]string) {
 	env["AWS_REGION"] = w.AWSRegion
 	env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
