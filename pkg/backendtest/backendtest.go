@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"urr.guru/pkg/shorttest"
+	"urr.guru/pkg/testkit"
 )
 
 // Ports of the backends before URR_PORT_OFFSET is added.
@@ -51,7 +51,7 @@ func Postgres(t testing.TB, database string) string {
 // consumer group takes seconds.
 func Kafka(t testing.TB) []string {
 	t.Helper()
-	shorttest.LeaveOut(t, "tests that need Kafka")
+	testkit.SkipIfShort(t, "tests that need Kafka")
 	return []string{reachable(t, "Kafka", kafkaPort)}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"urr.guru/pkg/shorttest"
+	"urr.guru/pkg/testkit"
 )
 
 // object is the part of a Kubernetes object that the tests read.
@@ -78,7 +78,7 @@ type container struct {
 // render runs helm template on a chart under deploy/helm.
 func render(t *testing.T, release, chart string, args ...string) []object {
 	t.Helper()
-	shorttest.LeaveOut(t, "tests that start Helm")
+	testkit.SkipIfShort(t, "tests that start Helm")
 	charts := filepath.Join(checkout(t), "deploy", "helm")
 	for i, arg := range args {
 		if i > 0 && args[i-1] == "--values" {

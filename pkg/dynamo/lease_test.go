@@ -7,9 +7,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/testkit"
 )
 
 func TestLeases(t *testing.T) {
@@ -20,7 +20,7 @@ func TestLeases(t *testing.T) {
 		Sort: dynamo.Key{Name: "SK", Type: types.ScalarAttributeTypeS},
 	}
 	require.NoError(t, dynamo.EnsureTable(t.Context(), client, table))
-	clock := clocktest.New(time.UnixMilli(1_800_000_000_000))
+	clock := testkit.NewClock(time.UnixMilli(1_800_000_000_000))
 	lease := func(owner string) dynamo.Leases {
 		return dynamo.Leases{Client: client, Table: table.Name, Owner: owner, Life: 10 * time.Second, Now: clock.Now}
 	}

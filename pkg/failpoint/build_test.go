@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/shorttest"
+	"urr.guru/pkg/testkit"
 )
 
 // Independent of the tests' own build tags: a program built without the tag contains neither the
 // code nor the variable's name, so that its environment cannot kill it.
 func TestOnlyATaggedBuildHasFailpoints(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "tests that build programs")
+	testkit.SkipIfShort(t, "tests that build programs")
 	for name, tc := range map[string]struct {
 		tags  string
 		armed bool

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/processtest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // TestMain provides one program that passes two points three times each: a process arms its points
@@ -84,7 +84,7 @@ func TestHoldsUntilTheFileIsRemoved(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "reached")
 	p := processtest.Start(t, map[string]string{Variable: "p@2=hold:" + file})
-	waittest.NoError(t, func() error { _, err := os.Stat(file); return err }, "the place to be reached")
+	testkit.UntilNoError(t, func() error { _, err := os.Stat(file); return err }, "the place to be reached")
 	select {
 	case <-p.Ended():
 		t.Fatal("the process did not stay at the place")

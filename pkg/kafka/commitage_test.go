@@ -11,23 +11,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"urr.guru/pkg/backendtest"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 func TestCommitAge(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 3), kafkatest.Name("group")
-	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	clock := testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	commitAge := kafka.NewCommitAge(kafkatest.Config(t), group, topic, clock.Now)
 	client, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	age := func() time.Duration {
 		// A broker that has just started has no coordinator of groups yet.
-		waittest.NoError(t, func() error { return commitAge.Measure(t.Context(), client) })
+		testkit.UntilNoError(t, func() error { return commitAge.Measure(t.Context(), client) })
 		oldest, ago, known := commitAge.Age()
 		require.True(t, known)
 		require.Zero(t, ago)
@@ -53,7 +52,7 @@ func TestCommitAge(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- consumer.Run(ctx) }()
-	waittest.Until(t, func() bool { return age() == 0 }, "everything is applied")
+	testkit.Until(t, func() bool { return age() == 0 }, "everything is applied")
 	cancel()
 	require.NoError(t, <-done)
 

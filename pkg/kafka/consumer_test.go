@@ -14,11 +14,10 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/leaktest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 // seen collects the records that handlers received.
 type seen struct {
@@ -101,7 +100,7 @@ func publish(t *testing.T, topic, key string, values ...string) {
 
 func requireEventually(t *testing.T, want []string, got func() []string) {
 	t.Helper()
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		if diff := cmp.Diff(want, got()); diff != "" {
 			return errors.New(diff)
 		}
@@ -163,7 +162,7 @@ func TestBlockedPartitionDoesNotBlockOthers(t *testing.T) {
 		}
 	}
 	require.Positive(t, want)
-	waittest.Until(t, func() bool { return len(done.values()) == want }, "the records of the free partitions")
+	testkit.Until(t, func() bool { return len(done.values()) == want }, "the records of the free partitions")
 	require.NotContains(t, done.values(), "behind")
 }
 

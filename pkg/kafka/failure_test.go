@@ -11,7 +11,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // A backend that accepts requests and never answers blocks its partition until the timeout, not
@@ -52,7 +52,7 @@ func TestUnwrittenDeadLetterBlocksItsPartition(t *testing.T) {
 	c, err := kafka.NewConsumer(kafkatest.Config(t), group, []string{topic}, h, slog.New(slog.NewTextHandler(tried, nil)))
 	require.NoError(t, err)
 	stop := run(t, c)
-	require.Contains(t, waittest.Receive(t, tried), "dead letter not written")
+	require.Contains(t, testkit.Receive(t, tried), "dead letter not written")
 	stop()
 	require.Empty(t, done.values())
 

@@ -15,7 +15,7 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // sqlstate returns a PostgreSQL error as an adapter wraps it.
@@ -73,7 +73,7 @@ func TestTransientErrorsAreRetriedForever(t *testing.T) {
 	for _, r := range kafkatest.Read(t, topic, len(transientErrors)) {
 		want = append(want, string(r.Value))
 	}
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		if got := done.values(); len(got) != len(want) {
 			return fmt.Errorf("%d of %d are done; put aside or waiting: %s", len(got), len(want), cmp.Diff(want, got))
 		}
@@ -165,7 +165,7 @@ func TestFailureMetrics(t *testing.T) {
 	stop := run(t, c)
 	publish(t, topic, "k", "unreadable", "waits")
 	for range 2 { // the metric is set before the next attempt
-		waittest.Receive(t, failed, "the failures")
+		testkit.Receive(t, failed, "the failures")
 	}
 	since, ok := metric(t, "urr_consumer_failing_since_timestamp_seconds", group, topic)
 	require.True(t, ok)
@@ -174,7 +174,7 @@ func TestFailureMetrics(t *testing.T) {
 
 	close(mended)
 	requireEventually(t, []string{"waits"}, done.values)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		_, ok := metric(t, "urr_consumer_failing_since_timestamp_seconds", group, topic)
 		return !ok
 	}, "the end of the failure")
@@ -197,7 +197,7 @@ func TestStoppedConsumerClearsFailureMetric(t *testing.T) {
 	c.NoBackoff()
 	stop := run(t, c)
 	for range 2 {
-		waittest.Receive(t, failed, "the failures")
+		testkit.Receive(t, failed, "the failures")
 	}
 	stop()
 	_, ok := metric(t, "urr_consumer_failing_since_timestamp_seconds", group, topic)

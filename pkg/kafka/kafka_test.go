@@ -28,7 +28,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
@@ -206,7 +206,7 @@ func TestPublishFailsFastWhenBrokerHangs(t *testing.T) {
 	require.ErrorIs(t, p.Publish(ctx, kafka.Record{Topic: topic, Value: []byte("2")}), errs.ErrUnavailable)
 
 	broker.frozen.Store(false)
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		return p.Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("3")})
 	}, "it recovers by itself")
 	require.Equal(t, "3", string(kafkatest.Read(t, topic, 2)[1].Value), "what was given up never arrived")
@@ -275,8 +275,8 @@ func TestTraces(t *testing.T) {
 		return nil
 	}))
 	want := request.SpanContext().TraceID()
-	require.Equal(t, want, waittest.Receive(t, got).TraceID(), "the trace in the record's headers")
-	require.Equal(t, want, waittest.Receive(t, got).TraceID(), "without headers, the trace of the publishing context")
+	require.Equal(t, want, testkit.Receive(t, got).TraceID(), "the trace in the record's headers")
+	require.Equal(t, want, testkit.Receive(t, got).TraceID(), "without headers, the trace of the publishing context")
 
 	linked := false
 	for _, span := range exported.GetSpans() {

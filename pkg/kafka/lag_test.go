@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // The lag counts the broker's uncommitted records; a partition that this process lost is no longer
@@ -34,9 +34,9 @@ func TestLag(t *testing.T) {
 	is := func(want float64) func() bool {
 		return func() bool { got, ok := lag(t, group, topic); return ok && got == want }
 	}
-	waittest.Until(t, is(2), "the second is stuck, the third behind it")
+	testkit.Until(t, is(2), "the second is stuck, the third behind it")
 	close(release)
-	waittest.Until(t, is(0), "all is committed")
+	testkit.Until(t, is(0), "all is committed")
 	stop()
 	_, ok := lag(t, group, topic)
 	require.False(t, ok)
@@ -56,16 +56,16 @@ func TestUnknownLag(t *testing.T) {
 		got, ok := metricstest.Value(t, "urr_consumer_lag_known", map[string]string{"group": group})
 		return ok && got == want
 	}
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		_, ok := lag(t, group, topic)
 		return ok && known(1)
 	}, "the lag is measured")
 	network.cut()
-	waittest.Until(t, func() bool { return known(0) }, "the brokers do not answer")
+	testkit.Until(t, func() bool { return known(0) }, "the brokers do not answer")
 	_, ok := lag(t, group, topic)
 	require.False(t, ok, "the last value is not reported")
 	network.restore()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		_, ok := lag(t, group, topic)
 		return ok && known(1)
 	}, "the lag is measured again")

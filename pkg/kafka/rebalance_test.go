@@ -12,7 +12,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // traffic publishes numbered records and finishes each one only after a later one is published, so
@@ -53,7 +53,7 @@ func (f *traffic) send() {
 // sendUntil sends until the channel is closed.
 func (f *traffic) sendUntil(end <-chan struct{}, what string) {
 	f.t.Helper()
-	waittest.Until(f.t, func() bool {
+	testkit.Until(f.t, func() bool {
 		f.send()
 		select {
 		case <-end:
@@ -112,7 +112,7 @@ func TestRebalanceLosesNothing(t *testing.T) {
 		f.send()
 	}
 	close(f.turns)
-	waittest.Until(t, func() bool { return f.handled() == f.sent }, "all records are processed")
+	testkit.Until(t, func() bool { return f.handled() == f.sent }, "all records are processed")
 	require.Empty(t, f.shared, "partitions that two members processed at once")
 	for v, k := range f.times {
 		require.Equal(t, 1, k, "record %s: both left and joined in order, so nothing comes twice", v)
@@ -133,7 +133,7 @@ func TestStopCancelsHangingHandler(t *testing.T) {
 	}))
 	c.StopGrace(time.Millisecond)
 	stop := run(t, c)
-	waittest.Receive(t, entered)
+	testkit.Receive(t, entered)
 	stop()
 	var done seen
 	start(t, group, topic, kafka.Each(func(_ context.Context, r kafka.Record) error { done.add(r); return nil }))
@@ -167,7 +167,7 @@ func TestReassignedPartitionIsFetched(t *testing.T) {
 	}))
 	c.StopGrace(time.Millisecond)
 	run(t, c)
-	waittest.Until(t, func() bool { return c.Paused() == 2 }, "both backlogs are full")
+	testkit.Until(t, func() bool { return c.Paused() == 2 }, "both backlogs are full")
 
 	joined := make(chan struct{}, 1)
 	second := consumer(t, group, topic, kafka.Each(func(ctx context.Context, _ kafka.Record) error {
@@ -180,7 +180,7 @@ func TestReassignedPartitionIsFetched(t *testing.T) {
 	}))
 	second.StopGrace(time.Millisecond)
 	leave := run(t, second)
-	waittest.Receive(t, joined, "the second member has one of the two")
+	testkit.Receive(t, joined, "the second member has one of the two")
 	leave()
 	close(release)
 	different := func() int {
@@ -188,5 +188,5 @@ func TestReassignedPartitionIsFetched(t *testing.T) {
 		slices.Sort(values)
 		return len(slices.Compact(values))
 	}
-	waittest.Until(t, func() bool { return different() == 2*each }, "all records are processed")
+	testkit.Until(t, func() bool { return different() == 2*each }, "all records are processed")
 }

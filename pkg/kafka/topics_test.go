@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // member makes a consumer of several topics that adds their records to s.
@@ -39,7 +39,7 @@ func TestMissingTopicIsNoFault(t *testing.T) {
 	stop := run(t, c)
 	publish(t, present, "k", "1")
 	requireEventually(t, []string{"1"}, got.values)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		unread, measured := lag(t, group, present)
 		known, ok := metricstest.Value(t, "urr_consumer_lag_known", map[string]string{"group": group})
 		return measured && unread == 0 && ok && known == 1

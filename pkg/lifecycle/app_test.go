@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 func newApp(cfg lifecycle.Config) *lifecycle.App {
@@ -193,7 +193,7 @@ func TestProfilesAreOffByDefault(t *testing.T) {
 		addr := backendtest.FreeAddr(t)
 		a := newApp(lifecycle.Config{OpsAddr: addr, Pprof: on})
 		stop, wait := run(t, a)
-		waittest.Until(t, func() bool { code, _ := status(t, "http://"+addr+"/healthz"); return code == 200 }, "alive")
+		testkit.Until(t, func() bool { code, _ := status(t, "http://"+addr+"/healthz"); return code == 200 }, "alive")
 		want := map[bool]int{false: 404, true: 200}[on]
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=1"} {
 			code, _ := status(t, "http://"+addr+path)
@@ -225,7 +225,7 @@ func TestConnectionsAreClosedWhileDraining(t *testing.T) {
 	}
 	require.False(t, closes())
 	stop()
-	waittest.Until(t, closes, "connections are closed")
+	testkit.Until(t, closes, "connections are closed")
 	client.CloseIdleConnections()
 	end()
 	require.ErrorIs(t, wait(), errEndDrain)

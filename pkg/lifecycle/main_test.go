@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/processtest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 type serviceConfig struct {
@@ -148,12 +148,12 @@ func TestSecondSignalEndsProcess(t *testing.T) {
 	p := processtest.Start(t, nil)
 	prints := func(want string) {
 		t.Helper()
-		waittest.Until(t, func() bool { return strings.Contains(p.Output(), want) }, want)
+		testkit.Until(t, func() bool { return strings.Contains(p.Output(), want) }, want)
 	}
 	prints("has started")
 	p.Signal(syscall.SIGTERM)
 	prints("was told to stop")
-	waittest.Until(t, func() bool { // the first of them may still meet the handler of the first
+	testkit.Until(t, func() bool { // the first of them may still meet the handler of the first
 		p.Signal(syscall.SIGTERM)
 		select {
 		case <-p.Ended():

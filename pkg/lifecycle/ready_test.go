@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 func TestProbesFollowChecks(t *testing.T) {
@@ -38,8 +38,8 @@ func TestProbesFollowChecks(t *testing.T) {
 	ready := func(code int) func() bool {
 		return func() bool { got, _ := status(t, "http://"+addr+"/readyz"); return got == code }
 	}
-	waittest.Until(t, ready(503), "readiness is 503")
-	waittest.Until(t, func() bool {
+	testkit.Until(t, ready(503), "readiness is 503")
+	testkit.Until(t, func() bool {
 		_, m := status(t, "http://"+addr+"/readyz")
 		checks, _ := m["checks"].(map[string]any)
 		return checks["postgres"] == "connection refused" && checks["redis"] == "ok"
@@ -48,12 +48,12 @@ func TestProbesFollowChecks(t *testing.T) {
 	require.Equal(t, 200, code, "alive is not ready")
 
 	broken.Store(false)
-	waittest.Until(t, ready(200), "readiness is 200")
+	testkit.Until(t, ready(200), "readiness is 200")
 	code, _ = status(t, "http://"+addr+"/metrics")
 	require.Equal(t, 200, code)
 
 	stop()
-	waittest.Until(t, ready(503), "not ready while it drains")
+	testkit.Until(t, ready(503), "not ready while it drains")
 	end()
 	require.ErrorIs(t, wait(), errEndDrain)
 }
@@ -80,11 +80,11 @@ func TestLostStoreLeavesProcessReady(t *testing.T) {
 				strings.Contains(page(t, "http://"+addr+"/metrics"), `urr_ready{condition="lost store"} `+metric)
 		}
 	}
-	waittest.Until(t, answers(true, "ok", "1"), "ready and serving")
+	testkit.Until(t, answers(true, "ok", "1"), "ready and serving")
 	broken.Store(true)
-	waittest.Until(t, answers(false, "connection refused", "0"), "ready, not serving")
+	testkit.Until(t, answers(false, "connection refused", "0"), "ready, not serving")
 	broken.Store(false)
-	waittest.Until(t, answers(true, "ok", "1"), "serving again")
+	testkit.Until(t, answers(true, "ok", "1"), "serving again")
 	stop()
 	require.NoError(t, wait())
 }
@@ -97,7 +97,7 @@ func TestPanickingOrHangingCheckIsNotReady(t *testing.T) {
 	a.Ready("panics", func(context.Context) error { panic("nil pool") })
 	a.Ready("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	stop, wait := run(t, a)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		code, m := status(t, "http://"+addr+"/readyz")
 		checks, _ := m["checks"].(map[string]any)
 		return code == 503 && checks["panics"] == "panic: nil pool" && checks["hangs"] == "context deadline exceeded"
@@ -131,10 +131,10 @@ func TestCheckThatIgnoresItsContextIsNotServing(t *testing.T) {
 	ready := func(code int) func() bool {
 		return func() bool { got, _ := status(t, "http://"+addr+"/readyz"); return got == code }
 	}
-	waittest.Until(t, ready(200), "readiness is 200")
+	testkit.Until(t, ready(200), "readiness is 200")
 	hang.Store(true)
 	<-stuck
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		_, m := status(t, "http://"+addr+"/readyz")
 		checks, _ := m["checks"].(map[string]any)
 		return m["serving"] == false && checks["store"] == "has not ended since it was last asked"
@@ -182,15 +182,15 @@ func TestGRPCHealthFollowsConditions(t *testing.T) {
 		}
 	}
 	<-checked
-	waittest.Until(t, is(no, no), "neither before the store answered once")
+	testkit.Until(t, is(no, no), "neither before the store answered once")
 	broken.Store(false)
-	waittest.Until(t, is(yes, yes), "ready and serving")
+	testkit.Until(t, is(yes, yes), "ready and serving")
 	broken.Store(true)
-	waittest.Until(t, is(no, yes), "the loss of the store")
+	testkit.Until(t, is(no, yes), "the loss of the store")
 	broken.Store(false)
-	waittest.Until(t, is(yes, yes), "the return of the store")
+	testkit.Until(t, is(yes, yes), "the return of the store")
 	stop()
-	waittest.Until(t, is(no, no), "neither while it drains")
+	testkit.Until(t, is(no, no), "neither while it drains")
 	end()
 	require.ErrorIs(t, wait(), errEndDrain)
 }

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // A missing topic is retried forever; its events are published when it is created.
@@ -41,9 +41,9 @@ func TestRecordTooLargeForItsTopicParksItsKey(t *testing.T) {
 	require.NoError(t, insert(t.Context(), pool, append([]outbox.Event{large, event(topic, "large", 2)}, manyEvents(topic, 5)...)...))
 	run(t, pool, kafkatest.Producer(t), outbox.Options{Prober: kafkatest.Prober(t)})
 	kafkatest.Read(t, topic, 5)
-	waittest.Until(t, func() bool { return pending(t, pool) == 2 }, "the others are published")
+	testkit.Until(t, func() bool { return pending(t, pool) == 2 }, "the others are published")
 	limit(t, topic, "1000000")
-	waittest.Until(t, func() bool { // the key may be parked again until the broker knows the new limit
+	testkit.Until(t, func() bool { // the key may be parked again until the broker knows the new limit
 		_, err := outbox.Redrive(t.Context(), pool, topic, "large")
 		require.NoError(t, err)
 		return pending(t, pool) == 0

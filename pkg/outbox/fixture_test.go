@@ -10,15 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 func event(topic, key string, version int64) outbox.Event {
 	return outbox.Event{
@@ -46,14 +45,14 @@ func pending(t *testing.T, pool *pgxpool.Pool) int {
 
 func waitEmpty(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	waittest.Until(t, func() bool { return pending(t, pool) == 0 }, "the outbox is empty")
+	testkit.Until(t, func() bool { return pending(t, pool) == 0 }, "the outbox is empty")
 }
 
 // waitForOlderTransactions waits until no transaction is running that began before the rows of the
 // outbox: a transaction in any database of the server delays them.
 func waitForOlderTransactions(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		var settled bool
 		err := pool.QueryRow(t.Context(), `SELECT bool_and(txid < pg_snapshot_xmin(pg_current_snapshot())) FROM outbox`).Scan(&settled)
 		require.NoError(t, err)

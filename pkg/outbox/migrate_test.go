@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // migrationsBeforeHashes is the outbox before the rows of the previous release get their hashes.
@@ -51,9 +51,9 @@ func TestBacklogIsMigratedInBatches(t *testing.T) {
 	require.NoError(t, err)
 	attempt := make(chan error, 1)
 	go func() { attempt <- postgres.Migrate(t.Context(), pool, outbox.Migrations) }()
-	waittest.Until(t, func() bool { return hashed() == 10_000 }, "the parts before the locked row")
+	testkit.Until(t, func() bool { return hashed() == 10_000 }, "the parts before the locked row")
 	require.NoError(t, deleting.Rollback(t.Context()))
-	_ = waittest.Receive(t, attempt, "the end of the attempt") // which may have waited too long for the row
+	_ = testkit.Receive(t, attempt, "the end of the attempt") // which may have waited too long for the row
 	require.NoError(t, postgres.Migrate(t.Context(), pool, outbox.Migrations))
 	require.Equal(t, rows, hashed())
 }

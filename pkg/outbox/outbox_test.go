@@ -20,7 +20,7 @@ import (
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
@@ -217,7 +217,7 @@ func TestTakeoverFromHangingRelay(t *testing.T) {
 	relay.SessionIdle(200 * time.Millisecond)
 	stop := start(t, relay)
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
-	waittest.Receive(t, a.entered)
+	testkit.Receive(t, a.entered)
 	var b fakePublisher
 	run(t, pool, &b, outbox.Options{})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
@@ -250,7 +250,7 @@ func TestSignalTriggersPublishing(t *testing.T) {
 	var m fakePublisher
 	relay, _ := run(t, pool, &m, outbox.Options{Poll: time.Hour})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		relay.Signal()
 		return pending(t, pool) == 0
 	}, "the outbox is empty")
@@ -279,5 +279,5 @@ func TestMetrics(t *testing.T) {
 
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 4)))
 	start(t, relay)
-	waittest.Until(t, func() bool { return gauge(t, "urr_outbox_rows") == 4 }, "a relay that runs measures")
+	testkit.Until(t, func() bool { return gauge(t, "urr_outbox_rows") == 4 }, "a relay that runs measures")
 }

@@ -18,7 +18,7 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 func manyEvents(topic string, n int) []outbox.Event {
@@ -47,7 +47,7 @@ func TestStuckRowsDoNotBlockOthers(t *testing.T) {
 	require.NoError(t, insert(t.Context(), pool, manyEvents("gone", 600)...))
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return pending(t, pool) == 600 }, "the other topic's event is published")
+	testkit.Until(t, func() bool { return pending(t, pool) == 600 }, "the other topic's event is published")
 	require.Equal(t, []int64{1}, m.versions(t, "k"))
 	m.recover()
 	waitEmpty(t, pool)
@@ -62,7 +62,7 @@ func TestRefusedEventParksItsKey(t *testing.T) {
 	m := fakePublisher{fail: refuseVersion(2, kerr.MessageTooLarge)}
 	require.NoError(t, insert(t.Context(), pool, event("t", "a", 1), event("t", "a", 2), event("t", "b", 7), event("t", "a", 3)))
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return pending(t, pool) == 2 }, "only the rest of the key waits")
+	testkit.Until(t, func() bool { return pending(t, pool) == 2 }, "only the rest of the key waits")
 	require.Equal(t, []int64{1}, m.versions(t, "a"))
 	require.Equal(t, []int64{7}, m.versions(t, "b"))
 }
@@ -93,7 +93,7 @@ func TestRefusedBatchParksOnlyTheRefusedKey(t *testing.T) {
 	events = append(events, event("t", "key-77", 1000), event("t", "key-78", 1000))
 	require.NoError(t, insert(t.Context(), pool, events...))
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return pending(t, pool) == 2 }, "only the refused event and what follows it wait")
+	testkit.Until(t, func() bool { return pending(t, pool) == 2 }, "only the refused event and what follows it wait")
 	require.Empty(t, m.versions(t, "key-77"))
 	require.Equal(t, []int64{78, 1000}, m.versions(t, "key-78"))
 
@@ -119,12 +119,12 @@ func TestRedrivenKeyIsParkedAgainWhenRefused(t *testing.T) {
 		require.NoError(t, err)
 		return keys
 	}
-	waittest.Until(t, func() bool { return len(parked()) == 2 }, "both keys are parked")
+	testkit.Until(t, func() bool { return len(parked()) == 2 }, "both keys are parked")
 	since := parked()[0].At
 	n, err := outbox.Redrive(t.Context(), pool, "t", "")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
-	waittest.Until(t, func() bool { return len(parked()) == 2 }, "and again")
+	testkit.Until(t, func() bool { return len(parked()) == 2 }, "and again")
 	require.True(t, parked()[0].At.After(since))
 	require.Equal(t, 3, pending(t, pool))
 }
@@ -144,7 +144,7 @@ func TestUnreadableRowParksItsKey(t *testing.T) {
 	_, err := pool.Exec(t.Context(), `UPDATE outbox SET headers = '[]' WHERE key = 'a'`)
 	require.NoError(t, err)
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return pending(t, pool) == 1 && len(m.published()) == 1 }, "the other key is published")
+	testkit.Until(t, func() bool { return pending(t, pool) == 1 && len(m.published()) == 1 }, "the other key is published")
 }
 
 // Only the failing partition waits. It is tried with one record at a time, even while that attempt
@@ -164,7 +164,7 @@ func TestHangingPartitionDoesNotBlockOthers(t *testing.T) {
 	require.NoError(t, insert(t.Context(), pool, manyEvents("t", 30)...))
 	run(t, pool, &m, outbox.Options{Prober: &prober, Batch: 10})
 	t.Cleanup(func() { close(prober.release) })
-	waittest.Receive(t, prober.entered)
+	testkit.Receive(t, prober.entered)
 	stuck := 0
 	for i := range 30 {
 		if of(fmt.Sprint("key-", i)) == 1 {
@@ -172,7 +172,7 @@ func TestHangingPartitionDoesNotBlockOthers(t *testing.T) {
 		}
 	}
 	require.NoError(t, insert(t.Context(), pool, manyEvents("u", 30)...))
-	waittest.Until(t, func() bool { return pending(t, pool) == 2*stuck }, "the other partitions are published")
+	testkit.Until(t, func() bool { return pending(t, pool) == 2*stuck }, "the other partitions are published")
 }
 
 // A topic about which nothing is known counts as one partition; later each partition is separate.
@@ -182,14 +182,14 @@ func TestStalledTopicNarrowsToItsPartition(t *testing.T) {
 	m := fakePublisher{fail: failTopic("t", kerr.UnknownTopicOrPartition)}
 	require.NoError(t, insert(t.Context(), pool, manyEvents("t", 30)...))
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return m.failures() > 3 }, "it is tried again")
+	testkit.Until(t, func() bool { return m.failures() > 3 }, "it is tried again")
 	m.set(3, func(r kafka.Record) error {
 		if kafka.KeyHash(r.Key)%3 == 0 {
 			return kerr.NotLeaderForPartition
 		}
 		return nil
 	})
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		var n int
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox WHERE key_hash % 3 <> 0`).Scan(&n))
 		return n == 0
@@ -219,7 +219,7 @@ func TestRunsBesidePreviousRelease(t *testing.T) {
 	}
 	var m fakePublisher
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		var n int
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox WHERE shard = 7`).Scan(&n))
 		return n == 0

@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // However many rows wait for a partition, the rows behind them are published in order, also those
@@ -47,7 +47,7 @@ func TestWalkPassesManyStuckRows(t *testing.T) {
 	for range cap(results) {
 		require.NoError(t, <-results)
 	}
-	waittest.Until(t, func() bool { return pending(t, pool) == 2500 }, "all but the stuck rows are published")
+	testkit.Until(t, func() bool { return pending(t, pool) == 2500 }, "all but the stuck rows are published")
 	total := 0
 	for k := range 5 {
 		for i, v := range m.versions(t, fmt.Sprint(k)) {
@@ -78,15 +78,15 @@ func TestRedrivenKeyIsFoundAmongStuckRows(t *testing.T) {
 	relay := newRelay(t, pool, &m, outbox.Options{})
 	relay.Scan(10)
 	start(t, relay)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		keys, err := outbox.ParkedKeys(t.Context(), pool)
 		require.NoError(t, err)
 		return len(keys) == 1
 	}, "the key is parked")
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
-	waittest.Until(t, func() bool { return pending(t, pool) == 101 }, "the later event is published")
+	testkit.Until(t, func() bool { return pending(t, pool) == 101 }, "the later event is published")
 	m.set(0, failTopic("gone", kerr.UnknownTopicOrPartition))
 	_, err := outbox.Redrive(t.Context(), pool, "t", "large")
 	require.NoError(t, err)
-	waittest.Until(t, func() bool { return pending(t, pool) == 100 }, "the key is published")
+	testkit.Until(t, func() bool { return pending(t, pool) == 100 }, "the key is published")
 }

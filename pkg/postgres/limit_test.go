@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // stallableProxy is a proxy to the database that can stop forwarding: connections stay open, and
@@ -103,11 +103,11 @@ func TestHangingConnectionIsAbandoned(t *testing.T) {
 				way, over := throughProxy(t, postgrestest.URL(t))
 				pool, err := postgres.Open(t.Context(), postgres.Config{URL: over}, "test", postgres.CallsWithin(300*time.Millisecond, pinged))
 				require.NoError(t, err)
-				waittest.NoError(t, func() error { return pool.Ping(t.Context()) }, "a connection")
+				testkit.UntilNoError(t, func() error { return pool.Ping(t.Context()) }, "a connection")
 				close(way.silent)
 				ended := make(chan error, 1)
 				go func() { ended <- call(context.Background(), pool) }()
-				require.Error(t, waittest.Receive(t, ended, "the end of the call"))
+				require.Error(t, testkit.Receive(t, ended, "the end of the call"))
 				way.end()
 				pool.Close()
 			})

@@ -18,9 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"urr.guru/pkg/leaktest"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // variable is set in a process that acts as the program under test.
@@ -36,7 +34,7 @@ type verified struct{ *testing.M }
 
 // Run implements Tests.
 func (v verified) Run() int {
-	return leaktest.Run(v.M, goleak.IgnoreTopFunction("urr.guru/pkg/processtest.serveStarts"))
+	return testkit.RunWithoutLeaks(v.M, goleak.IgnoreTopFunction("urr.guru/pkg/processtest.serveStarts"))
 }
 
 // Main runs the tests or, in a process that Command prepared, the program; it does not return. The
@@ -51,7 +49,7 @@ func Main(m Tests, program func() int) {
 // Command prepares the program under test. Its environment is env only.
 func Command(tb testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	tb.Helper()
-	shorttest.LeaveOut(tb, "tests that start processes")
+	testkit.SkipIfShort(tb, "tests that start processes")
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = []string{variable + "=1"}
 	if race, set := os.LookupEnv("GORACE"); set { //nolint:forbidigo // options of the race detector, handed on
@@ -116,7 +114,7 @@ func (p *Process) Ended() <-chan struct{} { return p.ended }
 // Wait waits until the process has ended by itself and returns its error: nil is exit code 0.
 func (p *Process) Wait() error {
 	p.tb.Helper()
-	waittest.Receive(p.tb, p.ended, "the end of the program under test")
+	testkit.Receive(p.tb, p.ended, "the end of the program under test")
 	return p.err
 }
 

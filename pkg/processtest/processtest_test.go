@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/processtest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestStartAndEnd(t *testing.T) {
 	t.Parallel()
 	serving := func() *processtest.Process {
 		p := processtest.Start(t, nil)
-		waittest.Until(t, func() bool { return strings.Contains(p.Output(), "serving") })
+		testkit.Until(t, func() bool { return strings.Contains(p.Output(), "serving") })
 		return p
 	}
 	p := serving()

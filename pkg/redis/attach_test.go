@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // A client's figures are exported until the service ends.
@@ -26,7 +26,7 @@ func TestAttachExportsFigures(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- app.Run(ctx) }()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		seen := metricstest.ByName(t, "pool", "attached-redis")
 		return seen["urr_pool_acquires_total"] >= 1 && seen["urr_pool_connections"] >= 1
 	}, "the figures are read")

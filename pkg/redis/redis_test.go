@@ -19,7 +19,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/redis/redistest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 var add = goredis.NewScript(`redis.call('INCRBY', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])`)
@@ -165,7 +165,7 @@ func TestNewConnectionsUsePasswordFile(t *testing.T) {
 	requireUser := func() {
 		t.Helper()
 		var got any
-		waittest.NoError(t, func() (err error) { // a closed connection is noticed at its next use
+		testkit.UntilNoError(t, func() (err error) { // a closed connection is noticed at its next use
 			got, err = client.Do(t.Context(), "ACL", "WHOAMI").Result()
 			return err
 		})

@@ -20,7 +20,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -339,8 +339,8 @@ func TestStopAbandonsAHangingHandler(t *testing.T) {
 	cancel() // the deadline has passed
 	require.ErrorIs(t, s.Stop(ctx), context.Canceled)
 	close(release)
-	require.Error(t, waittest.Receive(t, left))
-	require.NoError(t, waittest.Receive(t, served))
+	require.Error(t, testkit.Receive(t, left))
+	require.NoError(t, testkit.Receive(t, served))
 }
 
 func TestStopHasADeadline(t *testing.T) {

@@ -14,15 +14,15 @@ import (
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/telemetry"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 func TestCallReachesTheHandler(t *testing.T) {
 	t.Parallel()

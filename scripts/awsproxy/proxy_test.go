@@ -18,7 +18,7 @@ import (
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/sqs/sqstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/awsproxy"
 )
 
@@ -151,7 +151,7 @@ func TestCallersWait(t *testing.T) {
 		received, err = w.await(t.Context(), 20)
 		return err
 	})
-	waittest.Until(t, func() bool { return w.Since(nil, "ReceiveMessage") == 1 })
+	testkit.Until(t, func() bool { return w.Since(nil, "ReceiveMessage") == 1 })
 	taken, err := w.send(t, "a", "b")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, taken)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
 )
@@ -125,7 +125,7 @@ func TestStartMovesABackendToOtherPorts(t *testing.T) {
 	s.backends[0].ports = []int{freePort(t)}
 	require.NoError(t, s.Start(t.Context()))
 	require.NotEqual(t, before, s.Status(t.Context())[0].PID)
-	waittest.Until(t, func() bool { return syscall.Kill(before, 0) != nil }, "the first is gone")
+	testkit.Until(t, func() bool { return syscall.Kill(before, 0) != nil }, "the first is gone")
 }
 
 func TestSignalReachesTheProcess(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
 )
@@ -146,9 +146,9 @@ func TestStopDuringReviveIsKept(t *testing.T) {
 		revived, err := s.Revive(t.Context(), "redis")
 		got <- outcome{revived, err}
 	}()
-	waittest.Until(t, func() bool { return s.Running("redis") }, "the revival is under way")
+	testkit.Until(t, func() bool { return s.Running("redis") }, "the revival is under way")
 	require.NoError(t, another(t, s).Stop(t.Context()))
-	require.Equal(t, outcome{}, waittest.Receive(t, got))
+	require.Equal(t, outcome{}, testkit.Receive(t, got))
 	require.False(t, s.Running("redis"))
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/platform"
 )
 
@@ -178,7 +178,7 @@ func (c *lineCrowd) phaseOf(v *visitor) phase {
 // await waits until so many visitors are in a phase.
 func (c *lineCrowd) await(p phase, n int) {
 	c.l.t.Helper()
-	waittest.NoError(c.l.t, func() error {
+	testkit.UntilNoError(c.l.t, func() error {
 		if got := c.count(p); got < n {
 			return fmt.Errorf("%d of %d visitors are in phase %d", got, n, p)
 		}

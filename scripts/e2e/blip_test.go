@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -24,7 +24,7 @@ func TestBlipOfRedis(t *testing.T) {
 		a, err := b.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+b.event, map[string]any{})
 		return a.Status, err
 	}
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		code, err := renew(t.Context())
 		return err == nil && code == http.StatusOK
 	}, "calls succeed before the cut")
@@ -35,7 +35,7 @@ func TestBlipOfRedis(t *testing.T) {
 	failures, slowest := 0, time.Duration(0)
 	pace := time.NewTicker(200 * time.Millisecond) // below the rate limit of a user
 	defer pace.Stop()
-	limit, cancel := waittest.Context(t)
+	limit, cancel := testkit.Context(t)
 	defer cancel()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end) || failures == 0; {
 		require.NoError(t, limit.Err(), "the cut has no effect")
@@ -57,7 +57,7 @@ func TestBlipOfRedis(t *testing.T) {
 	}
 	link.Heal()
 	healed := time.Now()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		<-pace.C
 		code, err := renew(t.Context())
 		return err == nil && code == http.StatusOK

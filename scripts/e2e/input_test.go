@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/wire/wiretest"
 	"urr.guru/scripts/harness"
 )
@@ -89,7 +89,7 @@ func (a attempt) ask(t *testing.T, w *inputWorld, method string) {
 	send := func() harness.Answer { return w.send(method, a.target, a.body, a.who, a.keyless) }
 	got := send()
 	if a.later {
-		waittest.Until(t, func() bool { got = send(); return got.Status/100 != 2 }, "%s is refused", a.target)
+		testkit.Until(t, func() bool { got = send(); return got.Status/100 != 2 }, "%s is refused", a.target)
 	}
 	require.Equal(t, a.want.status, got.Status, "%s %s: %s", a.target, a.body, got.Body)
 	require.Equal(t, "application/problem+json", got.Header.Get("Content-Type"))

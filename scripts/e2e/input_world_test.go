@@ -17,8 +17,8 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
-	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -89,7 +89,7 @@ func (w *inputWorld) apply() {
 	var request struct{ RequestID, UIResult string }
 	require.NoError(w.t, a.Decode(&request))
 	w.applied = request.RequestID
-	waittest.Until(w.t, func() bool {
+	testkit.Until(w.t, func() bool {
 		a := w.send(http.MethodGet, "/api/v1/requests/"+w.applied, "", w.owner, false)
 		return a.Decode(&request) == nil && request.UIResult == "SUCCESS"
 	}, "the request has a place")
@@ -159,7 +159,7 @@ func (w *inputWorld) enterRoom() {
 	var assigned struct{ RequestID string }
 	require.NoError(w.t, a.Decode(&assigned))
 	w.request = assigned.RequestID
-	waittest.NoError(w.t, func() error { // the gateway receives the change by a stream
+	testkit.UntilNoError(w.t, func() error { // the gateway receives the change by a stream
 		a := w.send(http.MethodGet, "/vwr-api/vwr/status/"+w.busy, "", person{}, false)
 		var room struct{ TotalInQueue int }
 		if err := a.Decode(&room); err != nil {

@@ -16,8 +16,8 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
-	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -132,7 +132,7 @@ func TestKeyRotationNeedsNoRestart(t *testing.T) {
 	buyersGoOn := func() {
 		t.Helper()
 		from := seen.Load()
-		waittest.Until(t, func() bool { return seen.Load() > from+4 }, "buyers are let through")
+		testkit.Until(t, func() bool { return seen.Load() > from+4 }, "buyers are let through")
 	}
 	buyersGoOn()
 

@@ -17,8 +17,8 @@ import (
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
-	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/platform"
 )
 
@@ -139,7 +139,7 @@ const overloadPause = time.Second
 // same request with the same Idempotency-Key.
 func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
 	tb.Helper()
-	run, cancel := waittest.Context(tb)
+	run, cancel := testkit.Context(tb)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	for {

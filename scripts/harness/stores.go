@@ -12,7 +12,7 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/payment/sandbox"
@@ -107,7 +107,7 @@ func (p *Platform) Dial(caller, callee string, i int) *rpc.Conn {
 // Eventually polls until check succeeds. If it never does, its last error is shown.
 func (p *Platform) Eventually(check func(context.Context) error) {
 	p.tb.Helper()
-	ctx, cancel := waittest.Context(p.tb)
+	ctx, cancel := testkit.Context(p.tb)
 	defer cancel()
-	waittest.NoError(p.tb, func() error { return check(ctx) })
+	testkit.UntilNoError(p.tb, func() error { return check(ctx) })
 }

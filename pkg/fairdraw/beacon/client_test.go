@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/pkg/testkit"
 )
 
 func newBeacon(t *testing.T, fill byte, o beacontest.Options) *beacontest.Beacon {
@@ -90,7 +90,7 @@ func TestClientLeavesASourceThatHangs(t *testing.T) {
 
 func TestClientWaitsForTheRound(t *testing.T) {
 	t.Parallel()
-	clock := clocktest.New(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC))
+	clock := testkit.NewClock(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC))
 	b := newBeacon(t, 7, beacontest.Options{Now: clock.Now})
 	c := client(t, b.Chain(), handlers{"a": b, "b": b}, "http://a", "http://b")
 	next := b.Latest() + 1

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/testkit"
 )
 
 // The hash of a chain is the one that drand's networks have.
@@ -61,7 +61,7 @@ func TestKeyDecidesEverything(t *testing.T) {
 func TestInterface(t *testing.T) {
 	t.Parallel()
 	genesis := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	clock := clocktest.New(genesis.Add(-time.Second))
+	clock := testkit.NewClock(genesis.Add(-time.Second))
 	b, err := New(slices.Repeat([]byte{7}, 32), Options{Genesis: genesis, Period: 10 * time.Second, Now: clock.Now})
 	require.NoError(t, err)
 	get := func(path string, into any) int {

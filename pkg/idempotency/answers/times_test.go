@@ -15,7 +15,7 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // noon is when the requests of these tests come.
@@ -93,7 +93,7 @@ func TestPruner(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- answers.Pruner(pool, slog.New(slog.DiscardHandler))(ctx) }()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		var left int
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency_keys`).Scan(&left))
 		return left == 0

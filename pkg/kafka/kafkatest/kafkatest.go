@@ -15,7 +15,7 @@ import (
 
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/kafka"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // Config is the configuration of the development broker.
@@ -35,7 +35,7 @@ func Topic(t testing.TB) string {
 func TopicOf(t testing.TB, partitions int32) string {
 	t.Helper()
 	name := Name("topic")
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	if err := kafka.EnsureTopics(ctx, Config(t), kafka.Topic{Name: name, Partitions: partitions}); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TopicOf(t testing.TB, partitions int32) string {
 func TopicWithoutDLQ(t testing.TB) string {
 	t.Helper()
 	name := Name("topic")
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
 	if err != nil {
@@ -61,7 +61,7 @@ func TopicWithoutDLQ(t testing.TB) string {
 		t.Fatalf("create topic %s: %v", name, err)
 	}
 	t.Cleanup(func() { Delete(t, name, name+kafka.DLQSuffix) })
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		topics, err := admin.ListTopics(ctx, name)
 		return errors.Join(err, topics.Error())
 	}, "the broker does not know topic %s", name)
@@ -117,7 +117,7 @@ func Prober(t testing.TB) *kafka.Producer {
 // Read waits for the first n records of a topic and returns them, in order within each partition.
 func Read(t testing.TB, topic string, n int) []kafka.Record {
 	t.Helper()
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	cl := client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(100*time.Millisecond))

@@ -19,7 +19,7 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/postgres"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // templateLock excludes, among all test processes of a server, the creation and removal of templates
@@ -41,7 +41,7 @@ func New(t testing.TB, sets ...postgres.MigrationSet) *pgxpool.Pool {
 // processes. It is dropped when the test ends.
 func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 	t.Helper()
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	name := "urr_test_" + strings.ToLower(rand.Text()[:16])
 	err := asAdmin(ctx, t, func(admin *pgx.Conn) error {

@@ -12,8 +12,7 @@ import (
 
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/processtest"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // Server is a redis-server of one test, which may kill it. It keeps its address and its data when
@@ -34,7 +33,7 @@ func StartServer(t testing.TB, args ...string) *Server {
 
 func startServer(t testing.TB, addr string, args []string) *Server {
 	t.Helper()
-	shorttest.LeaveOut(t, "tests that start servers")
+	testkit.SkipIfShort(t, "tests that start servers")
 	s := &Server{t: t, dir: t.TempDir(), addr: addr, args: args}
 	s.Start()
 	t.Cleanup(s.Kill)
@@ -80,7 +79,7 @@ func (s *Server) awaitAnswer() {
 	s.t.Helper()
 	client := goredis.NewClient(&goredis.Options{Addr: s.addr, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
-	waittest.NoError(s.t, func() error { return client.Ping(context.Background()).Err() }, "redis-server at %s", s.addr)
+	testkit.UntilNoError(s.t, func() error { return client.Ping(context.Background()).Err() }, "redis-server at %s", s.addr)
 }
 
 // Kill kills the server, as a crash does. It has no effect on one that has ended.
@@ -109,7 +108,7 @@ func (s *Server) StartReplica() *Server {
 func (s *Server) awaitSync() {
 	s.t.Helper()
 	client := s.Client()
-	waittest.Until(s.t, func() bool {
+	testkit.Until(s.t, func() bool {
 		role, err := client.Do(s.t.Context(), "role").Slice()
 		return err == nil && len(role) > 3 && role[3] == "connected"
 	}, "the replica at %s has no link to its master", s.addr)

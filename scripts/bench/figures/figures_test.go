@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/rounds"
-	"urr.guru/pkg/tier1"
+	"urr.guru/pkg/waits"
 	"urr.guru/scripts/bench"
 	"urr.guru/scripts/internal/section"
 	"urr.guru/scripts/platform"
@@ -49,9 +49,9 @@ func TestPollRate(t *testing.T) {
 	require.InDelta(t, 390, rate, 0)
 	from := 0.0
 	for _, it := range tier1Polls {
-		require.InDelta(t, it.seconds, float64(tier1.NextPoll(int64(from)+1, 0.5)), 0)
+		require.InDelta(t, it.seconds, float64(waits.NextPoll(int64(from)+1, 0.5)), 0)
 		if from = it.ahead; from > 0 {
-			require.InDelta(t, it.seconds, float64(tier1.NextPoll(int64(from), 0.5)), 0)
+			require.InDelta(t, it.seconds, float64(waits.NextPoll(int64(from), 0.5)), 0)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/crowd"
 )
 
@@ -55,7 +55,7 @@ func (w *world) startBuyers(t *testing.T) *buyers {
 func (b *buyers) buy(t *testing.T) {
 	t.Helper()
 	tickets := b.crowd.Tally().Ticketed.Load()
-	waittest.Until(t, func() bool { return b.crowd.Tally().Ticketed.Load() > tickets }, "visitors buy")
+	testkit.Until(t, func() bool { return b.crowd.Tally().Ticketed.Load() > tickets }, "visitors buy")
 }
 
 // end sends the crowd away. No request may have failed until then.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/platform"
 )
 
@@ -117,7 +117,7 @@ func (w *world) upgrade(t *testing.T) {
 	secret := w.kubectl(t, "get", "secret", "urr-session", "-o", "jsonpath={.data.secret}")
 	w.kubectl(t, "apply", "-f", "testdata/crowd.yaml")
 	w.kubectl(t, "wait", "--for=condition=Ready", "pod", "-l", "job-name=crowd", "--timeout=60s")
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		return strings.Contains(w.kubectl(t, "logs", "job/crowd"), "visitors come")
 	}, "the crowd has come")
 	began := time.Now()
@@ -134,7 +134,7 @@ func (w *world) upgrade(t *testing.T) {
 		require.NotContains(t, before, pod)
 	}
 	require.Equal(t, secret, w.kubectl(t, "get", "secret", "urr-session", "-o", "jsonpath={.data.secret}"), "keys are made once")
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		state := w.kubectl(t, "get", "job", "crowd", "-o", "jsonpath={.status.conditions[*].type}")
 		return strings.Contains(state, "Complete") || strings.Contains(state, "Failed")
 	}, "the crowd has gone")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/platform"
 )
 
@@ -68,7 +68,7 @@ func (w *world) interruption(t *testing.T) {
 func (p *polls) recovery(t *testing.T, ended time.Time) time.Duration {
 	t.Helper()
 	last := ended
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		_, failures := p.seen()
 		if n := len(failures); n > 0 && failures[n-1].began.After(last) {
 			last = failures[n-1].began

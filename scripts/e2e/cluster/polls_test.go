@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/crowd"
 )
 
@@ -117,7 +117,7 @@ func (p *polls) ask(ctx context.Context, user *crowd.Session, joins bool) {
 func (p *polls) wait(t *testing.T, n int) {
 	t.Helper()
 	from, _ := p.seen()
-	waittest.Until(t, func() bool { asked, _ := p.seen(); return asked >= from+n }, "requests are answered")
+	testkit.Until(t, func() bool { asked, _ := p.seen(); return asked >= from+n }, "requests are answered")
 }
 
 // seen returns the number of requests and the failed ones.

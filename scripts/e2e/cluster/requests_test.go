@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/platform"
 )
@@ -32,7 +32,7 @@ func (w *world) settleRequests(t *testing.T) {
 		member := gateway.signIn(m.name)
 		var accepted, mine request
 		gateway.call(member, http.MethodPost, "/api/v1/promotions/"+promotion.EventID+"/requests", map[string]any{}, &accepted)
-		waittest.Until(t, func() bool {
+		testkit.Until(t, func() bool {
 			gateway.call(member, http.MethodGet, "/api/v1/promotions/"+promotion.EventID+"/me", nil, &mine)
 			return mine.Status == m.status
 		}, "the request of the "+m.name+" is settled")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/platform"
 )
@@ -47,10 +47,10 @@ func (w *world) payRewards(t *testing.T) {
 	gateway.call(operator, http.MethodPost, "/api/v1/admin/rewards/providers/coupon/pause", map[string]any{}, nil)
 	gateway.call(member, http.MethodPost, fmt.Sprintf("/api/v1/rewards/%s/attendance", attendance), map[string]any{}, nil)
 	gateway.call(member, http.MethodPost, fmt.Sprintf("/api/v1/rewards/%s/draw", draw), map[string]any{}, nil)
-	waittest.Until(t, func() bool { return statuses()[attendance] == "SUCCESS" }, "the points are paid")
+	testkit.Until(t, func() bool { return statuses()[attendance] == "SUCCESS" }, "the points are paid")
 	require.Equal(t, "PENDING", statuses()[draw], "coupons are paused")
 	gateway.call(operator, http.MethodPost, "/api/v1/admin/rewards/providers/coupon/resume", map[string]any{}, nil)
-	waittest.Until(t, func() bool { return statuses()[draw] == "SUCCESS" }, "the coupon is paid")
+	testkit.Until(t, func() bool { return statuses()[draw] == "SUCCESS" }, "the coupon is paid")
 
 	require.InDelta(t, 2, w.metric(t, platform.Reward, "urr_rewards_total", `status="SUCCESS"`), 0)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/platform"
 )
 
@@ -20,7 +20,7 @@ func (w *world) stuckRollout(t *testing.T) {
 	// which would end the upgrade before any pod is replaced.
 	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values",
 		"--set", "gateway.config.SESSION_LIFE=1s", "--set", "gateway.migration.enabled=false")
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		for _, p := range w.podsOf(t, platform.Gateway) {
 			if p.revision != before[0].revision && p.crashed {
 				return true
@@ -37,7 +37,7 @@ func (w *world) stuckRollout(t *testing.T) {
 
 	w.run(t, "helm", "rollback", "urr", "-n", namespace, "--wait", "--timeout", "3m")
 	w.rolledOut(t)
-	waittest.Until(t, func() bool { return len(w.podsOf(t, platform.Gateway)) == 2 }, "the crashing pod is removed")
+	testkit.Until(t, func() bool { return len(w.podsOf(t, platform.Gateway)) == 2 }, "the crashing pod is removed")
 	for _, p := range w.podsOf(t, platform.Gateway) {
 		require.Equal(t, before[0].revision, p.revision)
 		require.True(t, p.ready)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/platform"
 )
 
@@ -63,7 +63,7 @@ func (w *world) applySecret(t *testing.T, keys string) {
 	}
 	w.kubectl(t, "patch", "secret", pairSecret, "-p", fmt.Sprintf(`{"stringData":{"key":%q}}`, keys))
 	for _, f := range followers {
-		waittest.Until(t, func() bool { return f.reloads(t, f.variable) > f.loaded }, "%s loads %s", f.name, f.variable)
+		testkit.Until(t, func() bool { return f.reloads(t, f.variable) > f.loaded }, "%s loads %s", f.name, f.variable)
 	}
 }
 

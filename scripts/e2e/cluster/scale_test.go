@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/platform"
 )
 
@@ -25,7 +25,7 @@ func (w *world) scaleUp(t *testing.T) {
 	requests, stop := w.startPolls(t, "cluster-scale")
 	w.kubectl(t, "scale", "deployment/urr-queue", "--replicas=4")
 	waits := map[string]time.Duration{} // from ready to the first call that was seen
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		late := false
 		for _, p := range w.podsOf(t, platform.Queue) {
 			if _, found := waits[p.name]; found || known[p.name] || !p.ready {
@@ -43,7 +43,7 @@ func (w *world) scaleUp(t *testing.T) {
 	require.Len(t, waits, 2, "new pods that got calls within %s", trafficWithin)
 
 	w.kubectl(t, "scale", "deployment/urr-queue", "--replicas=2")
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		return len(strings.Fields(w.kubectl(t, "get", "pods", "-l", podsLabel(platform.Queue), "-o", "name"))) == 2
 	}, "two pods have ended")
 	stop()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/harness"
 )
 
@@ -72,9 +72,9 @@ func uniqueID(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, sta
 // overloaded, the call is repeated.
 func (v *visitor) call(method, path string, body any) (members object) {
 	v.t.Helper()
-	ctx, cancel := waittest.Context(v.t)
+	ctx, cancel := testkit.Context(v.t)
 	defer cancel()
-	waittest.Until(v.t, func() bool {
+	testkit.Until(v.t, func() bool {
 		answer, err := v.client.Do(v.request(ctx, method, path, body))
 		require.NoError(v.t, err)
 		raw, err := io.ReadAll(answer.Body)
@@ -123,7 +123,7 @@ func (v *visitor) request(ctx context.Context, method, path string, body any) *h
 func (v *visitor) enter(event string) {
 	v.t.Helper()
 	variant := v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)
-	waittest.Until(v.t, func() bool {
+	testkit.Until(v.t, func() bool {
 		v.entry, _ = variant["entryToken"].(string)
 		if v.entry == "" {
 			variant = v.call(http.MethodGet, "/api/v1/queue/status/"+event, nil)
@@ -253,7 +253,7 @@ func openRoomBefore(t *testing.T, next, event string, ahead int) {
 	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": 3600, "next": next})
 	for range ahead {
 		v := newVisitor(t)
-		waittest.Until(t, func() bool {
+		testkit.Until(t, func() bool {
 			state := v.call(http.MethodGet, "/vwr-api/vwr/status/"+event, nil)
 			return state["isActive"] == true
 		}, "the gateway hears of the waiting room")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -15,7 +15,7 @@ import (
 // setState pauses, cancels or reopens a sale in ticket's database, since no RPC does that yet.
 func setState(t *testing.T, event, state string) {
 	t.Helper()
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	changed, err := harness.Shared(t).DB(platform.Ticket).Exec(ctx, `UPDATE events SET state = $2 WHERE event_id = $1`, event, state)
 	require.NoError(t, err)

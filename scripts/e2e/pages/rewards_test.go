@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/reward/sandbox"
@@ -67,7 +67,7 @@ func attendedBefore(t *testing.T, event string, member *visitor, user string, da
 	today, _ := member.call(http.MethodGet, "/api/v1/rewards/"+event+"/me", nil)["today"].(string)
 	last, err := time.Parse(time.DateOnly, today)
 	require.NoError(t, err)
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	for i := range days {
 		day := last.AddDate(0, 0, i-days)

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // visitBeforeOpening opens a page of a sale that is about to begin, and returns the event once the
@@ -96,7 +96,7 @@ func testLineWithoutSaleStatus(t *testing.T) {
 	b.waitForPath("/queue/" + event)
 	// The page polls some times in case queue does not know the sale yet. From then on it queries the
 	// sale at least every five minutes, and with it the line.
-	waittest.Until(t, func() bool { return len(pauses()) > 0 }, "the page waits for the sale")
+	testkit.Until(t, func() bool { return len(pauses()) > 0 }, "the page waits for the sale")
 	require.Greater(t, asked.Load(), int32(1))
 	require.GreaterOrEqual(t, slices.Min(pauses()), 270.0)
 	require.Zero(t, joined.Load())

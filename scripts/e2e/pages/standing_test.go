@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // requireNoMorePolls checks that a page has stopped polling for an event, for as long as another
@@ -17,7 +17,7 @@ import (
 func requireNoMorePolls(t *testing.T, s *saleStatus, event, another string) {
 	t.Helper()
 	before, goingOn := s.polls(event), s.polls(another)
-	waittest.Until(t, func() bool { return s.polls(another) >= goingOn+3 }, "the polls of who still waits")
+	testkit.Until(t, func() bool { return s.polls(another) >= goingOn+3 }, "the polls of who still waits")
 	require.Equal(t, before, s.polls(event), "the page still asks")
 }
 
@@ -76,7 +76,7 @@ func testRoomShowsTheSaleStatus(t *testing.T) {
 			b.waitForText(says["CANCELLED"])
 			b.until("no number", `!document.querySelector("#line").checkVisibility()`)
 			b.checkPage("cancelled")
-			waittest.Until(t, func() bool { return saleStatus.endResponses(event) == 3 }, "the page is sure")
+			testkit.Until(t, func() bool { return saleStatus.endResponses(event) == 3 }, "the page is sure")
 			requireNoMorePolls(t, saleStatus, event, another)
 			b.click(`main a[href="/"]`)
 			b.until("the list of events", "location.pathname === '/'")
@@ -100,7 +100,7 @@ func testRoomIgnoresStaleEnds(t *testing.T) {
 	number := b.storedPlace(event)
 	for range 2 { // fewer than would end the wait
 		saleStatus.endSaleTimes(event, "CLOSED", 2)
-		waittest.Until(t, func() bool { return saleStatus.endResponses(event) == 2 }, "the page asks again")
+		testkit.Until(t, func() bool { return saleStatus.endResponses(event) == 2 }, "the page asks again")
 		b.waitFor("#line")
 	}
 	require.Equal(t, number, b.storedPlace(event))
@@ -125,7 +125,7 @@ func testLineIgnoresStaleEnds(t *testing.T) {
 	b.waitFor("#position")
 	saleStatus.endSale(event, "CLOSED")
 	b.until("no place", `!document.querySelector("#position")`)
-	waittest.Until(t, func() bool { return saleStatus.endResponses(event) >= 3 }, "the page goes on asking")
+	testkit.Until(t, func() bool { return saleStatus.endResponses(event) >= 3 }, "the page goes on asking")
 	saleStatus.clearSaleEnd(event)
 	b.waitFor("#position")
 }

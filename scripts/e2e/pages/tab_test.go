@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // device is a screen size in which the pages are tested.
@@ -165,7 +165,7 @@ func (b *tab) reportProblems() {
 
 // bounded returns the tab's context with a deadline shortly before the test run is killed.
 func (b *tab) bounded() (context.Context, context.CancelFunc) {
-	limit, cancel := waittest.Context(b.t)
+	limit, cancel := testkit.Context(b.t)
 	defer cancel()
 	if deadline, limited := limit.Deadline(); limited {
 		return context.WithDeadline(b.ctx, deadline)
@@ -280,7 +280,7 @@ func (b *tab) untilAny(what string, expressions ...string) int {
 	ctx, cancel := b.bounded()
 	defer cancel()
 	found := -1
-	waittest.Until(b.t, func() bool {
+	testkit.Until(b.t, func() bool {
 		// An error, or no response, comes from a page that is being left: retry on the next one.
 		attempt, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
@@ -325,7 +325,7 @@ func says(sentence string) string {
 // waitForDialog waits for a dialog with this text; all dialogs are accepted.
 func (b *tab) waitForDialog(words string) {
 	b.t.Helper()
-	waittest.Until(b.t, func() bool {
+	testkit.Until(b.t, func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return slices.Contains(b.dialogs, words)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // testUnknownEvent: the URL of an event that does not exist returns 404 with a link home, in the
@@ -23,7 +23,7 @@ func testUnknownEvent(t *testing.T) {
 			b := openTab(t, platformURL, p.device, p.lang)
 			path := "/events/" + uniqueID("nowhere")
 			// A gateway that does not learn in time whether the event exists serves its page.
-			waittest.Until(t, func() bool {
+			testkit.Until(t, func() bool {
 				b.visit(path)
 				return eval[int](b, "performance.getEntriesByType('navigation')[0].responseStatus") == 404
 			}, "the page of an unknown event has the status 404")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 func sleeper(t *testing.T, script string) *Process {
@@ -21,7 +21,7 @@ func sleeper(t *testing.T, script string) *Process {
 	p, err := Start(Spec{Name: "sleeper", Path: "/bin/sh", Args: []string{"-c", script}, Log: log})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Stop(syscall.SIGKILL, 0)) })
-	waittest.Until(t, func() bool { return Tail(log, 1) == "ready" })
+	testkit.Until(t, func() bool { return Tail(log, 1) == "ready" })
 	return p
 }
 

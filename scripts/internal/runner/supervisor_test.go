@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
@@ -104,7 +104,7 @@ func TestSupervisorRestartsAndStopsServices(t *testing.T) {
 	require.NoError(t, before.Signal(syscall.SIGKILL))
 
 	var after record
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		after, _, err = r.load(platform.Queue)
 		return err == nil && after.Restarts == 1 && after.Alive()
 	}, "queue is started again")

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/sandbox"
 )
 
@@ -107,7 +107,7 @@ func TestPaidAfterTheAnswerAbsent(t *testing.T) {
 	p := serve(t, `{"late": 1, "lateFor": "300ms"}`)
 	require.Zero(t, p.pay("k"))
 	require.Equal(t, http.StatusNotFound, p.lookup("k"))
-	waittest.Until(t, func() bool { return p.lookup("k") == http.StatusOK }, "it is paid after all")
+	testkit.Until(t, func() bool { return p.lookup("k") == http.StatusOK }, "it is paid after all")
 	require.Zero(t, p.pay("void"))
 	require.Equal(t, http.StatusNoContent, p.void("void"))
 	p.call(http.MethodPut, "/v1/faults", `{}`)
@@ -144,7 +144,7 @@ func TestSilence(t *testing.T) {
 		_, err := http.DefaultClient.Do(req)
 		done <- err
 	}()
-	waittest.Until(t, func() bool { return p.lookup("k") == http.StatusOK }, "it is paid")
+	testkit.Until(t, func() bool { return p.lookup("k") == http.StatusOK }, "it is paid")
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 }

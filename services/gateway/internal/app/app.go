@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"urr.guru/pkg/failpoint"
-	"urr.guru/pkg/heapfloor"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
@@ -36,7 +35,7 @@ const (
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	defer heapfloor.Reserve(heapFloor)()
+	defer lifecycle.ReserveHeap(heapFloor)()
 	a, err := lifecycle.Start(ctx, rpc.Gateway, cfg.Config, log)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/edge"
 
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
@@ -38,7 +38,7 @@ func operatorActs(t *testing.T, w *fixture) []*edge.Route {
 // outcomeOf waits for the outcome of an act.
 func (w *fixture) outcomeOf(t *testing.T, act *eventsv1.AuditEvent) (outcome *eventsv1.AuditEvent) {
 	t.Helper()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		for _, e := range w.acts.of(t, ended) {
 			if e.GetActId() == act.GetActId() {
 				outcome = e
@@ -109,7 +109,7 @@ func TestActsWithoutKafka(t *testing.T) {
 
 	w.acts.down.Store(false)
 	var arrived []string
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		arrived = nil
 		for _, e := range w.acts.of(t, acted) {
 			arrived = append(arrived, e.GetRoute())

@@ -18,12 +18,11 @@ import (
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
 	"urr.guru/pkg/token/tokentest"
-	"urr.guru/pkg/waittest"
 	"urr.guru/services/gateway/internal/app"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
@@ -65,7 +64,7 @@ type fixture struct {
 	t testing.TB
 	// measured is whether a benchmark runs: its gateway reads the real time.
 	measured bool
-	clock    *clocktest.Clock
+	clock    *testkit.Clock
 	gateway  *app.Gateway
 	vwr      *fakeVWR
 	queue    *fakeQueue
@@ -97,7 +96,7 @@ func withoutPromotions(_ *app.Config, s *app.Services) { s.Ingest, s.Worker = ni
 func newFixture(t testing.TB, opts ...option) *fixture {
 	t.Helper()
 	w := &fixture{
-		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
+		t: t, clock: testkit.NewClock(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
 		ingest: &fakeIngest{}, worker: &fakeWorker{}, acts: &fakeActs{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{
@@ -248,20 +247,20 @@ func (w *fixture) watch(s app.Services) {
 	})
 	w.line(calm, epoch, 0)
 	w.line(busy, epoch, 0)
-	waittest.NoError(w.t, func() error { return w.gateway.Ready(ctx) }, "the first snapshot of the waiting rooms")
+	testkit.UntilNoError(w.t, func() error { return w.gateway.Ready(ctx) }, "the first snapshot of the waiting rooms")
 }
 
 // line sends the epoch of a line to the gateway, and waits until it is in force.
 func (w *fixture) line(event string, epoch, pauseUntil int64) {
 	w.t.Helper()
 	w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}})
-	waittest.Until(w.t, func() bool { return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured }, "the line of %s", event)
+	testkit.Until(w.t, func() bool { return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured }, "the line of %s", event)
 }
 
 // sendLines sends a message of queue to the gateway; nil breaks the stream.
 func (w *fixture) sendLines(msg *queuev1.WatchLinesResponse) {
 	w.t.Helper()
-	ctx, cancel := waittest.Context(w.t)
+	ctx, cancel := testkit.Context(w.t)
 	defer cancel()
 	select {
 	case w.queue.lines <- msg:

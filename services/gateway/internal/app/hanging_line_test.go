@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
@@ -35,7 +35,7 @@ func TestHangingLineDoesNotDelayOthers(t *testing.T) {
 		{http.MethodPost, "/api/v1/queue/check/"}, {http.MethodGet, "/api/v1/queue/status/"}, {http.MethodPost, "/api/v1/queue/heartbeat/"},
 	}
 	// Hanging calls end at a timeout; other calls must not wait for that.
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		gate := make(chan struct{})
 		open.Store(&gate)
 		var work sync.WaitGroup
@@ -53,7 +53,7 @@ func TestHangingLineDoesNotDelayOthers(t *testing.T) {
 				}
 			}
 		}
-		waittest.Until(t, func() bool { return sent.Load() == 16*2*3 }, "the calls are on their way")
+		testkit.Until(t, func() bool { return sent.Load() == 16*2*3 }, "the calls are on their way")
 		for _, c := range calls {
 			require.Equal(t, http.StatusOK, w.do(c.method, c.path+calm, "", w.session(alice)).Code, c.path)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/app"
 )
 
@@ -58,7 +58,7 @@ func liveServer(t *testing.T, w *fixture) (addr string, srv *http.Server) {
 
 func listen(t *testing.T, addr, event string, c credentials) *listener {
 	t.Helper()
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, addr+"/api/v1/admin/live/"+event, http.NoBody)
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestLiveFiguresEndWithTheServer(t *testing.T) {
 	_, figures, ok := l.event()
 	require.True(t, ok)
 	require.NotContains(t, figures, "serving", "the event has no waiting room")
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	require.NoError(t, srv.Shutdown(ctx))
 	for ok {

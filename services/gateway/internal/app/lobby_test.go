@@ -13,7 +13,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -29,7 +29,7 @@ func (w *fixture) inLobby() time.Time {
 func (w *fixture) sendLobby(l *vwrv1.Lobby) {
 	w.t.Helper()
 	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: lobbyRound, Lobby: l}}}
-	waittest.Until(w.t, func() bool {
+	testkit.Until(w.t, func() bool {
 		got := w.gateway.Rooms.Get(busy).Lobby
 		return got.StartsAt == l.GetStartsAt() && got.Shuffled == l.GetShuffled() && got.Sized == l.GetSized()
 	}, "the lobby at the gateway")

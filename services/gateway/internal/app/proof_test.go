@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/proofofwork"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/app"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -24,7 +24,7 @@ func (w *fixture) askForWork(bits *int64) {
 	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{
 		{EventId: busy, Active: true, Round: round, Serving: serving, Issued: 5000, ProofOfWork: bits},
 	}}
-	waittest.Until(w.t, func() bool { return w.gateway.Rooms.Get(busy).Serving == serving }, "the report of vwr")
+	testkit.Until(w.t, func() bool { return w.gateway.Rooms.Get(busy).Serving == serving }, "the report of vwr")
 }
 
 func (w *fixture) assign(c credentials) *httptest.ResponseRecorder {

@@ -10,7 +10,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/app"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -130,7 +130,7 @@ func TestServingAndStatus(t *testing.T) {
 	require.Equal(t, http.StatusNotModified, rec.Code)
 
 	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 150, Issued: 5100}}}
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		return w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"If-None-Match": etag}).Code == http.StatusOK
 	}, "the changed counters")
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)
@@ -157,7 +157,7 @@ func TestNextOfARoom(t *testing.T) {
 		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{
 			{EventId: busy, Active: active, Round: round, Serving: 100, Issued: 5000, Next: proto.String("PROMO")},
 		}}
-		waittest.Until(t, func() bool { s := status(); return s["isActive"] == active && s["next"] == "PROMO" }, "the report")
+		testkit.Until(t, func() bool { s := status(); return s["isActive"] == active && s["next"] == "PROMO" }, "the report")
 		admitted = false
 		require.Nil(t, check())
 		admitted = true
@@ -222,7 +222,7 @@ func TestBrokenStream(t *testing.T) {
 	c, id := w.visitor()
 	w.vwr.down.Store(true)
 	w.vwr.changes <- nil
-	waittest.Until(t, func() bool { return !w.gateway.Rooms.Connected() }, "the end of the stream")
+	testkit.Until(t, func() bool { return !w.gateway.Rooms.Connected() }, "the end of the stream")
 	require.NoError(t, w.gateway.Ready(t.Context()))
 	require.JSONEq(t, `{"servingCounter":100,"isActive":true}`, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Body.String())
 	rec := w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 1100)))
@@ -233,7 +233,7 @@ func TestBrokenStream(t *testing.T) {
 	require.Len(t, w.vwr.of("Assign"), 1)
 
 	w.vwr.down.Store(false)
-	waittest.Until(t, w.gateway.Rooms.Connected, "a new stream")
+	testkit.Until(t, w.gateway.Rooms.Connected, "a new stream")
 	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodPost, "/vwr-api/vwr/assign/calm", "", c))["code"])
 }
 
@@ -262,7 +262,7 @@ func TestActivationNeedsNoRestart(t *testing.T) {
 		require.Equal(t, status[!active], w.do(http.MethodGet, "/events/calm", "", nil).Code)
 		require.Equal(t, !active, required(), "what queue is told")
 		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: calm, Active: active, Round: round + int64(i/2)}}}
-		waittest.Until(t, func() bool { return w.do(http.MethodGet, "/events/calm", "", nil).Code == status[active] }, "active: %v", active)
+		testkit.Until(t, func() bool { return w.do(http.MethodGet, "/events/calm", "", nil).Code == status[active] }, "active: %v", active)
 		require.Equal(t, active, required(), "what queue is told")
 	}
 }

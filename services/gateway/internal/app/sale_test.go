@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/wire"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -18,7 +18,7 @@ func (w *fixture) setSale(status string) {
 	w.t.Helper()
 	line := &queuev1.Line{EventId: busy, Epoch: epoch, SaleStatus: status}
 	w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{line}})
-	waittest.Until(w.t, func() bool { return w.gateway.Rooms.Get(busy).Sale == status }, "the sale is %q", status)
+	testkit.Until(w.t, func() bool { return w.gateway.Rooms.Get(busy).Sale == status }, "the sale is %q", status)
 }
 
 // The responses of tier 1 have the status that queue reported last, from memory and from vwr.

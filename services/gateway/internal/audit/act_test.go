@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/kafka"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/audit"
 )
 
@@ -30,7 +30,7 @@ func TestActsGoToKafka(t *testing.T) {
 
 	g.run()
 	g.End(a, audit.Outcome{Status: 409, Code: "CONFLICT"})
-	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
+	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
 	outcome := b.recs[1]
 	require.NotEqual(t, r.Headers[kafka.HeaderID], outcome.Headers[kafka.HeaderID], "an event of its own")
 	require.Equal(t, a.ID.String(), decoded(t, outcome).GetActId())

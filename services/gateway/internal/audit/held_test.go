@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/audit"
 )
 
@@ -41,7 +41,7 @@ func TestHeldRecordsAreCountedDuringAnAttempt(t *testing.T) {
 	gone := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = gone.Close() })
 	s := &stepper{begun: make(chan int), results: make(chan error)}
-	log := audit.New(s, gone, "{x}", slog.New(slog.DiscardHandler), clocktest.New(noon).Now)
+	log := audit.New(s, gone, "{x}", slog.New(slog.DiscardHandler), testkit.NewClock(noon).Now)
 	require.True(t, log.HoldAct(act(true)))
 	require.InDelta(t, 1, held(t), 0)
 

@@ -11,17 +11,16 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/kafka"
-	"urr.guru/pkg/leaktest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/audit"
 
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -106,7 +105,7 @@ type gateway struct {
 
 func newGateway(t *testing.T, b *broker, rdb redis.UniversalClient, key string) *gateway {
 	t.Helper()
-	return &gateway{Log: audit.New(b, rdb, key, slog.New(slog.DiscardHandler), clocktest.New(noon).Now).Unhurried(), t: t}
+	return &gateway{Log: audit.New(b, rdb, key, slog.New(slog.DiscardHandler), testkit.NewClock(noon).Now).Unhurried(), t: t}
 }
 
 // run publishes what waits until end, at the latest until the test ends.

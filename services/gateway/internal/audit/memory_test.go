@@ -9,9 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/audit"
 )
 
@@ -29,7 +28,7 @@ func TestRecordsWaitInMemory(t *testing.T) {
 	g.run()
 	g.End(stopping, audit.Outcome{Status: 200})
 	b.set(false)
-	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome arrives")
+	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome arrives")
 	require.Equal(t, []string{stopping.ID.String()}, b.acts(t, "OPERATOR_ACTED"))
 }
 
@@ -47,10 +46,10 @@ func TestFailedRecordsAreHeld(t *testing.T) {
 		want = append([]string{a.ID.String()}, want...)
 	}
 	g.run()
-	waittest.Until(t, func() bool { return b.called() >= 2 }, "two attempts")
+	testkit.Until(t, func() bool { return b.called() >= 2 }, "two attempts")
 	require.Equal(t, want[:1], b.acts(t, "OPERATOR_ACTED"), "once")
 	b.refuse("")
-	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) > 1 }, "the other")
+	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) > 1 }, "the other")
 	require.Equal(t, want, b.acts(t, "OPERATOR_ACTED"))
 }
 
@@ -59,7 +58,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	b := absentBroker()
 	var out strings.Builder
-	l := audit.New(b, nil, "", slog.New(slog.NewTextHandler(&out, nil)), clocktest.New(noon).Now)
+	l := audit.New(b, nil, "", slog.New(slog.NewTextHandler(&out, nil)), testkit.NewClock(noon).Now)
 	g := &gateway{Log: l, t: t}
 	for range audit.MaxHeld {
 		g.End(act(true), audit.Outcome{Status: 200})
@@ -76,7 +75,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.InDelta(t, before+1, counted(t, "dropped"), 0)
 	b.set(false)
 	g.run()
-	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == audit.MaxHeld }, "the acts")
+	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == audit.MaxHeld }, "the acts")
 	require.Equal(t, first.ID.String(), b.acts(t, "OPERATOR_ACTED")[0])
 	require.Empty(t, b.acts(t, "OPERATOR_ACT_ENDED"))
 }

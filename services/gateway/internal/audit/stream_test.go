@@ -11,8 +11,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/redis/redistest"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/audit"
 )
 
@@ -75,7 +74,7 @@ func TestRecordsWaitInRedis(t *testing.T) {
 		for range 3 {
 			newGateway(t, b, rdb, key).run()
 		}
-		waittest.Until(t, func() bool {
+		testkit.Until(t, func() bool {
 			n, err := rdb.XLen(t.Context(), key).Result()
 			require.NoError(t, err)
 			return n == 0
@@ -96,9 +95,9 @@ func TestMoveIsRepeated(t *testing.T) {
 	require.NoError(t, err)
 	b.set(false)
 	g.run()
-	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the first publication")
+	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the first publication")
 	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: entries[0].Values}).Err())
-	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 2 }, "the second")
+	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 2 }, "the second")
 	require.Equal(t, []string{a.ID.String(), a.ID.String()}, b.acts(t, "OPERATOR_ACTED"))
 	require.Equal(t, b.recs[0].Headers[kafka.HeaderID], b.recs[1].Headers[kafka.HeaderID], "consumers recognise it")
 }
@@ -116,8 +115,8 @@ func TestForeignEntriesAreDropped(t *testing.T) {
 	require.NoError(t, g.Begin(t.Context(), a))
 	b.set(false)
 	g.run()
-	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the record behind them")
-	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "nothing is left")
+	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the record behind them")
+	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "nothing is left")
 }
 
 // A process that ends puts what waits in it into Redis.
@@ -157,7 +156,7 @@ func TestStreamIsBounded(t *testing.T) {
 // Some records fail, more than one call moves: the others arrive once each, and those later.
 func TestFailedRecordsDoNotBlock(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	rdb, key := stream(t)
 	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
@@ -178,19 +177,19 @@ func TestFailedRecordsDoNotBlock(t *testing.T) {
 	b.set(false)
 	b.refuse("bob")
 	g.run()
-	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == int64(len(bobs)) }, "the others are moved")
+	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == int64(len(bobs)) }, "the others are moved")
 	calls := b.called()
-	waittest.Until(t, func() bool { return b.called() > calls }, "another attempt")
+	testkit.Until(t, func() bool { return b.called() > calls }, "another attempt")
 	require.Equal(t, anns, b.acts(t, "OPERATOR_ACTED"), "once each")
 	b.refuse("")
-	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "all are moved")
+	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "all are moved")
 	require.ElementsMatch(t, append(anns, bobs...), b.acts(t, "OPERATOR_ACTED"), "once each")
 }
 
 // A gateway that cannot reach Kafka leaves the records to one that can.
 func TestLeaseIsGivenUp(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	onEachServer(t, func(t *testing.T, rdb redis.UniversalClient, key string) {
 		t.Helper()
 		cut, whole := absentBroker(), &broker{}
@@ -200,18 +199,18 @@ func TestLeaseIsGivenUp(t *testing.T) {
 		calls := cut.called()
 		start := time.Now()
 		g.run()
-		waittest.Until(t, func() bool { return cut.called() > calls }, "it holds the lease")
-		waittest.Until(t, func() bool { return rdb.Exists(t.Context(), key+":lease").Val() == 0 }, "it gives the lease up")
+		testkit.Until(t, func() bool { return cut.called() > calls }, "it holds the lease")
+		testkit.Until(t, func() bool { return rdb.Exists(t.Context(), key+":lease").Val() == 0 }, "it gives the lease up")
 		other := newGateway(t, whole, rdb, key)
 		other.run()
-		waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "the other moves the record")
+		testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "the other moves the record")
 		require.Equal(t, []string{a.ID.String()}, whole.acts(t, "OPERATOR_ACTED"))
 
 		other.stop()
 		require.NoError(t, g.Begin(t.Context(), act(true)))
 		require.NoError(t, rdb.Del(t.Context(), key+":lease").Err())
 		calls = cut.called()
-		waittest.Until(t, func() bool { return cut.called() > calls }, "it tries again")
+		testkit.Until(t, func() bool { return cut.called() > calls }, "it tries again")
 		require.Greater(t, time.Since(start), audit.LeaseLife, "not as long as the lease lives")
 	})
 }
@@ -228,8 +227,8 @@ func TestActsPassOutcomes(t *testing.T) {
 	g.End(outcome, audit.Outcome{Status: 200})
 	require.True(t, g.HoldAct(act(true)))
 	g.run()
-	waittest.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == audit.MaxWaiting/2+1 }, "the act is in Redis")
+	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == audit.MaxWaiting/2+1 }, "the act is in Redis")
 	b.set(false)
-	waittest.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
+	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
 	require.Equal(t, []string{outcome.ID.String()}, b.acts(t, "OPERATOR_ACT_ENDED"))
 }

@@ -17,9 +17,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
 	"urr.guru/services/gateway/internal/dispatch"
 	"urr.guru/services/gateway/internal/edge"
@@ -45,7 +45,7 @@ func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher
 	require.NoError(t, err)
 	keys, err := token.ParseKeySet(config.Secret("a-secret-of-at-least-thirty-two-bytes"))
 	require.NoError(t, err)
-	now := clocktest.New(time.Unix(1_700_000_000, 0)).Now
+	now := testkit.NewClock(time.Unix(1_700_000_000, 0)).Now
 	tokens, err := identity.New(identity.Keys{Session: keys}, 10, revoked.New(nil, "", time.Hour, now), now)
 	require.NoError(t, err)
 	var out strings.Builder

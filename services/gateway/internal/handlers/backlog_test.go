@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 )
 
 // occupy starts n requests that are in progress until the returned function is called.
@@ -36,7 +36,7 @@ func occupy(t *testing.T, b *backlog, n int) (end func()) {
 
 func TestBacklogRefusesAboveItsBound(t *testing.T) {
 	t.Parallel()
-	b := newBacklog(clocktest.New(time.Unix(1_700_000_000, 0)).Now)
+	b := newBacklog(testkit.NewClock(time.Unix(1_700_000_000, 0)).Now)
 	end := occupy(t, b, backlogUnreached-1)
 	require.NoError(t, b.refusal())
 	last := occupy(t, b, 1)
@@ -52,7 +52,7 @@ func TestBacklogRefusesAboveItsBound(t *testing.T) {
 
 func TestBacklogFollowsThePace(t *testing.T) {
 	t.Parallel()
-	clock := clocktest.New(time.Unix(1_700_000_000, 0))
+	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))
 	b := newBacklog(clock.Now)
 	second := func(n int, err error) {
 		for range 4 {
@@ -83,7 +83,7 @@ func TestBacklogFollowsThePace(t *testing.T) {
 }
 
 // completeAt completes requests at a pace, over some windows.
-func completeAt(b *backlog, clock *clocktest.Clock, perSecond, windows int) {
+func completeAt(b *backlog, clock *testkit.Clock, perSecond, windows int) {
 	for range windows {
 		for range perSecond/4 - 1 {
 			b.complete(nil)
@@ -96,7 +96,7 @@ func completeAt(b *backlog, clock *clocktest.Clock, perSecond, windows int) {
 // A slow service behind gets a short backlog as soon as its pace is known.
 func TestBacklogOfASlowServiceIsShort(t *testing.T) {
 	t.Parallel()
-	clock := clocktest.New(time.Unix(1_700_000_000, 0))
+	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))
 	b := newBacklog(clock.Now)
 	completeAt(b, clock, 100, 1)
 	require.EqualValues(t, backlogUnreached, b.most.Load(), "nobody asks for more")
@@ -114,7 +114,7 @@ func TestBacklogOfASlowServiceIsShort(t *testing.T) {
 // A service that stands still for a moment is not slow, nor is one that nobody asks.
 func TestPauseIsNoSlowPace(t *testing.T) {
 	t.Parallel()
-	clock := clocktest.New(time.Unix(1_700_000_000, 0))
+	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))
 	b := newBacklog(clock.Now)
 	completeAt(b, clock, 4000, 4)
 	require.EqualValues(t, 4000, b.most.Load())

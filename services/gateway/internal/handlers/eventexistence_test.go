@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
@@ -31,15 +31,15 @@ func (i *fakeEvents) GetEventInfo(ctx context.Context, in *ticketv1.GetEventInfo
 }
 
 // manualClock is the clock of the cache: the test advances it, and it never ticks.
-type manualClock struct{ *clocktest.Clock }
+type manualClock struct{ *testkit.Clock }
 
 func (s manualClock) NowNano() int64                      { return s.Now().UnixNano() }
 func (s manualClock) Tick(time.Duration) <-chan time.Time { return nil }
 
-func newExistence(t *testing.T, answer func(ctx context.Context, event string) error) (*EventExistence, *fakeEvents, *clocktest.Clock) {
+func newExistence(t *testing.T, answer func(ctx context.Context, event string) error) (*EventExistence, *fakeEvents, *testkit.Clock) {
 	t.Helper()
 	source := &fakeEvents{answer: answer}
-	clock := clocktest.New(time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC))
+	clock := testkit.NewClock(time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC))
 	e, err := newEventExistence(source, manualClock{clock})
 	require.NoError(t, err)
 	return e, source, clock

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/edge"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -37,7 +37,7 @@ func (c *countedEvents) GetEvent(_ context.Context, in *ticketv1.GetEventRequest
 
 func TestEventsAreReadOncePerQuarterOfASecond(t *testing.T) {
 	t.Parallel()
-	source, clock := &countedEvents{}, clocktest.New(time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC))
+	source, clock := &countedEvents{}, testkit.NewClock(time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC))
 	source.title.Store("First")
 	h, err := newEvents(source, func(e *ticketv1.Event) { e.WaitingRoom = &ticketv1.WaitingRoom{Active: true} }, manualClock{clock})
 	require.NoError(t, err)

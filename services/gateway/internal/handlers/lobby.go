@@ -13,7 +13,7 @@ import (
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/tier1"
+	"urr.guru/pkg/waits"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/roomstate"
 
@@ -54,7 +54,7 @@ func appendInLobby(b []byte, s *roomstate.State, now time.Time) []byte {
 	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"ahead":0,"estimatedWait":0,"nextPoll":`...)
-	b = strconv.AppendInt(b, tier1.LobbyPoll(s.Lobby.StartsAt, now, rand.Float64()), 10)
+	b = strconv.AppendInt(b, waits.LobbyPoll(s.Lobby.StartsAt, now, rand.Float64()), 10)
 	b = append(b, s.SaleJSON...)
 	b = append(b, `,"phase":"LOBBY","opensAt":`...)
 	b = strconv.AppendInt(b, s.Lobby.StartsAt, 10)

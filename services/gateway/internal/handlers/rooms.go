@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/batchrpc"
-	"urr.guru/pkg/tier1"
+	"urr.guru/pkg/waits"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/proof"
@@ -163,9 +163,9 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	b = append(b, `,"ahead":`...)
 	b = strconv.AppendInt(b, ahead, 10)
 	b = append(b, `,"estimatedWait":`...)
-	b = strconv.AppendInt(b, tier1.EstimatedWait(ahead, s.Rate, s.Configured), 10)
+	b = strconv.AppendInt(b, waits.EstimatedWait(ahead, s.Rate, s.Configured), 10)
 	b = append(b, `,"nextPoll":`...)
-	b = strconv.AppendInt(b, tier1.NextPoll(ahead, rand.Float64()), 10)
+	b = strconv.AppendInt(b, waits.NextPoll(ahead, rand.Float64()), 10)
 	return append(append(b, s.SaleJSON...), '}')
 }
 

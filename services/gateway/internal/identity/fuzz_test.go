@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/gateway/internal/identity"
 )
@@ -20,7 +20,7 @@ import (
 func FuzzCredentials(f *testing.F) {
 	const event, user = "demo", "alice"
 	keys := tokentest.KeySet(f, secret)
-	verify := verifier(f, clocktest.New(start))
+	verify := verifier(f, testkit.NewClock(start))
 	visitor := claims.Anon{ID: uuid.MustParse("018f2b5e-7b1a-4c3d-8e4f-0123456789ab")}
 	issued := claims.NewSession(user, nil, start, start.Add(time.Hour))
 	issued.ID = "018f2b5e-7b1a-7c3d-8e4f-0123456789ab"

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/gateway/internal/identity"
 )
@@ -26,7 +26,7 @@ func (noRevocations) Refused(*claims.Session) bool { return false }
 
 var start = time.Unix(1_700_000_000, 0)
 
-func verifier(t testing.TB, c *clocktest.Clock) *identity.Verifier {
+func verifier(t testing.TB, c *testkit.Clock) *identity.Verifier {
 	t.Helper()
 	k := tokentest.KeySet(t, secret)
 	v, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 100, noRevocations{}, c.Now)
@@ -44,7 +44,7 @@ func sign(t *testing.T, v *identity.Verifier, life time.Duration) http.Header {
 // A cached token is refused from the moment it expires.
 func TestCachedTokensExpire(t *testing.T) {
 	t.Parallel()
-	c := clocktest.New(start)
+	c := testkit.NewClock(start)
 	v := verifier(t, c)
 	h := sign(t, v, 10*time.Second)
 	for range 3 {
@@ -61,7 +61,7 @@ func TestCachedTokensExpire(t *testing.T) {
 
 func TestSessionWithoutCredential(t *testing.T) {
 	t.Parallel()
-	v := verifier(t, clocktest.New(start))
+	v := verifier(t, testkit.NewClock(start))
 	for _, h := range []http.Header{nil, {"Cookie": {"a=b"}}, {"Authorization": {"Basic abc"}}, {"Authorization": {"Bearer"}}, {"Cookie": {"xurr-session=1; urr-sessionx=2"}}} {
 		_, err := v.Session(h)
 		require.ErrorIs(t, err, errs.ErrUnauthenticated, "%v", h)
@@ -71,7 +71,7 @@ func TestSessionWithoutCredential(t *testing.T) {
 // After a lobby the tier-1 token belongs to the user, not to the browser.
 func TestTier1TokenAfterLobby(t *testing.T) {
 	t.Parallel()
-	v, k := verifier(t, clocktest.New(start)), tokentest.KeySet(t, secret)
+	v, k := verifier(t, testkit.NewClock(start)), tokentest.KeySet(t, secret)
 	tok, err := k.Sign(claims.NewTier1("e", claims.UserPrefix+"alice", "r", 1, 1, start))
 	require.NoError(t, err)
 	h := http.Header{"Cookie": {"urr-vwr-token=" + tok}}
@@ -85,7 +85,7 @@ func TestTier1TokenAfterLobby(t *testing.T) {
 func TestCookies(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
-		ck := identity.Cookies{Secure: secure, Now: clocktest.New(start).Now}
+		ck := identity.Cookies{Secure: secure, Now: testkit.NewClock(start).Now}
 		rec := httptest.NewRecorder()
 		ck.Set(rec, identity.EntryCookie, "v", start.Add(60*time.Second))
 		ck.Set(rec, identity.SessionCookie, "v", start.Add(500*time.Millisecond))
@@ -107,7 +107,7 @@ func visitorID(v *identity.Verifier, h http.Header) string {
 // The id of a visitor says what the visitor owes, and is genuine all the same.
 func TestVisitorsOweWork(t *testing.T) {
 	t.Parallel()
-	v := verifier(t, clocktest.New(start))
+	v := verifier(t, testkit.NewClock(start))
 	for _, owes := range []int{0, 1, 16, 24} {
 		id, value := v.NewAnon(owes)
 		got, owed := v.Anon(http.Header{"Cookie": {identity.AnonCookie + "=" + value}})
@@ -120,7 +120,7 @@ func TestVisitorsOweWork(t *testing.T) {
 // removed.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
-	v := verifier(t, clocktest.New(start))
+	v := verifier(t, testkit.NewClock(start))
 	rekey := func(secrets string) {
 		k := tokentest.KeySet(t, secrets)
 		v.Rekey(identity.Keys{Session: k, Tier1: k, Entry: k})

@@ -19,13 +19,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/limit"
 )
 
-func newClock() *clocktest.Clock { return clocktest.New(time.Unix(1_700_000_000, 0)) }
+func newClock() *testkit.Clock { return testkit.NewClock(time.Unix(1_700_000_000, 0)) }
 
 func rules(rate float64, burst int) limit.Rules {
 	r := limit.Rule{Rate: rate, Burst: burst}

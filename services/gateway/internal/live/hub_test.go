@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/leaktest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/live"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 // Many who listen to an event cost one read a second, and nobody costs none.
 func TestOneReadForAll(t *testing.T) {

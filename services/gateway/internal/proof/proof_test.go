@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/proofofwork"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/proof"
@@ -33,7 +33,7 @@ func (noRevocations) Known() bool                  { return true }
 func (noRevocations) Refused(*claims.Session) bool { return false }
 
 // gateway returns the proofs of one gateway; several share a Redis, which may be slow.
-func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *clocktest.Clock) *proof.Proofs {
+func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.Clock) *proof.Proofs {
 	t.Helper()
 	k := tokentest.KeySet(t, secret)
 	tokens, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 10, noRevocations{}, c.Now)
@@ -43,7 +43,7 @@ func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *clocktes
 	return p
 }
 
-func newClock() *clocktest.Clock { return clocktest.New(time.Unix(1_800_000_000, 0)) }
+func newClock() *testkit.Clock { return testkit.NewClock(time.Unix(1_800_000_000, 0)) }
 
 // debt is that of a new visitor.
 func debt(bits int) proof.Debt {

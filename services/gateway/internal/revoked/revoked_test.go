@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/revoked"
 )
 
@@ -27,12 +27,12 @@ type fixture struct {
 	t     *testing.T
 	rdb   redis.UniversalClient
 	key   string
-	clock *clocktest.Clock
+	clock *testkit.Clock
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return &fixture{t: t, rdb: redistest.Open(t), key: redistest.Prefix(t), clock: clocktest.New(time.UnixMilli(1_800_000_000_500))}
+	return &fixture{t: t, rdb: redistest.Open(t), key: redistest.Prefix(t), clock: testkit.NewClock(time.UnixMilli(1_800_000_000_500))}
 }
 
 // gateway returns a list that was read once.
@@ -261,7 +261,7 @@ func TestRevocationsExpire(t *testing.T) {
 
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
-	clock := clocktest.New(time.Unix(1_800_000_000, 0))
+	clock := testkit.NewClock(time.Unix(1_800_000_000, 0))
 	l := revoked.New(nil, "", life, clock.Now)
 	require.NoError(t, l.Ready(t.Context()))
 	require.NoError(t, l.Watch(t.Context(), slog.New(slog.DiscardHandler)))

@@ -18,7 +18,7 @@ import (
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/app"
@@ -57,7 +57,7 @@ func TestRun(t *testing.T) {
 		CapacityTotal: 1, OpensAt: timestamppb.New(time.Now().Add(-time.Hour)), ClosesAt: timestamppb.New(time.Now().Add(time.Hour)),
 	}
 	var promotion *ingestv1.Promotion
-	waittest.NoError(t, func() (err error) {
+	testkit.UntilNoError(t, func() (err error) {
 		promotion, err = ingestv1.NewIngestAdminServiceClient(conn).CreatePromotion(t.Context(), create)
 		return err
 	}, "the service comes up")
@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.NotEmpty(t, out.GetResults()[0].GetApplied().GetRequestId())
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		at, _ := metricstest.Value(t, "urr_requests_swept_timestamp_seconds", nil)
 		return at > 0
 	}, "the sweeper is watched")

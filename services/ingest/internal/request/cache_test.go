@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ingest/internal/request"
 )
 
 // A value is read once a second, kept for a minute while it cannot be read, and no longer.
 func TestCache(t *testing.T) {
 	t.Parallel()
-	clock := clocktest.New(time.UnixMilli(1_800_000_000_000))
+	clock := testkit.NewClock(time.UnixMilli(1_800_000_000_000))
 	reads, failure := 0, error(nil)
 	cache := request.NewCache(clock.Now, func(context.Context, string) (int, error) {
 		if reads++; failure != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -81,7 +81,7 @@ func TestLargeDraw(t *testing.T) {
 	t.Parallel()
 	const n = 200_000
 	s := newStored(t, n)
-	draws := request.NewDraws(s, s, clocktest.New(time.UnixMilli(2_000)).Now)
+	draws := request.NewDraws(s, s, testkit.NewClock(time.UnixMilli(2_000)).Now)
 	ranks := map[int]bool{}
 	for _, id := range append(s.winners, s.entries.At(0), s.entries.At(n-1), s.entries.At(n/2)) {
 		proof, rank, err := draws.Proof(t.Context(), "big", id.String())

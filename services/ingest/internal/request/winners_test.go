@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -54,7 +54,7 @@ func TestExportOfManyWinners(t *testing.T) {
 	for i := range s.winners {
 		s.winners[i] = uuid.New()
 	}
-	clock := clocktest.New(time.UnixMilli(s.promotion.AnnouncedAt))
+	clock := testkit.NewClock(time.UnixMilli(s.promotion.AnnouncedAt))
 	store := &users{promotion: s.promotion}
 	var exported []request.Winner
 	exporter := request.NewExporter(store, request.NewDraws(s, s, clock.Now), store)

@@ -15,12 +15,12 @@ import (
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
-	"urr.guru/pkg/clocktest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/dynamo"
@@ -38,12 +38,12 @@ type world struct {
 	db     *awsdynamo.Client
 	queues queue.Config
 	sqs    *awssqs.Client
-	clock  *clocktest.Clock
+	clock  *testkit.Clock
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{clock: clocktest.New(start)}
+	w := &world{clock: testkit.NewClock(start)}
 	tables, db := dynamotest.Tables(t)
 	w.tables, w.db = tables, dynamotest.Sole(db, asyncevent.PK)
 	require.NoError(t, dynamo.Migrate(t.Context(), w.db, w.tables))

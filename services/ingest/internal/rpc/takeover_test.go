@@ -10,7 +10,7 @@ import (
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
-	"urr.guru/pkg/shorttest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -64,7 +64,7 @@ func TestRedriveKeepsTheLock(t *testing.T) {
 // Of an application and a redrive at the same time exactly one counts, a hundred times.
 func TestTakeoverAgainstRedrive(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long races of replicas")
+	testkit.SkipIfShort(t, "long races of replicas")
 	w := newWorld(t)
 	a, b := w.replica(t, options{}), w.replica(t, options{})
 	event := a.promotion(t)

@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
-	"urr.guru/pkg/shorttest"
+	"urr.guru/pkg/testkit"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -109,7 +109,7 @@ func TestWithdrawRefused(t *testing.T) {
 // either an entry that counts, or withdrawn, or waits to be rejected.
 func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long races of replicas")
+	testkit.SkipIfShort(t, "long races of replicas")
 	w := newWorld(t)
 	a, b := w.replica(t, options{}), w.replica(t, options{})
 	event := a.lottery(t)

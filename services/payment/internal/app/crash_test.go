@@ -26,7 +26,7 @@ import (
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/processtest"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -115,7 +115,7 @@ func caller(key string) *commonv1.Caller { return &commonv1.Caller{UserId: "ann"
 
 func (c *crash) prepare(ref string) (p *paymentv1.PrepareResponse) {
 	c.t.Helper()
-	waittest.NoError(c.t, func() (err error) {
+	testkit.UntilNoError(c.t, func() (err error) {
 		p, err = c.client.Prepare(c.t.Context(), &paymentv1.PrepareRequest{
 			Caller: caller(uuid.NewString()), PaymentType: "reservation", ReferenceId: ref,
 		})
@@ -126,7 +126,7 @@ func (c *crash) prepare(ref string) (p *paymentv1.PrepareResponse) {
 
 func (c *crash) final(id string) (status string) {
 	c.t.Helper()
-	waittest.Until(c.t, func() bool {
+	testkit.Until(c.t, func() bool {
 		got, err := c.client.GetPayment(c.t.Context(), &paymentv1.GetPaymentRequest{Caller: caller(""), PaymentId: id})
 		status = got.GetStatus()
 		return err == nil && (status == "CONFIRMED" || status == "DECLINED")
@@ -136,7 +136,7 @@ func (c *crash) final(id string) (status string) {
 
 func (c *crash) emptyOutbox() {
 	c.t.Helper()
-	waittest.Until(c.t, func() bool {
+	testkit.Until(c.t, func() bool {
 		var n int
 		require.NoError(c.t, c.db.QueryRow(c.t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
 		return n == 0
@@ -180,7 +180,7 @@ func TestCrashPoints(t *testing.T) {
 			require.Equal(t, want == "CONFIRMED", c.provider.Order(p.GetOrderId()).Status == "CAPTURED")
 			require.LessOrEqual(t, c.provider.Calls(paymenttest.Charges), 1)
 			if want == "DECLINED" {
-				waittest.Until(t, func() bool { return c.tickets.Hold(ref).Payment == "" }, "the reference to be released")
+				testkit.Until(t, func() bool { return c.tickets.Hold(ref).Payment == "" }, "the reference to be released")
 				return
 			}
 			rec := kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 1)[0]
@@ -213,7 +213,7 @@ func TestCrashBeforeRecordingManualRefund(t *testing.T) {
 	require.Equal(t, "CONFIRMED", c.stored(p), "it died in between")
 	c.overdue()
 	c.start("")
-	waittest.Until(t, func() bool { return c.stored(p) == "REFUNDED" }, "the refund to be learned of")
+	testkit.Until(t, func() bool { return c.stored(p) == "REFUNDED" }, "the refund to be learned of")
 	c.emptyOutbox()
 	types := []string{}
 	for _, rec := range kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 2) {
@@ -240,7 +240,7 @@ func TestCrashWhilePostponingCharge(t *testing.T) {
 	p := c.prepare(ref)
 	var calls sync.WaitGroup
 	calls.Go(func() { _, _ = c.confirm(first, "ok-1") })
-	waittest.Until(t, func() bool { return c.provider.Calls(paymenttest.Charges) == 1 }, "the only charge that may be under way")
+	testkit.Until(t, func() bool { return c.provider.Calls(paymenttest.Charges) == 1 }, "the only charge that may be under way")
 	_, _ = c.confirm(p, "ok-1")
 	require.ErrorContains(t, killed.Wait(), "killed")
 	calls.Wait()

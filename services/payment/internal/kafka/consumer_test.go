@@ -14,14 +14,13 @@ import (
 	"urr.guru/pkg/errs"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/leaktest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/proto/events"
 	"urr.guru/services/payment/internal/kafka"
 	"urr.guru/services/payment/internal/payment"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 // compensator records rejections and fails with the given errors.
 type compensator struct {
@@ -86,7 +85,7 @@ func TestRejectionsAreCompensated(t *testing.T) {
 		cancel()
 		require.NoError(t, <-done)
 	}()
-	waittest.Until(t, func() bool { return len(c.all()) == 1 }, "the compensation")
+	testkit.Until(t, func() bool { return len(c.all()) == 1 }, "the compensation")
 	require.Equal(t, payment.Rejection{EventKey: rejected.Headers[pkgkafka.HeaderID], PaymentID: first, Reason: "HOLD_EXPIRED"}, c.all()[0])
 	letters := kafkatest.Read(t, topic+pkgkafka.DLQSuffix, 2)
 	require.Contains(t, letters[0].Headers[pkgkafka.HeaderError], "names no payment")

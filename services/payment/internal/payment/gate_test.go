@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/testkit"
 )
 
 // ages answers the gate's measurements.
@@ -65,7 +65,7 @@ func TestGateKeepsLastMeasurement(t *testing.T) {
 // Each call may reach another replica of ticket.
 func TestGateUsesLatestMeasurement(t *testing.T) {
 	t.Parallel()
-	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	clock := testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	a := &ages{}
 	g := NewGate(a, a, clock.Now)
 	closed := func(there, ago time.Duration, err error) bool {

@@ -10,17 +10,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres"
 )
 
-func setup(t *testing.T) (*pgxpool.Pool, *clocktest.Clock, *postgres.Store) {
+func setup(t *testing.T) (*pgxpool.Pool, *testkit.Clock, *postgres.Store) {
 	t.Helper()
 	pool := postgrestest.New(t, postgres.Migrations...)
-	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	clock := testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	return pool, clock, postgres.NewStore(pool, postgres.Options{Now: clock.Now})
 }
 

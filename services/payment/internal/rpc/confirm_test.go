@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
@@ -247,11 +247,11 @@ func TestConfirmIsRepeatableByKey(t *testing.T) {
 		_, err := b.confirm(p, "ok-1", key)
 		running <- err
 	}()
-	waittest.Until(t, func() bool { return b.provider.Calls(paymenttest.Charges) == 1 }, "the charge")
+	testkit.Until(t, func() bool { return b.provider.Calls(paymenttest.Charges) == 1 }, "the charge")
 	_, err := b.confirm(p, "ok-1", key)
 	require.ErrorIs(t, err, errs.ErrIdempotencyInProgress)
 	release()
-	require.NoError(t, waittest.Receive(t, running, "the answer to the first request"))
+	require.NoError(t, testkit.Receive(t, running, "the answer to the first request"))
 
 	_, err = b.confirm(p, "ok-2", key)
 	require.ErrorIs(t, err, errs.ErrIdempotencyKeyReused)
@@ -314,13 +314,13 @@ func TestSweeperTakesOverAfterChargeTimeout(t *testing.T) {
 		_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 		charging <- err
 	}()
-	waittest.Until(t, func() bool { return b.provider.Calls(paymenttest.Charges) == 1 }, "the charge")
+	testkit.Until(t, func() bool { return b.provider.Calls(paymenttest.Charges) == 1 }, "the charge")
 	b.sweep(noTimeout)
 	require.Zero(t, b.provider.Calls(paymenttest.Lookups))
 	b.sweep(10 * time.Second)
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 	release()
-	require.NoError(t, waittest.Receive(t, charging, "the answer"))
+	require.NoError(t, testkit.Receive(t, charging, "the answer"))
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
 	require.Empty(t, b.eventTypes(p))

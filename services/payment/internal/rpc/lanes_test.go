@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
@@ -32,12 +32,12 @@ func TestSilentProviderDelaysOnlyItsLane(t *testing.T) {
 		cancel()
 		require.NoError(t, <-swept)
 	})
-	waittest.Until(t, func() bool { return b.provider.Calls(paymenttest.Lookups) > 0 }, "the provider is asked")
+	testkit.Until(t, func() bool { return b.provider.Calls(paymenttest.Lookups) > 0 }, "the provider is asked")
 
 	late, _ := b.prepared()
 	b.reject(paid, "e1")
 	b.clock.Advance(holdTime)
-	waittest.Until(t, func() bool { return b.get(late).GetStatus() == "EXPIRED" }, "a payment expires")
-	waittest.Until(t, func() bool { return b.get(paid).GetStatus() == "REFUNDED" }, "a refund is made")
-	waittest.Until(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, "a reference is released")
+	testkit.Until(t, func() bool { return b.get(late).GetStatus() == "EXPIRED" }, "a payment expires")
+	testkit.Until(t, func() bool { return b.get(paid).GetStatus() == "REFUNDED" }, "a refund is made")
+	testkit.Until(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, "a reference is released")
 }

@@ -14,13 +14,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/kafka"
-	"urr.guru/pkg/leaktest"
 	"urr.guru/pkg/postgres/postgrestest"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -34,7 +32,7 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 const (
 	secret = "sandbox-secret-of-thirty-two-bytes"
@@ -53,7 +51,7 @@ const (
 // what happens when.
 type bundle struct {
 	t        *testing.T
-	clock    *clocktest.Clock
+	clock    *testkit.Clock
 	pool     *pgxpool.Pool
 	provider *paymenttest.Provider
 	sandbox  *sandbox.Client // of provider
@@ -71,7 +69,7 @@ func withoutTimeout() rpctest.Option { return rpctest.WithDial(pkgrpc.WithTimeou
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	clock := testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	b := &bundle{
 		t: t, clock: clock, pool: postgrestest.New(t, postgres.Migrations...),
 		provider: paymenttest.NewProvider(t, clock.Now), tickets: paymenttest.NewTickets(clock.Now),
@@ -144,7 +142,7 @@ func (b *bundle) get(p *paymentv1.PrepareResponse) *paymentv1.Payment {
 // untilCharging waits for n charges at the provider.
 func (b *bundle) untilCharging(n int) {
 	b.t.Helper()
-	waittest.Until(b.t, func() bool { return b.provider.Calls(paymenttest.Charges) == n }, "%d charges are under way", n)
+	testkit.Until(b.t, func() bool { return b.provider.Calls(paymenttest.Charges) == n }, "%d charges are under way", n)
 }
 
 // sweep advances the clock and processes what is then due.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
-	"urr.guru/pkg/heapfloor"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	pkgredis "urr.guru/pkg/redis"
@@ -36,7 +35,7 @@ const heapFloor = 32 << 20
 
 // Run runs the service until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	defer heapfloor.Reserve(heapFloor)()
+	defer lifecycle.ReserveHeap(heapFloor)()
 	a, err := lifecycle.Start(ctx, "queue", cfg.Config, log)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/proto/events"
 	"urr.guru/services/queue/internal/app"
 )
@@ -84,7 +84,7 @@ func requireServes(t *testing.T, redis string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx, cfg, log) }()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ops+"/readyz", nil)
 		if err != nil {
 			return false
@@ -97,5 +97,5 @@ func requireServes(t *testing.T, redis string) {
 		return res.StatusCode == http.StatusOK
 	}, "ready without ticket: it is asked when there is a line")
 	cancel()
-	require.NoError(t, waittest.Receive(t, done, "the end"))
+	require.NoError(t, testkit.Receive(t, done, "the end"))
 }

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/wire"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/queue/internal/kafka"
@@ -84,7 +84,7 @@ func TestReservationsReachTheirSlots(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- consumer.Run(ctx) }()
 	for range 5 {
-		waittest.Receive(t, s.more, "the events")
+		testkit.Receive(t, s.more, "the events")
 	}
 	cancel()
 	require.NoError(t, <-done)

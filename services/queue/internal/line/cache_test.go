@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/testkit"
 )
 
-func newClock() *clocktest.Clock { return clocktest.New(time.UnixMilli(1_000_000)) }
+func newClock() *testkit.Clock { return testkit.NewClock(time.UnixMilli(1_000_000)) }
 
-func newTestCache() (*LineCache, *clocktest.Clock) {
+func newTestCache() (*LineCache, *testkit.Clock) {
 	c := newClock()
 	return NewLineCache(c.Now), c
 }

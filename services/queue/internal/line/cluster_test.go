@@ -18,8 +18,7 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/errs"
 	pkgredis "urr.guru/pkg/redis"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 )
 
@@ -46,7 +45,7 @@ func (m *master) signal(s syscall.Signal) {
 
 func startCluster(t *testing.T) []*master {
 	t.Helper()
-	shorttest.LeaveOut(t, "tests that start servers")
+	testkit.SkipIfShort(t, "tests that start servers")
 	const slots = 16384
 	masters := make([]*master, 3)
 	for i := range masters {
@@ -63,7 +62,7 @@ func startCluster(t *testing.T) []*master {
 			_ = m.cmd.Process.Kill()
 			_ = m.cmd.Wait()
 		})
-		waittest.NoError(t, func() error { return m.do("PING").Err() }, "redis-server at %s", m.addr)
+		testkit.UntilNoError(t, func() error { return m.do("PING").Err() }, "redis-server at %s", m.addr)
 		require.NoError(t, m.do("CLUSTER", "ADDSLOTSRANGE", m.from, m.to).Err())
 		require.NoError(t, m.do("CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 		for _, other := range masters[:i] { // each pair, since gossip takes its time
@@ -72,7 +71,7 @@ func startCluster(t *testing.T) []*master {
 		masters[i] = m
 	}
 	for _, m := range masters {
-		waittest.Until(t, func() bool {
+		testkit.Until(t, func() bool {
 			info, err := m.do("CLUSTER", "INFO").Text()
 			return err == nil && containsAll(info, "cluster_state:ok", "cluster_slots_assigned:16384", "cluster_known_nodes:3")
 		}, "%s knows the others", m.addr)
@@ -133,20 +132,20 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 			return errors.Join(failures(out[1:])...)
 		}
 	}
-	waittest.NoError(t, answered(r.service.Status), "status of the others")
-	waittest.NoError(t, answered(r.service.Check), "check of the others")
+	testkit.UntilNoError(t, answered(r.service.Status), "status of the others")
+	testkit.UntilNoError(t, answered(r.service.Check), "check of the others")
 	for _, id := range sound {
 		slot, err := client.HGet(t.Context(), "{"+id+"}:slot", "in").Result()
 		require.NoError(t, err)
 		mine := line.Slot{EventID: id, UserID: "in", SlotID: slot[:36], Epoch: epochOf(t, r, id)}
 		theirs := mine
 		theirs.EventID = stuck[0]
-		waittest.Until(t, func() bool {
+		testkit.Until(t, func() bool {
 			v := r.service.Verify(t.Context(), []line.Slot{theirs, mine})
 			return errors.Is(v[0].Err, errs.ErrUnavailable) && v[1].Active
 		}, "the slot of %s", id)
-		waittest.NoError(t, func() error { return r.service.Leave(t.Context(), id, "in", &line.Entry{SlotID: slot[:36]}) })
-		waittest.Until(t, func() bool {
+		testkit.UntilNoError(t, func() error { return r.service.Leave(t.Context(), id, "in", &line.Entry{SlotID: slot[:36]}) })
+		testkit.Until(t, func() bool {
 			w.clock.Advance(time.Second)
 			r.worker.Tick(t.Context())
 			return r.service.Status(t.Context(), requests(id, "w"))[0].Place.Status == line.StatusActive
@@ -154,7 +153,7 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	}
 	load.Wait()
 	masters[1].signal(syscall.SIGCONT)
-	waittest.Until(t, func() bool { return r.check(t.Context(), stuck[0], "w").Err == nil }, "it works again")
+	testkit.Until(t, func() bool { return r.check(t.Context(), stuck[0], "w").Err == nil }, "it works again")
 }
 
 func failures(answers []line.Answer) []error {

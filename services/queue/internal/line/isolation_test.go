@@ -14,8 +14,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 )
 
@@ -108,7 +107,7 @@ func TestHangingEventDelaysNoOther(t *testing.T) {
 		})
 	}
 	for range 8 {
-		waittest.Receive(t, j.held, "calls hang")
+		testkit.Receive(t, j.held, "calls hang")
 	}
 	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
 	status := r.service.Status(t.Context(), requests(w.event, "w"))
@@ -130,24 +129,24 @@ func epochOf(t *testing.T, r *replica, event string) int64 {
 
 // Ticks of other lines go on.
 func TestHangingLineDelaysNoOtherTick(t *testing.T) {
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	w, r, _, j := newEnvWithHangingEvent(t)
 	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
 	slot := slotOf(t, w, "in")
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.worker.Admit(ctx) }()
-	waittest.Receive(t, j.held, "the tick of the other line hangs")
+	testkit.Receive(t, j.held, "the tick of the other line hangs")
 	ticked := func() bool {
 		at, err := w.client.HGet(t.Context(), "{"+w.event+"}:line", "tickAt").Int64()
 		return err == nil && at == w.clock.Now().UnixMilli()
 	}
-	waittest.Until(t, ticked, "the first tick")
+	testkit.Until(t, ticked, "the first tick")
 	w.clock.Advance(time.Second)
-	waittest.Until(t, ticked, "and the next")
+	testkit.Until(t, ticked, "and the next")
 	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slot}))
 	w.clock.Advance(time.Second)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		n, err := w.client.ZScore(t.Context(), "{"+w.event+"}:active", "w").Result()
 		return err == nil && n > 0
 	}, "who is next is admitted")
@@ -211,7 +210,7 @@ func TestFailingLinesDelayNoHealthyLine(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- worker.Admit(ctx) }()
-	ticks := func() { waittest.Receive(t, store.ticked, "a tick of the sound line") }
+	ticks := func() { testkit.Receive(t, store.ticked, "a tick of the sound line") }
 	for len(store.hung) == 0 {
 		ticks()
 	}
@@ -260,10 +259,10 @@ func TestStatusOfUnknownLineDoesNotBlock(t *testing.T) {
 		require.NoError(t, a.Err)
 		require.Equal(t, line.StatusNone, a.Place.Status)
 	}
-	waittest.Receive(t, events.asked, "ticket is asked")
+	testkit.Receive(t, events.asked, "ticket is asked")
 	require.LessOrEqual(t, len(events.asked), 7, "no more than 8 questions at once")
 	free()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		return r.service.Status(t.Context(), reqs[:1])[0].Err != nil
 	}, "the answer is known")
 	require.ErrorIs(t, r.service.Status(t.Context(), reqs[:1])[0].Err, line.ErrEventUnknown)

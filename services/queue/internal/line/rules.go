@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"urr.guru/pkg/poll"
+	"urr.guru/pkg/waits"
 )
 
 // Rules are the constants of all lines. The store renders them into its scripts, so that they are
@@ -70,7 +70,7 @@ func Poll(ahead int64) int64 {
 // jitter randomizes a poll interval, so that visitors who came together do not poll together. The
 // result is 1 to 60 seconds.
 func jitter(seconds int64) int64 {
-	return min(poll.Spread(seconds, rand.Float64()), LongestPoll) //nolint:gosec // no secret
+	return min(waits.Spread(seconds, rand.Float64()), LongestPoll) //nolint:gosec // no secret
 }
 
 // MaxSilence is how long a waiter with this poll interval (s) may be without contact before

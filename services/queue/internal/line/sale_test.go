@@ -13,7 +13,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 )
 
@@ -296,7 +296,7 @@ func TestReadyAfterFirstReadOfSales(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- b.worker.RefreshSales(ctx) }()
-	waittest.Until(t, func() bool { return b.worker.Ready(t.Context()) == nil })
+	testkit.Until(t, func() bool { return b.worker.Ready(t.Context()) == nil })
 	require.ElementsMatch(t, a.lines(t), b.lines(t))
 	require.Len(t, b.lines(t), 2)
 	cancel()
@@ -382,7 +382,7 @@ func TestStatusWithoutLineReturnsSaleStatus(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	tickets.setStatus(w.event, line.OnSale, w.clock.Now().Add(time.Hour))
 	r := w.replicaAsking(tickets)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		w.second(r)
 		return r.status(t.Context(), w.event, "u").Sale == line.Scheduled
 	}, "the sale's status")

@@ -10,10 +10,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/line/linetest"
 	"urr.guru/services/queue/internal/redis"
@@ -32,14 +31,14 @@ type testEnv struct {
 	client   goredis.UniversalClient
 	event    string
 	registry string
-	clock    *clocktest.Clock
+	clock    *testkit.Clock
 	tickets  *directory // default for all replicas
 }
 
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	t.Parallel()
-	w := &testEnv{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: clocktest.New(time.Unix(1_800_000_000, 0)), tickets: &directory{}}
+	w := &testEnv{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: testkit.NewClock(time.Unix(1_800_000_000, 0)), tickets: &directory{}}
 	w.registry = "registry-" + w.event
 	return w
 }
@@ -146,7 +145,7 @@ func (d *directory) settingsRead() int {
 
 func (d *directory) waitOpened(t *testing.T, eventID string) {
 	t.Helper()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.opened[eventID]

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/rounds/roundstest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 )
@@ -213,7 +213,7 @@ func BenchmarkMemory(b *testing.B) {
 // BenchmarkAdmit1M compares the Redis CPU time of ticks, while a million visitors wait, with that of
 // reading the first hundred.
 func BenchmarkAdmit1M(b *testing.B) {
-	clock := clocktest.New(time.Unix(1_800_000_000, 0))
+	clock := testkit.NewClock(time.Unix(1_800_000_000, 0))
 	s := newBenchServer(b, redis.WithClock(clock.Now))
 	require.NoError(b, s.open(b.Context(), "ev", 10*million))
 	require.NoError(b, s.enqueue(b.Context(), 0, million, clock.Now().Add(time.Hour)))

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/redis/redistest"
-	"urr.guru/pkg/shorttest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 	"urr.guru/services/queue/internal/redis/admissiontest"
@@ -264,7 +264,7 @@ func scenarios() []scenario {
 }
 
 func TestSimulatedOutages(t *testing.T) {
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	for i, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			redistest.Share(t, i)
@@ -278,7 +278,7 @@ func TestSimulatedOutages(t *testing.T) {
 
 // During an upgrade replicas of two releases work on the same lines.
 func TestSimulatedOutagesDuringUpgrade(t *testing.T) {
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	for i, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			redistest.Share(t, i+1)         // where the same scenario without an upgrade does not run

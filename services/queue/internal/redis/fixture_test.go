@@ -9,8 +9,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 	"urr.guru/services/queue/internal/redis/admissiontest"
@@ -23,7 +23,7 @@ type fixture struct {
 	store  *redis.Store
 	event  string
 	round  int64
-	time   *clocktest.Clock
+	time   *testkit.Clock
 	mem    line.KnownState // what "this replica" remembers
 }
 
@@ -47,7 +47,7 @@ func unopened(t *testing.T) *fixture {
 func setupOn(t *testing.T, client goredis.UniversalClient, event string) *fixture {
 	t.Helper()
 	t.Parallel()
-	f := &fixture{t: t, client: client, event: event, time: clocktest.New(time.Unix(1_800_000_000, 0))}
+	f := &fixture{t: t, client: client, event: event, time: testkit.NewClock(time.Unix(1_800_000_000, 0))}
 	f.round = f.clock().Add(-time.Hour).UnixMicro()
 	store, err := redis.NewStore(f.client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
@@ -272,5 +272,5 @@ func (f *fixture) entry(o line.Outcome) *line.Entry {
 // otherLine returns a fixture for a second line in the same store. The line is not open yet.
 func otherLine(t *testing.T, f *fixture) *fixture {
 	t.Helper()
-	return &fixture{t: t, client: f.client, store: f.store, event: f.event + "-2", time: clocktest.New(f.clock()), round: f.round}
+	return &fixture{t: t, client: f.client, store: f.store, event: f.event + "-2", time: testkit.NewClock(f.clock()), round: f.round}
 }

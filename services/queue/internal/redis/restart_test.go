@@ -8,7 +8,7 @@ import (
 
 	pkgredis "urr.guru/pkg/redis"
 	"urr.guru/pkg/redis/redistest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 )
@@ -49,7 +49,7 @@ func TestRedisRestart(t *testing.T) {
 	_, err = store.Peek(t.Context(), "ev", cache.Snapshot("ev"))
 	require.Error(t, err)
 	s.Start()
-	waittest.NoError(t, func() error { return store.Ping(t.Context()) }, "Redis comes back")
+	testkit.UntilNoError(t, func() error { return store.Ping(t.Context()) }, "Redis comes back")
 	st, again := ask(line.Claim{UserID: "w"})
 	require.True(t, st.Fresh, "another run id")
 	require.Greater(t, st.Epoch, before.Epoch)

@@ -7,8 +7,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 )
@@ -18,12 +18,12 @@ type schedule struct {
 	*testing.T
 
 	store *redis.Store
-	clock *clocktest.Clock
+	clock *testkit.Clock
 }
 
 func newSchedule(t *testing.T, client goredis.UniversalClient, registry string) *schedule {
 	t.Helper()
-	clock := clocktest.New(time.Unix(1_800_000_001, 0)) // not a time of the periodic comparison with the registry
+	clock := testkit.NewClock(time.Unix(1_800_000_001, 0)) // not a time of the periodic comparison with the registry
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithClock(clock.Now), redis.WithRegistry(registry), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	return &schedule{T: t, store: store, clock: clock}

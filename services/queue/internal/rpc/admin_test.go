@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -117,7 +117,7 @@ func TestWatchLines(t *testing.T) {
 	stop := make(chan struct{})
 	f.serve(f.client, stop)
 	f.open(1)
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	stream, err := f.visitors.WatchLines(ctx, &queuev1.WatchLinesRequest{})
 	require.NoError(t, err)

@@ -12,10 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/backendtest"
-	"urr.guru/pkg/shorttest"
 	pkgsqs "urr.guru/pkg/sqs"
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/sqs"
@@ -53,7 +52,7 @@ func failures(t *testing.T) float64 {
 // Visitors join, wait and get in as ever while the queue of admissions is away, hangs, or is another
 // than the configured one. What is not sent is counted.
 func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	hangs := hanging{asked: make(chan struct{}, 100), end: make(chan struct{})}
 	for name, sends := range map[string]sqs.Sender{
 		"gone":  sender(t, "http://127.0.0.1:1"),
@@ -80,9 +79,9 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 			a, _ := f.enter("a")
 			f.enter("b")
 			if name == "slow" {
-				waittest.Receive(t, hangs.asked, "a call that hangs")
+				testkit.Receive(t, hangs.asked, "a call that hangs")
 			} else {
-				waittest.Until(t, func() bool { return failures(t) > before }, "a failed call")
+				testkit.Until(t, func() bool { return failures(t) > before }, "a failed call")
 			}
 			require.Equal(t, "queued", f.check(f.item("c")).GetPlace().GetStatus())
 			f.leave("a", a.GetEntry())

@@ -15,11 +15,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -49,14 +49,14 @@ type fixture struct {
 	told     *announcements
 	announce line.Announcer // told, unless the test sets another one and serves again
 	keys     token.KeySet
-	time     *clocktest.Clock
+	time     *testkit.Clock
 }
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
 	f := &fixture{
-		t: t, client: redistest.Open(t), event: redistest.Prefix(t), time: clocktest.New(time.Unix(1_800_000_000, 0)),
+		t: t, client: redistest.Open(t), event: redistest.Prefix(t), time: testkit.NewClock(time.Unix(1_800_000_000, 0)),
 		tickets: &tickets{settings: map[string]*ticketv1.LineSettings{}}, told: &announcements{},
 	}
 	f.announce = f.told

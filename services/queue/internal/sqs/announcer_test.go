@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/sqs/sqstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/sqs"
 )
@@ -58,7 +58,7 @@ func TestAdmissionsArriveOnceAndInOrder(t *testing.T) {
 	announce(11)
 
 	var got []types.Message
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		out, err := client.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{
 			QueueUrl: &cfg.QueueURL, MaxNumberOfMessages: 10, WaitTimeSeconds: 1,
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},

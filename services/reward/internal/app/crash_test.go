@@ -27,7 +27,7 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/processtest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/app"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
@@ -116,7 +116,7 @@ func (c *crash) start(settings map[string]string, failpoints string) replica {
 // metric waits until a metric of a replica has a value; start is the beginning of its line.
 func (c *crash) metric(r replica, start string, value int) {
 	c.t.Helper()
-	waittest.NoError(c.t, func() error {
+	testkit.UntilNoError(c.t, func() error {
 		req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "http://"+r.ops+"/metrics", http.NoBody)
 		require.NoError(c.t, err)
 		resp, err := http.DefaultClient.Do(req)
@@ -145,7 +145,7 @@ func (c *crash) operators() postgres.Operators {
 
 func (c *crash) until(s payout.Status) {
 	c.t.Helper()
-	waittest.Until(c.t, func() bool { return c.get().Status == s }, "the reward to be %s", s)
+	testkit.Until(c.t, func() bool { return c.get().Status == s }, "the reward to be %s", s)
 }
 
 // lapse ends the lease of a replica that no longer renews it, instead of waiting for its end.
@@ -166,7 +166,7 @@ func newPlace(t *testing.T) place {
 
 func (p place) reached(t *testing.T) {
 	t.Helper()
-	waittest.NoError(t, func() error { _, err := os.Stat(string(p)); return err }, "a process to reach the failpoint")
+	testkit.UntilNoError(t, func() error { _, err := os.Stat(string(p)); return err }, "a process to reach the failpoint")
 }
 
 func (p place) leave(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/sandbox"
 )
@@ -64,7 +64,7 @@ func (c *crash) suspendBeforeOutcome() suspended {
 	arrived, release := c.calls.hold(c.t)
 	c.lapse()
 	other := c.start(nil, "")
-	waittest.Receive(c.t, arrived, "the call of the other replica")
+	testkit.Receive(c.t, arrived, "the call of the other replica")
 	return suspended{replica: first, other: other, release: release, resume: func() {
 		at.leave(c.t)
 		first.Signal(syscall.SIGCONT)
@@ -80,7 +80,7 @@ func TestReplicaSuspendedBeforeItsCallSendsNothing(t *testing.T) {
 	p := c.start(map[string]string{"REWARD_CALL_TIMEOUT": "100ms", "REWARD_LEASE": "200ms"}, "payout.after_claim@1=hold:"+string(at))
 	at.reached(t)
 	p.Signal(syscall.SIGSTOP)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		var lapsed bool
 		require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT lease_until < now() FROM event_reward_allocation`).Scan(&lapsed))
 		return lapsed
@@ -107,7 +107,7 @@ func TestRewardOfKilledReplicaIsTakenUp(t *testing.T) {
 	c := newCrash(t)
 	arrived, release := c.calls.hold(t)
 	killed := c.start(map[string]string{"REWARD_CALL_TIMEOUT": "500ms", "REWARD_LEASE": "1s"}, "")
-	waittest.Receive(t, arrived, "the call")
+	testkit.Receive(t, arrived, "the call")
 	killed.Kill()
 	require.Equal(t, payout.Processing, c.get().Status)
 	release()
@@ -119,7 +119,7 @@ func TestRewardOfKilledReplicaIsTakenUp(t *testing.T) {
 	require.Zero(t, calls[0].EndedAt, "its outcome was never written")
 	require.Equal(t, []payout.Action{payout.Pay, payout.Pay}, []payout.Action{calls[0].Action, calls[1].Action})
 	t.Logf("taken up %v after the first call; the lease was 1 s", calls[1].SentAt.Sub(calls[0].SentAt))
-	waittest.Until(t, func() bool { return c.provider.Calls(c.key) == 2 }, "both calls to reach the provider")
+	testkit.Until(t, func() bool { return c.provider.Calls(c.key) == 2 }, "both calls to reach the provider")
 	require.Len(t, c.ledger.All(), 1)
 }
 

@@ -11,9 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
@@ -30,14 +29,14 @@ func kst(t *testing.T, s string) time.Time {
 type members struct {
 	t       *testing.T
 	pool    *pgxpool.Pool
-	clock   *clocktest.Clock
+	clock   *testkit.Clock
 	service *campaign.Service
 	woken   atomic.Int32
 }
 
 func newMembers(t *testing.T, now time.Time) *members {
 	t.Helper()
-	m := &members{t: t, pool: postgrestest.New(t, postgres.Migrations...), clock: clocktest.New(now)}
+	m := &members{t: t, pool: postgrestest.New(t, postgres.Migrations...), clock: testkit.NewClock(now)}
 	store := postgres.Campaigns{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
 	m.service = campaign.NewService(store, func() { m.woken.Add(1) })
 	return m
@@ -148,7 +147,7 @@ func TestOverlappingRequestsAroundMidnight(t *testing.T) {
 		}
 		close(second)
 	}()
-	waittest.Until(t, func() bool { // the second request waits for the member
+	testkit.Until(t, func() bool { // the second request waits for the member
 		var waiting bool
 		require.NoError(t, m.pool.QueryRow(t.Context(), `
 			SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted

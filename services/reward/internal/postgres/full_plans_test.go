@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/shorttest"
+	"urr.guru/pkg/testkit"
 )
 
 var full = flag.Bool("full", false, "plans: 1,000,000 finished rows instead of 100,000")
@@ -83,7 +83,7 @@ func withoutIndexes(t testing.TB, conn *pgx.Conn) (definitions []string) {
 // the rows that it may sort, such as the slots of a claim, or ids that are locked in their order.
 func TestPlansOfAFullTable(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "tests on a full table")
+	testkit.SkipIfShort(t, "tests on a full table")
 	pool := crowded(t)
 	statements := postgrestest.Statements(t)
 	const ids = `(SELECT array_agg(id) FROM (SELECT id FROM event_reward_allocation WHERE event_id = 'c4' AND reward_status = 'PENDING' ORDER BY id LIMIT 1000) AS chunk)`

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
@@ -126,7 +126,7 @@ func TestBacklogIsMeasured(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- postgres.New(w.pool, postgres.Options{}).Measure(slog.New(slog.DiscardHandler))(ctx) }()
-		waittest.Until(t, func() bool {
+		testkit.Until(t, func() bool {
 			value, ok := metricstest.Value(t, "urr_reward_paused", map[string]string{"kind": "POINT"})
 			return ok && value == paused
 		}, "the backlog is measured")

@@ -9,8 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
@@ -52,14 +51,14 @@ func (w *world) paidKeys() (keys []string) {
 
 func TestCancelledAllocationIsNeverPaid(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	w := newWorld(t, sandbox.Faults{Seed: 3, Lost: 0.3, Refused: 0.3, Late: 0.1, LateFor: 200 * time.Millisecond})
 	fill(t, w.pool, 300)
 	stop := w.run(t, 2, policy())
 	for range 150 {
 		require.NoError(t, w.operators().Cancel(t.Context(), []int64{1 + rand.Int64N(300)}, false))
 	}
-	waittest.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
 	stop()
 	w.requireLedger(t)
 	require.NotZero(t, w.count(t, `reward_status = 'CANCELLED'`))
@@ -76,7 +75,7 @@ func TestRetryOfPaidAllocationAsksFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, retried)
 	stop := w.run(t, 1, policy())
-	waittest.Until(t, func() bool { return w.get(t).Status == payout.Success }, "the payment is found")
+	testkit.Until(t, func() bool { return w.get(t).Status == payout.Success }, "the payment is found")
 	stop()
 	require.Len(t, w.ledger.All(), 1)
 	retried, err = w.operators().Retry(t.Context(), []int64{1})
@@ -110,7 +109,7 @@ func TestUnknownPastRetentionIsHeldUntilResolved(t *testing.T) {
 				require.NoError(t, w.operators().CancelMarked(t.Context()))
 			}
 			stop := w.run(t, 1, policy())
-			waittest.Until(t, func() bool { return !w.get(t).HeldAt.IsZero() }, "it is held")
+			testkit.Until(t, func() bool { return !w.get(t).HeldAt.IsZero() }, "it is held")
 			stop()
 			require.Equal(t, payout.CodeUnknownTooLong, w.get(t).Code)
 			totals, err := w.operators().Summary(t.Context(), "c")
@@ -138,7 +137,7 @@ func TestRetryAfterVoidPaysUnderANewKey(t *testing.T) {
 	p := policy()
 	p.MaxAttempts = 2
 	stop := w.run(t, 1, p)
-	waittest.Until(t, func() bool { return w.get(t).Code == payout.CodeNotPaid }, "it is given up")
+	testkit.Until(t, func() bool { return w.get(t).Code == payout.CodeNotPaid }, "it is given up")
 	stop()
 	require.Equal(t, 1, w.get(t).Resends)
 	w.server.SetFaults(sandbox.Faults{})
@@ -146,7 +145,7 @@ func TestRetryAfterVoidPaysUnderANewKey(t *testing.T) {
 	require.NoError(t, err)
 	p.CallTimeout, p.Lease = 10*time.Second, 30*time.Second // a busy machine must not lose the call
 	stop = w.run(t, 1, p)
-	waittest.Until(t, func() bool { return w.get(t).Status == payout.Success }, "it is paid")
+	testkit.Until(t, func() bool { return w.get(t).Status == payout.Success }, "it is paid")
 	stop()
 	require.Equal(t, []string{"rand-c-m1-log-1-R1"}, w.paidKeys())
 }
@@ -208,10 +207,10 @@ func TestCancelledCampaign(t *testing.T) {
 	w := newWorld(t, sandbox.Faults{Lost: 0.2, Seed: 5})
 	fill(t, w.pool, 2500)
 	stop := w.run(t, 1, policy())
-	waittest.Until(t, func() bool { return w.count(t, `reward_status = 'SUCCESS'`) > 50 }, "some are paid")
+	testkit.Until(t, func() bool { return w.count(t, `reward_status = 'SUCCESS'`) > 50 }, "some are paid")
 	require.NoError(t, w.operators().CancelCampaign(t.Context(), "c", false))
 	require.NoError(t, w.operators().CancelMarked(t.Context()))
-	waittest.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
 	stop()
 	w.requireLedger(t)
 	require.NotZero(t, w.count(t, `reward_status = 'CANCELLED'`))

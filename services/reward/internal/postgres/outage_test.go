@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/backendtest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/provider"
 	"urr.guru/services/reward/sandbox"
@@ -48,12 +48,12 @@ func TestProviderIsAway(t *testing.T) {
 			client, stopPoints := points.engine(t, payout.Point, points.url)
 			_, stopCoupons := points.engine(t, payout.Coupon, coupons.url)
 
-			waittest.Until(t, func() bool { return client.Admits() == 0 }, "the circuit is open")
-			waittest.Until(t, func() bool {
+			testkit.Until(t, func() bool { return client.Admits() == 0 }, "the circuit is open")
+			testkit.Until(t, func() bool {
 				return points.count(t, `reward_kind = 'COUPON' AND reward_status = 'SUCCESS'`) == rewards/2
 			}, "the coupons are paid")
 			require.Empty(t, points.ledger.All())
-			waittest.Until(t, func() bool {
+			testkit.Until(t, func() bool {
 				return points.count(t, `error_code = 'UNAVAILABLE' AND next_retry_at IS NOT NULL`) > 0
 			}, "points are retried later")
 
@@ -61,7 +61,7 @@ func TestProviderIsAway(t *testing.T) {
 			if tc.closed {
 				listen(t, points)
 			}
-			waittest.Until(t, func() bool { return points.count(t, `reward_status = 'SUCCESS'`) == rewards }, "everything is paid")
+			testkit.Until(t, func() bool { return points.count(t, `reward_status = 'SUCCESS'`) == rewards }, "everything is paid")
 			stopPoints()
 			stopCoupons()
 			require.Zero(t, points.count(t, `retry_count <> 0`), "an attempt was lost")

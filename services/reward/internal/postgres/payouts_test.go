@@ -14,8 +14,7 @@ import (
 
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
 	"urr.guru/services/reward/internal/provider"
@@ -102,7 +101,7 @@ const due = `reward_status IN ('PENDING', 'PROCESSING') OR reward_status = 'FAIL
 
 func TestPayoutsUnderFaults(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	w := newWorld(t, sandbox.Faults{
 		Seed: 7, Refused: 0.1, Busy: 0.05, Unavailable: 0.02, Silent: 0.05, Lost: 0.2, Failed: 0.05, Slow: 0.05, SlowFor: 500 * time.Millisecond,
 		Late: 0.05, LateFor: 400 * time.Millisecond,
@@ -111,7 +110,7 @@ func TestPayoutsUnderFaults(t *testing.T) {
 	p := policy()
 	p.MaxAttempts, p.MaxRecoveries = 1000, 1000 // so many calls do not even fail on a busy machine
 	stop := w.run(t, 3, p)
-	waittest.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
 	stop()
 	w.requireLedger(t)
 	require.Equal(t, 500, w.count(t, `reward_status = 'SUCCESS'`))

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
@@ -68,7 +68,7 @@ func TestClaimDecidesByTheLockedRow(t *testing.T) {
 	w.set(t, `cancel_requested_at = now()`)
 	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
 	require.NoError(t, err)
-	rows := waittest.Receive(t, claims, "the claim")
+	rows := testkit.Receive(t, claims, "the claim")
 	require.Len(t, rows, 1)
 	require.Equal(t, string(payout.Ask), rows[0].Action)
 }
@@ -78,7 +78,7 @@ func role(pool *pgxpool.Pool) string { return pool.Config().ConnConfig.Database 
 
 func awaitAdvisoryLock(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		var waiting bool
 		require.NoError(t, pool.QueryRow(t.Context(), `
 			SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted

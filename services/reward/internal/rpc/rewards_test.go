@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	"urr.guru/services/reward/internal/campaign"
@@ -26,12 +26,12 @@ type clients struct {
 	rewardv1.RewardServiceClient
 
 	admin rewardv1.RewardAdminServiceClient
-	clock *clocktest.Clock
+	clock *testkit.Clock
 }
 
 func serve(t *testing.T) clients {
 	t.Helper()
-	clock := clocktest.New(today)
+	clock := testkit.NewClock(today)
 	database := postgres.New(postgrestest.New(t, postgres.Migrations...), postgres.Options{Now: clock.Now})
 	campaigns := campaign.NewService(postgres.Campaigns{Database: database}, func() {})
 	operators := postgres.Operators{Database: database, Changed: func() {}}

@@ -22,7 +22,7 @@ import (
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/wire"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
@@ -130,7 +130,7 @@ func (w *installation) requireFigures(t *testing.T, want *statsv1.OperatorEventS
 	req := &statsv1.GetEventStatsForOperatorsRequest{
 		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: want.GetCounts().GetEventId(),
 	}
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		got, err := w.stats.GetEventStatsForOperators(t.Context(), req)
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 		Revenue: []*statsv1.Revenue{{Currency: "KRW", Confirmed: 3000, Refunded: 1000, Net: 2000, Payments: 1, Refunds: 1}},
 		Rewards: &statsv1.RewardStats{}, Requests: &statsv1.RequestStats{},
 	})
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		got, err := w.stats.GetEventStats(t.Context(), &statsv1.GetEventStatsRequest{EventId: "busy"})
 		return err == nil && got.GetCreated() == many
 	}, "all reservations of the busy event are counted")
@@ -247,7 +247,7 @@ func TestPublishedActsAreListed(t *testing.T) {
 		}
 		want.Items = append(want.Items, a)
 	}
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		got, err := w.stats.ListActs(t.Context(), req)
 		if diff := cmp.Diff(want, got, protocmp.Transform()); err == nil && diff != "" {
 			err = fmt.Errorf("the acts differ: %s", diff)

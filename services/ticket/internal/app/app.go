@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"urr.guru/pkg/heapfloor"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
@@ -37,7 +36,7 @@ const (
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	defer heapfloor.Reserve(heapFloor)()
+	defer lifecycle.ReserveHeap(heapFloor)()
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
 		return err

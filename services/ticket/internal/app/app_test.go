@@ -9,7 +9,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/processtest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -96,7 +96,7 @@ func poisonIsDeadLettered(s *service) {
 	s.waitForStatus(r, "CONFIRMED")
 
 	var letters []kafka.Record
-	waittest.Until(s.t, func() bool {
+	testkit.Until(s.t, func() bool {
 		letters = s.all("payment-events" + kafka.DLQSuffix)
 		return len(letters) == len(bad)
 	}, "the dead letters are written")

@@ -21,7 +21,7 @@ import (
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/processtest"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/app"
@@ -122,7 +122,7 @@ func (s *service) start(failpoints string) *processtest.Process {
 		env["URR_FAILPOINTS"] = failpoints
 	}
 	p := processtest.Start(s.t, env, "serve")
-	waittest.NoError(s.t, func() error {
+	testkit.UntilNoError(s.t, func() error {
 		select {
 		case <-p.Ended():
 			require.FailNow(s.t, "the service ended while it started")
@@ -195,7 +195,7 @@ func (s *service) endHold(r *ticketv1.Reservation) {
 func (s *service) waitForStatus(r *ticketv1.Reservation, status string) {
 	s.t.Helper()
 	id := uuid.MustParse(r.GetReservationId())
-	waittest.Until(s.t, func() bool {
+	testkit.Until(s.t, func() bool {
 		return s.count(`SELECT count(*) FROM reservations WHERE reservation_id = $1 AND status = $2`, id, status) == 1
 	}, "the reservation becomes %s", status)
 }

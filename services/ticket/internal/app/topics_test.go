@@ -12,7 +12,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/wire"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -61,7 +61,7 @@ func (s *service) settled(events ...uuid.UUID) {
 	for i, id := range events {
 		keys[i] = id.String()
 	}
-	waittest.Until(s.t, func() bool {
+	testkit.Until(s.t, func() bool {
 		return s.count(`SELECT count(*) FROM processed_events WHERE event_key = ANY ($1)`, keys) == len(keys)
 	}, "the payment events are settled")
 }
@@ -70,7 +70,7 @@ func (s *service) settled(events ...uuid.UUID) {
 // those in the topic in their order, repetitions left out.
 func (s *service) published(r *ticketv1.Reservation) []string {
 	s.t.Helper()
-	waittest.Until(s.t, func() bool { return s.count(`SELECT count(*) FROM outbox WHERE key = $1`, r.GetReservationId()) == 0 },
+	testkit.Until(s.t, func() bool { return s.count(`SELECT count(*) FROM outbox WHERE key = $1`, r.GetReservationId()) == 0 },
 		"the events leave the outbox")
 	var types []string
 	seen := make(map[string]bool)

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
@@ -23,7 +23,7 @@ func whileLocked(t *testing.T, svc *storetest.Service, sql string, fn func() err
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
-	waittest.Until(t, func() bool { return svc.WaitingForLocks(t) == 1 }, "it waits for the lock")
+	testkit.Until(t, func() bool { return svc.WaitingForLocks(t) == 1 }, "it waits for the lock")
 	check()
 	for _, sql := range release {
 		_, err = tx.Exec(t.Context(), sql)

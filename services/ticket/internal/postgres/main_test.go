@@ -3,7 +3,7 @@ package postgres_test
 import (
 	"testing"
 
-	"urr.guru/pkg/leaktest"
+	"urr.guru/pkg/testkit"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
@@ -112,7 +112,7 @@ func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, 
 	if testing.Short() {
 		visits = 8
 	}
-	ctx, stop := waittest.Context(t)
+	ctx, stop := testkit.Context(t)
 	defer stop()
 	var bothEnds atomic.Bool
 	var visited []error

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/rpc/rpctest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
@@ -47,7 +47,7 @@ func TestEventsOverRPC(t *testing.T) {
 
 	c.holdSeats(t, "u", "A-1-1", "B-1-4")
 	var free *ticketv1.Availability
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		free, err = c.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{Caller: inside("u", "e"), EventId: "e"})
 		require.NoError(t, err)
 		return bytes.Equal([]byte{0b01111111, 0b11111000}, free.GetBitmap())

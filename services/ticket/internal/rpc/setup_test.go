@@ -10,13 +10,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token/tokentest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -46,7 +46,7 @@ type client struct {
 	ticketv1.PayableServiceClient
 	ticketv1.TicketServiceClient
 
-	clock        *clocktest.Clock
+	clock        *testkit.Clock
 	pool         *pgxpool.Pool
 	reservations *reservation.Service
 	keys         ticket.Keys
@@ -58,7 +58,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: 16}, t.Name(), pkgpostgres.Indexed())
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	clock := clocktest.New(opening)
+	clock := testkit.NewClock(opening)
 	database := postgres.New(pool, postgres.Options{
 		// Each reading is later than the one before, for snapshots are told apart by their time.
 		Now: func() time.Time { return clock.Advance(time.Microsecond) },

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/app"
@@ -49,14 +49,14 @@ func TestRun(t *testing.T) {
 	conn, err := rpc.Dial("gateway", "vwr", rpc.Peer{Addr: addr, Key: key}, rpc.WithTimeout(time.Minute))
 	require.NoError(t, err)
 	defer conn.Close()
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	visitors, operators := vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn)
 
 	activate := &vwrv1.ActivateRequest{
 		Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}, EventId: "demo", Batch: new(int64(10)), IntervalSeconds: new(int64(1)),
 	}
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		_, err := operators.Activate(ctx, activate)
 		return err
 	}, "the service comes up")
@@ -64,7 +64,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	visitor := &commonv1.Caller{AnonId: "visitor"}
 	var a *vwrv1.Assigned
-	waittest.NoError(t, func() error { // DynamoDB may time out on a busy machine
+	testkit.UntilNoError(t, func() error { // DynamoDB may time out on a busy machine
 		res, err := visitors.Assign(ctx, &vwrv1.AssignRequest{Items: []*vwrv1.AssignItem{{Caller: visitor, EventId: "demo"}}})
 		if err != nil {
 			return err
@@ -87,7 +87,7 @@ func TestRun(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.True(t, checked.GetResults()[0].GetChecked().GetAdmitted())
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		st, err := operators.GetStatus(ctx, &vwrv1.GetStatusRequest{Caller: activate.GetCaller(), EventId: "demo"})
 		return err == nil && st.GetClaimed() == 1
 	}, "who came counts")

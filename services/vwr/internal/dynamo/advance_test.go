@@ -15,9 +15,8 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/dynamo/dynamotest"
-	"urr.guru/pkg/shorttest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -38,7 +37,7 @@ type testReplica struct {
 	cache *room.StateCache
 }
 
-func newTestReplica(s *dynamo.Store, clock *clocktest.Clock) testReplica {
+func newTestReplica(s *dynamo.Store, clock *testkit.Clock) testReplica {
 	b := room.NewStateCache()
 	return testReplica{room.NewAdvancer(b, s, dynamo.NewClaims(s), noLoads{}, clock.Now, slog.New(slog.DiscardHandler)), b}
 }
@@ -59,9 +58,9 @@ func stepConcurrently(t *testing.T, replicas ...testReplica) {
 // backwards, never past the last position. When the winning replica dies, another takes over.
 func TestAdvancersOnDynamoDB(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	open := tables(t, dynamo.MaxPerWrite)
-	watch, clock := open(dynamotest.Hook{}), clocktest.New(epoch)
+	watch, clock := open(dynamotest.Hook{}), testkit.NewClock(epoch)
 	const event, people = "advance", 180
 	settings := room.Settings{Batch: 30, Interval: time.Second, Inlet: room.Periodic}
 	c := roomtest.StartRound(t, watch, event, settings)
@@ -110,7 +109,7 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	other := open(dynamotest.Hook{})
 	c := roomtest.StartRound(t, other, "paused", room.DefaultSettings())
 	roomtest.TakeMany(t, other, c, 400)
-	clock := clocktest.New(epoch)
+	clock := testkit.NewClock(epoch)
 	paused, going := newTestReplica(open(dynamotest.Hook{Before: func(in any) error {
 		if claims, _ := toClaims(in); isUpdate(in) && !claims {
 			g.block()
@@ -152,7 +151,7 @@ func TestAdvancerNeverScans(t *testing.T) {
 	var mu sync.Mutex
 	var read int
 	calls := map[string]int{}
-	clock := clocktest.New(epoch)
+	clock := testkit.NewClock(epoch)
 	a := newTestReplica(open(dynamotest.Hook{Before: func(in any) error {
 		mu.Lock()
 		defer mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -70,7 +70,7 @@ func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 
 	sets.Store(true)
 	claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: 1})
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 		return err != nil
 	}, "a claim that waits")
@@ -78,7 +78,7 @@ func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	other.EventID = "another"
 	require.Zero(t, claimed(t, claims, other), "other events' claims are known")
 	sets.Store(false)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 		return err == nil && n == 1
 	}, "the claim is written")
@@ -114,7 +114,7 @@ func TestClaimsWithReplicasOfPreviousRelease(t *testing.T) {
 	for _, p := range []int64{1, 2, 3} {
 		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
 	}
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 		return err == nil && n == 3 && roomtest.Read(t, s, c.EventID).Claimed == 3
 	}, "all three are counted, firstCall for both releases")

@@ -18,7 +18,7 @@ import (
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/processtest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -80,7 +80,7 @@ func visitorID(i int) uuid.UUID { return uuid.NewSHA1(uuid.Nil, fmt.Append(nil, 
 // find reads a visitor's record. It retries reads that time out on a busy machine.
 func find(t *testing.T, s *dynamo.Store, visitor int) (r room.Record, found bool) {
 	t.Helper()
-	waittest.NoError(t, func() (err error) {
+	testkit.UntilNoError(t, func() (err error) {
 		r, found, err = s.Find(t.Context(), room.Counters{EventID: crashEvent}, visitorID(visitor))
 		return err
 	}, "the record of visitor %d", visitor)

@@ -16,7 +16,7 @@ import (
 
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -219,7 +219,7 @@ func TestClaimsRetryFailedWrites(t *testing.T) {
 	for _, p := range positions {
 		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
 	}
-	waittest.Until(t, func() bool { return roomtest.Read(t, s, c.EventID).Claimed >= int64(len(positions)) }, "all claims")
+	testkit.Until(t, func() bool { return roomtest.Read(t, s, c.EventID).Claimed >= int64(len(positions)) }, "all claims")
 	stop()
 	require.Equal(t, int64(len(positions)), roomtest.Read(t, s, c.EventID).Claimed)
 }

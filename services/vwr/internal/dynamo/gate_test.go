@@ -5,7 +5,7 @@ import (
 
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 // gate blocks callers until it is opened.
@@ -24,7 +24,7 @@ func (g *gate) block() {
 // awaitBlocked waits until a caller is blocked.
 func (g *gate) awaitBlocked(t *testing.T) {
 	t.Helper()
-	waittest.Receive(t, g.reached, "somebody at the gate")
+	testkit.Receive(t, g.reached, "somebody at the gate")
 }
 
 func isPut(in any) bool { _, ok := in.(*awsdynamo.PutItemInput); return ok }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -80,7 +80,7 @@ func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 	claim(slow, 1)
 	g.awaitBlocked(t)
 	claim(fast, 1)
-	waittest.Until(t, func() bool { return claimed(t, claims, fast) == 1 }, "the other event's claim")
+	testkit.Until(t, func() bool { return claimed(t, claims, fast) == 1 }, "the other event's claim")
 	close(g.open)
 	stop()
 	require.Equal(t, int64(1), claimed(t, claims, slow))
@@ -111,7 +111,7 @@ func TestClaimedFailsWhileBurstIsQueued(t *testing.T) {
 	_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 	require.ErrorIs(t, err, room.ErrUnavailable)
 	close(g.open)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 		return err == nil && n == visitors
 	}, "the burst is counted")

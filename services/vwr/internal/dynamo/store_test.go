@@ -19,7 +19,7 @@ import (
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -115,7 +115,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 		})
 		<-arrived
 		if i%20 == 19 { // concurrent visitors have no order; the next twenty come later
-			waittest.Until(t, func() bool { return roomtest.Read(t, s, event).Issued >= int64(i+1) }, "%d positions", i+1)
+			testkit.Until(t, func() bool { return roomtest.Read(t, s, event).Issued >= int64(i+1) }, "%d positions", i+1)
 		}
 	}
 	work.Wait()

@@ -18,8 +18,7 @@ import (
 
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -67,7 +66,7 @@ func (d *deaths) hook() dynamotest.Hook {
 // is one shuffle, and everything that was ever published agrees with it.
 func TestDeathAtEveryWrite(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	k := newKit(t)
 	first := k.replica(t, dynamotest.Hook{})
 	first.activate(t, true)
@@ -182,7 +181,7 @@ func TestTwoReplicasAndLateEntries(t *testing.T) {
 	for i := range late {
 		work.Go(func() { results[i], failures[i] = held.lobbies.Join(t.Context(), event, user(i)) })
 	}
-	waittest.Until(t, func() bool { return inFlight.Load() > 10 }, "joins of many groups are being written")
+	testkit.Until(t, func() bool { return inFlight.Load() > 10 }, "joins of many groups are being written")
 	k.clock.Set(closes.Add(13 * time.Second))
 	both := func(at time.Time) {
 		k.clock.Set(at)

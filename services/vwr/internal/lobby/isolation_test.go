@@ -15,7 +15,7 @@ import (
 
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -97,7 +97,7 @@ func TestSlowListingDelaysNoOtherLobby(t *testing.T) {
 	k.clock.Set(closes.Add(13 * time.Second))
 	<-listing
 	other := func() room.Lobby { return roomtest.Read(t, r.store, "other").Lobby }
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		for key, p := range r.driver.Progress() {
 			if key.EventID == "other" && p.Phase == fairdraw.PhaseRoot {
 				return true
@@ -106,11 +106,11 @@ func TestSlowListingDelaysNoOtherLobby(t *testing.T) {
 		return false
 	}, "the root of the other lobby is public")
 	k.clock.Set(starts)
-	waittest.Until(t, func() bool { return other().Shuffled }, "the other lobby is shuffled")
+	testkit.Until(t, func() bool { return other().Shuffled }, "the other lobby is shuffled")
 	require.False(t, roomtest.Read(t, r.store, event).Lobby.Sized)
 	k.clock.Set(starts.Add(30 * time.Second)) // in time for a later round
 	close(release)
-	waittest.Until(t, func() bool { return roomtest.Read(t, r.store, event).Lobby.Sized }, "the listed lobby goes on")
+	testkit.Until(t, func() bool { return roomtest.Read(t, r.store, event).Lobby.Sized }, "the listed lobby goes on")
 }
 
 // A replica that leads a lobby only with others knows the positions before the start, when everybody

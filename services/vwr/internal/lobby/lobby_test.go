@@ -15,13 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacontest"
-	"urr.guru/pkg/leaktest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/pass"
@@ -46,7 +45,7 @@ var latest = lobby.Key{EventID: event}
 
 // kit has tables, a clock and a beacon, which all replicas of a test share.
 type kit struct {
-	clock  *clocktest.Clock
+	clock  *testkit.Clock
 	cfg    pkgdynamo.Config
 	db     *awsdynamo.Client
 	beacon *beacontest.Beacon
@@ -56,7 +55,7 @@ type kit struct {
 
 func newKit(t *testing.T) *kit {
 	t.Helper()
-	k := &kit{clock: clocktest.New(opening), lead: lobby.DefaultLead}
+	k := &kit{clock: testkit.NewClock(opening), lead: lobby.DefaultLead}
 	k.cfg, k.db = dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), k.db, k.cfg))
 	var err error
@@ -220,5 +219,5 @@ func (r *replica) positions(t *testing.T, joined []lobby.Joined, report *fairdra
 }
 
 func TestMain(m *testing.M) {
-	leaktest.Main(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+	testkit.MainWithoutLeaks(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }

@@ -9,7 +9,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/rpctest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	"urr.guru/services/vwr/internal/queue"
 	"urr.guru/services/vwr/internal/room"
@@ -38,7 +38,7 @@ func TestLoad(t *testing.T) {
 	t.Parallel()
 	c := queue.New(rpctest.Serve(t, func(s grpc.ServiceRegistrar) { queuev1.RegisterQueueServiceServer(s, fakeQueue{}) }, rpctest.As("vwr")))
 	// The default timeout of a call may be too short on a busy machine.
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	got, err := c.Load(ctx, "demo")
 	require.NoError(t, err)

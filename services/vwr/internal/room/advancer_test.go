@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
@@ -22,7 +22,7 @@ import (
 type simulation struct {
 	t        *testing.T
 	store    *roomtest.Memory
-	clock    *clocktest.Clock
+	clock    *testkit.Clock
 	replicas []*room.Advancer
 	caches   []*room.StateCache
 	loads    *fakeLoads
@@ -39,7 +39,7 @@ func (l *fakeLoads) Load(context.Context, string) (room.Load, error) { return l.
 
 func newSimulation(t *testing.T, replicas int, settings room.Settings) *simulation {
 	t.Helper()
-	h := &simulation{t: t, clock: clocktest.New(epoch), loads: &fakeLoads{err: errors.New("nobody there")}}
+	h := &simulation{t: t, clock: testkit.NewClock(epoch), loads: &fakeLoads{err: errors.New("nobody there")}}
 	h.store = roomtest.NewMemory(h.clock.Now)
 	h.round = roomtest.StartRound(t, h.store, "e", settings).Round
 	for i := range replicas {

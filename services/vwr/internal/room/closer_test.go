@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
@@ -29,7 +29,7 @@ type adminFixture struct {
 
 func newAdminFixture(t *testing.T) *adminFixture {
 	t.Helper()
-	now := clocktest.New(epoch).Now
+	now := testkit.NewClock(epoch).Now
 	h := &adminFixture{t: t, store: roomtest.NewMemory(now), cache: room.NewStateCache(), sales: roomtest.NewSales()}
 	h.Admin = room.NewAdmin(h.cache, h.store, h.sales, nil, now)
 	h.closer = room.NewCloser(h.cache, h.store, h.sales, slog.New(slog.DiscardHandler))

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/tier1"
+	"urr.guru/pkg/waits"
 )
 
 // entered returns the place of a user who has joined the lobby of the round. It fails with
@@ -67,7 +67,7 @@ func (s *Service) checkEntry(ctx context.Context, rec Record) (Checked, error) {
 		position, found := s.lobbies.Position(rec.EventID, rec.Round, rec.RequestID)
 		if !found {
 			return Checked{
-				Serving: st.Serving, LobbyUntil: st.Lobby.StartsAt, NextPoll: tier1.LobbyPoll(st.Lobby.StartsAt, s.now(), s.jitter()),
+				Serving: st.Serving, LobbyUntil: st.Lobby.StartsAt, NextPoll: waits.LobbyPoll(st.Lobby.StartsAt, s.now(), s.jitter()),
 			}, nil
 		}
 		rec.Position = position

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/tier1"
+	"urr.guru/pkg/waits"
 )
 
 // Reader reads counters.
@@ -144,7 +144,7 @@ func (s *Service) assigned(rec Record, st State) Assigned {
 	ahead := rec.Position - st.Serving
 	return Assigned{
 		Record: rec, Serving: st.Serving, Ticket: s.passes.Seal(rec),
-		EstimatedWait: tier1.EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: tier1.NextPoll(ahead, s.jitter()),
+		EstimatedWait: waits.EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: waits.NextPoll(ahead, s.jitter()),
 	}
 }
 
@@ -178,8 +178,8 @@ func (s *Service) checked(rec Record, st State, sealed bool) (out Checked, err e
 	}
 	if st.Active && rec.Position > st.Serving {
 		out.Ahead = rec.Position - st.Serving
-		out.EstimatedWait = tier1.EstimatedWait(out.Ahead, st.Rate, st.Settings.Rate())
-		out.NextPoll = tier1.NextPoll(out.Ahead, s.jitter())
+		out.EstimatedWait = waits.EstimatedWait(out.Ahead, st.Rate, st.Settings.Rate())
+		out.NextPoll = waits.NextPoll(out.Ahead, s.jitter())
 		return out, nil
 	}
 	out.Admitted = true

@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/proofofwork"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/pass"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -28,7 +28,7 @@ type testReplica struct {
 // newReplicas returns n replicas on one store, with their clocks fixed at epoch.
 func newReplicas(t *testing.T, n int) (*roomtest.Memory, []testReplica) {
 	t.Helper()
-	now := clocktest.New(epoch).Now
+	now := testkit.NewClock(epoch).Now
 	m := roomtest.NewMemory(now)
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
@@ -218,7 +218,7 @@ func TestRoundsIncreaseDespiteClockSkew(t *testing.T) {
 	t.Parallel()
 	m, d := newReplicas(t, 1)
 	one := d[0].activate(t)
-	behind := testReplica{Admin: room.NewAdmin(room.NewStateCache(), m, roomtest.NewSales(), nil, clocktest.New(epoch.Add(-time.Hour)).Now)}
+	behind := testReplica{Admin: room.NewAdmin(room.NewStateCache(), m, roomtest.NewSales(), nil, testkit.NewClock(epoch.Add(-time.Hour)).Now)}
 	behind.deactivate(t)
 	require.Greater(t, behind.activate(t).Round, one.Round)
 }
@@ -246,7 +246,7 @@ func TestAdminRetriesStaleWrites(t *testing.T) {
 	d[0].activate(t)
 	d[0].assign(t, "a")
 	c := &contendedStore{Memory: m, left: 5}
-	admin := room.NewAdmin(room.NewStateCache(), c, roomtest.NewSales(), nil, clocktest.New(epoch).Now)
+	admin := room.NewAdmin(room.NewStateCache(), c, roomtest.NewSales(), nil, testkit.NewClock(epoch).Now)
 	st, err := admin.Advance(t.Context(), "e", 1)
 	require.NoError(t, err, "behind five others")
 	require.Equal(t, int64(1), st.Serving)
@@ -363,7 +363,7 @@ func (c *findCounter) Find(ctx context.Context, of room.Counters, id uuid.UUID) 
 // rejected without a read.
 func TestForeignIDCostsNoRead(t *testing.T) {
 	t.Parallel()
-	now := clocktest.New(epoch).Now
+	now := testkit.NewClock(epoch).Now
 	m, cache := roomtest.NewMemory(now), room.NewStateCache()
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/lobby"
@@ -41,7 +41,7 @@ func serve(t *testing.T) *fixture {
 	t.Helper()
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
-	now := clocktest.New(epoch).Now
+	now := testkit.NewClock(epoch).Now
 	m, b := roomtest.NewMemory(now), room.NewStateCache()
 	out := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(out, nil))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -24,7 +24,7 @@ func TestWatchCounters(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	d.activate(t, &vwrv1.ActivateRequest{})
-	ctx, stop := waittest.Context(t)
+	ctx, stop := testkit.Context(t)
 	defer stop()
 	stream, err := d.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/worker/internal/announce"
@@ -154,7 +154,7 @@ func TestHintedPartitionsArePublished(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- relay.Run(ctx) }()
 	relay.Hint(w.commit(t, request(asyncevent.Succeeded, asyncevent.Success)))
-	waittest.Until(t, func() bool { return b.published() == 1 }, "published")
+	testkit.Until(t, func() bool { return b.published() == 1 }, "published")
 	relay.Hint(w.commit(t, request(asyncevent.Succeeded, asyncevent.Success)))
 	stop()
 	require.NoError(t, <-done)

@@ -22,7 +22,7 @@ import (
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/telemetry/metricstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/proto/events"
 	"urr.guru/services/worker/internal/app"
 )
@@ -73,12 +73,12 @@ func TestRun(t *testing.T) {
 	settled, _, err := store.Request(t.Context(), r.RequestID)
 	require.NoError(t, err)
 	require.Equal(t, asyncevent.Succeeded, settled.Status)
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		depth, err := queue.New(client, cfg.Queue).Depth(t.Context())
 		return err == nil && depth == 0
 	}, "the message is deleted")
 	for _, name := range []string{"requests", "dead"} {
-		waittest.Until(t, func() bool {
+		testkit.Until(t, func() bool {
 			_, measured := metricstest.Value(t, "urr_requests_queue_messages", map[string]string{"queue": name})
 			return measured
 		}, "the queue is measured: %s", name)

@@ -27,7 +27,7 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/processtest"
 	"urr.guru/pkg/sqs/sqstest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/proto/events"
 	"urr.guru/services/worker/internal/app"
 	"urr.guru/services/worker/internal/draw"
@@ -130,11 +130,11 @@ func (c *crash) kill(point string) {
 func (c *crash) finish(entries int) map[string]string {
 	c.t.Helper()
 	p := c.start("")
-	waittest.Until(c.t, func() bool {
+	testkit.Until(c.t, func() bool {
 		open, err := c.store.OpenDraws(c.t.Context())
 		return err == nil && len(open) == 0
 	}, "the draw to end")
-	waittest.Until(c.t, func() bool {
+	testkit.Until(c.t, func() bool {
 		for i := range asyncevent.Partitions {
 			items, _, err := c.store.Query(c.t.Context(), asyncevent.Partition{PK: asyncevent.OutboxPartition(i), Limit: 1})
 			if err != nil || len(items) > 0 {

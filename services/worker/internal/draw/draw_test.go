@@ -20,8 +20,7 @@ import (
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/settle"
 )
@@ -128,10 +127,10 @@ func TestResultsDelayNoRoot(t *testing.T) {
 	done := make(chan error, 2)
 	pass := func() { done <- drawer.Pass(t.Context()) }
 	go pass()
-	waittest.Until(t, func() bool { return store.begun.Load() == earlier }, "the results of all earlier draws are being written")
+	testkit.Until(t, func() bool { return store.begun.Load() == earlier }, "the results of all earlier draws are being written")
 	w.clock.Set(cutoff.Add(after))
 	go pass()
-	waittest.Until(t, func() bool { return w.lottery(t).Draw.Phase == asyncevent.DrawRoot }, "the root of the later draw")
+	testkit.Until(t, func() bool { return w.lottery(t).Draw.Phase == asyncevent.DrawRoot }, "the root of the later draw")
 	close(store.release)
 	require.NoError(t, errors.Join(<-done, <-done))
 }
@@ -304,7 +303,7 @@ func TestDrawWithoutEntries(t *testing.T) {
 // Four processes work on a draw at once, with lost calls, lost answers and conflicts: it is drawn once.
 func TestDisturbedDraw(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	w := newWorld(t, nil)
 	w.enter(t, 24)
 	var faults atomic.Int64

@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/clocktest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/dynamo"
@@ -39,7 +39,7 @@ const (
 // source publishes rounds by the test's clock.
 type source struct {
 	*beacontest.Beacon
-	clock *clocktest.Clock
+	clock *testkit.Clock
 
 	mu     sync.Mutex
 	silent bool
@@ -81,7 +81,7 @@ func otherSigningKey() fairdraw.KeyConfig {
 type world struct {
 	tables  pkgdynamo.Config
 	db      *awsdynamo.Client
-	clock   *clocktest.Clock
+	clock   *testkit.Clock
 	store   *dynamo.Store
 	keys    *fairdraw.Keyring
 	source  *source
@@ -93,7 +93,7 @@ type world struct {
 // newWorld opens a lottery; change may alter its terms.
 func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
 	t.Helper()
-	w := &world{clock: clocktest.New(cutoff.Add(-time.Minute)), figures: &figures{}}
+	w := &world{clock: testkit.NewClock(cutoff.Add(-time.Minute)), figures: &figures{}}
 	b, err := drawtest.Beacon()
 	require.NoError(t, err)
 	w.source = &source{Beacon: b, clock: w.clock}

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/draw/drawtest"
 )
@@ -119,7 +119,7 @@ func large(tb testing.TB, n, page int) *memory {
 	tb.Helper()
 	b, err := drawtest.Beacon()
 	require.NoError(tb, err)
-	clock := clocktest.New(cutoff)
+	clock := testkit.NewClock(cutoff)
 	p := drawtest.Promotion(tb, "large", cutoff, func(c *fairdraw.Commitment) { c.Winners = n / 10 })
 	m := &memory{entries: n, page: page, lottery: draw.Lottery{Promotion: p, Draw: asyncevent.Draw{EventID: "large", Phase: asyncevent.DrawOpen}}}
 	keys, err := fairdraw.NewKeyring(keyConfig(1))

@@ -15,11 +15,11 @@ import (
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
-	"urr.guru/pkg/clocktest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/dynamo"
 	"urr.guru/services/worker/internal/settle"
 )
@@ -34,14 +34,14 @@ type world struct {
 	tables pkgdynamo.Config
 	db     *awsdynamo.Client
 	store  asyncevent.Store
-	clock  *clocktest.Clock
+	clock  *testkit.Clock
 	sent   []string // ids, in the order of the queue
 	kind   asyncevent.Type
 }
 
 func newWorld(t *testing.T, places int64) *world {
 	t.Helper()
-	w := &world{clock: clocktest.New(start), kind: asyncevent.FirstCome}
+	w := &world{clock: testkit.NewClock(start), kind: asyncevent.FirstCome}
 	w.tables, w.db = dynamotest.Tables(t)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, asyncevent.Table(w.tables)))
 	w.store = asyncevent.Store{Client: w.db, Table: w.tables.Table(asyncevent.TableName), Now: w.clock.Now}

@@ -17,8 +17,7 @@ import (
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/dynamo/dynamotest"
-	"urr.guru/pkg/shorttest"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/settle"
 )
 
@@ -80,7 +79,7 @@ func TestMessagesDeliveredThreeTimes(t *testing.T) {
 // 30 places: exactly the first 30 by the order of the queue get them.
 func TestDisturbedRun(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	w := newWorld(t, 30)
 	live, dead := queues(t)
 	out := w.accept(t, 60)
@@ -111,7 +110,7 @@ func TestDisturbedRun(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		for _, id := range w.sent {
 			if r, _, err := w.store.Request(t.Context(), id); err != nil || !r.Status.Final() {
 				return false
@@ -128,7 +127,7 @@ func TestDisturbedRun(t *testing.T) {
 // Conflicts, conditions and an unavailable store blame nobody.
 func TestStoreAwayBlamesNobody(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	for name, fault := range map[string]error{
 		"away": dynamotest.ErrConnReset, "conflict": conflict(),
 		"throttled": &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("ThrottlingError")}}},
@@ -361,7 +360,7 @@ func (r *receipts) Receive(ctx context.Context) ([]asyncevent.Delivery, error) {
 // Whoever has messages keeps them while the store does not answer: none is received twice.
 func TestMessagesAreKeptWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
-	shorttest.LeaveOut(t, "long tests with faults")
+	testkit.SkipIfShort(t, "long tests with faults")
 	w := newWorld(t, 5)
 	real, dead := queues(t)
 	live := &receipts{Queue: real}
@@ -382,9 +381,9 @@ func TestMessagesAreKeptWhileTheStoreIsAway(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- settler.Run(4)(ctx) }()
-	waittest.Until(t, func() bool { return refused.Load() >= 3*5 }, "a batch and several probes, three attempts each")
+	testkit.Until(t, func() bool { return refused.Load() >= 3*5 }, "a batch and several probes, three attempts each")
 	away.Store(false)
-	waittest.Until(t, func() bool { return w.request(t, w.sent[2]).Status.Final() }, "settled")
+	testkit.Until(t, func() bool { return w.request(t, w.sent[2]).Status.Final() }, "settled")
 	cancel()
 	require.NoError(t, <-done)
 	require.EqualValues(t, 1, live.most.Load())

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 )
@@ -141,7 +141,7 @@ func TestSnapshotAfterPruning(t *testing.T) {
 	svc.MustHoldSeats(t, "u", "A-1-1")
 	require.Equal(t, "x...", free(t, svc))
 	read := svc.Statements.Sent("TakenSeats")
-	waittest.Until(t, func() bool {
+	testkit.Until(t, func() bool {
 		return svc.Count(t, `SELECT count(*) FROM seat_changes WHERE xid >= pg_snapshot_xmin(pg_current_snapshot())`) == 0
 	}, "the transactions of other databases that keep changes back end")
 	for left := int64(1); left > 0; {

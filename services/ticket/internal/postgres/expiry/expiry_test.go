@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
@@ -151,7 +151,7 @@ func TestReplicasExpireEachReservationOnce(t *testing.T) {
 	keep := svc.MustHoldSeats(t, "keep", "A-9-1")
 	svc.Clock.Advance(storetest.HoldFor - time.Minute)
 
-	ctx, cancel := waittest.Context(t)
+	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	replicas := []*storetest.Service{svc, svc.Replica(t), svc.Replica(t)}
 	var total atomic.Int64

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
@@ -81,7 +81,7 @@ func TestHoldBestConcurrently(t *testing.T) {
 			svc := storetest.New(t)
 			other := svc.Replica(t)
 			svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 10, 20)))
-			ctx, cancel := waittest.Context(t)
+			ctx, cancel := testkit.Context(t)
 			defer cancel()
 			held := make([]*reservation.Reservation, c.crowd)
 			for _, err := range storetest.Concurrently(c.crowd, func(i int) (err error) {

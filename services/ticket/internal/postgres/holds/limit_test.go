@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
@@ -41,7 +41,7 @@ func TestLimitAtTheEndOfAHold(t *testing.T) {
 					_, err := hold(svc, "B", "A-1-5", "A-1-6", "A-1-7", "A-1-8")
 					second <- err
 				}()
-				waittest.Until(t, func() bool { return len(second) > 0 || svc.WaitingForLocks(t) == 1 }, "the second hold waits")
+				testkit.Until(t, func() bool { return len(second) > 0 || svc.WaitingForLocks(t) == 1 }, "the second hold waits")
 				return r.BeginPayment(uuid.New(), r.ExpiresAt.Add(-time.Microsecond), storetest.MaxExtension)
 			})
 			require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/holds"
@@ -27,7 +27,7 @@ func whileWaiting(t *testing.T, svc *storetest.Service, lock func(tx pgx.Tx) err
 	require.NoError(t, lock(tx))
 	done := make(chan error, 1)
 	go func() { done <- request() }()
-	waittest.Until(t, func() bool { return svc.WaitingForLocks(t) == 1 }, "it waits for the lock")
+	testkit.Until(t, func() bool { return svc.WaitingForLocks(t) == 1 }, "it waits for the lock")
 	fn()
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-done)
@@ -190,7 +190,7 @@ func TestHoldSeatsThatWaitLeaveRoomForOthers(t *testing.T) {
 			return err
 		})
 	}()
-	waittest.Until(t, func() bool { return svc.WaitingForLocks(t) == 6 }, "half of the transactions wait")
+	testkit.Until(t, func() bool { return svc.WaitingForLocks(t) == 6 }, "half of the transactions wait")
 	for i := range 10 {
 		req := request("v", fmt.Sprintf("A-1-%d", i+1))
 		req.EventID, req.UserID = "other", fmt.Sprintf("v%d", i)
@@ -242,14 +242,14 @@ func TestBatchesTakeFewLocks(t *testing.T) {
 	}
 	first, crowd := make(chan error, 1), make(chan []error, 1)
 	go func() { first <- hold("first", "A") }()
-	waittest.Until(t, func() bool { return svc.WaitingForLocks(t) == 1 }, "the first batch waits for the section A")
+	testkit.Until(t, func() bool { return svc.WaitingForLocks(t) == 1 }, "the first batch waits for the section A")
 	var begun atomic.Int64
 	go func() {
 		crowd <- storetest.Concurrently(150, func(i int) error { begun.Add(1); return hold(fmt.Sprintf("u%d", i), "B") })
 	}()
-	waittest.Until(t, func() bool { return begun.Load() == 150 }, "the others come meanwhile")
+	testkit.Until(t, func() bool { return begun.Load() == 150 }, "the others come meanwhile")
 	require.NoError(t, a.Commit(t.Context()))
-	waittest.Until(t, func() bool { return locked() > 1 }, "the second batch waits for the section B")
+	testkit.Until(t, func() bool { return locked() > 1 }, "the second batch waits for the section B")
 	require.LessOrEqual(t, locked(), int64(100))
 	require.NoError(t, b.Commit(t.Context()))
 	for _, err := range append(<-crowd, <-first) {

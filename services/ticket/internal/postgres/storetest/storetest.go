@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/clocktest"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/events"
@@ -43,7 +43,7 @@ var Start = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
 // Service is one process: all stores and services on a database, with a clock that its test sets.
 type Service struct {
-	Clock        *clocktest.Clock
+	Clock        *testkit.Clock
 	Pool, Reads  *pgxpool.Pool
 	Statements   *Statements  // sent to both pools
 	Connections  *Connections // of Pool
@@ -65,7 +65,7 @@ func New(t *testing.T) *Service {
 	// machine needs.
 	url := postgrestest.URL(t, postgres.Migrations...) + "&statement_timeout=1min&idle_in_transaction_session_timeout=1min"
 	statements := &Statements{}
-	s := &Service{Clock: clocktest.New(Start), Statements: statements, Connections: &Connections{Statements: statements}}
+	s := &Service{Clock: testkit.NewClock(Start), Statements: statements, Connections: &Connections{Statements: statements}}
 	open := func(conns int, tracer pgx.QueryTracer) *pgxpool.Pool {
 		pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: conns}, t.Name(), pkgpostgres.Indexed(),
 			func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer })

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -54,7 +54,7 @@ func Read(t *testing.T, s Store, eventID string) room.Counters {
 // overloaded. It may be called by any goroutine of the test.
 func TakeWithRetry(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record, err error) {
 	t.Helper()
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		r, err = s.Take(t.Context(), c, id.String(), []uuid.UUID{id})
 		if errors.Is(err, room.ErrUnavailable) || errors.Is(err, errs.ErrOverloaded) {
 			return err

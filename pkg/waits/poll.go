@@ -1,5 +1,4 @@
-// Package poll spreads the polls of visitors over time.
-package poll
+package waits
 
 import "math"
 

@@ -1,4 +1,4 @@
-package heapfloor_test
+package lifecycle_test
 
 import (
 	"runtime"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/heapfloor"
+	"urr.guru/pkg/lifecycle"
 )
 
 // goal returns the size of the heap at which the next collection begins.
@@ -18,11 +18,11 @@ func goal() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-func TestReserve(t *testing.T) {
+func TestReserveHeap(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20
 	require.Less(t, goal(), uint64(size))
-	release := heapfloor.Reserve(size)
+	release := lifecycle.ReserveHeap(size)
 	require.GreaterOrEqual(t, goal(), uint64(2*size))
 	release()
 	require.Less(t, goal(), uint64(size))

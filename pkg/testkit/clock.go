@@ -1,5 +1,4 @@
-// Package clocktest provides a clock that only the test moves.
-package clocktest
+package testkit
 
 import (
 	"sync"
@@ -12,8 +11,8 @@ type Clock struct {
 	now time.Time
 }
 
-// New makes a clock that shows start.
-func New(start time.Time) *Clock { return &Clock{now: start} }
+// NewClock makes a clock that shows start.
+func NewClock(start time.Time) *Clock { return &Clock{now: start} }
 
 // Now is the clock's time, in place of time.Now.
 func (c *Clock) Now() time.Time {

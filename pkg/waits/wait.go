@@ -1,12 +1,11 @@
-// Package tier1 computes the wait shown to a visitor of a waiting room. vwr reports it with the
-// position and the gateways, from memory, at every later poll, so both must compute the same.
-package tier1
+// Package waits computes the waits and poll intervals that visitors of both waiting rooms are told.
+// vwr reports them with the position and the gateways, from memory, at every later poll, so both
+// must compute the same.
+package waits
 
 import (
 	"math"
 	"time"
-
-	"urr.guru/pkg/poll"
 )
 
 // EstimatedWait is the number of whole seconds until a position `ahead` places behind the counter
@@ -24,8 +23,8 @@ func EstimatedWait(ahead int64, measured, configured float64) int64 {
 }
 
 // NextPoll is the advised poll interval in whole seconds: about 2 near the counter, 5, 10 and 15
-// farther away. spread is a random number in [0, 1); see poll.Spread.
-func NextPoll(ahead int64, spread float64) int64 { return poll.Spread(pollAfter(ahead), spread) }
+// farther away. spread is a random number in [0, 1); see waits.Spread.
+func NextPoll(ahead int64, spread float64) int64 { return Spread(pollAfter(ahead), spread) }
 
 func pollAfter(ahead int64) int64 {
 	switch {
@@ -53,9 +52,9 @@ func LobbyPoll(startsAt int64, now time.Time, spread float64) int64 {
 	left := (startsAt-now.UnixMilli())/1000 + 1
 	switch {
 	case left <= nearPoll:
-		return poll.Spread(nearPoll, spread)
+		return Spread(nearPoll, spread)
 	case left > farPoll:
-		return poll.Spread(farPoll, spread)
+		return Spread(farPoll, spread)
 	default:
 		return left + int64(spread*nearPoll)
 	}

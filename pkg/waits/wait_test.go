@@ -1,4 +1,4 @@
-package tier1_test
+package waits_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/tier1"
+	"urr.guru/pkg/waits"
 )
 
 func TestEstimatedWait(t *testing.T) {
@@ -20,7 +20,7 @@ func TestEstimatedWait(t *testing.T) {
 		{0, 0, 50, 0}, {-3, 0, 50, 0}, {1, 0, 50, 1}, {100, 0, 50, 2}, {101, 0, 50, 3}, {100, 25, 50, 4}, {101, 10, 50, 11},
 		{100, 0, 0, 0}, {1, 1e-12, 50, math.MaxInt32}, {1 << 60, 1e-9, 0, math.MaxInt32},
 	} {
-		require.Equal(t, c.want, tier1.EstimatedWait(c.ahead, c.measured, c.configured), "%+v", c)
+		require.Equal(t, c.want, waits.EstimatedWait(c.ahead, c.measured, c.configured), "%+v", c)
 	}
 }
 
@@ -34,7 +34,7 @@ func TestNextPoll(t *testing.T) {
 		{10_001, 13, 15, 17}, {1 << 40, 13, 15, 17},
 	} {
 		for spread, want := range map[float64]int64{0: c.low, 0.5: c.middle, 0.999: c.high} {
-			require.Equal(t, want, tier1.NextPoll(c.ahead, spread), "%d ahead, spread %v", c.ahead, spread)
+			require.Equal(t, want, waits.NextPoll(c.ahead, spread), "%d ahead, spread %v", c.ahead, spread)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestLobbyPoll(t *testing.T) {
 		{-time.Minute, 2, 4},
 	} {
 		starts := now.Add(tt.left).UnixMilli()
-		require.GreaterOrEqual(t, tier1.LobbyPoll(starts, now, 0), tt.low, tt.left)
-		require.LessOrEqual(t, tier1.LobbyPoll(starts, now, 0.999), tt.high, tt.left)
+		require.GreaterOrEqual(t, waits.LobbyPoll(starts, now, 0), tt.low, tt.left)
+		require.LessOrEqual(t, waits.LobbyPoll(starts, now, 0.999), tt.high, tt.left)
 	}
 }

@@ -1,8 +1,4 @@
-// Package waittest waits in tests for a state that something else brings about. It has no time
-// limit of its own: a slow machine makes a test slow, but does not fail it. A wait ends only
-// shortly before the deadline of the test run (`go test -timeout`), so that the failure names the
-// waiting test. Inside a testing/synctest bubble use synctest.Wait instead.
-package waittest
+package testkit
 
 import (
 	"context"
@@ -19,7 +15,9 @@ const (
 )
 
 // Until polls until condition holds. The message (a format with its arguments) names the state that
-// is waited for.
+// is waited for. It has no time limit of its own, so a slow machine makes a test slow but does not
+// fail it: the wait ends shortly before the deadline of the run (`go test -timeout`), so that the
+// failure names the waiting test. Inside a testing/synctest bubble use synctest.Wait instead.
 func Until(t testing.TB, condition func() bool, message ...any) {
 	t.Helper()
 	poll(t, func() error {
@@ -30,8 +28,8 @@ func Until(t testing.TB, condition func() bool, message ...any) {
 	}, message)
 }
 
-// NoError polls until attempt returns nil; the last error is part of the failure.
-func NoError(t testing.TB, attempt func() error, message ...any) {
+// UntilNoError polls until attempt returns nil; the last error is part of the failure.
+func UntilNoError(t testing.TB, attempt func() error, message ...any) {
 	t.Helper()
 	poll(t, attempt, message)
 }

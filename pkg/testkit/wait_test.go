@@ -1,4 +1,4 @@
-package waittest_test
+package testkit_test
 
 import (
 	"errors"
@@ -7,23 +7,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/testkit"
 )
 
 func TestWaitsUntilItComes(t *testing.T) {
 	t.Parallel()
 	n := 0
-	waittest.NoError(t, func() error {
+	testkit.UntilNoError(t, func() error {
 		if n++; n < 5 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
 	require.Equal(t, 5, n)
-	waittest.Until(t, func() bool { n--; return n == 0 })
+	testkit.Until(t, func() bool { n--; return n == 0 })
 	c := make(chan int)
 	go func() { c <- 7 }()
-	require.Equal(t, 7, waittest.Receive(t, c))
+	require.Equal(t, 7, testkit.Receive(t, c))
 }
 
 // nearEnd is a test whose run is about to be killed; it records its failure.
@@ -42,7 +42,7 @@ func (n *nearEnd) Fatalf(format string, _ ...any) {
 func TestGivesUpBeforeTheRunIsKilled(t *testing.T) {
 	t.Parallel()
 	n := &nearEnd{TB: t}
-	require.Panics(t, func() { waittest.Until(n, func() bool { return false }) })
+	require.Panics(t, func() { testkit.Until(n, func() bool { return false }) })
 	require.NotEmpty(t, n.failure)
-	require.Panics(t, func() { waittest.Receive(n, make(chan int)) })
+	require.Panics(t, func() { testkit.Receive(n, make(chan int)) })
 }

@@ -1,4 +1,4 @@
-package leaktest_test
+package testkit_test
 
 import (
 	"testing"
@@ -6,19 +6,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/leaktest"
+	"urr.guru/pkg/testkit"
 )
 
 // These tests do not run in parallel, since goroutines of other tests count.
 
 func TestGoroutineThatEndsLate(t *testing.T) {
 	go time.Sleep(2 * time.Second) // longer than goleak waits
-	require.NoError(t, leaktest.Find(time.Hour))
+	require.NoError(t, testkit.FindLeaks(time.Hour))
 }
 
 func TestGoroutineThatDoesNotEnd(t *testing.T) {
 	end := make(chan struct{})
 	defer close(end)
 	go func() { <-end }()
-	require.ErrorContains(t, leaktest.Find(0), "TestGoroutineThatDoesNotEnd")
+	require.ErrorContains(t, testkit.FindLeaks(0), "TestGoroutineThatDoesNotEnd")
 }

@@ -1,11 +1,11 @@
-package poll_test
+package waits_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/poll"
+	"urr.guru/pkg/waits"
 )
 
 // Also the shortest intervals are spread and keep their mean.
@@ -16,7 +16,7 @@ func TestSpreadOfEveryPollKeepsItsMean(t *testing.T) {
 		var sum int64
 		seen := map[int64]int{}
 		for i := range samples {
-			got := poll.Spread(seconds, (float64(i)+0.5)/samples)
+			got := waits.Spread(seconds, (float64(i)+0.5)/samples)
 			require.GreaterOrEqual(t, got, int64(1))
 			seen[got]++
 			sum += got
