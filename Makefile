@@ -97,7 +97,7 @@ demo-promo: ## Send bursts of applications to a first-come promotion and a lotte
 bench: ## Measure the hot paths beside their baselines: ROWS= selects rows, ROUNDS= their rounds
 	@$(call program,bench) $(CTRL_C)
 
-chaos: ## Kill, pause, disconnect and upgrade everything during sales; P= selects one test, PREVIOUS= the release to upgrade
+chaos: ## Kill, pause, disconnect and upgrade everything during sales; P= selects one test, PREVIOUS=v0.1.0 upgrades that tag
 	@PREVIOUS='$(PREVIOUS)'; export PREVIOUS; $(CHECK) chaos $(P) $(CTRL_C)
 
 .PHONY: images charts cluster-up cluster-down cluster-test kind-up kind-down
