@@ -32,8 +32,9 @@ type Builder struct {
 // kind and Docker can load.
 func (b Builder) Archive() string { return b.Layout.Shared("images", "urr.tar") }
 
-// Build creates each image as <Registry>/<name>:<tag>, whose program reports the tag as its version, writes the services' bills of materials
-// (SPDX) to .urr/images/sbom, and returns the path of the archive.
+// Build creates each image as <Registry>/<name>:<tag>, writes the services' bills of materials
+// (SPDX) to .urr/images/sbom, and returns the path of the archive. The programs report the tag as
+// their version.
 func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	if _, err := os.Stat(certificates); err != nil {
 		installer := apt.Installer{Log: b.Layout.Log("apt"), Say: b.Say}

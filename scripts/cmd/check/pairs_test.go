@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,7 +51,7 @@ func TestPairsAreStatedOnce(t *testing.T) {
 		chart := filepath.Join(layout.Root, "deploy", "helm", s.Name)
 		require.False(t, statesPairs(t, text(t, chart, "values.yaml")), "values.yaml of %s", s.Name)
 		schema, err := os.ReadFile(filepath.Join(chart, "schema.json"))
-		if os.IsNotExist(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		require.NoError(t, err)
