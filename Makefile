@@ -64,7 +64,7 @@ tidy: ## Run go mod tidy in every module
 lint: ## Run golangci-lint in every module
 	@$(CHECK) lint $(CTRL_C)
 
-verify: ## Check that generated files are current and interfaces compatible; build each module alone
+verify: ## Check that generated files are current, interfaces compatible and the size within its limits; build each module alone
 	@$(CHECK) verify $(CTRL_C)
 
 quick: ## Run the quick tests of one service or package of pkg: make quick S=ticket
