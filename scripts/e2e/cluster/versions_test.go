@@ -25,7 +25,7 @@ var reportedVersion = regexp.MustCompile(`(?m)^urr_build_info\{version="([^"]+)"
 
 // version is the tag of the image as the pod's program reports it; the commit may follow.
 func (p pod) version(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	metrics, err := p.metrics(ctx)
 	if err != nil {
