@@ -5,7 +5,6 @@ package claims
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"

@@ -22,7 +22,7 @@ const (
 // session is a connection outside the pool and the advisory lock that it may hold.
 type session struct {
 	conn     *pgx.Conn
-	serving  bool    // holds relayLock
+	serving  bool // holds relayLock
 	lockedAt time.Time
 	every    time.Duration // between two attempts to take the lock
 	// blocked: the last read left out rows that wait for the end of another transaction. Such
