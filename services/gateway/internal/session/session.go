@@ -91,8 +91,7 @@ func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) e
 }
 
 func describe(s *claims.Session) *gatewayv1.Session {
-	d := &gatewayv1.Session{UserId: s.UserID, Roles: s.Roles, ExpiresAt: timestamppb.New(s.Expiry()), SessionId: s.ID}
-	return d
+	return &gatewayv1.Session{UserId: s.UserID, Roles: s.Roles, ExpiresAt: timestamppb.New(s.Expiry()), SessionId: s.ID}
 }
 
 // Logout revokes the sessions of this browser, including copies of their tokens, and clears the

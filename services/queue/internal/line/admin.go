@@ -19,10 +19,8 @@ const (
 // Load is a line's load, for tier 1.
 type Load struct{ Waiting, Active, Parked, Arrived int64 }
 
-// Open reads a line's settings, and opens the line if it was never opened. It is idempotent.
-//
-// The previous release of the gateway calls it after each change of an event, so it always reads
-// the sale's status from ticket.
+// Open reads a line's settings and its sale's status, and opens the line if it was never opened. It
+// is idempotent.
 func (s *Service) Open(ctx context.Context, eventID string) error {
 	if err := s.open(ctx, eventID); err != nil {
 		return err

@@ -159,8 +159,7 @@ func TestUnrecordedLineIsRecorded(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// The previous release of the gateway calls OpenLine after every change of an event. That must not
-// open a lost line.
+// OpenLine may be called at any time. It must not open a lost line.
 func TestOpenDoesNotCreateLostLine(t *testing.T) {
 	w := newTestEnv(t)
 	require.NoError(t, w.replica().service.Open(t.Context(), w.event))
