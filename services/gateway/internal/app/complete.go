@@ -44,7 +44,7 @@ func (a *responseCompleter) complete(_ context.Context, rpc string, m proto.Mess
 		a.rooms.Apply(&vwrv1.Counter{
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
 			Issued: m.GetNextPosition(), Rate: cmp.Or(m.GetMeasuredRate(), old.Rate), ConfiguredRate: configuredRate(m, old.Configured),
-			Lobby: m.GetLobby(), ProofOfWork: m.ProofOfWork, Next: m.Next,
+			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), Next: m.GetNext(),
 		})
 	}
 }

@@ -44,10 +44,7 @@ type Service struct {
 	openings  singleflight.Group // openings of lines
 	// idleRefreshes are reads of the settings of lines that were idle.
 	idleRefreshes singleflight.Group
-	// salesUnsupportedSince is when (Unix ns) ticket began to answer ErrSalesUnsupported; 0 = it
-	// does not.
-	salesUnsupportedSince atomic.Int64
-	salesFailing          atomic.Bool
+	salesFailing  atomic.Bool
 }
 
 // Deps are the dependencies of a Service.

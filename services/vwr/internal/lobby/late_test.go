@@ -48,8 +48,8 @@ func TestLateRoot(t *testing.T) {
 	r.positions(t, joined, report)
 }
 
-// A replica of a release without lobbies issues a position before the entries are counted. The lobby
-// is void, which is reported until the room is closed, and no position is issued twice.
+// A position was issued before the entries were counted, which no replica should do. The lobby is
+// void, which is reported until the room is closed, and no position is issued twice.
 func TestPositionIssuedEarly(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

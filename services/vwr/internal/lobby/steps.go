@@ -90,8 +90,8 @@ func (r *run) void(ctx context.Context) error {
 	return r.write(ctx, func(ctx context.Context) error { return r.store.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
 }
 
-// spoiled reports that positions were issued or served before the entries were counted, which only a
-// replica of a release without lobbies does. Size fails from then on, so nothing gets signed, and no
+// spoiled reports that positions were issued or served before the entries were counted, which no
+// replica should do. Size fails from then on, so nothing gets signed, and no
 // result is known at any time.
 func (r *run) spoiled() bool {
 	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)

@@ -39,7 +39,7 @@ func (s *Settler) look(ctx context.Context, all []delivery) (round, error) {
 	return r, nil
 }
 
-// known reports whether this release can settle requests of a type.
+// known reports whether this replica can settle requests of a type.
 func known(t asyncevent.Type) bool { return t == asyncevent.FirstCome || t == asyncevent.Lottery }
 
 // together is the number of requests that the next transaction settles: up to the first that needs

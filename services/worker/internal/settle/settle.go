@@ -101,7 +101,7 @@ const (
 	suspiciousReceives = 10
 	// maxRounds bounds how often the messages of one receipt are decided anew.
 	maxRounds = 30
-	// foreignDelay is for how long messages are released that this release cannot settle.
+	// foreignDelay is for how long messages are released that this replica cannot settle.
 	foreignDelay = 30 * time.Second
 )
 
@@ -168,7 +168,7 @@ type round struct {
 	live  []delivery            // to be settled, in the order of the queue
 	rest  []delivery            // everything that is not done
 	seen  Snapshot
-	alien bool // the first one is of a kind that this release cannot settle
+	alien bool // the first one is of a kind that this replica cannot settle
 }
 
 // group settles the messages of one group in their order.
