@@ -71,7 +71,7 @@ func (t *terms) window() time.Duration {
 
 // termsCache keeps the terms of each event's latest known round.
 type termsCache struct {
-	store Store
+	store Shuffles
 
 	mu    sync.Mutex
 	known map[string]cachedTerms // by event
@@ -82,7 +82,7 @@ type cachedTerms struct {
 	*terms
 }
 
-func newTermsCache(s Store) *termsCache {
+func newTermsCache(s Shuffles) *termsCache {
 	return &termsCache{store: s, known: make(map[string]cachedTerms)}
 }
 
