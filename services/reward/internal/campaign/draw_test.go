@@ -17,7 +17,8 @@ import (
 type draws struct {
 	campaign.Store
 
-	of campaign.Campaign
+	of      campaign.Campaign
+	entries int64
 }
 
 func (d *draws) Enter(_ context.Context, _, _ string, how campaign.Entering) (campaign.Earned, error) {
@@ -33,6 +34,8 @@ func (d *draws) Enter(_ context.Context, _, _ string, how campaign.Entering) (ca
 		return campaign.Earned{}, err
 	}
 	prize, err := change.Draw(func(*campaign.Prize) (bool, error) { return true, nil })
+	d.entries++
+	change.Entry.ID = d.entries
 	return campaign.Earned{Entry: change.Entry, Prize: prize}, err
 }
 
