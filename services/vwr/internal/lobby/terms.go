@@ -69,7 +69,8 @@ func (t *terms) window() time.Duration {
 	return max(0, time.Duration(c.Beacon.DelaySeconds)*time.Second-fairdraw.RootLead)
 }
 
-// termsCache keeps the terms of each event's latest known round.
+// termsCache keeps the terms of each event's latest known round. Nothing expires: a later round takes
+// the place of its event's former one, so a cache by age or size has nothing to add.
 type termsCache struct {
 	store Shuffles
 
