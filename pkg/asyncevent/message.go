@@ -48,7 +48,7 @@ func DecodeMessage(body string) (Message, error) {
 	if err := json.Unmarshal([]byte(body), &m); err != nil {
 		return m, fmt.Errorf("message: %w", err)
 	}
-	if !ids.ValidUUID(m.RequestID) || !ids.ValidEvent(m.EventID) || !ids.ValidUser(m.UserID) || m.Gen < 0 {
+	if !ids.ValidUUID(m.RequestID) || !ids.ValidEventID(m.EventID) || !ids.ValidUser(m.UserID) || m.Gen < 0 {
 		return m, errors.New("message: an id is not well-formed")
 	}
 	return m, nil

@@ -1,4 +1,4 @@
-package app
+package handlers
 
 import (
 	"cmp"
@@ -6,42 +6,41 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/roomstate"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// responseCompleter sets what only the gateway knows in pass-through responses, and applies their
-// side effects here.
-type responseCompleter struct {
-	rooms     *roomstate.Rooms
-	seats     *handlers.Seats
-	existence *handlers.EventExistence
-	events    *handlers.Events
+// Completer sets what only the gateway knows in pass-through responses, and applies their side
+// effects here.
+type Completer struct {
+	Rooms     *roomstate.Rooms
+	Seats     *Seats
+	Existence *EventExistence
+	Events    *Events
 }
 
-// complete is an api.Complete.
-func (a *responseCompleter) complete(_ context.Context, rpc string, m proto.Message) {
+// Complete is an api.Complete.
+func (a *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 	switch m := m.(type) {
 	case *ticketv1.ListEventsResponse:
 		for _, e := range m.GetItems() {
-			setWaitingRoom(a.rooms, e)
+			SetWaitingRoom(a.Rooms, e)
 		}
 	case *ticketv1.Event:
-		setWaitingRoom(a.rooms, m)
+		SetWaitingRoom(a.Rooms, m)
 		switch rpc {
 		case ticketv1.EventAdminService_CreateEvent_FullMethodName, ticketv1.EventAdminService_PutEvent_FullMethodName:
-			a.seats.Forget(m.GetEventId())
-			a.existence.Forget(m.GetEventId())
-			a.events.Forget(m.GetEventId())
+			a.Seats.Forget(m.GetEventId())
+			a.Existence.Forget(m.GetEventId())
+			a.Events.Forget(m.GetEventId())
 		}
 	case *vwrv1.VwrStatus:
 		// An operator call takes effect at this gateway at once; the others receive it within a
 		// second.
-		old := a.rooms.Get(m.GetEventId())
-		a.rooms.Apply(&vwrv1.Counter{
+		old := a.Rooms.Get(m.GetEventId())
+		a.Rooms.Apply(&vwrv1.Counter{
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
 			Issued: m.GetNextPosition(), Rate: cmp.Or(m.GetMeasuredRate(), old.Rate), ConfiguredRate: configuredRate(m, old.Configured),
 			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), Next: m.GetNext(),
@@ -49,7 +48,8 @@ func (a *responseCompleter) complete(_ context.Context, rpc string, m proto.Mess
 	}
 }
 
-func setWaitingRoom(rooms *roomstate.Rooms, e *ticketv1.Event) {
+// SetWaitingRoom sets whether an event has an active waiting room.
+func SetWaitingRoom(rooms *roomstate.Rooms, e *ticketv1.Event) {
 	e.WaitingRoom = &ticketv1.WaitingRoom{Active: rooms.Round(e.GetEventId()) != 0}
 }
 

@@ -1,4 +1,4 @@
-package app
+package session
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/services/gateway/internal/oidc"
-	"urr.guru/services/gateway/internal/session"
 )
 
 // OIDC is the identity provider at which users sign in, by OpenID Connect.
@@ -36,19 +35,19 @@ type OIDC struct {
 	PublicURL string `env:"PUBLIC_URL"`
 }
 
-// provider makes the identity provider; nil: there is none.
-func (o *OIDC) provider(now func() time.Time) *oidc.Provider {
+// Provider makes the identity provider; nil: there is none.
+func (o *OIDC) Provider(now func() time.Time) *oidc.Provider {
 	if o.Issuer == "" {
 		return nil
 	}
 	return oidc.New(oidc.Config{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), Scopes: o.Scopes,
-		RolesClaim: o.RolesClaim, Roles: map[string]string{o.AdminRole: session.RoleAdmin, o.StaffRole: session.RoleStaff}, PublicURL: o.PublicURL,
+		RolesClaim: o.RolesClaim, Roles: map[string]string{o.AdminRole: RoleAdmin, o.StaffRole: RoleStaff}, PublicURL: o.PublicURL,
 	}, now)
 }
 
-// validate checks what a provider needs; secure is whether browsers use https.
-func (o *OIDC) validate(secure bool) error {
+// Validate checks what a provider needs; secure is whether browsers use https.
+func (o *OIDC) Validate(secure bool) error {
 	if o.Issuer == "" {
 		return nil
 	}

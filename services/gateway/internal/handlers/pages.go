@@ -1,24 +1,23 @@
-package app
+package handlers
 
 import (
 	"net/http"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/services/gateway/internal/edge"
-	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/web"
 )
 
-// fromHTTP adapts an http.Handler to a route. The handler sees the normalised path.
-func fromHTTP(h http.Handler) edge.Handler {
+// FromHTTP adapts an http.Handler to a route. The handler sees the normalised path.
+func FromHTTP(h http.Handler) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		h.ServeHTTP(w, atPath(r, q.Path))
 		return nil
 	}
 }
 
-// eventPage serves the page of an event, or to people the page for an unknown event.
-func eventPage(pages *web.Pages, existence *handlers.EventExistence) edge.Handler {
+// EventPage serves the page of an event, or to people the page for an unknown event.
+func EventPage(pages *web.Pages, existence *EventExistence) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		switch {
 		case !existence.Absent(r.Context(), q.Event):
@@ -42,9 +41,10 @@ func atPath(r *http.Request, path string) *http.Request {
 	return clone
 }
 
-// health reports that the process responds; readiness is /readyz on the ops port.
-func health(w http.ResponseWriter, _ *http.Request) {
+// Health reports that the process responds; readiness is /readyz on the ops port.
+func Health(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write([]byte(`{"status":"ok"}` + "\n"))
+	return nil
 }

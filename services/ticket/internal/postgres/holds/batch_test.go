@@ -13,7 +13,6 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
-	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -135,7 +134,7 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	require.NoError(t, err)
 	reqs := []reservation.SeatsRequest{request("u", "A-1-1"), request("unlucky", "A-1-20"), request("v", "A-1-2")}
 	for _, err := range svc.Holds.Together(t.Context(), reqs...) {
-		require.ErrorIs(t, err, holds.ErrAlone)
+		require.ErrorIs(t, err, reservation.ErrUndecided)
 	}
 	for i, err := range storetest.Concurrently(len(reqs), func(i int) error { _, err := svc.Holds.HoldSeats(t.Context(), reqs[i]); return err }) {
 		require.Equal(t, i == 1, err != nil, "request %d: %v", i, err)

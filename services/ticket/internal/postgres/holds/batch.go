@@ -2,9 +2,9 @@ package holds
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -20,13 +20,9 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// errAlone is the result of a request that its batch could not decide on: the batch met something
-// that another transaction had locked, or it failed. The request is decided in a transaction of its
-// own, in which it may wait.
-var errAlone = errors.New("to be decided alone")
-
-// together decides on requests of one event in one transaction. A refused request fails no other.
-type together struct {
+// holdBatch is the transaction that decides on some requests of one event. A refused request fails
+// no other.
+type holdBatch struct {
 	*postgres.Tx
 
 	store   *Store
@@ -34,16 +30,16 @@ type together struct {
 	keys    []*idempotency.Key // of the requests
 	results []result           // of the requests
 
-	sale   db.SaleOfRow
+	row    db.SaleOfRow     // the sale
 	used   map[string]int64 // places that users have bought or hold
 	events []reservation.Event
 }
 
 // decide runs fn in a transaction that it commits, and returns the results.
-func (s *Store) decide(ctx context.Context, eventID string, keys []*idempotency.Key, fn func(context.Context, *together) error) ([]result, error) {
+func (s *Store) decide(ctx context.Context, eventID string, keys []*idempotency.Key, fn func(context.Context, *holdBatch) error) ([]result, error) {
 	var results []result
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		t := &together{Tx: tx, store: s, eventID: eventID, keys: keys, results: make([]result, len(keys))}
+		t := &holdBatch{Tx: tx, store: s, eventID: eventID, keys: keys, results: make([]result, len(keys))}
 		results = t.results
 		return fn(ctx, t)
 	})
@@ -57,7 +53,7 @@ func (s *Store) decide(ctx context.Context, eventID string, keys []*idempotency.
 
 // replayKnown answers repeated requests by their first answer, and returns the indexes of the
 // others.
-func (t *together) replayKnown(ctx context.Context) ([]int, error) {
+func (t *holdBatch) replayKnown(ctx context.Context) ([]int, error) {
 	states, err := answers.ClaimAll(ctx, t, t.keys)
 	if err != nil {
 		return nil, err
@@ -79,22 +75,27 @@ func (t *together) replayKnown(ctx context.Context) ([]int, error) {
 }
 
 // refuse gives requests an error.
-func (t *together) refuse(pending []int, err error) {
+func (t *holdBatch) refuse(pending []int, err error) {
 	for _, i := range pending {
 		t.results[i].Err = err
 	}
 }
 
-// admits checks that the event is sold in this way.
-func (t *together) admits(seating event.Seating) error {
-	if event.Seating(t.sale.Seating) != seating {
-		return event.ErrSeatingMismatch
+// sale is what was read of the sale, for the domain.
+func (t *holdBatch) sale() reservation.LockedSale {
+	r := &t.row
+	holdFor := t.store.holdFor
+	if r.HoldSeconds != nil {
+		holdFor = time.Duration(*r.HoldSeconds) * time.Second
 	}
-	return nil
+	return reservation.LockedSale{
+		EventID: t.eventID, Seating: event.Seating(r.Seating), Currency: r.Currency, HoldFor: holdFor, Now: r.Now.UTC(), Used: t.used,
+		Sale: event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser)},
+	}
 }
 
 // lockKeys are the keys of users' locks, in the order that all transactions keep.
-func (t *together) lockKeys(users []string) []int64 {
+func (t *holdBatch) lockKeys(users []string) []int64 {
 	keys := make([]int64, len(users))
 	for i, u := range users {
 		keys[i] = postgres.User{EventID: t.eventID, UserID: u}.LockKey()
@@ -104,15 +105,15 @@ func (t *together) lockKeys(users []string) []int64 {
 }
 
 // queueSale reads the sale; pgx.ErrNoRows without one.
-func (t *together) queueSale(b *pgx.Batch) {
+func (t *holdBatch) queueSale(b *pgx.Batch) {
 	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
-		s := &t.sale
+		s := &t.row
 		return r.Scan(&s.Seating, &s.State, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds, &s.Now)
 	})
 }
 
 // queueUsed reads what users have bought or hold.
-func (t *together) queueUsed(b *pgx.Batch, users []string) {
+func (t *holdBatch) queueUsed(b *pgx.Batch, users []string) {
 	b.Queue(db.UsedBy, users, t.eventID, t.AsOf).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.UsedByRow])
 		t.used = make(map[string]int64, len(all))
@@ -123,52 +124,50 @@ func (t *together) queueUsed(b *pgx.Batch, users []string) {
 	})
 }
 
-// hold makes the reservation that a request gets.
-func (t *together) hold(i int, h reservation.Hold) *reservation.Reservation {
-	h.ID, h.EventID, h.Currency, h.For = reservation.NewID(), t.eventID, t.sale.Currency, t.store.lifetime(t.sale)
-	r := reservation.NewHeld(h, t.sale.Now.UTC())
+// grant gives a request its reservation.
+func (t *holdBatch) grant(i int, r *reservation.Reservation) {
 	t.events = append(t.events, r.TakeEvents()...)
 	t.results[i].Value = r
-	return r
 }
 
-// later sends statements at once with others. Their results are not known when Exec returns.
-type later struct {
+// pipeline queues statements and sends them in one round trip; their results are checked at its
+// end.
+type pipeline struct {
 	pgx.Tx
 
 	batch pgx.Batch
 }
 
-// Exec queues a statement.
-func (l *later) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	l.batch.Queue(sql, args...)
+// Exec queues a statement; what it returns is not its result.
+func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	p.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil
 }
 
 // expect queues a statement that must change as many rows.
-func (l *later) expect(rows int, what, sql string, args ...any) {
-	l.batch.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
+func (p *pipeline) expect(rows int, what, sql string, args ...any) {
+	p.batch.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
 		return postgres.ExpectRows(tag.RowsAffected(), rows, what, nil)
 	})
 }
 
 // save sends what was queued, and with it the answers to requests that got something and what
 // happened: the fewer exchanges with the database, the shorter the locks.
-func (t *together) save(ctx context.Context, l *later, held []int) error {
+func (t *holdBatch) save(ctx context.Context, p *pipeline, held []int) error {
 	keys, replies := make([]*idempotency.Key, len(held)), make([]string, len(held))
 	for n, i := range held {
 		keys[n], replies[n] = t.keys[i], t.results[i].Value.ID.String()
 	}
-	if err := answers.KeepAll(ctx, l, keys, replies); err != nil {
+	if err := answers.KeepAll(ctx, p, keys, replies); err != nil {
 		return err
 	}
-	if err := reservations.InsertEvents(ctx, l, t.events); err != nil {
+	if err := reservations.InsertEvents(ctx, p, t.events); err != nil {
 		return err
 	}
-	if l.batch.Len() == 0 {
+	if p.batch.Len() == 0 {
 		return nil
 	}
-	return t.SendBatch(ctx, &l.batch).Close()
+	return t.SendBatch(ctx, &p.batch).Close()
 }
 
 // holdRows are new reservations as columns.
@@ -179,7 +178,7 @@ type holdRows struct {
 	amounts                []int64
 }
 
-func (t *together) rows(held []int) (c holdRows) {
+func (t *holdBatch) rows(held []int) (c holdRows) {
 	for _, i := range held {
 		r := t.results[i].Value
 		c.ids, c.users, c.slots = append(c.ids, r.ID), append(c.users, r.UserID), append(c.slots, r.SlotID)
