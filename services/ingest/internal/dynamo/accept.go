@@ -3,12 +3,13 @@ package dynamo
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -29,8 +30,8 @@ type applicant struct {
 	id    string // of the request, if it becomes one
 
 	// What the last read has found.
-	lock    *asyncevent.Lock
-	current *asyncevent.Request // that the lock names
+	lock    *promotion.Lock
+	current *promotion.Request // that the lock names
 
 	done    bool
 	applied request.Applied
@@ -108,7 +109,7 @@ func undecided(group []*applicant) []*applicant {
 func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	keys := make([]dynamo.Item, len(group))
 	for i, a := range group {
-		keys[i] = asyncevent.LockKey(a.app.EventID, a.app.UserID)
+		keys[i] = table.LockKey(a.app.EventID, a.app.UserID)
 	}
 	locks, err := s.Read(ctx, keys...)
 	if err != nil {
@@ -121,12 +122,12 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		if it == nil {
 			continue
 		}
-		l, err := asyncevent.DecodeLock(it)
+		l, err := table.DecodeLock(it)
 		if err != nil {
 			return err
 		}
 		a.lock = &l
-		named = append(named, asyncevent.RequestKey(l.RequestID))
+		named = append(named, table.RequestKey(l.RequestID))
 	}
 	requests, err := s.Read(ctx, named...)
 	if err != nil {
@@ -136,8 +137,8 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		if a.lock == nil {
 			continue
 		}
-		if it := requests.Get(asyncevent.RequestKey(a.lock.RequestID)); it != nil {
-			r, err := asyncevent.DecodeRequest(it)
+		if it := requests.Get(table.RequestKey(a.lock.RequestID)); it != nil {
+			r, err := table.DecodeRequest(it)
 			if err != nil {
 				return err
 			}
@@ -150,7 +151,7 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 // answerExisting answers an applicant who has a request. A request that failed or was withdrawn does
 // not count, nor one that has expired before its lock.
 func (a *applicant) answerExisting(now int64) {
-	if a.current == nil || a.current.Status == asyncevent.FailedFinal || a.current.ResultCode == asyncevent.RejectedWithdrawn {
+	if a.current == nil || a.current.Status == promotion.FailedFinal || a.current.ResultCode == promotion.RejectedWithdrawn {
 		return
 	}
 	own := a.current.RequestID == a.id // an earlier try took effect, although its answer was lost
@@ -161,8 +162,8 @@ func (a *applicant) answerExisting(now int64) {
 // write stores the requests of the applicants in one transaction, each with its lock, log and marker.
 func (s *Store) write(ctx context.Context, group []*applicant) error {
 	now := s.Millis() // the stamp by which the promotion is open or not
-	tx := asyncevent.NewTx(s.Client, s.Table, now)
-	created := make([]asyncevent.Request, len(group))
+	tx := table.NewTx(s.Client, s.Table, now)
+	created := make([]promotion.Request, len(group))
 	for i, a := range group {
 		if a.err = a.refusal(now); a.err != nil {
 			a.done = true
@@ -201,25 +202,25 @@ func (a *applicant) refusal(now int64) error {
 	}
 }
 
-func (s *Store) create(tx *asyncevent.Tx, owner int, a *applicant, now int64) asyncevent.Request {
+func (s *Store) create(tx *table.Tx, owner int, a *applicant, now int64) promotion.Request {
 	p := a.app.Promotion
-	r := asyncevent.NewRequest(&p, a.id, a.app.UserID, now)
+	r := promotion.NewRequest(&p, a.id, a.app.UserID, now)
 	c := r.Created()
-	if a.app.Full && p.EventType == asyncevent.FirstCome {
-		end := r.Ended(now, asyncevent.Rejected, asyncevent.RejectedCapacity)
+	if a.app.Full && p.EventType == promotion.FirstCome {
+		end := r.Ended(now, promotion.Rejected, promotion.RejectedCapacity)
 		c.After, c.Logs = end.After, append(c.Logs, end.Logs...)
 	}
-	lock := asyncevent.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, KeyHash: a.app.KeyHash, CreatedAt: now, EndsAt: r.EndsAt}
-	free := asyncevent.Absent()
+	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, KeyHash: a.app.KeyHash, CreatedAt: now, EndsAt: r.EndsAt}
+	free := table.Absent()
 	if a.lock != nil { // taken over: a redrive of the failed request at the same time excludes it
-		lock.Withdrawals, free = a.lock.Withdrawals, a.lock.AsRead()
-		failed := asyncevent.Absent()
+		lock.Withdrawals, free = a.lock.Withdrawals, table.LockAsRead(a.lock)
+		failed := table.Absent()
 		if a.current != nil {
-			failed = asyncevent.AsRead(a.current)
+			failed = table.RequestAsRead(a.current)
 		}
-		tx.Check(owner, asyncevent.RequestKey(a.lock.RequestID), failed)
+		tx.Check(owner, table.RequestKey(a.lock.RequestID), failed)
 	}
-	tx.Put(owner, lock.Item(), free)
+	tx.Put(owner, table.LockItem(&lock), free)
 	tx.Create(owner, c)
 	return c.After
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 )
 
 // receiptGrace is how long after the cutoff a request may be known to be stored for a receipt. Later
@@ -39,8 +39,8 @@ func NewReceipts(keys func() fairdraw.Keys) *Receipts {
 
 // Of returns the receipt of a request that was known to be stored at a time; empty for a request that
 // has none, and when the key that the commitment names is not configured.
-func (s *Receipts) Of(p *asyncevent.Promotion, r *asyncevent.Request, storedBy int64) string {
-	if p.EventType != asyncevent.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
+func (s *Receipts) Of(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
+	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""
 	}
 	if r.EnteredAt == 0 && storedBy > r.LotteryCutoffAt+receiptGrace.Milliseconds() {
@@ -60,7 +60,7 @@ func (s *Receipts) Of(p *asyncevent.Promotion, r *asyncevent.Request, storedBy i
 }
 
 // termsOf parses a commitment once, which takes longer than to sign.
-func (s *Receipts) termsOf(p *asyncevent.Promotion) *terms {
+func (s *Receipts) termsOf(p *promotion.Promotion) *terms {
 	s.mu.Lock()
 	t := s.terms[p.EventID]
 	s.mu.Unlock()

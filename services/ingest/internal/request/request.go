@@ -6,8 +6,8 @@ import (
 	"context"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 )
 
 // The refusals.
@@ -36,7 +36,7 @@ type Application struct {
 	// KeyHash is of the Idempotency-Key; empty without one.
 	KeyHash string
 	// Promotion is the configuration in force.
-	Promotion asyncevent.Promotion
+	Promotion promotion.Promotion
 	// Full: nothing is left of a first-come promotion, so that the request is rejected at once.
 	Full bool
 	// Busy: too many requests are not settled, so that a user without one is refused (ErrTooMany).
@@ -45,7 +45,7 @@ type Application struct {
 
 // Applied is the answer to an application.
 type Applied struct {
-	Request asyncevent.Request
+	Request promotion.Request
 	// Duplicate: an earlier application of the user made the request.
 	Duplicate bool
 	// StoredBy is a time by which the request was stored.
@@ -63,14 +63,14 @@ type Load struct {
 
 // Filter selects requests of a promotion; empty members select all.
 type Filter struct {
-	Status     asyncevent.Status
-	ResultCode asyncevent.ResultCode
+	Status     promotion.Status
+	ResultCode promotion.ResultCode
 	// View is how requests are shown, which is what counts; nil: as they are stored.
-	View func(asyncevent.Request) asyncevent.Request
+	View func(promotion.Request) promotion.Request
 }
 
 // Selects reports whether a request is selected. It becomes what is shown of it.
-func (f Filter) Selects(r *asyncevent.Request) bool {
+func (f Filter) Selects(r *promotion.Request) bool {
 	if f.View != nil {
 		*r = f.View(*r)
 	}
@@ -88,12 +88,12 @@ type Acceptor interface {
 type Sender interface {
 	// Send waits until the queue has taken the request's message and that is recorded, and returns the
 	// request as it is then. After an error the sweeper sends it.
-	Send(ctx context.Context, r asyncevent.Request) (asyncevent.Request, error)
+	Send(ctx context.Context, r promotion.Request) (promotion.Request, error)
 }
 
 // Promotions gives configurations, at most some seconds old.
 type Promotions interface {
-	Get(ctx context.Context, eventID string) (asyncevent.Promotion, error)
+	Get(ctx context.Context, eventID string) (promotion.Promotion, error)
 }
 
 // Store stores requests and takes them back.
@@ -149,7 +149,7 @@ func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
 		return applied, err
 	}
 	applied.Receipt = s.receipts.Of(&p, &applied.Request, applied.StoredBy)
-	if applied.Duplicate || applied.Request.Status != asyncevent.Received {
+	if applied.Duplicate || applied.Request.Status != promotion.Received {
 		return applied, nil
 	}
 	// A caller who leaves does not keep the request from the queue.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 )
 
 // exportPage bounds the winners whose users are read at a time, and those of a part of the list.
@@ -29,9 +29,9 @@ type WinnerStore interface {
 	// Users are the users of requests by their ids; one that has expired is left out.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
 	// Capacity is what is left of a first-come promotion; limited is false for others.
-	Capacity(ctx context.Context, eventID string) (c asyncevent.Capacity, limited bool, err error)
+	Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
 	// Succeeded are all successful requests to a promotion, in any order; the latest may be missing.
-	Succeeded(ctx context.Context, p *asyncevent.Promotion) ([]asyncevent.Request, error)
+	Succeeded(ctx context.Context, p *promotion.Promotion) ([]promotion.Request, error)
 }
 
 // Exporter lists who has a place.
@@ -71,7 +71,7 @@ func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each fu
 	if err != nil {
 		return false, err
 	}
-	if p.EventType == asyncevent.Lottery {
+	if p.EventType == promotion.Lottery {
 		return e.drawn(ctx, eventID, r, each)
 	}
 	return e.firstCome(ctx, &p, r, each)
@@ -106,7 +106,7 @@ func (e *Exporter) drawn(ctx context.Context, eventID string, r Range, each func
 	return more, nil
 }
 
-func (e *Exporter) firstCome(ctx context.Context, p *asyncevent.Promotion, r Range, each func([]Winner) error) (more bool, err error) {
+func (e *Exporter) firstCome(ctx context.Context, p *promotion.Promotion, r Range, each func([]Winner) error) (more bool, err error) {
 	capacity, _, err := e.store.Capacity(ctx, p.EventID)
 	if err != nil {
 		return false, err
@@ -133,7 +133,7 @@ func (e *Exporter) firstCome(ctx context.Context, p *asyncevent.Promotion, r Ran
 }
 
 // Announce confirms that the result of a lottery is announced, and never earlier.
-func (s *Draws) Announce(ctx context.Context, eventID string) (asyncevent.Promotion, error) {
+func (s *Draws) Announce(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err == nil && !s.announced(&st) {
 		err = errs.ErrAnnouncementEarly

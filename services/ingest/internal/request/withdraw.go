@@ -3,8 +3,8 @@ package request
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 )
 
 // MaxWithdrawals is how often a user may withdraw from a promotion; whoever has done so does not apply
@@ -17,9 +17,9 @@ const withdrawTries = 5
 // Withdrawer takes lottery requests back.
 type Withdrawer interface {
 	// Withdrawable reads a request and whether the draw still takes entries of its group.
-	Withdrawable(ctx context.Context, id string) (r asyncevent.Request, open bool, err error)
+	Withdrawable(ctx context.Context, id string) (r promotion.Request, open bool, err error)
 	// Withdraw ends a request as it was read; stale: somebody has changed it, or its group has closed.
-	Withdraw(ctx context.Context, r asyncevent.Request) (stale bool, err error)
+	Withdraw(ctx context.Context, r promotion.Request) (stale bool, err error)
 }
 
 // Withdraw takes a user's lottery request back before the cutoff, by this replica's clock. Repeated, it
@@ -32,9 +32,9 @@ func (s *Service) Withdraw(ctx context.Context, id, user string) error {
 			return err
 		case r.UserID != user:
 			return ErrNotFound
-		case r.ResultCode == asyncevent.RejectedWithdrawn:
+		case r.ResultCode == promotion.RejectedWithdrawn:
 			return nil
-		case r.EventType != asyncevent.Lottery || r.Status.Final() || !open || s.now().UnixMilli() >= r.LotteryCutoffAt:
+		case r.EventType != promotion.Lottery || r.Status.Final() || !open || s.now().UnixMilli() >= r.LotteryCutoffAt:
 			return errs.ErrNotWithdrawable
 		}
 		stale, err := s.withdrawals.Withdraw(ctx, r)

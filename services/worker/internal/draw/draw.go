@@ -18,11 +18,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
 )
 
 // ErrChanged means that the draw has changed since it was read. Another process works on it.
@@ -33,8 +33,8 @@ var ErrUnreadable = errors.New("requests of the draw cannot be read")
 
 // Lottery is a promotion with the state of its draw.
 type Lottery struct {
-	Promotion asyncevent.Promotion
-	Draw      asyncevent.Draw
+	Promotion promotion.Promotion
+	Draw      promotion.Draw
 }
 
 // Store has the lotteries. A change of a draw that is not as it was read is ErrChanged.
@@ -46,7 +46,7 @@ type Store interface {
 	// Lottery reads one; found is false when there is no such promotion.
 	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
 	// Advance changes a draw.
-	Advance(ctx context.Context, before, after asyncevent.Draw) error
+	Advance(ctx context.Context, before, after promotion.Draw) error
 	// Cancel changes a draw and its promotion.
 	Cancel(ctx context.Context, before, after Lottery) error
 	// Forget takes a draw off the list of the open ones.
@@ -68,12 +68,12 @@ type Requests interface {
 	// Exclusions reads all exclusions, sorted by request id.
 	Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error)
 	// PutWinners stores the winners of a draw that is about to be in phase DRAWN.
-	PutWinners(ctx context.Context, d asyncevent.Draw, winners []uuid.UUID, endsAt int64) error
+	PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error
 	// Winners reads them.
-	Winners(ctx context.Context, d asyncevent.Draw) ([]uuid.UUID, error)
+	Winners(ctx context.Context, d promotion.Draw) ([]uuid.UUID, error)
 	// SettleEntries ends those of at most MaxSettled entries that have no result yet. After an error
 	// about some of them, ErrUnreadable, the others have ended.
-	SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error
+	SettleEntries(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error
 }
 
 // MaxSettled bounds the entries of one transaction: each has two items in it, the request and its log.
@@ -293,10 +293,10 @@ func (d *Drawer) observe(open []Lottery) {
 	now := d.opts.Now()
 	keys := d.keys.Keys()
 	for _, l := range open {
-		if l.Draw.Phase == asyncevent.DrawVoid {
+		if l.Draw.Phase == promotion.DrawVoid {
 			continue
 		}
-		if l.Draw.Phase == asyncevent.DrawOpen {
+		if l.Draw.Phase == promotion.DrawOpen {
 			f.Waiting = max(f.Waiting, now.Sub(time.UnixMilli(l.Promotion.LotteryCutoffAt).Add(d.opts.After)))
 		}
 		if !l.Draw.Announced() {

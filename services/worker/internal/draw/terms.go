@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 )
 
 // terms are what a lottery has committed itself to.
@@ -29,7 +29,7 @@ type termsCache struct {
 
 func newTermsCache() *termsCache { return &termsCache{parsed: map[string]terms{}} }
 
-func (c *termsCache) of(p *asyncevent.Promotion) (terms, error) {
+func (c *termsCache) of(p *promotion.Promotion) (terms, error) {
 	c.mu.Lock()
 	t, ok := c.parsed[p.EventID]
 	c.mu.Unlock()

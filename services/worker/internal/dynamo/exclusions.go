@@ -3,17 +3,18 @@ package dynamo
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 )
 
 // Exclusions implements draw.Requests. One that cannot be read is mended, so that ingest, which
 // publishes the list, reads what was signed.
 func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
 	var out []fairdraw.Exclusion
-	reasons := map[asyncevent.ResultCode]string{} // one text for all exclusions with a reason
-	p := asyncevent.Partition{PK: asyncevent.ExcludedPartition(event)}
+	reasons := map[promotion.ResultCode]string{} // one text for all exclusions with a reason
+	p := table.Partition{PK: table.ExclusionPartition(event)}
 	for more := true; more; {
 		var items []dynamo.Item
 		var err error
@@ -21,9 +22,9 @@ func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclus
 			return nil, err
 		}
 		for _, it := range items {
-			e, err := asyncevent.DecodeExcluded(it)
+			e, err := table.DecodeExclusion(it)
 			if err != nil {
-				if e, err = s.MendExcluded(ctx, it, err); err != nil {
+				if e, err = s.MendExclusion(ctx, it, err); err != nil {
 					return nil, changed(err)
 				}
 			}

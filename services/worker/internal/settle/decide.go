@@ -3,14 +3,14 @@ package settle
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 )
 
 // look reads the state of the messages of a group, all of one event, and sorts them.
 func (s *Settler) look(ctx context.Context, all []delivery) (round, error) {
 	var r round
-	messages := make([]asyncevent.Message, len(all))
+	messages := make([]promotion.Message, len(all))
 	for i, d := range all {
 		messages[i] = d.message
 	}
@@ -40,7 +40,7 @@ func (s *Settler) look(ctx context.Context, all []delivery) (round, error) {
 }
 
 // known reports whether this release can settle requests of a type.
-func known(t asyncevent.Type) bool { return t == asyncevent.FirstCome || t == asyncevent.Lottery }
+func known(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
 
 // together is the number of requests that the next transaction settles: up to the first that needs
 // something else before, and a suspicious one alone.
@@ -67,7 +67,7 @@ func (s *Settler) try(ctx context.Context, seen Snapshot, live []delivery) (err 
 			err = errs.FromPanic(p)
 		}
 	}()
-	if live[0].request.EventType == asyncevent.Lottery {
+	if live[0].request.EventType == promotion.Lottery {
 		return s.store.Settle(ctx, enter(seen, live, s.millis()))
 	}
 	return s.store.Settle(ctx, decide(seen, live, s.millis()))
@@ -80,8 +80,8 @@ func decide(seen Snapshot, live []delivery, now int64) Settlement {
 	var out Settlement
 	if seen.Capacity == nil {
 		for _, d := range live {
-			out.Changes = append(out.Changes, d.request.Failed(now, asyncevent.FailedValidation, asyncevent.Failure{
-				Class: asyncevent.NonRetryable, Code: "PROMOTION_MISSING", Message: "the promotion has no capacity",
+			out.Changes = append(out.Changes, d.request.Failed(now, promotion.FailedValidation, promotion.Failure{
+				Class: promotion.NonRetryable, Code: "PROMOTION_MISSING", Message: "the promotion has no capacity",
 			}))
 		}
 		return out
@@ -90,13 +90,13 @@ func decide(seen Snapshot, live []delivery, now int64) Settlement {
 	out.Before = left
 	sentAt := seen.Capacity.SentAt
 	for _, d := range live {
-		status, code := asyncevent.Rejected, asyncevent.RejectedCapacity
+		status, code := promotion.Rejected, promotion.RejectedCapacity
 		switch counts, locked := seen.Locks[d.message.RequestID]; {
 		case locked && counts != d.message.RequestID:
-			code = asyncevent.RejectedDuplicate
+			code = promotion.RejectedDuplicate
 		case left > 0:
 			left--
-			status, code = asyncevent.Succeeded, asyncevent.Success
+			status, code = promotion.Succeeded, promotion.Success
 		}
 		out.Changes = append(out.Changes, d.request.Settled(now, status, code, d.SequenceNumber))
 		sentAt = max(sentAt, d.SentAt)
@@ -118,11 +118,11 @@ func enter(seen Snapshot, live []delivery, now int64) Settlement {
 		sentAt = max(sentAt, d.SentAt)
 		switch counts, locked := seen.Locks[d.message.RequestID]; {
 		case locked && counts != d.message.RequestID:
-			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedDuplicate, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.SequenceNumber))
 		case seen.Voided:
-			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedVoid, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedVoid, d.SequenceNumber))
 		case seen.Group.ClosedAt != 0, d.request.RequestedAt >= d.request.LotteryCutoffAt:
-			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedLate, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedLate, d.SequenceNumber))
 		default:
 			out.Changes = append(out.Changes, d.request.Entered(now, d.SequenceNumber))
 		}

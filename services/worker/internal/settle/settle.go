@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
 )
 
 // The ways in which settling can go wrong.
@@ -35,12 +37,12 @@ func (e *ItemError) Unwrap() error { return e.Err }
 // Snapshot is what a decision is based on, read consistently.
 type Snapshot struct {
 	// Capacity of the promotion; nil when it has none.
-	Capacity *asyncevent.Capacity
+	Capacity *promotion.Capacity
 	// Group is the counter of the messages' group of a lottery.
-	Group asyncevent.EntryCounter
+	Group promotion.EntryCounter
 	// Voided means that the lottery was cancelled.
 	Voided   bool
-	Requests map[string]asyncevent.Request
+	Requests map[string]promotion.Request
 	// Unreadable are requests whose item cannot be read, with the reason.
 	Unreadable map[string]error
 	// Locks name the request that counts, by the request that was asked for; absent without a lock.
@@ -49,9 +51,9 @@ type Snapshot struct {
 
 // Settlement is one transaction.
 type Settlement struct {
-	Changes []asyncevent.Change
+	Changes []promotion.Change
 	// Capacity is to be written if it is still as it was read; nil: it is not touched.
-	Capacity *asyncevent.Capacity
+	Capacity *promotion.Capacity
 	// Before is the number of places that was read.
 	Before int64
 	// SentAt, of a lottery, is when the queue got the latest of the group's messages that are settled.
@@ -62,28 +64,28 @@ type Settlement struct {
 // that name no request.
 type Store interface {
 	// Snapshot reads what messages of one event are about.
-	Snapshot(ctx context.Context, messages []asyncevent.Message) (Snapshot, error)
+	Snapshot(ctx context.Context, messages []promotion.Message) (Snapshot, error)
 	Settle(ctx context.Context, s Settlement) error
 	// Change writes a step of one request.
-	Change(ctx context.Context, c asyncevent.Change) error
+	Change(ctx context.Context, c promotion.Change) error
 	// Requeue is Change under a new generation, whose message the caller sends.
-	Requeue(ctx context.Context, c asyncevent.Change) error
+	Requeue(ctx context.Context, c promotion.Change) error
 	// Bury writes a dead letter, with the end of its request, if it has one.
-	Bury(ctx context.Context, l asyncevent.DeadLetter, end *asyncevent.Change) error
+	Bury(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error
 	// BuryUnreadable writes a dead letter and ends its request, whose item cannot be read.
-	BuryUnreadable(ctx context.Context, l asyncevent.DeadLetter, m asyncevent.Message) error
-	MarkQueued(ctx context.Context, requests []asyncevent.Request) ([]asyncevent.Request, error)
+	BuryUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error
+	MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error)
 	// Ping reports whether the store answers.
 	Ping(ctx context.Context) error
 }
 
 // Queue is the queue of live requests, or of dead letters.
 type Queue interface {
-	Receive(ctx context.Context) ([]asyncevent.Delivery, error)
-	Delete(ctx context.Context, messages []asyncevent.Delivery) error
-	Release(ctx context.Context, messages []asyncevent.Delivery, after time.Duration) error
-	Send(ctx context.Context, out []asyncevent.Outgoing) []error
-	Forward(ctx context.Context, m asyncevent.Delivery, id string) error
+	Receive(ctx context.Context) ([]promotion.Delivery, error)
+	Delete(ctx context.Context, messages []promotion.Delivery) error
+	Release(ctx context.Context, messages []promotion.Delivery, after time.Duration) error
+	Send(ctx context.Context, out []promotion.Outgoing) []error
+	Forward(ctx context.Context, m promotion.Delivery, id string) error
 }
 
 // Options of a Settler.
@@ -123,19 +125,19 @@ func (s *Settler) millis() int64 { return s.opts.Now().UnixMilli() }
 
 // delivery is a message that can be read, with its request.
 type delivery struct {
-	asyncevent.Delivery
+	promotion.Delivery
 
-	message asyncevent.Message
-	request asyncevent.Request
+	message promotion.Message
+	request promotion.Request
 }
 
 // Handle settles a batch, each group by itself. After an error what is not settled is released, so
 // that it comes again; after ErrStoreAway only some seconds later.
-func (s *Settler) Handle(ctx context.Context, batch []asyncevent.Delivery) error {
+func (s *Settler) Handle(ctx context.Context, batch []promotion.Delivery) error {
 	var order []string
 	groups := map[string][]delivery{}
 	for _, m := range batch {
-		message, err := asyncevent.DecodeMessage(m.Body)
+		message, err := promotion.DecodeMessage(m.Body)
 		if err != nil {
 			if err := s.moveAway(ctx, m, m.ID); err != nil {
 				return errors.Join(err, s.queue.Release(ctx, batch, 0))
@@ -155,18 +157,18 @@ func (s *Settler) Handle(ctx context.Context, batch []asyncevent.Delivery) error
 }
 
 // moveAway makes a message a dead letter. Dying in between makes two copies of one deduplication id.
-func (s *Settler) moveAway(ctx context.Context, m asyncevent.Delivery, id string) error {
+func (s *Settler) moveAway(ctx context.Context, m promotion.Delivery, id string) error {
 	if err := s.dead.Forward(ctx, m, id); err != nil {
 		return err
 	}
-	return s.queue.Delete(ctx, []asyncevent.Delivery{m})
+	return s.queue.Delete(ctx, []promotion.Delivery{m})
 }
 
 // round is what one look at the messages of a group gave.
 type round struct {
-	done  []asyncevent.Delivery // settled already: to be deleted
-	live  []delivery            // to be settled, in the order of the queue
-	rest  []delivery            // everything that is not done
+	done  []promotion.Delivery // settled already: to be deleted
+	live  []delivery           // to be settled, in the order of the queue
+	rest  []delivery           // everything that is not done
 	seen  Snapshot
 	alien bool // the first one is of a kind that this release cannot settle
 }
@@ -215,7 +217,7 @@ func (s *Settler) group(ctx context.Context, all []delivery) error {
 				return nil
 			}
 		case errors.Is(err, ErrChanged):
-			if !asyncevent.Pause(ctx) {
+			if !pause(ctx) {
 				return s.giveBack(ctx, all, 0, ctx.Err())
 			}
 		case errors.Is(err, ErrStoreAway), ctx.Err() != nil:
@@ -231,6 +233,11 @@ func (s *Settler) group(ctx context.Context, all []delivery) error {
 	return s.giveBack(ctx, all, 0, nil)
 }
 
+// pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has ended.
+func pause(ctx context.Context) bool {
+	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
+}
+
 // failed counts the attempt of the first request and releases everything from it on together, so that
 // the order of the group stays.
 func (s *Settler) failed(ctx context.Context, all []delivery, first delivery, counted bool, cause error) error {
@@ -244,14 +251,14 @@ func (s *Settler) failed(ctx context.Context, all []delivery, first delivery, co
 	return s.giveBack(ctx, all, s.opts.RetryDelay*time.Duration(first.request.Attempts+1), nil)
 }
 
-func (s *Settler) count(ctx context.Context, r asyncevent.Request, code string, cause error) error {
-	return s.store.Change(ctx, r.Attempted(s.millis(), asyncevent.Failure{Class: asyncevent.Retryable, Code: code, Message: cause.Error()}))
+func (s *Settler) count(ctx context.Context, r promotion.Request, code string, cause error) error {
+	return s.store.Change(ctx, r.Attempted(s.millis(), promotion.Failure{Class: promotion.Retryable, Code: code, Message: cause.Error()}))
 }
 
 // giveBack releases messages together and returns the reason. While the store does not answer they
 // stay hidden, for Run to try again.
 func (s *Settler) giveBack(ctx context.Context, all []delivery, after time.Duration, reason error) error {
-	received := make([]asyncevent.Delivery, len(all))
+	received := make([]promotion.Delivery, len(all))
 	for i, d := range all {
 		received[i] = d.Delivery
 	}
@@ -271,7 +278,7 @@ func (s *Settler) remove(ctx context.Context, all, settled []delivery) []deliver
 	for _, d := range settled {
 		ended[d.message.RequestID] = true
 	}
-	var gone []asyncevent.Delivery
+	var gone []promotion.Delivery
 	var rest []delivery
 	for _, d := range all {
 		if ended[d.message.RequestID] {
@@ -284,7 +291,7 @@ func (s *Settler) remove(ctx context.Context, all, settled []delivery) []deliver
 	return rest
 }
 
-func (s *Settler) deleteSettled(ctx context.Context, gone []asyncevent.Delivery) {
+func (s *Settler) deleteSettled(ctx context.Context, gone []promotion.Delivery) {
 	if err := s.queue.Delete(ctx, gone); err != nil {
 		s.log.WarnContext(ctx, "settled messages not deleted: they come again", "error", err)
 	}
