@@ -65,7 +65,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ingestv1.RegisterIngestServiceServer(server, rpc.New(rpc.Config{
 		Requests: requests, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: failpoint.Now, Log: log,
 	}))
-	exporter := request.NewExporter(store, draws, store)
+	exporter := request.NewExporter(draws, store)
 	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, draws, exporter, store, failpoint.Now))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		if err := keys.Rekey(next.Draw); err != nil {

@@ -29,9 +29,7 @@ type applicant struct {
 	calls []int
 	id    string // of the request, if it becomes one
 
-	// What the last read has found.
-	lock    *promotion.Lock
-	current *promotion.Request // that the lock names
+	was request.Standing // as it was read last
 
 	done    bool
 	applied request.Applied
@@ -39,7 +37,7 @@ type applicant struct {
 }
 
 // acceptGroup handles the applications to one promotion that arrived together: reads their locks,
-// answers those who have a request, and writes the others in one transaction. When it is cancelled
+// decides by request.Decide, and writes the new requests in one transaction. When it is cancelled
 // because a lock has changed, that one is read and decided again, and the others are sent once more.
 func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Application) ([]batch.Result[request.Applied], error) {
 	group := byUser(in)
@@ -52,11 +50,7 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 		if failure = s.readLocks(ctx, open); failure != nil {
 			break
 		}
-		now := s.Millis()
-		for _, a := range open {
-			a.answerExisting(now)
-		}
-		failure = s.write(ctx, undecided(group))
+		failure = s.write(ctx, open)
 		if dynamo.Contended(failure) {
 			failure = nil
 		}
@@ -117,7 +111,7 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	}
 	var named []dynamo.Item
 	for i, a := range group {
-		a.lock, a.current = nil, nil
+		a.was = request.Standing{}
 		it := locks.Get(keys[i])
 		if it == nil {
 			continue
@@ -126,7 +120,7 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		if err != nil {
 			return err
 		}
-		a.lock = &l
+		a.was.Lock = &l
 		named = append(named, table.RequestKey(l.RequestID))
 	}
 	requests, err := s.Read(ctx, named...)
@@ -134,42 +128,37 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		return err
 	}
 	for _, a := range group {
-		if a.lock == nil {
+		if a.was.Lock == nil {
 			continue
 		}
-		if it := requests.Get(table.RequestKey(a.lock.RequestID)); it != nil {
+		if it := requests.Get(table.RequestKey(a.was.Lock.RequestID)); it != nil {
 			r, err := table.DecodeRequest(it)
 			if err != nil {
 				return err
 			}
-			a.current = &r
+			a.was.Request = &r
 		}
 	}
 	return nil
 }
 
-// answerExisting answers an applicant who has a request. A request that failed or was withdrawn does
-// not count, nor one that has expired before its lock.
-func (a *applicant) answerExisting(now int64) {
-	if a.current == nil || a.current.Status == promotion.FailedFinal || a.current.ResultCode == promotion.RejectedWithdrawn {
-		return
-	}
-	own := a.current.RequestID == a.id // an earlier try took effect, although its answer was lost
-	repeated := a.app.KeyHash != "" && a.app.KeyHash == a.lock.KeyHash
-	a.done, a.applied = true, request.Applied{Request: *a.current, Duplicate: !own && !repeated, StoredBy: now}
-}
-
-// write stores the requests of the applicants in one transaction, each with its lock, log and marker.
+// write decides about the applicants and stores their requests in one transaction, each with its
+// lock, log and marker.
 func (s *Store) write(ctx context.Context, group []*applicant) error {
 	now := s.Millis() // the stamp by which the promotion is open or not
 	tx := table.NewTx(s.Client, s.Table, now)
 	created := make([]promotion.Request, len(group))
 	for i, a := range group {
-		if a.err = a.refusal(now); a.err != nil {
-			a.done = true
-			continue
+		d, err := request.Decide(a.app, a.id, a.was, now)
+		switch {
+		case err != nil:
+			a.done, a.err = true, err
+		case d.Existing != nil:
+			a.done, a.applied = true, *d.Existing
+		default:
+			created[i] = d.Created.After
+			create(tx, i, &d, &a.was)
 		}
-		created[i] = s.create(tx, i, a, now)
 	}
 	if tx.Len() == 0 {
 		return nil
@@ -188,39 +177,18 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// refusal is why an applicant without a request may not make one at a time; nil: it may.
-func (a *applicant) refusal(now int64) error {
-	switch {
-	case !a.app.Promotion.Accepts(now):
-		return request.ErrNotOpen
-	case a.lock != nil && a.lock.Withdrawals >= request.MaxWithdrawals:
-		return request.ErrWithdrawnTooOften
-	case a.app.Busy:
-		return request.ErrTooMany
-	default:
-		return nil
-	}
-}
-
-func (s *Store) create(tx *table.Tx, owner int, a *applicant, now int64) promotion.Request {
-	p := a.app.Promotion
-	r := promotion.NewRequest(&p, a.id, a.app.UserID, now)
-	c := r.Created()
-	if a.app.Full && p.EventType == promotion.FirstCome {
-		end := r.Ended(now, promotion.Rejected, promotion.RejectedCapacity)
-		c.After, c.Logs = end.After, append(c.Logs, end.Logs...)
-	}
-	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, KeyHash: a.app.KeyHash, CreatedAt: now, EndsAt: r.EndsAt}
+// create adds a request to a transaction, with the lock. A lock that is there is taken over: a redrive
+// of the failed request at the same time excludes that.
+func create(tx *table.Tx, owner int, d *request.Decision, was *request.Standing) {
 	free := table.Absent()
-	if a.lock != nil { // taken over: a redrive of the failed request at the same time excludes it
-		lock.Withdrawals, free = a.lock.Withdrawals, table.LockAsRead(a.lock)
-		failed := table.Absent()
-		if a.current != nil {
-			failed = table.RequestAsRead(a.current)
+	if was.Lock != nil {
+		free = table.LockAsRead(was.Lock)
+		replaced := table.Absent()
+		if was.Request != nil {
+			replaced = table.RequestAsRead(was.Request)
 		}
-		tx.Check(owner, table.RequestKey(a.lock.RequestID), failed)
+		tx.Check(owner, table.RequestKey(was.Lock.RequestID), replaced)
 	}
-	tx.Put(owner, table.LockItem(&lock), free)
-	tx.Create(owner, c)
-	return c.After
+	tx.Put(owner, table.LockItem(&d.Lock), free)
+	tx.Create(owner, d.Created)
 }

@@ -5,14 +5,19 @@ import (
 	"encoding/hex"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
-// createTries bounds how often a creation is tried that meets another with its key.
-const createTries = 3
+const (
+	// createTries bounds how often a creation is tried that meets another with its key.
+	createTries = 3
+	// changeTries bounds how often a change is tried that meets another operator's.
+	changeTries = 5
+)
 
 // Promotion reads a promotion.
 func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promotion, error) {
@@ -89,17 +94,27 @@ func (s *Store) createdUnder(ctx context.Context, key *idempotency.Key) (p promo
 	return p, true, err
 }
 
-// Update implements request.PromotionStore.
-func (s *Store) Update(ctx context.Context, before, after promotion.Promotion) (stale bool, err error) {
-	tx := s.Begin()
-	tx.Update(0, table.PromotionKey(before.EventID), dynamo.Diff(table.PromotionItem(&before), table.PromotionItem(&after)), table.Condition{
-		Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Version)},
-	})
-	err = tx.Commit(ctx)
-	if dynamo.Contended(err) {
-		return true, nil
+// Change implements request.PromotionStore.
+func (s *Store) Change(ctx context.Context, eventID string, decide request.DecideChange) (promotion.Promotion, error) {
+	for range changeTries {
+		before, err := s.Promotion(ctx, eventID)
+		if err != nil {
+			return before, err
+		}
+		after := before
+		if err := decide(&after); err != nil || after == before {
+			return after, err
+		}
+		after.Version++
+		tx := s.Begin()
+		tx.Update(0, table.PromotionKey(eventID), dynamo.Diff(table.PromotionItem(&before), table.PromotionItem(&after)), table.Condition{
+			Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Version)},
+		})
+		if err := tx.Commit(ctx); !dynamo.Contended(err) {
+			return after, unavailable(err)
+		}
 	}
-	return false, unavailable(err)
+	return promotion.Promotion{}, errs.ErrConflict
 }
 
 // List implements request.PromotionStore.

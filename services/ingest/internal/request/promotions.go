@@ -18,12 +18,16 @@ const (
 	maxDelay = 30 * 24 * time.Hour
 )
 
+// DecideChange changes a promotion, or says why it may not be changed.
+type DecideChange func(*promotion.Promotion) error
+
 // PromotionStore keeps promotions.
 type PromotionStore interface {
 	Create(ctx context.Context, p promotion.Promotion, key *idempotency.Key) (promotion.Promotion, error)
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
-	// Update changes a promotion unless it has changed since it was read: then stale is true.
-	Update(ctx context.Context, before, after promotion.Promotion) (stale bool, err error)
+	// Change reads a promotion and writes what decide makes of it, if that is something else, and reads
+	// it again when another operator has changed it meanwhile.
+	Change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error)
 	List(ctx context.Context, after string, limit int) (page []promotion.Promotion, next string, err error)
 }
 
@@ -78,7 +82,7 @@ func (s *PromotionService) Create(
 
 // Close ends a first-come promotion.
 func (s *PromotionService) Close(ctx context.Context, eventID string) (promotion.Promotion, error) {
-	return s.update(ctx, eventID, func(p *promotion.Promotion) error {
+	return s.change(ctx, eventID, func(p *promotion.Promotion) error {
 		if p.EventType != promotion.FirstCome {
 			return errs.ErrConflict
 		}
@@ -91,31 +95,14 @@ func (s *PromotionService) Close(ctx context.Context, eventID string) (promotion
 
 // SetPaused stops the taking of requests, or continues it.
 func (s *PromotionService) SetPaused(ctx context.Context, eventID string, paused bool) (promotion.Promotion, error) {
-	return s.update(ctx, eventID, func(p *promotion.Promotion) error {
+	return s.change(ctx, eventID, func(p *promotion.Promotion) error {
 		p.Paused = paused
 		return nil
 	})
 }
 
-// updateTries bounds how often a change is tried that meets another operator's.
-const updateTries = 5
-
-func (s *PromotionService) update(ctx context.Context, eventID string, change func(*promotion.Promotion) error) (promotion.Promotion, error) {
-	for range updateTries {
-		before, err := s.store.Promotion(ctx, eventID)
-		if err != nil {
-			return before, err
-		}
-		after := before
-		if err := change(&after); err != nil || after == before {
-			return after, err
-		}
-		after.Version++
-		stale, err := s.store.Update(ctx, before, after)
-		if err != nil || !stale {
-			s.cache.Forget(eventID)
-			return after, err
-		}
-	}
-	return promotion.Promotion{}, errs.ErrConflict
+func (s *PromotionService) change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error) {
+	p, err := s.store.Change(ctx, eventID, decide)
+	s.cache.Forget(eventID)
+	return p, err
 }

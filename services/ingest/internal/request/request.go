@@ -24,13 +24,11 @@ const (
 	// a request are told to come back later.
 	maxUnsettled = 10_000
 	busyRetry    = 5 * time.Second
-	// withdrawRetry is when to try again what was changed by others all the time.
-	withdrawRetry = time.Second
 	// SendWait bounds how long an application waits for the queue. Its request is kept either way.
 	SendWait = 2 * time.Second
 )
 
-// Application is the wish of a user to take part.
+// Application is what a user asks for: a request to a promotion.
 type Application struct {
 	EventID, UserID string
 	// KeyHash is of the Idempotency-Key; empty without one.
@@ -79,8 +77,8 @@ func (f Filter) Selects(r *promotion.Request) bool {
 
 // Acceptor stores requests.
 type Acceptor interface {
-	// Accept stores a request, or finds the one that the user has. Calls that arrive together share
-	// their reads and writes.
+	// Accept stores a request, or finds the one that the user has, as Decide decides. Calls that arrive
+	// together share their reads and writes.
 	Accept(ctx context.Context, a Application) (Applied, error)
 }
 
@@ -104,14 +102,12 @@ type Store interface {
 
 // Service takes applications.
 type Service struct {
-	promotions  Promotions
-	loads       *Cache[Load]
-	store       Acceptor
-	withdrawals Withdrawer
-	sender      Sender
-	receipts    *Receipts
-	sendWait    time.Duration
-	now         func() time.Time
+	promotions Promotions
+	loads      *Cache[Load]
+	store      Store
+	sender     Sender
+	receipts   *Receipts
+	sendWait   time.Duration
 }
 
 // Options of a service.
@@ -127,8 +123,7 @@ type Options struct {
 // NewService makes a service.
 func NewService(promotions Promotions, store Store, sender Sender, o Options) *Service {
 	return &Service{
-		promotions: promotions, store: store, withdrawals: store, sender: sender, loads: NewCache(o.Now, o.Load),
-		receipts: o.Receipts, sendWait: o.SendWait, now: o.Now,
+		promotions: promotions, store: store, sender: sender, loads: NewCache(o.Now, o.Load), receipts: o.Receipts, sendWait: o.SendWait,
 	}
 }
 

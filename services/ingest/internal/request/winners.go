@@ -26,6 +26,7 @@ type Winner struct {
 
 // WinnerStore reads requests in bulk.
 type WinnerStore interface {
+	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	// Users are the users of requests by their ids; one that has expired is left out.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
 	// Capacity is what is left of a first-come promotion; limited is false for others.
@@ -36,14 +37,13 @@ type WinnerStore interface {
 
 // Exporter lists who has a place.
 type Exporter struct {
-	promotions PromotionStore
-	draws      *Draws
-	store      WinnerStore
+	draws *Draws
+	store WinnerStore
 }
 
 // NewExporter makes an exporter.
-func NewExporter(promotions PromotionStore, draws *Draws, store WinnerStore) *Exporter {
-	return &Exporter{promotions: promotions, draws: draws, store: store}
+func NewExporter(draws *Draws, store WinnerStore) *Exporter {
+	return &Exporter{draws: draws, store: store}
 }
 
 // Range selects a part of a list of winners.
@@ -67,7 +67,7 @@ func part[T any](r Range, list []T) (selected []T, more bool) {
 // ranks, or of the successful requests of first come in the order of the queue, some at a time.
 // more reports that others follow; successful requests that come later follow too.
 func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
-	p, err := e.promotions.Promotion(ctx, eventID)
+	p, err := e.store.Promotion(ctx, eventID)
 	if err != nil {
 		return false, err
 	}

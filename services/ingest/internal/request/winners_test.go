@@ -16,7 +16,6 @@ import (
 
 // users has the users of all requests, and counts how often it was asked.
 type users struct {
-	request.PromotionStore
 	request.WinnerStore
 
 	promotion promotion.Promotion
@@ -57,7 +56,7 @@ func TestExportOfManyWinners(t *testing.T) {
 	clock := testkit.NewClock(time.UnixMilli(s.promotion.AnnouncedAt))
 	store := &users{promotion: s.promotion}
 	var exported []request.Winner
-	exporter := request.NewExporter(store, request.NewDraws(s, s, clock.Now), store)
+	exporter := request.NewExporter(request.NewDraws(s, s, clock.Now), store)
 	export := func(r request.Range) (more bool) {
 		more, err := exporter.Winners(t.Context(), "big", r, func(page []request.Winner) error {
 			exported = append(exported, page...)
@@ -92,7 +91,7 @@ func TestExportFromAnIndexThatIsBehind(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(2_000)
 	store := &users{promotion: promotion.Promotion{EventID: "e", EventType: promotion.FirstCome, ClosesAt: 3_000}, given: 2}
-	exporter := request.NewExporter(store, request.NewDraws(&stored{}, &stored{}, func() time.Time { return now }), store)
+	exporter := request.NewExporter(request.NewDraws(&stored{}, &stored{}, func() time.Time { return now }), store)
 	lines := 0
 	export := func() error {
 		_, err := exporter.Winners(t.Context(), "e", request.Range{}, func(page []request.Winner) error {

@@ -103,7 +103,7 @@ func (w *world) replica(t *testing.T, o options) replica {
 	users := rpc.New(rpc.Config{
 		Requests: service, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: w.clock.Now, Log: log,
 	})
-	operators := rpc.NewAdmin(promotions, draws, request.NewExporter(store, draws, store), store, w.clock.Now)
+	operators := rpc.NewAdmin(promotions, draws, request.NewExporter(draws, store), store, w.clock.Now)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		ingestv1.RegisterIngestServiceServer(r, users)
 		ingestv1.RegisterIngestAdminServiceServer(r, operators)

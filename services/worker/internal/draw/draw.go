@@ -131,7 +131,7 @@ type Drawer struct {
 	meter   Meter
 	opts    Options
 	log     *slog.Logger
-	terms   *termsCache
+	terms   termsCache
 	turns   chan struct{} // one for each draw that is worked on until its announcement
 
 	settlingTurns chan struct{} // one for each draw whose results are written
