@@ -51,8 +51,8 @@ func NewRequest(p *Promotion, id, user string, now int64) Request {
 // ShardOf is the shard of a request.
 func ShardOf(id string, shards int64) int64 { return int64(hash(id)) % shards }
 
-// Log is one change of a request's status.
-type Log struct {
+// LogEntry is one change of a request's status.
+type LogEntry struct {
 	RequestID  string
 	From, To   Status
 	OccurredAt int64
@@ -63,7 +63,7 @@ type Log struct {
 // log.
 type Change struct {
 	Before, After Request
-	Logs          []Log
+	Logs          []LogEntry
 }
 
 func (r *Request) change() Change { return Change{Before: *r, After: *r} }
@@ -71,7 +71,7 @@ func (r *Request) change() Change { return Change{Before: *r, After: *r} }
 // become moves on to a status, at now or a millisecond after the last change.
 func (c *Change) become(s Status, now int64) {
 	at := max(now, c.After.StatusAt+1)
-	c.Logs = append(c.Logs, Log{RequestID: c.After.RequestID, From: c.After.Status, To: s, OccurredAt: at, EndsAt: c.After.EndsAt})
+	c.Logs = append(c.Logs, LogEntry{RequestID: c.After.RequestID, From: c.After.Status, To: s, OccurredAt: at, EndsAt: c.After.EndsAt})
 	c.After.Status, c.After.StatusAt = s, at
 	switch s {
 	case Queued:
@@ -90,7 +90,7 @@ func (c *Change) become(s Status, now int64) {
 
 // Created is the creation of a request as Received.
 func (r *Request) Created() Change {
-	return Change{After: *r, Logs: []Log{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
+	return Change{After: *r, Logs: []LogEntry{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
 }
 
 // Queued is the change after the queue has taken the message.

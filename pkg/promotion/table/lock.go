@@ -37,7 +37,7 @@ const lockWithdrawals = "withdrawals"
 // LockAsRead is the condition that a lock is as it was read: it names the same request, and the user
 // has not withdrawn since.
 func LockAsRead(l *promotion.Lock) Condition {
-	c := Names(l.RequestID)
+	c := LockNames(l.RequestID)
 	if l.Withdrawals == 0 {
 		c.Expression += " AND attribute_not_exists(" + lockWithdrawals + ")"
 	} else {
@@ -67,7 +67,7 @@ func (t *Tx) Withdraw(owner int, r *promotion.Request) {
 
 // absentOrNames holds when there is no lock, or it names a request.
 func absentOrNames(requestID string) Condition {
-	c := Names(requestID)
+	c := LockNames(requestID)
 	c.Expression = "attribute_not_exists(" + PK + ") OR " + c.Expression
 	return c
 }

@@ -98,7 +98,7 @@ func DecodeRequest(it dynamo.Item) (promotion.Request, error) {
 const LogPrefix = "LOG#"
 
 // LogItem encodes an entry of the log.
-func LogItem(l *promotion.Log) dynamo.Item {
+func LogItem(l *promotion.LogEntry) dynamo.Item {
 	b := newItem("REQ#"+l.RequestID, LogPrefix+stamp(l.OccurredAt), "STATUS_LOG")
 	b.str("fromStatus", string(l.From))
 	b.str("toStatus", string(l.To))
@@ -108,9 +108,9 @@ func LogItem(l *promotion.Log) dynamo.Item {
 }
 
 // DecodeLog reads an entry of the log.
-func DecodeLog(it dynamo.Item) (promotion.Log, error) {
+func DecodeLog(it dynamo.Item) (promotion.LogEntry, error) {
 	d := dynamo.Reader{Item: it}
-	l := promotion.Log{
+	l := promotion.LogEntry{
 		RequestID: strings.TrimPrefix(d.String(PK), "REQ#"), From: promotion.Status(d.String("fromStatus")), To: promotion.Status(d.String("toStatus")),
 		OccurredAt: d.Number("occurredAt"),
 	}

@@ -69,8 +69,8 @@ func Absent() Condition { return Condition{Expression: "attribute_not_exists(" +
 // Present holds when there is an item with the key.
 func Present() Condition { return Condition{Expression: "attribute_exists(" + PK + ")"} }
 
-// Names holds when a lock names a request.
-func Names(requestID string) Condition {
+// LockNames holds when a lock names a request.
+func LockNames(requestID string) Condition {
 	return Condition{Expression: "requestId = :request", Values: dynamo.Item{":request": dynamo.String(requestID)}}
 }
 

@@ -157,15 +157,15 @@ const endChunk = (dynamo.MaxTransaction - 1) / 7
 // End implements request.Pending.
 func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
 	for part := range slices.Chunk(ends, endChunk) {
-		if err := s.endTogether(ctx, part); err != nil {
+		if err := s.endAll(ctx, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endTogether ends requests in one transaction, without those that somebody has changed meanwhile.
-func (s *Store) endTogether(ctx context.Context, ends []promotion.Change) error {
+// endAll ends requests in one transaction, without those that somebody has changed meanwhile.
+func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 	locks, err := s.locksOfFailed(ctx, ends)
 	if err != nil {
 		return err

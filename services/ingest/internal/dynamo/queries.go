@@ -49,12 +49,12 @@ func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Reque
 }
 
 // Timeline reads the changes of a request's status, oldest first.
-func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.Log, error) {
+func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {
 	items, _, err := s.Query(ctx, table.Partition{PK: "REQ#" + id, Prefix: table.LogPrefix})
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	var logs []promotion.Log
+	var logs []promotion.LogEntry
 	for _, it := range items {
 		l, err := table.DecodeLog(it)
 		if err != nil {
@@ -97,11 +97,11 @@ type found struct {
 }
 
 // list merges the partitions of an index by their sort keys, which are unique, from the latest to the
-// earliest. It reads rounds of one page per partition until it has enough, or has read enough.
+// earliest. It reads one page of each partition at a time until it has enough, or has read enough.
 func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []promotion.Request, next string, err error) {
-	rounds := max(1, maxIndexPages/len(i.partitions))
-	for range rounds {
-		merged, more, err := s.round(ctx, i, cursor, limit)
+	passes := max(1, maxIndexPages/len(i.partitions))
+	for range passes {
+		merged, more, err := s.nextPages(ctx, i, cursor, limit)
 		if err != nil {
 			return nil, "", unavailable(err)
 		}
@@ -129,9 +129,9 @@ func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f r
 	return page, cursor, nil
 }
 
-// round reads a page of each partition below a sort key. more reports that there is something behind
+// nextPages reads a page of each partition below a sort key. more reports that there is something behind
 // what it returns: a partition may have more only up to its last item, so later ones are left out.
-func (s *Store) round(ctx context.Context, i index, below string, limit int) (merged []found, more bool, err error) {
+func (s *Store) nextPages(ctx context.Context, i index, below string, limit int) (merged []found, more bool, err error) {
 	horizon := "" // the highest last sort key of partitions that have more
 	for _, pk := range i.partitions {
 		in := &dynamodb.QueryInput{

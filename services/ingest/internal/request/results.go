@@ -66,7 +66,7 @@ func (s *Draws) Secret(r *promotion.Request) bool {
 
 // Timeline leaves out of a request's log what is not announced yet. The log may be newer than the
 // request.
-func (s *Draws) Timeline(r *promotion.Request, logs []promotion.Log) []promotion.Log {
+func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []promotion.LogEntry {
 	drawing := r.EventType == promotion.Lottery && !r.Status.Final() && s.now().UnixMilli() < r.AnnouncedAt
 	if (drawing || s.Secret(r)) && len(logs) > 0 && logs[len(logs)-1].To.Final() {
 		return logs[:len(logs)-1]

@@ -29,7 +29,7 @@ const (
 type Queries interface {
 	Get(ctx context.Context, id string) (promotion.Request, error)
 	Mine(ctx context.Context, eventID, user string) (promotion.Request, error)
-	Timeline(ctx context.Context, id string) ([]promotion.Log, error)
+	Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error)
 	OfUser(ctx context.Context, user, cursor string, limit int) (page []promotion.Request, next string, err error)
 }
 

@@ -73,7 +73,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	if err != nil {
 		return err
 	}
-	drawer := draw.New(store, beacons, keys, meter{}, draw.Options{After: cfg.DrawAfter, Now: now}, log)
+	drawer := draw.New(draw.Stores{Draws: store, Lotteries: store, Requests: store, Results: store}, beacons, keys, meter{}, draw.Options{After: cfg.DrawAfter, Now: now}, log)
 	a.Go("drawer", drawer.Run)
 
 	server, err := a.GRPC(cfg.RPC)

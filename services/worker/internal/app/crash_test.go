@@ -220,7 +220,7 @@ func TestVoidSurvivesItsProcesses(t *testing.T) {
 	entries := drawtest.Enter(t, c.store, event, 10)
 	keys, err := fairdraw.NewKeyring(drawtest.KeyConfig(1))
 	require.NoError(t, err)
-	drawer := draw.New(c.store, nil, keys, nil, draw.Options{Now: fileClock(c.clock)}, slog.New(slog.DiscardHandler))
+	drawer := draw.New(draw.Stores{Draws: c.store, Lotteries: c.store, Requests: c.store, Results: c.store}, nil, keys, nil, draw.Options{Now: fileClock(c.clock)}, slog.New(slog.DiscardHandler))
 	_, err = drawer.Void(t.Context(), event)
 	require.NoError(t, err)
 	for _, point := range []string{"closing", "settling@3", "void_settled"} {

@@ -22,6 +22,7 @@ import (
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
+	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/settle"
 )
@@ -104,10 +105,10 @@ type slowSettler struct {
 	release chan struct{}
 }
 
-func (s *slowSettler) SettleEntries(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error {
+func (s *slowSettler) SettleEntries(ctx context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {
 	s.begun.Add(1)
 	<-s.release
-	return s.leaseless.SettleEntries(ctx, entries, status, code)
+	return s.leaseless.SettleEntries(ctx, entries, decide)
 }
 
 // Draws whose results are written delay no root, however many they are.

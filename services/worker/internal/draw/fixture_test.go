@@ -112,8 +112,17 @@ func (w *world) open(hook dynamotest.Hook) *dynamo.Store {
 	return dynamo.New(awsdynamo.New(w.db.Options(), hook.Options), w.tables, w.clock.Now, func(int) {})
 }
 
-func (w *world) drawer(store draw.Store) *draw.Drawer {
-	return draw.New(store, w.source, w.keys, w.figures, draw.Options{After: after, Now: w.clock.Now}, slog.New(slog.DiscardHandler))
+// store is what a table is to a Drawer.
+type store interface {
+	draw.Draws
+	draw.Lotteries
+	draw.Requests
+	draw.Results
+}
+
+func (w *world) drawer(s store) *draw.Drawer {
+	stores := draw.Stores{Draws: s, Lotteries: s, Requests: s, Results: s}
+	return draw.New(stores, w.source, w.keys, w.figures, draw.Options{After: after, Now: w.clock.Now}, slog.New(slog.DiscardHandler))
 }
 
 func (w *world) lottery(t *testing.T) draw.Lottery {

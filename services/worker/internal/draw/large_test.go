@@ -22,8 +22,6 @@ import (
 
 // memory is a store of one large lottery; entries are computed, not kept.
 type memory struct {
-	draw.Store // what is not used
-
 	mu      sync.Mutex
 	lottery draw.Lottery
 	entries int
@@ -102,12 +100,12 @@ func (m *memory) Winners(context.Context, promotion.Draw) ([]uuid.UUID, error) {
 	return m.winners, nil
 }
 
-func (m *memory) SettleEntries(_ context.Context, entries []uuid.UUID, status promotion.Status, _ promotion.ResultCode) error {
+func (m *memory) SettleEntries(_ context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settled += len(entries)
 	m.largest = max(m.largest, len(entries))
-	if status == promotion.Succeeded {
+	if decide(&promotion.Request{}, 1).After.Status == promotion.Succeeded {
 		m.won += len(entries)
 		m.loserFirst = m.loserFirst || m.settled > m.won
 	}
@@ -124,7 +122,7 @@ func large(tb testing.TB, n, page int) *memory {
 	m := &memory{entries: n, page: page, lottery: draw.Lottery{Promotion: p, Draw: promotion.Draw{EventID: "large", Phase: promotion.DrawOpen}}}
 	keys, err := fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(tb, err)
-	drawer := draw.New(m, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
+	drawer := draw.New(draw.Stores{Draws: m, Requests: m, Results: m}, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
 	for _, at := range []time.Duration{after, round, settles} {
 		clock.Set(cutoff.Add(at))
 		require.NoError(tb, drawer.Pass(tb.Context()))

@@ -12,11 +12,10 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/promotion"
-	"urr.guru/services/worker/internal/draw"
 )
 
 // leaseless lets all work at once, as when clocks differ.
-type leaseless struct{ draw.Store }
+type leaseless struct{ store }
 
 func (leaseless) Acquire(context.Context, string) (bool, error) { return true, nil }
 

@@ -34,11 +34,11 @@ func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	})
 }
 
-// settleAfter is the time from the announcement to the first result that is written, so that no consumer
-// of their events is told before the announcement by a process whose clock is ahead.
+// settleAfter keeps a process whose clock is ahead from telling consumers a result before the announcement.
 const settleAfter = 10 * time.Second
 
-// settleDelay is settleAfter, or less for a lottery that is announced shortly after its cutoff.
+// settleDelay is the time from the announcement to the first result that is written: 10 s, but at most a
+// twentieth of the time from cutoff to announcement, so that short test lotteries do not wait.
 func (s *step) settleDelay() time.Duration {
 	return min(settleAfter, s.terms.Announced().Sub(s.terms.Cutoff())/20)
 }
@@ -47,7 +47,7 @@ func (s *step) settleDelay() time.Duration {
 // that it may begin anew at any time.
 func (s *step) settle(ctx context.Context) (moved bool, err error) {
 	var winners []uuid.UUID
-	if err := again(ctx, func() (err error) {
+	if err := retry(ctx, func() (err error) {
 		winners, err = s.store.Winners(ctx, s.Draw)
 		return err
 	}); err != nil {
@@ -117,11 +117,22 @@ func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code prom
 }
 
 func (s *step) end(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error {
-	return again(ctx, func() error { return s.store.SettleEntries(ctx, entries, status, code) })
+	return retry(ctx, func() error { return s.store.SettleEntries(ctx, entries, ended(status, code)) })
+}
+
+// ended is the result of an entry that has none yet.
+func ended(status promotion.Status, code promotion.ResultCode) DecideEntry {
+	return func(r *promotion.Request, now int64) *promotion.Change {
+		if r.Status.Final() {
+			return nil
+		}
+		c := r.Ended(now, status, code)
+		return &c
+	}
 }
 
 func (s *step) forget(ctx context.Context) error {
-	return again(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID) })
+	return retry(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID) })
 }
 
 // sorted are ids in ascending order.

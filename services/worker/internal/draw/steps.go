@@ -14,7 +14,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// step is the work on one draw, as it was read or as this process has written it last.
+// step is the work on one draw, as it was read or as this process has written it last: it decides
+// without reading the draw again.
 type step struct {
 	*Drawer
 	Lottery
@@ -83,7 +84,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 func (s *step) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
 	after := s.Draw
 	change(&after)
-	err = again(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
+	err = retry(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
 	if err != nil {
 		return false, err
 	}
@@ -110,7 +111,7 @@ func (s *step) close(ctx context.Context) (moved bool, err error) {
 }
 
 func (s *step) unsettled(ctx context.Context) (unsettled bool, err error) {
-	err = again(ctx, func() (err error) {
+	err = retry(ctx, func() (err error) {
 		unsettled, err = s.store.Unsettled(ctx, s.Promotion.EventID, s.terms.CutoffAt)
 		return err
 	})
@@ -118,7 +119,7 @@ func (s *step) unsettled(ctx context.Context) (unsettled bool, err error) {
 }
 
 func (s *step) closeGroups(ctx context.Context) error {
-	err := again(ctx, func() error { return s.store.CloseGroups(ctx, s.Promotion.EventID) })
+	err := retry(ctx, func() error { return s.store.CloseGroups(ctx, s.Promotion.EventID) })
 	failpoint.Hit("worker.draw.closing")
 	return err
 }
@@ -130,7 +131,7 @@ func (s *step) state(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	var excluded []fairdraw.Exclusion
-	if err := again(ctx, func() (err error) {
+	if err := retry(ctx, func() (err error) {
 		excluded, err = s.store.Exclusions(ctx, s.Promotion.EventID)
 		return err
 	}); err != nil {
@@ -292,7 +293,7 @@ func (s *step) rank(ctx context.Context, seed fairdraw.Hash) (moved bool, err er
 	}
 	winners := fairdraw.Winners(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries, s.terms.Winners)
 	failpoint.Hit("worker.draw.ranked")
-	if err := again(ctx, func() error { return s.store.PutWinners(ctx, s.Draw, winners, s.Promotion.EndsAt()) }); err != nil {
+	if err := retry(ctx, func() error { return s.store.PutWinners(ctx, s.Draw, winners, s.Promotion.EndsAt()) }); err != nil {
 		return false, err
 	}
 	return s.advance(ctx, "drawn", func(d *promotion.Draw) {
@@ -303,7 +304,7 @@ func (s *step) rank(ctx context.Context, seed fairdraw.Hash) (moved bool, err er
 // entries lists the entries and compares their number with the counters.
 func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
 	var counted map[string]int64
-	if err := again(ctx, func() (err error) {
+	if err := retry(ctx, func() (err error) {
 		counted, err = s.store.Counted(ctx, s.Promotion.EventID)
 		return err
 	}); err != nil {
@@ -346,7 +347,7 @@ func (s *step) group(ctx context.Context, group string, take func(page fairdraw.
 	for after := ""; ; {
 		var page fairdraw.Entries
 		var next string
-		if err := again(ctx, func() (err error) {
+		if err := retry(ctx, func() (err error) {
 			page, next, err = s.store.Entries(ctx, s.Promotion.EventID, group, after)
 			return err
 		}); err != nil {

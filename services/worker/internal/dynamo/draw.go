@@ -15,12 +15,17 @@ import (
 	"urr.guru/services/worker/internal/draw"
 )
 
-var _ draw.Store = (*Store)(nil)
+var (
+	_ draw.Draws     = (*Store)(nil)
+	_ draw.Lotteries = (*Store)(nil)
+	_ draw.Requests  = (*Store)(nil)
+	_ draw.Results   = (*Store)(nil)
+)
 
 // drawsPerRead is the number of lotteries that one read returns; each has two items.
 const drawsPerRead = 50
 
-// OpenDraws implements draw.Store.
+// OpenDraws implements draw.Draws.
 func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
 	var out []draw.Lottery
 	p := table.Partition{PK: table.OpenDraws, Limit: drawsPerRead, KeysOnly: true}
@@ -50,7 +55,7 @@ func sortKey(it dynamo.Item) string {
 	return r.String(table.SK)
 }
 
-// Lottery implements draw.Store.
+// Lottery implements draw.Lotteries.
 func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, found bool, err error) {
 	page, err := s.lotteries(ctx, []string{event})
 	if err != nil || len(page) == 0 {
@@ -87,7 +92,7 @@ func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery,
 	return out, nil
 }
 
-// Advance implements draw.Store.
+// Advance implements draw.Draws.
 func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error {
 	tx := s.Begin()
 	putDraw(tx, &before, &after)
@@ -103,7 +108,7 @@ func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
 }
 
-// Cancel implements draw.Store.
+// Cancel implements draw.Lotteries.
 func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
 	tx := s.Begin()
 	putDraw(tx, &before.Draw, &after.Draw)
@@ -122,7 +127,7 @@ func changed(err error) error {
 	return err
 }
 
-// Forget implements draw.Store.
+// Forget implements draw.Draws.
 func (s *Store) Forget(ctx context.Context, event string) error {
 	tx := s.Begin()
 	tx.Delete(0, table.OpenDrawKey(event), table.Condition{})
@@ -190,7 +195,7 @@ func (s *Store) Entries(ctx context.Context, event, group, after string) (page f
 	return page, next, nil
 }
 
-// PutWinners implements draw.Requests.
+// PutWinners implements draw.Results.
 func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error {
 	for _, it := range table.WinnersItems(&d, winners, endsAt) {
 		tx := s.Begin()
@@ -203,7 +208,7 @@ func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid
 	return nil
 }
 
-// Winners implements draw.Requests.
+// Winners implements draw.Results.
 func (s *Store) Winners(ctx context.Context, d promotion.Draw) ([]uuid.UUID, error) {
 	var out []uuid.UUID
 	for _, key := range table.WinnersKeys(&d) {
@@ -226,8 +231,8 @@ func (s *Store) Winners(ctx context.Context, d promotion.Draw) ([]uuid.UUID, err
 // settleTries bounds how often entries are read again that another process settles too.
 const settleTries = 5
 
-// SettleEntries implements draw.Requests.
-func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error {
+// SettleEntries implements draw.Results.
+func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {
 	keys := make([]dynamo.Item, len(entries))
 	for i, id := range entries {
 		keys[i] = table.RequestKey(id.String())
@@ -243,8 +248,8 @@ func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, status p
 			r, err := table.DecodeRequest(items.Get(key))
 			if err != nil {
 				unreadable = append(unreadable, fmt.Errorf("%w: entry %s: %w", draw.ErrUnreadable, entries[i], err))
-			} else if !r.Status.Final() {
-				tx.Change(i, r.Ended(s.Millis(), status, code))
+			} else if c := decide(&r, s.Millis()); c != nil {
+				tx.Change(i, *c)
 			}
 		}
 		if tx.Len() == 0 {

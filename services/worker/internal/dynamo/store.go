@@ -187,9 +187,6 @@ func (s *Store) Change(ctx context.Context, c promotion.Change) error {
 	return err
 }
 
-// Requeue implements settle.Store.
-func (s *Store) Requeue(ctx context.Context, c promotion.Change) error { return s.Change(ctx, c) }
-
 // BuryUnreadable implements settle.Store.
 func (s *Store) BuryUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error {
 	err := fault(s.EndUnreadable(ctx, m, l))

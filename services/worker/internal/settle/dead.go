@@ -68,7 +68,7 @@ func letter(m promotion.Delivery, message promotion.Message) promotion.DeadLette
 // between leaves a marker by which ingest sends it.
 func (s *Settler) sendBack(ctx context.Context, r promotion.Request) error {
 	c := r.Requeued()
-	if err := s.store.Requeue(ctx, c); err != nil {
+	if err := s.store.Change(ctx, c); err != nil {
 		return err
 	}
 	return s.Send(ctx, c.After)

@@ -8,43 +8,43 @@ import (
 )
 
 // look reads the state of the messages of a group, all of one event, and sorts them.
-func (s *Settler) look(ctx context.Context, all []delivery) (round, error) {
-	var r round
+func (s *Settler) look(ctx context.Context, all []delivery) (triage, error) {
+	var t triage
 	messages := make([]promotion.Message, len(all))
 	for i, d := range all {
 		messages[i] = d.message
 	}
 	seen, err := s.store.Snapshot(ctx, messages)
 	if err != nil {
-		return r, err
+		return t, err
 	}
-	r.seen = seen
+	t.seen = seen
 	copies := map[string]bool{}
 	for _, d := range all {
 		request, found := seen.Requests[d.message.RequestID]
 		switch {
 		case seen.Unreadable[d.message.RequestID] != nil:
 		case !found, request.EventID != d.message.EventID, request.Status.Final(), d.message.Gen < request.Gen, request.EnteredAt != 0:
-			r.done = append(r.done, d.Delivery)
+			t.done = append(t.done, d.Delivery)
 			continue
 		}
 		d.request = request
-		r.rest = append(r.rest, d)
+		t.rest = append(t.rest, d)
 		if !copies[d.message.RequestID] { // a second copy is deleted once the first is settled
 			copies[d.message.RequestID] = true
-			r.live = append(r.live, d)
+			t.live = append(t.live, d)
 		}
 	}
-	r.alien = len(r.live) > 0 && !known(r.live[0].request.EventType) && seen.Unreadable[r.live[0].message.RequestID] == nil
-	return r, nil
+	t.unknown = len(t.live) > 0 && !known(t.live[0].request.EventType) && seen.Unreadable[t.live[0].message.RequestID] == nil
+	return t, nil
 }
 
 // known reports whether this release can settle requests of a type.
 func known(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
 
-// together is the number of requests that the next transaction settles: up to the first that needs
+// batchSize is the number of requests that the next transaction settles: up to the first that needs
 // something else before, and a suspicious one alone.
-func (s *Settler) together(live []delivery, limit int) int {
+func (s *Settler) batchSize(live []delivery, limit int) int {
 	if limit == 0 || limit > len(live) {
 		limit = len(live)
 	}
@@ -60,7 +60,7 @@ func (s *Settler) together(live []delivery, limit int) int {
 	return limit
 }
 
-// try settles requests in one transaction. A panic blames nobody in particular.
+// try settles requests in one transaction. A panic becomes an error that names no request.
 func (s *Settler) try(ctx context.Context, seen Snapshot, live []delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -247,7 +247,7 @@ var nextStatus = map[promotion.Status][]promotion.Status{
 // the figures; and nothing left to do.
 func (w *world) audit(t *testing.T, places int) {
 	t.Helper()
-	logs := map[string][]promotion.Log{}
+	logs := map[string][]promotion.LogEntry{}
 	for _, it := range w.ofType(t, "STATUS_LOG") {
 		l, err := table.DecodeLog(it)
 		require.NoError(t, err)

@@ -273,7 +273,7 @@ func TestLotteryVoid(t *testing.T) {
 	require.Empty(t, w.entered(t))
 }
 
-// An unavailable store blames nobody.
+// An unavailable store counts no attempt.
 func TestLotteryStoreAway(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)

@@ -16,13 +16,13 @@ import (
 
 // The ways in which settling can go wrong.
 var (
-	// ErrChanged: what was read has changed meanwhile, so it must be read again. Nobody is to blame.
+	// ErrChanged: what was read has changed meanwhile, so it must be read again. No attempt is counted.
 	ErrChanged = errors.New("changed meanwhile")
-	// ErrStoreAway: the store does not answer. Nobody is to blame.
+	// ErrStoreAway: the store does not answer. No attempt is counted.
 	ErrStoreAway = errors.New("the store does not answer")
 )
 
-// ItemError blames one request of a transaction, by its index.
+// ItemError names the request on which a transaction failed, by its index.
 type ItemError struct {
 	Index int
 	Err   error
@@ -61,15 +61,14 @@ type Settlement struct {
 }
 
 // Store reads and writes requests. Its errors are ErrChanged, ErrStoreAway, an ItemError, or others
-// that name no request.
+// that name no request. What is read and what is written are two calls, not one with a decision in
+// between, since a Snapshot also says which messages need no settling, and which must be settled alone.
 type Store interface {
 	// Snapshot reads what messages of one event are about.
 	Snapshot(ctx context.Context, messages []promotion.Message) (Snapshot, error)
 	Settle(ctx context.Context, s Settlement) error
 	// Change writes a step of one request.
 	Change(ctx context.Context, c promotion.Change) error
-	// Requeue is Change under a new generation, whose message the caller sends.
-	Requeue(ctx context.Context, c promotion.Change) error
 	// Bury writes a dead letter, with the end of its request, if it has one.
 	Bury(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error
 	// BuryUnreadable writes a dead letter and ends its request, whose item cannot be read.
@@ -101,8 +100,8 @@ const (
 	// suspiciousReceives is the number of receipts from which a message is handled alone, and its
 	// attempt is counted first: it may be what ends the process.
 	suspiciousReceives = 10
-	// maxRounds bounds how often the messages of one receipt are decided anew.
-	maxRounds = 30
+	// maxLooks bounds how often the messages of one receipt are decided anew.
+	maxLooks = 30
 	// foreignDelay is for how long messages are released that this release cannot settle.
 	foreignDelay = 30 * time.Second
 )
@@ -164,34 +163,34 @@ func (s *Settler) moveAway(ctx context.Context, m promotion.Delivery, id string)
 	return s.queue.Delete(ctx, []promotion.Delivery{m})
 }
 
-// round is what one look at the messages of a group gave.
-type round struct {
-	done  []promotion.Delivery // settled already: to be deleted
-	live  []delivery           // to be settled, in the order of the queue
-	rest  []delivery           // everything that is not done
-	seen  Snapshot
-	alien bool // the first one is of a kind that this release cannot settle
+// triage is the messages of a group, sorted by what is stored of their requests.
+type triage struct {
+	done    []promotion.Delivery // settled already: to be deleted
+	live    []delivery           // to be settled, in the order of the queue
+	rest    []delivery           // everything that is not done
+	seen    Snapshot
+	unknown bool // the first one is of a kind that this release cannot settle
 }
 
 // group settles the messages of one group in their order.
 func (s *Settler) group(ctx context.Context, all []delivery) error {
 	limit := 0                   // of the requests in the next transaction; 0: none
 	counted := map[string]bool{} // attempts that were counted before they began
-	for range maxRounds {
-		r, err := s.look(ctx, all)
+	for range maxLooks {
+		t, err := s.look(ctx, all)
 		if err != nil {
 			return s.giveBack(ctx, all, 0, err)
 		}
-		s.deleteSettled(ctx, r.done)
-		all = r.rest
-		if len(r.live) == 0 {
+		s.deleteSettled(ctx, t.done)
+		all = t.rest
+		if len(t.live) == 0 {
 			return nil
 		}
-		first := r.live[0]
+		first := t.live[0]
 		switch {
-		case r.alien:
+		case t.unknown:
 			return s.giveBack(ctx, all, foreignDelay, nil)
-		case first.request.Attempts >= s.opts.MaxAttempts, r.seen.Unreadable[first.message.RequestID] != nil:
+		case first.request.Attempts >= s.opts.MaxAttempts, t.seen.Unreadable[first.message.RequestID] != nil:
 			if err := s.moveAway(ctx, first.Delivery, first.message.DeduplicationID("")); err != nil {
 				return s.giveBack(ctx, all, 0, err)
 			}
@@ -207,13 +206,13 @@ func (s *Settler) group(ctx context.Context, all []delivery) error {
 			}
 			continue
 		}
-		n := s.together(r.live, limit)
+		n := s.batchSize(t.live, limit)
 		limit = 0
-		err = s.try(ctx, r.seen, r.live[:n])
+		err = s.try(ctx, t.seen, t.live[:n])
 		var item *ItemError
 		switch {
 		case err == nil:
-			if all = s.remove(ctx, all, r.live[:n]); len(all) == 0 {
+			if all = s.remove(ctx, all, t.live[:n]); len(all) == 0 {
 				return nil
 			}
 		case errors.Is(err, ErrChanged):
@@ -225,7 +224,7 @@ func (s *Settler) group(ctx context.Context, all []delivery) error {
 		case errors.As(err, &item) && item.Index > 0:
 			limit = item.Index // those before it are settled by themselves
 		case item == nil && n > 1:
-			limit = 1 // whoever it is, the first one is tried alone
+			limit = 1 // any of them may be why: the first one is tried alone
 		default:
 			return s.failed(ctx, all, first, counted[first.message.RequestID], err)
 		}

@@ -125,8 +125,8 @@ func TestDisturbedRun(t *testing.T) {
 	w.audit(t, 30)
 }
 
-// Conflicts, conditions and an unavailable store blame nobody.
-func TestStoreAwayBlamesNobody(t *testing.T) {
+// Conflicts, conditions and an unavailable store count no attempt.
+func TestStoreAwayCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
 	for name, fault := range map[string]error{
@@ -166,9 +166,9 @@ func TestStoreAwayBlamesNobody(t *testing.T) {
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(in *awsdynamo.TransactWriteItemsInput, id string) error{
-		"names nobody": func(*awsdynamo.TransactWriteItemsInput, string) error { return invalid },
-		"names it":     invalidItems,
-		"panics":       func(*awsdynamo.TransactWriteItemsInput, string) error { panic("poison") },
+		"names no request": func(*awsdynamo.TransactWriteItemsInput, string) error { return invalid },
+		"names it":         invalidItems,
+		"panics":           func(*awsdynamo.TransactWriteItemsInput, string) error { panic("poison") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
