@@ -2,11 +2,16 @@ package table
 
 import (
 	"context"
+	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/uuid"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
 )
 
 // Read reads items consistently by their keys, which must be unique; absent items are left out.
@@ -76,4 +81,56 @@ func (p Partition) Query(ctx context.Context, client *dynamodb.Client, table str
 		return nil, false, dynamo.Err(err)
 	}
 	return out.Items, len(out.LastEvaluatedKey) > 0, nil
+}
+
+// SortKey is the sort key of an item.
+func SortKey(it dynamo.Item) string {
+	r := dynamo.Reader{Item: it}
+	return r.String(SK)
+}
+
+// All reads all pages of a partition, each when it is needed. After an error it ends.
+func (s Store) All(ctx context.Context, p Partition) iter.Seq2[dynamo.Item, error] {
+	return func(yield func(dynamo.Item, error) bool) {
+		for more := true; more; {
+			var items []dynamo.Item
+			var err error
+			if items, more, err = s.Query(ctx, p); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, it := range items {
+				if !yield(it, nil) {
+					return
+				}
+				p.After = SortKey(it)
+			}
+			more = more && len(items) > 0
+		}
+	}
+}
+
+// winnersAtOnce bounds the items with winners that one call reads, 320 KB each.
+const winnersAtOnce = 10
+
+// Winners reads the winners of a draw, the first rank first.
+func (s Store) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
+	winners := make([]uuid.UUID, 0, d.WinnersCount)
+	for keys := range slices.Chunk(WinnersKeys(d), winnersAtOnce) {
+		items, err := s.Read(ctx, keys...)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			part, err := DecodeWinners(items.Get(key))
+			if err != nil {
+				return nil, err
+			}
+			winners = append(winners, part...)
+		}
+	}
+	if int64(len(winners)) != d.WinnersCount {
+		return nil, fmt.Errorf("draw of %s: %d of %d winners", d.EventID, len(winners), d.WinnersCount)
+	}
+	return winners, nil
 }

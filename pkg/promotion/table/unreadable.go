@@ -158,21 +158,13 @@ func (s Store) endUnreadable(ctx context.Context, tx *Tx, m promotion.Message, s
 // markersOf finds the keys of the markers of a request by its id alone.
 func (s Store) markersOf(ctx context.Context, id string) ([]dynamo.Item, error) {
 	var found []dynamo.Item
-	p := Partition{PK: MarkerPartition(promotion.PartitionOf(id)), KeysOnly: true}
-	for more := true; more; {
-		var items []dynamo.Item
-		var err error
-		if items, more, err = s.Query(ctx, p); err != nil {
+	for it, err := range s.All(ctx, Partition{PK: MarkerPartition(promotion.PartitionOf(id)), KeysOnly: true}) {
+		if err != nil {
 			return nil, fmt.Errorf("markers of %s: %w", id, err)
 		}
-		for _, it := range items {
-			if markerOfKey(it).RequestID == id {
-				found = append(found, KeyOf(it))
-			}
-			d := dynamo.Reader{Item: it}
-			p.After = d.String(SK)
+		if markerOfKey(it).RequestID == id {
+			found = append(found, KeyOf(it))
 		}
-		more = more && len(items) > 0
 	}
 	return found, nil
 }

@@ -22,8 +22,6 @@ const (
 	groupsAtOnce = 8
 	// indexAtOnce is how many partitions of an index are read in parallel.
 	indexAtOnce = 8
-	// winnersAtOnce bounds the items with winners that one call reads, 320 KB each.
-	winnersAtOnce = 10
 )
 
 var (
@@ -81,72 +79,43 @@ func once(ids fairdraw.Entries) fairdraw.Pages {
 
 // entriesOf reads a partition of entries. Texts of UUIDs sort as their bytes do.
 func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries, err error) {
-	err = s.each(ctx, pk, func(it dynamo.Item) error {
+	for it, err := range s.All(ctx, table.Partition{PK: pk}) {
+		if err != nil {
+			return nil, err
+		}
 		text, err := table.DecodeEntry(it)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return fmt.Errorf("entry %q: %w", text, err)
+			return nil, fmt.Errorf("entry %q: %w", text, err)
 		}
 		ids = append(ids, id[:]...)
-		return nil
-	})
-	return ids, err
-}
-
-// each reads all pages of a partition.
-func (s *Store) each(ctx context.Context, pk string, visit func(dynamo.Item) error) error {
-	for after := ""; ; {
-		items, more, err := s.Query(ctx, table.Partition{PK: pk, After: after})
-		if err != nil {
-			return err
-		}
-		for _, it := range items {
-			if err := visit(it); err != nil {
-				return err
-			}
-		}
-		if !more || len(items) == 0 {
-			return nil
-		}
-		last := dynamo.Reader{Item: items[len(items)-1]}
-		after = last.String(table.SK)
 	}
+	return ids, nil
 }
 
 // Excluded implements request.DrawStore.
 func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
 	var all []fairdraw.Exclusion
-	err := s.each(ctx, table.ExclusionPartition(eventID), func(it dynamo.Item) error {
+	for it, err := range s.All(ctx, table.Partition{PK: table.ExclusionPartition(eventID)}) {
+		if err != nil {
+			return nil, unavailable(err)
+		}
 		e, err := table.DecodeExclusion(it)
+		if err != nil {
+			return nil, unavailable(err)
+		}
 		all = append(all, fairdraw.Exclusion{RequestID: e.RequestID, Reason: string(e.Reason)})
-		return err
-	})
-	return all, unavailable(err)
+	}
+	return all, nil
 }
 
 // Winners implements request.DrawStore.
 func (s *Store) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
-	winners := make([]uuid.UUID, 0, d.WinnersCount)
-	for keys := range slices.Chunk(table.WinnersKeys(d), winnersAtOnce) {
-		items, err := s.Read(ctx, keys...)
-		if err != nil {
-			return nil, unavailable(err)
-		}
-		for _, key := range keys {
-			part, err := table.DecodeWinners(items.Get(key))
-			if err != nil {
-				return nil, unavailable(err)
-			}
-			winners = append(winners, part...)
-		}
-	}
-	if int64(len(winners)) != d.WinnersCount {
-		return nil, unavailable(fmt.Errorf("draw of %s: %d of %d winners", d.EventID, len(winners), d.WinnersCount))
-	}
-	return winners, nil
+	winners, err := s.Store.Winners(ctx, d)
+	return winners, unavailable(err)
 }
 
 // Users implements request.WinnerStore.

@@ -36,8 +36,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 		}
 	}
 	if more && len(items) > 0 {
-		last := dynamo.Reader{Item: items[len(items)-1]}
-		next = last.String(table.SK)
+		next = table.SortKey(items[len(items)-1])
 	}
 	return page, next, nil
 }

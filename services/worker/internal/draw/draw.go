@@ -85,7 +85,7 @@ type DecideEntry func(r *promotion.Request, now int64) *promotion.Change
 type Results interface {
 	// PutWinners stores the winners of a draw that is about to be in phase DRAWN.
 	PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error
-	Winners(ctx context.Context, d promotion.Draw) ([]uuid.UUID, error)
+	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
 	// SettleEntries writes what decide makes of at most MaxSettled entries. After an error about some of
 	// them, ErrUnreadable, the others have been written.
 	SettleEntries(ctx context.Context, entries []uuid.UUID, decide DecideEntry) error

@@ -162,7 +162,7 @@ func (w *world) verify(t *testing.T) *fairdraw.Report {
 
 func (w *world) winners(t *testing.T) []uuid.UUID {
 	t.Helper()
-	ids, err := w.store.Winners(t.Context(), w.lottery(t).Draw)
+	ids, err := w.store.Winners(t.Context(), new(w.lottery(t).Draw))
 	require.NoError(t, err)
 	return ids
 }

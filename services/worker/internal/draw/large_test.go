@@ -96,7 +96,7 @@ func (m *memory) PutWinners(_ context.Context, _ promotion.Draw, winners []uuid.
 	return nil
 }
 
-func (m *memory) Winners(context.Context, promotion.Draw) ([]uuid.UUID, error) {
+func (m *memory) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error) {
 	return m.winners, nil
 }
 

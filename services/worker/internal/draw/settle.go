@@ -48,7 +48,7 @@ func (s *step) settleDelay() time.Duration {
 func (s *step) settle(ctx context.Context) (moved bool, err error) {
 	var winners []uuid.UUID
 	if err := retry(ctx, func() (err error) {
-		winners, err = s.store.Winners(ctx, s.Draw)
+		winners, err = s.store.Winners(ctx, &s.Draw)
 		return err
 	}); err != nil {
 		return false, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -27,32 +28,22 @@ const drawsPerRead = 50
 
 // OpenDraws implements draw.Draws.
 func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
-	var out []draw.Lottery
-	p := table.Partition{PK: table.OpenDraws, Limit: drawsPerRead, KeysOnly: true}
-	for more := true; more; {
-		var items []dynamo.Item
-		var err error
-		if items, more, err = s.Query(ctx, p); err != nil {
+	var events []string
+	for it, err := range s.All(ctx, table.Partition{PK: table.OpenDraws, KeysOnly: true}) {
+		if err != nil {
 			return nil, err
 		}
-		events := make([]string, len(items))
-		for i, it := range items {
-			events[i] = table.ListedEvent(it)
-			p.After = sortKey(it)
-		}
-		page, err := s.lotteries(ctx, events)
+		events = append(events, table.ListedEvent(it))
+	}
+	var out []draw.Lottery
+	for part := range slices.Chunk(events, drawsPerRead) {
+		page, err := s.lotteries(ctx, part)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, page...)
-		more = more && len(items) > 0
 	}
 	return out, nil
-}
-
-func sortKey(it dynamo.Item) string {
-	r := dynamo.Reader{Item: it}
-	return r.String(table.SK)
 }
 
 // Lottery implements draw.Lotteries.
@@ -137,21 +128,13 @@ func (s *Store) Forget(ctx context.Context, event string) error {
 // Unsettled implements draw.Requests.
 func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool, error) {
 	for i := range promotion.Partitions {
-		p := table.Partition{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}
-		for more := true; more; {
-			var items []dynamo.Item
-			var err error
-			if items, more, err = s.Query(ctx, p); err != nil {
+		for it, err := range s.All(ctx, table.Partition{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
+			if err != nil {
 				return false, err
 			}
-			for _, it := range items {
-				concerned, err := s.guards(ctx, it, event)
-				if err != nil || concerned {
-					return concerned, err
-				}
-				p.After = sortKey(it)
+			if concerned, err := s.guards(ctx, it, event); err != nil || concerned {
+				return concerned, err
 			}
-			more = more && len(items) > 0
 		}
 	}
 	return false, nil
@@ -206,26 +189,6 @@ func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid
 		failpoint.Hit("worker.draw.winners")
 	}
 	return nil
-}
-
-// Winners implements draw.Results.
-func (s *Store) Winners(ctx context.Context, d promotion.Draw) ([]uuid.UUID, error) {
-	var out []uuid.UUID
-	for _, key := range table.WinnersKeys(&d) {
-		items, err := s.Read(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		part, err := table.DecodeWinners(items.Get(key))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, part...)
-	}
-	if int64(len(out)) != d.WinnersCount {
-		return nil, fmt.Errorf("the draw of %s has %d winners, but %d are stored", d.EventID, d.WinnersCount, len(out))
-	}
-	return out, nil
 }
 
 // settleTries bounds how often entries are read again that another process settles too.

@@ -43,7 +43,7 @@ func (s *Store) Announcements(ctx context.Context, partition int) (page []promot
 func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause error) error {
 	s.Skipped(ctx, it, cause)
 	rows := dynamo.Reader{Item: it}
-	l := promotion.NewDeadLetter("outbox#"+sortKey(it), s.Millis())
+	l := promotion.NewDeadLetter("outbox#"+table.SortKey(it), s.Millis())
 	l.Body, l.ErrorCode, l.ErrorMessage = rows.String("rows"), "UNREADABLE_ANNOUNCEMENT", cause.Error()
 	tx := s.Begin()
 	tx.Put(0, table.DeadLetterItem(&l), table.Condition{})
@@ -81,7 +81,7 @@ func (s *Store) deadLetters(ctx context.Context, queue, after string, limit int)
 	}
 	for _, it := range items {
 		if next = ""; more {
-			next = sortKey(it)
+			next = table.SortKey(it)
 		}
 		l, err := table.DecodeDeadLetter(it)
 		if err != nil {

@@ -137,7 +137,7 @@ func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Report {
 		entries = entryFile(t, store, event)
 	}
 	if l.Draw.Announced() {
-		winners, err := store.Winners(t.Context(), l.Draw)
+		winners, err := store.Winners(t.Context(), &l.Draw)
 		require.NoError(t, err)
 		for _, id := range winners {
 			d.Winners = append(d.Winners, id.String())
