@@ -193,7 +193,7 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	require.Equal(t, promotion.DrawSettled, d.Phase)
 	require.Equal(t, stated, d.Statement)
 	require.Equal(t, drawn.DrawnAt, d.DrawnAt)
-	winners, err := c.store.Winners(t.Context(), d)
+	winners, err := c.store.Winners(t.Context(), &d)
 	require.NoError(t, err)
 	won := map[string]bool{}
 	for _, id := range winners {
