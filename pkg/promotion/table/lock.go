@@ -1,30 +1,17 @@
-package asyncevent
+package table
 
-import "urr.guru/pkg/dynamo"
-
-// Lock makes a user's request to an event unique: it names the request that counts. It stays when
-// the user withdraws, with the number of withdrawals.
-type Lock struct {
-	EventID, UserID string
-	RequestID       string
-	// KeyHash is of the Idempotency-Key of the request that the lock was written for; empty without
-	// one.
-	KeyHash string
-	// Withdrawn: the named request was withdrawn, so that none counts.
-	Withdrawn bool
-	// Withdrawals is how often the user has withdrawn a request to the event.
-	Withdrawals int64
-	CreatedAt   int64
-	EndsAt      int64
-}
+import (
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+)
 
 func lockPK(event, user string) string { return "IDEMP#" + event + "#" + user }
 
 // LockKey is the key of a lock.
 func LockKey(event, user string) dynamo.Item { return Key(lockPK(event, user), "LOCK") }
 
-// Item encodes the lock.
-func (l *Lock) Item() dynamo.Item {
+// LockItem encodes a lock.
+func LockItem(l *promotion.Lock) dynamo.Item {
 	b := newItem(lockPK(l.EventID, l.UserID), "LOCK", "IDEMPOTENCY")
 	b.str("requestId", l.RequestID)
 	b.str("keyHash", l.KeyHash)
@@ -36,9 +23,9 @@ func (l *Lock) Item() dynamo.Item {
 }
 
 // DecodeLock reads what a lock says of its request.
-func DecodeLock(it dynamo.Item) (Lock, error) {
+func DecodeLock(it dynamo.Item) (promotion.Lock, error) {
 	d := dynamo.Reader{Item: it}
-	return Lock{
+	return promotion.Lock{
 		RequestID: d.String("requestId"), KeyHash: d.String("keyHash"), Withdrawn: d.Bool("withdrawn"),
 		Withdrawals: d.Number(lockWithdrawals), CreatedAt: d.Number("createdAt"),
 	}, d.Err()
@@ -47,10 +34,10 @@ func DecodeLock(it dynamo.Item) (Lock, error) {
 // lockWithdrawals is the attribute of Withdrawals, which conditions name.
 const lockWithdrawals = "withdrawals"
 
-// AsRead is the condition that the lock is as it was read: it names the same request, and the user
+// LockAsRead is the condition that a lock is as it was read: it names the same request, and the user
 // has not withdrawn since.
-func (l *Lock) AsRead() Condition {
-	c := Names(l.RequestID)
+func LockAsRead(l *promotion.Lock) Condition {
+	c := LockNames(l.RequestID)
 	if l.Withdrawals == 0 {
 		c.Expression += " AND attribute_not_exists(" + lockWithdrawals + ")"
 	} else {
@@ -61,8 +48,8 @@ func (l *Lock) AsRead() Condition {
 }
 
 // renewal sets what a lock needs and keeps the hash of the Idempotency-Key and the withdrawals.
-func (l *Lock) renewal() dynamo.Change {
-	it := l.Item()
+func renewal(l *promotion.Lock) dynamo.Change {
+	it := LockItem(l)
 	delete(it, PK)
 	delete(it, SK)
 	return dynamo.Diff(nil, it)
@@ -70,9 +57,9 @@ func (l *Lock) renewal() dynamo.Change {
 
 // Withdraw adds to a transaction that the user has withdrawn the request that counts. The lock
 // continues to name it, so that no request before it can begin anew.
-func (t *Tx) Withdraw(owner int, r *Request) {
-	lock := Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, Withdrawn: true, CreatedAt: t.now, EndsAt: r.EndsAt}
-	u := lock.renewal()
+func (t *Tx) Withdraw(owner int, r *promotion.Request) {
+	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, Withdrawn: true, CreatedAt: t.now, EndsAt: r.EndsAt}
+	u := renewal(&lock)
 	u.Expression += " ADD " + lockWithdrawals + " :one"
 	u.Values[":one"] = dynamo.Number(1)
 	t.Update(owner, LockKey(r.EventID, r.UserID), u, absentOrNames(r.RequestID))
@@ -80,7 +67,7 @@ func (t *Tx) Withdraw(owner int, r *Request) {
 
 // absentOrNames holds when there is no lock, or it names a request.
 func absentOrNames(requestID string) Condition {
-	c := Names(requestID)
+	c := LockNames(requestID)
 	c.Expression = "attribute_not_exists(" + PK + ") OR " + c.Expression
 	return c
 }

@@ -1,4 +1,4 @@
-package asyncevent
+package table
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
 )
 
 // Store reads and writes what ingest and worker have in common.
@@ -17,7 +18,7 @@ type Store struct {
 	// Table is the table's full name.
 	Table string
 	Now   func() time.Time
-	// Log gets what is left out since it cannot be read; nil: nothing is logged.
+	// Log receives an error per item that cannot be decoded and is skipped; may be nil.
 	Log *slog.Logger
 }
 
@@ -41,7 +42,7 @@ func (s Store) Query(ctx context.Context, p Partition) (items []dynamo.Item, mor
 }
 
 // Request reads a request; found is false when there is none, or it has expired.
-func (s Store) Request(ctx context.Context, id string) (r Request, found bool, err error) {
+func (s Store) Request(ctx context.Context, id string) (r promotion.Request, found bool, err error) {
 	items, err := s.Read(ctx, RequestKey(id))
 	if err != nil {
 		return r, false, err
@@ -57,8 +58,8 @@ func (s Store) Request(ctx context.Context, id string) (r Request, found bool, e
 // MarkQueued records that the queue has taken the messages of these requests, all in one
 // transaction of at most 10. It returns the requests as they are then; those that somebody has
 // changed meanwhile are left out of the transaction and returned as they were read.
-func (s Store) MarkQueued(ctx context.Context, requests []Request) ([]Request, error) {
-	out := append([]Request(nil), requests...)
+func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error) {
+	out := append([]promotion.Request(nil), requests...)
 	left := make([]int, len(requests))
 	for i := range left {
 		left[i] = i
@@ -67,16 +68,16 @@ func (s Store) MarkQueued(ctx context.Context, requests []Request) ([]Request, e
 		tx := s.Begin()
 		for _, i := range left {
 			r := requests[i]
-			if r.Status == Received {
+			if r.Status == promotion.Received {
 				c := r.Queued(s.Millis())
 				tx.Change(i, c)
 				out[i] = c.After
 			} else { // redriven, or sent again: only the marker changes
-				tx.Check(i, RequestKey(r.RequestID), AsRead(&r))
+				tx.Check(i, RequestKey(r.RequestID), RequestAsRead(&r))
 			}
-			m := MarkerOf(&r, s.Millis())
+			m := promotion.MarkerOf(&r, s.Millis())
 			m.QueuedAt = m.MarkedAt
-			tx.Put(i, m.Item(), Present())
+			tx.Put(i, MarkerItem(&m), Present())
 		}
 		err := tx.Commit(ctx)
 		if err == nil {
@@ -99,48 +100,29 @@ func (s Store) MarkQueued(ctx context.Context, requests []Request) ([]Request, e
 	return out, nil
 }
 
-// Failed are the owners of items whose condition did not hold.
-func (t *Tx) Failed(err error) map[int]bool {
-	canceled, ok := dynamo.Canceled(err)
-	if !ok {
-		return nil
-	}
-	failed := map[int]bool{}
-	for i := range canceled.Reasons {
-		if canceled.Failed(i) {
-			failed[t.Owner(i)] = true
-		}
-	}
-	return failed
-}
-
-// ErrNotRedrivable means that a request has not failed, that its user has applied again, even if
-// that application was withdrawn, or that its item cannot be read.
-var ErrNotRedrivable = errors.New("the request cannot begin anew")
-
 // Redrive begins a failed request anew: a new generation, a marker, and the lock, if it has
 // expired. An application of the user that takes over the lock at the same time excludes it: each
 // requires that the other has not happened.
-func (s Store) Redrive(ctx context.Context, id string) (Request, error) {
+func (s Store) Redrive(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
-	if errors.Is(err, ErrUnreadable) {
+	if errors.Is(err, promotion.ErrUnreadable) {
 		s.Skipped(ctx, RequestKey(id), err)
-		return r, ErrNotRedrivable
+		return r, promotion.ErrNotRedrivable
 	}
 	if err != nil {
 		return r, err
 	}
-	if !found || r.Status != FailedFinal || r.ResultCode == FailedIngestEnqueue {
-		return r, ErrNotRedrivable
+	if !found || !r.Redrivable() {
+		return r, promotion.ErrNotRedrivable
 	}
 	c := r.Redriven(s.Millis())
 	tx := s.Begin()
 	tx.Change(0, c)
-	lock := Lock{EventID: r.EventID, UserID: r.UserID, RequestID: id, CreatedAt: s.Millis(), EndsAt: r.EndsAt}
-	tx.Update(0, LockKey(r.EventID, r.UserID), lock.renewal(), absentOrNames(id))
+	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: id, CreatedAt: s.Millis(), EndsAt: r.EndsAt}
+	tx.Update(0, LockKey(r.EventID, r.UserID), renewal(&lock), absentOrNames(id))
 	err = tx.Commit(ctx)
 	if len(tx.Failed(err)) > 0 {
-		return r, ErrNotRedrivable
+		return r, promotion.ErrNotRedrivable
 	}
 	return c.After, err
 }

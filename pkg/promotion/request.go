@@ -1,16 +1,14 @@
-package asyncevent
+package promotion
 
 import (
-	"fmt"
+	"errors"
 	"strings"
-
-	"urr.guru/pkg/dynamo"
 )
 
 // maxErrorMessage bounds the operators' hint, in bytes.
 const maxErrorMessage = 256
 
-// Request is one application of a user to a promotion. Times are epoch milliseconds; 0 is unknown.
+// Request is what is stored of a user's application to a promotion. A time of 0 is unknown.
 type Request struct {
 	RequestID, EventID, UserID string
 	EventType                  Type
@@ -46,132 +44,26 @@ func NewRequest(p *Promotion, id, user string, now int64) Request {
 		RequestID: id, EventID: p.EventID, UserID: user, EventType: p.EventType, Status: Received, StatusAt: now, RequestedAt: now,
 		LotteryCutoffAt: p.LotteryCutoffAt, AnnouncedAt: p.AnnouncedAt, Shards: max(1, p.Shards), EndsAt: max(p.EndsAt(), now),
 	}
-	r.Shard = int64(hash(id)) % r.Shards
+	r.Shard = ShardOf(id, r.Shards)
 	return r
 }
 
-// RequestKey is the key of a request's item.
-func RequestKey(id string) dynamo.Item { return Key("REQ#"+id, "META") }
+// ShardOf is the shard of a request.
+func ShardOf(id string, shards int64) int64 { return int64(hash(id)) % shards }
 
-// UserIndex is the partition of GSI1 with the requests of a user.
-func UserIndex(user string) string { return "USER#" + user }
-
-// EventIndex are the partitions of GSI2 with the requests of an event.
-func EventIndex(event string, shards int64) []string {
-	if shards <= 1 {
-		return []string{"EVENT#" + event}
-	}
-	out := make([]string, shards)
-	for i := range out {
-		out[i] = eventShard(event, int64(i))
-	}
-	return out
-}
-
-func eventShard(event string, shard int64) string { return fmt.Sprintf("EVENT#%s#%d", event, shard) }
-
-// Item encodes the request. Attributes that conditions name are always written.
-func (r *Request) Item() dynamo.Item {
-	b := newItem("REQ#"+r.RequestID, "META", "REQUEST")
-	b.str("requestId", r.RequestID)
-	b.str("eventId", r.EventID)
-	b.str("userId", r.UserID)
-	b.str("eventType", string(r.EventType))
-	b.str("idempotencyKey", lockPK(r.EventID, r.UserID))
-	b.str("status", string(r.Status))
-	b.count("statusAt", r.StatusAt)
-	b.count("gen", r.Gen)
-	b.count("attempts", r.Attempts)
-	b.num("requestedAt", r.RequestedAt)
-	b.num("queuedAt", r.QueuedAt)
-	b.num("startedAt", r.StartedAt)
-	b.num("finishedAt", r.FinishedAt)
-	b.num("enteredAt", r.EnteredAt)
-	b.str("queueSeq", r.QueueSeq)
-	b.str("resultCode", string(r.ResultCode))
-	b.str("failureClass", string(r.FailureClass))
-	b.str("errorCode", r.ErrorCode)
-	b.str("errorMessage", r.ErrorMessage)
-	b.num("lotteryCutoffAt", r.LotteryCutoffAt)
-	b.num("announcedAt", r.AnnouncedAt)
-	b.num("shards", r.Shards)
-	b.num("endsAt", r.EndsAt)
-	b.num(TTL, expiry(r.EndsAt, requestDays))
-	order := r.RequestedAt // until the time of queueing is known
-	if r.QueuedAt != 0 {
-		order = r.QueuedAt
-	}
-	sort := "QAT#" + stamp(order) + "#REQ#" + r.RequestID
-	b.str(GSI1PK, UserIndex(r.UserID))
-	b.str(GSI1SK, sort)
-	event := "EVENT#" + r.EventID
-	if r.Shards > 1 {
-		event = eventShard(r.EventID, r.Shard)
-	}
-	b.str(GSI2PK, event)
-	b.str(GSI2SK, sort)
-	return dynamo.Item(b)
-}
-
-// DecodeRequest reads a request's item.
-func DecodeRequest(it dynamo.Item) (Request, error) {
-	d := dynamo.Reader{Item: it}
-	r := Request{
-		RequestID: d.String("requestId"), EventID: d.String("eventId"), UserID: d.String("userId"), EventType: Type(d.String("eventType")),
-		Status: Status(d.String("status")), StatusAt: d.Number("statusAt"), Gen: d.Number("gen"), Attempts: d.Number("attempts"),
-		RequestedAt: d.Number("requestedAt"), QueuedAt: d.Number("queuedAt"), StartedAt: d.Number("startedAt"),
-		FinishedAt: d.Number("finishedAt"), EnteredAt: d.Number("enteredAt"), QueueSeq: d.String("queueSeq"),
-		ResultCode: ResultCode(d.String("resultCode")), FailureClass: FailureClass(d.String("failureClass")),
-		ErrorCode: d.String("errorCode"), ErrorMessage: d.String("errorMessage"),
-		LotteryCutoffAt: d.Number("lotteryCutoffAt"), AnnouncedAt: d.Number("announcedAt"),
-		Shards: max(1, d.Number("shards")), EndsAt: d.Number("endsAt"),
-	}
-	r.Shard = int64(hash(r.RequestID)) % r.Shards
-	if err := d.Err(); err != nil {
-		return r, fmt.Errorf("request %s: %w: %w", r.RequestID, ErrUnreadable, err)
-	}
-	if r.RequestID == "" || r.EventID == "" || r.UserID == "" || r.Status == "" {
-		return r, fmt.Errorf("request %q: %w: an attribute is missing", r.RequestID, ErrUnreadable)
-	}
-	return r, nil
-}
-
-// Log is one change of a request's status.
-type Log struct {
+// LogEntry is one change of a request's status.
+type LogEntry struct {
 	RequestID  string
 	From, To   Status
 	OccurredAt int64
 	EndsAt     int64
 }
 
-// LogPrefix begins the sort keys of logs.
-const LogPrefix = "LOG#"
-
-// Item encodes the entry.
-func (l *Log) Item() dynamo.Item {
-	b := newItem("REQ#"+l.RequestID, LogPrefix+stamp(l.OccurredAt), "STATUS_LOG")
-	b.str("fromStatus", string(l.From))
-	b.str("toStatus", string(l.To))
-	b.num("occurredAt", l.OccurredAt)
-	b.num(TTL, expiry(l.EndsAt, logDays))
-	return dynamo.Item(b)
-}
-
-// DecodeLog reads an entry.
-func DecodeLog(it dynamo.Item) (Log, error) {
-	d := dynamo.Reader{Item: it}
-	l := Log{
-		RequestID: strings.TrimPrefix(d.String(PK), "REQ#"), From: Status(d.String("fromStatus")), To: Status(d.String("toStatus")),
-		OccurredAt: d.Number("occurredAt"),
-	}
-	return l, d.Err()
-}
-
 // Change is a step of a request: the state that was read, the next one, and what it adds to the
 // log.
 type Change struct {
 	Before, After Request
-	Logs          []Log
+	Logs          []LogEntry
 }
 
 func (r *Request) change() Change { return Change{Before: *r, After: *r} }
@@ -179,7 +71,7 @@ func (r *Request) change() Change { return Change{Before: *r, After: *r} }
 // become moves on to a status, at now or a millisecond after the last change.
 func (c *Change) become(s Status, now int64) {
 	at := max(now, c.After.StatusAt+1)
-	c.Logs = append(c.Logs, Log{RequestID: c.After.RequestID, From: c.After.Status, To: s, OccurredAt: at, EndsAt: c.After.EndsAt})
+	c.Logs = append(c.Logs, LogEntry{RequestID: c.After.RequestID, From: c.After.Status, To: s, OccurredAt: at, EndsAt: c.After.EndsAt})
 	c.After.Status, c.After.StatusAt = s, at
 	switch s {
 	case Queued:
@@ -198,7 +90,7 @@ func (c *Change) become(s Status, now int64) {
 
 // Created is the creation of a request as Received.
 func (r *Request) Created() Change {
-	return Change{After: *r, Logs: []Log{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
+	return Change{After: *r, Logs: []LogEntry{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
 }
 
 // Queued is the change after the queue has taken the message.
@@ -270,7 +162,7 @@ type Failure struct {
 }
 
 func (c *Change) failure(f Failure) {
-	c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = f.Class, f.Code, shorten(f.Message)
+	c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = f.Class, f.Code, Shorten(f.Message)
 }
 
 // Attempted counts a failed attempt, or one that may end the process.
@@ -308,6 +200,25 @@ func (r *Request) Redriven(now int64) Change {
 	return c
 }
 
+// ErrNotRedrivable means that a request has not failed, that its user has applied again, even if
+// that application was withdrawn, or that its item cannot be read.
+var ErrNotRedrivable = errors.New("the request cannot begin anew")
+
+// ErrUnreadable means that an item has not the shape that it should have. It is the item's fault
+// alone, so it must not stop the handling of others.
+var ErrUnreadable = errors.New("the item cannot be read")
+
+// Redrivable reports whether an operator may begin the request anew. One that was never queued is
+// applied for again instead.
+func (r *Request) Redrivable() bool {
+	return r.Status == FailedFinal && r.ResultCode != FailedIngestEnqueue
+}
+
+// Replaceable reports whether the user may apply again although there is this request.
+func (r *Request) Replaceable() bool {
+	return r.Status == FailedFinal || r.ResultCode == RejectedWithdrawn
+}
+
 // queueSeqDigits covers SQS's 128-bit SequenceNumbers.
 const queueSeqDigits = 39
 
@@ -319,8 +230,8 @@ func QueueSeq(sequenceNumber string) string {
 	return strings.Repeat("0", queueSeqDigits-len(sequenceNumber)) + sequenceNumber
 }
 
-// shorten cuts a message at a character.
-func shorten(s string) string {
+// Shorten cuts a hint for operators to 256 bytes, at a character.
+func Shorten(s string) string {
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= maxErrorMessage {
 		return s

@@ -1,4 +1,4 @@
-package asyncevent
+package promotion
 
 // Type is the kind of a promotion.
 type Type string

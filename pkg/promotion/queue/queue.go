@@ -14,8 +14,8 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/sqs"
 )
 
@@ -27,6 +27,12 @@ const (
 	// longPoll is how long a receive waits for the first message.
 	longPoll    = 5 * time.Second
 	callTimeout = 5 * time.Second
+)
+
+// Names of the message attributes, for whoever looks at a queue without reading bodies.
+const (
+	attributeRequestID = "requestId"
+	attributeGen       = "gen"
 )
 
 // Config says which queue it is.
@@ -82,15 +88,15 @@ func (q *Queue) address(ctx context.Context) (*string, error) {
 
 // Send sends at most 10 messages and returns an error for each that was not taken. After a time-out
 // a message may have been taken all the same; sending it again within five minutes changes nothing.
-func (q *Queue) Send(ctx context.Context, out []asyncevent.Outgoing) []error {
+func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
 	entries := make([]types.SendMessageBatchRequestEntry, len(out))
 	for i, m := range out {
 		entries[i] = types.SendMessageBatchRequestEntry{
 			Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(m.Body()),
 			MessageGroupId: aws.String(m.Group()), MessageDeduplicationId: aws.String(m.DeduplicationID(m.CopyID)),
 			MessageAttributes: map[string]types.MessageAttributeValue{
-				asyncevent.AttributeRequestID: {DataType: aws.String("String"), StringValue: aws.String(m.RequestID)},
-				asyncevent.AttributeGen:       {DataType: aws.String("Number"), StringValue: aws.String(m.GenText())},
+				attributeRequestID: {DataType: aws.String("String"), StringValue: aws.String(m.RequestID)},
+				attributeGen:       {DataType: aws.String("Number"), StringValue: aws.String(m.GenText())},
 			},
 		}
 	}
@@ -99,7 +105,7 @@ func (q *Queue) Send(ctx context.Context, out []asyncevent.Outgoing) []error {
 
 // Forward sends a received message, such as one that nobody can read, as it is. id is its
 // deduplication id and its group, so that it waits for no other.
-func (q *Queue) Forward(ctx context.Context, m asyncevent.Delivery, id string) error {
+func (q *Queue) Forward(ctx context.Context, m promotion.Delivery, id string) error {
 	return q.send(ctx, []types.SendMessageBatchRequestEntry{{
 		Id: aws.String("0"), MessageBody: aws.String(m.Body), MessageGroupId: &id, MessageDeduplicationId: &id,
 	}})[0]
@@ -138,7 +144,7 @@ func (q *Queue) send(ctx context.Context, entries []types.SendMessageBatchReques
 }
 
 // Receive waits some seconds for messages, at most 10, in the order of their groups.
-func (q *Queue) Receive(ctx context.Context) ([]asyncevent.Delivery, error) {
+func (q *Queue) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 	ctx, cancel := context.WithTimeout(ctx, longPoll+q.limit)
 	defer cancel()
 	url, err := q.address(ctx)
@@ -152,9 +158,9 @@ func (q *Queue) Receive(ctx context.Context) ([]asyncevent.Delivery, error) {
 	if err != nil {
 		return nil, sqs.Err(fmt.Errorf("receive from %s: %w", q.name, err))
 	}
-	out := make([]asyncevent.Delivery, len(got.Messages))
+	out := make([]promotion.Delivery, len(got.Messages))
 	for i, m := range got.Messages {
-		out[i] = asyncevent.Delivery{
+		out[i] = promotion.Delivery{
 			Body: aws.ToString(m.Body), ID: aws.ToString(m.MessageId), Handle: aws.ToString(m.ReceiptHandle),
 			Group:          m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)],
 			SequenceNumber: m.Attributes[string(types.MessageSystemAttributeNameSequenceNumber)],
@@ -166,7 +172,7 @@ func (q *Queue) Receive(ctx context.Context) ([]asyncevent.Delivery, error) {
 }
 
 // Delete removes received messages. One that is not removed comes again and changes nothing.
-func (q *Queue) Delete(ctx context.Context, messages []asyncevent.Delivery) error {
+func (q *Queue) Delete(ctx context.Context, messages []promotion.Delivery) error {
 	if len(messages) == 0 {
 		return nil
 	}
@@ -185,7 +191,7 @@ func (q *Queue) Delete(ctx context.Context, messages []asyncevent.Delivery) erro
 }
 
 // Release makes received messages visible again after a time, in whole seconds.
-func (q *Queue) Release(ctx context.Context, messages []asyncevent.Delivery, after time.Duration) error {
+func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, after time.Duration) error {
 	if len(messages) == 0 {
 		return nil
 	}

@@ -1,10 +1,11 @@
-package asyncevent
+package table
 
 import (
 	"fmt"
 	"strings"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
 )
 
 // countShards spread the figures of an event, so that transactions rarely meet at one item.
@@ -12,34 +13,6 @@ const countShards = 16
 
 // CountsPrefix begins the sort keys of the figures of an event.
 const CountsPrefix = "COUNTS#"
-
-// Counts are the figures of an event: how many requests were accepted, and how they ended.
-type Counts struct {
-	Accepted int64
-	// Entered are the entries of a lottery that have no result yet.
-	Entered int64
-	Results map[ResultCode]int64
-}
-
-// Unsettled is the number of requests that have not ended.
-func (c Counts) Unsettled() int64 {
-	n := c.Accepted
-	for _, ended := range c.Results {
-		n -= ended
-	}
-	return n
-}
-
-// Waiting is the number of requests that are to be settled now: unlike those that wait for a draw.
-func (c Counts) Waiting() int64 { return c.Unsettled() - c.Entered }
-
-// Add counts a request that ends.
-func (c *Counts) Add(code ResultCode, n int64) {
-	if c.Results == nil {
-		c.Results = map[ResultCode]int64{}
-	}
-	c.Results[code] += n
-}
 
 // CountsKey is the key of one of the items with the figures of an event; any number will do as
 // shard.
@@ -56,8 +29,8 @@ const (
 	resultPrefix = "result_"
 )
 
-// Update is the expression that adds the figures, with its names and values.
-func (c *Counts) Update() dynamo.Change {
+// CountsUpdate is the expression that adds the figures, with its names and values.
+func CountsUpdate(c *promotion.Counts) dynamo.Change {
 	u := dynamo.Change{Names: map[string]string{"#type": "entityType"}, Values: dynamo.Item{":type": dynamo.String("COUNTS")}}
 	var adds []string
 	add := func(name string, n int64) {
@@ -70,7 +43,7 @@ func (c *Counts) Update() dynamo.Change {
 	}
 	add(acceptedAttr, c.Accepted)
 	add(enteredAttr, c.Entered)
-	for _, code := range ResultCodes() {
+	for _, code := range promotion.ResultCodes() {
 		add(resultPrefix+string(code), c.Results[code])
 	}
 	u.Expression = "SET #type = :type"
@@ -81,15 +54,15 @@ func (c *Counts) Update() dynamo.Change {
 }
 
 // DecodeCounts adds up the items of an event.
-func DecodeCounts(items []dynamo.Item) (Counts, error) {
-	var sum Counts
+func DecodeCounts(items []dynamo.Item) (promotion.Counts, error) {
+	var sum promotion.Counts
 	for _, it := range items {
 		d := dynamo.Reader{Item: it}
 		sum.Accepted += d.Number(acceptedAttr)
 		sum.Entered += d.Number(enteredAttr)
 		for name := range it {
 			if code, ok := strings.CutPrefix(name, resultPrefix); ok {
-				sum.Add(ResultCode(code), d.Number(name))
+				sum.Add(promotion.ResultCode(code), d.Number(name))
 			}
 		}
 		if d.Err() != nil {

@@ -1,9 +1,10 @@
-package asyncevent
+package table
 
 import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
 )
 
 // entryGroup is a group of a lottery.
@@ -22,40 +23,40 @@ type exclusion struct {
 }
 
 // lottery adds what follows from a step of a lottery request.
-func (t *Tx) lottery(owner int, c Change) {
+func (t *Tx) lottery(owner int, c promotion.Change) {
 	before, after := &c.Before, &c.After
 	switch {
 	case before.EnteredAt == 0 && after.EnteredAt != 0:
-		e := Entry{EventID: after.EventID, RequestID: after.RequestID, EnteredAt: after.EnteredAt, EndsAt: after.EndsAt}
-		t.Put(owner, e.Item(), Absent())
+		e := promotion.Entry{EventID: after.EventID, RequestID: after.RequestID, EnteredAt: after.EnteredAt, EndsAt: after.EndsAt}
+		t.Put(owner, EntryItem(&e), Absent())
 		t.unguard(owner, before)
 		t.group(after).entries++
 		t.of(after.EventID).Entered++
 	case before.EnteredAt != 0 && after.EnteredAt == 0:
-		t.Delete(owner, Key(EntryPartition(after.EventID, LotteryGroup(after.RequestID)), after.RequestID), Present())
+		t.Delete(owner, Key(EntryPartition(after.EventID, promotion.LotteryGroup(after.RequestID)), after.RequestID), Present())
 		t.group(after).entries--
 		t.of(after.EventID).Entered--
 	case before.EnteredAt != 0 && after.Status.Final() && !before.Status.Final():
 		t.of(after.EventID).Entered--
 	}
-	key := Key(ExcludedPartition(after.EventID), after.RequestID)
+	key := Key(ExclusionPartition(after.EventID), after.RequestID)
 	switch {
 	case after.EnteredAt != 0:
 	case after.Status.Final():
-		e := Excluded{EventID: after.EventID, RequestID: after.RequestID, Reason: after.ResultCode, At: after.StatusAt, EndsAt: after.EndsAt}
+		e := promotion.Exclusion{EventID: after.EventID, RequestID: after.RequestID, Reason: after.ResultCode, At: after.StatusAt, EndsAt: after.EndsAt}
 		t.exclusions = append(t.exclusions, exclusion{
-			owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: e.Item()}}, DrawKey(after.EventID), Absent(),
+			owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: ExclusionItem(&e)}}, DrawKey(after.EventID), Absent(),
 		})
 	case before.Status.Final(): // redriven: in a closed group it can only be late, so it stays excluded
 		t.exclusions = append(t.exclusions, exclusion{
 			owner, types.TransactWriteItem{Delete: &types.Delete{TableName: &t.table, Key: key}},
-			EntryCounterKey(after.EventID, LotteryGroup(after.RequestID)), entryCounterOpen(),
+			EntryCounterKey(after.EventID, promotion.LotteryGroup(after.RequestID)), entryCounterOpen(),
 		})
 	}
 }
 
-func (t *Tx) group(r *Request) *groupChange {
-	key := entryGroup{r.EventID, LotteryGroup(r.RequestID)}
+func (t *Tx) group(r *promotion.Request) *groupChange {
+	key := entryGroup{r.EventID, promotion.LotteryGroup(r.RequestID)}
 	g := t.groups[key]
 	if g == nil {
 		g = &groupChange{}
@@ -66,7 +67,7 @@ func (t *Tx) group(r *Request) *groupChange {
 
 // Sent notes with the entries of a transaction when the queue got the latest message of the group
 // of r that is settled by then.
-func (t *Tx) Sent(r *Request, at int64) { t.group(r).sentAt = at }
+func (t *Tx) Sent(r *promotion.Request, at int64) { t.group(r).sentAt = at }
 
 // addGroups writes the counters of groups. An entry comes or goes only while its group is open.
 func (t *Tx) addGroups() {

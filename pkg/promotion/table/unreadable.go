@@ -1,18 +1,13 @@
-package asyncevent
+package table
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
 )
-
-// ErrUnreadable means that an item has not the shape that it should have. It is the item's fault
-// alone, so it must not stop the handling of others.
-var ErrUnreadable = errors.New("the item cannot be read")
 
 // Skipped counts and logs that an item was left out since it cannot be read.
 func (s Store) Skipped(ctx context.Context, it dynamo.Item, cause error) {
@@ -31,13 +26,13 @@ func countUnreadable(it dynamo.Item) (pk, sk string) {
 	return pk, sk
 }
 
-// MendExcluded writes the reason of an exclusion anew that cannot be read, unless the draw has a
+// MendExclusion writes the reason of an exclusion anew that cannot be read, unless the draw has a
 // statement. The reason is the result of its request, with which the exclusion was written, or
 // FAILED_SERDE if that cannot be read either: then nothing tells why, and the request is excluded
 // all the same. It fails for a request that is an entry, and with dynamo.CanceledError when the
 // exclusion or the draw has changed.
-func (s Store) MendExcluded(ctx context.Context, it dynamo.Item, cause error) (Excluded, error) {
-	e, err := DecodeExcluded(it)
+func (s Store) MendExclusion(ctx context.Context, it dynamo.Item, cause error) (promotion.Exclusion, error) {
+	e, err := DecodeExclusion(it)
 	if err == nil {
 		return e, nil
 	}
@@ -47,9 +42,9 @@ func (s Store) MendExcluded(ctx context.Context, it dynamo.Item, cause error) (E
 	e.At = s.Millis()
 	tx := s.Begin()
 	tx.Update(0, KeyOf(it), dynamo.Change{
-		Expression: "SET #reason = :reason, #at = :at", Names: map[string]string{"#reason": excludedReason, "#at": excludedAt},
+		Expression: "SET #reason = :reason, #at = :at", Names: map[string]string{"#reason": exclusionReason, "#at": exclusionAt},
 		Values: dynamo.Item{":reason": dynamo.String(string(e.Reason)), ":at": dynamo.Number(e.At)},
-	}, sameExcluded(it))
+	}, sameExclusion(it))
 	tx.Check(Shared, DrawKey(e.EventID), Condition{Expression: "attribute_not_exists(statement)"})
 	if err := tx.Commit(ctx); err != nil {
 		return e, err
@@ -62,8 +57,8 @@ func (s Store) MendExcluded(ctx context.Context, it dynamo.Item, cause error) (E
 }
 
 // resultOf is the result of an excluded request.
-func (s Store) resultOf(ctx context.Context, e Excluded) (ResultCode, error) {
-	entry := Key(EntryPartition(e.EventID, LotteryGroup(e.RequestID)), e.RequestID)
+func (s Store) resultOf(ctx context.Context, e promotion.Exclusion) (promotion.ResultCode, error) {
+	entry := Key(EntryPartition(e.EventID, promotion.LotteryGroup(e.RequestID)), e.RequestID)
 	items, err := s.Read(ctx, RequestKey(e.RequestID), entry)
 	if err != nil {
 		return "", err
@@ -73,15 +68,15 @@ func (s Store) resultOf(ctx context.Context, e Excluded) (ResultCode, error) {
 	}
 	r, err := DecodeRequest(items.Get(RequestKey(e.RequestID)))
 	if err != nil || r.ResultCode == "" {
-		return FailedSerde, nil //nolint:nilerr // nothing tells the result
+		return promotion.FailedSerde, nil //nolint:nilerr // nothing tells the result
 	}
 	return r.ResultCode, nil
 }
 
-// sameExcluded holds while the attributes of an exclusion are as they were read, whatever they are.
-func sameExcluded(it dynamo.Item) Condition {
+// sameExclusion holds while the attributes of an exclusion are as they were read, whatever they are.
+func sameExclusion(it dynamo.Item) Condition {
 	c := Condition{Expression: "attribute_exists(" + PK + ")", Values: dynamo.Item{}}
-	for name, at := range map[string]string{"#reason": excludedReason, "#at": excludedAt} { // the names of the update
+	for name, at := range map[string]string{"#reason": exclusionReason, "#at": exclusionAt} { // the names of the update
 		if v, ok := it[at]; ok {
 			value := ":read" + strings.TrimPrefix(name, "#")
 			c.Expression += " AND " + name + " = " + value
@@ -93,22 +88,10 @@ func sameExcluded(it dynamo.Item) Condition {
 	return c
 }
 
-// markerOfKey is what the key of a marker tells of it. RequestID is empty if it is not a marker's.
-func markerOfKey(it dynamo.Item) Marker {
-	d := dynamo.Reader{Item: it}
-	at, rest, _ := strings.Cut(d.String(SK), "#")
-	id, gen, _ := strings.Cut(rest, "#r")
-	m := Marker{RequestID: id}
-	m.RequestedAt, _ = strconv.ParseInt(at, 10, 64)
-	m.Gen, _ = strconv.ParseInt(gen, 10, 64)
-	m.MarkedAt = m.RequestedAt
-	return m
-}
-
 // EndUnreadable ends a request whose item cannot be read, unless it has ended or is an entry: it
 // deletes the marker, so that nothing waits for the request, and counts, announces and excludes it
 // as FAILED_SERDE. letter is written in the same transaction. What is not known of m may be empty.
-func (s Store) EndUnreadable(ctx context.Context, m Message, letter DeadLetter) error {
+func (s Store) EndUnreadable(ctx context.Context, m promotion.Message, letter promotion.DeadLetter) error {
 	keys := []dynamo.Item{RequestKey(m.RequestID)}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
@@ -124,14 +107,14 @@ func (s Store) EndUnreadable(ctx context.Context, m Message, letter DeadLetter) 
 	}
 	letter.RequestID, letter.EventID = m.RequestID, m.EventID
 	tx := s.Begin()
-	tx.Put(Shared, letter.Item(), Condition{})
+	tx.Put(Shared, DeadLetterItem(&letter), Condition{})
 	if err := s.endUnreadable(ctx, tx, m, stored != nil); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
 }
 
-func (s Store) endUnreadable(ctx context.Context, tx *Tx, m Message, stored bool) error {
+func (s Store) endUnreadable(ctx context.Context, tx *Tx, m promotion.Message, stored bool) error {
 	guards, err := s.markersOf(ctx, m.RequestID)
 	if err != nil || len(guards) == 0 {
 		return err
@@ -146,7 +129,7 @@ func (s Store) endUnreadable(ctx context.Context, tx *Tx, m Message, stored bool
 	if err != nil {
 		return err
 	}
-	r := Request{RequestID: m.RequestID, EventID: m.EventID, UserID: m.UserID, Status: Processing, StatusAt: s.Millis() - 1}
+	r := promotion.Request{RequestID: m.RequestID, EventID: m.EventID, UserID: m.UserID, Status: promotion.Processing, StatusAt: s.Millis() - 1}
 	if it := items.Get(PromotionKey(m.EventID)); it != nil {
 		p, err := DecodePromotion(it)
 		if err != nil {
@@ -154,19 +137,19 @@ func (s Store) endUnreadable(ctx context.Context, tx *Tx, m Message, stored bool
 		}
 		r.EventType, r.EndsAt = p.EventType, p.EndsAt()
 	}
-	c := r.Ended(s.Millis(), FailedFinal, FailedSerde)
+	c := r.Ended(s.Millis(), promotion.FailedFinal, promotion.FailedSerde)
 	if stored { // so that it is failed should its item be repaired
 		tx.Update(Shared, RequestKey(m.RequestID), dynamo.Change{
 			Expression: "SET #status = :status, statusAt = :now, finishedAt = :now, resultCode = :code",
 			Names:      map[string]string{"#status": "status"},
 			Values: dynamo.Item{
-				":status": dynamo.String(string(FailedFinal)), ":now": dynamo.Number(c.After.StatusAt), ":code": dynamo.String(string(FailedSerde)),
+				":status": dynamo.String(string(promotion.FailedFinal)), ":now": dynamo.Number(c.After.StatusAt), ":code": dynamo.String(string(promotion.FailedSerde)),
 			},
 		}, Present())
 	}
 	tx.end(c)
-	if r.EventType == Lottery {
-		tx.Check(Shared, Key(EntryPartition(m.EventID, LotteryGroup(m.RequestID)), m.RequestID), Absent())
+	if r.EventType == promotion.Lottery {
+		tx.Check(Shared, Key(EntryPartition(m.EventID, promotion.LotteryGroup(m.RequestID)), m.RequestID), Absent())
 		tx.lottery(Shared, c)
 	}
 	return nil
@@ -175,21 +158,13 @@ func (s Store) endUnreadable(ctx context.Context, tx *Tx, m Message, stored bool
 // markersOf finds the keys of the markers of a request by its id alone.
 func (s Store) markersOf(ctx context.Context, id string) ([]dynamo.Item, error) {
 	var found []dynamo.Item
-	p := Partition{PK: MarkerPartition(partitionOf(id)), KeysOnly: true}
-	for more := true; more; {
-		var items []dynamo.Item
-		var err error
-		if items, more, err = s.Query(ctx, p); err != nil {
+	for it, err := range s.All(ctx, Partition{PK: MarkerPartition(promotion.PartitionOf(id)), KeysOnly: true}) {
+		if err != nil {
 			return nil, fmt.Errorf("markers of %s: %w", id, err)
 		}
-		for _, it := range items {
-			if markerOfKey(it).RequestID == id {
-				found = append(found, KeyOf(it))
-			}
-			d := dynamo.Reader{Item: it}
-			p.After = d.String(SK)
+		if markerOfKey(it).RequestID == id {
+			found = append(found, KeyOf(it))
 		}
-		more = more && len(items) > 0
 	}
 	return found, nil
 }

@@ -1,6 +1,5 @@
-// Package asyncevent defines the items of AsyncEventTable, the DynamoDB table of event requests
-// (first come, lottery): keys, attributes, times of expiry, and the status machine of a request.
-// Service ingest and service worker write the same items, so their shapes are defined here, once.
+// Package table stores promotions and their requests in AsyncEventTable of DynamoDB: keys,
+// attributes, conditions, times of expiry, and the transactions that both ingest and worker write.
 //
 //	item            PK                    SK                  written by
 //	request         REQ#<id>              META                ingest creates, worker settles
@@ -27,21 +26,10 @@
 // Only request items have index attributes. GSI1 lists the requests of a user, GSI2 those of an
 // event; the status is in no sort key, since it changes often. All times are epoch milliseconds,
 // except ttl, which is in seconds.
-//
-// The status machine. Every change names the status, statusAt, gen and attempts that it read, and
-// sets statusAt to max(now, statusAt + 1): the log has one entry per millisecond, in order,
-// whatever the clocks of the processes are.
-//
-//	RECEIVED ──▶ QUEUED ──▶ PROCESSING ──▶ SUCCEEDED
-//	   │            │            ├───────▶ REJECTED
-//	   │            │            └───────▶ FAILED_FINAL ──▶ QUEUED (redriven by an operator)
-//	   ├────────────┴─▶ REJECTED (nothing is left)
-//	   └─▶ FAILED_FINAL (it could not be put in the queue)
-package asyncevent
+package table
 
 import (
 	"fmt"
-	"hash/fnv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -76,19 +64,6 @@ func Table(cfg dynamo.Config) dynamo.Table {
 	}
 }
 
-// Partitions is the number of partitions of markers and of announcements. A pass reads each of
-// them.
-const Partitions = 64
-
-// partitionOf spreads ids evenly.
-func partitionOf(id string) int { return int(hash(id) % Partitions) }
-
-func hash(s string) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(s)) // a hash never fails
-	return h.Sum32()
-}
-
 // Key is the key of an item.
 func Key(pk, sk string) dynamo.Item {
 	return dynamo.Item{PK: dynamo.String(pk), SK: dynamo.String(sk)}
@@ -107,11 +82,11 @@ func Expired(it dynamo.Item, now int64) bool {
 	return r.Err() == nil && ttl > 0 && ttl <= now/1000
 }
 
-// Retention, in days after the promotion has closed and its result is announced.
+// Retention, in days after the promotion has closed and its result is announced; see also
+// promotion.RetentionDays.
 const (
-	requestDays = 90
-	logDays     = 30
-	lockDays    = 7
+	logDays  = 30
+	lockDays = 7
 	// creationKeyHours counts from the creation.
 	creationKeyHours = 24
 )

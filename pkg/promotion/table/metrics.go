@@ -1,6 +1,9 @@
-package asyncevent
+package table
 
-import "urr.guru/pkg/telemetry"
+import (
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/telemetry"
+)
 
 var requestsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
 	"urr_requests_total", "Requests that entered a status, by committed transactions of this process.", "status")
@@ -10,7 +13,9 @@ var unreadableTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics ar
 
 // StartMetrics makes all series start at 0, so that the first event is an increase.
 func StartMetrics() {
-	for _, s := range []Status{Received, Queued, Processing, Succeeded, Rejected, FailedFinal} {
+	for _, s := range []promotion.Status{
+		promotion.Received, promotion.Queued, promotion.Processing, promotion.Succeeded, promotion.Rejected, promotion.FailedFinal,
+	} {
 		requestsTotal.WithLabelValues(string(s))
 	}
 	for _, item := range []string{"REQ", "PENDING", "IDEMP", "EVENT", "ENTRY", "EXCLUDED", "OUTBOX", "DLQ"} {

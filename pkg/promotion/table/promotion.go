@@ -1,86 +1,20 @@
-package asyncevent
+package table
 
 import (
 	"fmt"
 	"strings"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
 )
-
-// Promotion is the configuration of an event of requests.
-type Promotion struct {
-	EventID       string
-	Title         string
-	EventType     Type
-	CapacityTotal int64
-
-	OpensAt, ClosesAt            int64
-	LotteryCutoffAt, AnnouncedAt int64 // lottery only
-	ClosedAt, VoidedAt           int64 // by an operator; 0: not
-
-	// Commitment is what a lottery published when it opened: canonical JSON (pkg/fairdraw), verbatim.
-	Commitment string
-	// SeedNonce makes the seed of the draw unique: 32 bytes in hex. It is not public before the seed.
-	SeedNonce string
-
-	Paused    bool  // takes no requests at present
-	Shards    int64 // of GSI2; at least 1
-	CreatedAt int64
-	// Version grows with each change by an operator.
-	Version int64
-}
-
-// PromotionStatus is computed from the configuration and the clock.
-type PromotionStatus string
-
-// The statuses of a promotion.
-const (
-	PromotionScheduled PromotionStatus = "Scheduled"
-	PromotionOpen      PromotionStatus = "Open"
-	PromotionClosed    PromotionStatus = "Closed"
-	PromotionAnnounced PromotionStatus = "Announced"
-	PromotionVoid      PromotionStatus = "Void"
-)
-
-// Status at a time.
-func (p *Promotion) Status(now int64) PromotionStatus {
-	switch {
-	case p.VoidedAt != 0:
-		return PromotionVoid
-	case p.AnnouncedAt != 0 && now >= p.AnnouncedAt:
-		return PromotionAnnounced
-	case now >= p.closing():
-		return PromotionClosed
-	case now < p.OpensAt:
-		return PromotionScheduled
-	default:
-		return PromotionOpen
-	}
-}
-
-// Accepts reports whether a request stamped with this time is taken.
-func (p *Promotion) Accepts(now int64) bool { return p.Status(now) == PromotionOpen && !p.Paused }
-
-func (p *Promotion) closing() int64 {
-	if p.ClosedAt != 0 {
-		return min(p.ClosedAt, p.ClosesAt)
-	}
-	return p.ClosesAt
-}
-
-// EndsAt is when the promotion is over and announced. Closing it earlier does not change that.
-func (p *Promotion) EndsAt() int64 { return max(p.ClosesAt, p.AnnouncedAt) }
-
-// Forgotten reports whether the promotion's requests, entries and winners have expired.
-func (p *Promotion) Forgotten(now int64) bool { return expiry(p.EndsAt(), requestDays) <= now/1000 }
 
 func eventPK(event string) string { return "EVENT#" + event }
 
 // PromotionKey is the key of a promotion's configuration.
 func PromotionKey(event string) dynamo.Item { return Key(eventPK(event), "CONFIG") }
 
-// Item encodes the configuration; it never expires.
-func (p *Promotion) Item() dynamo.Item {
+// PromotionItem encodes a configuration; it never expires.
+func PromotionItem(p *promotion.Promotion) dynamo.Item {
 	b := newItem(eventPK(p.EventID), "CONFIG", "CONFIG")
 	b.str("eventId", p.EventID)
 	b.str("title", p.Title)
@@ -102,10 +36,10 @@ func (p *Promotion) Item() dynamo.Item {
 }
 
 // DecodePromotion reads a configuration.
-func DecodePromotion(it dynamo.Item) (Promotion, error) {
+func DecodePromotion(it dynamo.Item) (promotion.Promotion, error) {
 	d := dynamo.Reader{Item: it}
-	p := Promotion{
-		EventID: d.String("eventId"), Title: d.String("title"), EventType: Type(d.String("eventType")), CapacityTotal: d.Number("capacityTotal"),
+	p := promotion.Promotion{
+		EventID: d.String("eventId"), Title: d.String("title"), EventType: promotion.Type(d.String("eventType")), CapacityTotal: d.Number("capacityTotal"),
 		OpensAt: d.Number("opensAt"), ClosesAt: d.Number("closesAt"), LotteryCutoffAt: d.Number("lotteryCutoffAt"),
 		AnnouncedAt: d.Number("announcedAt"), ClosedAt: d.Number("closedAt"), VoidedAt: d.Number("voidedAt"),
 		Commitment: d.String("commitment"), SeedNonce: d.String("seedNonce"),
@@ -122,9 +56,9 @@ func DecodePromotion(it dynamo.Item) (Promotion, error) {
 const PromotionList = "EVENTS"
 
 // ListItem is a promotion's entry in the list.
-func (p *Promotion) ListItem() dynamo.Item {
-	b := newItem(PromotionList, ListSK(p.EventID), "EVENT")
-	b.str("eventId", p.EventID)
+func ListItem(event string) dynamo.Item {
+	b := newItem(PromotionList, ListSK(event), "EVENT")
+	b.str("eventId", event)
 	return dynamo.Item(b)
 }
 
@@ -165,21 +99,11 @@ func DecodeCreationKey(it dynamo.Item) (event, hash string, err error) {
 	return d.String("eventId"), d.String("hash"), d.Err()
 }
 
-// Capacity is what is left of a first-come promotion. It never rises.
-type Capacity struct {
-	EventID          string
-	Total, Remaining int64
-	UpdatedAt        int64
-	// SentAt is when the queue got the latest message settled, by its clock: messages of the event
-	// sent before it have been settled, or are lost.
-	SentAt int64
-}
-
 // CapacityKey is the key of its item.
 func CapacityKey(event string) dynamo.Item { return Key(eventPK(event), "CAPACITY") }
 
-// Item encodes the capacity.
-func (c *Capacity) Item() dynamo.Item {
+// CapacityItem encodes a capacity.
+func CapacityItem(c *promotion.Capacity) dynamo.Item {
 	b := newItem(eventPK(c.EventID), "CAPACITY", "CAPACITY")
 	b.count("capacityTotal", c.Total)
 	b.count("capacityRemaining", c.Remaining)
@@ -189,9 +113,9 @@ func (c *Capacity) Item() dynamo.Item {
 }
 
 // DecodeCapacity reads a capacity.
-func DecodeCapacity(it dynamo.Item) (Capacity, error) {
+func DecodeCapacity(it dynamo.Item) (promotion.Capacity, error) {
 	d := dynamo.Reader{Item: it}
-	c := Capacity{
+	c := promotion.Capacity{
 		EventID: strings.TrimPrefix(d.String(PK), "EVENT#"), Total: d.Number("capacityTotal"), Remaining: d.Number("capacityRemaining"),
 		UpdatedAt: d.Number("updatedAt"), SentAt: d.Number("sentAt"),
 	}

@@ -1,16 +1,16 @@
-package asyncevent
+package table
 
 import (
 	"context"
 	"math/rand/v2"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
 )
 
 // Shared is the owner of items of a transaction that belong to no single request.
@@ -30,11 +30,11 @@ type Tx struct {
 
 	items  []types.TransactWriteItem
 	owners []int
-	counts map[string]*Counts
-	rows   []Announcement
+	counts map[string]*promotion.Counts
+	rows   []promotion.Announcement
 	outbox int
 	// entered are the statuses in the logs of the transaction.
-	entered []Status
+	entered []promotion.Status
 
 	groups     map[entryGroup]*groupChange
 	exclusions []exclusion
@@ -42,7 +42,7 @@ type Tx struct {
 
 // NewTx begins a transaction at a time.
 func NewTx(client *dynamodb.Client, table string, now int64) *Tx {
-	return &Tx{client: client, table: table, now: now, counts: map[string]*Counts{}, outbox: -1, groups: map[entryGroup]*groupChange{}}
+	return &Tx{client: client, table: table, now: now, counts: map[string]*promotion.Counts{}, outbox: -1, groups: map[entryGroup]*groupChange{}}
 }
 
 // Len is the number of items so far, without figures and announcements.
@@ -69,8 +69,8 @@ func Absent() Condition { return Condition{Expression: "attribute_not_exists(" +
 // Present holds when there is an item with the key.
 func Present() Condition { return Condition{Expression: "attribute_exists(" + PK + ")"} }
 
-// Names holds when a lock names a request.
-func Names(requestID string) Condition {
+// LockNames holds when a lock names a request.
+func LockNames(requestID string) Condition {
 	return Condition{Expression: "requestId = :request", Values: dynamo.Item{":request": dynamo.String(requestID)}}
 }
 
@@ -129,24 +129,24 @@ func (t *Tx) add(owner int, it types.TransactWriteItem) {
 }
 
 // Create writes a new request as it was received, or as it has ended already, and counts it.
-func (t *Tx) Create(owner int, created Change) {
-	t.Put(owner, created.After.Item(), Absent())
+func (t *Tx) Create(owner int, created promotion.Change) {
+	t.Put(owner, RequestItem(&created.After), Absent())
 	t.log(owner, created)
 	t.of(created.After.EventID).Accepted++
 	if created.After.Status.Final() {
 		t.end(created)
-		if created.After.EventType == Lottery {
+		if created.After.EventType == promotion.Lottery {
 			t.lottery(owner, created)
 		}
 	} else {
-		m := MarkerOf(&created.After, t.now)
-		t.Put(owner, m.Item(), Condition{})
+		m := promotion.MarkerOf(&created.After, t.now)
+		t.Put(owner, MarkerItem(&m), Condition{})
 	}
 }
 
 // Change writes a step of a request, if nobody has changed it since it was read.
-func (t *Tx) Change(owner int, c Change) {
-	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(c.Before.Item(), c.After.Item()), AsRead(&c.Before))
+func (t *Tx) Change(owner int, c promotion.Change) {
+	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(RequestItem(&c.Before), RequestItem(&c.After)), RequestAsRead(&c.Before))
 	t.log(owner, c)
 	switch ended := c.After.Status.Final(); {
 	case ended && !c.Before.Status.Final():
@@ -155,7 +155,7 @@ func (t *Tx) Change(owner int, c Change) {
 	case !ended && c.Before.Status.Final():
 		t.of(c.Before.EventID).Add(c.Before.ResultCode, -1)
 	}
-	if c.After.EventType == Lottery {
+	if c.After.EventType == promotion.Lottery {
 		t.lottery(owner, c)
 	}
 	if c.After.Gen != c.Before.Gen {
@@ -164,59 +164,38 @@ func (t *Tx) Change(owner int, c Change) {
 }
 
 // replaceMarker guards the message of a new generation, which is not in the queue yet.
-func (t *Tx) replaceMarker(owner int, c Change) {
+func (t *Tx) replaceMarker(owner int, c promotion.Change) {
 	if !c.Before.Status.Final() {
 		t.unguard(owner, &c.Before)
 	}
-	after := MarkerOf(&c.After, t.now)
-	t.Put(owner, after.Item(), Condition{})
+	after := promotion.MarkerOf(&c.After, t.now)
+	t.Put(owner, MarkerItem(&after), Condition{})
 }
 
 // unguard deletes the marker of a request; an entry has none.
-func (t *Tx) unguard(owner int, r *Request) {
+func (t *Tx) unguard(owner int, r *promotion.Request) {
 	if r.EnteredAt == 0 {
-		m := MarkerOf(r, 0)
-		t.Delete(owner, m.Key(), Condition{})
+		m := promotion.MarkerOf(r, 0)
+		t.Delete(owner, MarkerKey(&m), Condition{})
 	}
 }
 
-// AsRead is the condition that a request is as it was read.
-func AsRead(r *Request) Condition {
-	c := Condition{
-		Expression: "#readStatus = :readStatus AND statusAt = :readAt AND gen = :readGen AND attempts = :readAttempts",
-		Names:      map[string]string{"#readStatus": "status"},
-		Values: dynamo.Item{
-			":readStatus": dynamo.String(string(r.Status)), ":readAt": dynamo.Number(r.StatusAt), ":readGen": dynamo.Number(r.Gen),
-			":readAttempts": dynamo.Number(r.Attempts),
-		},
-	}
-	switch {
-	case r.EventType != Lottery:
-	case r.EnteredAt == 0:
-		c.Expression += " AND attribute_not_exists(enteredAt)"
-	default:
-		c.Expression += " AND enteredAt = :readEntered"
-		c.Values[":readEntered"] = dynamo.Number(r.EnteredAt)
-	}
-	return c
-}
-
-func (t *Tx) log(owner int, c Change) {
+func (t *Tx) log(owner int, c promotion.Change) {
 	for i := range c.Logs {
-		t.Put(owner, c.Logs[i].Item(), Condition{})
+		t.Put(owner, LogItem(&c.Logs[i]), Condition{})
 		t.entered = append(t.entered, c.Logs[i].To)
 	}
 }
 
-func (t *Tx) end(c Change) {
+func (t *Tx) end(c promotion.Change) {
 	t.of(c.After.EventID).Add(c.After.ResultCode, 1)
-	t.rows = append(t.rows, AnnouncementOf(&c.After))
+	t.rows = append(t.rows, promotion.AnnouncementOf(&c.After))
 }
 
-func (t *Tx) of(event string) *Counts {
+func (t *Tx) of(event string) *promotion.Counts {
 	c := t.counts[event]
 	if c == nil {
-		c = &Counts{}
+		c = &promotion.Counts{}
 		t.counts[event] = c
 	}
 	return c
@@ -235,7 +214,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 	for try := 1; ; try++ {
 		t.items, t.owners = t.items[:decided], t.owners[:decided]
 		for event, c := range t.counts { // another item of the figures each time
-			t.Update(Shared, CountsKey(event, rand.Uint32()), c.Update(), Condition{}) //nolint:gosec // spreads writes
+			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
 		}
 		t.addGroups()
 		checks := t.addExclusions()
@@ -253,7 +232,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		if t.dropExclusions(canceled, checks) {
 			continue
 		}
-		if try == conflictTries || !canceled.ConflictsOnly() || !Pause(ctx) {
+		if try == conflictTries || !canceled.ConflictsOnly() || !pause(ctx) {
 			return dynamo.Err(canceled)
 		}
 	}
@@ -262,77 +241,23 @@ func (t *Tx) Commit(ctx context.Context) error {
 // Outbox is the partition of the announcements that a commit has written; ok is false without any.
 func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
 
-// Pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has
+// pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has
 // ended.
-func Pause(ctx context.Context) bool {
+func pause(ctx context.Context) bool {
 	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
 }
 
-// Read reads items consistently by their keys, which must be unique; absent items are left out.
-func Read(ctx context.Context, client *dynamodb.Client, table string, keys ...dynamo.Item) (Items, error) {
-	got, err := dynamo.BatchGet(ctx, client, table, keys)
-	if err != nil {
-		return nil, dynamo.Err(err)
+// Failed are the owners of items whose condition did not hold.
+func (t *Tx) Failed(err error) map[int]bool {
+	canceled, ok := dynamo.Canceled(err)
+	if !ok {
+		return nil
 	}
-	out := make(Items, len(got))
-	for _, it := range got {
-		out[keyText(it)] = it
+	failed := map[int]bool{}
+	for i := range canceled.Reasons {
+		if canceled.Failed(i) {
+			failed[t.Owner(i)] = true
+		}
 	}
-	return out, nil
-}
-
-// Items are items by their keys.
-type Items map[string]dynamo.Item
-
-// Get returns the item with a key, nil if there is none.
-func (i Items) Get(key dynamo.Item) dynamo.Item { return i[keyText(key)] }
-
-func keyText(it dynamo.Item) string {
-	r := dynamo.Reader{Item: it}
-	return r.String(PK) + "\x00" + r.String(SK)
-}
-
-// Partition queries a partition consistently, in the order of sort keys.
-type Partition struct {
-	PK string
-	// Prefix or Below restrict the sort keys; at most one of them.
-	Prefix, Below string
-	// After continues behind a sort key.
-	After string
-	// Descending reverses the order.
-	Descending bool
-	Limit      int32
-	// KeysOnly leaves out everything but the keys.
-	KeysOnly bool
-}
-
-// Query reads one page; more reports that there may be others.
-func (p Partition) Query(ctx context.Context, client *dynamodb.Client, table string) (items []dynamo.Item, more bool, err error) {
-	in := &dynamodb.QueryInput{
-		TableName: &table, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!p.Descending),
-		KeyConditionExpression:    aws.String("PK = :pk"),
-		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(p.PK)},
-	}
-	switch {
-	case p.Prefix != "":
-		in.KeyConditionExpression = aws.String("PK = :pk AND begins_with(SK, :prefix)")
-		in.ExpressionAttributeValues[":prefix"] = dynamo.String(p.Prefix)
-	case p.Below != "":
-		in.KeyConditionExpression = aws.String("PK = :pk AND SK < :below")
-		in.ExpressionAttributeValues[":below"] = dynamo.String(p.Below)
-	}
-	if p.After != "" {
-		in.ExclusiveStartKey = Key(p.PK, p.After)
-	}
-	if p.KeysOnly {
-		in.ProjectionExpression = aws.String(PK + ", " + SK)
-	}
-	if p.Limit > 0 {
-		in.Limit = &p.Limit
-	}
-	out, err := client.Query(ctx, in)
-	if err != nil {
-		return nil, false, dynamo.Err(err)
-	}
-	return out.Items, len(out.LastEvaluatedKey) > 0, nil
+	return failed
 }

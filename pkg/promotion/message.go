@@ -1,4 +1,4 @@
-package asyncevent
+package promotion
 
 import (
 	"encoding/json"
@@ -18,15 +18,6 @@ type Message struct {
 	EventType Type   `json:"eventType"`
 	Gen       int64  `json:"gen,omitempty"`
 }
-
-// Names of the message attributes, for whoever looks at a queue without reading bodies.
-const (
-	AttributeRequestID = "requestId"
-	AttributeGen       = "gen"
-)
-
-// lotteryGroups spread a lottery over groups that are settled in parallel.
-const lotteryGroups = 64
 
 // MessageOf is the message of a request's present generation.
 func MessageOf(r *Request) Message {
@@ -61,11 +52,6 @@ func (m Message) Group() string {
 	}
 	return m.EventID
 }
-
-// LotteryGroup is the group of a lottery request, two hexadecimal digits.
-func LotteryGroup(id string) string { return groupName(hash(id) % lotteryGroups) }
-
-func groupName(i uint32) string { return fmt.Sprintf("%02x", i) }
 
 // DeduplicationID is equal for copies of one generation, so that sending twice within five minutes
 // is sending once. copyID distinguishes a copy that is sent because the message was lost.
