@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
@@ -154,11 +152,7 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	if err != nil {
 		return nil, err
 	}
-	asked, err := proto.MarshalOptions{Deterministic: true}.Marshal(req.GetSpec())
-	if err != nil {
-		return nil, err
-	}
-	key, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), string(asked))
+	key, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), rpc.Fingerprint(req))
 	if err != nil {
 		return nil, err
 	}
