@@ -103,7 +103,7 @@ func mark(set map[string]bool, prefix string, m protoreflect.Message) {
 		fd := fields.Get(i)
 		path := prefix + string(fd.Name())
 		set[path] = set[path] || m.Has(fd)
-		if fd.Kind() != protoreflect.MessageKind || fd.Message().FullName().Parent() == "google.protobuf" {
+		if !m.Has(fd) || fd.Kind() != protoreflect.MessageKind || fd.Message().FullName().Parent() == "google.protobuf" {
 			continue
 		}
 		if !fd.IsList() {
@@ -116,19 +116,20 @@ func mark(set map[string]bool, prefix string, m protoreflect.Message) {
 	}
 }
 
-// RequireShown fails unless a view shows every member that it shares with a specification by name
-// and type, with the same value.
-func RequireShown(t testing.TB, spec, view proto.Message) {
+// RequireShown fails unless a view has every member of what it was made from, of the same name and
+// type and with the same value, but for the members that are named.
+func RequireShown(t testing.TB, made, view proto.Message, but ...string) {
 	t.Helper()
-	from, to := spec.ProtoReflect(), view.ProtoReflect()
-	fields := to.Descriptor().Fields()
+	from, to := made.ProtoReflect(), view.ProtoReflect()
+	fields := from.Descriptor().Fields()
 	for i := range fields.Len() {
-		shown := fields.Get(i)
-		given := from.Descriptor().Fields().ByName(shown.Name())
-		if given == nil || given.Kind() != shown.Kind() || given.Cardinality() != shown.Cardinality() || given.Message() != shown.Message() {
+		given := fields.Get(i)
+		if slices.Contains(but, string(given.Name())) {
 			continue
 		}
-		require.True(t, from.Get(given).Equal(to.Get(shown)), "%s: %v in %s, %v in %s", shown.Name(),
+		shown := to.Descriptor().Fields().ByName(given.Name())
+		require.NotNil(t, shown, "%s has no %s", to.Descriptor().Name(), given.Name())
+		require.True(t, from.Get(given).Equal(to.Get(shown)), "%s: %v in %s, %v in %s", given.Name(),
 			from.Get(given), from.Descriptor().Name(), to.Get(shown), to.Descriptor().Name())
 	}
 }

@@ -44,7 +44,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, cmp.Diff(want, got.GetSpec(), protocmp.Transform()))
 		require.Equal(t, answer.GetEtag(), got.GetEtag())
-		wiretest.RequireShown(t, want, answer)
+		wiretest.RequireShown(t, want, answer, "sections") // an event shows what is free
 	}
 	for _, seating := range []string{"ASSIGNED", "GENERAL"} {
 		full := fullSpec(seating)
