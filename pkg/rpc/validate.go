@@ -24,10 +24,15 @@ func Validate(m proto.Message) error {
 	}
 	fields := make([]errs.Field, len(bad.Violations))
 	for i, v := range bad.Violations {
-		fields[i] = errs.Field{Path: lowerCamel(protovalidate.FieldPathString(v.Proto.GetField())), Message: v.Proto.GetMessage()}
+		path := strings.TrimPrefix(protovalidate.FieldPathString(v.Proto.GetField()), specPrefix)
+		fields[i] = errs.Field{Path: lowerCamel(path), Message: v.Proto.GetMessage()}
 	}
 	return errs.ErrInvalidRequest.WithFields(fields...)
 }
+
+// specPrefix is not part of the paths that clients see: where a request has a member named spec, it
+// is the body of the HTTP request (body: "spec" in the rule of google.api.http).
+const specPrefix = "spec."
 
 // lowerCamel turns a path of proto names into the JSON names that clients use:
 // sections[0].seats_per_row → sections[0].seatsPerRow.

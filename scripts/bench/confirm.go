@@ -130,9 +130,11 @@ func (c *confirmations) open(ctx context.Context, event string, rows int32) erro
 	now := time.Now()
 	perRow := int32(seatsOfRow)
 	_, err := c.admin.PutEvent(ctx, &ticketv1.PutEventRequest{
-		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: event, Title: "Bench", Artist: "The Crowd", Venue: "Hall 1",
-		StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)), SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)),
-		Seating: "ASSIGNED", Currency: "KRW", MaxPerUser: 1, Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 55000, Rows: &rows, SeatsPerRow: &perRow}},
+		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: event, Spec: &ticketv1.EventSpec{
+			Title: "Bench", Artist: "The Crowd", Venue: "Hall 1", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)),
+			SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)),
+			Seating: "ASSIGNED", Currency: "KRW", MaxPerUser: 1, Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 55000, Rows: &rows, SeatsPerRow: &perRow}},
+		},
 	})
 	return err
 }

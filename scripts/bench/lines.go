@@ -91,9 +91,11 @@ func (l *lines) open(ctx context.Context) error {
 	operator := &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}}
 	err := each(openLines, func(ctx context.Context, i int) error {
 		_, err := events.PutEvent(ctx, &ticketv1.PutEventRequest{
-			Caller: operator, EventId: lineName(i), Title: "Bench", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)),
-			SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: "GENERAL",
-			Currency: "KRW", MaxPerUser: 1, Threshold: proto.Int64(1), Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 1000, Capacity: proto.Int64(100)}},
+			Caller: operator, EventId: lineName(i), Spec: &ticketv1.EventSpec{
+				Title: "Bench", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)),
+				SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: "GENERAL",
+				Currency: "KRW", MaxPerUser: 1, Threshold: proto.Int64(1), Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 1000, Capacity: proto.Int64(100)}},
+			},
 		})
 		if err == nil {
 			_, err = l.queue[i%lineReplicas].OpenLine(ctx, &queuev1.OpenLineRequest{Caller: operator, EventId: lineName(i)})

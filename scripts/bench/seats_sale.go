@@ -100,10 +100,11 @@ func (s *sales) put(ctx context.Context, event string, sections ...*ticketv1.Sec
 	}
 	now := time.Now()
 	_, err := s.admin.PutEvent(ctx, &ticketv1.PutEventRequest{
-		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: event,
-		Title: "Bench", Artist: "The Crowd", Venue: "Hall 1", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)),
-		SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating,
-		Currency: "KRW", MaxPerUser: party, Sections: sections,
+		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: event, Spec: &ticketv1.EventSpec{
+			Title: "Bench", Artist: "The Crowd", Venue: "Hall 1", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)),
+			SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating,
+			Currency: "KRW", MaxPerUser: party, Sections: sections,
+		},
 	})
 	return err
 }

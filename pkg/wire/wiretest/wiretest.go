@@ -1,4 +1,5 @@
-// Package wiretest makes invalid JSON bodies for tests of validation.
+// Package wiretest makes messages and JSON bodies for tests: invalid ones for tests of validation, and
+// full ones for tests that nothing is lost.
 package wiretest
 
 import (

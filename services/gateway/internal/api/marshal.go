@@ -3,10 +3,10 @@ package api
 import (
 	"errors"
 	"io"
+	"reflect"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire"
@@ -46,7 +46,7 @@ func (Marshaler) ContentType(any) string { return "application/json" }
 // text.
 func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
-		m, ok := v.(proto.Message)
+		m, ok := target(v)
 		b, known := r.(*body)
 		if !ok || !known {
 			return errNoMessage
@@ -59,18 +59,37 @@ func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
+// target returns the message to decode into: the request, or its member spec, of which the generated
+// code passes the address. The member is set even if there is no body, so that the rules name the
+// members that are absent from it.
+func target(v any) (proto.Message, bool) {
+	if m, ok := v.(proto.Message); ok {
+		return m, true
+	}
+	member := reflect.ValueOf(v).Elem()
+	if member.Kind() != reflect.Pointer {
+		return nil, false
+	}
+	member.Set(reflect.New(member.Type().Elem()))
+	m, ok := member.Interface().(proto.Message)
+	return m, ok
+}
+
 // parse parses the body. It refuses members that are also in the path, since the two could differ.
 func parse(q *edge.Request, m proto.Message) error {
-	if err := wire.Unmarshal(q.Body, m); err != nil {
-		return err
+	err := wire.Unmarshal(q.Body, m)
+	var unknown string
+	if errors.Is(err, errs.ErrUnknownField) {
+		unknown = errs.From(err).Fields[0].Path
 	}
-	fields := m.ProtoReflect().Descriptor().Fields()
-	for _, name := range q.Route.Params() {
-		if fd := fields.ByName(protoreflect.Name(name)); fd != nil && m.ProtoReflect().Has(fd) {
-			return errs.ErrUnknownField.WithFields(errs.Field{Path: fd.JSONName(), Message: "stands in the path"})
+	for _, param := range q.Route.Params() {
+		name := edge.PublicName(param)
+		fd := m.ProtoReflect().Descriptor().Fields().ByJSONName(name)
+		if unknown == name || err == nil && fd != nil && m.ProtoReflect().Has(fd) {
+			return errs.ErrUnknownField.WithFields(errs.Field{Path: name, Message: "stands in the path"})
 		}
 	}
-	return nil
+	return err
 }
 
 // NewEncoder implements runtime.Marshaler. It is for streams, which no route has.

@@ -77,7 +77,7 @@ func (f *fakeTicket) PutEvent(_ context.Context, in *ticketv1.PutEventRequest) (
 
 func (f *fakeTicket) GetEventSettings(_ context.Context, in *ticketv1.GetEventSettingsRequest) (*ticketv1.EventSettings, error) {
 	f.add("GetEventSettings", in.GetCaller(), in)
-	return &ticketv1.EventSettings{Title: in.GetEventId(), Threshold: new(int64(5)), Etag: new("settings1")}, nil
+	return &ticketv1.EventSettings{Spec: &ticketv1.EventSpec{Title: in.GetEventId(), Threshold: new(int64(5))}, Etag: new("settings1")}, nil
 }
 
 func (f *fakeTicket) HoldSeats(_ context.Context, in *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {

@@ -75,10 +75,10 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 	}
 	switch rule.GetBody() {
 	case "":
-	case "*":
+	case "*", specMember:
 		r.Body.JSON = true
 	default:
-		return nil, fmt.Errorf("%s: the body is %q; strict parsing knows whole bodies only", md.FullName(), rule.GetBody())
+		return nil, fmt.Errorf("%s: the body is %q, neither the whole request nor its %q", md.FullName(), rule.GetBody(), specMember)
 	}
 	if strings.HasPrefix(r.Pattern, operators) { // a second binding of a method that users call too
 		r.Who = Admin
@@ -87,6 +87,10 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 	r.Stops = details.Stops
 	return r, nil
 }
+
+// specMember is the only member of a request that can be a body: pkg/rpc.Validate removes its name
+// from the paths of wrong members.
+const specMember = "spec"
 
 // operators is the prefix of the paths that only operators may call.
 const operators = "/api/v1/admin/"

@@ -147,6 +147,7 @@ func (c *Campaign) Validate() error {
 	v.check("closesAt", c.ClosesAt.After(c.OpensAt), "must be after opensAt")
 	v.check("milestones", len(c.Milestones) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
 	v.check("prizes", len(c.Prizes) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
+	v.check("promotionId", c.PromotionID == "" || c.Kind == RequestWinners, "must be absent unless the kind is REQUEST_WINNERS")
 	switch c.Kind {
 	case Attendance:
 		v.check("daily", c.Daily != nil || len(c.Milestones) > 0, "or milestones must be set for ATTENDANCE")

@@ -209,12 +209,12 @@ func TestInvalidCampaignNamesItsFields(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	in := attendance("")
-	in.Kind, in.ClosesAt = "RANDOM", in.OpensAt
+	in.Kind, in.ClosesAt, in.PromotionId = "RANDOM", in.OpensAt, new("p")
 	_, err := c.admin.CreateCampaign(t.Context(), in)
 	require.ErrorIs(t, errs.From(err), errs.ErrInvalidRequest)
 	var paths []string
 	for _, f := range errs.From(err).Fields {
 		paths = append(paths, f.Path)
 	}
-	require.ElementsMatch(t, []string{"closesAt", "prizes", "daily", "milestones"}, paths)
+	require.ElementsMatch(t, []string{"closesAt", "promotionId", "prizes", "daily", "milestones"}, paths)
 }

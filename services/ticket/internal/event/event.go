@@ -1,10 +1,6 @@
 // Package event is what is on sale: events, their sections and seats, and what can be seen of them.
 package event
 
-import (
-	"time"
-)
-
 // Seating says how places are sold.
 type Seating string
 
@@ -37,37 +33,13 @@ const (
 	StatusCancelled Status = "CANCELLED"
 )
 
-// Event is one event with its sections, in the order in which the operator put them.
+// Event is one event with its settings in force.
 type Event struct {
-	ID           string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      Seating
-	// ISO 4217.
-	Currency   string
-	MaxPerUser int
-	// HoldFor is the length of a hold; 0 means the service's default.
-	HoldFor time.Duration
-	// TimeZone is the IANA time zone of the venue. Omitted from the ETag when empty.
-	TimeZone string `json:",omitempty"`
-	State    State
-	Sections []Section
+	ID string
+	Spec
+	State State
 	// Version grows with every change.
 	Version int64
-}
-
-// Section is a part of the venue with one price.
-type Section struct {
-	Name string
-	// Price in the currency's minor unit.
-	Price    int64
-	Capacity int64
-	// Assigned seating only: rows of equally many seats, and the index of the first one.
-	Rows, SeatsPerRow, First int
 }
 
 // Count is how many places of a section are not free, and how many of them are sold.

@@ -17,7 +17,7 @@ func hall(sections ...event.Section) event.Event {
 		first += sections[i].Rows * sections[i].SeatsPerRow
 		sections[i].Capacity = int64(sections[i].Rows * sections[i].SeatsPerRow)
 	}
-	return event.Event{ID: "e", Seating: event.Assigned, Sections: sections}
+	return event.Event{ID: "e", Spec: event.Spec{Seating: event.Assigned, Sections: sections}}
 }
 
 func TestLayoutPlacesEverySeatOnce(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSnapshot(t *testing.T) {
 	require.NotEqual(t, s.ETag, eventtest.Taken(e, now, 0, 8, 17, 19).ETag)
 	require.Equal(t, s.ETag, eventtest.Taken(e, now.Add(time.Hour), 18, 17, 8, 0).ETag)
 
-	general := event.Event{Seating: event.General, Sections: []event.Section{{Name: "A", Capacity: 10}, {Name: "B", Capacity: 10}}}
+	general := event.Event{Spec: event.Spec{Seating: event.General, Sections: []event.Section{{Name: "A", Capacity: 10}, {Name: "B", Capacity: 10}}}}
 	g := event.NewCounted(general, now, event.Counts{"A": {Taken: 7}, "B": {Taken: 6, Sold: 6}})
 	require.EqualValues(t, 7, g.TotalFree())
 	require.EqualValues(t, 6, g.Sold)

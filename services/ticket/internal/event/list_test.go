@@ -54,7 +54,7 @@ func (c *catalogue) ListEvents(ctx context.Context, limit int, after *Cursor) (P
 	}
 	p := Page{At: time.Now()}
 	for i := first; i < min(first+limit, c.events); i++ {
-		p.Events = append(p.Events, Event{ID: fmt.Sprintf("e%d", i), Version: 1, Sections: []Section{{Name: "A", Capacity: 10}}})
+		p.Events = append(p.Events, Event{ID: fmt.Sprintf("e%d", i), Version: 1, Spec: Spec{Sections: []Section{{Name: "A", Capacity: 10}}}})
 	}
 	return p, c.read(ctx)
 }

@@ -61,16 +61,17 @@ type Page struct {
 // Writer changes events.
 type Writer interface {
 	// PutEvent creates the event when it is absent. Else it changes the event as far as held and
-	// sold places allow (ErrLocked), if the settings still match spec.IfMatch (ErrChanged). It
-	// returns the stored event. A repetition with the same key, unless nil, returns the event that
+	// sold places allow (ErrLocked), if the settings still match, unless match is nil (ErrChanged).
+	// It returns the stored event. A repetition with the same key, unless nil, returns the event that
 	// the first call created.
-	PutEvent(ctx context.Context, e Event, spec *Spec, key *idempotency.Key) (Event, error)
+	PutEvent(ctx context.Context, e Event, match *Match, key *idempotency.Key) (Event, error)
 }
 
 // SettingsStore keeps what operators have set for events and waiting lines.
 type SettingsStore interface {
-	// Settings returns all that is in force of an event, as it is now, or ErrNotFound.
-	Settings(ctx context.Context, id string) (Settings, error)
+	// Settings returns an event with all its settings, those of its line too, as they are now, or
+	// ErrNotFound.
+	Settings(ctx context.Context, id string) (Event, error)
 	// LineSettings returns defaults for settings that are not set, or ErrNotFound for an id that
 	// has neither an event nor settings.
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
@@ -142,19 +143,20 @@ func (s *Service) Head(ctx context.Context, id string) (Event, error) { return s
 
 // Create makes a new event with an id of its own.
 func (s *Service) Create(ctx context.Context, spec Spec, key *idempotency.Key) (Snapshot, error) {
-	spec.ID = uuid.Must(uuid.NewV7()).String()
-	return s.put(ctx, spec, key)
+	return s.put(ctx, uuid.Must(uuid.NewV7()).String(), spec, nil, key)
 }
 
 // Put creates the event or changes it; putting again what is there already changes nothing.
-func (s *Service) Put(ctx context.Context, spec Spec) (Snapshot, error) { return s.put(ctx, spec, nil) }
+func (s *Service) Put(ctx context.Context, id string, spec Spec, match *Match) (Snapshot, error) {
+	return s.put(ctx, id, spec, match, nil)
+}
 
-func (s *Service) put(ctx context.Context, spec Spec, key *idempotency.Key) (Snapshot, error) {
-	e, err := spec.Event()
+func (s *Service) put(ctx context.Context, id string, spec Spec, match *Match, key *idempotency.Key) (Snapshot, error) {
+	spec, err := spec.Checked()
 	if err != nil {
 		return Snapshot{}, err
 	}
-	e, err = s.writer.PutEvent(ctx, e, &spec, key)
+	e, err := s.writer.PutEvent(ctx, Event{ID: id, Spec: spec, State: Open}, match, key)
 	if err != nil {
 		return Snapshot{}, err
 	}

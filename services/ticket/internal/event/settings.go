@@ -3,7 +3,7 @@ package event
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"io"
 	"slices"
 	"time"
 )
@@ -37,22 +37,12 @@ type LineChange struct {
 	BlockUser, UnblockUser string
 }
 
-// Settings are all that operators have put for an event, as it is in force.
-type Settings struct {
-	Event Event
-	Line  LineSettings
-}
-
-// ETag is a hash of what a PUT of the event may change, and of nothing else.
-func (s *Settings) ETag() string {
-	e := s.Event
-	// Neither is put: the state has acts of its own, and the version grows with it.
-	e.State, e.Version = "", 0
+// ETag is a hash of what a PUT of the event may change, and of nothing else. The event is one of
+// SettingsStore.Settings, which has the settings of its line too.
+func (e *Event) ETag() string {
 	h := sha256.New()
-	_ = json.NewEncoder(h).Encode(struct { // a hash never fails, and everything in here can be written
-		Event                  Event
-		Threshold, SlotSeconds *int64
-	}{e, s.Line.Threshold, s.Line.SlotSeconds})
+	_, _ = io.WriteString(h, e.ID) // a hash never fails
+	_, _ = h.Write(e.encoded())
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 

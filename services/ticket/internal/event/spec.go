@@ -1,7 +1,10 @@
 package event
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -12,9 +15,8 @@ import (
 // must end well within 5 s.
 const MaxSeats = 100_000
 
-// Spec is an event as an operator puts it.
+// Spec is what operators set of an event. Members that may be left out are pointers.
 type Spec struct {
-	ID           string
 	Title        string
 	Artist       string
 	Venue        string
@@ -22,49 +24,69 @@ type Spec struct {
 	SalesOpenAt  time.Time
 	SalesCloseAt time.Time
 	Seating      Seating
-	Currency     string
-	MaxPerUser   int
-	// Nil keeps the current value. For a new event, nil means this service's default for
-	// HoldSeconds, and the queue's defaults for SlotSeconds and Threshold.
+	// ISO 4217.
+	Currency   string
+	MaxPerUser int
+	// HoldSeconds is the length of a hold; nil in force: the service's default.
 	HoldSeconds *int32
+	// SlotSeconds and Threshold are settings of the event's line; nil in force: the queue's default.
+	// Of all readers only SettingsStore.Settings sets them.
 	SlotSeconds *int64
 	Threshold   *int64
-	// Nil keeps the current time zone, or means DefaultTimeZone for a new event.
+	// TimeZone is the IANA time zone of the venue.
 	TimeZone *string
-	Sections []SectionSpec
-	// IfMatch, unless nil, is what the stored event must match; else the result is ErrChanged.
-	IfMatch *Match
+	// Sections are in the order in which the operator put them.
+	Sections []Section
 }
 
-// SectionSpec is a section as an operator puts it: rows of seats, or a capacity.
-type SectionSpec struct {
-	Name        string
-	Price       int64
-	Rows        *int32
-	SeatsPerRow *int32
-	Capacity    *int64
+// Section is a part of the venue with one price.
+type Section struct {
+	Name string
+	// Price in the currency's minor unit.
+	Price int64
+	// Capacity is what operators set with general admission, and follows from the rows otherwise.
+	Capacity int64
+	// Assigned seating only: rows of equally many seats, and the index of the first one.
+	Rows, SeatsPerRow, First int
 }
 
-// Event checks what the members demand of each other, and returns the event that the spec
-// describes. The error is ErrInvalid with a field for everything that is wrong.
-func (s *Spec) Event() (Event, error) {
+// defaults are the optional settings of a new event.
+func defaults() *Spec {
+	zone := DefaultTimeZone
+	return &Spec{TimeZone: &zone}
+}
+
+// Complete sets the settings that the spec leaves out to those in force, or to the defaults of a new
+// event when inForce is nil.
+func (s *Spec) Complete(inForce *Spec) {
+	if inForce == nil {
+		inForce = defaults()
+	}
+	to, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(inForce).Elem()
+	for i := range to.NumField() {
+		if member := to.Field(i); member.Kind() == reflect.Pointer && member.IsNil() {
+			member.Set(from.Field(i))
+		}
+	}
+}
+
+// encoded is the spec as JSON: equal for equal specs.
+func (s *Spec) encoded() []byte {
+	b, _ := json.Marshal(s) // every member can be written
+	return b
+}
+
+// Checked returns the spec as it is stored, with what follows from its members. The error is
+// ErrInvalid with a field for everything that is wrong with how they fit together.
+func (s Spec) Checked() (Spec, error) {
 	fields := append(s.times(), s.timeZone()...)
 	sections, more := s.sections()
 	if fields = append(fields, more...); len(fields) > 0 {
-		return Event{}, ErrInvalid.WithFields(fields...)
+		return Spec{}, ErrInvalid.WithFields(fields...)
 	}
-	e := Event{
-		ID: s.ID, Title: s.Title, Artist: s.Artist, Venue: s.Venue,
-		StartsAt: stored(s.StartsAt), SalesOpenAt: stored(s.SalesOpenAt), SalesCloseAt: stored(s.SalesCloseAt),
-		Seating: s.Seating, Currency: s.Currency, MaxPerUser: s.MaxPerUser, State: Open, Sections: sections, TimeZone: DefaultTimeZone,
-	}
-	if s.TimeZone != nil {
-		e.TimeZone = *s.TimeZone
-	}
-	if s.HoldSeconds != nil {
-		e.HoldFor = time.Duration(*s.HoldSeconds) * time.Second
-	}
-	return e, nil
+	s.StartsAt, s.SalesOpenAt, s.SalesCloseAt = stored(s.StartsAt), stored(s.SalesOpenAt), stored(s.SalesCloseAt)
+	s.Sections = sections
+	return s, nil
 }
 
 // stored is t as the database keeps it: to the microsecond. Otherwise a repeated PUT with
@@ -84,21 +106,20 @@ func (s *Spec) times() []errs.Field {
 
 func (s *Spec) sections() ([]Section, []errs.Field) {
 	var bad []errs.Field
-	sections := make([]Section, len(s.Sections))
+	sections := slices.Clone(s.Sections)
 	seats := 0
-	for i, spec := range s.Sections {
-		path := fmt.Sprintf("sections[%d]", i)
-		if slices.ContainsFunc(s.Sections[:i], func(o SectionSpec) bool { return o.Name == spec.Name }) {
+	for i := range sections {
+		section, path := &sections[i], fmt.Sprintf("sections[%d]", i)
+		if slices.ContainsFunc(sections[:i], func(o Section) bool { return o.Name == section.Name }) {
 			bad = append(bad, errs.Field{Path: path + ".section", Message: "must be unique"})
 		}
-		sections[i] = Section{Name: spec.Name, Price: spec.Price}
 		if s.Seating == General {
-			bad = append(bad, sections[i].setCapacity(spec, path)...)
+			bad = append(bad, section.checkCapacity(path)...)
 			continue
 		}
-		bad = append(bad, sections[i].setRows(spec, path)...)
-		sections[i].First = seats
-		seats += int(sections[i].Capacity)
+		bad = append(bad, section.setCapacity(path)...)
+		section.First = seats
+		seats += int(section.Capacity)
 	}
 	if seats > MaxSeats {
 		bad = append(bad, errs.Field{Path: "sections", Message: fmt.Sprintf("must have at most %d seats together", MaxSeats)})
@@ -106,27 +127,27 @@ func (s *Spec) sections() ([]Section, []errs.Field) {
 	return sections, bad
 }
 
-func (s *Section) setCapacity(spec SectionSpec, path string) (bad []errs.Field) {
-	if spec.Capacity == nil {
+// checkCapacity is for general admission.
+func (s *Section) checkCapacity(path string) (bad []errs.Field) {
+	if s.Capacity == 0 {
 		bad = append(bad, errs.Field{Path: path + ".capacity", Message: "is required for general admission"})
-	} else {
-		s.Capacity = *spec.Capacity
 	}
-	if spec.Rows != nil || spec.SeatsPerRow != nil {
+	if s.Rows != 0 || s.SeatsPerRow != 0 {
 		bad = append(bad, errs.Field{Path: path + ".rows", Message: "belongs to assigned seating"})
 	}
 	return bad
 }
 
-func (s *Section) setRows(spec SectionSpec, path string) []errs.Field {
-	if spec.Rows == nil || spec.SeatsPerRow == nil {
+// setCapacity is for assigned seating.
+func (s *Section) setCapacity(path string) []errs.Field {
+	if s.Rows == 0 || s.SeatsPerRow == 0 {
 		return []errs.Field{{Path: path + ".rows", Message: "is required for assigned seating, with seatsPerRow"}}
 	}
-	s.Rows, s.SeatsPerRow = int(*spec.Rows), int(*spec.SeatsPerRow)
-	s.Capacity = int64(s.Rows) * int64(s.SeatsPerRow)
-	if spec.Capacity != nil && *spec.Capacity != s.Capacity {
+	seats := int64(s.Rows) * int64(s.SeatsPerRow)
+	if s.Capacity != 0 && s.Capacity != seats {
 		return []errs.Field{{Path: path + ".capacity", Message: "must be rows times seatsPerRow, or be left out"}}
 	}
+	s.Capacity = seats
 	return nil
 }
 
@@ -138,19 +159,18 @@ type Changes struct {
 	Any bool
 }
 
-// Compare returns the differences between the stored event and its new version. New prices and
-// capacities are no change of structure: holds keep the amount with which they were made, and the
-// store refuses a capacity below what is held and sold.
-func Compare(old, new *Event) Changes {
-	var c Changes
-	c.Structure = old.Seating != new.Seating || old.Currency != new.Currency || !samePlaces(old, new)
-	c.Any = c.Structure || old.Title != new.Title || old.Artist != new.Artist || old.Venue != new.Venue ||
-		!old.StartsAt.Equal(new.StartsAt) || !old.SalesOpenAt.Equal(new.SalesOpenAt) || !old.SalesCloseAt.Equal(new.SalesCloseAt) ||
-		old.MaxPerUser != new.MaxPerUser || old.HoldFor != new.HoldFor || old.TimeZone != new.TimeZone || !slices.Equal(old.Sections, new.Sections)
-	return c
+// Compare returns the differences between the stored settings and new ones, but for those of the
+// line, which are stored apart. New prices and capacities are no change of structure: holds keep the
+// amount with which they were made, and the store refuses a capacity below what is held and sold.
+func Compare(old, new Spec) Changes {
+	old.SlotSeconds, old.Threshold = new.SlotSeconds, new.Threshold
+	return Changes{
+		Structure: old.Seating != new.Seating || old.Currency != new.Currency || !samePlaces(&old, &new),
+		Any:       !bytes.Equal(old.encoded(), new.encoded()),
+	}
 }
 
-func samePlaces(old, new *Event) bool {
+func samePlaces(old, new *Spec) bool {
 	return slices.EqualFunc(old.Sections, new.Sections, func(a, b Section) bool {
 		return a.Name == b.Name && a.Rows == b.Rows && a.SeatsPerRow == b.SeatsPerRow
 	})

@@ -17,35 +17,32 @@ func ptr[T any](v T) *T { return &v }
 
 func assigned() event.Spec {
 	return event.Spec{
-		ID: "e", Title: "T", StartsAt: noon.Add(48 * time.Hour), SalesOpenAt: noon, SalesCloseAt: noon.Add(24 * time.Hour),
+		Title: "T", StartsAt: noon.Add(48 * time.Hour), SalesOpenAt: noon, SalesCloseAt: noon.Add(24 * time.Hour),
 		Seating: event.Assigned, Currency: "KRW", MaxPerUser: 4, HoldSeconds: ptr(int32(60)),
-		Sections: []event.SectionSpec{
-			{Name: "A", Price: 70, Rows: ptr(int32(2)), SeatsPerRow: ptr(int32(5))},
-			{Name: "B", Price: 50, Rows: ptr(int32(3)), SeatsPerRow: ptr(int32(4)), Capacity: ptr(int64(12))},
+		Sections: []event.Section{
+			{Name: "A", Price: 70, Rows: 2, SeatsPerRow: 5},
+			{Name: "B", Price: 50, Rows: 3, SeatsPerRow: 4, Capacity: 12},
 		},
 	}
 }
 
 func general() event.Spec {
 	s := assigned()
-	s.Seating, s.Sections = event.General, []event.SectionSpec{{Name: "A", Price: 70, Capacity: ptr(int64(9))}}
+	s.Seating, s.Sections = event.General, []event.Section{{Name: "A", Price: 70, Capacity: 9}}
 	return s
 }
 
-func TestSpecDescribesAnEvent(t *testing.T) {
+func TestSpecIsStoredWithWhatFollowsFromIt(t *testing.T) {
 	t.Parallel()
-	s := assigned()
-	e, err := s.Event()
+	s, err := assigned().Checked()
 	require.NoError(t, err)
-	require.Equal(t, time.Minute, e.HoldFor)
 	require.Equal(t, []event.Section{
 		{Name: "A", Price: 70, Capacity: 10, Rows: 2, SeatsPerRow: 5, First: 0},
 		{Name: "B", Price: 50, Capacity: 12, Rows: 3, SeatsPerRow: 4, First: 10},
-	}, e.Sections)
-	s = general()
-	e, err = s.Event()
+	}, s.Sections)
+	s, err = general().Checked()
 	require.NoError(t, err)
-	require.Equal(t, []event.Section{{Name: "A", Price: 70, Capacity: 9}}, e.Sections)
+	require.Equal(t, []event.Section{{Name: "A", Price: 70, Capacity: 9}}, s.Sections)
 }
 
 func TestSpecRefuses(t *testing.T) {
@@ -58,16 +55,16 @@ func TestSpecRefuses(t *testing.T) {
 		"startsAt":             {assigned(), func(s *event.Spec) { s.StartsAt = s.SalesOpenAt }},
 		"timeZone":             {assigned(), func(s *event.Spec) { s.TimeZone = new("Asia/Soul") }},
 		"sections[1].section":  {assigned(), func(s *event.Spec) { s.Sections[1].Name = "A" }},
-		"sections[0].rows":     {assigned(), func(s *event.Spec) { s.Sections[0].Rows = nil }},
-		"sections[1].capacity": {assigned(), func(s *event.Spec) { s.Sections[1].Capacity = ptr(int64(13)) }},
+		"sections[0].rows":     {assigned(), func(s *event.Spec) { s.Sections[0].Rows = 0 }},
+		"sections[1].capacity": {assigned(), func(s *event.Spec) { s.Sections[1].Capacity = 13 }},
 		"sections": {assigned(), func(s *event.Spec) {
-			s.Sections[0].Rows, s.Sections[0].SeatsPerRow = ptr(int32(1000)), ptr(int32(1000))
+			s.Sections[0].Rows, s.Sections[0].SeatsPerRow = 1000, 1000
 		}},
-		"sections[0].capacity": {general(), func(s *event.Spec) { s.Sections[0].Capacity = nil }},
-		"sections[0].rows ":    {general(), func(s *event.Spec) { s.Sections[0].Rows = ptr(int32(1)) }},
+		"sections[0].capacity": {general(), func(s *event.Spec) { s.Sections[0].Capacity = 0 }},
+		"sections[0].rows ":    {general(), func(s *event.Spec) { s.Sections[0].Rows = 1 }},
 	} {
 		c.change(&c.spec)
-		_, err := c.spec.Event()
+		_, err := c.spec.Checked()
 		require.ErrorIs(t, err, event.ErrInvalid, path)
 		e := errs.From(err)
 		require.Len(t, e.Fields, 1, path)
@@ -92,35 +89,38 @@ func TestCompare(t *testing.T) {
 		"timezone": {func(s *event.Spec) { s.TimeZone = new("Asia/Tokyo") }, event.Changes{Any: true}},
 		"closing":  {func(s *event.Spec) { s.SalesCloseAt = s.SalesCloseAt.Add(1000) }, event.Changes{Any: true}},
 		"limit":    {func(s *event.Spec) { s.MaxPerUser++ }, event.Changes{Any: true}},
+		"line":     {func(s *event.Spec) { s.Threshold, s.SlotSeconds = ptr(int64(1)), ptr(int64(60)) }, event.Changes{}},
 		"hold":     {func(s *event.Spec) { s.HoldSeconds = nil }, event.Changes{Any: true}},
 		"price":    {func(s *event.Spec) { s.Sections[0].Price++ }, event.Changes{Any: true}},
 		"currency": {func(s *event.Spec) { s.Currency = "USD" }, event.Changes{Structure: true, Any: true}},
-		"rows":     {func(s *event.Spec) { s.Sections[0].Rows = ptr(int32(3)) }, event.Changes{Structure: true, Any: true}},
-		"turned": {func(s *event.Spec) { s.Sections[0].Rows, s.Sections[0].SeatsPerRow = ptr(int32(5)), ptr(int32(2)) },
+		"rows":     {func(s *event.Spec) { s.Sections[0].Rows = 3 }, event.Changes{Structure: true, Any: true}},
+		"turned": {func(s *event.Spec) { s.Sections[0].Rows, s.Sections[0].SeatsPerRow = 5, 2 },
 			event.Changes{Structure: true, Any: true}},
 		"order": {func(s *event.Spec) { s.Sections[0], s.Sections[1] = s.Sections[1], s.Sections[0] }, event.Changes{Structure: true, Any: true}},
 		"fewer": {func(s *event.Spec) { s.Sections = s.Sections[:1] }, event.Changes{Structure: true, Any: true}},
 	} {
 		before, after := assigned(), assigned()
 		c.change(&after)
-		a, err := before.Event()
+		before.Complete(nil)
+		after.Complete(nil)
+		a, err := before.Checked()
 		require.NoError(t, err)
-		b, err := after.Event()
+		b, err := after.Checked()
 		require.NoError(t, err)
-		require.Equal(t, c.want, event.Compare(&a, &b), name)
+		require.Equal(t, c.want, event.Compare(a, b), name)
 	}
 	one, two := general(), general()
-	two.Sections[0].Capacity = ptr(int64(10))
-	a, _ := one.Event()
-	b, _ := two.Event()
-	require.Equal(t, event.Changes{Any: true}, event.Compare(&a, &b), "more general admission is no change of structure")
+	two.Sections[0].Capacity = 10
+	a, _ := one.Checked()
+	b, _ := two.Checked()
+	require.Equal(t, event.Changes{Any: true}, event.Compare(a, b), "more general admission is no change of structure")
 }
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	s := assigned()
-	e, err := s.Event()
+	s, err := assigned().Checked()
 	require.NoError(t, err)
+	e := event.Event{ID: "e", Spec: s}
 	for _, c := range []struct {
 		state   event.State
 		at      time.Time

@@ -80,7 +80,7 @@ func TestInvariantsUnderTraffic(t *testing.T) {
 		return svc.HoldBest(ctx, user, rand.N(3)+1)
 	}
 	for name, c := range map[string]struct {
-		spec event.Spec
+		spec event.Event
 		hold holdFunc
 	}{
 		"named seats": {storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 20)), func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error) {

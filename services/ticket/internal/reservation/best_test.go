@@ -17,7 +17,7 @@ var snapshotTime = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 // snapshotOf draws a section: one string per row, `.` free, anything else taken.
 func snapshotOf(at time.Time, rows ...string) (event.Snapshot, event.Section) {
 	sec := event.Section{Name: "A", Rows: len(rows), SeatsPerRow: len(rows[0]), Capacity: int64(len(rows) * len(rows[0])), First: 3}
-	e := event.Event{ID: "e", Seating: event.Assigned, Sections: []event.Section{{Name: "Z", Rows: 1, SeatsPerRow: 3}, sec}}
+	e := event.Event{ID: "e", Spec: event.Spec{Seating: event.Assigned, Sections: []event.Section{{Name: "Z", Rows: 1, SeatsPerRow: 3}, sec}}}
 	var taken []int32
 	for r, row := range rows {
 		for i := range row {

@@ -29,8 +29,10 @@ type hall struct {
 
 func (h *hall) event() event.Event {
 	return event.Event{
-		ID: "e", Seating: event.Assigned, State: event.Open, SalesOpenAt: noon.Add(-time.Hour), SalesCloseAt: noon.Add(time.Hour), MaxPerUser: 4,
-		Sections: []event.Section{{Name: "A", Capacity: 4, Rows: 1, SeatsPerRow: 4}},
+		ID: "e", State: event.Open, Spec: event.Spec{
+			Seating: event.Assigned, SalesOpenAt: noon.Add(-time.Hour), SalesCloseAt: noon.Add(time.Hour), MaxPerUser: 4,
+			Sections: []event.Section{{Name: "A", Capacity: 4, Rows: 1, SeatsPerRow: 4}},
+		},
 	}
 }
 

@@ -3,7 +3,6 @@ package rpc
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -11,70 +10,6 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
-
-// specRequest is what the requests that create and put an event have in common, except for its
-// optional settings: their getters do not tell 0 from absent.
-type specRequest interface {
-	GetTitle() string
-	GetArtist() string
-	GetVenue() string
-	GetStartsAt() *timestamppb.Timestamp
-	GetSalesOpenAt() *timestamppb.Timestamp
-	GetSalesCloseAt() *timestamppb.Timestamp
-	GetSeating() string
-	GetCurrency() string
-	GetMaxPerUser() int32
-	GetSections() []*ticketv1.SectionSpec
-}
-
-// optionalSettings are the settings of an event that a request may leave out.
-type optionalSettings struct {
-	holdSeconds *int32
-	slotSeconds *int32
-	threshold   *int64
-	timeZone    *string
-}
-
-func toSpec(req specRequest, optional optionalSettings) event.Spec {
-	s := event.Spec{
-		Title: req.GetTitle(), Artist: req.GetArtist(), Venue: req.GetVenue(), StartsAt: req.GetStartsAt().AsTime(),
-		SalesOpenAt: req.GetSalesOpenAt().AsTime(), SalesCloseAt: req.GetSalesCloseAt().AsTime(),
-		Seating: event.Seating(req.GetSeating()), Currency: req.GetCurrency(), MaxPerUser: int(req.GetMaxPerUser()),
-		HoldSeconds: optional.holdSeconds, SlotSeconds: widen(optional.slotSeconds), Threshold: optional.threshold,
-		TimeZone: optional.timeZone, Sections: make([]event.SectionSpec, len(req.GetSections())),
-	}
-	for i, sec := range req.GetSections() {
-		s.Sections[i] = event.SectionSpec{
-			Name: sec.GetSection(), Price: sec.GetPrice(), Rows: sec.Rows, SeatsPerRow: sec.SeatsPerRow, Capacity: sec.Capacity,
-		}
-	}
-	return s
-}
-
-func widen(n *int32) *int64 {
-	if n == nil {
-		return nil
-	}
-	return new(int64(*n))
-}
-
-// fingerprint is what a request asks for, without who asks.
-func fingerprint(req *ticketv1.CreateEventRequest) (string, error) {
-	asked, _ := proto.Clone(req).(*ticketv1.CreateEventRequest)
-	asked.Caller = nil
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(asked)
-	return string(b), err
-}
-
-func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
-	e := &s.Event
-	return &ticketv1.Event{
-		EventId: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: timestamppb.New(e.StartsAt),
-		SalesOpenAt: timestamppb.New(e.SalesOpenAt), SalesCloseAt: timestamppb.New(e.SalesCloseAt), Seating: string(e.Seating),
-		Sections: fromSections(s), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), Status: string(s.Status()), //nolint:gosec // ≤ 1000
-		TimeZone: &e.TimeZone,
-	}
-}
 
 func fromSections(s *event.Snapshot) []*ticketv1.Section {
 	out := make([]*ticketv1.Section, len(s.Event.Sections))

@@ -152,15 +152,11 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	if err != nil {
 		return nil, err
 	}
-	asked, err := fingerprint(req)
+	key, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), rpc.Fingerprint(req))
 	if err != nil {
 		return nil, err
 	}
-	key, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), asked)
-	if err != nil {
-		return nil, err
-	}
-	snap, err := s.events.Create(ctx, toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold, req.TimeZone}), key)
+	snap, err := s.events.Create(ctx, toSpec(req.GetSpec()), key)
 	if err != nil {
 		return nil, err
 	}
@@ -172,13 +168,11 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	spec := toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold, req.TimeZone})
-	spec.ID = req.GetEventId()
-	var err error
-	if spec.IfMatch, err = toMatch(req.GetCaller().GetIfMatch()); err != nil {
+	match, err := toMatch(req.GetCaller().GetIfMatch())
+	if err != nil {
 		return nil, err
 	}
-	snap, err := s.events.Put(ctx, spec)
+	snap, err := s.events.Put(ctx, req.GetEventId(), toSpec(req.GetSpec()), match)
 	if err != nil {
 		return nil, err
 	}
@@ -192,8 +186,8 @@ func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*t
 	if err != nil {
 		return nil, err
 	}
-	out, etag := fromSnapshot(snap), set.ETag()
-	out.HoldSeconds, out.SlotSeconds, out.Threshold, out.Etag = holdSeconds(&set), set.Line.SlotSeconds, set.Line.Threshold, &etag
+	out := fromSnapshot(snap)
+	out.HoldSeconds, out.SlotSeconds, out.Threshold, out.Etag = set.HoldSeconds, set.SlotSeconds, set.Threshold, new(set.ETag())
 	return out, nil
 }
 
@@ -206,5 +200,5 @@ func (s *EventAdmin) GetEventSettings(ctx context.Context, req *ticketv1.GetEven
 	if err != nil {
 		return nil, err
 	}
-	return fromSettings(&set), nil
+	return &ticketv1.EventSettings{Spec: fromSpec(&set.Spec), Etag: new(set.ETag())}, nil
 }

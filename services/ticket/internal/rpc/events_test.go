@@ -32,7 +32,7 @@ func TestEventsOverRPC(t *testing.T) {
 	got, err := c.GetEvent(ctx, &ticketv1.GetEventRequest{EventId: "e"})
 	require.NoError(t, err)
 	require.Equal(t, "Concert", got.GetTitle())
-	require.Equal(t, req.GetStartsAt().AsTime().Truncate(time.Microsecond), got.GetStartsAt().AsTime())
+	require.Equal(t, req.GetSpec().GetStartsAt().AsTime().Truncate(time.Microsecond), got.GetStartsAt().AsTime())
 
 	seats, err := c.GetSeatMap(ctx, &ticketv1.GetSeatMapRequest{Caller: inside("u", "e"), EventId: "e"})
 	require.NoError(t, err)
@@ -144,22 +144,23 @@ func TestPutEventRefuses(t *testing.T) {
 		"nobody":     {func(r *ticketv1.PutEventRequest) { r.Caller = nil }, "UNAUTHENTICATED", ""},
 		"no admin":   {func(r *ticketv1.PutEventRequest) { r.Caller = signedIn("u") }, "ROLE_REQUIRED", ""},
 		"id":         {func(r *ticketv1.PutEventRequest) { r.EventId = "{e}" }, "INVALID_REQUEST", "eventId"},
-		"no title":   {func(r *ticketv1.PutEventRequest) { r.Title = "" }, "INVALID_REQUEST", "title"},
-		"no start":   {func(r *ticketv1.PutEventRequest) { r.StartsAt = nil }, "INVALID_REQUEST", "startsAt"},
-		"seating":    {func(r *ticketv1.PutEventRequest) { r.Seating = "STANDING" }, "INVALID_REQUEST", "seating"},
-		"currency":   {func(r *ticketv1.PutEventRequest) { r.Currency = "won" }, "INVALID_REQUEST", "currency"},
-		"limit":      {func(r *ticketv1.PutEventRequest) { r.MaxPerUser = 0 }, "INVALID_REQUEST", "maxPerUser"},
-		"local zone": {func(r *ticketv1.PutEventRequest) { r.TimeZone = ptr("Local") }, "INVALID_REQUEST", "timeZone"},
-		"no zone":    {func(r *ticketv1.PutEventRequest) { r.TimeZone = ptr("") }, "INVALID_REQUEST", "timeZone"},
-		"bad zone":   {func(r *ticketv1.PutEventRequest) { r.TimeZone = ptr("Asia/Soul") }, "INVALID_REQUEST", "timeZone"},
-		"hold":       {func(r *ticketv1.PutEventRequest) { r.HoldSeconds = ptr(int32(4)) }, "INVALID_REQUEST", "holdSeconds"},
-		"sections":   {func(r *ticketv1.PutEventRequest) { r.Sections = nil }, "INVALID_REQUEST", "sections"},
-		"hyphen":     {func(r *ticketv1.PutEventRequest) { r.Sections[0].Section = "A-1" }, "INVALID_REQUEST", "sections[0].section"},
-		"price":      {func(r *ticketv1.PutEventRequest) { r.Sections[0].Price = -1 }, "INVALID_REQUEST", "sections[0].price"},
-		"rows":       {func(r *ticketv1.PutEventRequest) { r.Sections[0].Rows = nil }, "INVALID_REQUEST", "sections[0].rows"},
-		"closes":     {func(r *ticketv1.PutEventRequest) { r.SalesCloseAt = r.GetSalesOpenAt() }, "INVALID_REQUEST", "salesCloseAt"},
-		"starts":     {func(r *ticketv1.PutEventRequest) { r.StartsAt = r.GetSalesOpenAt() }, "INVALID_REQUEST", "startsAt"},
-		"not a time": {func(r *ticketv1.PutEventRequest) { r.StartsAt = &timestamppb.Timestamp{Nanos: -1} }, "INVALID_REQUEST", ""},
+		"no spec":    {func(r *ticketv1.PutEventRequest) { r.Spec = nil }, "INVALID_REQUEST", "spec"},
+		"no title":   {func(r *ticketv1.PutEventRequest) { r.Spec.Title = "" }, "INVALID_REQUEST", "title"},
+		"no start":   {func(r *ticketv1.PutEventRequest) { r.Spec.StartsAt = nil }, "INVALID_REQUEST", "startsAt"},
+		"seating":    {func(r *ticketv1.PutEventRequest) { r.Spec.Seating = "STANDING" }, "INVALID_REQUEST", "seating"},
+		"currency":   {func(r *ticketv1.PutEventRequest) { r.Spec.Currency = "won" }, "INVALID_REQUEST", "currency"},
+		"limit":      {func(r *ticketv1.PutEventRequest) { r.Spec.MaxPerUser = 0 }, "INVALID_REQUEST", "maxPerUser"},
+		"local zone": {func(r *ticketv1.PutEventRequest) { r.Spec.TimeZone = ptr("Local") }, "INVALID_REQUEST", "timeZone"},
+		"no zone":    {func(r *ticketv1.PutEventRequest) { r.Spec.TimeZone = ptr("") }, "INVALID_REQUEST", "timeZone"},
+		"bad zone":   {func(r *ticketv1.PutEventRequest) { r.Spec.TimeZone = ptr("Asia/Soul") }, "INVALID_REQUEST", "timeZone"},
+		"hold":       {func(r *ticketv1.PutEventRequest) { r.Spec.HoldSeconds = ptr(int32(4)) }, "INVALID_REQUEST", "holdSeconds"},
+		"sections":   {func(r *ticketv1.PutEventRequest) { r.Spec.Sections = nil }, "INVALID_REQUEST", "sections"},
+		"hyphen":     {func(r *ticketv1.PutEventRequest) { r.Spec.Sections[0].Section = "A-1" }, "INVALID_REQUEST", "sections[0].section"},
+		"price":      {func(r *ticketv1.PutEventRequest) { r.Spec.Sections[0].Price = -1 }, "INVALID_REQUEST", "sections[0].price"},
+		"rows":       {func(r *ticketv1.PutEventRequest) { r.Spec.Sections[0].Rows = nil }, "INVALID_REQUEST", "sections[0].rows"},
+		"closes":     {func(r *ticketv1.PutEventRequest) { r.Spec.SalesCloseAt = r.GetSpec().GetSalesOpenAt() }, "INVALID_REQUEST", "salesCloseAt"},
+		"starts":     {func(r *ticketv1.PutEventRequest) { r.Spec.StartsAt = r.GetSpec().GetSalesOpenAt() }, "INVALID_REQUEST", "startsAt"},
+		"not a time": {func(r *ticketv1.PutEventRequest) { r.Spec.StartsAt = &timestamppb.Timestamp{Nanos: -1} }, "INVALID_REQUEST", ""},
 	} {
 		req := putEvent("e", "ASSIGNED", rows("A", 1, 4))
 		x.change(req)
@@ -178,12 +179,8 @@ func TestPutEventRefuses(t *testing.T) {
 func TestCreateEventOverRPC(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
-	put := putEvent("", "GENERAL", admissions("S", 9))
-	req := &ticketv1.CreateEventRequest{
-		Caller: admin(), Title: put.GetTitle(), StartsAt: put.GetStartsAt(), SalesOpenAt: put.GetSalesOpenAt(),
-		SalesCloseAt: put.GetSalesCloseAt(), Seating: put.GetSeating(), Currency: put.GetCurrency(), MaxPerUser: 2, Sections: put.GetSections(),
-		Threshold: ptr(int64(50)), SlotSeconds: ptr(int32(120)), HoldSeconds: ptr(int32(30)),
-	}
+	req := &ticketv1.CreateEventRequest{Caller: admin(), Spec: putEvent("", "GENERAL", admissions("S", 9)).GetSpec()}
+	req.Spec.Threshold, req.Spec.SlotSeconds, req.Spec.HoldSeconds = ptr(int64(50)), ptr(int64(120)), ptr(int32(30))
 	req.Caller.IdempotencyKey = "k"
 	first, err := c.CreateEvent(t.Context(), req)
 	require.NoError(t, err)
@@ -191,7 +188,7 @@ func TestCreateEventOverRPC(t *testing.T) {
 	again, err := c.CreateEvent(t.Context(), req)
 	require.NoError(t, err)
 	require.Equal(t, first.GetEventId(), again.GetEventId())
-	req.Title = "Another"
+	req.Spec.Title = "Another"
 	_, err = c.CreateEvent(t.Context(), req)
 	requireReason(t, err, "IDEMPOTENCY_KEY_REUSED")
 	req.Caller = signedIn("u")
@@ -235,13 +232,13 @@ func TestSaleStatusOverRPC(t *testing.T) {
 	c := serve(t)
 	c.put(t, putEvent("on", "GENERAL", admissions("S", 9)))
 	soon := putEvent("later", "GENERAL", admissions("S", 9))
-	soon.SalesOpenAt = timestamppb.New(opening.Add(time.Hour))
+	soon.Spec.SalesOpenAt = timestamppb.New(opening.Add(time.Hour))
 	c.put(t, soon)
 	res, err := c.GetSaleStatus(t.Context(), &ticketv1.GetSaleStatusRequest{EventIds: []string{"on", "nowhere", "later"}})
 	require.NoError(t, err)
 	want := []*ticketv1.SaleStatus{
-		{EventId: "later", Status: "SCHEDULED", OpensAt: soon.GetSalesOpenAt(), ClosesAt: soon.GetSalesCloseAt()},
-		{EventId: "on", Status: "ON_SALE", OpensAt: timestamppb.New(opening.Add(-time.Hour)), ClosesAt: soon.GetSalesCloseAt()},
+		{EventId: "later", Status: "SCHEDULED", OpensAt: soon.GetSpec().GetSalesOpenAt(), ClosesAt: soon.GetSpec().GetSalesCloseAt()},
+		{EventId: "on", Status: "ON_SALE", OpensAt: timestamppb.New(opening.Add(-time.Hour)), ClosesAt: soon.GetSpec().GetSalesCloseAt()},
 	}
 	varying := protocmp.IgnoreFields(&ticketv1.SaleStatus{}, "measured_ago_ms", "settings_version")
 	require.Empty(t, cmp.Diff(want, res.GetSales(), protocmp.Transform(), varying))

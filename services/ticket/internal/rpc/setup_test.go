@@ -101,9 +101,11 @@ func signedIn(user string) *commonv1.Caller { return &commonv1.Caller{UserId: us
 
 func putEvent(id, seating string, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
 	return &ticketv1.PutEventRequest{
-		Caller: admin(), EventId: id, Title: "Concert", Artist: "Artist", Venue: "Hall", StartsAt: timestamppb.New(opening.Add(48 * time.Hour)),
-		SalesOpenAt: timestamppb.New(opening.Add(-time.Hour)), SalesCloseAt: timestamppb.New(opening.Add(24 * time.Hour)), Seating: seating,
-		Currency: "KRW", MaxPerUser: 4, Sections: sections,
+		Caller: admin(), EventId: id, Spec: &ticketv1.EventSpec{
+			Title: "Concert", Artist: "Artist", Venue: "Hall", StartsAt: timestamppb.New(opening.Add(48 * time.Hour)),
+			SalesOpenAt: timestamppb.New(opening.Add(-time.Hour)), SalesCloseAt: timestamppb.New(opening.Add(24 * time.Hour)), Seating: seating,
+			Currency: "KRW", MaxPerUser: 4, Sections: sections,
+		},
 	}
 }
 

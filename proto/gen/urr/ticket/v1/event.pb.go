@@ -1539,31 +1539,12 @@ func (x *GetEventSettingsRequest) GetEventId() string {
 	return ""
 }
 
-// What PutEvent takes, but for the id.
 type EventSettings struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Title        string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
-	Artist       string                 `protobuf:"bytes,2,opt,name=artist,proto3" json:"artist,omitempty"`
-	Venue        string                 `protobuf:"bytes,3,opt,name=venue,proto3" json:"venue,omitempty"`
-	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
-	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
-	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	// "ASSIGNED" or "GENERAL".
-	Seating string `protobuf:"bytes,7,opt,name=seating,proto3" json:"seating,omitempty"`
-	// ISO 4217.
-	Currency   string `protobuf:"bytes,8,opt,name=currency,proto3" json:"currency,omitempty"`
-	MaxPerUser int32  `protobuf:"varint,9,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
-	// Seconds; absent: the service's default.
-	HoldSeconds *int32 `protobuf:"varint,10,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
-	// Seconds; absent: the queue's default.
-	SlotSeconds *int64 `protobuf:"varint,11,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
-	// Absent: the queue's default.
-	Threshold *int64         `protobuf:"varint,12,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	Sections  []*SectionSpec `protobuf:"bytes,13,rep,name=sections,proto3" json:"sections,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Complete: PutEvent of it changes nothing.
+	Spec *EventSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Bare; the gateway makes the header of it.
-	Etag *string `protobuf:"bytes,14,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
-	// IANA time zone.
-	TimeZone      *string `protobuf:"bytes,15,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	Etag          *string `protobuf:"bytes,2,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1598,93 +1579,9 @@ func (*EventSettings) Descriptor() ([]byte, []int) {
 	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *EventSettings) GetTitle() string {
+func (x *EventSettings) GetSpec() *EventSpec {
 	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-func (x *EventSettings) GetArtist() string {
-	if x != nil {
-		return x.Artist
-	}
-	return ""
-}
-
-func (x *EventSettings) GetVenue() string {
-	if x != nil {
-		return x.Venue
-	}
-	return ""
-}
-
-func (x *EventSettings) GetStartsAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartsAt
-	}
-	return nil
-}
-
-func (x *EventSettings) GetSalesOpenAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.SalesOpenAt
-	}
-	return nil
-}
-
-func (x *EventSettings) GetSalesCloseAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.SalesCloseAt
-	}
-	return nil
-}
-
-func (x *EventSettings) GetSeating() string {
-	if x != nil {
-		return x.Seating
-	}
-	return ""
-}
-
-func (x *EventSettings) GetCurrency() string {
-	if x != nil {
-		return x.Currency
-	}
-	return ""
-}
-
-func (x *EventSettings) GetMaxPerUser() int32 {
-	if x != nil {
-		return x.MaxPerUser
-	}
-	return 0
-}
-
-func (x *EventSettings) GetHoldSeconds() int32 {
-	if x != nil && x.HoldSeconds != nil {
-		return *x.HoldSeconds
-	}
-	return 0
-}
-
-func (x *EventSettings) GetSlotSeconds() int64 {
-	if x != nil && x.SlotSeconds != nil {
-		return *x.SlotSeconds
-	}
-	return 0
-}
-
-func (x *EventSettings) GetThreshold() int64 {
-	if x != nil && x.Threshold != nil {
-		return *x.Threshold
-	}
-	return 0
-}
-
-func (x *EventSettings) GetSections() []*SectionSpec {
-	if x != nil {
-		return x.Sections
+		return x.Spec
 	}
 	return nil
 }
@@ -1696,32 +1593,10 @@ func (x *EventSettings) GetEtag() string {
 	return ""
 }
 
-func (x *EventSettings) GetTimeZone() string {
-	if x != nil && x.TimeZone != nil {
-		return *x.TimeZone
-	}
-	return ""
-}
-
 type CreateEventRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Caller       *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	Title        string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Artist       string                 `protobuf:"bytes,3,opt,name=artist,proto3" json:"artist,omitempty"`
-	Venue        string                 `protobuf:"bytes,4,opt,name=venue,proto3" json:"venue,omitempty"`
-	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
-	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
-	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	Seating      string                 `protobuf:"bytes,8,opt,name=seating,proto3" json:"seating,omitempty"`
-	Currency     string                 `protobuf:"bytes,9,opt,name=currency,proto3" json:"currency,omitempty"`
-	MaxPerUser   int32                  `protobuf:"varint,10,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
-	// Seconds; default: the service's HOLD_SECONDS.
-	HoldSeconds *int32         `protobuf:"varint,11,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
-	SlotSeconds *int32         `protobuf:"varint,12,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
-	Threshold   *int64         `protobuf:"varint,13,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	Sections    []*SectionSpec `protobuf:"bytes,14,rep,name=sections,proto3" json:"sections,omitempty"`
-	// IANA time zone of the venue, such as "Europe/Paris"; the default of a new event is "Asia/Seoul".
-	TimeZone      *string `protobuf:"bytes,15,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Spec          *EventSpec             `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1763,123 +1638,18 @@ func (x *CreateEventRequest) GetCaller() *v1.Caller {
 	return nil
 }
 
-func (x *CreateEventRequest) GetTitle() string {
+func (x *CreateEventRequest) GetSpec() *EventSpec {
 	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-func (x *CreateEventRequest) GetArtist() string {
-	if x != nil {
-		return x.Artist
-	}
-	return ""
-}
-
-func (x *CreateEventRequest) GetVenue() string {
-	if x != nil {
-		return x.Venue
-	}
-	return ""
-}
-
-func (x *CreateEventRequest) GetStartsAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartsAt
+		return x.Spec
 	}
 	return nil
-}
-
-func (x *CreateEventRequest) GetSalesOpenAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.SalesOpenAt
-	}
-	return nil
-}
-
-func (x *CreateEventRequest) GetSalesCloseAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.SalesCloseAt
-	}
-	return nil
-}
-
-func (x *CreateEventRequest) GetSeating() string {
-	if x != nil {
-		return x.Seating
-	}
-	return ""
-}
-
-func (x *CreateEventRequest) GetCurrency() string {
-	if x != nil {
-		return x.Currency
-	}
-	return ""
-}
-
-func (x *CreateEventRequest) GetMaxPerUser() int32 {
-	if x != nil {
-		return x.MaxPerUser
-	}
-	return 0
-}
-
-func (x *CreateEventRequest) GetHoldSeconds() int32 {
-	if x != nil && x.HoldSeconds != nil {
-		return *x.HoldSeconds
-	}
-	return 0
-}
-
-func (x *CreateEventRequest) GetSlotSeconds() int32 {
-	if x != nil && x.SlotSeconds != nil {
-		return *x.SlotSeconds
-	}
-	return 0
-}
-
-func (x *CreateEventRequest) GetThreshold() int64 {
-	if x != nil && x.Threshold != nil {
-		return *x.Threshold
-	}
-	return 0
-}
-
-func (x *CreateEventRequest) GetSections() []*SectionSpec {
-	if x != nil {
-		return x.Sections
-	}
-	return nil
-}
-
-func (x *CreateEventRequest) GetTimeZone() string {
-	if x != nil && x.TimeZone != nil {
-		return *x.TimeZone
-	}
-	return ""
 }
 
 type PutEventRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Caller       *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	Title        string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Artist       string                 `protobuf:"bytes,3,opt,name=artist,proto3" json:"artist,omitempty"`
-	Venue        string                 `protobuf:"bytes,4,opt,name=venue,proto3" json:"venue,omitempty"`
-	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
-	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
-	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	Seating      string                 `protobuf:"bytes,8,opt,name=seating,proto3" json:"seating,omitempty"`
-	Currency     string                 `protobuf:"bytes,9,opt,name=currency,proto3" json:"currency,omitempty"`
-	MaxPerUser   int32                  `protobuf:"varint,10,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
-	HoldSeconds  *int32                 `protobuf:"varint,11,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
-	SlotSeconds  *int32                 `protobuf:"varint,12,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
-	Threshold    *int64                 `protobuf:"varint,13,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	Sections     []*SectionSpec         `protobuf:"bytes,14,rep,name=sections,proto3" json:"sections,omitempty"`
-	EventId      string                 `protobuf:"bytes,15,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// IANA time zone of the venue, such as "Europe/Paris"; the default of a new event is "Asia/Seoul".
-	TimeZone      *string `protobuf:"bytes,16,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Spec          *EventSpec             `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1921,97 +1691,6 @@ func (x *PutEventRequest) GetCaller() *v1.Caller {
 	return nil
 }
 
-func (x *PutEventRequest) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-func (x *PutEventRequest) GetArtist() string {
-	if x != nil {
-		return x.Artist
-	}
-	return ""
-}
-
-func (x *PutEventRequest) GetVenue() string {
-	if x != nil {
-		return x.Venue
-	}
-	return ""
-}
-
-func (x *PutEventRequest) GetStartsAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartsAt
-	}
-	return nil
-}
-
-func (x *PutEventRequest) GetSalesOpenAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.SalesOpenAt
-	}
-	return nil
-}
-
-func (x *PutEventRequest) GetSalesCloseAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.SalesCloseAt
-	}
-	return nil
-}
-
-func (x *PutEventRequest) GetSeating() string {
-	if x != nil {
-		return x.Seating
-	}
-	return ""
-}
-
-func (x *PutEventRequest) GetCurrency() string {
-	if x != nil {
-		return x.Currency
-	}
-	return ""
-}
-
-func (x *PutEventRequest) GetMaxPerUser() int32 {
-	if x != nil {
-		return x.MaxPerUser
-	}
-	return 0
-}
-
-func (x *PutEventRequest) GetHoldSeconds() int32 {
-	if x != nil && x.HoldSeconds != nil {
-		return *x.HoldSeconds
-	}
-	return 0
-}
-
-func (x *PutEventRequest) GetSlotSeconds() int32 {
-	if x != nil && x.SlotSeconds != nil {
-		return *x.SlotSeconds
-	}
-	return 0
-}
-
-func (x *PutEventRequest) GetThreshold() int64 {
-	if x != nil && x.Threshold != nil {
-		return *x.Threshold
-	}
-	return 0
-}
-
-func (x *PutEventRequest) GetSections() []*SectionSpec {
-	if x != nil {
-		return x.Sections
-	}
-	return nil
-}
-
 func (x *PutEventRequest) GetEventId() string {
 	if x != nil {
 		return x.EventId
@@ -2019,7 +1698,161 @@ func (x *PutEventRequest) GetEventId() string {
 	return ""
 }
 
-func (x *PutEventRequest) GetTimeZone() string {
+func (x *PutEventRequest) GetSpec() *EventSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+// The settings of an event.
+type EventSpec struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Title        string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
+	Artist       string                 `protobuf:"bytes,2,opt,name=artist,proto3" json:"artist,omitempty"`
+	Venue        string                 `protobuf:"bytes,3,opt,name=venue,proto3" json:"venue,omitempty"`
+	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
+	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
+	Seating      string                 `protobuf:"bytes,7,opt,name=seating,proto3" json:"seating,omitempty"`
+	// ISO 4217.
+	Currency   string `protobuf:"bytes,8,opt,name=currency,proto3" json:"currency,omitempty"`
+	MaxPerUser int32  `protobuf:"varint,9,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
+	// Seconds; default: the service's HOLD_SECONDS.
+	HoldSeconds *int32 `protobuf:"varint,10,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
+	// Seconds; default: the queue's.
+	SlotSeconds *int64 `protobuf:"varint,11,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
+	// Default: the queue's.
+	Threshold *int64         `protobuf:"varint,12,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	Sections  []*SectionSpec `protobuf:"bytes,13,rep,name=sections,proto3" json:"sections,omitempty"`
+	// IANA time zone of the venue, such as "Europe/Paris"; the default of a new event is "Asia/Seoul".
+	TimeZone      *string `protobuf:"bytes,14,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventSpec) Reset() {
+	*x = EventSpec{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventSpec) ProtoMessage() {}
+
+func (x *EventSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventSpec.ProtoReflect.Descriptor instead.
+func (*EventSpec) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *EventSpec) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *EventSpec) GetArtist() string {
+	if x != nil {
+		return x.Artist
+	}
+	return ""
+}
+
+func (x *EventSpec) GetVenue() string {
+	if x != nil {
+		return x.Venue
+	}
+	return ""
+}
+
+func (x *EventSpec) GetStartsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartsAt
+	}
+	return nil
+}
+
+func (x *EventSpec) GetSalesOpenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SalesOpenAt
+	}
+	return nil
+}
+
+func (x *EventSpec) GetSalesCloseAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SalesCloseAt
+	}
+	return nil
+}
+
+func (x *EventSpec) GetSeating() string {
+	if x != nil {
+		return x.Seating
+	}
+	return ""
+}
+
+func (x *EventSpec) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *EventSpec) GetMaxPerUser() int32 {
+	if x != nil {
+		return x.MaxPerUser
+	}
+	return 0
+}
+
+func (x *EventSpec) GetHoldSeconds() int32 {
+	if x != nil && x.HoldSeconds != nil {
+		return *x.HoldSeconds
+	}
+	return 0
+}
+
+func (x *EventSpec) GetSlotSeconds() int64 {
+	if x != nil && x.SlotSeconds != nil {
+		return *x.SlotSeconds
+	}
+	return 0
+}
+
+func (x *EventSpec) GetThreshold() int64 {
+	if x != nil && x.Threshold != nil {
+		return *x.Threshold
+	}
+	return 0
+}
+
+func (x *EventSpec) GetSections() []*SectionSpec {
+	if x != nil {
+		return x.Sections
+	}
+	return nil
+}
+
+func (x *EventSpec) GetTimeZone() string {
 	if x != nil && x.TimeZone != nil {
 		return *x.TimeZone
 	}
@@ -2041,7 +1874,7 @@ type SectionSpec struct {
 
 func (x *SectionSpec) Reset() {
 	*x = SectionSpec{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +1886,7 @@ func (x *SectionSpec) String() string {
 func (*SectionSpec) ProtoMessage() {}
 
 func (x *SectionSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +1899,7 @@ func (x *SectionSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SectionSpec.ProtoReflect.Descriptor instead.
 func (*SectionSpec) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{26}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SectionSpec) GetSection() string {
@@ -2231,83 +2064,39 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\a_paused\"\x81\x01\n" +
 	"\x17GetEventSettingsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x93\x05\n" +
-	"\rEventSettings\x12\x14\n" +
-	"\x05title\x18\x01 \x01(\tR\x05title\x12\x16\n" +
-	"\x06artist\x18\x02 \x01(\tR\x06artist\x12\x14\n" +
-	"\x05venue\x18\x03 \x01(\tR\x05venue\x127\n" +
-	"\tstarts_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12>\n" +
-	"\rsales_open_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vsalesOpenAt\x12@\n" +
-	"\x0esales_close_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fsalesCloseAt\x12\x18\n" +
-	"\aseating\x18\a \x01(\tR\aseating\x12\x1a\n" +
-	"\bcurrency\x18\b \x01(\tR\bcurrency\x12 \n" +
-	"\fmax_per_user\x18\t \x01(\x05R\n" +
-	"maxPerUser\x12&\n" +
-	"\fhold_seconds\x18\n" +
-	" \x01(\x05H\x00R\vholdSeconds\x88\x01\x01\x12&\n" +
-	"\fslot_seconds\x18\v \x01(\x03H\x01R\vslotSeconds\x88\x01\x01\x12!\n" +
-	"\tthreshold\x18\f \x01(\x03H\x02R\tthreshold\x88\x01\x01\x126\n" +
-	"\bsections\x18\r \x03(\v2\x1a.urr.ticket.v1.SectionSpecR\bsections\x12\x17\n" +
-	"\x04etag\x18\x0e \x01(\tH\x03R\x04etag\x88\x01\x01\x12 \n" +
-	"\ttime_zone\x18\x0f \x01(\tH\x04R\btimeZone\x88\x01\x01B\x0f\n" +
-	"\r_hold_secondsB\x0f\n" +
-	"\r_slot_secondsB\f\n" +
-	"\n" +
-	"_thresholdB\a\n" +
-	"\x05_etagB\f\n" +
-	"\n" +
-	"_time_zone\"\x87\a\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"_\n" +
+	"\rEventSettings\x12,\n" +
+	"\x04spec\x18\x01 \x01(\v2\x18.urr.ticket.v1.EventSpecR\x04spec\x12\x17\n" +
+	"\x04etag\x18\x02 \x01(\tH\x00R\x04etag\x88\x01\x01B\a\n" +
+	"\x05_etag\"y\n" +
 	"\x12CreateEventRequest\x12-\n" +
-	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
-	"\x05title\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
-	"\x06artist\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06artist\x12\x1e\n" +
-	"\x05venue\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05venue\x12?\n" +
-	"\tstarts_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bstartsAt\x12F\n" +
-	"\rsales_open_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\vsalesOpenAt\x12H\n" +
-	"\x0esales_close_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fsalesCloseAt\x122\n" +
-	"\aseating\x18\b \x01(\tB\x18\xbaH\x15r\x13R\bASSIGNEDR\aGENERALR\aseating\x12-\n" +
-	"\bcurrency\x18\t \x01(\tB\x11\xbaH\x0er\f2\n" +
-	"^[A-Z]{3}$R\bcurrency\x12,\n" +
-	"\fmax_per_user\x18\n" +
-	" \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x01R\n" +
-	"maxPerUser\x122\n" +
-	"\fhold_seconds\x18\v \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90\x1c(\x05H\x00R\vholdSeconds\x88\x01\x01\x123\n" +
-	"\fslot_seconds\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x05H\x01R\vslotSeconds\x88\x01\x01\x12/\n" +
-	"\tthreshold\x18\r \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x02R\tthreshold\x88\x01\x01\x12C\n" +
-	"\bsections\x18\x0e \x03(\v2\x1a.urr.ticket.v1.SectionSpecB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bsections\x12]\n" +
-	"\ttime_zone\x18\x0f \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01B\x0f\n" +
-	"\r_hold_secondsB\x0f\n" +
-	"\r_slot_secondsB\f\n" +
-	"\n" +
-	"_thresholdB\f\n" +
-	"\n" +
-	"_time_zone\"\xbd\a\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x124\n" +
+	"\x04spec\x18\x02 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xaf\x01\n" +
 	"\x0fPutEventRequest\x12-\n" +
-	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
-	"\x05title\x18\x02 \x01(\tB\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xcf\x06\n" +
+	"\tEventSpec\x12 \n" +
+	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
-	"\x06artist\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06artist\x12\x1e\n" +
-	"\x05venue\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05venue\x12?\n" +
-	"\tstarts_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bstartsAt\x12F\n" +
-	"\rsales_open_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\vsalesOpenAt\x12H\n" +
-	"\x0esales_close_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fsalesCloseAt\x122\n" +
-	"\aseating\x18\b \x01(\tB\x18\xbaH\x15r\x13R\bASSIGNEDR\aGENERALR\aseating\x12-\n" +
-	"\bcurrency\x18\t \x01(\tB\x11\xbaH\x0er\f2\n" +
+	"\x06artist\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06artist\x12\x1e\n" +
+	"\x05venue\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05venue\x12?\n" +
+	"\tstarts_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bstartsAt\x12F\n" +
+	"\rsales_open_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\vsalesOpenAt\x12H\n" +
+	"\x0esales_close_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fsalesCloseAt\x122\n" +
+	"\aseating\x18\a \x01(\tB\x18\xbaH\x15r\x13R\bASSIGNEDR\aGENERALR\aseating\x12-\n" +
+	"\bcurrency\x18\b \x01(\tB\x11\xbaH\x0er\f2\n" +
 	"^[A-Z]{3}$R\bcurrency\x12,\n" +
-	"\fmax_per_user\x18\n" +
-	" \x01(\x05B\n" +
+	"\fmax_per_user\x18\t \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01R\n" +
 	"maxPerUser\x122\n" +
-	"\fhold_seconds\x18\v \x01(\x05B\n" +
+	"\fhold_seconds\x18\n" +
+	" \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90\x1c(\x05H\x00R\vholdSeconds\x88\x01\x01\x123\n" +
-	"\fslot_seconds\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x05H\x01R\vslotSeconds\x88\x01\x01\x12/\n" +
-	"\tthreshold\x18\r \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x02R\tthreshold\x88\x01\x01\x12C\n" +
-	"\bsections\x18\x0e \x03(\v2\x1a.urr.ticket.v1.SectionSpecB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bsections\x127\n" +
-	"\bevent_id\x18\x0f \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12]\n" +
-	"\ttime_zone\x18\x10 \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01B\x0f\n" +
+	"\fslot_seconds\x18\v \x01(\x03B\v\xbaH\b\"\x06\x18\x80\xa3\x05(\x05H\x01R\vslotSeconds\x88\x01\x01\x12/\n" +
+	"\tthreshold\x18\f \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x02R\tthreshold\x88\x01\x01\x12C\n" +
+	"\bsections\x18\r \x03(\v2\x1a.urr.ticket.v1.SectionSpecB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bsections\x12]\n" +
+	"\ttime_zone\x18\x0e \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -2348,17 +2137,17 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutLineSettings\x12%.urr.ticket.v1.PutLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
 	"\x05queue\x90\x02\x02\x12j\n" +
 	"\x0eMarkLineOpened\x12$.urr.ticket.v1.MarkLineOpenedRequest\x1a%.urr.ticket.v1.MarkLineOpenedResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x05queue2\xbd\x03\n" +
-	"\x11EventAdminService\x12\x7f\n" +
-	"\vCreateEvent\x12!.urr.ticket.v1.CreateEventRequest\x1a\x14.urr.ticket.v1.Event\"7\xa2\xbb\x18\t\n" +
+	"\x05queue2\xca\x03\n" +
+	"\x11EventAdminService\x12\x82\x01\n" +
+	"\vCreateEvent\x12!.urr.ticket.v1.CreateEventRequest\x1a\x14.urr.ticket.v1.Event\":\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/admin/events\x12\x9c\x01\n" +
-	"\x10GetEventSettings\x12&.urr.ticket.v1.GetEventSettingsRequest\x1a\x1c.urr.ticket.v1.EventSettings\"B\xa2\xbb\x18\t\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\x1c:\x04spec\"\x14/api/v1/admin/events\x12\xa2\x01\n" +
+	"\x10GetEventSettings\x12&.urr.ticket.v1.GetEventSettingsRequest\x1a\x1c.urr.ticket.v1.EventSettings\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/admin/events/{event_id}\x90\x02\x01\x12\x87\x01\n" +
-	"\bPutEvent\x12\x1e.urr.ticket.v1.PutEventRequest\x1a\x14.urr.ticket.v1.Event\"E\xa2\xbb\x18\t\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02'b\x04spec\x12\x1f/api/v1/admin/events/{event_id}\x90\x02\x01\x12\x8a\x01\n" +
+	"\bPutEvent\x12\x1e.urr.ticket.v1.PutEventRequest\x1a\x14.urr.ticket.v1.Event\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02$:\x01*\x1a\x1f/api/v1/admin/events/{event_id}\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02':\x04spec\x1a\x1f/api/v1/admin/events/{event_id}\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
 var (
 	file_urr_ticket_v1_event_proto_rawDescOnce sync.Once
@@ -2372,7 +2161,7 @@ func file_urr_ticket_v1_event_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_event_proto_rawDescData
 }
 
-var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*ListEventsRequest)(nil),       // 0: urr.ticket.v1.ListEventsRequest
 	(*ListEventsResponse)(nil),      // 1: urr.ticket.v1.ListEventsResponse
@@ -2400,70 +2189,66 @@ var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*EventSettings)(nil),           // 23: urr.ticket.v1.EventSettings
 	(*CreateEventRequest)(nil),      // 24: urr.ticket.v1.CreateEventRequest
 	(*PutEventRequest)(nil),         // 25: urr.ticket.v1.PutEventRequest
-	(*SectionSpec)(nil),             // 26: urr.ticket.v1.SectionSpec
-	(*timestamppb.Timestamp)(nil),   // 27: google.protobuf.Timestamp
-	(*v1.Caller)(nil),               // 28: urr.common.v1.Caller
+	(*EventSpec)(nil),               // 26: urr.ticket.v1.EventSpec
+	(*SectionSpec)(nil),             // 27: urr.ticket.v1.SectionSpec
+	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
+	(*v1.Caller)(nil),               // 29: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	3,  // 0: urr.ticket.v1.ListEventsResponse.items:type_name -> urr.ticket.v1.Event
-	27, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
-	27, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
-	27, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
+	28, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
+	28, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
+	28, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
 	5,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
 	4,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
-	28, // 6: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 6: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
 	8,  // 7: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
 	9,  // 8: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	28, // 9: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 9: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
 	5,  // 10: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
 	16, // 11: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	27, // 12: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	27, // 13: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	27, // 14: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	28, // 15: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	27, // 16: urr.ticket.v1.EventSettings.starts_at:type_name -> google.protobuf.Timestamp
-	27, // 17: urr.ticket.v1.EventSettings.sales_open_at:type_name -> google.protobuf.Timestamp
-	27, // 18: urr.ticket.v1.EventSettings.sales_close_at:type_name -> google.protobuf.Timestamp
-	26, // 19: urr.ticket.v1.EventSettings.sections:type_name -> urr.ticket.v1.SectionSpec
-	28, // 20: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	27, // 21: urr.ticket.v1.CreateEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	27, // 22: urr.ticket.v1.CreateEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
-	27, // 23: urr.ticket.v1.CreateEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	26, // 24: urr.ticket.v1.CreateEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
-	28, // 25: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	27, // 26: urr.ticket.v1.PutEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	27, // 27: urr.ticket.v1.PutEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
-	27, // 28: urr.ticket.v1.PutEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	26, // 29: urr.ticket.v1.PutEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
-	0,  // 30: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 31: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	6,  // 32: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	10, // 33: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	12, // 34: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	14, // 35: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	17, // 36: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	21, // 37: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	19, // 38: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	24, // 39: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	22, // 40: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	25, // 41: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	1,  // 42: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 43: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	7,  // 44: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	11, // 45: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	13, // 46: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	15, // 47: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	18, // 48: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	18, // 49: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	20, // 50: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 51: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	23, // 52: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 53: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	42, // [42:54] is the sub-list for method output_type
-	30, // [30:42] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	28, // 12: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	28, // 13: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	28, // 14: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	29, // 15: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 16: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
+	29, // 17: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 18: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	29, // 19: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 20: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	28, // 21: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	28, // 22: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	28, // 23: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	27, // 24: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
+	0,  // 25: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 26: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	6,  // 27: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	10, // 28: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	12, // 29: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	14, // 30: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	17, // 31: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	21, // 32: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	19, // 33: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	24, // 34: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	22, // 35: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	25, // 36: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	1,  // 37: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 38: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	7,  // 39: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	11, // 40: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	13, // 41: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	15, // 42: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	18, // 43: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	18, // 44: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	20, // 45: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 46: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	23, // 47: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 48: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	37, // [37:49] is the sub-list for method output_type
+	25, // [25:37] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }
@@ -2475,16 +2260,15 @@ func file_urr_ticket_v1_event_proto_init() {
 	file_urr_ticket_v1_event_proto_msgTypes[18].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[21].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[23].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[24].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[25].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[26].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_event_proto_rawDesc), len(file_urr_ticket_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -1,20 +1,17 @@
 package events
 
 import (
-	"time"
-
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
 func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
-	e := event.Event{
-		ID: r.EventID, Title: r.Title, Artist: r.Artist, Venue: r.Venue,
+	e := event.Event{ID: r.EventID, State: event.State(r.State), Version: r.Version, Spec: event.Spec{
+		Title: r.Title, Artist: r.Artist, Venue: r.Venue,
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
-		TimeZone: r.TimeZone, HoldFor: time.Duration(orZero(r.HoldSeconds)) * time.Second,
-		State: event.State(r.State), Version: r.Version, Sections: make([]event.Section, len(sections)),
-	}
+		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, Sections: make([]event.Section, len(sections)),
+	}}
 	for i, s := range sections {
 		e.Sections[i] = event.Section{
 			Name: s.Section, Price: s.Price, Capacity: s.Capacity,
@@ -31,11 +28,12 @@ func orZero(n *int32) int {
 	return int(*n)
 }
 
-// secondsOrNull is NULL for a duration that is not set.
-func secondsOrNull(d time.Duration) *int32 {
-	if d == 0 {
-		return nil
+// toRow is the inverse of toEvent, for a new event and for a changed one.
+func toRow(e *event.Event) db.InsertEventParams {
+	return db.InsertEventParams{
+		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue,
+		StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt, SalesCloseAt: e.SalesCloseAt,
+		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
+		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone,
 	}
-	n := int32(d / time.Second) //nolint:gosec // ≤ 3600
-	return &n
 }

@@ -19,12 +19,13 @@ func TestPutEventCreatesWhatIsDescribed(t *testing.T) {
 	svc := storetest.New(t)
 	s := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 3), storetest.Rows("B", 50, 1, 2))
 	s.HoldSeconds = new(int32(90))
-	snap, err := svc.Events.Put(t.Context(), s)
+	snap, err := svc.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.NoError(t, err)
 
-	want, err := s.Event()
+	want := event.Event{ID: "e", State: event.Open, Version: 1}
+	want.Spec, err = s.Checked()
 	require.NoError(t, err)
-	want.Version = 1
+	want.Complete(nil)
 	require.Equal(t, want, snap.Event)
 	require.Equal(t, []int64{6, 2}, snap.Free)
 	require.Equal(t, event.StatusOnSale, snap.Status())
@@ -45,7 +46,7 @@ func TestPutEventCreatesWhatIsDescribed(t *testing.T) {
 func TestPutEventAgainIsNoChange(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	for _, s := range []event.Spec{
+	for _, s := range []event.Event{
 		storetest.Spec("assigned", event.Assigned, storetest.Rows("A", 70, 2, 3), storetest.Rows("B", 50, 1, 2)),
 		storetest.Spec("general", event.General, storetest.Admissions("A", 70, 3)),
 	} {
@@ -63,7 +64,7 @@ func TestPutEventConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	s := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 5, 10))
-	for _, err := range storetest.Concurrently(8, func(int) error { _, err := svc.Events.Put(t.Context(), s); return err }) {
+	for _, err := range storetest.Concurrently(8, func(int) error { _, err := svc.Events.Put(t.Context(), s.ID, s.Spec, nil); return err }) {
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 50, svc.Count(t, `SELECT count(*) FROM seats`))
@@ -76,11 +77,11 @@ func TestPutEventBeforeTheSale(t *testing.T) {
 	s := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 5, 10))
 	s.SalesOpenAt = storetest.Start.Add(time.Hour)
 	svc.Put(t, s)
-	s.Sections = []event.SectionSpec{storetest.Rows("B", 10, 1, 4), storetest.Rows("A", 20, 2, 2)}
+	s.Sections = []event.Section{storetest.Rows("B", 10, 1, 4), storetest.Rows("A", 20, 2, 2)}
 	svc.Put(t, s)
 	require.EqualValues(t, 8, svc.Count(t, `SELECT count(*) FROM seats`))
-	s.Seating, s.Sections, s.Currency = event.General, []event.SectionSpec{storetest.Admissions("G", 10, 7)}, "USD"
-	snap, err := svc.Events.Put(t.Context(), s)
+	s.Seating, s.Sections, s.Currency = event.General, []event.Section{storetest.Admissions("G", 10, 7)}, "USD"
+	snap, err := svc.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.NoError(t, err)
 	require.Equal(t, []int64{7}, snap.Free)
 	require.Zero(t, svc.Count(t, `SELECT count(*) FROM seats`))
@@ -94,24 +95,24 @@ func TestPutEventKeepsHeldAndSoldPlaces(t *testing.T) {
 	svc.Put(t, s)
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
 
-	for name, change := range map[string]func(*event.Spec){
-		"another layout":   func(s *event.Spec) { s.Sections = []event.SectionSpec{storetest.Rows("A", 70, 1, 9)} },
-		"one more section": func(s *event.Spec) { s.Sections = append(s.Sections, storetest.Rows("B", 70, 1, 9)) },
-		"other seating": func(s *event.Spec) {
-			s.Seating, s.Sections = event.General, []event.SectionSpec{storetest.Admissions("A", 70, 10)}
+	for name, change := range map[string]func(*event.Event){
+		"another layout":   func(s *event.Event) { s.Sections = []event.Section{storetest.Rows("A", 70, 1, 9)} },
+		"one more section": func(s *event.Event) { s.Sections = append(s.Sections, storetest.Rows("B", 70, 1, 9)) },
+		"other seating": func(s *event.Event) {
+			s.Seating, s.Sections = event.General, []event.Section{storetest.Admissions("A", 70, 10)}
 		},
-		"another currency": func(s *event.Spec) { s.Currency = "USD" },
+		"another currency": func(s *event.Event) { s.Currency = "USD" },
 	} {
 		changed := s
 		change(&changed)
-		_, err := svc.Events.Put(t.Context(), changed)
+		_, err := svc.Events.Put(t.Context(), changed.ID, changed.Spec, nil)
 		require.ErrorIs(t, err, event.ErrLocked, name)
 		// Nor when the sale is postponed again.
 		changed.SalesOpenAt = storetest.Start.Add(time.Hour)
-		_, err = svc.Events.Put(t.Context(), changed)
+		_, err = svc.Events.Put(t.Context(), changed.ID, changed.Spec, nil)
 		require.ErrorIs(t, err, event.ErrLocked, name)
 	}
-	s.Title, s.MaxPerUser, s.Sections = "New title", 1, []event.SectionSpec{storetest.Rows("A", 100, 1, 10)}
+	s.Title, s.MaxPerUser, s.Sections = "New title", 1, []event.Section{storetest.Rows("A", 100, 1, 10)}
 	svc.Put(t, s)
 	require.EqualValues(t, 70, svc.Find(t, r.ID).Amount, "what is held keeps its price")
 	require.EqualValues(t, 100, svc.MustHoldSeats(t, "v", "A-1-2").Amount)
@@ -126,15 +127,15 @@ func TestPutEventCapacity(t *testing.T) {
 	_, err := svc.HoldBest(t.Context(), "u", 4)
 	require.NoError(t, err)
 
-	s.Sections[0].Capacity = new(int64(3))
-	_, err = svc.Events.Put(t.Context(), s)
+	s.Sections[0].Capacity = 3
+	_, err = svc.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.ErrorIs(t, err, event.ErrLocked)
-	s.Sections[0].Capacity = new(int64(4))
-	snap, err := svc.Events.Put(t.Context(), s)
+	s.Sections[0].Capacity = 4
+	snap, err := svc.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.NoError(t, err)
 	require.Equal(t, []int64{0, 10}, snap.Free)
-	s.Sections[0].Capacity = new(int64(20))
-	snap, err = svc.Events.Put(t.Context(), s)
+	s.Sections[0].Capacity = 20
+	snap, err = svc.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.NoError(t, err)
 	require.Equal(t, []int64{16, 10}, snap.Free)
 	svc.RequireInvariants(t)
@@ -146,12 +147,12 @@ func TestCreateEventOnce(t *testing.T) {
 	s := storetest.Spec("", event.General, storetest.Admissions("A", 70, 10))
 	k, err := idempotency.New("op", "CreateEvent", "k", "body")
 	require.NoError(t, err)
-	first, err := svc.Events.Create(t.Context(), s, k)
+	first, err := svc.Events.Create(t.Context(), s.Spec, k)
 	require.NoError(t, err)
-	again, err := svc.Events.Create(t.Context(), s, k)
+	again, err := svc.Events.Create(t.Context(), s.Spec, k)
 	require.NoError(t, err)
 	require.Equal(t, first.Event, again.Event)
-	other, err := svc.Events.Create(t.Context(), s, nil)
+	other, err := svc.Events.Create(t.Context(), s.Spec, nil)
 	require.NoError(t, err)
 	require.NotEqual(t, first.Event.ID, other.Event.ID)
 	require.EqualValues(t, 2, svc.Count(t, `SELECT count(*) FROM events`))
@@ -252,13 +253,13 @@ func TestLargestHall(t *testing.T) {
 	for i := range 100 {
 		s.Sections = append(s.Sections, storetest.Rows(fmt.Sprintf("S%d", i), 70, 20, 25))
 	}
-	snap, err := svc.Events.Put(t.Context(), s)
+	snap, err := svc.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 50_000, snap.TotalFree())
 	require.Len(t, snap.Bitmap, 6250)
 
 	s.Sections = append(s.Sections, storetest.Rows("X", 1, 1000, 51))
-	_, err = svc.Events.Put(t.Context(), s)
+	_, err = svc.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.ErrorIs(t, err, event.ErrInvalid)
 	require.Equal(t, "sections", errs.From(err).Fields[0].Path)
 }

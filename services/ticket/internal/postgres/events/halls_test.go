@@ -78,7 +78,7 @@ func TestSnapshotReadsOnlyChanges(t *testing.T) {
 
 	s := storetest.Spec("e", event.Assigned, storetest.Rows("A", 90, 1, 6))
 	s.Title = "Another title"
-	_, err := other.Events.Put(t.Context(), s)
+	_, err := other.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.NoError(t, err)
 	snap, err := svc.EventStore.Snapshot(t.Context(), "e")
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 )
 
 // PutEvent implements event.Writer.
-func (s *Store) PutEvent(ctx context.Context, e event.Event, spec *event.Spec, key *idempotency.Key) (event.Event, error) {
+func (s *Store) PutEvent(ctx context.Context, e event.Event, match *event.Match, key *idempotency.Key) (event.Event, error) {
 	id := e.ID
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		createdBefore, err := answers.Claim(ctx, tx, key)
@@ -26,7 +26,7 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, spec *event.Spec, k
 			return nil
 		}
 		id = e.ID
-		if err := putEvent(ctx, tx.Queries, &e, spec); err != nil {
+		if err := putEvent(ctx, tx.Queries, e, match); err != nil {
 			return err
 		}
 		return answers.Keep(ctx, tx, key, e.ID)
@@ -37,84 +37,84 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, spec *event.Spec, k
 	return s.FindEvent(ctx, id)
 }
 
-func putEvent(ctx context.Context, q *postgres.Queries, e *event.Event, spec *event.Spec) error {
-	inserted, err := q.InsertEvent(ctx, db.InsertEventParams{
-		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt,
-		SalesCloseAt: e.SalesCloseAt, Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		HoldSeconds: spec.HoldSeconds, TimeZone: e.TimeZone,
-	})
+func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *event.Match) error {
+	created := e
+	created.Complete(nil)
+	inserted, err := q.InsertEvent(ctx, toRow(&created))
 	if err != nil {
 		return err
 	}
 	if inserted == 0 {
-		return changeEvent(ctx, q, e, spec)
+		return changeEvent(ctx, q, &e, match)
 	}
-	if spec.IfMatch != nil { // nothing was there to match
+	if match != nil { // nothing was there to match
 		return event.ErrChanged
 	}
-	if err := insertPlaces(ctx, q, e); err != nil {
+	if err := insertPlaces(ctx, q, &created); err != nil {
 		return err
 	}
-	return q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: spec.Threshold, SlotSeconds: spec.SlotSeconds})
+	return putLine(ctx, q, &created)
+}
+
+func putLine(ctx context.Context, q *postgres.Queries, e *event.Event) error {
+	return q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: e.Threshold, SlotSeconds: e.SlotSeconds})
 }
 
 // changeEvent locks the event's row, so that operators' changes are serialized. Buyers never wait
-// for it. Settings that the spec leaves out stay as they are.
-func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, spec *event.Spec) error {
+// for it. Settings that the new version leaves out stay as they are.
+func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match *event.Match) error {
 	now, old, err := lockSettings(ctx, q, e.ID)
 	if err != nil {
 		return err
 	}
-	if spec.IfMatch != nil && !spec.IfMatch.Allows(old.ETag()) {
+	if match != nil && !match.Allows(old.ETag()) {
 		return event.ErrChanged
 	}
-	if spec.HoldSeconds == nil {
-		e.HoldFor = old.Event.HoldFor
-	}
-	if spec.TimeZone == nil {
-		e.TimeZone = old.Event.TimeZone
-	}
-	if given(spec.Threshold, old.Line.Threshold) || given(spec.SlotSeconds, old.Line.SlotSeconds) {
-		err := q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: spec.Threshold, SlotSeconds: spec.SlotSeconds})
-		if err != nil {
+	if given(e.Threshold, old.Threshold) || given(e.SlotSeconds, old.SlotSeconds) {
+		if err := putLine(ctx, q, e); err != nil {
 			return err
 		}
 	}
-	changes := event.Compare(&old.Event, e)
+	e.Complete(&old.Spec)
+	changes := event.Compare(old.Spec, e.Spec)
 	if !changes.Any {
 		return nil
 	}
 	if changes.Structure {
-		err = replacePlaces(ctx, q, &old.Event, e, now)
+		err = replacePlaces(ctx, q, &old, e, now)
 	} else {
 		err = updateSections(ctx, q, e)
 	}
 	if err != nil {
 		return err
 	}
-	return q.UpdateEvent(ctx, db.UpdateEventParams{
-		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt,
-		SalesCloseAt: e.SalesCloseAt, Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		HoldSeconds: secondsOrNull(e.HoldFor), TimeZone: e.TimeZone,
-	})
+	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 
-// lockSettings reads the settings in force of an existing event, and locks them against changes by
+// lockSettings reads an existing event with all its settings, and locks them against changes by
 // either route.
-func lockSettings(ctx context.Context, q *postgres.Queries, id string) (time.Time, event.Settings, error) {
+func lockSettings(ctx context.Context, q *postgres.Queries, id string) (time.Time, event.Event, error) {
 	row, err := q.LockEvent(ctx, db.LockEventParams{EventID: id, Now: q.AsOf})
 	if err != nil {
-		return time.Time{}, event.Settings{}, err
+		return time.Time{}, event.Event{}, err
 	}
 	if err := q.LockLine(ctx, id); err != nil {
-		return time.Time{}, event.Settings{}, err
+		return time.Time{}, event.Event{}, err
 	}
 	sections, err := q.Sections(ctx, []string{id})
 	if err != nil {
-		return time.Time{}, event.Settings{}, err
+		return time.Time{}, event.Event{}, err
 	}
-	line, err := lineSettings(ctx, q, id)
-	return row.Now, event.Settings{Event: toEvent(row.Event, sections), Line: line}, err
+	e := toEvent(row.Event, sections)
+	err = addLine(ctx, q, &e)
+	return row.Now, e, err
+}
+
+// addLine sets the settings of the event's line.
+func addLine(ctx context.Context, q *postgres.Queries, e *event.Event) error {
+	line, err := lineSettings(ctx, q, e.ID)
+	e.Threshold, e.SlotSeconds = line.Threshold, line.SlotSeconds
+	return err
 }
 
 // replacePlaces replaces all seats and sections. Once the sale has opened, or anything is held,

@@ -10,16 +10,15 @@ import (
 )
 
 // Settings implements event.SettingsStore, by one snapshot of the database.
-func (s *Store) Settings(ctx context.Context, id string) (event.Settings, error) {
-	var set event.Settings
+func (s *Store) Settings(ctx context.Context, id string) (event.Event, error) {
+	var e event.Event
 	err := s.database.InSnapshot(ctx, func(ctx context.Context, q *postgres.Queries) (err error) {
-		if set.Event, _, err = findEvent(ctx, q, id); err != nil {
+		if e, _, err = findEvent(ctx, q, id); err != nil {
 			return err
 		}
-		set.Line, err = lineSettings(ctx, q, id)
-		return err
+		return addLine(ctx, q, &e)
 	})
-	return set, err
+	return e, err
 }
 
 // LineSettings implements event.SettingsStore.

@@ -40,11 +40,11 @@ func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
 	setThreshold(t, svc, 5)
 
 	s.Title, s.Threshold, s.SlotSeconds, s.HoldSeconds, s.TimeZone = "Mended", nil, nil, nil, nil
-	snap, err := svc.Events.Put(t.Context(), s)
+	snap, err := svc.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.NoError(t, err)
 	require.Equal(t, "Mended", snap.Event.Title)
-	require.Equal(t, 90*time.Second, snap.Event.HoldFor)
-	require.Equal(t, "Europe/Paris", snap.Event.TimeZone)
+	require.EqualValues(t, 90, *snap.Event.HoldSeconds)
+	require.Equal(t, "Europe/Paris", *snap.Event.TimeZone)
 	want := event.LineSettings{
 		EventID: "e", Threshold: new(int64(5)), SlotSeconds: new(int64(60)), ClosesAt: &s.SalesCloseAt, BlockedUsers: []string{},
 		NeverOpened: true,
@@ -191,9 +191,7 @@ func TestPutEventIfMatch(t *testing.T) {
 	}
 	put := func(m *event.Match) error {
 		t.Helper()
-		with := s
-		with.IfMatch = m
-		_, err := svc.Events.Put(t.Context(), with)
+		_, err := svc.Events.Put(t.Context(), s.ID, s.Spec, m)
 		return err
 	}
 	_, err := svc.Events.Settings(t.Context(), "e")
@@ -231,8 +229,8 @@ func TestPutEventIfMatchConcurrently(t *testing.T) {
 	require.NoError(t, err)
 	results := storetest.Concurrently(8, func(i int) error {
 		with := s
-		with.Threshold, with.IfMatch = new(int64(i)), &event.Match{ETags: []string{set.ETag()}}
-		_, err := svc.Events.Put(t.Context(), with)
+		with.Threshold = new(int64(i))
+		_, err := svc.Events.Put(t.Context(), with.ID, with.Spec, &event.Match{ETags: []string{set.ETag()}})
 		return err
 	})
 	require.Equal(t, 1, storetest.CountSucceeded(t, results, event.ErrChanged))

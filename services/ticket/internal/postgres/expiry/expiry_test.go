@@ -18,15 +18,15 @@ import (
 // contradiction is a way in which a due reservation can contradict other rows, as after a manual
 // write.
 type contradiction struct {
-	spec           func(id string) event.Spec
+	spec           func(id string) event.Event
 	damage, repair string
 }
 
-func specOfOneSeat(id string) event.Spec {
+func specOfOneSeat(id string) event.Event {
 	return storetest.Spec(id, event.Assigned, storetest.Rows("A", 70, 1, 1))
 }
 
-func specOfOneAdmission(id string) event.Spec {
+func specOfOneAdmission(id string) event.Event {
 	return storetest.Spec(id, event.General, storetest.Admissions("A", 70, 1))
 }
 
@@ -49,7 +49,7 @@ var contradictions = map[string]contradiction{
 }
 
 // holdOnePlaceEach makes n events of one place each, and a hold of it.
-func holdOnePlaceEach(t *testing.T, svc *storetest.Service, n int, spec func(id string) event.Spec) []uuid.UUID {
+func holdOnePlaceEach(t *testing.T, svc *storetest.Service, n int, spec func(id string) event.Event) []uuid.UUID {
 	t.Helper()
 	ids := make([]uuid.UUID, n)
 	for i := range ids {

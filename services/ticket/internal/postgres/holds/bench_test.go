@@ -44,7 +44,7 @@ func BenchmarkGeneralAdmission(b *testing.B) {
 	eventStore := events.NewStore(database)
 	spec := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10_000_000), storetest.Admissions("B", 70, 10_000_000))
 	spec.SalesOpenAt = time.Now().Add(-time.Hour)
-	_, err = event.NewService(eventStore, eventStore, eventStore).Put(b.Context(), spec)
+	_, err = event.NewService(eventStore, eventStore, eventStore).Put(b.Context(), spec.ID, spec.Spec, nil)
 	require.NoError(b, err)
 	store := holds.NewStore(database, 12, storetest.HoldFor)
 	b.Cleanup(func() { require.NoError(b, store.Close(context.Background())) })

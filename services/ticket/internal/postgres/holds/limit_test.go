@@ -17,7 +17,7 @@ import (
 // right after that end must count those places: both take the user's lock.
 func TestLimitAtTheEndOfAHold(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]event.Spec{
+	for name, s := range map[string]event.Event{
 		"seats":   storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)),
 		"general": storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10), storetest.Admissions("B", 70, 10)),
 	} {

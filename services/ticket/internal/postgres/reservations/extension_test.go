@@ -15,7 +15,7 @@ import (
 // After enough declined payments another one would extend the hold too far.
 func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]event.Spec{
+	for name, s := range map[string]event.Event{
 		"seats":             storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)),
 		"general admission": storetest.Spec("e", event.General, storetest.Admissions("A", 70, 1)),
 	} {

@@ -80,7 +80,7 @@ type InStatus struct {
 func ForEachStatus(t *testing.T, test func(t *testing.T, in InStatus)) {
 	t.Helper()
 	s := New(t)
-	s.Put(t, Spec("e", event.Assigned, Rows("A", 70, int32(len(transitions)), 2))) //nolint:gosec // a handful
+	s.Put(t, Spec("e", event.Assigned, Rows("A", 70, len(transitions), 2)))
 	row := 0
 	for status, reach := range transitions {
 		row++

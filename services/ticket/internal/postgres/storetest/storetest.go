@@ -96,29 +96,29 @@ func (s *Service) Replica(t *testing.T) *Service {
 	return other
 }
 
-// Spec is a sale that is open when the clock starts.
-func Spec(id string, seating event.Seating, sections ...event.SectionSpec) event.Spec {
-	return event.Spec{
-		ID: id, Title: "Concert " + id, Artist: "Artist", Venue: "Hall", StartsAt: Start.Add(48 * time.Hour),
+// Spec is an event whose sale is open when the clock starts.
+func Spec(id string, seating event.Seating, sections ...event.Section) event.Event {
+	return event.Event{ID: id, Spec: event.Spec{
+		Title: "Concert " + id, Artist: "Artist", Venue: "Hall", StartsAt: Start.Add(48 * time.Hour),
 		SalesOpenAt: Start.Add(-time.Hour), SalesCloseAt: Start.Add(24 * time.Hour), Seating: seating, Currency: "KRW", MaxPerUser: 4,
 		Sections: sections,
-	}
+	}}
 }
 
 // Rows is a section of n rows of seats.
-func Rows(name string, price int64, n, perRow int32) event.SectionSpec {
-	return event.SectionSpec{Name: name, Price: price, Rows: &n, SeatsPerRow: &perRow}
+func Rows(name string, price int64, n, perRow int) event.Section {
+	return event.Section{Name: name, Price: price, Rows: n, SeatsPerRow: perRow}
 }
 
 // Admissions is a section of general admission.
-func Admissions(name string, price, capacity int64) event.SectionSpec {
-	return event.SectionSpec{Name: name, Price: price, Capacity: &capacity}
+func Admissions(name string, price, capacity int64) event.Section {
+	return event.Section{Name: name, Price: price, Capacity: capacity}
 }
 
 // Put puts an event.
-func (s *Service) Put(t *testing.T, spec event.Spec) {
+func (s *Service) Put(t *testing.T, spec event.Event) {
 	t.Helper()
-	_, err := s.Events.Put(t.Context(), spec)
+	_, err := s.Events.Put(t.Context(), spec.ID, spec.Spec, nil)
 	require.NoError(t, err)
 }
 

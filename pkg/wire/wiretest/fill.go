@@ -1,0 +1,135 @@
+package wiretest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// epoch is before the times that Fill sets, which are days apart.
+var epoch = time.Date(2042, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Fill sets every member of a message, and of the messages in it, to a value of its own that is not
+// zero; lists get two elements. The values of members with stricter rules are given by their path in
+// the .proto, as "sections.price"; nil leaves the member out. A test that fills a message and reads
+// it back therefore fails by itself when a new member is lost on the way.
+func Fill(m proto.Message, given map[string]any) {
+	(&filler{given: given}).message("", m.ProtoReflect())
+}
+
+type filler struct {
+	given map[string]any
+	n     int64
+}
+
+func (f *filler) message(prefix string, m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		path := prefix + string(fd.Name())
+		value, isGiven := f.given[path]
+		switch {
+		case isGiven && value == nil:
+		case isGiven:
+			if message, ok := value.(proto.Message); ok {
+				value = message.ProtoReflect()
+			}
+			m.Set(fd, protoreflect.ValueOf(value))
+		case fd.IsList():
+			list := m.Mutable(fd).List()
+			for range 2 {
+				list.Append(f.value(path, fd, list.NewElement()))
+			}
+		default:
+			m.Set(fd, f.value(path, fd, m.NewField(fd)))
+		}
+	}
+}
+
+// value returns the next value of the field's kind. Numbers are small, and at least 11.
+func (f *filler) value(path string, fd protoreflect.FieldDescriptor, empty protoreflect.Value) protoreflect.Value {
+	f.n++
+	n := 10 + f.n
+	switch fd.Kind() {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(fmt.Sprintf("%s%d", fd.Name(), n))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte{byte(n)})
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		return protoreflect.ValueOfInt32(int32(n)) //nolint:gosec // as many as there are members
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return protoreflect.ValueOfInt64(n)
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(float64(n))
+	case protoreflect.MessageKind:
+		if fd.Message().FullName() == "google.protobuf.Timestamp" {
+			return protoreflect.ValueOfMessage(timestamppb.New(epoch.AddDate(0, 0, int(n))).ProtoReflect())
+		}
+		f.message(path+".", empty.Message())
+		return empty
+	default:
+		panic(fmt.Sprintf("wiretest: %s is of a kind that no message has yet: %s", path, fd.Kind()))
+	}
+}
+
+// Unset returns the paths of the members that none of the messages has, all of one type: what a
+// test by Fill does not cover.
+func Unset[M proto.Message](messages ...M) []string {
+	set := map[string]bool{}
+	for _, m := range messages {
+		mark(set, "", m.ProtoReflect())
+	}
+	var unset []string
+	for path, is := range set {
+		if !is {
+			unset = append(unset, path)
+		}
+	}
+	slices.Sort(unset)
+	return unset
+}
+
+func mark(set map[string]bool, prefix string, m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		path := prefix + string(fd.Name())
+		set[path] = set[path] || m.Has(fd)
+		if !m.Has(fd) || fd.Kind() != protoreflect.MessageKind || fd.Message().FullName().Parent() == "google.protobuf" {
+			continue
+		}
+		if !fd.IsList() {
+			mark(set, path+".", m.Get(fd).Message())
+			continue
+		}
+		for i := range m.Get(fd).List().Len() {
+			mark(set, path+".", m.Get(fd).List().Get(i).Message())
+		}
+	}
+}
+
+// RequireShown fails unless a view has every member of what it was made from, of the same name and
+// type and with the same value, but for the members that are named.
+func RequireShown(t testing.TB, made, view proto.Message, but ...string) {
+	t.Helper()
+	from, to := made.ProtoReflect(), view.ProtoReflect()
+	fields := from.Descriptor().Fields()
+	for i := range fields.Len() {
+		given := fields.Get(i)
+		if slices.Contains(but, string(given.Name())) {
+			continue
+		}
+		shown := to.Descriptor().Fields().ByName(given.Name())
+		require.NotNil(t, shown, "%s has no %s", to.Descriptor().Name(), given.Name())
+		require.True(t, from.Get(given).Equal(to.Get(shown)), "%s: %v in %s, %v in %s", given.Name(),
+			from.Get(given), from.Descriptor().Name(), to.Get(shown), to.Descriptor().Name())
+	}
+}

@@ -1,0 +1,44 @@
+package rpc_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/wire/wiretest"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+)
+
+// Every member of a new campaign is stored and shown. A new member of CreateCampaignRequest needs a
+// line here only when its rules, or the kinds of campaigns, refuse what Fill sets.
+func TestCampaignShowsAllThatWasSet(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	var all []*rewardv1.CreateCampaignRequest
+	for kind, without := range map[string][]string{
+		"ATTENDANCE":      {"prizes", "promotion_id"},
+		"RANDOM":          {"daily", "milestones", "promotion_id"},
+		"REQUEST_WINNERS": {"prizes"},
+	} {
+		given := map[string]any{
+			"caller": nil, "kind": kind, "period": "DAY",
+			"daily.kind": "POINT", "milestones.kind": "COUPON", "prizes.kind": "COUPON",
+		}
+		for _, member := range without {
+			given[member] = nil
+		}
+		in := &rewardv1.CreateCampaignRequest{}
+		wiretest.Fill(in, given)
+		all = append(all, in)
+		in, _ = proto.Clone(in).(*rewardv1.CreateCampaignRequest)
+		in.Caller = operator("")
+		created, err := c.admin.CreateCampaign(t.Context(), in)
+		require.NoError(t, err, kind)
+		wiretest.RequireShown(t, in, created, "caller")
+		read, err := c.GetCampaign(t.Context(), &rewardv1.GetCampaignRequest{EventId: created.GetEventId()})
+		require.NoError(t, err)
+		wiretest.RequireShown(t, in, read, "caller")
+	}
+	require.Equal(t, []string{"caller"}, wiretest.Unset(all...))
+}

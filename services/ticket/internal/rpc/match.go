@@ -1,0 +1,35 @@
+package rpc
+
+import (
+	"strings"
+
+	"urr.guru/services/ticket/internal/event"
+)
+
+// toMatch reads an If-Match header (RFC 9110 §13.1.1): * or a list of entity tags. Weak ones are
+// read and match nothing, since the comparison is the strong one. nil: there is no such header.
+func toMatch(header string) (*event.Match, error) {
+	rest := strings.Trim(header, " \t")
+	switch rest {
+	case "":
+		return nil, nil //nolint:nilnil // nothing is demanded
+	case "*":
+		return &event.Match{Any: true}, nil
+	}
+	m := &event.Match{}
+	for rest != "" {
+		tag, weak := strings.CutPrefix(rest, "W/")
+		tag, quoted := strings.CutPrefix(tag, `"`)
+		tag, after, closed := strings.Cut(tag, `"`)
+		rest = strings.TrimLeft(after, " \t")
+		next, more := strings.CutPrefix(rest, ",")
+		if !quoted || !closed || rest != "" && !more {
+			return nil, invalid("If-Match", "must be * or a list of entity tags")
+		}
+		if !weak {
+			m.ETags = append(m.ETags, tag)
+		}
+		rest = strings.TrimLeft(next, ", \t") // empty elements of a list are ignored
+	}
+	return m, nil
+}

@@ -1,0 +1,148 @@
+package rpc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/wire/wiretest"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// fullSpec has every setting that an event with this seating may have.
+func fullSpec(seating string) *ticketv1.EventSpec {
+	given := map[string]any{
+		"seating": seating, "currency": "USD", "time_zone": "America/Argentina/Buenos_Aires",
+		"starts_at":     timestamppb.New(opening.Add(48 * time.Hour)),
+		"sales_open_at": timestamppb.New(opening.Add(-time.Hour)), "sales_close_at": timestamppb.New(opening.Add(24 * time.Hour)),
+	}
+	if seating == "ASSIGNED" {
+		given["sections.capacity"] = nil
+	} else {
+		given["sections.rows"], given["sections.seats_per_row"] = nil, nil
+	}
+	spec := &ticketv1.EventSpec{}
+	wiretest.Fill(spec, given)
+	return spec
+}
+
+// Every setting is stored by a creation, by a PUT of a new event and by a change of another one, is
+// in the settings, which may be put again, and in what the event shows. Settings that are left out
+// stay. A new member of EventSpec needs a line here only when its rules refuse what Fill sets.
+func TestSettingsRoundTrip(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	require.Empty(t, wiretest.Unset(fullSpec("ASSIGNED"), fullSpec("GENERAL")))
+	requireStored := func(want *ticketv1.EventSpec, answer *ticketv1.Event) {
+		t.Helper()
+		got, err := c.GetEventSettings(t.Context(), &ticketv1.GetEventSettingsRequest{Caller: admin(), EventId: answer.GetEventId()})
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(want, got.GetSpec(), protocmp.Transform()))
+		require.Equal(t, answer.GetEtag(), got.GetEtag())
+		wiretest.RequireShown(t, want, answer, "sections") // an event shows what is free
+	}
+	for _, seating := range []string{"ASSIGNED", "GENERAL"} {
+		full := fullSpec(seating)
+		created, err := c.CreateEvent(t.Context(), &ticketv1.CreateEventRequest{Caller: admin(), Spec: full})
+		require.NoError(t, err)
+		requireStored(full, created)
+
+		req := &ticketv1.PutEventRequest{Caller: admin(), EventId: "new-" + seating, Spec: full}
+		put := c.put(t, req)
+		requireStored(full, put)
+		req.Caller.IfMatch = `"` + put.GetEtag() + `"`
+		require.Equal(t, put.GetEtag(), c.put(t, req).GetEtag())
+		require.EqualValues(t, 1, version(t, c, req.GetEventId()), "nothing changed")
+
+		other := putEvent("other-"+seating, map[string]string{"ASSIGNED": "GENERAL", "GENERAL": "ASSIGNED"}[seating], rows("A", 1, 4))
+		if seating == "ASSIGNED" {
+			other.Spec.Sections[0] = admissions("A", 4)
+		}
+		other.Spec.SalesOpenAt = timestamppb.New(opening.Add(time.Hour)) // else the sections are locked
+		c.put(t, other)
+		other.Spec = full
+		requireStored(full, c.put(t, other))
+
+		other.Spec = required(full)
+		requireStored(full, c.put(t, other))
+	}
+}
+
+// required is the spec without the settings that may be left out.
+func required(full *ticketv1.EventSpec) *ticketv1.EventSpec {
+	spec, _ := proto.Clone(full).(*ticketv1.EventSpec)
+	fields := spec.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		if fd := fields.Get(i); fd.HasOptionalKeyword() {
+			spec.ProtoReflect().Clear(fd)
+		}
+	}
+	return spec
+}
+
+func TestSettingsAreForOperators(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	full := fullSpec("GENERAL")
+	c.put(t, &ticketv1.PutEventRequest{Caller: admin(), EventId: "e", Spec: full})
+	_, err := c.GetEventSettings(t.Context(), &ticketv1.GetEventSettingsRequest{Caller: admin(), EventId: "nowhere"})
+	requireReason(t, err, "EVENT_NOT_FOUND")
+	_, err = c.GetEventSettings(t.Context(), &ticketv1.GetEventSettingsRequest{Caller: signedIn("u"), EventId: "e"})
+	requireReason(t, err, "ROLE_REQUIRED")
+	seen, err := c.GetEvent(t.Context(), &ticketv1.GetEventRequest{EventId: "e"})
+	require.NoError(t, err)
+	require.Nil(t, seen.Threshold, "settings are not for visitors")
+	require.Equal(t, full.GetTimeZone(), seen.GetTimeZone())
+	require.Nil(t, seen.Etag)
+}
+
+func version(t *testing.T, c *client, event string) (n int64) {
+	t.Helper()
+	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT version FROM events WHERE event_id = $1`, event).Scan(&n))
+	return n
+}
+
+// The answer to a PUT has the settings in force, not those of the request.
+func TestPutEventReturnsTheSettingsInForce(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	req := putEvent("e", "GENERAL", admissions("S", 100))
+	req.Spec.Threshold = ptr(int64(50))
+	c.put(t, req)
+	_, err := c.PutLineSettings(t.Context(), &ticketv1.PutLineSettingsRequest{EventId: "e", Threshold: ptr(int64(5))})
+	require.NoError(t, err)
+	req.Spec.Title, req.Spec.Threshold = "Mended", nil
+	put := c.put(t, req)
+	require.Equal(t, "Mended", put.GetTitle())
+	require.EqualValues(t, 5, put.GetThreshold())
+	require.Nil(t, put.SlotSeconds, "the queue's default")
+}
+
+func TestIfMatch(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	req := putEvent("e", "GENERAL", admissions("S", 100))
+	etag := c.put(t, req).GetEtag()
+	with := func(match string) error {
+		own, _ := proto.Clone(req).(*ticketv1.PutEventRequest)
+		own.Caller.IfMatch = match
+		_, err := c.PutEvent(t.Context(), own)
+		return err
+	}
+	for _, match := range []string{"*", ` "` + etag + `"`, `"x" ,, "` + etag + `",`, `W/"x", "` + etag + `"`, `"a,b", "` + etag + `"`} {
+		require.NoError(t, with(match), match)
+	}
+	for _, match := range []string{`"x"`, `W/"` + etag + `"`, `""`} {
+		requireReason(t, with(match), "PRECONDITION_FAILED")
+	}
+	for _, match := range []string{etag, `"` + etag, `"x" "` + etag + `"`, `*, "x"`, `w/"x"`, ","} {
+		requireReason(t, with(match), "INVALID_REQUEST", "If-Match")
+	}
+	req.EventId = "absent"
+	requireReason(t, with("*"), "PRECONDITION_FAILED")
+}
