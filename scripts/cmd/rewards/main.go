@@ -13,9 +13,9 @@ import (
 
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
-	"urr.guru/scripts/internal/runner"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/rewards"
+	"urr.guru/scripts/runner"
 )
 
 // Config is read from the environment, so that `make demo-rewards MEMBERS=300` works.

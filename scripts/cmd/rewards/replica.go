@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"time"
 
-	"urr.guru/scripts/internal/process"
-	"urr.guru/scripts/internal/runner"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 	"urr.guru/scripts/rewards"
+	"urr.guru/scripts/runner"
 )
 
 // Time limits of the replica.

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"urr.guru/scripts/internal/apt"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/internal/programs"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // supervisorProgram is the program that runs the supervisor: this program at a permanent path.

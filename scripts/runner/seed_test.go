@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/scripts/internal/runner"
+	"urr.guru/scripts/runner"
 )
 
 // The demo sale is created once, by an operator of the gateway at the URL.

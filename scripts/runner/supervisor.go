@@ -14,8 +14,8 @@ import (
 
 	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/backends"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // Supervise starts each service after its dependencies, restarts it when it exits, and stops all

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/process"
 )
 
 // TestInterruptedStartIsUndone: Ctrl-C during `make up` stops what that start has started,

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"urr.guru/scripts/backends"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // Up starts everything that is not running, and restarts what runs an outdated program or outdated

@@ -17,8 +17,8 @@ import (
 
 	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/backends"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // The services of these tests are this test binary itself, which then only serves its ops port.

@@ -15,8 +15,8 @@ import (
 
 	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/backends"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // Time limits.
