@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
@@ -36,7 +33,7 @@ func lineGroup() group {
 	return group{rows: []string{"idle_lines"}, run: runLines}
 }
 
-func runLines(ctx context.Context, opts Options, _ []string, done func(rounds.Result)) error {
+func runLines(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	services := harness.Options{
 		Production: true, Services: []string{platform.Queue, platform.Ticket}, Replicas: map[string]int{platform.Queue: lineReplicas},
 	}
@@ -51,16 +48,13 @@ func runLines(ctx context.Context, opts Options, _ []string, done func(rounds.Re
 		polls := make(chan error, 1)
 		go func() { polls <- loop.Every(polling, time.Second, l.poll) }()
 		loop.Sleep(ctx, linesSettle)
-		row, err := compare(ctx, opts.Rounds, rounds.Result{
+		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
 			Name: "idle_lines", What: fmt.Sprintf("%d open lines, of which %d have visitors, three replicas of queue", openLines, busyLines),
 			Unit: "Redis commands/s beside visitors'", Limits: map[string]float64{"commands": 60, "cores": 0.05},
-		}, l.measure, nil)
-		stop()
-		err = errors.Join(err, <-polls, l.failed)
-		if err == nil {
-			done(row)
-		}
-		return err
+		}, subject: l.measure, check: func(context.Context) error {
+			stop()
+			return errors.Join(<-polls, l.failed)
+		}})
 	})
 }
 
@@ -79,24 +73,12 @@ func lineName(i int) string { return fmt.Sprintf("bench-line-%04d", i) }
 func (l *lines) open(ctx context.Context) error {
 	l.dial()
 	events := ticketv1.NewEventAdminServiceClient(l.platform.Dial(platform.Gateway, platform.Ticket, 0))
-	now := time.Now()
-	each := func(n int, do func(ctx context.Context, i int) error) error {
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(16)
-		for i := range n {
-			group.Go(func() error { return do(ctx, i) })
-		}
-		return group.Wait()
-	}
-	operator := &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}}
-	err := each(openLines, func(ctx context.Context, i int) error {
-		_, err := events.PutEvent(ctx, &ticketv1.PutEventRequest{
-			Caller: operator, EventId: lineName(i), Title: "Bench", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)),
-			SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: "GENERAL",
-			Currency: "KRW", MaxPerUser: 1, Threshold: proto.Int64(1), Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 1000, Capacity: proto.Int64(100)}},
-		})
+	err := atOnce(ctx, 16, openLines, func(ctx context.Context, i int) error {
+		event := eventOf(lineName(i), 1, &ticketv1.SectionSpec{Section: "A", Capacity: new(int64(100))})
+		event.Threshold = new(int64(1))
+		_, err := events.PutEvent(ctx, event)
 		if err == nil {
-			_, err = l.queue[i%lineReplicas].OpenLine(ctx, &queuev1.OpenLineRequest{Caller: operator, EventId: lineName(i)})
+			_, err = l.queue[i%lineReplicas].OpenLine(ctx, &queuev1.OpenLineRequest{Caller: operator(), EventId: lineName(i)})
 		}
 		return err
 	})
@@ -114,7 +96,7 @@ func (l *lines) open(ctx context.Context) error {
 		replicas.Start(i) //nolint:contextcheck // the harness bounds the start
 	}
 	l.dial()
-	return each(busyLines, func(ctx context.Context, i int) error {
+	return atOnce(ctx, 16, busyLines, func(ctx context.Context, i int) error {
 		out, err := l.queue[i%lineReplicas].Check(ctx, visitorsOf(i))
 		if err != nil {
 			return err

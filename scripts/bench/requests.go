@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -60,29 +59,13 @@ func runRequests(ctx context.Context, opts Options, wanted []string, done func(r
 		if err != nil {
 			return err
 		}
-		for _, row := range []struct {
-			result            rounds.Result
-			subject, baseline rounds.Side
-		}{
-			{rounds.Result{
-				Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
-				Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
-			}, r.accept, r.acceptPlainly},
-			{rounds.Result{
-				Name: "first_come_settle", What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
-				Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.25},
-			}, r.settle, r.settlePlainly},
-		} {
-			if !slices.Contains(wanted, row.result.Name) {
-				continue
-			}
-			result, err := compare(ctx, opts.Rounds, row.result, row.subject, row.baseline)
-			if err != nil {
-				return fmt.Errorf("%s: %w", row.result.Name, err)
-			}
-			done(result)
-		}
-		return nil
+		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
+			Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
+			Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
+		}, subject: r.accept, baseline: r.acceptPlainly}, row{result: rounds.Result{
+			Name: "first_come_settle", What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
+			Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.25},
+		}, subject: r.settle, baseline: r.settlePlainly})
 	})
 }
 
@@ -225,17 +208,13 @@ func (r *requests) apply(ctx context.Context, one func(context.Context, *asyncev
 		return 0, err
 	}
 	began := time.Now()
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(clients)
-	for i := range applicants {
-		group.Go(func() error { return one(inner, p, fmt.Sprintf("bench-%d", i)) })
-	}
-	if err := group.Wait(); err != nil {
+	err = atOnce(ctx, clients, applicants, func(ctx context.Context, i int) error { return one(ctx, p, fmt.Sprintf("bench-%d", i)) })
+	if err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
 	applied()
-	return float64(took.Microseconds()) / applicants, r.await(ctx, applicants, p)
+	return micros(took, applicants), r.await(ctx, applicants, p)
 }
 
 // settle lets the workers settle requests whose messages are in the queue. They receive none before
@@ -258,7 +237,7 @@ func (r *requests) settle(ctx context.Context) (float64, map[string]float64, err
 	count := func(operations ...string) float64 {
 		return float64(r.calls.settling.Since(before, operations...)) / settled
 	}
-	return float64(time.Since(began).Microseconds()) / settled,
+	return micros(time.Since(began), settled),
 		map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "reads": count("BatchGetItem"), "relay_calls": count("Query", "DeleteItem", "BatchWriteItem")}, err
 }
 
@@ -303,7 +282,7 @@ func (r *requests) settlePlainly(ctx context.Context) (float64, map[string]float
 		group.Go(func() error { return r.receivePlainly(receiving) })
 	}
 	err = r.await(ctx, settled, all.promotions...)
-	µs := float64(time.Since(began).Microseconds()) / settled
+	µs := micros(time.Since(began), settled)
 	stop()
 	return µs, nil, errors.Join(err, group.Wait())
 }

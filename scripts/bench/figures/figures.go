@@ -52,10 +52,10 @@ type report struct{ bench.Report }
 func (r report) rowsTable() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured on %s with %s and %d processors.\n\n", r.StartedAt.Format("2006-01-02"), r.Go, r.Processors)
-	b.WriteString("| row | what | beside | value | baseline | ratio | must | unit |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n")
+	b.WriteString("| row | what | beside | value | baseline | ratio | must | reached | unit |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |\n")
 	for _, row := range r.Rows {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
-			row.Name, row.What, row.Besides, number(row.Value), besides(row, row.Baseline), besides(row, row.Ratio), musts(row), row.Unit)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+			row.Name, row.What, row.Besides, number(row.Value), besides(row, row.Baseline), besides(row, row.Ratio), musts(row), reached(row), row.Unit)
 	}
 	return b.String()
 }
@@ -78,6 +78,21 @@ func musts(row rounds.Result) string {
 		all = append(all, fmt.Sprintf("%s ≤ %s", name, number(row.Limits[name])))
 	}
 	return strings.Join(all, ", ")
+}
+
+// reached says whether a row is within all that it must, and if not, with which figures.
+func reached(row rounds.Result) string {
+	var missed []string
+	if row.Ratio < row.Must {
+		missed = append(missed, "ratio "+number(row.Ratio))
+	}
+	for _, name := range row.Exceeded() {
+		missed = append(missed, name+" "+number(row.Parts[name]))
+	}
+	if len(missed) == 0 {
+		return "yes"
+	}
+	return "**no**: " + strings.Join(missed, ", ")
 }
 
 // number has three digits, at most two decimals, and none from 100 on.

@@ -14,8 +14,8 @@ import (
 
 func TestReadStatusReadsWholeResponses(t *testing.T) {
 	t.Parallel()
-	in := bufio.NewReader(strings.NewReader("HTTP/1.1 201 Created\r\nA: b\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n"))
-	for _, want := range []int{201, 429} {
+	in := bufio.NewReader(strings.NewReader("HTTP/1.1 201 Created\r\nA: b\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\nHTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n"))
+	for _, want := range []int{201, 304, 429} {
 		status, err := readStatus(in)
 		require.NoError(t, err)
 		require.Equal(t, want, status)
