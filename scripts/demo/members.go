@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -73,6 +74,26 @@ func Create(ctx context.Context, operator *crowd.Session, step crowd.Step, path 
 		return "", fmt.Errorf("create %s: %d %s", terms["title"], answer.Status, answer.Body)
 	}
 	return created.EventID, nil
+}
+
+// Visits lets n members come over a time, in an order that the seed repeats, as many at once as are
+// allowed. It returns when the last has gone or ctx ends; visit says how it ended.
+func (s *Stage) Visits(ctx context.Context, n, atOnce int, arrive time.Duration, seed uint64, visit func(ctx context.Context, i int) string) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var wg sync.WaitGroup
+	inside := make(chan struct{}, atOnce)
+	for i := range n {
+		wait := time.Duration(rng.Int64N(int64(arrive) + 1))
+		wg.Go(func() {
+			if wait > 0 && !loop.Sleep(ctx, wait) {
+				return
+			}
+			inside <- struct{}{}
+			defer func() { <-inside }()
+			s.Tally.End(visit(ctx, i))
+		})
+	}
+	wg.Wait()
 }
 
 // Tally counts what the members of a demo saw. Its zero value is ready for use.

@@ -3,12 +3,8 @@ package rewards
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"sync"
-	"time"
 
-	"urr.guru/pkg/loop"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
 )
@@ -17,28 +13,9 @@ import (
 // a crowd is refused.
 const atOnce = 64
 
-// visitAll runs all members; it returns when the last has gone or ctx ends.
-func (d *Demo) visitAll(ctx context.Context) {
-	rng := rand.New(rand.NewPCG(d.opts.Seed, 1))
-	var wg sync.WaitGroup
-	inside := make(chan struct{}, atOnce)
-	for i := range d.opts.Members {
-		wait := time.Duration(rng.Int64N(int64(d.opts.Arrive) + 1))
-		wg.Go(func() {
-			if !loop.Sleep(ctx, wait) {
-				return
-			}
-			inside <- struct{}{}
-			defer func() { <-inside }()
-			d.tally.End(d.visit(ctx, i))
-		})
-	}
-	wg.Wait()
-}
-
 // visit signs a member in, who attends, draws and looks at the rewards.
 func (d *Demo) visit(ctx context.Context, i int) (outcome string) {
-	s, name := d.on.API.NewSession(), fmt.Sprintf("member-%05d", i)
+	s, name := d.API.NewSession(), fmt.Sprintf("member-%05d", i)
 	if err := s.DevLogin(ctx, name); err != nil {
 		return "error: " + err.Error()
 	}
@@ -77,7 +54,7 @@ func (d *Demo) enter(ctx context.Context, s *crowd.Session, name string, step cr
 	}
 	first, second, err := demo.Twice(s, click)
 	if err == nil && first.EntryID != second.EntryID {
-		d.tally.Violate("%s clicked %s twice and has the entries %s and %s", name, step, first.EntryID, second.EntryID)
+		d.Tally.Violate("%s clicked %s twice and has the entries %s and %s", name, step, first.EntryID, second.EntryID)
 	}
 	return first, err
 }

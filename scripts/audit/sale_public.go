@@ -1,4 +1,4 @@
-package main
+package audit
 
 import (
 	"context"
@@ -8,56 +8,57 @@ import (
 	"net/http"
 	"time"
 
-	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
 )
 
-// publicAuditor judges a platform without access to its stores, by public information and by what
+// PublicSale judges a platform without access to its stores, by public information and by what
 // the visitors saw. Sold comes from the public figures; oversold counts seats for which two
 // visitors of the crowd hold a ticket; paid without ticket counts visitors whose payment was
 // confirmed and who saw no ticket. The number of visitors inside and the order of admissions are
 // visible in the stores only, and stay unknown.
-type publicAuditor struct {
-	visitor *crowd.Session
-	sale    crowd.Sale
+type PublicSale struct {
+	Visitor *crowd.Session
+	EventID string
 }
 
-func (o *publicAuditor) begin(context.Context) error {
+// Begin says how the run is judged.
+func (o *PublicSale) Begin(context.Context) error {
 	fmt.Println("the stores are not named: the run is judged by what the visitors see (see “Another platform” in scripts/README.md)")
 	return nil
 }
 
-func (o *publicAuditor) sample(ctx context.Context) (s audit.Sample, err error) {
+// Sample has the number of sold seats only.
+func (o *PublicSale) Sample(ctx context.Context) (s Sample, err error) {
 	s.Sold, err = o.sold(ctx)
 	return s, err
 }
 
-func (o *publicAuditor) sold(ctx context.Context) (int64, error) {
-	ans, err := o.visitor.Call(ctx, crowd.StepFigures, http.MethodGet, "/api/v1/stats/events/"+o.sale.EventID, nil, nil)
+func (o *PublicSale) sold(ctx context.Context) (int64, error) {
+	ans, err := o.Visitor.Call(ctx, crowd.StepFigures, http.MethodGet, "/api/v1/stats/events/"+o.EventID, nil, nil)
 	if err != nil {
 		return 0, err
 	}
 	if !ans.OK() {
-		return 0, fmt.Errorf("the figures of %s: %d %s", o.sale.EventID, ans.Status, ans.Body)
+		return 0, fmt.Errorf("the figures of %s: %d %s", o.EventID, ans.Status, ans.Body)
 	}
 	var figures struct {
 		SeatsSold int64 `json:"seatsSold"`
 	}
 	if err := json.Unmarshal(ans.Body, &figures); err != nil {
-		return 0, fmt.Errorf("the figures of %s: %w", o.sale.EventID, err)
+		return 0, fmt.Errorf("the figures of %s: %w", o.EventID, err)
 	}
 	return figures.SeatsSold, nil
 }
 
-// settle does not wait: judge reads the figures until the sale is sold out.
-func (*publicAuditor) settle(context.Context) error { return nil }
+// Settle does not wait: judge reads the figures until the sale is sold out.
+func (*PublicSale) Settle(context.Context) error { return nil }
 
-// damage is refused by Config.Validate already.
-func (*publicAuditor) damage(context.Context, string) error {
+// Damage is refused: there is no damaging stores that are not named.
+func (*PublicSale) Damage(context.Context, string) error {
 	return errors.New("the stores are not named")
 }
 
-func (o *publicAuditor) judge(ctx context.Context, tally *crowd.Tally, v *findings) error {
+func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
 	for deadline := time.Now().Add(settleWithin); ; {
 		sold, err := o.sold(ctx)
 		over := time.Now().After(deadline)
@@ -74,7 +75,7 @@ func (o *publicAuditor) judge(ctx context.Context, tally *crowd.Tally, v *findin
 		case <-time.After(time.Second):
 		}
 	}
-	v.Oversold = len(tally.DuplicateSeats()) + max(0, v.Sold-v.Seats)
-	v.PaidWithoutTicket = int(tally.Paid.Load() - tally.Ticketed.Load())
+	v.Oversold = len(run.Tally.DuplicateSeats()) + max(0, v.Sold-v.Seats)
+	v.PaidWithoutTicket = int(run.Tally.Paid.Load() - run.Tally.Ticketed.Load())
 	return nil
 }

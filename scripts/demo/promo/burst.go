@@ -3,7 +3,6 @@ package promo
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -20,9 +19,8 @@ type burst struct {
 	name  string
 	event string
 	users []*crowd.Session
-	tally demo.Tally
 
-	mu       sync.Mutex
+	mu       sync.Mutex // while they apply
 	receipts []string
 }
 
@@ -43,20 +41,6 @@ func (b *burst) signIn(ctx context.Context, api *crowd.API) error {
 	return group.Wait()
 }
 
-// apply lets everybody apply at once, and returns when the last has an answer or ctx ends.
-func (b *burst) apply(ctx context.Context) {
-	var wg sync.WaitGroup
-	connections := make(chan struct{}, atOnce)
-	for i, user := range b.users {
-		wg.Go(func() {
-			connections <- struct{}{}
-			defer func() { <-connections }()
-			b.tally.End(b.name + ": " + b.applyAs(ctx, i, user))
-		})
-	}
-	wg.Wait()
-}
-
 // application is the response to an application.
 type application struct {
 	RequestID, Receipt string
@@ -64,14 +48,15 @@ type application struct {
 }
 
 // applyAs applies for one user, for some twice at once: both must get the same request.
-func (b *burst) applyAs(ctx context.Context, i int, user *crowd.Session) (outcome string) {
+func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome string) {
+	user := b.users[i]
 	if i%demo.TwiceEvery != 0 {
 		a, err := b.send(ctx, user)
 		return b.answered("applied", err, a)
 	}
 	first, second, err := demo.Twice(user, func(s *crowd.Session) (application, error) { return b.send(ctx, s) })
 	if err == nil && first.RequestID != second.RequestID {
-		b.tally.Violate("applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
+		tally.Violate(b.name+": applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
 	}
 	return b.answered("applied twice", err, first, second)
 }
@@ -89,12 +74,6 @@ func (b *burst) answered(outcome string, err error, all ...application) string {
 		}
 	}
 	return outcome
-}
-
-func (b *burst) allReceipts() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.receipts)
 }
 
 // send sends one application until it has a response other than a failure: repeating it returns the

@@ -17,10 +17,6 @@ func (c campaigns) ids() []string { return []string{c.attendance, c.random} }
 // attendancePoints is the reward of a day.
 const attendancePoints = 100
 
-// allDrawnFrom is the number of members per prize from which it is a fault if a prize is left: the
-// chance of that is negligible.
-const allDrawnFrom = 20
-
 // prizes splits n prizes into coupons and points. The blank weighs as much as the three others
 // together.
 func prizes(n int) []map[string]any {

@@ -1,4 +1,4 @@
-package main
+package rewards
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
-	"urr.guru/scripts/rewards"
 	"urr.guru/scripts/runner"
 )
 
@@ -29,7 +28,7 @@ type replica struct {
 	current  *process.Process // nil: not started
 }
 
-var _ rewards.Replica = (*replica)(nil)
+var _ Replica = (*replica)(nil)
 
 func newReplica(local *runner.Runner, layout platform.Layout, s platform.Service) *replica {
 	at := func(port int) string { return net.JoinHostPort("127.0.0.2", strconv.Itoa(layout.Port(port))) }
@@ -40,7 +39,7 @@ func newReplica(local *runner.Runner, layout platform.Layout, s platform.Service
 	}
 }
 
-// Start implements rewards.Replica.
+// Start implements Replica.
 func (r *replica) Start(ctx context.Context) error {
 	p, err := r.children.Start(r.spec)
 	if err != nil {
@@ -52,7 +51,7 @@ func (r *replica) Start(ctx context.Context) error {
 	return p.WaitReady(ctx, r.spec, func(ctx context.Context) error { return runner.CheckReady(ctx, r.ready) })
 }
 
-// Kill implements rewards.Replica.
+// Kill implements Replica.
 func (r *replica) Kill() error {
 	if err := r.current.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -61,7 +60,7 @@ func (r *replica) Kill() error {
 	return nil
 }
 
-// Stop implements rewards.Replica.
+// Stop implements Replica.
 func (r *replica) Stop() error {
 	if r.current == nil || !r.current.Alive() {
 		return nil

@@ -1,16 +1,14 @@
-package promo
+package audit
 
 import (
 	"context"
 	"fmt"
 
 	"urr.guru/pkg/fairdraw"
-	"urr.guru/scripts/audit"
-	"urr.guru/scripts/demo"
 )
 
-// Verdict is the result of a run, with the names of its last line.
-type Verdict struct {
+// PromotionVerdict is the result of a run of the demo of promotions, with the names of its last line.
+type PromotionVerdict struct {
 	// Wanted is the number of those who applied to one of the promotions, Applicants that of users
 	// with a request, summed over both.
 	Wanted     int `json:"wanted"`
@@ -34,90 +32,122 @@ type Verdict struct {
 }
 
 // OK reports whether exactly those have a place who should.
-func (v Verdict) OK() bool {
+func (v PromotionVerdict) OK() bool {
 	return v.Applicants == v.Wanted && v.FirstCome == v.Places && v.Lottery == v.Winners &&
 		v.DuplicatesIn == 0 && v.OutOfOrder == 0 && v.Unsettled == 0 && v.Unverified == 0 && v.Other == 0
 }
 
 // Line is the run's last line.
-func (v Verdict) Line() string {
-	return demo.LastLine("demo-promo", v.OK(), fmt.Sprintf("applicants=%d first_come=%d lottery=%d duplicates_in=%d out_of_order=%d unsettled=%d unverified=%d",
+func (v PromotionVerdict) Line() string {
+	return LastLine("demo-promo", v.OK(), fmt.Sprintf("applicants=%d first_come=%d lottery=%d duplicates_in=%d out_of_order=%d unsettled=%d unverified=%d",
 		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
 }
 
-// judge is a verdict in the making, with its evidence.
-type judge struct {
-	*Demo
-	Verdict
-	demo.Findings
+// PromotionRun is what is known of a run of the demo of promotions besides the stores.
+type PromotionRun struct {
+	// Applicants applied to each of the two promotions.
+	Applicants         int
+	FirstCome, Lottery PromotionOfRun
+	// Receipts are those of the lottery, and Earlier is its document as it was saved before the round.
+	Receipts []string
+	Earlier  *fairdraw.Document
+	// Read reads what is public at a path of the gateway.
+	Read func(ctx context.Context, path string) ([]byte, error)
+	// Violations are answers that contradict each other.
+	Violations []string
+}
+
+// PromotionOfRun is one of its promotions.
+type PromotionOfRun struct {
+	Name, EventID string
+	Places        int
+}
+
+// promotionJudge is a verdict in the making, with its evidence.
+type promotionJudge struct {
+	PromotionRun
+	PromotionVerdict
+	Findings
 }
 
 // Judge reads the verdict from the stores and from the draw's public document.
-func (d *Demo) Judge(ctx context.Context) (Verdict, demo.Findings, error) {
-	n := d.opts.Applicants
-	j := &judge{Demo: d, Verdict: Verdict{Wanted: 2 * n, Places: min(n, d.opts.FirstCome), Winners: min(n, d.opts.Lottery)}}
-	first, err := d.audit.Get(ctx, d.first.event)
+func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerdict, Findings, error) {
+	n := run.Applicants
+	j := &promotionJudge{PromotionRun: run, PromotionVerdict: PromotionVerdict{
+		Wanted: 2 * n, Places: min(n, run.FirstCome.Places), Winners: min(n, run.Lottery.Places),
+	}}
+	first, err := s.Get(ctx, run.FirstCome.EventID)
 	if err != nil {
-		return j.Verdict, j.Findings, err
+		return j.PromotionVerdict, j.Findings, err
 	}
-	lottery, err := d.audit.Get(ctx, d.lottery.event)
+	lottery, err := s.Get(ctx, run.Lottery.EventID)
 	if err != nil {
-		return j.Verdict, j.Findings, err
+		return j.PromotionVerdict, j.Findings, err
 	}
-	j.FirstCome, j.Lottery = first.Succeeded(), lottery.Succeeded()
-	j.stored(d.first, first)
-	j.stored(d.lottery, lottery)
+	j.PromotionVerdict.FirstCome, j.PromotionVerdict.Lottery = first.Succeeded(), lottery.Succeeded()
+	j.stored(run.FirstCome, first)
+	j.stored(run.Lottery, lottery)
 	j.drawn(ctx, lottery)
-	if j.Applicants != j.Wanted {
-		j.Add("%d of %d applications are stored", j.Applicants, j.Wanted)
+	j.DuplicatesIn += len(run.Violations)
+	for _, text := range run.Violations {
+		j.Add("%s", text)
 	}
-	return j.Verdict, j.Findings, nil
+	if j.PromotionVerdict.Applicants != j.Wanted {
+		j.Add("%d of %d applications are stored", j.PromotionVerdict.Applicants, j.Wanted)
+	}
+	return j.PromotionVerdict, j.Findings, nil
 }
 
 // stored compares the items of a promotion with each other.
-func (j *judge) stored(b *burst, p *audit.Promotion) {
+func (j *promotionJudge) stored(b PromotionOfRun, p *Promotion) {
 	users := map[string]bool{}
 	for _, r := range p.Requests {
 		users[r.User] = true
 	}
-	j.Applicants += len(users)
+	j.PromotionVerdict.Applicants += len(users)
 	f := p.Faults(nil)
 	for _, kind := range []struct {
 		count *int
 		texts []string
 	}{
-		{&j.DuplicatesIn, append(f.Duplicates, b.tally.Violations()...)}, {&j.OutOfOrder, f.OutOfOrder}, {&j.Unsettled, f.Unsettled},
+		{&j.DuplicatesIn, f.Duplicates}, {&j.OutOfOrder, f.OutOfOrder}, {&j.Unsettled, f.Unsettled},
 		{&j.Other, f.Places}, {&j.Other, f.Logs}, {&j.Other, f.Announcements}, {&j.Other, f.Miscounted},
 	} {
 		*kind.count += len(kind.texts)
 		for _, text := range kind.texts {
-			j.Add("%s: %s", b.name, text)
+			j.Add("%s: %s", b.Name, text)
 		}
 	}
 }
 
 // drawn verifies the draw as anybody could, with all receipts and the document that was saved before
 // the round, and compares the winners with the table.
-func (j *judge) drawn(ctx context.Context, p *audit.Promotion) {
+func (j *promotionJudge) drawn(ctx context.Context, p *Promotion) {
 	unverified := func(format string, args ...any) {
 		j.Unverified++
 		j.Add("draw: "+format, args...)
 	}
-	doc, err := j.document(ctx)
+	published := "/api/v1/draws/" + j.PromotionRun.Lottery.EventID
+	raw, err := j.Read(ctx, published)
+	if err != nil {
+		unverified("no document: %v", err)
+		return
+	}
+	doc, err := fairdraw.ParseDocument(raw)
 	if err != nil {
 		unverified("no document: %v", err)
 		return
 	}
 	var entries []byte
 	if doc.Statement != nil {
-		if entries, err = j.read(ctx, "/api/v1/draws/"+j.lottery.event+"/entries"); err != nil {
+		if entries, err = j.Read(ctx, published+"/entries"); err != nil {
 			unverified("no entries: %v", err)
 			return
 		}
 	}
-	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmDraw, Receipts: j.lottery.allReceipts()}
-	if j.draw.earlier != nil {
-		o.Earlier = append(o.Earlier, j.draw.earlier)
+	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmDraw, Receipts: j.Receipts}
+	if j.Earlier != nil {
+		o.Earlier = append(o.Earlier, j.Earlier)
 	}
 	report, err := fairdraw.Verify(doc, entries, o)
 	switch {
@@ -134,7 +164,7 @@ func (j *judge) drawn(ctx context.Context, p *audit.Promotion) {
 		won[id] = true
 	}
 	for _, r := range p.Requests {
-		if succeeded := r.Status == "SUCCEEDED"; succeeded != won[r.ID] {
+		if got := r.Status == succeeded; got != won[r.ID] {
 			unverified("%s is %s, a winner: %t", r.ID, r.Status, won[r.ID])
 		}
 	}

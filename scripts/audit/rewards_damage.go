@@ -1,4 +1,4 @@
-package rewards
+package audit
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-// Damages names what Damage can do.
-func Damages() []string { return []string{damagePaidTwice, damageOverdrawn, damageUnpaid} }
+// RewardsDamages names what Damage can do.
+func RewardsDamages() []string { return []string{damagePaidTwice, damageOverdrawn, damageUnpaid} }
 
 const (
 	damagePaidTwice = "paid_twice"
@@ -21,26 +21,26 @@ const (
 )
 
 // Damage changes the ledger or the tables, bypassing the services, to show that Judge detects it.
-func (d *Demo) Damage(ctx context.Context, what string) error {
+func (r *RewardsRun) Damage(ctx context.Context, what string) error {
 	switch what {
 	case damagePaidTwice:
-		return d.payAgain(ctx)
+		return r.payAgain(ctx)
 	case damageOverdrawn: // one more member has a prize
-		return d.damage(ctx, `
+		return r.damage(ctx, `
 			UPDATE event_entry SET prize_id = (SELECT id FROM prizes WHERE event_id = $1 AND initial IS NOT NULL ORDER BY id LIMIT 1)
 			WHERE id = (SELECT e.id FROM event_entry AS e LEFT JOIN prizes AS p ON p.id = e.prize_id
-			            WHERE e.event_id = $1 AND p.initial IS NULL ORDER BY e.id LIMIT 1)`, d.campaign.random)
+			            WHERE e.event_id = $1 AND p.initial IS NULL ORDER BY e.id LIMIT 1)`, r.Random)
 	case damageUnpaid: // the ledger does not know the key of a reward
-		return d.damage(ctx, `
+		return r.damage(ctx, `
 			UPDATE event_reward_allocation SET idempotency_key = idempotency_key || '-damaged'
-			WHERE id = (SELECT id FROM event_reward_allocation WHERE event_id = $1 AND reward_status = 'SUCCESS' ORDER BY id LIMIT 1)`, d.campaign.attendance)
+			WHERE id = (SELECT id FROM event_reward_allocation WHERE event_id = $1 AND reward_status = 'SUCCESS' ORDER BY id LIMIT 1)`, r.Attendance)
 	default:
 		return fmt.Errorf("there is no damage %q", what)
 	}
 }
 
-func (d *Demo) damage(ctx context.Context, sql, event string) error {
-	tag, err := d.on.DB.Exec(ctx, sql, event)
+func (r *RewardsRun) damage(ctx context.Context, sql, event string) error {
+	tag, err := r.DB.Exec(ctx, sql, event)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errors.New("there is nothing to damage")
 	}
@@ -48,26 +48,26 @@ func (d *Demo) damage(ctx context.Context, sql, event string) error {
 }
 
 // payAgain pays a reward once more after the provider has forgotten its key.
-func (d *Demo) payAgain(ctx context.Context) (err error) {
+func (r *RewardsRun) payAgain(ctx context.Context) (err error) {
 	var o sandbox.Order
-	err = d.on.DB.QueryRow(ctx, `
+	err = r.DB.QueryRow(ctx, `
 		SELECT idempotency_key, member_id, reward_kind, reward_value FROM event_reward_allocation
-		WHERE event_id = $1 AND reward_status = 'SUCCESS' AND resends = 0 ORDER BY id DESC LIMIT 1`, d.campaign.attendance).Scan(&o.Key, &o.MemberID, &o.Kind, &o.Value)
+		WHERE event_id = $1 AND reward_status = 'SUCCESS' AND resends = 0 ORDER BY id DESC LIMIT 1`, r.Attendance).Scan(&o.Key, &o.MemberID, &o.Kind, &o.Value)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return errors.New("there is nothing to damage")
 	}
 	if err != nil {
 		return err
 	}
-	before, err := d.provider.Faults(ctx)
+	before, err := r.Provider.Faults(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.provider.SetFaults(ctx, sandbox.Faults{KeyRetention: time.Nanosecond}); err != nil {
+	if err := r.Provider.SetFaults(ctx, sandbox.Faults{KeyRetention: time.Nanosecond}); err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, d.provider.SetFaults(context.WithoutCancel(ctx), before))
+		err = errors.Join(err, r.Provider.SetFaults(context.WithoutCancel(ctx), before))
 	}()
-	return d.provider.Pay(ctx, o)
+	return r.Provider.Pay(ctx, o)
 }

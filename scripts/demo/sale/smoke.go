@@ -1,4 +1,4 @@
-package main
+package sale
 
 import (
 	"context"
@@ -28,10 +28,10 @@ type SmokeConfig struct {
 	Seed uint64 `env:"SEED, default=1"`
 }
 
-// runSmoke opens a sale and sends the crowd. It fails when a request got no response or a 5xx, when
+// Smoke opens a sale and sends the crowd. It fails when a request got no response or a 5xx, when
 // a visit ended in an error, when a forged pass was accepted, when one seat has two tickets, or
 // when no visitor got a ticket.
-func runSmoke(ctx context.Context) error {
+func Smoke(ctx context.Context) error {
 	cfg, err := config.Load[SmokeConfig](ctx)
 	if err != nil {
 		return err

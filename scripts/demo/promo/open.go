@@ -12,35 +12,35 @@ import (
 	"urr.guru/scripts/demo"
 )
 
-func (d *Demo) firstCome() map[string]any {
+func (r *run) firstCome() map[string]any {
 	now := time.Now().UTC()
 	return map[string]any{
-		"title": "Demo first come", "eventType": "FIRST_COME", "capacityTotal": d.opts.FirstCome, "shards": 4,
+		"title": "Demo first come", "eventType": "FIRST_COME", "capacityTotal": r.cfg.FirstCome, "shards": 4,
 		"opensAt": now.Add(-time.Minute), "closesAt": now.Add(time.Hour),
 	}
 }
 
 // lotteryTerms are those of a lottery that closes after the window and is decided by the sandbox's
 // beacon.
-func (d *Demo) lotteryTerms(ctx context.Context, window time.Duration) (terms map[string]any, cutoff time.Time, err error) {
-	chain, err := ChainOf(ctx, d.on.Wiring.BeaconURL())
+func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map[string]any, cutoff time.Time, err error) {
+	chain, err := chainOf(ctx, r.wiring.BeaconURL())
 	if err != nil {
 		return nil, cutoff, err
 	}
 	now := time.Now().UTC()
 	cutoff = now.Add(window).Truncate(time.Second)
 	return map[string]any{
-		"title": "Demo lottery", "eventType": "LOTTERY", "capacityTotal": d.opts.Lottery, "shards": 4,
-		"opensAt": now.Add(-time.Minute), "closesAt": cutoff, "lotteryCutoffAt": cutoff, "announcedAt": cutoff.Add(d.opts.Delay + d.opts.Lead),
+		"title": "Demo lottery", "eventType": "LOTTERY", "capacityTotal": r.cfg.Lottery, "shards": 4,
+		"opensAt": now.Add(-time.Minute), "closesAt": cutoff, "lotteryCutoffAt": cutoff, "announcedAt": cutoff.Add(r.cfg.Delay + lead),
 		"beacon": map[string]any{
 			"scheme": chain.Scheme, "chainHash": chain.ChainHash, "publicKey": chain.PublicKey, "genesis": chain.Genesis,
-			"periodSeconds": chain.Period, "delaySeconds": int64(d.opts.Delay / time.Second),
+			"periodSeconds": chain.Period, "delaySeconds": int64(r.cfg.Delay / time.Second),
 		},
 	}, cutoff, nil
 }
 
-// ChainOf reads which chain the beacon at a URL publishes.
-func ChainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
+// chainOf reads which chain the beacon at a URL publishes.
+func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/info", nil)
@@ -60,6 +60,6 @@ func ChainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 }
 
 // open creates a promotion by the operators' API and returns its id.
-func (d *Demo) open(ctx context.Context, terms map[string]any) (event string, err error) {
-	return demo.Create(ctx, d.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
+func (r *run) open(ctx context.Context, terms map[string]any) (event string, err error) {
+	return demo.Create(ctx, r.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
 }

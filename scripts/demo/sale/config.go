@@ -1,4 +1,4 @@
-package main
+package sale
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/proofofwork"
+	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
 	"urr.guru/scripts/platform"
@@ -62,7 +63,7 @@ func (c *Config) Validate() error {
 	case c.Threshold < 0 || c.Rate < 0:
 		return errors.New("THRESHOLD and RATE: must not be negative")
 	}
-	if err := demo.CheckDamage(c.Break, []string{breakOversold, breakUnticketed}); err != nil {
+	if err := demo.CheckDamage(c.Break, audit.SaleDamages()); err != nil {
 		return err
 	}
 	if err := c.validateStores(); err != nil {

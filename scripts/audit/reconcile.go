@@ -1,4 +1,4 @@
-package rewards
+package audit
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 
 // reconcile counts the differences between the ledger and the tables that belong to this run. Those
 // of earlier runs, as of one that damaged the stores, are left out.
-func (j *judge) reconcile(ctx context.Context) error {
-	found, err := parse(j.on.Reconcile(ctx))
+func (j *rewardsJudge) reconcile(ctx context.Context) error {
+	found, err := parseReconcile(j.Reconcile(ctx))
 	if err != nil {
 		return err
 	}
 	for _, f := range found {
-		if !j.campaign.owns(f.key) || f.kind == "undecided" { // its reward is not SUCCESS, or the ledger was read too early
+		if !j.owns(f.key) || f.kind == "undecided" { // its reward is not SUCCESS, or the ledger was read too early
 			continue
 		}
 		j.Differences++
@@ -31,22 +31,22 @@ func (j *judge) reconcile(ctx context.Context) error {
 }
 
 // owns reports whether a key is of one of the campaigns.
-func (c campaigns) owns(key string) bool {
+func (r *RewardsRun) owns(key string) bool {
 	escaped := func(id string) string { return strings.ReplaceAll(id, "-", "%2D") }
-	return strings.HasPrefix(key, "att-"+escaped(c.attendance)+"-") || strings.HasPrefix(key, "rand-"+escaped(c.random)+"-")
+	return strings.HasPrefix(key, "att-"+escaped(r.Attendance)+"-") || strings.HasPrefix(key, "rand-"+escaped(r.Random)+"-")
 }
 
-// finding is a line of `reward reconcile`.
-type finding struct{ kind, key, line string }
+// reconcileFinding is a line of `reward reconcile`.
+type reconcileFinding struct{ kind, key, line string }
 
-// parse reads the output of `reward reconcile`. Exit codes above that of differences mean that
+// parseReconcile reads the output of `reward reconcile`. Exit codes above that of differences mean that
 // nothing was compared.
-func parse(output string, code int) ([]finding, error) {
+func parseReconcile(output string, code int) ([]reconcileFinding, error) {
 	const differences = 1
 	if code != 0 && code != differences {
 		return nil, fmt.Errorf("reconcile: exit code %d: %s", code, strings.TrimSpace(output))
 	}
-	var found []finding
+	var found []reconcileFinding
 	complete := false
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
@@ -65,13 +65,13 @@ func parse(output string, code int) ([]finding, error) {
 	return found, nil
 }
 
-func parseFinding(line string) (finding, error) {
+func parseFinding(line string) (reconcileFinding, error) {
 	kind, rest, _ := strings.Cut(line, ": ")
 	_, rest, found := strings.Cut(rest, "key ")
 	quoted, err := strconv.QuotedPrefix(rest)
 	if !found || err != nil {
-		return finding{}, fmt.Errorf("reconcile: unexpected line %q", line)
+		return reconcileFinding{}, fmt.Errorf("reconcile: unexpected line %q", line)
 	}
 	key, err := strconv.Unquote(quoted)
-	return finding{kind: kind, key: key, line: line}, err
+	return reconcileFinding{kind: kind, key: key, line: line}, err
 }
