@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -124,21 +123,16 @@ func (r *positions) close() {
 	}
 }
 
-// takeInRoom lets the visitors take the positions of a new room, which serves hardly anybody, and ends it.
-// observe is called for each call of DynamoDB meanwhile.
-func (r *positions) takeInRoom(ctx context.Context, observe func(awsproxy.Call, string)) (given, time.Duration, error) {
-	eventID, caller := newEvent(), operator()
-	batch, interval := int64(1), int64(3600)
-	if _, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: caller, EventId: eventID, Batch: &batch, IntervalSeconds: &interval}); err != nil {
+// takeInRoom lets the visitors take the positions of a new room, which serves hardly anybody, and ends
+// it.
+func (r *positions) takeInRoom(ctx context.Context) (given, time.Duration, error) {
+	eventID := newEvent()
+	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operator(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
+	if err != nil {
 		return nil, 0, err
 	}
-	r.counter.Use(func(c awsproxy.Call) awsproxy.Fault {
-		observe(c, eventID)
-		return awsproxy.Fault{}
-	})
 	given, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) { return r.take(ctx, eventID, i) })
-	r.counter.Use(nil)
-	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: caller, EventId: eventID})
+	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operator(), EventId: eventID})
 	return given, took, errors.Join(err, ended)
 }
 
@@ -166,26 +160,22 @@ func (r *positions) take(ctx context.Context, eventID string, visitor int) (int6
 
 func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d", eventID, visitor) }
 
-// assign measures how long the visitors of a new room wait for their positions in all.
+// assign measures how long the visitors of a new room wait for their positions in all. calls are those
+// that raise counters or store positions, per visitor.
 func (r *positions) assign(ctx context.Context) (float64, map[string]float64, error) {
-	var (
-		took    time.Duration
-		calls   atomic.Int64
-		refused = r.refused.Load()
-	)
+	var took time.Duration
+	refused := r.refused.Load()
+	before, _ := r.counter.Calls()
 	used, err := r.meter.spent(ctx, assigned, func() error {
-		given, all, err := r.takeInRoom(ctx, func(c awsproxy.Call, eventID string) {
-			if issues(c, eventID) || bytes.Contains(c.Body, []byte(positionsTable)) {
-				calls.Add(1)
-			}
-		})
+		given, all, err := r.takeInRoom(ctx)
 		took = all
 		return errors.Join(err, given.exact())
 	})
 	if err != nil {
 		return 0, nil, err
 	}
-	used["calls"], used["refused"] = float64(calls.Load())/assigned, float64(r.refused.Load()-refused)/assigned
+	used["calls"] = float64(r.counter.Since(before, "UpdateItem", "PutItem", "BatchWriteItem", "BatchGetItem", "TransactWriteItems")) / assigned
+	used["refused"] = float64(r.refused.Load()-refused) / assigned
 	return micros(took, assigned), used, nil
 }
 

@@ -33,69 +33,32 @@ func keep(dir string, r bench.Report) error {
 	return report.Keep(dir, r, page)
 }
 
-// Size of a row's plot in pixels.
-const (
-	plotWidth = 600.0
-	// plotMargin is how far a plot's end is beyond its last dot or mark.
-	plotMargin = 1.05
-)
-
-// mark is a labelled line in a plot.
-type mark struct {
-	Name, Color string
-	X           float64
-}
-
-// plot shows the ratio of each round as a dot, from 0 to End, with their median and what it must
-// reach. Of a row without a baseline it shows the values.
-type plot struct {
+// entry is a row of the page: its ratio in each round, or, without a baseline, its value.
+type entry struct {
 	rounds.Result
 
-	Axis    string // what the dots are
-	End     float64
-	Width   float64
-	Dots    []float64 // x
-	Median  float64   // x
-	Marks   []mark
+	Rounds  []string
 	Bounds  []string // the limits
 	Verdict string   // also the class of its line
 }
 
-func newPlot(r rounds.Result) plot {
-	p := plot{Result: r, Axis: "ratio", Width: plotWidth, Verdict: verdict(r)}
-	shown, median := func(round rounds.Round) float64 { return round.Baseline / round.Value }, r.Ratio
-	if r.Besides == "" {
-		p.Axis, shown, median = r.Unit, func(round rounds.Round) float64 { return round.Value }, r.Value
-	}
+func newEntry(r rounds.Result) entry {
+	e := entry{Result: r, Verdict: verdict(r)}
 	for _, round := range r.Raw {
-		p.End = max(p.End, shown(round)*plotMargin)
-	}
-	goals := []struct {
-		name, color string
-		at          float64
-	}{{"must", "#b01e2e", r.Must}, {"aim", "#1a6b2f", r.Aim}}
-	for _, g := range goals {
-		p.End = max(p.End, g.at*plotMargin)
-	}
-	x := func(v float64) float64 { return v / p.End * plotWidth }
-	for _, g := range goals {
-		if g.at > 0 {
-			p.Marks = append(p.Marks, mark{Name: g.name, Color: g.color, X: x(g.at)})
+		if r.Besides == "" {
+			e.Rounds = append(e.Rounds, figure(round.Value))
+		} else {
+			e.Rounds = append(e.Rounds, ratio(round.Baseline/round.Value))
 		}
 	}
-	for _, round := range r.Raw {
-		p.Dots = append(p.Dots, x(shown(round)))
-	}
-	p.Median = x(median)
-	slices.Sort(p.Dots)
 	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
-		p.Bounds = append(p.Bounds, fmt.Sprintf("%s %s ≤ %s", name, figure(r.Parts[name]), figure(r.Limits[name])))
+		e.Bounds = append(e.Bounds, fmt.Sprintf("%s %s ≤ %s", name, figure(r.Parts[name]), figure(r.Limits[name])))
 	}
-	return p
+	return e
 }
 
 // Figure formats a number for the page.
-func (plot) Figure(v float64) string { return figure(v) }
+func (entry) Figure(v float64) string { return figure(v) }
 
 // figure has four digits, or all digits before the point.
 func figure(v float64) string {
@@ -119,9 +82,9 @@ func verdict(r rounds.Result) string {
 
 // page renders the report; the file needs no other.
 func page(r bench.Report) ([]byte, error) {
-	plots := make([]plot, len(r.Rows))
+	entries := make([]entry, len(r.Rows))
 	for i, row := range r.Rows {
-		plots[i] = newPlot(row)
+		entries[i] = newEntry(row)
 	}
-	return report.Render(pageSource, map[string]any{"Report": r, "Plots": plots})
+	return report.Render(pageSource, map[string]any{"Report": r, "Rows": entries})
 }

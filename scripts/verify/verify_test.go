@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ var at = time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)
 func call(t *testing.T, args ...string) (code int, out, problems string) {
 	t.Helper()
 	var o, p bytes.Buffer
-	code = run(t.Context(), args, &o, &p, func() time.Time { return at })
+	code = Run(t.Context(), args, &o, &p, func() time.Time { return at })
 	return code, o.String(), p.String()
 }
 

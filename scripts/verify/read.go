@@ -1,8 +1,10 @@
-package main
+package verify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,42 +16,23 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// Limits of what is read: far above the largest draw.
-const (
-	maxDocument = 1 << 30
-	maxEntries  = 1 << 30
-)
-
-func (a *arguments) readDocument(ctx context.Context) ([]byte, *fairdraw.Document, error) {
-	raw, err := a.read(ctx, a.source, maxDocument)
-	if err != nil {
-		return nil, nil, err
-	}
-	document, err := fairdraw.ParseDocument(raw)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", a.source, err)
-	}
-	return raw, document, nil
-}
+// limit of what is read: far above the largest draw.
+const limit = 1 << 30
 
 func (a *arguments) readEntries(ctx context.Context) ([]byte, error) {
-	switch {
-	case a.entries != "":
-		return a.read(ctx, a.entries, maxEntries)
-	case isURL(a.source):
-		u, err := url.Parse(a.source)
-		if err != nil {
+	source := cmp.Or(a.entries, entriesBeside(a.source))
+	if a.entries == "" && isURL(a.source) {
+		var err error
+		if source, err = url.JoinPath(a.source, "entries"); err != nil {
 			return nil, err
 		}
-		return a.read(ctx, u.JoinPath("entries").String(), maxEntries)
-	default:
-		return a.read(ctx, entriesBeside(a.source), maxEntries)
 	}
+	return a.read(ctx, source)
 }
 
 func entriesBeside(file string) string { return file + ".entries" }
 
-func (a *arguments) read(ctx context.Context, source string, limit int64) ([]byte, error) {
+func (a *arguments) read(ctx context.Context, source string) ([]byte, error) {
 	if !isURL(source) {
 		return os.ReadFile(source)
 	}
@@ -69,7 +52,7 @@ func (a *arguments) read(ctx context.Context, source string, limit int64) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if int64(len(body)) > limit {
+	if len(body) > limit {
 		return nil, fmt.Errorf("%s: more than %d bytes", source, limit)
 	}
 	return body, nil
@@ -144,9 +127,6 @@ func create(file string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(content); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
 }
