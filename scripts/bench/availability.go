@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -94,19 +92,21 @@ func (h *hallVisitors) request(i int) []byte {
 
 // row measures polls of an unchanged map. map_bytes is the length of the response that has the map.
 func (h *hallVisitors) row(ctx context.Context, n int) (r rounds.Result, err error) {
-	size, err := h.readMap(ctx)
-	if err != nil {
-		return r, err
-	}
 	addr := h.platform.Service(platform.Gateway).Addr(0)
-	unchanged, err := h.ask(ctx, addr)
+	h.requests()
+	full, size, err := ask(ctx, addr, h.request(0))
 	if err != nil {
 		return r, err
 	}
-	if unchanged.Status != http.StatusNotModified {
-		return r, fmt.Errorf("a poll of an unchanged map gets %d", unchanged.Status)
+	h.etag = full.Header.Get("ETag")
+	unchanged, _, err := ask(ctx, addr, h.request(0))
+	if err != nil {
+		return r, err
 	}
-	server, err := startBare(ctx, unchanged.recorded)
+	if full.Status != http.StatusOK || h.etag == "" || unchanged.Status != http.StatusNotModified {
+		return r, fmt.Errorf("the map: %d with ETag %q: %s; unchanged: %d", full.Status, h.etag, full.Body, unchanged.Status)
+	}
+	server, err := startBare(ctx, unchanged)
 	if err != nil {
 		return r, err
 	}
@@ -123,63 +123,4 @@ func (h *hallVisitors) row(ctx context.Context, n int) (r rounds.Result, err err
 		}
 		return µs, parts, err
 	}, h.side(server.pids(), server.addr, polls))
-}
-
-// readMap reads the map as a browser does, keeps its ETag, and returns the length of the response.
-func (h *hallVisitors) readMap(ctx context.Context) (int, error) {
-	h.requests()
-	answer, err := h.ask(ctx, h.platform.Service(platform.Gateway).Addr(0))
-	if err != nil {
-		return 0, err
-	}
-	h.etag = answer.Header.Get("ETag")
-	if answer.Status != http.StatusOK || h.etag == "" {
-		return 0, fmt.Errorf("the map: %d with ETag %q: %s", answer.Status, h.etag, answer.Body)
-	}
-	return answer.bytes, nil
-}
-
-// measured is a response and its length with the headers.
-type measured struct {
-	recorded
-
-	bytes int
-}
-
-// ask sends the request of the first visitor once.
-func (h *hallVisitors) ask(ctx context.Context, addr string) (m measured, err error) {
-	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return m, fmt.Errorf("connect: %w", err)
-	}
-	defer func() { err = errors.Join(err, nc.Close()) }()
-	if _, err := nc.Write(h.request(0)); err != nil {
-		return m, fmt.Errorf("send: %w", err)
-	}
-	counted := &counter{Conn: nc}
-	res, err := http.ReadResponse(bufio.NewReader(counted), nil)
-	if err != nil {
-		return m, fmt.Errorf("read the response: %w", err)
-	}
-	body, err := readAll(res)
-	if err != nil {
-		return m, err
-	}
-	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
-		res.Header.Del(name)
-	}
-	return measured{recorded{Header: res.Header, Body: body, Status: res.StatusCode}, counted.read}, nil
-}
-
-// counter counts what is read.
-type counter struct {
-	net.Conn
-
-	read int
-}
-
-func (c *counter) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.read += n
-	return n, err
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,32 @@ import (
 type recorded struct {
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
-	Status int         `json:"status,omitempty"` // 0: 200
+	Status int         `json:"status"`
+}
+
+// ask sends a request once, and returns the response and its length with the headers.
+func ask(ctx context.Context, addr string, request []byte) (r recorded, size int, err error) {
+	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return r, 0, fmt.Errorf("connect: %w", err)
+	}
+	defer func() { err = errors.Join(err, nc.Close()) }()
+	if _, err := nc.Write(request); err != nil {
+		return r, 0, fmt.Errorf("send: %w", err)
+	}
+	var raw bytes.Buffer
+	res, err := http.ReadResponse(bufio.NewReader(io.TeeReader(nc, &raw)), nil)
+	if err != nil {
+		return r, 0, fmt.Errorf("read the response: %w", err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return r, 0, fmt.Errorf("read the response: %w", err)
+	}
+	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
+		res.Header.Del(name)
+	}
+	return recorded{Header: res.Header, Body: body, Status: res.StatusCode}, raw.Len(), nil
 }
 
 // bareArgument is the argument with which the program that uses this package calls Serve.
@@ -60,9 +86,7 @@ func (r *recorded) write(w http.ResponseWriter, _ *http.Request) {
 	for name, values := range r.Header {
 		h[name] = values
 	}
-	if r.Status != 0 {
-		w.WriteHeader(r.Status)
-	}
+	w.WriteHeader(r.Status)
 	if len(r.Body) > 0 {
 		_, _ = w.Write(r.Body)
 	}

@@ -95,9 +95,13 @@ func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err er
 	for _, v := range w.visitors {
 		requests = append(requests, v.request(p.path))
 	}
-	answer, err := w.record(ctx, p.path, w.visitors[0])
+	addr := w.platform.Service(platform.Gateway).Addr(0)
+	answer, _, err := ask(ctx, addr, requests[0])
 	if err != nil {
 		return r, err
+	}
+	if answer.Status != http.StatusOK {
+		return r, fmt.Errorf("%s: %d: %s", p.path, answer.Status, answer.Body)
 	}
 	bare, err := startBare(ctx, answer)
 	if err != nil {
@@ -107,7 +111,7 @@ func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err er
 	polls := polling{connections: p.connections, status: http.StatusOK, requests: func() [][]byte { return requests }}
 	return compare(ctx, n, rounds.Result{
 		Name: p.name, What: p.what, Besides: besidesBare, Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
-	}, w.side(w.pids(p.services), w.platform.Service(platform.Gateway).Addr(0), polls), w.side(bare.pids(), bare.addr, polls))
+	}, w.side(w.pids(p.services), addr, polls), w.side(bare.pids(), bare.addr, polls))
 }
 
 // pids are the processes of services, by their names.
@@ -171,32 +175,4 @@ func (v visitor) request(path string) []byte {
 		"X-Forwarded-For: " + v.address, "Cookie: " + v.cookies, "X-Vwr-Ticket: " + v.roomTicket, "X-Queue-Ticket: " + v.lineTicket,
 	}
 	return []byte(strings.Join(header, "\r\n") + "\r\n\r\n")
-}
-
-// record asks the gateway once and keeps the response.
-func (w *world) record(ctx context.Context, path string, v visitor) (recorded, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.platform.Service(platform.Gateway).Addr(0)+path, http.NoBody)
-	if err != nil {
-		return recorded{}, err
-	}
-	for _, line := range strings.Split(strings.TrimSpace(string(v.request(path))), "\r\n")[1:] {
-		name, value, _ := strings.Cut(line, ": ")
-		req.Header.Set(name, value)
-	}
-	req.Header.Del("Accept-Encoding")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return recorded{}, fmt.Errorf("ask for the response: %w", err)
-	}
-	body, err := readAll(res)
-	if err != nil {
-		return recorded{}, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return recorded{}, fmt.Errorf("%s: %s: %s", path, res.Status, body)
-	}
-	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
-		res.Header.Del(name)
-	}
-	return recorded{Header: res.Header, Body: body}, nil
 }

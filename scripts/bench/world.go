@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"urr.guru/scripts/crowd"
@@ -64,12 +63,4 @@ func post(ctx context.Context, browser *crowd.Session, step crowd.Step, path str
 		return fmt.Errorf("%s: %d: %s", path, answer.Status, answer.Body)
 	}
 	return json.Unmarshal(answer.Body, into)
-}
-
-func readAll(res *http.Response) ([]byte, error) {
-	body, err := io.ReadAll(res.Body)
-	if err = errors.Join(err, res.Body.Close()); err != nil {
-		return nil, fmt.Errorf("read the response: %w", err)
-	}
-	return body, nil
 }

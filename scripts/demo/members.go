@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -98,39 +96,17 @@ func (s *Stage) Visits(ctx context.Context, n, atOnce int, arrive time.Duration,
 
 // Tally counts what the members of a demo saw. Its zero value is ready for use.
 type Tally struct {
-	gone atomic.Int64
+	crowd.Endings
 
 	mu         sync.Mutex
-	outcomes   map[string]int
 	violations []string
 }
-
-// End notes how a visit ended.
-func (t *Tally) End(outcome string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.outcomes == nil {
-		t.outcomes = map[string]int{}
-	}
-	t.outcomes[outcome]++
-	t.gone.Add(1)
-}
-
-// Gone is the number of visits that have ended.
-func (t *Tally) Gone() int64 { return t.gone.Load() }
 
 // Violate notes responses that contradict each other.
 func (t *Tally) Violate(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.violations = append(t.violations, fmt.Sprintf(format, args...))
-}
-
-// Outcomes returns how many visits ended in which way.
-func (t *Tally) Outcomes() map[string]int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.outcomes)
 }
 
 // Violations returns what was noted by Violate.

@@ -68,7 +68,7 @@ func (r *run) sample(ctx context.Context) (unsettled int64, err error) {
 		accepted += figures.Accepted
 		unsettled += figures.Unsettled
 	}
-	r.Note(demo.Value{Name: "answered", N: r.Tally.Gone()}, demo.Value{Name: "accepted", N: accepted}, demo.Value{Name: "settled", N: accepted - unsettled})
+	r.Note(demo.Value{Name: "answered", N: r.Tally.Gone.Load()}, demo.Value{Name: "accepted", N: accepted}, demo.Value{Name: "settled", N: accepted - unsettled})
 	return unsettled, nil
 }
 

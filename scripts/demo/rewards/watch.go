@@ -24,7 +24,7 @@ func (d *Demo) watch(ctx context.Context, gone, recovered <-chan struct{}, busy 
 		if err != nil {
 			return demo.Acting, fmt.Errorf("sample: %w", err)
 		}
-		d.Note(demo.Value{Name: "members", N: d.Tally.Gone()}, demo.Value{Name: "entries", N: s.entered}, demo.Value{Name: "paid", N: s.paid},
+		d.Note(demo.Value{Name: "members", N: d.Tally.Gone.Load()}, demo.Value{Name: "entries", N: s.entered}, demo.Value{Name: "paid", N: s.paid},
 			demo.Value{Name: "due", N: s.due}, demo.Value{Name: "in progress", N: s.processing})
 		if s.processing > slots || s.paid*2 >= int64(d.cfg.Members) || demo.Closed(gone) {
 			busy()

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 func TestStoresMustBeConfiguredTogether(t *testing.T) {
