@@ -18,12 +18,16 @@ import (
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
+
+// patient is the limit of time of calls, which a busy machine does not exceed.
+func patient() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
 
 // operator is who opens events, by RPC.
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}} }

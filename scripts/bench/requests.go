@@ -11,12 +11,10 @@ import (
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
-	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
-	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -75,21 +73,13 @@ type calls struct {
 	settling, receiving *awsproxy.Proxy // DynamoDB and SQS, of worker
 }
 
-func countCalls(layout platform.Layout) (c calls, err error) {
-	for _, it := range []struct {
-		proxy    **awsproxy.Proxy
-		upstream string
-	}{
-		{&c.dynamo, layout.DynamoDBEndpoint()},
-		{&c.sqs, layout.SQSEndpoint()},
-		{&c.settling, layout.DynamoDBEndpoint()},
-		{&c.receiving, layout.SQSEndpoint()},
-	} {
-		if *it.proxy, err = awsproxy.NewCounter(it.upstream); err != nil {
-			return c, err
-		}
+func countCalls(layout platform.Layout) (calls, error) {
+	var all [4]*awsproxy.Proxy
+	var errs [4]error
+	for i := range all {
+		all[i], errs[i] = awsproxy.NewCounter([]string{layout.DynamoDBEndpoint(), layout.SQSEndpoint()}[i%2])
 	}
-	return c, nil
+	return calls{all[0], all[1], all[2], all[3]}, errors.Join(errs[:]...)
 }
 
 func (c calls) close() {
@@ -125,12 +115,7 @@ func newRequests(ctx context.Context, p *harness.Platform, c calls) (*requests, 
 	if err := queue.Ensure(ctx, client, plain, time.Minute, false); err != nil {
 		return nil, err
 	}
-	conn, err := rpc.Dial(platform.Gateway, platform.Ingest, rpc.Peer{
-		Addr: p.Service(platform.Ingest).Addr(0), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.Ingest]),
-	}, rpc.WithTimeout(time.Minute))
-	if err != nil {
-		return nil, err
-	}
+	conn := p.Dial(platform.Gateway, platform.Ingest, 0, patient())
 	return &requests{
 		calls: c, store: asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now},
 		queue: queue.New(client, live), plain: queue.New(client, plain), ingest: ingestv1.NewIngestServiceClient(conn),

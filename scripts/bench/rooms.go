@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"urr.guru/pkg/batch"
-	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
-	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -57,7 +55,6 @@ func runRooms(ctx context.Context, opts Options, wanted []string, done func(roun
 		if err != nil {
 			return err
 		}
-		defer r.close()
 		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
 			Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
 			Besides: "one UpdateItem and one PutItem per visitor", Must: 1.5, Limits: map[string]float64{"calls": 0.25},
@@ -73,27 +70,18 @@ type positions struct {
 	admin   vwrv1.VwrAdminServiceClient
 	// The gateway calls a replica in this way for all of its visitors.
 	vwr     [rooms]*batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned]
-	closers []func() error
 	refused atomic.Int64 // answers
 }
 
 func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positions, error) {
-	w := p.Wiring()
-	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: counter.URL("bench"), Prefix: w.DynamoDBPrefix}
+	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: counter.URL("bench"), Prefix: p.Wiring().DynamoDBPrefix}
 	db, err := pkgdynamo.Open(ctx, tables)
 	if err != nil {
 		return nil, err
 	}
 	r := &positions{counter: counter, meter: vwrMeter(p), plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
 	for i := range r.vwr {
-		conn, err := rpc.Dial(platform.Gateway, platform.VWR, rpc.Peer{
-			Addr: p.Service(platform.VWR).Addr(i), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.VWR]),
-		}, rpc.WithTimeout(time.Minute))
-		if err != nil {
-			r.close()
-			return nil, err
-		}
-		r.closers = append(r.closers, conn.Close)
+		conn := p.Dial(platform.Gateway, platform.VWR, i, patient()) //nolint:contextcheck // it closes with the platform
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
 		r.vwr[i] = batch.NewItems(likeGateway, batchrpc.Call(vwrv1.NewVwrServiceClient(conn).Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 			return &vwrv1.AssignRequest{Items: items}
@@ -114,12 +102,6 @@ func vwrMeter(p *harness.Platform) meter {
 			sum += t
 		}
 		return map[string]time.Duration{platform.VWR: sum}, nil
-	}
-}
-
-func (r *positions) close() {
-	for _, end := range r.closers {
-		_ = end()
 	}
 }
 

@@ -10,9 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"urr.guru/pkg/batch"
-	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -48,12 +46,7 @@ func newSales(p *harness.Platform) (*sales, error) {
 		return nil, err
 	}
 	s := &sales{pid: p.Service(platform.Ticket).PID(0), url: w.DatabaseURL(service), db: p.DB(platform.Ticket)}
-	conn, err := rpc.Dial(platform.Gateway, platform.Ticket, rpc.Peer{
-		Addr: p.Service(platform.Ticket).Addr(0), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.Ticket]),
-	}, rpc.WithTimeout(time.Minute))
-	if err != nil {
-		return nil, err
-	}
+	conn := p.Dial(platform.Gateway, platform.Ticket, 0, patient()) //nolint:contextcheck // it closes with the platform
 	s.admin = ticketv1.NewEventAdminServiceClient(conn)
 	holds := ticketv1.NewHoldServiceClient(conn)
 	s.seats = batch.NewItems(likeGateway, batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {

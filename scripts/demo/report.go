@@ -1,16 +1,19 @@
 package demo
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
+	"html/template"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
 
 	"urr.guru/scripts/crowd"
-	"urr.guru/scripts/internal/report"
+	"urr.guru/scripts/process"
 )
 
 // Report is what a demo tells of a run, and what all runs have: report.json, and the content of
@@ -52,7 +55,15 @@ func (r *Report) publish(rec *crowd.Recorder, dir string) error {
 		return err
 	}
 	r.print()
-	return report.Write(dir, r, page)
+	file := filepath.Join(dir, "report.html")
+	if err := process.Save(filepath.Join(dir, "report.json"), r); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, page, 0o644); err != nil {
+		return fmt.Errorf("keep the report: %w", err)
+	}
+	fmt.Printf("\nreport: %s and report.json\n", file)
+	return nil
 }
 
 func (r *Report) print() {
@@ -97,5 +108,13 @@ func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 		r.Counts.Rows = append(r.Counts.Rows, Value{outcome, int64(r.Outcomes[outcome])})
 	}
 	r.Counts.Rows = append(r.Counts.Rows, more...)
-	return report.Render(pageSource, r)
+	t, err := template.New("report").Parse(pageSource)
+	if err != nil {
+		return nil, fmt.Errorf("report page: %w", err)
+	}
+	var page bytes.Buffer
+	if err := t.Execute(&page, r); err != nil {
+		return nil, fmt.Errorf("report page: %w", err)
+	}
+	return page.Bytes(), nil
 }

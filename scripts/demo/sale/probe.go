@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 // prober requests one page at a steady rate, each time on a new connection. It detects moments in
@@ -31,18 +33,11 @@ func (p *prober) run(ctx context.Context, perSecond int) {
 	if perSecond == 0 {
 		return
 	}
-	tick := time.NewTicker(time.Second / time.Duration(perSecond))
-	defer tick.Stop()
 	var under sync.WaitGroup
 	defer under.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			under.Go(func() { p.note(p.ask(context.WithoutCancel(ctx))) })
-		}
-	}
+	_ = loop.Every(ctx, time.Second/time.Duration(perSecond), func(ctx context.Context) { // ends with ctx
+		under.Go(func() { p.note(p.ask(context.WithoutCancel(ctx))) })
+	})
 }
 
 func (p *prober) ask(ctx context.Context) error {
