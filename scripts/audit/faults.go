@@ -56,11 +56,12 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if f.Miscounted, err = s.wrongFigures(ctx, eventID); err != nil {
 		return f, err
 	}
-	rewards, err := s.wrongRewards(ctx, eventID)
-	if err != nil {
-		return f, err
+	for _, d := range dailies() {
+		wrong, err := d.wrong(ctx, s, eventID)
+		if err != nil {
+			return f, err
+		}
+		f.Miscounted = append(f.Miscounted, wrong...)
 	}
-	requests, err := s.wrongRequests(ctx, eventID)
-	f.Miscounted = slices.Concat(f.Miscounted, rewards, requests)
-	return f, err
+	return f, nil
 }

@@ -14,8 +14,16 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Sample reads the current state of a sale: tier 2's sets and the seats. Fields that the stores do
-// not contain (Seconds, Arrived, Serving) are zero.
+// Sample is the state of one sale at one instant.
+type Sample struct {
+	// Waiting, Parked and Active are the sizes of tier 2's sets. Active counts unexpired slots,
+	// including those of an ended epoch.
+	Waiting, Parked, Active int64
+	// Held and Sold are numbers of seats.
+	Held, Sold int64
+}
+
+// Sample reads the current state of a sale: tier 2's sets and the seats.
 func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 	var out Sample
 	now, err := s.redis.Time(ctx).Result()

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"urr.guru/pkg/filelock"
-	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/process"
 )
 
 // acquiredFile lists the running backends that only test runs have requested.

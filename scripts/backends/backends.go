@@ -16,8 +16,8 @@ import (
 
 	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/internal/apt"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // Time limits. A JVM starts slowly on a machine that compiles at the same time.

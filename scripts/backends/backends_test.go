@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/testkit"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // set has one backend, a shell script, instead of the real ones. An empty script is ready

@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"urr.guru/scripts/internal/apt"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // KRaft requires a cluster id, 16 bytes in base64url. Any value works for a cluster of one node.

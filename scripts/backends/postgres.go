@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"urr.guru/scripts/internal/apt"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // PostgreSQL refuses to run as root, so root runs it as the user that its package creates.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/process"
 )
 
 // reviveLimit bounds a server's recovery, which can take minutes on a loaded machine.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/testkit"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // killed returns a set whose backend was started and killed.

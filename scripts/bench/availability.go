@@ -1,22 +1,14 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
-	"golang.org/x/sync/errgroup"
-
-	"urr.guru/pkg/claims"
-	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
-	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -54,76 +46,42 @@ func availabilityGroup() group {
 type hallVisitors struct {
 	*world
 
-	entries []claims.Entry
-	tokens  []string
-	signed  time.Time
-	etag    string
+	inside []insider
+	tokens []string
+	signed time.Time
+	etag   string
 }
 
 // arrive opens the hall, sells half of its seats at random, and admits the visitors.
 func (h *hallVisitors) arrive(ctx context.Context) error {
-	now := time.Now().UTC().Truncate(time.Second)
-	h.platform.Operator().Must(ctx, http.MethodPut, "/api/v1/admin/events/"+hall, map[string]any{
-		"title": "Bench", "artist": "The Crowd", "venue": "Hall 1", "startsAt": now.Add(30 * 24 * time.Hour),
-		"salesOpenAt": now.Add(-time.Minute), "salesCloseAt": now.Add(24 * time.Hour), "seating": "ASSIGNED", "currency": "KRW",
-		"maxPerUser": 2, "threshold": 2 * users, "sections": []map[string]any{
-			{"section": "A", "price": 55000, "rows": 250, "seatsPerRow": 100}, {"section": "B", "price": 44000, "rows": 250, "seatsPerRow": 100},
-		},
-	}, nil)
+	putEvent(ctx, h.platform, hall, 2*users, nil, sectionOf("A", 250, 100), sectionOf("B", 250, 100))
 	db := h.platform.DB(platform.Ticket) //nolint:contextcheck // it closes with the platform
 	_, err := db.Exec(ctx, `
 		UPDATE seats SET status = 'SOLD', reservation_id = gen_random_uuid() WHERE event_id = $1 AND random() < 0.5`, hall)
 	if err != nil {
 		return fmt.Errorf("sell seats: %w", err)
 	}
-	h.visitors, h.entries = make([]visitor, users), make([]claims.Entry, users)
-	api := crowd.NewAPI("http://"+h.platform.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
-	defer api.Close()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for i := range h.visitors {
-		group.Go(func() error { return h.enter(ctx, api, i) })
-	}
-	return group.Wait()
-}
-
-// enter signs a visitor in, who is admitted when the line has begun.
-func (h *hallVisitors) enter(ctx context.Context, api *crowd.API, i int) error {
-	browser := api.NewSession()
-	if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
-		return err
-	}
-	h.visitors[i] = visitor{address: browser.Address(), cookies: browser.Cookies()}
-	var place struct{ Status, EntryToken string }
-	for place.EntryToken == "" {
-		if err := post(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+hall, &place); err != nil {
-			return err
-		}
-		if place.EntryToken == "" && !loop.Sleep(ctx, time.Second) {
-			return fmt.Errorf("visitor %d is not admitted: %q: %w", i, place.Status, ctx.Err())
-		}
-	}
-	_, _, err := jwt.NewParser().ParseUnverified(place.EntryToken, &h.entries[i])
+	h.inside, err = letIn(ctx, h.platform, hall, users)
 	return err
 }
 
 // requests are those of all visitors, with tokens that have not been used for long.
 func (h *hallVisitors) requests() [][]byte {
 	if time.Since(h.signed) > tokenUse {
-		h.signed, h.tokens = time.Now(), make([]string, len(h.visitors))
-		for i, e := range h.entries {
-			h.tokens[i] = h.platform.EntryToken(hall, e.UserID, e.SlotID, e.Epoch, time.UnixMilli(e.End))
+		h.signed, h.tokens = time.Now(), make([]string, len(h.inside))
+		for i := range h.inside {
+			h.tokens[i] = h.inside[i].token(h.platform, hall)
 		}
 	}
-	requests := make([][]byte, len(h.visitors))
-	for i := range h.visitors {
+	requests := make([][]byte, len(h.inside))
+	for i := range requests {
 		requests[i] = h.request(i)
 	}
 	return requests
 }
 
 func (h *hallVisitors) request(i int) []byte {
-	v := h.visitors[i]
+	v := h.inside[i].visitor
 	v.cookies += "; urr-entry-token=" + h.tokens[i]
 	header := "X-Queue-Entry-Token: " + h.tokens[i] + "\r\n"
 	if h.etag != "" {
@@ -134,99 +92,35 @@ func (h *hallVisitors) request(i int) []byte {
 
 // row measures polls of an unchanged map. map_bytes is the length of the response that has the map.
 func (h *hallVisitors) row(ctx context.Context, n int) (r rounds.Result, err error) {
-	size, err := h.readMap(ctx)
-	if err != nil {
-		return r, err
-	}
 	addr := h.platform.Service(platform.Gateway).Addr(0)
-	unchanged, err := h.ask(ctx, addr)
+	h.requests()
+	full, size, err := ask(ctx, addr, h.request(0))
 	if err != nil {
 		return r, err
 	}
-	if unchanged.Status != http.StatusNotModified {
-		return r, fmt.Errorf("a poll of an unchanged map gets %d", unchanged.Status)
+	h.etag = full.Header.Get("ETag")
+	unchanged, _, err := ask(ctx, addr, h.request(0))
+	if err != nil {
+		return r, err
 	}
-	server, err := startChild(ctx, bareArgument, unchanged.recorded)
+	if full.Status != http.StatusOK || h.etag == "" || unchanged.Status != http.StatusNotModified {
+		return r, fmt.Errorf("the map: %d with ETag %q: %s; unchanged: %d", full.Status, h.etag, full.Body, unchanged.Status)
+	}
+	server, err := startBare(ctx, unchanged)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, server.close()) }()
-	polls := func(addr string, side func(*load) rounds.Side) rounds.Side {
-		return func(ctx context.Context) (float64, map[string]float64, error) {
-			l, err := connect(ctx, addr, 32, h.requests())
-			if err != nil {
-				return 0, nil, err
-			}
-			l.status = http.StatusNotModified
-			µs, parts, err := side(l)(ctx)
-			if parts != nil {
-				parts["map_bytes"] = float64(size)
-			}
-			return µs, parts, errors.Join(err, l.close())
-		}
-	}
-	services := h.pids([]string{platform.Gateway, platform.Ticket})
+	polls := polling{connections: 32, status: http.StatusNotModified, requests: h.requests}
+	unchangedMap := h.side(h.pids([]string{platform.Gateway, platform.Ticket}), addr, polls)
 	return compare(ctx, n, rounds.Result{
-		Name: availabilityRow, What: "GET /api/v1/seats/{event}/availability of 50,000 seats, unchanged", Besides: "a net/http handler that writes the same response",
+		Name: availabilityRow, What: "GET /api/v1/seats/{event}/availability of 50,000 seats, unchanged", Besides: besidesBare,
 		Unit: "CPU-µs per request", Must: 0.7, Aim: 0.8, Limits: map[string]float64{"map_bytes": maxMapBytes},
-	}, polls(addr, func(l *load) rounds.Side { return h.side(services, l) }), polls(server.addr, func(l *load) rounds.Side { return h.side(map[string][]int{"baseline": {server.pid}}, l) }))
-}
-
-// readMap reads the map as a browser does, keeps its ETag, and returns the length of the response.
-func (h *hallVisitors) readMap(ctx context.Context) (int, error) {
-	h.requests()
-	answer, err := h.ask(ctx, h.platform.Service(platform.Gateway).Addr(0))
-	if err != nil {
-		return 0, err
-	}
-	h.etag = answer.Header.Get("ETag")
-	if answer.Status != http.StatusOK || h.etag == "" {
-		return 0, fmt.Errorf("the map: %d with ETag %q: %s", answer.Status, h.etag, answer.Body)
-	}
-	return answer.bytes, nil
-}
-
-// measured is a response and its length with the headers.
-type measured struct {
-	recorded
-
-	bytes int
-}
-
-// ask sends the request of the first visitor once.
-func (h *hallVisitors) ask(ctx context.Context, addr string) (m measured, err error) {
-	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return m, fmt.Errorf("connect: %w", err)
-	}
-	defer func() { err = errors.Join(err, nc.Close()) }()
-	if _, err := nc.Write(h.request(0)); err != nil {
-		return m, fmt.Errorf("send: %w", err)
-	}
-	counted := &counter{Conn: nc}
-	res, err := http.ReadResponse(bufio.NewReader(counted), nil)
-	if err != nil {
-		return m, fmt.Errorf("read the response: %w", err)
-	}
-	body, err := readAll(res)
-	if err != nil {
-		return m, err
-	}
-	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
-		res.Header.Del(name)
-	}
-	return measured{recorded{Header: res.Header, Body: body, Status: res.StatusCode}, counted.read}, nil
-}
-
-// counter counts what is read.
-type counter struct {
-	net.Conn
-
-	read int
-}
-
-func (c *counter) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.read += n
-	return n, err
+	}, func(ctx context.Context) (float64, map[string]float64, error) {
+		µs, parts, err := unchangedMap(ctx)
+		if err == nil {
+			parts["map_bytes"] = float64(size)
+		}
+		return µs, parts, err
+	}, h.side(server.pids(), server.addr, polls))
 }

@@ -1,48 +1,140 @@
 package bench
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
 )
 
-// recorded is a response that the bare handler repeats.
+// recorded is a response that the bare server repeats.
 type recorded struct {
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
-	Status int         `json:"status,omitempty"` // 0: 200
+	Status int         `json:"status"`
 }
 
-// serveBare is the baseline of most HTTP rows: a net/http server with the time-outs of the
-// gateway's, whose handler only writes the response that it reads from in.
-func serveBare(ctx context.Context, in io.Reader, out io.Writer) error {
-	answer, in, err := configured[recorded](in)
+// ask sends a request once, and returns the response and its length with the headers.
+func ask(ctx context.Context, addr string, request []byte) (r recorded, size int, err error) {
+	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return err
+		return r, 0, fmt.Errorf("connect: %w", err)
 	}
-	return serveHTTP(ctx, in, out, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		h := w.Header()
-		for name, values := range answer.Header {
-			h[name] = values
-		}
-		if answer.Status != 0 {
-			w.WriteHeader(answer.Status)
-		}
-		if len(answer.Body) > 0 {
-			_, _ = w.Write(answer.Body)
-		}
-	}))
+	defer func() { err = errors.Join(err, nc.Close()) }()
+	if _, err := nc.Write(request); err != nil {
+		return r, 0, fmt.Errorf("send: %w", err)
+	}
+	var raw bytes.Buffer
+	res, err := http.ReadResponse(bufio.NewReader(io.TeeReader(nc, &raw)), nil)
+	if err != nil {
+		return r, 0, fmt.Errorf("read the response: %w", err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return r, 0, fmt.Errorf("read the response: %w", err)
+	}
+	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
+		res.Header.Del(name)
+	}
+	return recorded{Header: res.Header, Body: body, Status: res.StatusCode}, raw.Len(), nil
 }
 
-// besideBare starts a bare server that repeats the row's response.
-func besideBare(ctx context.Context, w *world, p poll) (*baseline, error) {
-	answer, err := w.record(ctx, p.path(w.visitors[0]), w.visitors[0])
+// bareArgument is the argument with which the program that uses this package calls Serve.
+const bareArgument = "bare"
+
+// Serve is the baseline of the HTTP rows, a process of its own: a net/http server with the time-outs
+// of the gateway's, whose handler only writes the response that it reads as JSON from in. It prints
+// its address, and serves until in ends. It reports false for any other argument.
+func Serve(ctx context.Context, argument string, in io.Reader, out io.Writer) (known bool, err error) {
+	if argument != bareArgument {
+		return false, nil
+	}
+	var answer recorded
+	if err := json.NewDecoder(in).Decode(&answer); err != nil {
+		return true, fmt.Errorf("read the configuration: %w", err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return true, fmt.Errorf("listen: %w", err)
+	}
+	fmt.Fprintln(out, l.Addr())
+	s := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: http.HandlerFunc(answer.write),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- s.Serve(l) }()
+	_, _ = io.Copy(io.Discard, in)
+	err = s.Close()
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return true, err
+}
+
+func (r *recorded) write(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	for name, values := range r.Header {
+		h[name] = values
+	}
+	w.WriteHeader(r.Status)
+	if len(r.Body) > 0 {
+		_, _ = w.Write(r.Body)
+	}
+}
+
+// besidesBare says what the bare server measures.
+const besidesBare = "a net/http handler that writes the same response"
+
+// bareServer is a running bare server.
+type bareServer struct {
+	addr  string
+	pid   int
+	stdin io.Closer
+	cmd   *exec.Cmd
+}
+
+// startBare runs this program again, as a bare server that repeats a response.
+func startBare(ctx context.Context, answer recorded) (*bareServer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self, bareArgument)
+	cmd.Env, cmd.Stderr = append(os.Environ(), "GOMAXPROCS=2"), os.Stderr
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	server, err := startChild(ctx, bareArgument, answer)
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	return &baseline{what: "a net/http handler that writes the same response", servers: []*child{server}}, nil
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the bare server: %w", err)
+	}
+	b := &bareServer{pid: cmd.Process.Pid, stdin: in, cmd: cmd}
+	if err := json.NewEncoder(in).Encode(answer); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the bare server has not started: %w", err), b.close())
+	}
+	b.addr = strings.TrimSpace(addr)
+	return b, nil
 }
+
+func (b *bareServer) close() error { return errors.Join(b.stdin.Close(), b.cmd.Wait()) }
+
+// pids is its process, by the name of its part.
+func (b *bareServer) pids() map[string][]int { return map[string][]int{"baseline": {b.pid}} }

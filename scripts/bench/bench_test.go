@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -33,17 +34,24 @@ func TestBareServerRepeatsTheResponse(t *testing.T) {
 		_, err := Serve(t.Context(), bareArgument, in, printed)
 		ended <- err
 	}()
-	go func() { _, _ = io.WriteString(control, `{"header": {"X-One": ["1"]}, "body": "e30="}`+"\n") }()
+	go func() {
+		_, _ = io.WriteString(control, `{"header": {"X-One": ["1"]}, "body": "e30=", "status": 200}`+"\n")
+	}()
 	addr := make([]byte, 64)
 	n, err := out.Read(addr)
 	require.NoError(t, err)
 
-	l, err := connect(t.Context(), strings.TrimSpace(string(addr[:n])), 2, [][]byte{[]byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), []byte("GET /2 HTTP/1.1\r\nHost: localhost\r\n\r\n")})
+	server := strings.TrimSpace(string(addr[:n]))
+	requests := [][]byte{[]byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), []byte("GET /2 HTTP/1.1\r\nHost: localhost\r\n\r\n")}
+	answer, size, err := ask(t.Context(), server, requests[0])
 	require.NoError(t, err)
-	require.NoError(t, l.send(t.Context(), 5))
-	require.Equal(t, 5, l.conns[0].next+l.conns[1].next)
-	require.Equal(t, "{}", l.conns[0].body.String())
-	require.NoError(t, l.close())
+	require.Equal(t, "{} 1", string(answer.Body)+" "+answer.Header.Get("X-One"))
+	require.Greater(t, size, 50)
+	g := generator{addr: server, next: inTurn(requests)}
+	require.NoError(t, g.open(t.Context(), 2))
+	require.NoError(t, g.send(t.Context(), 5, http.StatusOK))
+	require.ErrorContains(t, g.send(t.Context(), 2, http.StatusCreated), ": status 200")
+	require.NoError(t, g.close())
 	require.NoError(t, control.Close())
 	require.NoError(t, <-ended)
 }
@@ -58,12 +66,12 @@ func TestMissingResponseAndMissingServerAreErrors(t *testing.T) {
 	known, err = Serve(t.Context(), "nothing", in, io.Discard)
 	require.NoError(t, err)
 	require.False(t, known)
-	_, err = connect(t.Context(), "127.0.0.1:1", 1, nil)
-	require.ErrorContains(t, err, "connect")
+	g := generator{addr: "127.0.0.1:1"}
+	require.ErrorContains(t, g.open(t.Context(), 1), "connect")
 }
 
 func TestUnknownRowsAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := Run(t.Context(), Options{Rows: []string{"serving", "nothing"}})
-	require.ErrorContains(t, err, `no row "nothing"; the rows are serving, tier1_check`)
+	require.ErrorContains(t, err, `no row "nothing"; the rows are serving, queue_status_256`)
 }

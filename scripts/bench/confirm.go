@@ -2,16 +2,11 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -26,7 +21,6 @@ const (
 	// Confirmations of a round: about a second.
 	confirmed, confirmedPlainly = 640, 384
 	seatsOfRow                  = 100
-	settleLimit                 = time.Minute
 )
 
 // confirmGroup is the row of confirmations: payment, ticket and the sandbox provider, which answers
@@ -35,22 +29,17 @@ func confirmGroup() group {
 	return group{rows: []string{"confirm"}, run: runConfirm}
 }
 
-func runConfirm(ctx context.Context, opts Options, _ []string, done func(rounds.Result)) error {
+func runConfirm(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket, platform.Payment, platform.Sandbox}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
 		c, err := newConfirmations(ctx, p)
 		if err != nil {
 			return err
 		}
-		r, err := compare(ctx, opts.Rounds, rounds.Result{
+		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
 			Name: "confirm", What: "confirm a payment until its seat is sold, 32 clients", Besides: "pgbench running the SQL of payment and of ticket, 32 clients",
 			Unit: "µs per payment", Must: 0.5, Aim: 0.7,
-		}, c.confirm, c.confirmPlainly)
-		if err != nil {
-			return fmt.Errorf("confirm: %w", err)
-		}
-		done(r)
-		return nil
+		}, subject: c.confirm, baseline: c.confirmPlainly})
 	})
 }
 
@@ -127,15 +116,7 @@ func (c *confirmations) prepare(ctx context.Context, n int64) (event string, fir
 
 // open opens an event with rows of seats.
 func (c *confirmations) open(ctx context.Context, event string, rows int32) error {
-	now := time.Now()
-	perRow := int32(seatsOfRow)
-	_, err := c.admin.PutEvent(ctx, &ticketv1.PutEventRequest{
-		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: event, Spec: &ticketv1.EventSpec{
-			Title: "Bench", Artist: "The Crowd", Venue: "Hall 1", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)),
-			SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)),
-			Seating: "ASSIGNED", Currency: "KRW", MaxPerUser: 1, Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 55000, Rows: &rows, SeatsPerRow: &perRow}},
-		},
-	})
+	_, err := c.admin.PutEvent(ctx, eventOf(event, 1, &ticketv1.SectionSpec{Section: "A", Rows: &rows, SeatsPerRow: new(int32(seatsOfRow))}))
 	return err
 }
 
@@ -146,30 +127,16 @@ func (c *confirmations) confirm(ctx context.Context) (float64, map[string]float6
 		return 0, nil, err
 	}
 	began := time.Now()
-	var begun atomic.Int64
-	group, inner := errgroup.WithContext(ctx)
-	for range payers {
-		group.Go(func() error {
-			for i := begun.Add(1) - 1; i < confirmed; i = begun.Add(1) - 1 {
-				if err := c.confirmOne(inner, first+i); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err = atOnce(ctx, payers, confirmed, func(ctx context.Context, i int) error { return c.confirmOne(ctx, first+int64(i)) })
+	if err != nil {
 		return 0, nil, err
 	}
 	answered := time.Since(began)
 	if err := c.sold(ctx, event, confirmed); err != nil {
 		return 0, nil, err
 	}
-	took := time.Since(began)
-	return perConfirmation(took), map[string]float64{"answered": perConfirmation(answered)}, nil
+	return micros(time.Since(began), confirmed), map[string]float64{"answered": micros(answered, confirmed)}, nil
 }
-
-func perConfirmation(d time.Duration) float64 { return float64(d.Microseconds()) / confirmed }
 
 func (c *confirmations) confirmOne(ctx context.Context, number int64) error {
 	amount := int64(55000)
@@ -192,29 +159,11 @@ func (c *confirmations) sold(ctx context.Context, event string, n int64) error {
 // settled waits until every event is published.
 func (c *confirmations) settled(ctx context.Context) error {
 	for _, db := range []*pgxpool.Pool{c.payment, c.ticket} {
-		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
+		if err := published(ctx, db); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// awaitState polls a database until the query returns true.
-func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, settleLimit)
-	defer cancel()
-	for {
-		var reached bool
-		if err := db.QueryRow(ctx, query, args...).Scan(&reached); err != nil {
-			return fmt.Errorf("wait for %s: %w", what, err)
-		}
-		if reached {
-			return nil
-		}
-		if !loop.Sleep(ctx, 5*time.Millisecond) {
-			return errors.New("no " + what + " in time")
-		}
-	}
 }
 
 // confirmPlainly is the baseline: the SQL of both services, one database after the other.

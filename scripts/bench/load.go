@@ -3,65 +3,155 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"urr.guru/pkg/loop"
 )
 
-// load sends prepared requests over a number of keep-alive connections, one at a time on each.
-type load struct {
-	conns  []*conn
-	status int // of the responses
+const (
+	paceEvery = 2 * time.Millisecond // between two looks at what is due
+	drainFor  = 30 * time.Second
+)
+
+// generator sends prepared requests over keep-alive connections: a number of them, as fast as they are
+// answered, or at a fixed rate, whatever becomes of them. It reads no more of a response than it
+// needs, since it shares the processors with what it measures.
+type generator struct {
+	addr  string
+	conns []*rawConn
+	idle  chan *rawConn
+	// next returns the next request; it is called concurrently.
+	next func() []byte
 }
 
-// conn is a connection with the requests that it sends in turn.
-type conn struct {
+// rawConn has at most one request in progress.
+type rawConn struct {
 	net.Conn
 
-	in       *bufio.Reader
-	requests [][]byte
-	next     int
-	body     bytes.Buffer
+	in  *bufio.Reader
+	due time.Time // when the request in progress had to be sent
 }
 
-// connect opens the connections and deals the requests out to them.
-func connect(ctx context.Context, addr string, connections int, requests [][]byte) (*load, error) {
-	l := &load{status: http.StatusOK}
-	for i := range connections {
-		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+// sample is a response: its status, when its request had to be sent, and when it was answered.
+type sample struct {
+	status      int
+	due, answer time.Time
+}
+
+// inTurn returns the requests one after the other, and again.
+func inTurn(requests [][]byte) func() []byte {
+	var n atomic.Int64
+	return func() []byte { return requests[int(n.Add(1)-1)%len(requests)] }
+}
+
+// open opens connections, after which load must follow soon: the server closes those on which
+// nothing is sent.
+func (g *generator) open(ctx context.Context, connections int) error {
+	g.idle = make(chan *rawConn, connections)
+	for range connections {
+		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", g.addr)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("connect: %w", err), l.close())
+			return errors.Join(fmt.Errorf("connect: %w", err), g.close())
 		}
-		c := &conn{Conn: nc, in: bufio.NewReader(nc)}
-		for j := i; j < len(requests); j += connections {
-			c.requests = append(c.requests, requests[j])
-		}
-		l.conns = append(l.conns, c)
+		g.conns = append(g.conns, &rawConn{Conn: nc, in: bufio.NewReaderSize(nc, 2048)})
 	}
-	return l, nil
+	return nil
 }
 
-func (l *load) close() error {
+func (g *generator) close() error {
 	var all []error
-	for _, c := range l.conns {
+	for _, c := range g.conns {
 		all = append(all, c.Close())
 	}
+	g.conns = nil
 	return errors.Join(all...)
 }
 
-// send sends n requests; each must be answered with the status.
-func (l *load) send(ctx context.Context, n int) error {
+// exchange sends a request and reads the response.
+func (c *rawConn) exchange(request []byte) (s sample, err error) {
+	s.due = time.Now()
+	if _, err := c.Write(request); err != nil {
+		return s, fmt.Errorf("send: %w", err)
+	}
+	if s.status, err = readStatus(c.in); err != nil {
+		return s, fmt.Errorf("read the response: %w", err)
+	}
+	s.answer = time.Now()
+	return s, nil
+}
+
+var (
+	contentLength = []byte("Content-Length: ")
+	errResponse   = errors.New("not an HTTP/1.1 response with a Content-Length")
+)
+
+// readStatus reads a whole response, which must have a Content-Length unless it is a 304, and returns
+// its status.
+func readStatus(in *bufio.Reader) (status int, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	if !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) || len(line) < 12 {
+		return 0, errResponse
+	}
+	status = number(line[9:12])
+	length := -1
+	for {
+		if line, err = in.ReadSlice('\n'); err != nil {
+			return 0, err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 {
+			break
+		}
+		if bytes.HasPrefix(line, contentLength) {
+			length = number(line[len(contentLength):])
+		}
+	}
+	switch {
+	case status == http.StatusNotModified:
+		return status, nil
+	case length < 0:
+		return 0, errResponse
+	}
+	_, err = io.CopyN(io.Discard, in, int64(length))
+	return status, err
+}
+
+func number(digits []byte) (n int) {
+	for _, d := range digits {
+		n = 10*n + int(d-'0')
+	}
+	return n
+}
+
+// send sends n requests, one at a time on each connection; each must be answered with the status.
+func (g *generator) send(ctx context.Context, n, status int) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for i, c := range l.conns {
+	for i, c := range g.conns {
 		group.Go(func() error {
-			for range (n + i) / len(l.conns) {
-				if err := c.exchange(l.status); err != nil || ctx.Err() != nil {
-					return errors.Join(err, ctx.Err())
+			for range (n + i) / len(g.conns) {
+				request := g.next()
+				s, err := c.exchange(request)
+				if err == nil && s.status != status {
+					line, _, _ := bytes.Cut(request, []byte("\r\n"))
+					err = fmt.Errorf("%s: status %d", line, s.status)
+				}
+				if err = cmp.Or(err, ctx.Err()); err != nil {
+					return err
 				}
 			}
 			return nil
@@ -70,24 +160,137 @@ func (l *load) send(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-func (c *conn) exchange(status int) error {
-	request := c.requests[c.next%len(c.requests)]
-	c.next++
-	if _, err := c.Write(request); err != nil {
-		return fmt.Errorf("send: %w", err)
+// saturate keeps the connections busy until a time.
+func (g *generator) saturate(ctx context.Context, until time.Time) ([]sample, error) {
+	return g.collect(func(c *rawConn, add func(sample)) error {
+		for ctx.Err() == nil && time.Now().Before(until) {
+			s, err := c.exchange(g.next())
+			if err != nil {
+				return err
+			}
+			add(s)
+		}
+		return ctx.Err()
+	}, func() error { return nil })
+}
+
+// offer sends requests at a rate until a time, each on a connection that has none in progress, and
+// waits for all responses. A request for which there is no such connection is not sent.
+func (g *generator) offer(ctx context.Context, perSecond float64, until time.Time) ([]sample, error) {
+	for _, c := range g.conns {
+		g.idle <- c
 	}
-	res, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		return fmt.Errorf("read the response: %w", err)
+	var ended atomic.Bool
+	return g.collect(func(c *rawConn, add func(sample)) error {
+		for {
+			status, err := readStatus(c.in)
+			switch {
+			case ended.Load():
+				return nil
+			case err != nil:
+				return fmt.Errorf("read the response: %w", err)
+			}
+			add(sample{status: status, due: c.due, answer: time.Now()})
+			g.idle <- c
+		}
+	}, func() error {
+		// The readers are ended by closing what they read from.
+		defer func() {
+			ended.Store(true)
+			_ = g.close()
+		}()
+		if err := g.pace(ctx, perSecond, until); err != nil {
+			return err
+		}
+		return g.drain(ctx)
+	})
+}
+
+// pace sends requests on idle connections. A request that is sent late counts from when it was due.
+func (g *generator) pace(ctx context.Context, perSecond float64, until time.Time) error {
+	began, sent := time.Now(), 0
+	for now := began; now.Before(until) && loop.Sleep(ctx, paceEvery); now = time.Now() {
+		for due := int(now.Sub(began).Seconds() * perSecond); sent < due; sent++ {
+			select {
+			case c := <-g.idle:
+				c.due = began.Add(time.Duration(float64(sent) / perSecond * float64(time.Second)))
+				if _, err := c.Write(g.next()); err != nil {
+					return fmt.Errorf("send: %w", err)
+				}
+			default:
+			}
+		}
 	}
-	c.body.Reset()
-	_, err = io.Copy(&c.body, res.Body)
-	if err = errors.Join(err, res.Body.Close()); err != nil {
-		return fmt.Errorf("read the response: %w", err)
-	}
-	if res.StatusCode != status {
-		line, _, _ := bytes.Cut(request, []byte("\r\n"))
-		return fmt.Errorf("%s: %s: %s", line, res.Status, c.body.Bytes())
+	return ctx.Err()
+}
+
+// drain waits until no connection has a request in progress.
+func (g *generator) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, drainFor)
+	defer cancel()
+	for range g.conns {
+		select {
+		case <-g.idle:
+		case <-ctx.Done():
+			return errors.New("requests are not answered")
+		}
 	}
 	return nil
+}
+
+// collect runs work on each connection, and do meanwhile. Its error is that of do, or one of those
+// of work.
+func (g *generator) collect(work func(*rawConn, func(sample)) error, do func() error) ([]sample, error) {
+	var wg sync.WaitGroup
+	samples, failed := make([][]sample, len(g.conns)), make(chan error, len(g.conns))
+	for i, c := range g.conns {
+		wg.Go(func() {
+			if err := work(c, func(s sample) { samples[i] = append(samples[i], s) }); err != nil {
+				failed <- err
+			}
+		})
+	}
+	err := do()
+	wg.Wait()
+	select {
+	case failure := <-failed:
+		err = cmp.Or(err, failure)
+	default:
+	}
+	return slices.Concat(samples...), err
+}
+
+// figures of the responses in a period.
+type figures struct {
+	offered, granted float64 // per second
+	p99              time.Duration
+	// other is the number of responses that neither grant nor refuse for overload.
+	other int
+}
+
+func figuresOf(samples []sample, from, until time.Time) figures {
+	var f figures
+	var offered, granted float64
+	var waits []time.Duration
+	for _, s := range samples {
+		if !s.due.Before(from) && s.due.Before(until) {
+			offered++
+		}
+		switch s.status {
+		case http.StatusCreated:
+			if !s.answer.Before(from) && s.answer.Before(until) {
+				granted++
+				waits = append(waits, s.answer.Sub(s.due))
+			}
+		case http.StatusTooManyRequests:
+		default:
+			f.other++
+		}
+	}
+	took := until.Sub(from).Seconds()
+	f.offered, f.granted = offered/took, granted/took
+	if slices.Sort(waits); len(waits) > 0 {
+		f.p99 = waits[len(waits)*99/100]
+	}
+	return f
 }

@@ -25,13 +25,10 @@ type benchmark struct {
 func benchmarks() []benchmark {
 	return []benchmark{
 		{row: "reward_claim", directory: "services/reward/internal/postgres", name: "BenchmarkRewardClaim"},
-		{row: "join", directory: "services/queue/internal/redis", name: "BenchmarkJoin"},
 		{row: "admit_1m", directory: "services/queue/internal/redis", name: "BenchmarkAdmit1M"},
 		{row: "redis_mb_per_million_waiting", directory: "services/queue/internal/redis", name: "BenchmarkMemory"},
 		{row: "outbox_relay", directory: "pkg/outbox", name: "BenchmarkOutboxRelay"},
-		{row: "outbox_write_cost", directory: "services/payment/internal/postgres", name: "BenchmarkOutboxWriteCost"},
 		{row: "stats_consume", directory: "services/stats/internal/kafka", name: "BenchmarkStatsConsume"},
-		{row: "general_admission_store", directory: "services/ticket/internal/postgres/holds", name: "BenchmarkGeneralAdmission"},
 		{row: "draw_1m", directory: "pkg/fairdraw", name: "BenchmarkDraw1M"},
 	}
 }

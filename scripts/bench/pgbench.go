@@ -127,7 +127,7 @@ func (s *sales) plainly(ctx context.Context, p pgbench) (float64, error) {
 	}
 	p.variables["first"] = first
 	p.variables["event"], p.variables["base"] = s.event, time.Now().Unix()<<16
-	if err := s.drain(ctx); err != nil {
+	if err := published(ctx, s.db); err != nil {
 		return 0, err
 	}
 	return p.perTransaction(ctx)

@@ -28,67 +28,32 @@ const (
 // poll is a request that the pages repeat.
 type poll struct {
 	name, what  string
-	path        func(visitor) string
+	path        string
 	connections int
 	services    []string
-	// beside starts the baseline; nil: besideBare.
-	beside    func(context.Context, *world, poll) (*baseline, error)
-	must, aim float64
-}
-
-// baseline is the servers that a row is compared with. The first gets the requests.
-type baseline struct {
-	what    string
-	servers []*child
-}
-
-func (b *baseline) close() error {
-	var all []error
-	for _, s := range b.servers {
-		all = append(all, s.close())
-	}
-	return errors.Join(all...)
+	must, aim   float64
 }
 
 // visitor is a signed-in browser.
 type visitor struct {
-	address, cookies      string
-	requestID, roomTicket string
-	lineTicket            string
+	address, cookies       string
+	roomTicket, lineTicket string
 }
 
 // polls are the rows of requests over HTTP.
 func polls() []poll {
-	fixed := func(path string) func(visitor) string { return func(visitor) string { return path } }
 	return []poll{
 		{
-			name: "serving", what: "GET /vwr-api/vwr/serving/{event}, the poll of tier 1", path: fixed("/vwr-api/vwr/serving/" + room),
+			name: "serving", what: "GET /vwr-api/vwr/serving/{event}, the poll of tier 1", path: "/vwr-api/vwr/serving/" + room,
 			connections: 32, services: []string{platform.Gateway}, must: 0.80, aim: 0.90,
 		},
 		{
-			name: "tier1_check", what: "GET /vwr-api/vwr/check/{event}/{request} of visitors who wait",
-			path:        func(v visitor) string { return "/vwr-api/vwr/check/" + room + "/" + v.requestID },
-			connections: 32, services: []string{platform.Gateway}, must: 0.72, aim: 0.85,
-		},
-		{
-			name: "queue_status_256", what: "GET /api/v1/queue/status/{event} of visitors who wait, 256 connections", path: fixed("/api/v1/queue/status/" + line),
+			name: "queue_status_256", what: "GET /api/v1/queue/status/{event} of visitors who wait, 256 connections", path: "/api/v1/queue/status/" + line,
 			connections: 256, services: []string{platform.Gateway, platform.Queue}, must: 0.40, aim: 0.50,
 		},
 		{
-			name: "queue_status_32", what: "the same, 32 connections", path: fixed("/api/v1/queue/status/" + line),
-			connections: 32, services: []string{platform.Gateway, platform.Queue}, must: 0.22, aim: 0.30,
-		},
-		{
-			name: "queue_status_vs_plain", what: "the same, 256 connections", path: fixed("/api/v1/queue/status/" + line),
-			connections: 256, services: []string{platform.Gateway, platform.Queue}, beside: besidePlain, must: 2.5, aim: 3,
-		},
-		{
-			name: "event", what: "GET /api/v1/events/{event}", path: fixed("/api/v1/events/" + line),
+			name: "event", what: "GET /api/v1/events/{event}", path: "/api/v1/events/" + line,
 			connections: 32, services: []string{platform.Gateway, platform.Ticket}, must: 0.60, aim: 0.80,
-		},
-		{
-			name: "me", what: "GET /api/v1/auth/me", path: fixed("/api/v1/auth/me"),
-			connections: 32, services: []string{platform.Gateway}, must: 0.60, aim: 0.75,
 		},
 	}
 }
@@ -128,35 +93,25 @@ func runPolls(ctx context.Context, opts Options, wanted []string, done func(roun
 func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
-		requests = append(requests, v.request(p.path(v)))
+		requests = append(requests, v.request(p.path))
 	}
-	subject, err := connect(ctx, w.platform.Service(platform.Gateway).Addr(0), p.connections, requests)
+	addr := w.platform.Service(platform.Gateway).Addr(0)
+	answer, _, err := ask(ctx, addr, requests[0])
 	if err != nil {
-		return rounds.Result{}, err
+		return r, err
 	}
-	defer func() { err = errors.Join(err, subject.close()) }()
-	beside := p.beside
-	if beside == nil {
-		beside = besideBare
+	if answer.Status != http.StatusOK {
+		return r, fmt.Errorf("%s: %d: %s", p.path, answer.Status, answer.Body)
 	}
-	b, err := beside(ctx, w, p)
+	bare, err := startBare(ctx, answer)
 	if err != nil {
-		return rounds.Result{}, err
+		return r, err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	plain, err := connect(ctx, b.servers[0].addr, p.connections, requests)
-	if err != nil {
-		return rounds.Result{}, err
-	}
-	defer func() { err = errors.Join(err, plain.close()) }()
-
-	var besidePIDs []int
-	for _, s := range b.servers {
-		besidePIDs = append(besidePIDs, s.pid)
-	}
+	defer func() { err = errors.Join(err, bare.close()) }()
+	polls := polling{connections: p.connections, status: http.StatusOK, requests: func() [][]byte { return requests }}
 	return compare(ctx, n, rounds.Result{
-		Name: p.name, What: p.what, Besides: b.what, Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
-	}, w.side(w.pids(p.services), subject), w.side(map[string][]int{"baseline": besidePIDs}, plain))
+		Name: p.name, What: p.what, Besides: besidesBare, Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
+	}, w.side(w.pids(p.services), addr, polls), w.side(bare.pids(), bare.addr, polls))
 }
 
 // pids are the processes of services, by their names.
@@ -170,9 +125,15 @@ func (w *world) pids(services []string) map[string][]int {
 	return pids
 }
 
-// side measures processes by name. Redis is a part of its own, which does not count: most baselines
-// have no store.
-func (w *world) side(pids map[string][]int, l *load) rounds.Side {
+// polling is how a round sends its requests.
+type polling struct {
+	connections, status int // the status of each response
+	requests            func() [][]byte
+}
+
+// side measures processes by name, while the server at addr is polled. Redis is a part of its own,
+// which does not count: the baseline has no store.
+func (w *world) side(pids map[string][]int, addr string, how polling) rounds.Side {
 	m := meter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times := map[string]time.Duration{}
 		for name, replicas := range pids {
@@ -188,13 +149,19 @@ func (w *world) side(pids map[string][]int, l *load) rounds.Side {
 		times["redis"] = t
 		return times, err
 	})
-	return func(ctx context.Context) (float64, map[string]float64, error) {
-		parts, err := m.spent(ctx, requestsPerRound, func() error { return l.send(ctx, requestsPerRound) })
-		var sum float64
+	return func(ctx context.Context) (sum float64, parts map[string]float64, err error) {
+		g := generator{addr: addr, next: inTurn(how.requests())}
+		if err := g.open(ctx, how.connections); err != nil {
+			return 0, nil, err
+		}
+		if err := g.send(ctx, how.connections, how.status); err != nil { // connections are new
+			return 0, nil, errors.Join(err, g.close())
+		}
+		parts, err = m.spent(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, how.status) })
 		for name := range pids {
 			sum += parts[name]
 		}
-		return sum, parts, err
+		return sum, parts, errors.Join(err, g.close())
 	}
 }
 
@@ -208,32 +175,4 @@ func (v visitor) request(path string) []byte {
 		"X-Forwarded-For: " + v.address, "Cookie: " + v.cookies, "X-Vwr-Ticket: " + v.roomTicket, "X-Queue-Ticket: " + v.lineTicket,
 	}
 	return []byte(strings.Join(header, "\r\n") + "\r\n\r\n")
-}
-
-// record asks the gateway once and keeps the response.
-func (w *world) record(ctx context.Context, path string, v visitor) (recorded, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.platform.Service(platform.Gateway).Addr(0)+path, http.NoBody)
-	if err != nil {
-		return recorded{}, err
-	}
-	for _, line := range strings.Split(strings.TrimSpace(string(v.request(path))), "\r\n")[1:] {
-		name, value, _ := strings.Cut(line, ": ")
-		req.Header.Set(name, value)
-	}
-	req.Header.Del("Accept-Encoding")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return recorded{}, fmt.Errorf("ask for the response: %w", err)
-	}
-	body, err := readAll(res)
-	if err != nil {
-		return recorded{}, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return recorded{}, fmt.Errorf("%s: %s: %s", path, res.Status, body)
-	}
-	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
-		res.Header.Del(name)
-	}
-	return recorded{Header: res.Header, Body: body}, nil
 }

@@ -2,12 +2,20 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"urr.guru/pkg/rounds"
+	"urr.guru/scripts/process"
 )
 
 // Report is the outcome of a run: .urr/bench/report.json, and the one that is kept in the repository.
@@ -49,4 +57,69 @@ func (r Report) Row(name string) (row rounds.Result, found bool) {
 		}
 	}
 	return row, false
+}
+
+// Keep writes the report to a file. A run that calls it again and again leaves the last one whole,
+// whenever it ends.
+func (r Report) Keep(file string) error { return process.Save(file, r) }
+
+// Unmeasured is the error of rows that could not be measured.
+func (r Report) Unmeasured() error {
+	var all []error
+	for _, f := range r.Failed {
+		all = append(all, fmt.Errorf("not measured: %s: %s", f.Row, f.Error))
+	}
+	return errors.Join(all...)
+}
+
+// Print prints the rows with their parts, and the ratio of each round, or its value where there is no
+// baseline.
+func (r Report) Print(out io.Writer) {
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "row\tvalue\tbaseline\tratio\tmust\taim\t\tunit")
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, figure(row.Value),
+			figure(row.Baseline), figure(row.Ratio), figure(row.Must), figure(row.Aim), outcome(row), row.Unit)
+		for _, name := range slices.Sorted(maps.Keys(row.Parts)) {
+			fmt.Fprintf(w, "  %s\t%s\t\t\t\t\t\t\n", name, figure(row.Parts[name]))
+		}
+		var all []string
+		for _, round := range row.Raw {
+			if row.Besides == "" {
+				all = append(all, figure(round.Value))
+			} else {
+				all = append(all, figure(round.Baseline/round.Value))
+			}
+		}
+		fmt.Fprintf(w, "  rounds\t%s\n", strings.Join(all, " "))
+	}
+	_ = w.Flush() // standard output
+}
+
+// outcome is misses, ok, or aim for a row that reaches what it should, and the limits that are exceeded.
+func outcome(row rounds.Result) string {
+	text := "ok"
+	switch {
+	case !row.OK():
+		text = "misses"
+	case row.Aim > 0 && row.Ratio >= row.Aim:
+		text = "aim"
+	}
+	for _, part := range row.Exceeded() {
+		text += fmt.Sprintf(", %s above %s", part, figure(row.Limits[part]))
+	}
+	return text
+}
+
+// figure has four digits, or all digits before the point; 0, which a row may not have, is empty.
+func figure(v float64) string {
+	switch {
+	case v == 0:
+		return ""
+	case v >= 1000:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	default:
+		return fmt.Sprintf("%.4g", v)
+	}
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/loop"
@@ -18,7 +16,6 @@ import (
 	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/rounds"
-	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -61,29 +58,13 @@ func runRequests(ctx context.Context, opts Options, wanted []string, done func(r
 		if err != nil {
 			return err
 		}
-		for _, row := range []struct {
-			result            rounds.Result
-			subject, baseline rounds.Side
-		}{
-			{rounds.Result{
-				Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
-				Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
-			}, r.accept, r.acceptPlainly},
-			{rounds.Result{
-				Name: "first_come_settle", What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
-				Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.25},
-			}, r.settle, r.settlePlainly},
-		} {
-			if !slices.Contains(wanted, row.result.Name) {
-				continue
-			}
-			result, err := compare(ctx, opts.Rounds, row.result, row.subject, row.baseline)
-			if err != nil {
-				return fmt.Errorf("%s: %w", row.result.Name, err)
-			}
-			done(result)
-		}
-		return nil
+		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
+			Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
+			Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
+		}, subject: r.accept, baseline: r.acceptPlainly}, row{result: rounds.Result{
+			Name: "first_come_settle", What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
+			Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.25},
+		}, subject: r.settle, baseline: r.settlePlainly})
 	})
 }
 
@@ -93,21 +74,13 @@ type calls struct {
 	settling, receiving *awsproxy.Proxy // DynamoDB and SQS, of worker
 }
 
-func countCalls(layout platform.Layout) (c calls, err error) {
-	for _, it := range []struct {
-		proxy    **awsproxy.Proxy
-		upstream string
-	}{
-		{&c.dynamo, layout.DynamoDBEndpoint()},
-		{&c.sqs, layout.SQSEndpoint()},
-		{&c.settling, layout.DynamoDBEndpoint()},
-		{&c.receiving, layout.SQSEndpoint()},
-	} {
-		if *it.proxy, err = awsproxy.NewCounter(it.upstream); err != nil {
-			return c, err
-		}
+func countCalls(layout platform.Layout) (calls, error) {
+	var all [4]*awsproxy.Proxy
+	var errs [4]error
+	for i := range all {
+		all[i], errs[i] = awsproxy.NewCounter([]string{layout.DynamoDBEndpoint(), layout.SQSEndpoint()}[i%2])
 	}
-	return c, nil
+	return calls{all[0], all[1], all[2], all[3]}, errors.Join(errs[:]...)
 }
 
 func (c calls) close() {
@@ -143,12 +116,7 @@ func newRequests(ctx context.Context, p *harness.Platform, c calls) (*requests, 
 	if err := queue.Ensure(ctx, client, plain, time.Minute, false); err != nil {
 		return nil, err
 	}
-	conn, err := rpc.Dial(platform.Gateway, platform.Ingest, rpc.Peer{
-		Addr: p.Service(platform.Ingest).Addr(0), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.Ingest]),
-	}, rpc.WithTimeout(time.Minute))
-	if err != nil {
-		return nil, err
-	}
+	conn := p.Dial(platform.Gateway, platform.Ingest, 0, patient())
 	return &requests{
 		calls: c, store: table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now},
 		queue: queue.New(client, live), plain: queue.New(client, plain), ingest: ingestv1.NewIngestServiceClient(conn),
@@ -226,17 +194,13 @@ func (r *requests) apply(ctx context.Context, one func(context.Context, *promoti
 		return 0, err
 	}
 	began := time.Now()
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(clients)
-	for i := range applicants {
-		group.Go(func() error { return one(inner, p, fmt.Sprintf("bench-%d", i)) })
-	}
-	if err := group.Wait(); err != nil {
+	err = atOnce(ctx, clients, applicants, func(ctx context.Context, i int) error { return one(ctx, p, fmt.Sprintf("bench-%d", i)) })
+	if err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
 	applied()
-	return float64(took.Microseconds()) / applicants, r.await(ctx, applicants, p)
+	return micros(took, applicants), r.await(ctx, applicants, p)
 }
 
 // settle lets the workers settle requests whose messages are in the queue. They receive none before
@@ -259,7 +223,7 @@ func (r *requests) settle(ctx context.Context) (float64, map[string]float64, err
 	count := func(operations ...string) float64 {
 		return float64(r.calls.settling.Since(before, operations...)) / settled
 	}
-	return float64(time.Since(began).Microseconds()) / settled,
+	return micros(time.Since(began), settled),
 		map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "reads": count("BatchGetItem"), "relay_calls": count("Query", "DeleteItem", "BatchWriteItem")}, err
 }
 
@@ -304,7 +268,7 @@ func (r *requests) settlePlainly(ctx context.Context) (float64, map[string]float
 		group.Go(func() error { return r.receivePlainly(receiving) })
 	}
 	err = r.await(ctx, settled, all.promotions...)
-	µs := float64(time.Since(began).Microseconds()) / settled
+	µs := micros(time.Since(began), settled)
 	stop()
 	return µs, nil, errors.Join(err, group.Wait())
 }

@@ -1,25 +1,19 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"urr.guru/pkg/batch"
-	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
-	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -34,17 +28,13 @@ const (
 	// assigned visitors of a round of assign, and how many of them wait for a position at a time.
 	// With hundreds DynamoDB Local fails writes of one item.
 	assigned, assigning = 640, 64
-	// arrived visitors of a round of positions_per_counter_write, and how many wait at a time.
-	arrived, arriving = 3000, 1000
-	// arrivedPlainly is the same of its baseline, whose counts depend on no batch.
-	arrivedPlainly = 200
 	// refusedPause is how long a refused visitor waits.
 	refusedPause = 100 * time.Millisecond
 )
 
-// roomGroup is the rows of tier 1's positions: two replicas of vwr, with the settings of make up.
+// roomGroup is the row of tier 1's positions: two replicas of vwr, with the settings of make up.
 func roomGroup() group {
-	return group{rows: []string{"assign", "positions_per_counter_write"}, run: runRooms}
+	return group{rows: []string{"assign"}, run: runRooms}
 }
 
 func runRooms(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
@@ -65,34 +55,14 @@ func runRooms(ctx context.Context, opts Options, wanted []string, done func(roun
 		if err != nil {
 			return err
 		}
-		defer r.close()
-		for _, row := range []struct {
-			result            rounds.Result
-			subject, baseline rounds.Side
-		}{
-			{rounds.Result{
-				Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
-				Besides: "one UpdateItem and one PutItem per visitor", Must: 1.5,
-			}, r.assign, r.assignPlainly},
-			{rounds.Result{
-				Name: "positions_per_counter_write", What: "writes of the counter by two replicas of vwr, with 1,000 visitors in flight",
-				Besides: "one write per visitor", Unit: "writes per 1,000 positions", Must: 100, Limits: map[string]float64{"gaps": 0, "doubles": 0},
-			}, r.counterWrites, r.counterWritesPlainly},
-		} {
-			if !slices.Contains(wanted, row.result.Name) {
-				continue
-			}
-			result, err := compare(ctx, opts.Rounds, row.result, row.subject, row.baseline)
-			if err != nil {
-				return fmt.Errorf("%s: %w", row.result.Name, err)
-			}
-			done(result)
-		}
-		return nil
+		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
+			Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
+			Besides: "one UpdateItem and one PutItem per visitor", Must: 1.5, Limits: map[string]float64{"calls": 0.25},
+		}, subject: r.assign, baseline: r.assignPlainly})
 	})
 }
 
-// positions measures both rows.
+// positions measures the row.
 type positions struct {
 	counter *awsproxy.Proxy
 	meter   meter
@@ -100,27 +70,18 @@ type positions struct {
 	admin   vwrv1.VwrAdminServiceClient
 	// The gateway calls a replica in this way for all of its visitors.
 	vwr     [rooms]*batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned]
-	closers []func() error
 	refused atomic.Int64 // answers
 }
 
 func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positions, error) {
-	w := p.Wiring()
-	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: counter.URL("bench"), Prefix: w.DynamoDBPrefix}
+	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: counter.URL("bench"), Prefix: p.Wiring().DynamoDBPrefix}
 	db, err := pkgdynamo.Open(ctx, tables)
 	if err != nil {
 		return nil, err
 	}
 	r := &positions{counter: counter, meter: vwrMeter(p), plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
 	for i := range r.vwr {
-		conn, err := rpc.Dial(platform.Gateway, platform.VWR, rpc.Peer{
-			Addr: p.Service(platform.VWR).Addr(i), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.VWR]),
-		}, rpc.WithTimeout(time.Minute))
-		if err != nil {
-			r.close()
-			return nil, err
-		}
-		r.closers = append(r.closers, conn.Close)
+		conn := p.Dial(platform.Gateway, platform.VWR, i, patient()) //nolint:contextcheck // it closes with the platform
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
 		r.vwr[i] = batch.NewItems(likeGateway, batchrpc.Call(vwrv1.NewVwrServiceClient(conn).Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 			return &vwrv1.AssignRequest{Items: items}
@@ -144,27 +105,16 @@ func vwrMeter(p *harness.Platform) meter {
 	}
 }
 
-func (r *positions) close() {
-	for _, end := range r.closers {
-		_ = end()
-	}
-}
-
-// takeInRoom lets visitors take the positions of a new room, which serves hardly anybody, and ends it.
-// observe is called for each call of DynamoDB meanwhile.
-func (r *positions) takeInRoom(ctx context.Context, visitors, atOnce int, observe func(awsproxy.Call, string)) (given, time.Duration, error) {
-	eventID, caller := newEvent(), &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}}
-	batch, interval := int64(1), int64(3600)
-	if _, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: caller, EventId: eventID, Batch: &batch, IntervalSeconds: &interval}); err != nil {
+// takeInRoom lets the visitors take the positions of a new room, which serves hardly anybody, and ends
+// it.
+func (r *positions) takeInRoom(ctx context.Context) (given, time.Duration, error) {
+	eventID := newEvent()
+	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operator(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
+	if err != nil {
 		return nil, 0, err
 	}
-	r.counter.Use(func(c awsproxy.Call) awsproxy.Fault {
-		observe(c, eventID)
-		return awsproxy.Fault{}
-	})
-	given, took, err := takeAll(ctx, visitors, atOnce, func(ctx context.Context, i int) (int64, error) { return r.take(ctx, eventID, i) })
-	r.counter.Use(nil)
-	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: caller, EventId: eventID})
+	given, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) { return r.take(ctx, eventID, i) })
+	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operator(), EventId: eventID})
 	return given, took, errors.Join(err, ended)
 }
 
@@ -192,65 +142,32 @@ func (r *positions) take(ctx context.Context, eventID string, visitor int) (int6
 
 func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d", eventID, visitor) }
 
-// assign measures how long the visitors of a new room wait for their positions in all.
+// assign measures how long the visitors of a new room wait for their positions in all. calls are those
+// that raise counters or store positions, per visitor.
 func (r *positions) assign(ctx context.Context) (float64, map[string]float64, error) {
-	var (
-		took    time.Duration
-		calls   atomic.Int64
-		refused = r.refused.Load()
-	)
+	var took time.Duration
+	refused := r.refused.Load()
+	before, _ := r.counter.Calls()
 	used, err := r.meter.spent(ctx, assigned, func() error {
-		given, all, err := r.takeInRoom(ctx, assigned, assigning, func(c awsproxy.Call, eventID string) {
-			if issues(c, eventID) || bytes.Contains(c.Body, []byte(positionsTable)) {
-				calls.Add(1)
-			}
-		})
+		given, all, err := r.takeInRoom(ctx)
 		took = all
 		return errors.Join(err, given.exact())
 	})
 	if err != nil {
 		return 0, nil, err
 	}
-	used["calls"], used["refused"] = float64(calls.Load())/assigned, float64(r.refused.Load()-refused)/assigned
+	used["calls"] = float64(r.counter.Since(before, "UpdateItem", "PutItem", "BatchWriteItem", "BatchGetItem", "TransactWriteItems")) / assigned
+	used["refused"] = float64(r.refused.Load()-refused) / assigned
 	return micros(took, assigned), used, nil
 }
 
 // assignPlainly is the baseline.
 func (r *positions) assignPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	_, took, err := r.takePlainly(ctx, assigned, assigning)
-	return micros(took, assigned), nil, err
-}
-
-func (r *positions) takePlainly(ctx context.Context, visitors, atOnce int) (given, time.Duration, error) {
 	eventID := newEvent()
-	return takeAll(ctx, visitors, atOnce, func(ctx context.Context, i int) (int64, error) {
+	_, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
 		return r.plain.assign(ctx, eventID, visitorID(eventID, i))
 	})
-}
-
-// counterWrites counts what the calls of the visitors of a new room write to its counter.
-func (r *positions) counterWrites(ctx context.Context) (float64, map[string]float64, error) {
-	var writes atomic.Int64
-	given, _, err := r.takeInRoom(ctx, arrived, arriving, func(c awsproxy.Call, eventID string) {
-		if issues(c, eventID) {
-			writes.Add(1)
-		}
-	})
-	gaps, doubles := given.faults()
-	return perThousand(writes.Load(), arrived), map[string]float64{"gaps": float64(gaps), "doubles": float64(doubles)}, err
-}
-
-// counterWritesPlainly is the baseline.
-func (r *positions) counterWritesPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	before, _ := r.counter.Calls()
-	_, _, err := r.takePlainly(ctx, arrivedPlainly, assigning)
-	return perThousand(int64(r.counter.Since(before, "UpdateItem")), arrivedPlainly), nil, err
-}
-
-func perThousand(n int64, of int) float64 { return float64(n) * 1000 / float64(of) }
-
-func micros(took time.Duration, n int) float64 {
-	return float64(took.Nanoseconds()) / 1000 / float64(n)
+	return micros(took, assigned), nil, err
 }
 
 // given are the positions of visitors.
@@ -281,23 +198,11 @@ func (g given) exact() error {
 }
 
 // takeAll calls for n visitors, so many at a time, and returns what they got and how long it took.
-func takeAll(ctx context.Context, n, atOnce int, one func(context.Context, int) (int64, error)) (given, time.Duration, error) {
-	var (
-		mu  sync.Mutex
-		all given
-	)
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for i := range n {
-		group.Go(func() error {
-			p, err := one(ctx, i)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, p)
-			return err
-		})
-	}
-	err := group.Wait()
+func takeAll(ctx context.Context, n, clients int, one func(context.Context, int) (int64, error)) (given, time.Duration, error) {
+	all, began := make(given, n), time.Now()
+	err := atOnce(ctx, clients, n, func(ctx context.Context, i int) (err error) {
+		all[i], err = one(ctx, i)
+		return err
+	})
 	return all, time.Since(began), err
 }

@@ -2,10 +2,8 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,7 +12,6 @@ import (
 
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/ids"
-	"urr.guru/scripts/awsproxy"
 )
 
 // plainRoom gives positions to one visitor at a time, in the tables of vwr.
@@ -57,16 +54,4 @@ func (r plainRoom) assign(ctx context.Context, eventID, visitor string) (int64, 
 		ConditionExpression: aws.String("attribute_not_exists(eventId)"),
 	})
 	return position, errors.Join(reader.Err(), err)
-}
-
-// issues reports whether a call raises the counter of an event's positions.
-func issues(c awsproxy.Call, eventID string) bool {
-	if c.Name != "UpdateItem" {
-		return false
-	}
-	var in struct {
-		Key              struct{ EventID struct{ S string } }
-		UpdateExpression string
-	}
-	return json.Unmarshal(c.Body, &in) == nil && in.Key.EventID.S == eventID && strings.HasPrefix(in.UpdateExpression, "ADD "+nextPosition)
 }

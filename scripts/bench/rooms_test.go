@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"urr.guru/scripts/awsproxy"
 )
 
 func TestFaultsOfPositions(t *testing.T) {
@@ -37,19 +35,4 @@ func TestTakeAll(t *testing.T) {
 	require.Positive(t, took)
 	require.Len(t, all, 100)
 	require.NoError(t, all.exact())
-}
-
-func TestOnlyWritesOfTheCounterCount(t *testing.T) {
-	t.Parallel()
-	body := func(event, expression string) []byte {
-		return []byte(`{"Key": {"eventId": {"S": "` + event + `"}}, "UpdateExpression": "` + expression + `"}`)
-	}
-	const adds = "ADD nextPosition :n SET updatedAt = :now"
-	require.True(t, issues(awsproxy.Call{Name: "UpdateItem", Body: body("a", adds)}, "a"))
-	for _, c := range []awsproxy.Call{
-		{Name: "UpdateItem", Body: body("b", adds)}, {Name: "PutItem", Body: body("a", adds)},
-		{Name: "UpdateItem", Body: body("a", "SET servingCounter = :to")}, {Name: "UpdateItem", Body: []byte("{")},
-	} {
-		require.False(t, issues(c, "a"), "%s %s", c.Name, c.Body)
-	}
 }

@@ -37,7 +37,7 @@ type group struct {
 
 func groups() []group {
 	return []group{
-		pollGroup(), roomGroup(), lineGroup(), seatGroup(), availabilityGroup(), confirmGroup(), overloadGroup(), requestGroup(), packageGroup(),
+		pollGroup(), roomGroup(), seatGroup(), availabilityGroup(), confirmGroup(), overloadGroup(), requestGroup(), packageGroup(),
 	}
 }
 

@@ -2,21 +2,15 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/batch"
-	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/loop"
-	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -52,12 +46,7 @@ func newSales(p *harness.Platform) (*sales, error) {
 		return nil, err
 	}
 	s := &sales{pid: p.Service(platform.Ticket).PID(0), url: w.DatabaseURL(service), db: p.DB(platform.Ticket)}
-	conn, err := rpc.Dial(platform.Gateway, platform.Ticket, rpc.Peer{
-		Addr: p.Service(platform.Ticket).Addr(0), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.Ticket]),
-	}, rpc.WithTimeout(time.Minute))
-	if err != nil {
-		return nil, err
-	}
+	conn := p.Dial(platform.Gateway, platform.Ticket, 0, patient()) //nolint:contextcheck // it closes with the platform
 	s.admin = ticketv1.NewEventAdminServiceClient(conn)
 	holds := ticketv1.NewHoldServiceClient(conn)
 	s.seats = batch.NewItems(likeGateway, batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
@@ -70,9 +59,11 @@ func newSales(p *harness.Platform) (*sales, error) {
 }
 
 // begin opens the first event of a row.
-func (s *sales) begin(ctx context.Context, row string) error {
-	s.row, s.events = row, 0
-	return s.open(ctx)
+func (s *sales) begin(row string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.row, s.events = row, 0
+		return s.open(ctx)
+	}
 }
 
 // open opens an event whose places are all free.
@@ -91,21 +82,7 @@ func (s *sales) open(ctx context.Context) error {
 }
 
 func (s *sales) put(ctx context.Context, event string, sections ...*ticketv1.SectionSpec) error {
-	seating := "ASSIGNED"
-	for _, section := range sections {
-		section.Price = 55000
-		if section.Capacity != nil {
-			seating = "GENERAL"
-		}
-	}
-	now := time.Now()
-	_, err := s.admin.PutEvent(ctx, &ticketv1.PutEventRequest{
-		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: event, Spec: &ticketv1.EventSpec{
-			Title: "Bench", Artist: "The Crowd", Venue: "Hall 1", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)),
-			SalesOpenAt: timestamppb.New(now.Add(-time.Minute)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating,
-			Currency: "KRW", MaxPerUser: party, Sections: sections,
-		},
-	})
+	_, err := s.admin.PutEvent(ctx, eventOf(event, party, sections...))
 	return err
 }
 
@@ -124,14 +101,14 @@ func (s *sales) reserve(ctx context.Context, section string, n int64) (first int
 // the buyers in it. hold gets the number of the hold. The events of earlier holds are published
 // before, so that no side pays for the other.
 func (s *sales) buy(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
-	if err := s.drain(ctx); err != nil {
+	if err := published(ctx, s.db); err != nil {
 		return 0, nil, err
 	}
 	var µs float64
 	parts, err := s.cpu().spent(ctx, n, func() error {
 		began := time.Now()
-		err := s.holdAll(ctx, clients, n, hold)
-		µs = float64(time.Since(began).Microseconds()) / float64(n)
+		err := atOnce(ctx, clients, n, func(ctx context.Context, i int) error { return hold(ctx, int64(i)) })
+		µs = micros(time.Since(began), n)
 		return err
 	})
 	return µs, parts, err
@@ -148,57 +125,31 @@ func (s *sales) cpu() meter {
 	}
 }
 
-// holdAll makes the holds with numbers from 0, as many at a time as there are clients.
-func (s *sales) holdAll(ctx context.Context, clients, n int, hold func(context.Context, int64) error) error {
-	var begun atomic.Int64
-	group, inner := errgroup.WithContext(ctx)
-	for range clients {
-		group.Go(func() error {
-			for i := begun.Add(1) - 1; i < int64(n); i = begun.Add(1) - 1 {
-				if err := hold(inner, i); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+// holdSeats holds a seat of section A for each buyer.
+func (s *sales) holdSeats(ctx context.Context) (float64, map[string]float64, error) {
+	return s.holdByName(ctx, "A", seatHolds, 1)
 }
 
-// drain waits until the outbox is empty.
-func (s *sales) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
-	defer cancel()
-	for {
-		var left bool
-		if err := s.db.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outbox)`).Scan(&left); err != nil {
-			return fmt.Errorf("read the outbox: %w", err)
-		}
-		if !left {
-			return nil
-		}
-		if !loop.Sleep(ctx, 20*time.Millisecond) {
-			return errors.New("the outbox does not become empty")
-		}
-	}
+// holdNamed is the baseline of best_available: adjacent seats that the buyer names.
+func (s *sales) holdNamed(ctx context.Context) (float64, map[string]float64, error) {
+	return s.holdByName(ctx, "B", bestHolds, party)
 }
 
-// holdSeats holds a seat for each buyer.
-func (s *sales) holdSeats(section string) func(context.Context) (float64, map[string]float64, error) {
-	return func(ctx context.Context) (float64, map[string]float64, error) {
-		first, err := s.reserve(ctx, section, seatHolds)
-		if err != nil {
-			return 0, nil, err
-		}
-		return s.buy(ctx, buyers, seatHolds, func(ctx context.Context, i int64) error {
-			seat := first + i
-			_, err := s.seats.Do(ctx, &ticketv1.HoldSeatsItem{
-				Caller: s.caller(section, seat), EventId: s.event,
-				SeatIds: []string{fmt.Sprintf("%s-%d-%d", section, seat/seatsPerRow+1, seat%seatsPerRow+1)},
-			})
-			return err
-		})
+// holdByName holds so many adjacent seats for each of n buyers.
+func (s *sales) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
+	first, err := s.reserve(ctx, section, int64(n*seats))
+	if err != nil {
+		return 0, nil, err
 	}
+	return s.buy(ctx, buyers, n, func(ctx context.Context, i int64) error {
+		from := first + i*int64(seats)
+		item := &ticketv1.HoldSeatsItem{Caller: s.caller(section, from), EventId: s.event}
+		for seat := from; seat < from+int64(seats); seat++ {
+			item.SeatIds = append(item.SeatIds, fmt.Sprintf("%s-%d-%d", section, seat/seatsPerRow+1, seat%seatsPerRow+1))
+		}
+		_, err := s.seats.Do(ctx, item)
+		return err
+	})
 }
 
 // admit holds an admission for each buyer.
@@ -298,8 +249,8 @@ func (s *sales) countAdmissions(ctx context.Context) error {
 	if err := s.put(ctx, s.event, &ticketv1.SectionSpec{Section: "A", Capacity: new(int64(crowdedPlaces))}); err != nil {
 		return err
 	}
-	err := s.holdAll(ctx, generalBuyers, 2*crowdedPlaces, func(ctx context.Context, i int64) error {
-		_, err := s.best.Do(ctx, bestOf(s.caller("A", i), 1))
+	err := atOnce(ctx, generalBuyers, 2*crowdedPlaces, func(ctx context.Context, i int) error {
+		_, err := s.best.Do(ctx, bestOf(s.caller("A", int64(i)), 1))
 		if err != nil && errs.From(err).Reason == "SOLD_OUT" {
 			return nil
 		}

@@ -35,7 +35,7 @@ build() {
     x+=" -X $v.gitVersion=$K8S_VERSION -X $v.gitMajor=$major -X $v.gitMinor=$minor -X $v.gitTreeState=clean"
   done
   gobuild pause ./cmd/pause
-  gobuild mkimage ./cmd/mkimage
+  SRC=$CLUSTER/.. gobuild mkimage ./cmd/mkimage
   gobuild kube ./cmd/kube "$x"
   gobuild coredns ./cmd/coredns
   for c in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl; do
@@ -50,7 +50,7 @@ build() {
 
 pack() { # pack PROGRAM IMAGE
   [ "$BIN/$1.tar" -nt "$BIN/$1" ] && return
-  mkimage -o "$BIN/$1.tar.$$" -name "$2" -entrypoint "/$1" "$BIN/$1:/$1"
+  mkimage "$BIN/$1.tar.$$" "$2" "$BIN/$1"
   mv "$BIN/$1.tar.$$" "$BIN/$1.tar"
 }
 

@@ -47,7 +47,7 @@ func New(sale Sale, api *API, o Options) *Crowd {
 
 // Tally holds live counts of visitors.
 type Tally struct {
-	Arrived, Gone atomic.Int64
+	Arrived atomic.Int64
 	// ForgedTried and ForgedIn count attempts with invalid passes, and those that were accepted.
 	ForgedTried, ForgedIn atomic.Int64
 	// Proofs counts the proofs of work that visitors have done for positions of tier 1.
@@ -55,21 +55,12 @@ type Tally struct {
 	// Paid counts visitors whose payment was confirmed, Ticketed those who then saw their tickets.
 	Paid, Ticketed atomic.Int64
 
-	mu       sync.Mutex
-	outcomes map[string]int
-	forged   []string
-	holders  map[string]string // seat → holder of its ticket
-	twice    []string
-}
+	Endings
 
-func (t *Tally) end(outcome string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.outcomes == nil {
-		t.outcomes = map[string]int{}
-	}
-	t.outcomes[outcome]++
-	t.Gone.Add(1)
+	mu      sync.Mutex
+	forged  []string
+	holders map[string]string // seat → holder of its ticket
+	twice   []string
 }
 
 func (t *Tally) letIn(how string) {
@@ -114,17 +105,6 @@ func (t *Tally) Violations() []string {
 	return out
 }
 
-// Outcomes counts the visits by outcome.
-func (t *Tally) Outcomes() map[string]int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := make(map[string]int, len(t.outcomes))
-	for k, v := range t.outcomes {
-		out[k] = v
-	}
-	return out
-}
-
 // ForgedPasses lists the forgery attempts that were accepted.
 func (t *Tally) ForgedPasses() []string {
 	t.mu.Lock()
@@ -157,7 +137,7 @@ func (c *Crowd) Run(ctx context.Context) {
 				return
 			}
 			c.tally.Arrived.Add(1)
-			c.tally.end(v.visit(ctx))
+			c.tally.End(v.visit(ctx))
 		}()
 	}
 	wg.Wait()

@@ -1,5 +1,5 @@
 // Package demo is what the demos share: their course, requests of members, progress on the terminal,
-// a report with plots, the last line, and the exit code.
+// a report with plots, the last line, and the exit code. Each demo is a folder of its own.
 package demo
 
 import (
@@ -51,31 +51,4 @@ type Verdict interface {
 	OK() bool
 	// Line is the last line of the run.
 	Line() string
-}
-
-// LastLine is the last line of a run: ok or FAILED, its figures, and the number of other faults if
-// there are any.
-func LastLine(name string, ok bool, figures string, other int) string {
-	word := "ok"
-	if !ok {
-		word = "FAILED"
-	}
-	line := name + " " + word + ": " + figures
-	if other > 0 {
-		line += fmt.Sprintf(" other=%d", other)
-	}
-	return line
-}
-
-// maxFindings keeps the report readable when there are many findings.
-const maxFindings = 10
-
-// Findings are the evidence of a verdict, a sentence each.
-type Findings []string
-
-// Add adds a finding unless there are many.
-func (f *Findings) Add(format string, args ...any) {
-	if len(*f) < maxFindings {
-		*f = append(*f, fmt.Sprintf(format, args...))
-	}
 }

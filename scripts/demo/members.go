@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,41 +74,39 @@ func Create(ctx context.Context, operator *crowd.Session, step crowd.Step, path 
 	return created.EventID, nil
 }
 
+// Visits lets n members come over a time, in an order that the seed repeats, as many at once as are
+// allowed. It returns when the last has gone or ctx ends; visit says how it ended.
+func (s *Stage) Visits(ctx context.Context, n, atOnce int, arrive time.Duration, seed uint64, visit func(ctx context.Context, i int) string) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var wg sync.WaitGroup
+	inside := make(chan struct{}, atOnce)
+	for i := range n {
+		wait := time.Duration(rng.Int64N(int64(arrive) + 1))
+		wg.Go(func() {
+			if wait > 0 && !loop.Sleep(ctx, wait) {
+				return
+			}
+			inside <- struct{}{}
+			defer func() { <-inside }()
+			s.Tally.End(visit(ctx, i))
+		})
+	}
+	wg.Wait()
+}
+
 // Tally counts what the members of a demo saw. Its zero value is ready for use.
 type Tally struct {
-	gone atomic.Int64
+	crowd.Endings
 
 	mu         sync.Mutex
-	outcomes   map[string]int
 	violations []string
 }
-
-// End notes how a visit ended.
-func (t *Tally) End(outcome string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.outcomes == nil {
-		t.outcomes = map[string]int{}
-	}
-	t.outcomes[outcome]++
-	t.gone.Add(1)
-}
-
-// Gone is the number of visits that have ended.
-func (t *Tally) Gone() int64 { return t.gone.Load() }
 
 // Violate notes responses that contradict each other.
 func (t *Tally) Violate(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.violations = append(t.violations, fmt.Sprintf(format, args...))
-}
-
-// Outcomes returns how many visits ended in which way.
-func (t *Tally) Outcomes() map[string]int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.outcomes)
 }
 
 // Violations returns what was noted by Violate.

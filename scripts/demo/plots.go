@@ -16,10 +16,16 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// Figure is one plot of a report.
+// Figure is a plot that is drawn.
 type Figure struct {
 	Title, Text string
 	SVG         template.HTML
+}
+
+// Plot is lines over the seconds of a run.
+type Plot struct {
+	Title, Text string
+	Lines       []Line
 }
 
 // Color is the colour of a line.
@@ -33,44 +39,46 @@ var (
 	Green  = Color{R: 0x1b, G: 0x7f, B: 0x4b, A: 0xff}
 )
 
-// Line is a value of the samples S over the time of the run.
-type Line[S any] struct {
-	Name   string
-	Color  Color
-	Dashed bool
-	Value  func(S) float64
+// Line is the value of its name over the run, or a dashed line at a constant Level.
+type Line struct {
+	Name  string
+	Color Color
+	Level float64
 }
 
-// Timeline draws lines over the seconds of the run.
-func Timeline[S any](title, text string, samples []S, seconds func(S) float64, lines ...Line[S]) (Figure, error) {
+// timeline draws a plot.
+func timeline(of Plot, samples []Sample) (Figure, error) {
 	p := plot.New()
 	p.X.Label.Text = "seconds"
 	p.Y.Min = 0
 	p.Legend.Top = true
 	p.Add(plotter.NewGrid())
-	for _, l := range lines {
+	for _, l := range of.Lines {
 		points := make(plotter.XYs, len(samples))
 		for i, s := range samples {
-			points[i] = plotter.XY{X: seconds(s), Y: l.Value(s)}
+			points[i] = plotter.XY{X: s[seconds], Y: s[l.Name]}
+			if l.Level > 0 {
+				points[i].Y = l.Level
+			}
 		}
 		curve, err := plotter.NewLine(points)
 		if err != nil {
-			return Figure{}, fmt.Errorf("plot %s: %w", title, err)
+			return Figure{}, fmt.Errorf("plot %s: %w", of.Title, err)
 		}
 		curve.Color = color.RGBA(l.Color)
 		curve.Width = vg.Points(1.5)
-		if l.Dashed {
+		if l.Level > 0 {
 			curve.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 		}
 		p.Add(curve)
 		p.Legend.Add(l.Name, curve)
 	}
 	p.Y.Max *= 1.2 // room for the legend above the curves
-	return render(p, title, text)
+	return render(p, of.Title, of.Text)
 }
 
-// Latencies draws one box per step of the journey.
-func Latencies(steps []crowd.Summary, rec *crowd.Recorder) (Figure, error) {
+// latencies draws one box per step of the journey.
+func latencies(steps []crowd.Summary, rec *crowd.Recorder) (Figure, error) {
 	p := plot.New()
 	p.Y.Label.Text = "milliseconds"
 	p.Y.Min = 0

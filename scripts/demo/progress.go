@@ -14,7 +14,7 @@ import (
 // sayEvery is the interval of progress lines when there is no terminal.
 const sayEvery = 5 * time.Second
 
-// Bar is a bar of the progress.
+// Bar is a bar of the progress, which shows the value of its name.
 type Bar struct {
 	Name  string
 	Total int
@@ -23,7 +23,7 @@ type Bar struct {
 // Progress shows bars on a terminal and prints lines elsewhere.
 type Progress struct {
 	shown    *mpb.Progress // nil: no terminal
-	bars     []*mpb.Bar
+	bars     map[string]*mpb.Bar
 	lastLine time.Time
 	out      io.Writer
 }
@@ -35,19 +35,20 @@ func NewProgress(bars ...Bar) *Progress {
 		return p
 	}
 	p.shown = mpb.New(mpb.WithWidth(48), mpb.WithOutput(os.Stdout))
+	p.bars = map[string]*mpb.Bar{}
 	for _, b := range bars {
-		p.bars = append(p.bars, p.shown.AddBar(int64(b.Total),
+		p.bars[b.Name] = p.shown.AddBar(int64(b.Total),
 			mpb.PrependDecorators(decor.Name(b.Name, decor.WC{W: 10, C: decor.DindentRight})),
-			mpb.AppendDecorators(decor.CountersNoUnit("%d / %d"))))
+			mpb.AppendDecorators(decor.CountersNoUnit("%d / %d")))
 	}
 	return p
 }
 
-// Update sets the bars, in the order of NewProgress, or prints the line.
-func (p *Progress) Update(line string, values ...int64) {
+// update sets the bars, or prints the line.
+func (p *Progress) update(line string, sample Sample) {
 	if p.shown != nil {
-		for i, value := range values {
-			p.bars[i].SetCurrent(value)
+		for name, bar := range p.bars {
+			bar.SetCurrent(int64(sample[name]))
 		}
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
+	"urr.guru/scripts/audit"
 	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/platform"
 )
@@ -48,13 +49,15 @@ type Demo[V Verdict] interface {
 	Play(ctx context.Context) error
 	// Damage changes the stores, bypassing the services, to show that Judge detects it.
 	Damage(ctx context.Context, what string) error
-	Judge(ctx context.Context) (V, Findings, error)
-	// Report prints the tables and writes report.html and report.json into a folder.
-	Report(ctx context.Context, v V, findings Findings, dir string) error
+	Judge(ctx context.Context) (V, audit.Findings, error)
+	// Report describes the run.
+	Report(ctx context.Context, v V) (*Report, error)
+	// stage is what is known of every run; a Demo embeds it.
+	stage() *Stage
 }
 
-// Run plays and judges a demo, and prints its last line; damage, if not empty, is done before the
-// judgement.
+// Run plays and judges a demo, writes report.html and report.json into a folder, and prints the last
+// line; damage, if not empty, is done before the judgement.
 func Run[V Verdict](ctx context.Context, d Demo[V], damage, dir string) error {
 	if err := d.Play(ctx); err != nil {
 		return err
@@ -69,7 +72,7 @@ func Run[V Verdict](ctx context.Context, d Demo[V], damage, dir string) error {
 	if err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}
-	if err := d.Report(ctx, verdict, findings, dir); err != nil {
+	if err := Publish(ctx, d, verdict, findings, dir); err != nil {
 		return err
 	}
 	fmt.Println(verdict.Line())
@@ -77,6 +80,15 @@ func Run[V Verdict](ctx context.Context, d Demo[V], damage, dir string) error {
 		return ErrBroken
 	}
 	return nil
+}
+
+// Publish prints the tables of a run and writes its report into a folder.
+func Publish[V Verdict](ctx context.Context, d Demo[V], v V, findings audit.Findings, dir string) error {
+	r, err := d.Report(ctx, v)
+	if err != nil {
+		return err
+	}
+	return d.stage().publish(r, v, findings, dir)
 }
 
 // State is how far a run has come.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
 )
@@ -20,10 +23,12 @@ import (
 type outcome bool
 
 func (o outcome) OK() bool     { return bool(o) }
-func (o outcome) Line() string { return demo.LastLine("demo-test", bool(o), "n=1", 0) }
+func (o outcome) Line() string { return audit.LastLine("demo-test", bool(o), "n=1", 0) }
 
 // steps is a demo that notes what is called, fails where it is told to, and is good unless damaged.
 type steps struct {
+	*demo.Stage
+
 	called  []string
 	failing string
 }
@@ -41,13 +46,13 @@ func (s *steps) do(name string) error {
 func (s *steps) Play(context.Context) error                  { return s.do("play") }
 func (s *steps) Damage(_ context.Context, what string) error { return s.do("damage " + what) }
 
-func (s *steps) Judge(context.Context) (outcome, demo.Findings, error) {
+func (s *steps) Judge(context.Context) (outcome, audit.Findings, error) {
 	damaged := len(s.called) > 1
 	return outcome(!damaged), nil, s.do("judge")
 }
 
-func (s *steps) Report(_ context.Context, _ outcome, _ demo.Findings, dir string) error {
-	return s.do("report " + dir)
+func (s *steps) Report(context.Context, outcome) (*demo.Report, error) {
+	return &demo.Report{Heading: "a run"}, s.do("report")
 }
 
 func TestCourseOfARun(t *testing.T) {
@@ -57,17 +62,21 @@ func TestCourseOfARun(t *testing.T) {
 		called          []string
 		err             error
 	}{
-		"good":           {called: []string{"play", "judge", "report dir"}},
-		"damaged":        {damage: "x", called: []string{"play", "damage x", "judge", "report dir"}, err: demo.ErrBroken},
+		"good":           {called: []string{"play", "judge", "report"}},
+		"damaged":        {damage: "x", called: []string{"play", "damage x", "judge", "report"}, err: demo.ErrBroken},
 		"cannot play":    {damage: "x", failing: "play", called: []string{"play"}, err: errStep},
 		"cannot damage":  {damage: "x", failing: "damage x", called: []string{"play", "damage x"}, err: errStep},
 		"cannot be read": {failing: "judge", called: []string{"play", "judge"}, err: errStep},
-		"has no report":  {failing: "report dir", called: []string{"play", "judge", "report dir"}, err: errStep},
+		"has no report":  {failing: "report", called: []string{"play", "judge", "report"}, err: errStep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &steps{failing: tc.failing}
-			require.ErrorIs(t, demo.Run(t.Context(), d, tc.damage, "dir"), tc.err)
+			d, dir := &steps{Stage: demo.NewStage("http://localhost"), failing: tc.failing}, t.TempDir()
+			require.ErrorIs(t, demo.Run(t.Context(), d, tc.damage, dir), tc.err)
+			if slices.Contains(tc.called, "report") && tc.failing == "" {
+				require.FileExists(t, filepath.Join(dir, "report.html"))
+				require.FileExists(t, filepath.Join(dir, "report.json"))
+			}
 			require.Equal(t, tc.called, d.called)
 		})
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
+	"urr.guru/scripts/demo/rewards"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
-	"urr.guru/scripts/rewards"
 )
 
 // secondReward is the second replica of reward in a run.
@@ -45,21 +45,18 @@ func TestRewardsDemo(t *testing.T) {
 			},
 		},
 	})
-	recorder := crowd.NewRecorder()
-	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), recorder)
-	t.Cleanup(api.Close)
 	reward := p.Service(platform.Reward)
-	d := rewards.New(
-		rewards.Options{Members: 60, Prizes: 6, Limit: time.Hour, Slow: 100 * time.Millisecond, Seed: 7},
-		rewards.Platform{
-			API: api, Recorder: recorder, Provider: p.Wiring().RewardProviderURL(), DB: p.DB(platform.Reward),
-			Replica: secondReward{reward}, Reconcile: func(ctx context.Context) (string, int) { return reward.Command(ctx, "reconcile") },
-		})
+	d := rewards.New(&rewards.Config{Members: 60, Prizes: 6, Limit: time.Hour, Seed: 7}, rewards.Platform{
+		Gateway: "http://" + p.Service(platform.Gateway).Addr(0), Provider: p.Wiring().RewardProviderURL(), DB: p.DB(platform.Reward),
+		Replica: secondReward{reward}, Reconcile: func(ctx context.Context) (string, int) { return reward.Command(ctx, "reconcile") },
+		Slow: 100 * time.Millisecond,
+	})
+	t.Cleanup(d.Close)
 	require.NoError(t, d.Play(t.Context()))
 	v, findings, err := d.Judge(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "demo-rewards ok: members=60 paid_twice=0 unpaid=0 overdrawn=0 differences=0", v.Line(), findings)
-	require.NoError(t, d.Report(t.Context(), v, findings, filepath.Join(t.TempDir(), "report")))
+	require.NoError(t, demo.Publish(t.Context(), d, v, findings, filepath.Join(t.TempDir(), "report")))
 
 	for _, step := range []struct{ damage, line string }{
 		{"paid_twice", "demo-rewards FAILED: members=60 paid_twice=1 unpaid=0 overdrawn=0 differences=1"},

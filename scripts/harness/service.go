@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // Service is the replicas of one service, counted from 0. Its methods fail the test on errors.

@@ -90,13 +90,13 @@ func (p *Platform) SetRewardFaults(f rewards.Faults) {
 }
 
 // Dial connects to one replica of a service as another service would, with the key of that pair.
-func (p *Platform) Dial(caller, callee string, i int) *rpc.Conn {
+func (p *Platform) Dial(caller, callee string, i int, opts ...rpc.DialOption) *rpc.Conn {
 	p.tb.Helper()
 	key, ok := p.workspace.secrets.RPC[caller+">"+callee]
 	if !ok {
 		p.tb.Fatalf("harness: %s does not call %s", caller, callee)
 	}
-	conn, err := rpc.Dial(caller, callee, rpc.Peer{Addr: p.Service(callee).Addr(i), Key: config.Secret(key)})
+	conn, err := rpc.Dial(caller, callee, rpc.Peer{Addr: p.Service(callee).Addr(i), Key: config.Secret(key)}, opts...)
 	if err != nil {
 		p.tb.Fatalf("harness: %v", err)
 	}

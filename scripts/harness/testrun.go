@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"urr.guru/scripts/backends"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/internal/programs"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 // testRun is shared by all platforms of one test process: the programs and the checkout's backends.

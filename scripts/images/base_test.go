@@ -57,16 +57,50 @@ func TestBase(t *testing.T) {
 	layer, err := io.ReadAll(zipped)
 	require.NoError(t, err)
 	require.Equal(t, []string{digestOf(layer)}, config.RootFS.DiffIDs)
-	files := map[string]int64{}
-	for r := tar.NewReader(bytes.NewReader(layer)); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		files[h.Name] = h.Size
-	}
-	require.Greater(t, files["etc/ssl/certs/ca-certificates.crt"], int64(100_000))
+	files := unpack(t, layer)
+	require.Greater(t, len(files["etc/ssl/certs/ca-certificates.crt"].data), 100_000)
 	require.Contains(t, files, "etc/passwd")
 	require.Contains(t, files, "etc/ssl/certs/", "folders are there before what is in them")
+}
+
+func TestImageOfAProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program, archive := filepath.Join(dir, "pause"), filepath.Join(dir, "pause.tar")
+	require.NoError(t, os.WriteFile(program, []byte("#!"), 0o600))
+	require.NoError(t, WriteProgram(archive, "urr.local/pause:cluster", program))
+	packed, err := os.ReadFile(archive)
+	require.NoError(t, err)
+	files := unpack(t, packed)
+
+	var index struct{ Manifests []descriptor }
+	require.NoError(t, json.Unmarshal(files["index.json"].data, &index))
+	require.Equal(t, "urr.local/pause:cluster", index.Manifests[0].Annotations["io.containerd.image.name"])
+	var docker []struct {
+		Config           string
+		RepoTags, Layers []string
+	}
+	require.NoError(t, json.Unmarshal(files["manifest.json"].data, &docker))
+	require.Equal(t, []string{"urr.local/pause:cluster"}, docker[0].RepoTags)
+	require.Contains(t, string(files[docker[0].Config].data), `"Entrypoint":["/pause"]`)
+	zipped, err := gzip.NewReader(bytes.NewReader(files[docker[0].Layers[0]].data))
+	require.NoError(t, err)
+	layer, err := io.ReadAll(zipped)
+	require.NoError(t, err)
+	require.Equal(t, map[string]file{"pause": {[]byte("#!"), 0o755}, "tmp/": {[]byte{}, 0o1777}}, unpack(t, layer))
+}
+
+func unpack(t *testing.T, packed []byte) map[string]file {
+	t.Helper()
+	files := map[string]file{}
+	for r := tar.NewReader(bytes.NewReader(packed)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		require.NoError(t, err)
+		data, err := io.ReadAll(r)
+		require.NoError(t, err)
+		files[h.Name] = file{data, h.Mode}
+	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/process"
 )
 
 // OffsetVariable shifts every port of a checkout, so that two checkouts can run at the same time.

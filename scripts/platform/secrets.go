@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"urr.guru/pkg/filelock"
-	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/process"
 )
 
 // Secrets are the secrets of the services of one checkout or test run. They are generated once and

@@ -1,5 +1,5 @@
 // Command bench measures the hot paths of the platform beside their baselines, on processes that it
-// starts with the settings of production, and writes .urr/bench/report.json and report.html.
+// starts with the settings of production, and writes .urr/bench/report.json.
 //
 // ROWS=serving,event measures only these rows. ROUNDS is the number of rounds of each.
 package main
@@ -8,10 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
-	"text/tabwriter"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rounds"
@@ -60,8 +57,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	file := layout.State("bench", "report.json")
 	opts := bench.Options{Rows: cfg.Rows, Rounds: cfg.Rounds, Say: say, Keep: func(r bench.Report) {
-		if err := keep(layout.State("bench"), r); err != nil {
+		if err := r.Keep(file); err != nil {
 			say("%v", err)
 		}
 	}}
@@ -69,54 +67,12 @@ func run(ctx context.Context, args []string) error {
 	if report.StartedAt.IsZero() {
 		return interrupted // before any row
 	}
-	printTable(report)
-	say("\n%d rows in %.0f s", len(report.Rows), report.TookSeconds)
-	return errors.Join(write(layout.State("bench"), report), compare(layout, report), failed(report), interrupted)
+	report.Print(os.Stdout)
+	say("\n%d rows in %.0f s: %s", len(report.Rows), report.TookSeconds, file)
+	return errors.Join(report.Keep(file), compare(layout, report), report.Unmeasured(), interrupted)
 }
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-
-// failed is the error of rows that could not be measured.
-func failed(r bench.Report) error {
-	var all []error
-	for _, f := range r.Failed {
-		all = append(all, fmt.Errorf("not measured: %s: %s", f.Row, f.Error))
-	}
-	return errors.Join(all...)
-}
-
-func printTable(r bench.Report) {
-	fmt.Println()
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "row\tvalue\tbaseline\tratio\tmust\taim\t\tunit")
-	for _, row := range r.Rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, figure(row.Value),
-			unlessZero(row.Baseline, figure), unlessZero(row.Ratio, ratio), unlessZero(row.Must, ratio), unlessZero(row.Aim, ratio), outcome(row), row.Unit)
-		for _, name := range slices.Sorted(maps.Keys(row.Parts)) {
-			fmt.Fprintf(w, "  %s\t%s\t\t\t\t\t\t\n", name, figure(row.Parts[name]))
-		}
-	}
-	_ = w.Flush() // standard output
-}
-
-// unlessZero formats a figure that a row may not have.
-func unlessZero(v float64, format func(float64) string) string {
-	if v == 0 {
-		return ""
-	}
-	return format(v)
-}
-
-func ratio(v float64) string { return fmt.Sprintf("%.2f", v) }
-
-// outcome is the verdict with the limits that are exceeded.
-func outcome(row rounds.Result) string {
-	text := verdict(row)
-	for _, part := range row.Exceeded() {
-		text += fmt.Sprintf(", %s above %s", part, figure(row.Limits[part]))
-	}
-	return text
-}
 
 // compare prints the rows whose ratio is more than a fifth below that of the report in the
 // repository.

@@ -13,16 +13,17 @@ import (
 	"strings"
 
 	"urr.guru/scripts/demo"
+	"urr.guru/scripts/demo/sale"
 	"urr.guru/scripts/internal/interrupt"
 )
 
 func main() {
 	switch command := strings.Join(os.Args[1:], " "); command {
 	case "":
-		demo.Main("demo", play)
+		demo.Main("demo", sale.Run)
 	case "smoke":
 		ctx, stop := interrupt.Context()
-		err := runSmoke(ctx)
+		err := sale.Smoke(ctx)
 		stop()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "smoke:", err)

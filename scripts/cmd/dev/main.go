@@ -10,8 +10,8 @@ import (
 
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/internal/interrupt"
-	"urr.guru/scripts/internal/runner"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/runner"
 )
 
 const usage = `usage: dev <command>

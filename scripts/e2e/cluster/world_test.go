@@ -17,9 +17,9 @@ import (
 
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/images"
-	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/internal/tools"
 	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
 )
 
 const (

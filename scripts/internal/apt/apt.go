@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/process"
 )
 
 // Installer installs packages and writes apt's output to a log.

@@ -2,7 +2,6 @@ package redis_test
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -99,55 +98,8 @@ func (s benchServer) used() (sum time.Duration, err error) {
 	return sum, err
 }
 
-// joiners is the number of visitors that join in a round, from so many clients at a time.
-const joiners, joinClients = 12_800, 16
-
-// plainJoin is the baseline of join: a script that only keeps an ordered line and a number of slots.
-//
-//go:embed testdata/plain_join.lua
-var plainJoin string
-
-// BenchmarkJoin compares the Redis CPU time of a join in batches of 16 with a plain script that
-// joins one user per call.
-func BenchmarkJoin(b *testing.B) {
-	s := newBenchServer(b)
-	script := goredis.NewScript(plainJoin)
-	plain := func(ctx context.Context) (float64, map[string]float64, error) {
-		event := uuid.NewString()
-		keys := []string{"{" + event + "}:queue", "{" + event + "}:seen", "{" + event + "}:active", "{" + event + "}:threshold"}
-		if err := s.client.Set(ctx, keys[3], 0, 0).Err(); err != nil {
-			return 0, nil, err
-		}
-		µs, err := s.cpu(ctx, joiners, func() error {
-			return concurrently(ctx, joiners, func(ctx context.Context, _ int) error {
-				return script.Run(ctx, s.client, keys, uuid.NewString()).Err()
-			})
-		})
-		return µs, nil, err
-	}
-	join := func(ctx context.Context, size int) (float64, error) {
-		event := uuid.NewString()
-		if err := s.open(ctx, event, 0); err != nil {
-			return 0, err
-		}
-		return s.cpu(ctx, joiners, func() error {
-			return concurrently(ctx, joiners/size, func(ctx context.Context, _ int) error { return s.joinMany(ctx, event, size, nil) })
-		})
-	}
-	roundstest.Compare(b, rounds.Result{
-		Name: "join", What: "a visitor joins a line, in batches of 16", Besides: "a plain script, one visitor a call", Unit: "Redis CPU-µs per join", Must: 1.2, Aim: 1.5,
-	}, func(ctx context.Context) (float64, map[string]float64, error) {
-		parts := map[string]float64{}
-		for _, size := range []int{1, 16, 64} {
-			µs, err := join(ctx, size)
-			if err != nil {
-				return 0, nil, err
-			}
-			parts["batch_"+strconv.Itoa(size)] = µs
-		}
-		return parts["batch_16"], parts, nil
-	}, plain)
-}
+// joinClients is how many calls are made at a time.
+const joinClients = 16
 
 // joinMany lets n visitors join by one call; tier1 returns their states in tier 1. A call for which
 // the server was too slow is repeated.

@@ -1,0 +1,171 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"urr.guru/pkg/fairdraw"
+)
+
+// PromotionVerdict is the result of a run of the demo of promotions, with the names of its last line.
+type PromotionVerdict struct {
+	// Wanted is the number of those who applied to one of the promotions, Applicants that of users
+	// with a request, summed over both.
+	Wanted     int `json:"wanted"`
+	Applicants int `json:"applicants"`
+	// FirstCome and Lottery are the requests that succeeded; Places and Winners those that had to.
+	FirstCome int `json:"first_come"`
+	Lottery   int `json:"lottery"`
+	Places    int `json:"places"`
+	Winners   int `json:"winners"`
+	// DuplicatesIn is the number of users with more than one request that counts, and of locks and
+	// answers that contradict each other.
+	DuplicatesIn int `json:"duplicates_in"`
+	// OutOfOrder is the number of places that a later request got.
+	OutOfOrder int `json:"out_of_order"`
+	Unsettled  int `json:"unsettled"`
+	// Unverified is the number of faults of the draw: of its public document, and of results in the
+	// table that differ from it.
+	Unverified int `json:"unverified"`
+	// Other counts all other faults; the last line contains it if it is not 0.
+	Other int `json:"other"`
+}
+
+// OK reports whether exactly those have a place who should.
+func (v PromotionVerdict) OK() bool {
+	return v.Applicants == v.Wanted && v.FirstCome == v.Places && v.Lottery == v.Winners &&
+		v.DuplicatesIn == 0 && v.OutOfOrder == 0 && v.Unsettled == 0 && v.Unverified == 0 && v.Other == 0
+}
+
+// Line is the run's last line.
+func (v PromotionVerdict) Line() string {
+	return LastLine("demo-promo", v.OK(), fmt.Sprintf("applicants=%d first_come=%d lottery=%d duplicates_in=%d out_of_order=%d unsettled=%d unverified=%d",
+		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
+}
+
+// PromotionRun is what is known of a run of the demo of promotions besides the stores.
+type PromotionRun struct {
+	// Applicants applied to each of the two promotions.
+	Applicants         int
+	FirstCome, Lottery PromotionOfRun
+	// Receipts are those of the lottery, and Earlier is its document as it was saved before the round.
+	Receipts []string
+	Earlier  *fairdraw.Document
+	// Read reads what is public at a path of the gateway.
+	Read func(ctx context.Context, path string) ([]byte, error)
+	// Violations are answers that contradict each other.
+	Violations []string
+}
+
+// PromotionOfRun is one of its promotions.
+type PromotionOfRun struct {
+	Name, EventID string
+	Places        int
+}
+
+// promotionJudge is a verdict in the making, with its evidence.
+type promotionJudge struct {
+	PromotionRun
+	PromotionVerdict
+	Findings
+}
+
+// Judge reads the verdict from the stores and from the draw's public document.
+func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerdict, Findings, error) {
+	n := run.Applicants
+	j := &promotionJudge{PromotionRun: run, PromotionVerdict: PromotionVerdict{
+		Wanted: 2 * n, Places: min(n, run.FirstCome.Places), Winners: min(n, run.Lottery.Places),
+	}}
+	first, err := s.Get(ctx, run.FirstCome.EventID)
+	if err != nil {
+		return j.PromotionVerdict, j.Findings, err
+	}
+	lottery, err := s.Get(ctx, run.Lottery.EventID)
+	if err != nil {
+		return j.PromotionVerdict, j.Findings, err
+	}
+	j.PromotionVerdict.FirstCome, j.PromotionVerdict.Lottery = first.Succeeded(), lottery.Succeeded()
+	j.stored(run.FirstCome, first)
+	j.stored(run.Lottery, lottery)
+	j.drawn(ctx, lottery)
+	j.DuplicatesIn += len(run.Violations)
+	for _, text := range run.Violations {
+		j.Add("%s", text)
+	}
+	if j.PromotionVerdict.Applicants != j.Wanted {
+		j.Add("%d of %d applications are stored", j.PromotionVerdict.Applicants, j.Wanted)
+	}
+	return j.PromotionVerdict, j.Findings, nil
+}
+
+// stored compares the items of a promotion with each other.
+func (j *promotionJudge) stored(b PromotionOfRun, p *Promotion) {
+	users := map[string]bool{}
+	for _, r := range p.Requests {
+		users[r.User] = true
+	}
+	j.PromotionVerdict.Applicants += len(users)
+	f := p.Faults(nil)
+	for _, kind := range []struct {
+		count *int
+		texts []string
+	}{
+		{&j.DuplicatesIn, f.Duplicates}, {&j.OutOfOrder, f.OutOfOrder}, {&j.Unsettled, f.Unsettled},
+		{&j.Other, f.Places}, {&j.Other, f.Logs}, {&j.Other, f.Announcements}, {&j.Other, f.Miscounted},
+	} {
+		*kind.count += len(kind.texts)
+		for _, text := range kind.texts {
+			j.Add("%s: %s", b.Name, text)
+		}
+	}
+}
+
+// drawn verifies the draw as anybody could, with all receipts and the document that was saved before
+// the round, and compares the winners with the table.
+func (j *promotionJudge) drawn(ctx context.Context, p *Promotion) {
+	unverified := func(format string, args ...any) {
+		j.Unverified++
+		j.Add("draw: "+format, args...)
+	}
+	published := "/api/v1/draws/" + j.PromotionRun.Lottery.EventID
+	raw, err := j.Read(ctx, published)
+	if err != nil {
+		unverified("no document: %v", err)
+		return
+	}
+	doc, err := fairdraw.ParseDocument(raw)
+	if err != nil {
+		unverified("no document: %v", err)
+		return
+	}
+	var entries []byte
+	if doc.Statement != nil {
+		if entries, err = j.Read(ctx, published+"/entries"); err != nil {
+			unverified("no entries: %v", err)
+			return
+		}
+	}
+	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmDraw, Receipts: j.Receipts}
+	if j.Earlier != nil {
+		o.Earlier = append(o.Earlier, j.Earlier)
+	}
+	report, err := fairdraw.Verify(doc, entries, o)
+	switch {
+	case err != nil:
+		unverified("%v", err)
+		return
+	case !report.Complete:
+		unverified("the result is not public, the phase is %s", doc.Phase)
+	case report.RootSeenAt.IsZero():
+		unverified("the root was not seen before the round")
+	}
+	won := map[string]bool{}
+	for _, id := range doc.Winners {
+		won[id] = true
+	}
+	for _, r := range p.Requests {
+		if got := r.Status == succeeded; got != won[r.ID] {
+			unverified("%s is %s, a winner: %t", r.ID, r.Status, won[r.ID])
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/services/reward/sandbox"
+)
+
+// RewardsVerdict is the result of a run of the demo of rewards, with the names of its last line.
+type RewardsVerdict struct {
+	// Wanted is the number of members who came, Members that of those who attended and drew.
+	Wanted  int `json:"wanted"`
+	Members int `json:"members"`
+	// PaidTwice and Differences are those of the reconciliation.
+	PaidTwice int `json:"paid_twice"`
+	// Unpaid is the number of earned rewards that the ledger has not paid, or the tables do not have
+	// as SUCCESS.
+	Unpaid int `json:"unpaid"`
+	// Overdrawn is the number of prizes that were given away beyond the stock, or that the stock
+	// lacks.
+	Overdrawn   int `json:"overdrawn"`
+	Differences int `json:"differences"`
+	// Other counts all other faults; the last line contains it if it is not 0.
+	Other int `json:"other"`
+}
+
+// OK reports whether every member took part once and was paid exactly what was earned.
+func (v RewardsVerdict) OK() bool {
+	return v.Members == v.Wanted && v.PaidTwice == 0 && v.Unpaid == 0 && v.Overdrawn == 0 && v.Differences == 0 && v.Other == 0
+}
+
+// Line is the run's last line.
+func (v RewardsVerdict) Line() string {
+	return LastLine("demo-rewards", v.OK(), fmt.Sprintf("members=%d paid_twice=%d unpaid=%d overdrawn=%d differences=%d",
+		v.Members, v.PaidTwice, v.Unpaid, v.Overdrawn, v.Differences), v.Other)
+}
+
+// RewardsRun is a run of the demo of rewards.
+type RewardsRun struct {
+	// DB is reward's database, and Provider the one that pays.
+	DB       *pgxpool.Pool
+	Provider sandbox.Client
+	// Reconcile runs `reward reconcile` and returns its output and exit code.
+	Reconcile func(ctx context.Context) (output string, code int)
+
+	// Attendance and Random are the ids of the run's campaigns.
+	Attendance, Random string
+	// Members took part, from Began to Ended; Prizes could be drawn. A day's reward is Points.
+	Members, Prizes, Points int
+	Began, Ended            time.Time
+	// Violations are answers that contradict each other.
+	Violations []string
+}
+
+func (r *RewardsRun) campaigns() []string { return []string{r.Attendance, r.Random} }
+
+// allDrawnFrom is the number of members per prize from which it is a fault if a prize is left: the
+// chance of that is negligible.
+const allDrawnFrom = 20
+
+// Judge reads the verdict from the ledger and the tables.
+func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error) {
+	j := &rewardsJudge{RewardsRun: r, RewardsVerdict: RewardsVerdict{Wanted: r.Members}}
+	for _, part := range []func(context.Context) error{j.entries, j.stock, j.rewards, j.reconcile} {
+		if err := part(ctx); err != nil {
+			return j.RewardsVerdict, j.Findings, err
+		}
+	}
+	for _, violation := range r.Violations {
+		j.Other++
+		j.Add("%s", violation)
+	}
+	return j.RewardsVerdict, j.Findings, nil
+}
+
+// rewardsJudge is a verdict in the making, with its evidence.
+type rewardsJudge struct {
+	*RewardsRun
+	RewardsVerdict
+	Findings
+}
+
+// entries counts the members who attended and drew, and those who did one of them too often.
+func (j *rewardsJudge) entries(ctx context.Context) error {
+	err := j.DB.QueryRow(ctx, `
+		SELECT count(*) FROM (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $1) AS attended
+		JOIN (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $2) AS drew USING (member_id)`,
+		j.Attendance, j.Random).Scan(&j.RewardsVerdict.Members)
+	if err != nil {
+		return err
+	}
+	if j.RewardsVerdict.Members != j.Wanted {
+		j.Add("%d of %d members attended and drew", j.RewardsVerdict.Members, j.Wanted)
+	}
+	// A run over midnight in Korea has two days of attendance.
+	for event, allowed := range map[string]int{j.Attendance: days(j.Began, j.Ended), j.Random: 1} {
+		rows, err := j.DB.Query(ctx, `
+			SELECT format('%s has %s entries in %s', member_id, count(*), event_id) FROM event_entry WHERE event_id = $1
+			GROUP BY event_id, member_id HAVING count(*) > $2`, event, allowed)
+		if err != nil {
+			return err
+		}
+		twice, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		j.Other += len(twice)
+		for _, who := range twice {
+			j.Add("%s", who)
+		}
+	}
+	return nil
+}
+
+// days counts the days in Korea from one time to another.
+func days(from, to time.Time) int {
+	day := func(t time.Time) int64 { return (t.Unix() + 9*60*60) / (24 * 60 * 60) } // KST is UTC+9
+	return int(day(to)-day(from)) + 1
+}
+
+// stock compares the entries with the stock.
+func (j *rewardsJudge) stock(ctx context.Context) error {
+	rows, err := j.DB.Query(ctx, `
+		SELECT p.name, p.initial, p.stock, count(e.id) FROM prizes AS p LEFT JOIN event_entry AS e ON e.prize_id = p.id
+		WHERE p.event_id = $1 AND p.initial IS NOT NULL GROUP BY p.id ORDER BY p.id`, j.Random)
+	if err != nil {
+		return err
+	}
+	var name string
+	var initial, stock, drawn, total int
+	_, err = pgx.ForEachRow(rows, []any{&name, &initial, &stock, &drawn}, func() error {
+		total += drawn
+		if over := max(drawn-initial, drawn+stock-initial, initial-stock-drawn); over > 0 {
+			j.Overdrawn += over
+			j.Add("of %d prizes %s, %d were drawn and %d are left", initial, name, drawn, stock)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if total < j.Prizes && j.Wanted >= allDrawnFrom*j.Prizes {
+		j.Other++
+		j.Add("only %d of %d prizes were drawn by %d members", total, j.Prizes, j.Wanted)
+	}
+	return nil
+}
+
+// rewards compares the entries with the allocations, and counts those that are not SUCCESS.
+func (j *rewardsJudge) rewards(ctx context.Context) error {
+	var missing, surplus, open int
+	err := j.DB.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE has.right < earned.n), coalesce(sum(has.all - has.right) + sum(greatest(has.right - earned.n, 0)), 0)
+		FROM event_entry AS e LEFT JOIN prizes AS p ON p.id = e.prize_id
+		CROSS JOIN LATERAL (SELECT CASE WHEN e.event_id = $1 OR p.kind <> 'NONE' THEN 1 ELSE 0 END AS n) AS earned
+		CROSS JOIN LATERAL (
+			SELECT count(*) AS all,
+			       count(*) FILTER (WHERE a.member_id = e.member_id AND a.reward_kind = coalesce(p.kind, 'POINT') AND a.reward_value = coalesce(p.value, $3)) AS right
+			FROM event_reward_allocation AS a WHERE a.entry_id = e.id
+		) AS has
+		WHERE e.event_id IN ($1, $2)`, j.Attendance, j.Random, j.Points).Scan(&missing, &surplus)
+	if err != nil {
+		return err
+	}
+	err = j.DB.QueryRow(ctx, `SELECT count(*) FROM event_reward_allocation WHERE event_id = ANY($1) AND reward_status <> 'SUCCESS'`,
+		j.campaigns()).Scan(&open)
+	if err != nil {
+		return err
+	}
+	j.Unpaid += missing + open
+	j.Other += surplus
+	for text, n := range map[string]int{"%d earned rewards do not exist": missing, "%d rewards were not earned": surplus, "%d rewards are not SUCCESS": open} {
+		if n > 0 {
+			j.Add(text, n)
+		}
+	}
+	return nil
+}

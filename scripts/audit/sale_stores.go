@@ -1,0 +1,170 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"urr.guru/pkg/loop"
+	"urr.guru/scripts/crowd"
+)
+
+// SaleInStores judges a sale by the stores.
+type SaleInStores struct {
+	Stores  *Stores
+	EventID string
+	// Patience waits for unavailable stores and reports them.
+	Patience OutageWait
+
+	letters map[string]int64 // the dead letters from before the run
+}
+
+// Begin counts the dead letters.
+func (i *SaleInStores) Begin(ctx context.Context) error {
+	_, err := i.Patience.Read(ctx, func(ctx context.Context) (err error) {
+		i.letters, err = i.Stores.DeadLetters(ctx)
+		return err
+	})
+	return err
+}
+
+// Sample reads the stores.
+func (i *SaleInStores) Sample(ctx context.Context) (Sample, error) {
+	return i.Stores.Sample(ctx, i.EventID)
+}
+
+func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
+	for _, part := range []func(context.Context, *saleFindings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeOrder, i.judgeForgedPasses} {
+		_, err := i.Patience.Read(ctx, func(ctx context.Context) error {
+			attempt := *v
+			attempt.Findings = slices.Clone(v.Findings)
+			err := part(ctx, &attempt)
+			if err == nil {
+				*v = attempt
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	over := run.over()
+	v.OverThreshold = &over
+	if over > 0 {
+		v.Add("%d samples have more than %d active", over, run.Threshold)
+	}
+	return nil
+}
+
+// Settle waits until the stores are consistent, or until that takes too long. The time starts again
+// when all stores are available: events in transit wait for them too.
+func (i *SaleInStores) Settle(ctx context.Context) error {
+	deadline := time.Now().Add(settleWithin)
+	for {
+		var faults Faults
+		waited, err := i.Patience.Read(ctx, func(ctx context.Context) (err error) {
+			faults, err = i.Stores.Faults(ctx, i.EventID)
+			return err
+		})
+		if waited {
+			deadline = time.Now().Add(settleWithin)
+		}
+		if err != nil || len(faults.All()) == 0 || time.Now().After(deadline) {
+			return err
+		}
+		if !loop.Sleep(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (i *SaleInStores) judgeSales(ctx context.Context, v *saleFindings) error {
+	sales, err := i.Stores.Sales(ctx, i.EventID)
+	if err != nil {
+		return err
+	}
+	v.Sold, v.Oversold = sales.Sold, sales.Oversold+sales.Unbalanced
+	if sales.Unbalanced > 0 {
+		v.Add("%d seats are not in the state of their reservation", sales.Unbalanced)
+	}
+	return nil
+}
+
+func (i *SaleInStores) judgeFaults(ctx context.Context, v *saleFindings) error {
+	faults, err := i.Stores.Faults(ctx, i.EventID)
+	if err != nil {
+		return err
+	}
+	all := faults.All()
+	v.PaidWithoutTicket = len(faults.PaidWithoutTicket) + len(faults.StrayCharges)
+	v.Other += len(all) - v.PaidWithoutTicket
+	for _, fault := range all {
+		v.Add("%s", fault)
+	}
+	return nil
+}
+
+// judgeDeadLetters counts the dead letters since the beginning of the run.
+func (i *SaleInStores) judgeDeadLetters(ctx context.Context, v *saleFindings) error {
+	letters, err := i.Stores.DeadLetters(ctx)
+	if err != nil {
+		return err
+	}
+	for topic, n := range letters {
+		if fresh := n - i.letters[topic]; fresh > 0 {
+			v.Other += int(fresh)
+			v.Add("%d events in %s", fresh, topic)
+		}
+	}
+	return nil
+}
+
+func (i *SaleInStores) judgeOrder(ctx context.Context, v *saleFindings) error {
+	admissions, err := i.Stores.Admissions(ctx, i.EventID)
+	if err != nil {
+		return err
+	}
+	if len(admissions) == 0 {
+		return fmt.Errorf("the line of %s has no record of admissions: the order cannot be judged", i.EventID)
+	}
+	inversions := Inversions(admissions)
+	n := len(inversions)
+	v.OutOfOrder = &n
+	for _, i := range inversions {
+		v.Add("out of order: %s (score %d, present since %d, in at %d) was overtaken by %s (score %d, in at %d)",
+			i.First.User, i.First.Score, i.First.PresentSince, i.First.At, i.Then.User, i.Then.Score, i.Then.At)
+	}
+	return nil
+}
+
+// judgeForgedPasses counts the traces of forgers in the stores.
+func (i *SaleInStores) judgeForgedPasses(ctx context.Context, v *saleFindings) error {
+	for _, prefix := range []string{string(crowd.Forges) + "-", "friend-of-", "stranger-to-"} {
+		n, err := i.Stores.Reservations(ctx, i.EventID, prefix)
+		if err != nil {
+			return err
+		}
+		v.ForgedIn += n
+		if n > 0 {
+			v.Add("%d reservations of users %s…", n, prefix)
+		}
+	}
+	return nil
+}
+
+const (
+	breakOversold   = "oversold"
+	breakUnticketed = "paid_without_ticket"
+)
+
+// SaleDamages names what Damage can do.
+func SaleDamages() []string { return []string{breakOversold, breakUnticketed} }
+
+// Damage damages the stores to show that JudgeSale detects it.
+func (i *SaleInStores) Damage(ctx context.Context, what string) error {
+	if what == breakOversold {
+		return i.Stores.DuplicateTicket(ctx, i.EventID)
+	}
+	return i.Stores.LoseTicket(ctx, i.EventID)
+}

@@ -1,0 +1,181 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rpc"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// patient is the limit of time of calls, which a busy machine does not exceed.
+func patient() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
+
+// operator is who opens events, by RPC.
+func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}} }
+
+// eventOf is an event on sale, by RPC. Its seating is that of its sections.
+func eventOf(id string, maxPerUser int32, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
+	seating := "ASSIGNED"
+	for _, s := range sections {
+		s.Price = 55000
+		if s.Capacity != nil {
+			seating = "GENERAL"
+		}
+	}
+	now := time.Now()
+	return &ticketv1.PutEventRequest{Caller: operator(), EventId: id, Spec: &ticketv1.EventSpec{
+		Title: "Bench", Artist: "The Crowd", Venue: "Hall 1",
+		StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)), SalesOpenAt: timestamppb.New(now.Add(-time.Minute)),
+		SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating, Currency: "KRW", MaxPerUser: maxPerUser, Sections: sections,
+	}}
+}
+
+// putEvent puts an event on sale by the operators' API.
+func putEvent(ctx context.Context, p *harness.Platform, id string, threshold int, more map[string]any, sections ...map[string]any) {
+	now := time.Now().UTC().Truncate(time.Second)
+	event := map[string]any{
+		"title": "Bench", "artist": "The Crowd", "venue": "Hall 1", "startsAt": now.Add(30 * 24 * time.Hour), "salesOpenAt": now.Add(-time.Minute),
+		"salesCloseAt": now.Add(24 * time.Hour), "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "threshold": threshold, "sections": sections,
+	}
+	maps.Copy(event, more)
+	p.Operator().Must(ctx, http.MethodPut, "/api/v1/admin/events/"+id, event, nil)
+}
+
+func sectionOf(name string, rows, seatsPerRow int) map[string]any {
+	return map[string]any{"section": name, "price": 55000, "rows": rows, "seatsPerRow": seatsPerRow}
+}
+
+// insider is a signed-in browser with a slot of an event.
+type insider struct {
+	visitor
+
+	entry claims.Entry
+}
+
+// letIn signs n users in, and returns them when all have a slot of the event, which admits everybody.
+func letIn(ctx context.Context, p *harness.Platform, event string, n int) ([]insider, error) {
+	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
+	defer api.Close()
+	all := make([]insider, n)
+	return all, atOnce(ctx, 16, n, func(ctx context.Context, i int) error {
+		browser := api.NewSession()
+		if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
+			return err
+		}
+		var place struct{ Status, EntryToken string }
+		for place.EntryToken == "" {
+			if err := post(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+event, &place); err != nil {
+				return err
+			}
+			if place.EntryToken == "" && !loop.Sleep(ctx, time.Second) {
+				return fmt.Errorf("visitor %d is not admitted: %q: %w", i, place.Status, ctx.Err())
+			}
+		}
+		all[i].visitor = visitor{address: browser.Address(), cookies: browser.Cookies()}
+		_, _, err := jwt.NewParser().ParseUnverified(place.EntryToken, &all[i].entry)
+		return err
+	})
+}
+
+// token is a new entry token for the slot, as queue gives one at each poll; tokens live a minute.
+func (i *insider) token(p *harness.Platform, event string) string {
+	return p.EntryToken(event, i.entry.UserID, i.entry.SlotID, i.entry.Epoch, time.UnixMilli(i.entry.End))
+}
+
+// atOnce calls do for the numbers below n, for as many at a time as there are clients.
+func atOnce(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
+	var begun atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range min(clients, n) {
+		group.Go(func() error {
+			for i := int(begun.Add(1) - 1); i < n; i = int(begun.Add(1) - 1) {
+				if err := do(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// micros is a time per item, in µs.
+func micros(took time.Duration, n int) float64 {
+	return float64(took.Nanoseconds()) / 1000 / float64(n)
+}
+
+// settleLimit bounds how long a state may take to be reached.
+const settleLimit = time.Minute
+
+// awaitState polls a database until the query returns true.
+func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	for {
+		var reached bool
+		if err := db.QueryRow(ctx, query, args...).Scan(&reached); err != nil {
+			return fmt.Errorf("wait for %s: %w", what, err)
+		}
+		if reached {
+			return nil
+		}
+		if !loop.Sleep(ctx, 5*time.Millisecond) {
+			return errors.New("no " + what + " in time")
+		}
+	}
+}
+
+// published waits until every event of a database is published.
+func published(ctx context.Context, db *pgxpool.Pool) error {
+	return awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`)
+}
+
+// row is a row of a group, with its sides.
+type row struct {
+	result            rounds.Result
+	subject, baseline rounds.Side
+	// begin prepares the row, and check says what must be true in the end; nil: nothing.
+	begin, check func(context.Context) error
+}
+
+// measureRows measures the wanted ones of a group's rows.
+func measureRows(ctx context.Context, opts Options, wanted []string, done func(rounds.Result), rows ...row) error {
+	for _, row := range rows {
+		if !slices.Contains(wanted, row.result.Name) {
+			continue
+		}
+		if row.begin != nil {
+			if err := row.begin(ctx); err != nil {
+				return fmt.Errorf("%s: %w", row.result.Name, err)
+			}
+		}
+		r, err := compare(ctx, opts.Rounds, row.result, row.subject, row.baseline)
+		if err == nil && row.check != nil {
+			err = row.check(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", row.result.Name, err)
+		}
+		done(r)
+	}
+	return nil
+}

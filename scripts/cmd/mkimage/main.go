@@ -1,0 +1,24 @@
+// Command mkimage packs a static program into an image of nothing else, without Docker:
+//
+//	mkimage pause.tar registry.k8s.io/pause:3.10 bin/pause
+//
+// containerd takes the result with "ctr -n k8s.io images import", Docker with "docker load".
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"urr.guru/scripts/images"
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: mkimage ARCHIVE NAME:TAG PROGRAM")
+		os.Exit(1)
+	}
+	if err := images.WriteProgram(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		fmt.Fprintln(os.Stderr, "mkimage:", err)
+		os.Exit(1)
+	}
+}

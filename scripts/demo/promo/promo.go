@@ -1,0 +1,146 @@
+// Package promo is the demo of promotions. A crowd applies to a first-come promotion, another to a
+// lottery, both through the gateway, and some apply twice. The verdict is read from the table, from
+// the topic of results and from the draw's public document only.
+package promo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
+	"urr.guru/scripts/platform"
+)
+
+// Config is read from the environment, so that `make demo-promo APPLICANTS=300` works.
+type Config struct {
+	// Applicants apply to each promotion, for that many places.
+	Applicants int `env:"APPLICANTS, default=5000" min:"1" max:"100000"`
+	FirstCome  int `env:"FIRST_COME, default=500" min:"1" max:"100000"`
+	Lottery    int `env:"LOTTERY, default=100" min:"1" max:"100000"`
+	// Window is the time in which the lottery takes applications; 0: three times what the first
+	// burst took.
+	Window time.Duration `env:"WINDOW, default=0s" min:"0s" max:"1h"`
+	// Delay is the time from the cutoff to the beacon's round. The root is made some seconds after
+	// the cutoff and must be public for a minute.
+	Delay time.Duration `env:"DELAY, default=80s" min:"1s" max:"1h"`
+	// Limit bounds the time in which requests may be unsettled after a burst, and after the
+	// announcement.
+	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
+	// Break damages the table before the audit, to show that it detects the damage.
+	Break string `env:"BREAK"`
+}
+
+// Validate refuses an unknown BREAK.
+func (c *Config) Validate() error { return demo.CheckDamage(c.Break, audit.PromotionDamages()) }
+
+const (
+	// lead is the time from the beacon's round to the announcement.
+	lead = 15 * time.Second
+	// minWindow is the least time in which a lottery takes applications.
+	minWindow = 20 * time.Second
+)
+
+// run is one run of the demo.
+type run struct {
+	*demo.Stage
+
+	cfg      *Config
+	wiring   platform.Wiring
+	operator *crowd.Session
+	audit    *audit.Promotions
+	first    *burst
+	lottery  *burst
+	draw     draw
+}
+
+// Run runs the demo on the checkout's platform.
+func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
+	wiring := layout.Wiring(platform.Secrets{})
+	r := &run{Stage: demo.NewStage(layout.GatewayURL()), cfg: cfg, wiring: wiring, audit: audit.OpenPromotions(wiring)}
+	defer r.Close()
+	r.operator = r.API.NewSession()
+	return demo.Run(ctx, r, cfg.Break, layout.State("demo-promo"))
+}
+
+// Play runs both promotions, and returns when every request has a result or the limit has passed.
+func (r *run) Play(ctx context.Context) error {
+	if err := r.operator.DevLogin(ctx, "promotions-operator", "admin"); err != nil {
+		return err
+	}
+	r.first, r.lottery = newBurst("first come", r.cfg.Applicants), newBurst("lottery", r.cfg.Applicants)
+	for _, b := range []*burst{r.first, r.lottery} {
+		if err := b.signIn(ctx, r.API); err != nil {
+			return err
+		}
+	}
+	defer r.Begin(demo.Bar{Name: "answered", Total: 2 * r.cfg.Applicants}, demo.Bar{Name: "settled", Total: 2 * r.cfg.Applicants})()
+	var err error
+	if r.first.event, err = r.open(ctx, r.firstCome()); err != nil {
+		return err
+	}
+	r.Say("%d apply to the first-come promotion %s with %d places", r.cfg.Applicants, r.first.event, r.cfg.FirstCome)
+	started := time.Now()
+	if err := r.burst(ctx, r.first); err != nil {
+		return err
+	}
+	window := r.cfg.Window
+	if window == 0 {
+		window = max(minWindow, 3*time.Since(started))
+	}
+	terms, cutoff, err := r.lotteryTerms(ctx, window)
+	if err != nil {
+		return err
+	}
+	if r.lottery.event, err = r.open(ctx, terms); err != nil {
+		return err
+	}
+	r.Say("%d apply to the lottery %s with %d places; its cutoff is in %.0f s", r.cfg.Applicants, r.lottery.event, r.cfg.Lottery, window.Seconds())
+	if err := r.burst(ctx, r.lottery); err != nil {
+		return err
+	}
+	r.draw.announced = cutoff.Add(r.cfg.Delay + lead)
+	r.Say("the applications are in; the result is announced in %.0f s", time.Until(r.draw.announced).Seconds())
+	return r.awaitDraw(ctx)
+}
+
+// evidence is what the audit gets besides the stores.
+func (r *run) evidence() audit.PromotionRun {
+	return audit.PromotionRun{
+		Applicants: r.cfg.Applicants,
+		FirstCome:  audit.PromotionOfRun{Name: r.first.name, EventID: r.first.event, Places: r.cfg.FirstCome},
+		Lottery:    audit.PromotionOfRun{Name: r.lottery.name, EventID: r.lottery.event, Places: r.cfg.Lottery},
+		Receipts:   r.lottery.receipts, Earlier: r.draw.earlier, Read: r.read, Violations: r.Tally.Violations(),
+	}
+}
+
+// Damage damages the table.
+func (r *run) Damage(ctx context.Context, what string) error {
+	return r.audit.Damage(ctx, what, r.evidence())
+}
+
+// Judge reads the verdict from the stores and from the draw's public document.
+func (r *run) Judge(ctx context.Context) (audit.PromotionVerdict, audit.Findings, error) {
+	return r.audit.Judge(ctx, r.evidence())
+}
+
+// Report describes the run.
+func (r *run) Report(_ context.Context, v audit.PromotionVerdict) (*demo.Report, error) {
+	receipts := len(r.lottery.receipts)
+	return &demo.Report{
+		Title: "URR demo of promotions", Heading: fmt.Sprintf("%d applications, %d first come, %d drawn", v.Wanted, v.Places, v.Winners),
+		Summary: fmt.Sprintf("Promotions %s (first come) and %s (lottery), %.0f s; every tenth applied twice. The draw is at /api/v1/draws/%s.",
+			r.first.event, r.lottery.event, r.Ended().Sub(r.Began()).Seconds(), r.lottery.event),
+		Plots: []demo.Plot{{
+			Title: "Requests", Text: "Requests that were accepted, and those with a result. A lottery's results come at its announcement.",
+			Lines: []demo.Line{{Name: "accepted", Color: demo.Blue}, {Name: "settled", Color: demo.Green}},
+		}},
+		Counts: demo.Counts{
+			Title: "What the applicants were answered", Name: "what", Number: "number",
+			Rows: []demo.Value{{Name: "receipts of the lottery", N: int64(receipts)}},
+		},
+		Details: map[string]any{"first_come_id": r.first.event, "lottery_id": r.lottery.event, "receipts": receipts},
+	}, nil
+}

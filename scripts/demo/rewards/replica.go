@@ -1,0 +1,80 @@
+package rewards
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
+	"urr.guru/scripts/runner"
+)
+
+// Time limits of the replica.
+const (
+	readyLimit = time.Minute
+	stopGrace  = 15 * time.Second
+)
+
+// replica is another replica of reward beside the platform's own, on a second loopback address. It
+// ends with this program, however that ends.
+type replica struct {
+	spec     process.Spec
+	ready    string // URL
+	children *process.Children
+	current  *process.Process // nil: not started
+}
+
+var _ Replica = (*replica)(nil)
+
+func newReplica(local *runner.Runner, layout platform.Layout, s platform.Service) *replica {
+	at := func(port int) string { return net.JoinHostPort("127.0.0.2", strconv.Itoa(layout.Port(port))) }
+	listen := platform.Listen{Addr: at(s.Port), Ops: at(s.OpsPort)}
+	return &replica{
+		spec:  local.Replica(s, s.Name+"-2", listen),
+		ready: "http://" + listen.Ops + "/readyz", children: process.NewChildren(),
+	}
+}
+
+// Start implements Replica.
+func (r *replica) Start(ctx context.Context) error {
+	p, err := r.children.Start(r.spec)
+	if err != nil {
+		return err
+	}
+	r.current = p
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	return p.WaitReady(ctx, r.spec, func(ctx context.Context) error { return runner.CheckReady(ctx, r.ready) })
+}
+
+// Kill implements Replica.
+func (r *replica) Kill() error {
+	if err := r.current.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-r.current.Done()
+	return nil
+}
+
+// Stop implements Replica.
+func (r *replica) Stop() error {
+	if r.current == nil || !r.current.Alive() {
+		return nil
+	}
+	return r.current.Stop(syscall.SIGTERM, stopGrace)
+}
+
+// reconcile runs `reward reconcile` in the replica's environment.
+func (r *replica) reconcile(ctx context.Context) (output string, code int) {
+	cmd := exec.CommandContext(ctx, r.spec.Path, "reconcile")
+	cmd.Env = r.spec.Env
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		return err.Error(), -1 // it could not be started
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}

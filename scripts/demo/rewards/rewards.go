@@ -1,0 +1,236 @@
+// Package rewards is the demo of attendance, draws and payouts. Members take part in two campaigns
+// through the gateway, a provider that loses answers pays them, and a replica of reward is killed
+// on the way. The verdict is read from the provider's ledger and from the tables only.
+package rewards
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/demo"
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/runner"
+	"urr.guru/services/reward/sandbox"
+)
+
+// Config is read from the environment, so that `make demo-rewards MEMBERS=300` works.
+type Config struct {
+	// Members take part, over Arrive; Prizes are drawn.
+	Members int           `env:"MEMBERS, default=2000" min:"1" max:"100000"`
+	Prizes  int           `env:"PRIZES, default=50" min:"1" max:"100000"`
+	Arrive  time.Duration `env:"ARRIVE, default=15s" min:"0s" max:"1h"`
+	// Limit bounds the time after the last member in which rewards may still be due.
+	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
+	// Seed makes the faults and the order of the members repeatable; 0 takes it from the clock.
+	Seed uint64 `env:"SEED, default=0"`
+	// Break damages the stores before the audit, to show that it detects the damage.
+	Break string `env:"BREAK"`
+}
+
+// Validate refuses an unknown BREAK, and takes a missing seed from the clock.
+func (c *Config) Validate() error {
+	if c.Seed == 0 {
+		c.Seed = uint64(time.Now().UnixNano())
+	}
+	return demo.CheckDamage(c.Break, audit.RewardsDamages())
+}
+
+// Platform is where a demo runs.
+type Platform struct {
+	// Gateway is its URL, Provider that of the sandbox that pays.
+	Gateway, Provider string
+	// DB is reward's database.
+	DB *pgxpool.Pool
+	// Replica is a replica of reward beside at least one other.
+	Replica Replica
+	// Reconcile runs `reward reconcile` and returns its output and exit code.
+	Reconcile func(ctx context.Context) (output string, code int)
+	// Slow is how long every fifth payment takes, below REWARD_CALL_TIMEOUT.
+	Slow time.Duration
+}
+
+// Replica is a replica of reward that the demo may kill.
+type Replica interface {
+	// Start returns when it is ready.
+	Start(ctx context.Context) error
+	// Kill ends it by SIGKILL.
+	Kill() error
+	// Stop ends it if it runs.
+	Stop() error
+}
+
+// Demo is one run.
+type Demo struct {
+	*demo.Stage
+
+	cfg      *Config
+	on       Platform
+	campaign campaigns
+	provider sandbox.Client
+	killedAt time.Duration
+}
+
+// New prepares a run.
+func New(cfg *Config, on Platform) *Demo {
+	return &Demo{Stage: demo.NewStage(on.Gateway), cfg: cfg, on: on, provider: sandbox.Client{URL: on.Provider}}
+}
+
+// Run runs the demo on the checkout's platform, with one more replica of reward.
+func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
+	local, err := runner.New(ctx, layout, func(string, ...any) {})
+	if err != nil {
+		return err
+	}
+	service, err := platform.Lookup(platform.Reward)
+	if err != nil {
+		return err
+	}
+	wiring := layout.Wiring(platform.Secrets{})
+	db, err := pgxpool.New(ctx, wiring.DatabaseURL(service))
+	if err != nil {
+		return fmt.Errorf("reward's database: %w", err)
+	}
+	defer db.Close()
+	extra := newReplica(local, layout, service)
+	d := New(cfg, Platform{
+		Gateway: layout.GatewayURL(), Provider: wiring.RewardProviderURL(), DB: db, Replica: extra, Reconcile: extra.reconcile, Slow: time.Second,
+	})
+	defer d.Close()
+	return demo.Run(ctx, d, cfg.Break, layout.State("demo-rewards"))
+}
+
+// faults are those of the provider. Slow answers keep both replicas busy, so that the killed
+// one has calls under way.
+func (d *Demo) faults() sandbox.Faults {
+	return sandbox.Faults{Seed: d.cfg.Seed, Lost: 0.2, Slow: 0.2, SlowFor: d.on.Slow}
+}
+
+// cleanupLimit bounds the cleanup, also of an interrupted run.
+const cleanupLimit = 20 * time.Second
+
+// Play runs the members and the faults, and returns when no reward is due any more or the limit has
+// passed. It leaves the provider and the replicas as they were.
+func (d *Demo) Play(ctx context.Context) (err error) {
+	before, err := d.provider.Faults(ctx)
+	if err != nil {
+		return err
+	}
+	if d.campaign, err = openCampaigns(ctx, d.API.NewSession(), d.cfg.Prizes); err != nil {
+		return fmt.Errorf("open the campaigns: %w", err)
+	}
+	if err := d.provider.SetFaults(ctx, d.faults()); err != nil {
+		return err
+	}
+	defer func() {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
+		defer cancel()
+		for _, undo := range []error{d.provider.SetFaults(cleanup, before), d.on.Replica.Stop()} {
+			if err == nil {
+				err = undo
+			}
+		}
+	}()
+	if err := d.on.Replica.Start(ctx); err != nil {
+		return fmt.Errorf("another replica of reward: %w", err)
+	}
+	fmt.Printf("%d members attend %s and draw for %d prizes of %s; every fifth answer of the provider is lost (seed %d)\n",
+		d.cfg.Members, d.campaign.attendance, d.cfg.Prizes, d.campaign.random, d.cfg.Seed)
+	return d.play(ctx)
+}
+
+func (d *Demo) play(ctx context.Context) error {
+	defer d.Begin(demo.Bar{Name: "members", Total: d.cfg.Members}, demo.Bar{Name: "entries", Total: 2 * d.cfg.Members},
+		demo.Bar{Name: "paid", Total: d.cfg.Members + d.cfg.Prizes})()
+	group, ctx := errgroup.WithContext(ctx)
+	gone, busy, recovered := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	group.Go(func() error {
+		defer close(gone)
+		d.Visits(ctx, d.cfg.Members, atOnce, d.cfg.Arrive, d.cfg.Seed, d.visit)
+		return ctx.Err()
+	})
+	group.Go(func() error {
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer close(recovered)
+		return d.killReplica(ctx)
+	})
+	group.Go(func() error { return d.watch(ctx, gone, recovered, sync.OnceFunc(func() { close(busy) })) })
+	return group.Wait()
+}
+
+// killReplica kills the replica and starts it again.
+func (d *Demo) killReplica(ctx context.Context) error {
+	if err := d.on.Replica.Kill(); err != nil {
+		return fmt.Errorf("kill a replica of reward: %w", err)
+	}
+	d.killedAt = d.Elapsed()
+	d.Say("a replica of reward is killed (SIGKILL)")
+	if err := d.on.Replica.Start(ctx); err != nil {
+		return fmt.Errorf("start the killed replica of reward: %w", err)
+	}
+	d.Say("it runs again")
+	return nil
+}
+
+// evidence is what the audit gets.
+func (d *Demo) evidence() *audit.RewardsRun {
+	return &audit.RewardsRun{
+		DB: d.on.DB, Provider: d.provider, Reconcile: d.on.Reconcile, Attendance: d.campaign.attendance, Random: d.campaign.random,
+		Members: d.cfg.Members, Prizes: d.cfg.Prizes, Points: attendancePoints, Began: d.Began(), Ended: d.Ended(), Violations: d.Tally.Violations(),
+	}
+}
+
+// Damage changes the ledger or the tables.
+func (d *Demo) Damage(ctx context.Context, what string) error { return d.evidence().Damage(ctx, what) }
+
+// Judge reads the verdict from the ledger and the tables.
+func (d *Demo) Judge(ctx context.Context) (audit.RewardsVerdict, audit.Findings, error) {
+	return d.evidence().Judge(ctx)
+}
+
+// Report describes the run.
+func (d *Demo) Report(ctx context.Context, v audit.RewardsVerdict) (*demo.Report, error) {
+	// Calls to the provider: all, those without an answer, and those whose replica died before their
+	// end; and the number of rewards that needed more than one call.
+	var all, unknown, cutOff, repeated int64
+	err := d.on.DB.QueryRow(ctx, `
+		SELECT coalesce(sum(n), 0), coalesce(sum(unknown), 0), coalesce(sum(cut_off), 0), count(*) FILTER (WHERE n > 1) FROM (
+			SELECT count(*) AS n, count(*) FILTER (WHERE c.outcome = 'UNKNOWN') AS unknown, count(*) FILTER (WHERE c.ended_at IS NULL) AS cut_off
+			FROM event_reward_allocation AS a JOIN reward_call AS c ON c.allocation_id = a.id
+			WHERE a.event_id = ANY($1) GROUP BY a.id
+		) AS calls`, d.campaign.ids()).Scan(&all, &unknown, &cutOff, &repeated)
+	if err != nil {
+		return nil, fmt.Errorf("count the calls: %w", err)
+	}
+	return &demo.Report{
+		Title: "URR demo of rewards", Heading: fmt.Sprintf("%d members, %d prizes", v.Wanted, d.cfg.Prizes),
+		Summary: fmt.Sprintf("Campaigns %s (attendance) and %s (draw), %.0f s; a replica was killed after %.0f s, every fifth answer of the provider was lost, seed %d.",
+			d.campaign.attendance, d.campaign.random, d.Ended().Sub(d.Began()).Seconds(), d.killedAt.Seconds(), d.cfg.Seed),
+		Plots: []demo.Plot{
+			{Title: "Entries and rewards", Text: "Attendances and draws, and rewards that the service knows to be paid.", Lines: []demo.Line{
+				{Name: "entries", Color: demo.Blue}, {Name: "paid", Color: demo.Green},
+			}},
+			{
+				Title: "Rewards that are due", Text: "Unpaid rewards, and those whose call is under way. After the kill some wait until their lease has ended.",
+				Lines: []demo.Line{{Name: "due", Color: demo.Orange}, {Name: "in progress", Color: demo.Blue}},
+			},
+		},
+		Counts: demo.Counts{Title: "What the members saw, and the calls to the provider", Name: "what", Number: "number", Rows: []demo.Value{
+			{Name: "calls to the provider", N: all}, {Name: "calls without an answer", N: unknown},
+			{Name: "calls that ended with the killed replica", N: cutOff}, {Name: "rewards with more than one call", N: repeated},
+		}},
+		Details: map[string]any{
+			"attendance_id": d.campaign.attendance, "random_id": d.campaign.random, "prizes": d.cfg.Prizes, "seed": d.cfg.Seed,
+			"killed_after_seconds": d.killedAt.Seconds(), "calls": all, "unknown": unknown, "cut_off": cutOff, "repeated": repeated,
+		},
+	}, nil
+}

@@ -1,0 +1,137 @@
+package sale
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"urr.guru/pkg/proofofwork"
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
+	"urr.guru/scripts/platform"
+)
+
+// Config is read from the environment, so that `make demo VISITORS=500 SEATS=100` works.
+type Config struct {
+	// Visitors is the size of the crowd; Seats are on sale.
+	Visitors int `env:"VISITORS, default=3000"`
+	Seats    int `env:"SEATS, default=600"`
+	// Threshold is the maximum number of visitors inside; 0 means a third of the seats.
+	Threshold int `env:"THRESHOLD, default=0"`
+	// Rate is the number of positions that tier 1 serves per second; 0 serves the crowd within
+	// about 25 s.
+	Rate int `env:"RATE, default=0"`
+	// Proof is the proof of work that a position of tier 1 costs, in leading zero bits; 0 means none.
+	Proof int `env:"PROOF, default=0"`
+	// URL of the gateway; empty means the checkout's own.
+	URL string `env:"URL"`
+	// Arrive is the time over which the arrivals are spread.
+	Arrive time.Duration `env:"ARRIVE, default=20s"`
+	// Limit stops a run that takes longer.
+	Limit time.Duration `env:"LIMIT, default=4m"`
+	// AwayLimit is how long the audit waits for an unavailable store, for example one that is
+	// restarting.
+	AwayLimit time.Duration `env:"AWAY_LIMIT, default=3m"`
+	// Seed makes the crowd repeatable; 0 takes it from the clock.
+	Seed uint64 `env:"SEED, default=0"`
+	// Stores of a platform at URL, for the audit: all of them, or none. Without them the run is
+	// judged by what the visitors saw.
+	TicketDatabase  string   `env:"TICKET_DATABASE_URL"`
+	PaymentDatabase string   `env:"PAYMENT_DATABASE_URL"`
+	StatsDatabase   string   `env:"STATS_DATABASE_URL"`
+	RedisAddrs      []string `env:"REDIS_ADDRS"`
+	KafkaBrokers    []string `env:"KAFKA_BROKERS"`
+	SandboxURL      string   `env:"SANDBOX_URL"`
+	// Break damages the stores before the audit, to show that it detects the damage: oversold or
+	// paid_without_ticket.
+	Break string `env:"BREAK"`
+}
+
+// Validate sets the defaults that depend on other values.
+func (c *Config) Validate() error {
+	switch {
+	case c.Visitors < 1 || c.Visitors > 100_000:
+		return fmt.Errorf("VISITORS=%d: must be between 1 and 100000", c.Visitors)
+	case c.Seats < 1 || c.Seats > 50_000:
+		return fmt.Errorf("SEATS=%d: must be between 1 and 50000", c.Seats)
+	case c.AwayLimit < 0:
+		return fmt.Errorf("AWAY_LIMIT=%s: must not be negative", c.AwayLimit)
+	case c.Proof < 0 || c.Proof > proofofwork.MaxBits:
+		return fmt.Errorf("PROOF=%d: must be between 0 and %d", c.Proof, proofofwork.MaxBits)
+	case c.Threshold < 0 || c.Rate < 0:
+		return errors.New("THRESHOLD and RATE: must not be negative")
+	}
+	if err := demo.CheckDamage(c.Break, audit.SaleDamages()); err != nil {
+		return err
+	}
+	if err := c.validateStores(); err != nil {
+		return err
+	}
+	if c.Threshold == 0 {
+		c.Threshold = max(20, c.Seats/3)
+	}
+	if c.Rate == 0 {
+		c.Rate = max(20, c.Visitors/25)
+	}
+	if c.Seed == 0 {
+		c.Seed = uint64(time.Now().UnixNano())
+	}
+	return nil
+}
+
+// Hold and slot times of the demo's sale in seconds: short, so that abandoned seats return while
+// the crowd is still there.
+const (
+	holdSeconds = 30
+	slotSeconds = 30
+)
+
+// validateStores refuses an audit with the wrong stores, or with only some of them.
+func (c *Config) validateStores() error {
+	var named, missing []string
+	for _, v := range []struct{ name, value string }{
+		{"TICKET_DATABASE_URL", c.TicketDatabase}, {"PAYMENT_DATABASE_URL", c.PaymentDatabase}, {"STATS_DATABASE_URL", c.StatsDatabase},
+		{"REDIS_ADDRS", strings.Join(c.RedisAddrs, ",")}, {"KAFKA_BROKERS", strings.Join(c.KafkaBrokers, ",")}, {"SANDBOX_URL", c.SandboxURL},
+	} {
+		if v.value == "" {
+			missing = append(missing, v.name)
+		} else {
+			named = append(named, v.name)
+		}
+	}
+	switch {
+	case len(named) == 0 && c.URL != "" && c.Break != "":
+		return fmt.Errorf("BREAK=%q: there is no damaging stores that are not named", c.Break)
+	case len(named) == 0:
+		return nil
+	case c.URL == "":
+		return fmt.Errorf("%s: the checkout's own stores are known; they go with URL", strings.Join(named, ", "))
+	case len(missing) > 0:
+		return fmt.Errorf("%s: missing beside %s; name all the stores of %s, or none", strings.Join(missing, ", "), strings.Join(named, ", "), c.URL)
+	}
+	return nil
+}
+
+// withoutStores reports whether the run is judged without the stores.
+func (c *Config) withoutStores() bool { return c.URL != "" && c.TicketDatabase == "" }
+
+// stores is the wiring of the audited stores.
+func (c *Config) stores(w platform.Wiring) platform.Wiring {
+	if c.URL == "" {
+		return w
+	}
+	databases := map[string]string{platform.Ticket: c.TicketDatabase, platform.Payment: c.PaymentDatabase, platform.Stats: c.StatsDatabase}
+	w.DatabaseURL = func(s platform.Service) string { return databases[s.Name] }
+	w.RedisAddrs, w.KafkaBrokers, w.SandboxURL = c.RedisAddrs, c.KafkaBrokers, strings.TrimRight(c.SandboxURL, "/")
+	return w
+}
+
+func (c *Config) sale() crowd.Sale {
+	return crowd.Sale{
+		// The id is unique even when two runs start in the same second.
+		EventID: fmt.Sprintf("demo-%s-%04x", time.Now().UTC().Format("20060102-150405"), uint16(c.Seed)),
+		Seats:   c.Seats, Threshold: c.Threshold, Rate: c.Rate, Proof: c.Proof, Hold: holdSeconds, Slot: slotSeconds,
+	}
+}

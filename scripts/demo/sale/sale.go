@@ -1,0 +1,225 @@
+// Package sale is the demo: a crowd buys out one sale, then the stores are audited, or, without them,
+// what the visitors saw.
+package sale
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
+	"urr.guru/scripts/platform"
+)
+
+// discardLogger discards the logs of Redis's client, which would garble the progress bars. The
+// audit reports unavailable stores itself.
+type discardLogger struct{}
+
+// Printf discards its arguments.
+func (discardLogger) Printf(context.Context, string, ...any) {}
+
+// run is one run of the demo.
+type run struct {
+	*demo.Stage
+
+	cfg     *Config
+	url     string // of the gateway
+	auditor audit.SaleJudge
+	sale    crowd.Sale
+	crowd   *crowd.Crowd
+	samples []audit.Sample
+}
+
+// Run runs the demo on the checkout's platform, or on the one at the URL.
+func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
+	redis.SetLogger(discardLogger{})
+	r := &run{cfg: cfg, url: cfg.URL, sale: cfg.sale()}
+	if r.url == "" {
+		r.url = layout.GatewayURL()
+	}
+	r.Stage = demo.NewStage(r.url)
+	defer r.Close()
+	if cfg.withoutStores() {
+		r.auditor = &audit.PublicSale{Visitor: crowd.NewAPI(r.url, crowd.NewRecorder()).NewSession(), EventID: r.sale.EventID}
+	} else {
+		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
+		if err != nil {
+			return fmt.Errorf("%w; is the platform up (make up)?", err)
+		}
+		defer stores.Close()
+		patience := audit.OutageWait{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+		r.auditor = &audit.SaleInStores{Stores: stores, EventID: r.sale.EventID, Patience: patience}
+	}
+	return demo.Run(ctx, r, cfg.Break, layout.State("demo"))
+}
+
+// Play runs the crowd and waits until everything in progress has completed. An interrupted run closes
+// its sale.
+func (r *run) Play(ctx context.Context) error {
+	err := r.play(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return r.closeSale(ctx)
+	case err != nil:
+		return err
+	}
+	return r.auditor.Settle(ctx)
+}
+
+// closeLimit bounds the cleanup of an interrupted run.
+const closeLimit = 10 * time.Second
+
+// closeSale ends an interrupted run: the sale must not continue without its observer.
+func (r *run) closeSale(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	if err := r.sale.Close(ctx, r.API, "crowd-operator"); err != nil {
+		return fmt.Errorf("%w; %s stays open: %w", demo.ErrInterrupted, r.sale.EventID, err)
+	}
+	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", demo.ErrInterrupted, r.sale.EventID)
+}
+
+// play opens the sale, runs the crowd, and samples meanwhile.
+func (r *run) play(ctx context.Context) error {
+	if err := r.auditor.Begin(ctx); err != nil {
+		return err
+	}
+	if err := r.sale.Open(ctx, r.API, "crowd-operator"); err != nil {
+		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, r.url)
+	}
+	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
+		r.cfg.Visitors, r.cfg.Seats, r.sale.EventID, r.cfg.Rate, r.cfg.Threshold, r.cfg.Seed)
+	r.crowd = crowd.New(r.sale, r.API, crowd.Options{
+		Visitors: r.cfg.Visitors, Arrive: r.cfg.Arrive, Seed: r.cfg.Seed,
+		// A charge that was lost while a store was unavailable is voided and reported as declined,
+		// so visitors retry.
+		MaxPaymentAttempts: 3,
+	})
+
+	limited, cancel := context.WithTimeout(ctx, r.cfg.Limit)
+	defer cancel()
+	watching, stopWatching := context.WithCancel(limited)
+	end := r.Begin(demo.Bar{Name: "arrived", Total: r.cfg.Visitors}, demo.Bar{Name: "served", Total: r.cfg.Visitors},
+		demo.Bar{Name: "sold", Total: r.cfg.Seats}, demo.Bar{Name: "gone", Total: r.cfg.Visitors})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.watch(watching, r.API.NewSession())
+	}()
+	r.crowd.Run(limited)
+	stopWatching()
+	<-done
+	end()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if limited.Err() != nil {
+		fmt.Printf("the run was cut off after %s (LIMIT)\n", r.cfg.Limit)
+	}
+	return nil
+}
+
+// sampleEvery is short enough to detect a threshold exceeded for one tick.
+const sampleEvery = 250 * time.Millisecond
+
+// watch samples the sale and shows the progress until ctx ends.
+func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	absence := audit.Outage{Say: r.Say}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			began := time.Now()
+			s, err := r.auditor.Sample(ctx)
+			absence.Note(began, err)
+			if err != nil {
+				continue // a missed sample; the final verdict does not depend on it
+			}
+			r.samples = append(r.samples, s)
+			r.Note(r.values(s, serving(ctx, visitor, r.sale.EventID))...)
+		}
+	}
+}
+
+// values are what is shown of a sample; the line and those inside are visible in the stores only.
+func (r *run) values(s audit.Sample, served int64) []demo.Value {
+	tally := r.crowd.Tally()
+	values := []demo.Value{{Name: "arrived", N: tally.Arrived.Load()}, {Name: "served", N: served}}
+	if !r.cfg.withoutStores() {
+		values = append(values, demo.Value{Name: "waiting", N: s.Waiting}, demo.Value{Name: "parked", N: s.Parked},
+			demo.Value{Name: "active", N: s.Active}, demo.Value{Name: "held", N: s.Held})
+	}
+	return append(values, demo.Value{Name: "sold", N: s.Sold}, demo.Value{Name: "gone", N: tally.Gone.Load()})
+}
+
+// serving reads tier 1's counter from the gateway, as a page does.
+func serving(ctx context.Context, s *crowd.Session, eventID string) int64 {
+	var out struct {
+		ServingCounter int64 `json:"servingCounter"`
+	}
+	ans, err := s.Call(ctx, crowd.StepEvent, http.MethodGet, "/vwr-api/vwr/serving/"+eventID, nil, nil)
+	if err == nil && ans.OK() {
+		_ = json.Unmarshal(ans.Body, &out) // a missing value is drawn as 0
+	}
+	return out.ServingCounter
+}
+
+// Damage damages the stores.
+func (r *run) Damage(ctx context.Context, what string) error { return r.auditor.Damage(ctx, what) }
+
+// Judge determines the verdict.
+func (r *run) Judge(ctx context.Context) (audit.SaleVerdict, audit.Findings, error) {
+	return audit.JudgeSale(ctx, r.auditor, audit.SaleRun{
+		Visitors: r.cfg.Visitors, Seats: r.cfg.Seats, Threshold: r.cfg.Threshold, Tally: r.crowd.Tally(), Samples: r.samples,
+	})
+}
+
+// Report describes the run.
+func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, error) {
+	tally := r.crowd.Tally()
+	proofs, tried := tally.Proofs.Load(), tally.ForgedTried.Load()
+	return &demo.Report{
+		Title: "URR demo · " + r.sale.EventID, Heading: fmt.Sprintf("%d visitors for %d seats", v.Visitors, v.Seats),
+		Summary: fmt.Sprintf("Sale %s, %.0f s, %d positions served a second, %d inside at once, seed %d.",
+			r.sale.EventID, r.Ended().Sub(r.Began()).Seconds(), r.cfg.Rate, r.cfg.Threshold, r.cfg.Seed),
+		Outcomes: tally.Outcomes(), Plots: r.plots(),
+		Counts: demo.Counts{Title: "How the visits ended", Name: "ending", Number: "visits", Rows: []demo.Value{
+			{Name: "proofs of work for positions", N: proofs}, {Name: "attempts with forged, stolen or shared passes", N: tried},
+		}},
+		Details: map[string]any{
+			"event_id": r.sale.EventID, "threshold": r.cfg.Threshold, "rate": r.cfg.Rate, "seed": r.cfg.Seed, "forged_tried": tried, "proofs": proofs,
+		},
+	}, nil
+}
+
+// plots are the report's figures, as far as they are visible.
+func (r *run) plots() []demo.Plot {
+	arrivals := demo.Plot{Title: "Arrivals and serving counter", Text: "Visitors who came, and how many positions of tier 1 have been served.", Lines: []demo.Line{
+		{Name: "arrived", Color: demo.Blue}, {Name: "served", Color: demo.Orange},
+	}}
+	sales := demo.Plot{Title: "Seats sold and held over time", Text: "The sale ends at the number of seats.", Lines: []demo.Line{
+		{Name: "sold", Color: demo.Green}, {Name: "held", Color: demo.Orange}, {Name: "seats", Color: demo.Red, Level: float64(r.cfg.Seats)},
+	}}
+	if r.cfg.withoutStores() {
+		return []demo.Plot{arrivals, sales}
+	}
+	return []demo.Plot{
+		arrivals,
+		{Title: "Tier 2: waiting", Text: "Visitors in the line, and those who are away and keep their place.", Lines: []demo.Line{
+			{Name: "waiting", Color: demo.Blue}, {Name: "parked", Color: demo.Orange},
+		}},
+		{Title: "Tier 2: active against the threshold", Text: "How many are inside; the line must stay under the threshold.", Lines: []demo.Line{
+			{Name: "active", Color: demo.Green}, {Name: "threshold", Color: demo.Red, Level: float64(r.cfg.Threshold)},
+		}},
+		sales,
+	}
+}

@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/programs"
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
+)
+
+// supervisorProgram is the program that runs the supervisor: this program at a permanent path.
+const supervisorProgram = "dev"
+
+// Build bundles the pages and builds every service, the sandbox and this program into .urr/bin.
+func (r *Runner) Build(ctx context.Context) error {
+	if err := r.buildPages(ctx); err != nil {
+		return err
+	}
+	packages := []string{"./scripts/cmd/" + supervisorProgram}
+	for _, s := range r.services {
+		packages = append(packages, s.Package)
+	}
+	r.say("building %d programs", len(packages))
+	// Without the commit id in it, a program changes only when its code does.
+	return programs.Build(ctx, r.layout.Root, r.layout.Shared("bin"), os.Stdout, []string{"-buildvcs=false"}, packages...)
+}
+
+func (r *Runner) buildPages(ctx context.Context) error {
+	const builder = "scripts/cmd/web"
+	if _, err := os.Stat(filepath.Join(r.layout.Root, builder)); err != nil {
+		return nil //nolint:nilerr // without pages the gateway serves an explanation instead
+	}
+	installer := apt.Installer{Log: r.layout.Log("apt"), Say: r.say}
+	if _, err := installer.Ensure(ctx, "npm", "npm"); err != nil {
+		return fmt.Errorf("the pages need npm: %w", err)
+	}
+	r.say("bundling the pages")
+	if err := r.command(ctx, "go", "run", "./"+builder).Run(); err != nil {
+		return fmt.Errorf("bundle the pages: %w", err)
+	}
+	return nil
+}
+
+// command prepares a command in the checkout that writes to the user's output.
+func (r *Runner) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.layout.Root, os.Stdout, os.Stderr
+	return cmd
+}
+
+// env is a service's whole environment: the platform's, overridden by the variables that the user
+// has set for it (LOG_LEVEL=debug make up).
+func (r *Runner) env(s platform.Service) []string {
+	return r.Replica(s, s.Name, r.layout.Listen(s)).Env
+}
+
+// Replica describes one more replica of a service, which listens elsewhere. The supervisor does not
+// know it: its starter ends it.
+func (r *Runner) Replica(s platform.Service, name string, at platform.Listen) process.Spec {
+	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	return process.Spec{
+		Name: name, Path: r.layout.Bin(s.Name), Env: append(base, r.serviceEnvAt(s, at)...), Dir: r.layout.Root, Log: r.layout.Log(name),
+	}
+}
+
+// serviceEnv is a service's environment without the variables that every process has.
+func (r *Runner) serviceEnv(s platform.Service) []string {
+	return r.serviceEnvAt(s, r.layout.Listen(s))
+}
+
+func (r *Runner) serviceEnvAt(s platform.Service, at platform.Listen) []string {
+	env := r.layout.Wiring(r.secrets).Env(s, at)
+	ownPrefix := strings.ToUpper(s.Name) + "_"
+	for _, kv := range os.Environ() {
+		for _, prefix := range []string{
+			ownPrefix, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
+		} {
+			if strings.HasPrefix(kv, prefix) {
+				env = append(env, kv) // the last value of a duplicate counts
+				break
+			}
+		}
+	}
+	return env
+}
+
+// fingerprint identifies the program and the settings of a service.
+func (r *Runner) fingerprint(s platform.Service) (string, error) {
+	f, err := os.Open(r.layout.Bin(s.Name))
+	if err != nil {
+		return "", fmt.Errorf("read program: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read program: %w", err)
+	}
+	for _, kv := range r.env(s) {
+		_, _ = io.WriteString(h, kv+"\x00")
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12]), nil
+}

@@ -1,0 +1,168 @@
+// Package runner runs the platform for development: it builds the services, starts them under a
+// supervisor that outlives the command, and reports their status.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"urr.guru/pkg/filelock"
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
+)
+
+// Time limits.
+const (
+	readyLimit   = 60 * time.Second // per service
+	migrateLimit = 2 * time.Minute
+	stopGrace    = 30 * time.Second // above the services' own SHUTDOWN_TIMEOUT of 20 s
+)
+
+const supervisorName = "supervisor"
+
+// Runner runs the platform of one checkout.
+type Runner struct {
+	layout   platform.Layout
+	services []platform.Service // in start order
+	secrets  platform.Secrets
+	say      func(format string, args ...any)
+	after    func(time.Duration) <-chan time.Time // delay between an exit and the restart; time.After outside of tests
+}
+
+// New prepares a runner. Its first use generates the checkout's secrets.
+func New(ctx context.Context, layout platform.Layout, say func(format string, args ...any)) (*Runner, error) {
+	secrets, err := platform.LoadSecrets(ctx, layout)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{layout: layout, services: platform.Services(), secrets: secrets, say: say, after: time.After}, nil
+}
+
+// record is the supervisor's record of a service, for status and down.
+type record struct {
+	process.Identity
+	Started     time.Time `json:"started"`
+	Fingerprint string    `json:"fingerprint"` // of the program and the environment it runs with
+	Restarts    int       `json:"restarts"`
+	LastExit    string    `json:"last_exit,omitempty"`
+}
+
+func (r *Runner) load(name string) (record, bool, error) {
+	var rec record
+	found, err := process.Load(r.layout.Record(name), &rec)
+	return rec, found, err
+}
+
+// lock serializes commands that change the run.
+func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
+	return filelock.Lock(ctx, r.layout.State("run", "lock"), func() { r.say("waiting for another command in this checkout to finish") })
+}
+
+// Down stops the services, the supervisor and the backends. If it returns no error, no process
+// started by this checkout is left.
+func (r *Runner) Down(ctx context.Context) error {
+	return r.end(ctx, func(set *backends.Set) error { return set.Stop(ctx) })
+}
+
+// Reset is Down, and removes the data of the backends and the payment sandbox. Programs, jars and
+// secrets are kept, so that the next start downloads nothing.
+func (r *Runner) Reset(ctx context.Context) error {
+	err := r.end(ctx, (*backends.Set).Wipe)
+	if err == nil {
+		r.say("all data is removed; programs and jars stay")
+	}
+	return err
+}
+
+func (r *Runner) end(ctx context.Context, backendsToo func(*backends.Set) error) error {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.stopServices(); err != nil {
+		return err
+	}
+	if err := backendsToo(backends.New(r.layout, true, r.say)); err != nil {
+		return err
+	}
+	return r.layout.ForgetOffset()
+}
+
+// StopBackends stops only the backends; running services keep their ports.
+func (r *Runner) StopBackends(ctx context.Context) error {
+	if err := backends.New(r.layout, true, r.say).Stop(ctx); err != nil || r.anyRunning() {
+		return err
+	}
+	return r.layout.ForgetOffset()
+}
+
+// stopServices stops the supervisor, which stops the services in reverse order. Processes left by a
+// killed supervisor are stopped one by one.
+func (r *Runner) stopServices() error {
+	supervisor, found, err := r.load(supervisorName)
+	if err != nil {
+		return err
+	}
+	if found && supervisor.Alive() {
+		if err := supervisor.Stop(syscall.SIGTERM, time.Duration(len(r.services))*stopGrace); err != nil {
+			return fmt.Errorf("supervisor: %w", err)
+		}
+		r.say("%-16s stopped", "services")
+	}
+	for _, s := range slices.Backward(r.services) {
+		if err := r.stopLeftover(s.Name); err != nil {
+			return err
+		}
+	}
+	return r.stopLeftover(supervisorName)
+}
+
+func (r *Runner) stopLeftover(name string) error {
+	rec, found, err := r.load(name)
+	if err != nil || !found {
+		return err
+	}
+	if rec.Alive() {
+		if err := rec.Stop(syscall.SIGTERM, stopGrace); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.say("%-16s stopped", name)
+	}
+	if err := os.Remove(r.layout.Record(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget %s: %w", name, err)
+	}
+	return nil
+}
+
+// ready queries a service's /readyz.
+func (r *Runner) ready(ctx context.Context, s platform.Service) error {
+	return CheckReady(ctx, "http://"+r.layout.Loopback(s.OpsPort)+"/readyz")
+}
+
+// CheckReady returns why the service with this /readyz is not ready, or nil.
+func CheckReady(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answers %s", url, resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"urr.guru/pkg/filelock"
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
+)
+
+// Supervise starts each service after its dependencies, restarts it when it exits, and stops all
+// services in reverse order of their dependencies when ctx ends. It also restarts backends that
+// die, and leaves them running at the end.
+func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
+	// The kernel releases the lock even if the supervisor is killed.
+	unlock, alone, err := filelock.TryLock(r.layout.State("run", "supervisor.lock"))
+	if err != nil {
+		return err
+	}
+	if !alone {
+		return errors.New("another supervisor of this checkout runs")
+	}
+	defer unlock()
+	// The starter records it too, but may be killed before it does.
+	if err := r.saveRecord(); err != nil {
+		return err
+	}
+	watchers := make([]*serviceWatcher, len(r.services))
+	for i, s := range r.services {
+		watchers[i] = &serviceWatcher{Runner: r, service: s, log: log.With("service", s.Name), stop: make(chan struct{})}
+	}
+	var wg sync.WaitGroup
+	for _, w := range watchers {
+		wg.Go(func() { w.run(ctx) })
+	}
+	for _, k := range r.restarters(log) {
+		wg.Go(func() { k.run(ctx) })
+	}
+	<-ctx.Done()
+	var errs []error
+	for _, w := range slices.Backward(watchers) {
+		errs = append(errs, w.end())
+	}
+	wg.Wait()
+	if err := os.Remove(r.layout.Record(supervisorName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// restarters returns a restarter for each backend that the platform uses.
+func (r *Runner) restarters(log *slog.Logger) []*restarter {
+	set := backends.New(r.layout, false, func(format string, args ...any) {
+		log.Info("backends", "note", fmt.Sprintf(format, args...))
+	})
+	var restarters []*restarter
+	for _, name := range set.Names() {
+		restarters = append(restarters, &restarter{name: name, backends: set, log: log.With("backend", name)})
+	}
+	return restarters
+}
+
+func (r *Runner) saveRecord() error {
+	me, err := process.Identify(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return process.Save(r.layout.Record(supervisorName), record{Identity: me, Started: time.Now()})
+}
+
+// serviceWatcher keeps one service running.
+type serviceWatcher struct {
+	*Runner
+	service platform.Service
+	log     *slog.Logger
+	stop    chan struct{} // closed when the service must not be restarted
+
+	mu      sync.Mutex
+	current *process.Process
+}
+
+// run starts the service whenever it is not running, until it is stopped.
+func (w *serviceWatcher) run(ctx context.Context) {
+	if !w.awaitNeeds(ctx) {
+		return
+	}
+	var rec record
+	var wait backoff
+	for ; ; rec.Restarts++ {
+		began := time.Now()
+		var stopped bool
+		if rec, stopped = w.once(rec); stopped {
+			return
+		}
+		uptime := time.Since(began)
+		w.log.Warn("ended", "exit", rec.LastExit, "lived", uptime.String())
+		select {
+		case <-w.stop:
+			return
+		case <-w.after(wait.after(uptime)):
+		}
+	}
+}
+
+// once runs the service until it exits, and records the exit unless the service was stopped.
+func (w *serviceWatcher) once(rec record) (after record, stopped bool) {
+	rec, p, err := w.begin(rec)
+	switch {
+	case err != nil:
+		rec.LastExit = err.Error()
+	case p == nil:
+		return rec, true
+	default:
+		<-p.Done()
+		rec.LastExit = p.Exit()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopping() {
+		return rec, true
+	}
+	if err := process.Save(w.layout.Record(w.service.Name), rec); err != nil {
+		w.log.Error("remember the end", "error", err)
+	}
+	return rec, false
+}
+
+func (w *serviceWatcher) stopping() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin starts the service unless it is being stopped; the lock prevents end from missing a start.
+func (w *serviceWatcher) begin(rec record) (record, *process.Process, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopping() {
+		return rec, nil, nil
+	}
+	fingerprint, err := w.fingerprint(w.service)
+	if err != nil {
+		return rec, nil, err
+	}
+	p, err := process.Start(w.Replica(w.service, w.service.Name, w.layout.Listen(w.service)))
+	if err != nil {
+		return rec, nil, err
+	}
+	rec.Identity, rec.Started, rec.Fingerprint = p.Identity, time.Now(), fingerprint
+	if err := process.Save(w.layout.Record(w.service.Name), rec); err != nil {
+		return rec, nil, errors.Join(err, p.Stop(syscall.SIGTERM, stopGrace))
+	}
+	w.log.Info("started", "pid", p.PID, "restarts", rec.Restarts)
+	w.current = p
+	return rec, p, nil
+}
+
+// end stops the service permanently.
+func (w *serviceWatcher) end() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.stop)
+	if w.current != nil {
+		if err := w.current.Stop(syscall.SIGTERM, stopGrace); err != nil {
+			return fmt.Errorf("%s: %w", w.service.Name, err)
+		}
+	}
+	if err := os.Remove(w.layout.Record(w.service.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// awaitNeeds waits until the service's dependencies are ready, and reports whether the service may
+// start.
+func (w *serviceWatcher) awaitNeeds(ctx context.Context) bool {
+	for _, name := range w.service.Needs {
+		i := slices.IndexFunc(w.services, func(s platform.Service) bool { return s.Name == name })
+		needed := w.services[i]
+		for w.ready(ctx, needed) != nil {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,243 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/process"
+)
+
+// Up starts everything that is not running, and restarts what runs an outdated program or outdated
+// settings.
+func (r *Runner) Up(ctx context.Context) error {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	idle := r.idle()
+	if err = r.bringUp(ctx); err != nil && ctx.Err() != nil {
+		return r.undoStart(ctx, idle)
+	}
+	return err
+}
+
+// bringUp implements Up; the lock must be held.
+func (r *Runner) bringUp(ctx context.Context) error {
+	if err := r.Build(ctx); err != nil {
+		return err
+	}
+	if err := backends.New(r.layout, false, r.say).StartAndKeep(ctx); err != nil {
+		return err
+	}
+	current, err := r.current()
+	if err != nil {
+		return err
+	}
+	if !current {
+		if err := r.restart(ctx); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.services {
+		if err := r.awaitReady(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := Seed(ctx, r.layout.GatewayURL(), r.say); err != nil {
+		return fmt.Errorf("seed the demo sale: %w", err)
+	}
+	r.printAddresses()
+	return nil
+}
+
+// idle reports whether no process of this checkout runs.
+func (r *Runner) idle() bool {
+	set := backends.New(r.layout, true, r.say)
+	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
+}
+
+// undoStart cleans up after an interrupted start: if nothing ran before, it stops what was
+// started, so that no partial platform is left.
+func (r *Runner) undoStart(ctx context.Context, idle bool) error {
+	if !idle {
+		return errors.New("interrupted; what ran before runs on (make status, make down)")
+	}
+	quiet := *r
+	quiet.say = func(string, ...any) {}
+	ctx = context.WithoutCancel(ctx)
+	if err := quiet.stopServices(); err != nil {
+		return fmt.Errorf("interrupted; stop what was started: %w", err)
+	}
+	if err := quiet.StopBackends(ctx); err != nil {
+		return fmt.Errorf("interrupted; stop what was started: %w", err)
+	}
+	return errors.New("interrupted; everything that was started is stopped again")
+}
+
+// current reports whether the supervisor runs and every service runs its current program and
+// settings.
+func (r *Runner) current() (bool, error) {
+	supervisor, found, err := r.load(supervisorName)
+	if err != nil || !found || !supervisor.Alive() {
+		return false, err
+	}
+	for _, s := range r.services {
+		want, err := r.fingerprint(s)
+		if err != nil {
+			return false, err
+		}
+		rec, found, err := r.load(s.Name)
+		if err != nil {
+			return false, err
+		}
+		if !found || rec.Fingerprint != want {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// restart stops the running services, migrates, and starts a new supervisor. It first checks for
+// problems that would prevent the start, while the services still run.
+func (r *Runner) restart(ctx context.Context) error {
+	if err := r.checkSettings(ctx); err != nil {
+		return err
+	}
+	if err := r.checkPorts(r.stopped()); err != nil {
+		return err
+	}
+	if err := r.stopServices(); err != nil {
+		return err
+	}
+	if err := r.checkPorts(r.services); err != nil {
+		return err
+	}
+	for _, s := range r.services {
+		if s.Migrates {
+			if err := r.migrate(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	p, err := process.Start(process.Spec{
+		Name: supervisorName, Path: r.layout.Bin(supervisorProgram), Args: []string{"supervise"},
+		Env: os.Environ(), Dir: r.layout.Root, Log: r.layout.Log(supervisorName),
+	})
+	if err != nil {
+		return err
+	}
+	if err := process.Save(r.layout.Record(supervisorName), record{Identity: p.Identity, Started: time.Now()}); err != nil {
+		return errors.Join(err, p.Stop(syscall.SIGTERM, stopGrace))
+	}
+	return nil
+}
+
+// checkSettings makes every service validate the settings that it would start with.
+func (r *Runner) checkSettings(ctx context.Context) error {
+	for _, s := range r.services {
+		if s.Name == platform.Sandbox {
+			continue // has no settings from the user
+		}
+		cmd := r.command(ctx, r.layout.Bin(s.Name), "check")
+		cmd.Env = r.env(s)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s would not start (%w); what runs is left as it is:\n%s", s.Name, err, out.String())
+		}
+	}
+	return nil
+}
+
+// stopped lists the services that are not running.
+func (r *Runner) stopped() []platform.Service {
+	return slices.DeleteFunc(slices.Clone(r.services), func(s platform.Service) bool {
+		rec, found, err := r.load(s.Name)
+		return err == nil && found && rec.Alive()
+	})
+}
+
+// checkPorts finds service ports that are in use by other processes.
+func (r *Runner) checkPorts(services []platform.Service) error {
+	for _, s := range services {
+		for _, port := range []int{s.Port, s.OpsPort} {
+			if err := process.CheckPort(r.layout.Port(port)); err != nil {
+				return fmt.Errorf("%s: %w; end it%s",
+					s.Name, err, platform.OtherPorts(", or run this checkout on other ports", r.layout.Offset))
+			}
+		}
+	}
+	return nil
+}
+
+// migrate updates a service's tables, topics and queues for its program.
+func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
+	defer cancel()
+	began := time.Now()
+	cmd := r.command(ctx, r.layout.Bin(s.Name), "migrate")
+	cmd.Env = r.env(s)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s migrate: %w\n%s", s.Name, err, out.String())
+	}
+	r.say("%-16s migrated in %.1f s", s.Name, time.Since(began).Seconds())
+	return nil
+}
+
+// awaitReady waits for a service. For a service that keeps exiting it returns an error with the end
+// of its log.
+func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
+	const crashes = 3
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for {
+		last := r.ready(ctx, s)
+		rec, found, err := r.load(s.Name)
+		if err != nil {
+			return err
+		}
+		alive := found && rec.Alive()
+		if last == nil && alive {
+			r.say("%-16s ready on %d after %.1f s", s.Name, r.layout.Port(s.Port), time.Since(began).Seconds())
+			return nil
+		}
+		if rec.Restarts >= crashes && !alive {
+			return fmt.Errorf("%s does not stay up (%s); the end of %s:\n%s",
+				s.Name, rec.LastExit, r.layout.Log(s.Name), process.Tail(r.layout.Log(s.Name), 15))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w; the end of %s:\n%s",
+				s.Name, last, r.layout.Log(s.Name), process.Tail(r.layout.Log(s.Name), 15))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (r *Runner) printAddresses() {
+	r.say(`
+URR is up.
+
+  pages      %[1]s/
+  a sale     %[1]s/events/%[2]s
+  API docs   %[1]s/docs
+
+Sign in on %[1]s/login with any name, or by
+
+  curl -s -X POST %[1]s/api/v1/auth/dev-login -H 'content-type: application/json' -d '{"userId":"alice"}'
+
+(add "roles":["admin"] for the operators' calls; send the answer's token as Authorization: Bearer).
+make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent)
+}

@@ -1,0 +1,135 @@
+// Package verify checks a draw or a shuffle from what was published about it, without trusting the
+// operator.
+package verify
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"urr.guru/pkg/fairdraw"
+)
+
+// Exit codes.
+const (
+	genuine = iota
+	faulty
+	notChecked
+)
+
+const usage = "usage: verify draw|shuffle URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE]"
+
+// Run runs the command, and returns its exit code.
+func Run(ctx context.Context, args []string, out, problems io.Writer, now func() time.Time) int {
+	a, err := parse(args)
+	if err != nil {
+		fmt.Fprintf(problems, "verify: %v\n%s\n", err, usage)
+		return notChecked
+	}
+	report, err := a.verify(ctx, now)
+	var fault *fairdraw.Fault
+	switch {
+	case errors.As(err, &fault):
+		fmt.Fprintf(out, "FAULT %s: %s\n", fault.Code, printable(fault.Detail))
+		return faulty
+	case err != nil:
+		fmt.Fprintln(problems, "verify:", printable(err.Error()))
+		return notChecked
+	}
+	if err := write(out, report); err != nil {
+		fmt.Fprintln(problems, "verify:", err)
+		return notChecked
+	}
+	return genuine
+}
+
+// arguments are those of the command line.
+type arguments struct {
+	algorithm string
+	source    string
+	entries   string
+	save      string
+	receipts  []string
+	earlier   []string
+	client    *http.Client
+}
+
+func parse(args []string) (*arguments, error) {
+	a := &arguments{client: &http.Client{Timeout: 2 * time.Minute}}
+	if len(args) == 0 {
+		return nil, errors.New("draw or shuffle is missing")
+	}
+	a.algorithm = map[string]string{"draw": fairdraw.AlgorithmDraw, "shuffle": fairdraw.AlgorithmShuffle}[args[0]]
+	if a.algorithm == "" {
+		return nil, fmt.Errorf("%q is neither draw nor shuffle", args[0])
+	}
+	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&a.entries, "entries", "", "")
+	flags.StringVar(&a.save, "save", "", "")
+	flags.Func("receipt", "", func(s string) error { a.receipts = append(a.receipts, s); return nil })
+	flags.Func("earlier", "", func(s string) error { a.earlier = append(a.earlier, s); return nil })
+	// Options may stand before and after the source.
+	for rest := args[1:]; len(rest) > 0; {
+		if err := flags.Parse(rest); err != nil {
+			return nil, err
+		}
+		if rest = flags.Args(); len(rest) == 0 {
+			break
+		}
+		if a.source != "" {
+			return nil, fmt.Errorf("%q: there is one URL or file only", rest[0])
+		}
+		a.source, rest = rest[0], rest[1:]
+	}
+	if a.source == "" {
+		return nil, errors.New("the URL or file is missing")
+	}
+	return a, nil
+}
+
+// verify reads everything and checks it. A copy is kept even of a draw with a fault: it is evidence.
+func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.Report, error) {
+	options := fairdraw.Options{Algorithm: a.algorithm}
+	for _, file := range a.receipts {
+		receipt, err := readReceipt(file)
+		if err != nil {
+			return nil, err
+		}
+		options.Receipts = append(options.Receipts, receipt)
+	}
+	for _, file := range a.earlier {
+		earlier, err := readEarlier(file)
+		if err != nil {
+			return nil, err
+		}
+		options.Earlier = append(options.Earlier, earlier)
+	}
+	raw, err := a.read(ctx, a.source)
+	if err != nil {
+		return nil, err
+	}
+	document, err := fairdraw.ParseDocument(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.source, err)
+	}
+	var entries []byte
+	if document.Statement != nil {
+		if entries, err = a.readEntries(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if a.save != "" {
+		if err := save(a.save, raw, entries, now()); err != nil {
+			return nil, err
+		}
+	}
+	return fairdraw.Verify(document, entries, options)
+}
+
+func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }

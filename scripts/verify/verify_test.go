@@ -1,0 +1,165 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/platform"
+)
+
+// published is a draw or a shuffle of the vectors of pkg/fairdraw.
+type published struct {
+	Document json.RawMessage `json:"document"`
+	Entries  []byte          `json:"entries"`
+	Receipts []string        `json:"receipts"`
+}
+
+func vectors(t *testing.T) (draw, shuffle published) {
+	t.Helper()
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	raw, err := os.ReadFile(filepath.Join(layout.Root, "pkg/fairdraw/testdata/vectors.json"))
+	require.NoError(t, err)
+	var v struct{ Draw, Shuffle published }
+	require.NoError(t, json.Unmarshal(raw, &v))
+	return v.Draw, v.Shuffle
+}
+
+// at is between the root and the round of the vectors.
+var at = time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)
+
+// call runs the command.
+func call(t *testing.T, args ...string) (code int, out, problems string) {
+	t.Helper()
+	var o, p bytes.Buffer
+	code = Run(t.Context(), args, &o, &p, func() time.Time { return at })
+	return code, o.String(), p.String()
+}
+
+func file(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+// onDisk writes a draw as two files.
+func onDisk(t *testing.T, p published) string {
+	t.Helper()
+	path := file(t, "draw.json", p.Document)
+	require.NoError(t, os.WriteFile(path+".entries", p.Entries, 0o600))
+	return path
+}
+
+func TestDrawOnDisk(t *testing.T) {
+	t.Parallel()
+	draw, shuffle := vectors(t)
+	receipt := file(t, "receipt", []byte(draw.Receipts[0]+"\n"))
+	answer := file(t, "answer.json", []byte(`{"requestId": "x", "receipt": "`+draw.Receipts[2]+`"}`))
+	code, out, problems := call(t, "draw", "--receipt", receipt, onDisk(t, draw), "--receipt", answer)
+	require.Equal(t, 0, code, out+problems)
+	require.Contains(t, out, "promo-1: a draw of 3")
+	require.Contains(t, out, "claimed by the operator")
+	require.Contains(t, out, "whoever has its key knows every value")
+	require.Regexp(t, `receipt +\S+ (won|did not win), rank \d+\n`, out)
+	require.Contains(t, out, "was excluded by the operator: WITHDRAWN")
+	require.True(t, strings.HasSuffix(out, "\nok: all 3 winners are genuine\n"), out)
+
+	code, out, _ = call(t, "shuffle", onDisk(t, shuffle))
+	require.Equal(t, 0, code)
+	require.Contains(t, out, "ok: the order of all entries is genuine\n")
+	code, out, _ = call(t, "draw", onDisk(t, shuffle))
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "FAULT ALGORITHM_OTHER: ")
+}
+
+// A copy from before the round, saved from the URL, proves the time of the root.
+func TestDrawByURL(t *testing.T) {
+	t.Parallel()
+	draw, _ := vectors(t)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/draws/promo-1", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(draw.Document) })
+	mux.HandleFunc("GET /api/v1/draws/promo-1/entries", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(draw.Entries) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	url, saved := server.URL+"/api/v1/draws/promo-1", filepath.Join(t.TempDir(), "copy.json")
+	code, out, problems := call(t, "draw", url, "--save", saved)
+	require.Equal(t, 0, code, out+problems)
+	require.Contains(t, out, "claimed by the operator")
+	code, out, problems = call(t, "draw", url, "--earlier", saved)
+	require.Equal(t, 0, code, out+problems)
+	require.Contains(t, out, "proven before the round by the copy of 2026-11-01T12:05:00Z")
+	code, out, _ = call(t, "draw", saved)
+	require.Equal(t, 0, code, out)
+	code, _, problems = call(t, "draw", url, "--save", saved)
+	require.Equal(t, 2, code, "a copy is never replaced")
+	require.Contains(t, problems, "exists")
+	code, _, problems = call(t, "draw", server.URL+"/api/v1/draws/another")
+	require.Equal(t, 2, code)
+	require.Contains(t, problems, "404")
+}
+
+func TestFaultsAreNamed(t *testing.T) {
+	t.Parallel()
+	draw, shuffle := vectors(t)
+	removed := draw
+	removed.Entries = draw.Entries[16:]
+	code, out, _ := call(t, "draw", onDisk(t, removed))
+	require.Equal(t, 1, code)
+	require.Regexp(t, `^FAULT ENTRY_REMOVED: there are 19 entries, but 20 were signed\n$`, out)
+	code, out, _ = call(t, "draw", onDisk(t, draw), "--earlier", file(t, "other.json", shuffle.Document))
+	require.Equal(t, 1, code)
+	require.Contains(t, out, `FAULT COMMITMENT_CHANGED: the earlier copy has other terms: algorithm was "urr/shuffle/1", is "urr/draw/1"`)
+	code, out, _ = call(t, "draw", onDisk(t, draw), "--receipt", file(t, "forged", []byte("AAAA")))
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "FAULT RECEIPT_FORGED: ")
+}
+
+func TestControlCharactersAreReplaced(t *testing.T) {
+	t.Parallel()
+	draw, _ := vectors(t)
+	forged := bytes.Replace(draw.Document, []byte(`"eventId": "promo-1"`), []byte(`"eventId": "x\u001b[1A\rok: genuine"`), 1)
+	forged = bytes.Replace(forged, []byte(`"eventId":"promo-1"`), []byte(`"eventId":"x\u001b[1A\rok: genuine"`), 1)
+	code, out, _ := call(t, "draw", onDisk(t, published{Document: forged, Entries: draw.Entries}))
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "x\ufffd[1A\ufffdok: genuine")
+	require.NotContains(t, out, "\x1b")
+}
+
+func TestWhatCannotBeChecked(t *testing.T) {
+	t.Parallel()
+	draw, _ := vectors(t)
+	alone := file(t, "draw.json", draw.Document)
+	for name, args := range map[string][]string{
+		"nothing":               {},
+		"another command":       {"lottery", alone},
+		"no source":             {"draw"},
+		"two sources":           {"draw", alone, alone},
+		"an unknown option":     {"draw", alone, "--x"},
+		"no such file":          {"draw", alone + "x"},
+		"no entries":            {"draw", alone},
+		"no such entries":       {"draw", alone, "--entries", alone + "x"},
+		"no such receipt":       {"draw", onDisk(t, draw), "--receipt", alone + "x"},
+		"no receipt in JSON":    {"draw", onDisk(t, draw), "--receipt", alone},
+		"no such copy":          {"draw", onDisk(t, draw), "--earlier", alone + "x"},
+		"a copy of no draw":     {"draw", onDisk(t, draw), "--earlier", file(t, "x", []byte("{}"))},
+		"a document of no draw": {"draw", file(t, "x", []byte("{}"))},
+		"nobody listens":        {"draw", "http://127.0.0.1:1/draws/x"},
+	} {
+		code, out, problems := call(t, args...)
+		require.Equal(t, 2, code, name)
+		require.Empty(t, out, name)
+		require.True(t, strings.HasPrefix(problems, "verify: "), name)
+	}
+	code, _, _ := call(t, "draw", alone, "--entries", file(t, "entries", draw.Entries))
+	require.Equal(t, 0, code)
+}

@@ -1,0 +1,199 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// output holds the files that the gateway embeds, by path inside dist, and the source maps, which
+// are not embedded.
+type output struct {
+	files  map[string][]byte
+	maps   map[string][]byte
+	packed int
+}
+
+// manifest lists the files that each page needs. The gateway reads it in
+// services/gateway/internal/web.
+type manifest struct {
+	Pages       map[string]entry `json:"pages"`
+	Clock       string           `json:"clock"`
+	WaitingRoom waitingRoom      `json:"waitingRoom"`
+	Docs        entry            `json:"docs"`
+}
+
+type entry struct {
+	Module  string   `json:"module"`
+	Preload []string `json:"preload"`
+	Styles  []string `json:"styles"`
+}
+
+// metafile is the part of esbuild's metafile that is read here.
+type metafile struct {
+	Outputs map[string]struct {
+		EntryPoint string `json:"entryPoint"`
+		CSSBundle  string `json:"cssBundle"`
+		Imports    []struct {
+			Path string `json:"path"`
+			Kind string `json:"kind"`
+		} `json:"imports"`
+	} `json:"outputs"`
+}
+
+const (
+	clockSource = "src/lib/clock.worker.ts"
+	docsSource  = "src/docs/docs.ts"
+)
+
+// bundle builds the pages, the clock's worker and the waiting room. The build is deterministic.
+func bundle(web string) (*output, error) {
+	out := &output{files: map[string][]byte{}, maps: map[string][]byte{}}
+	pages, err := filepath.Glob(filepath.Join(web, "src/pages/*.tsx"))
+	if err != nil || len(pages) == 0 {
+		return nil, fmt.Errorf("no pages under %s/src/pages", web)
+	}
+	options := pageOptions(web)
+	options.EntryPoints = []string{"src/style.css"}
+	for _, p := range pages {
+		options.EntryPoints = append(options.EntryPoints, "src/pages/"+filepath.Base(p))
+	}
+	meta, err := out.add(options)
+	if err != nil {
+		return nil, err
+	}
+	clock := pageOptions(web)
+	clock.EntryPoints, clock.Splitting, clock.Format = []string{clockSource}, false, api.FormatIIFE
+	clockMeta, err := out.add(clock)
+	if err != nil {
+		return nil, err
+	}
+	m := manifest{Pages: map[string]entry{}, Clock: clockMeta.outputOf(clockSource)}
+	style := meta.outputOf("src/style.css")
+	for name, o := range meta.Outputs {
+		if dir, file := path.Split(o.EntryPoint); dir == "src/pages/" {
+			e := entry{Module: public(name), Preload: meta.preload(name), Styles: []string{style}}
+			if o.CSSBundle != "" {
+				e.Styles = append(e.Styles, public(o.CSSBundle))
+			}
+			m.Pages[strings.TrimSuffix(file, ".tsx")] = e
+		}
+	}
+	if m.Docs, err = out.addDocs(web); err != nil {
+		return nil, err
+	}
+	room, err := buildRoom(web, string(out.files[strings.TrimPrefix(m.Clock, "/")]))
+	if err != nil {
+		return nil, err
+	}
+	out.files[room.File] = room.page
+	m.WaitingRoom = *room
+	raw, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the manifest: %w", err)
+	}
+	out.files["manifest.json"] = raw
+	return out, nil
+}
+
+// pageOptions bundles for modern browsers under the gateway's /assets/, with content hashes as
+// names.
+func pageOptions(web string) api.BuildOptions {
+	return api.BuildOptions{
+		AbsWorkingDir: web, Outdir: "assets", Outbase: "src", PublicPath: "/assets/",
+		Bundle: true, Splitting: true, Format: api.FormatESModule, Platform: api.PlatformBrowser, Target: api.ES2022,
+		JSX: api.JSXAutomatic, JSXImportSource: "preact",
+		EntryNames: "[name]-[hash]", AssetNames: "[name]-[hash]", ChunkNames: "chunk-[hash]",
+		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true,
+		Sourcemap: api.SourceMapExternal, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsNone,
+		Metafile: true, Write: false,
+	}
+}
+
+// addDocs bundles the renderer of the API reference into one script and one style sheet, with the
+// licences of its packages.
+func (o *output) addDocs(web string) (entry, error) {
+	options := pageOptions(web)
+	options.EntryPoints, options.Splitting, options.Format = []string{docsSource}, false, api.FormatIIFE
+	options.LegalComments = api.LegalCommentsEndOfFile
+	meta, err := o.add(options)
+	if err != nil {
+		return entry{}, err
+	}
+	for name, out := range meta.Outputs {
+		if out.EntryPoint == docsSource {
+			return entry{Module: public(name), Styles: []string{public(out.CSSBundle)}}, nil
+		}
+	}
+	return entry{}, fmt.Errorf("no output of %s", docsSource)
+}
+
+// add builds and collects the output files.
+func (o *output) add(options api.BuildOptions) (*metafile, error) {
+	result := api.Build(options)
+	if err := problems(result); err != nil {
+		return nil, err
+	}
+	for _, f := range result.OutputFiles {
+		name := filepath.Base(f.Path)
+		if strings.HasSuffix(name, ".map") {
+			o.maps[name] = f.Contents
+		} else {
+			o.files["assets/"+name] = f.Contents
+		}
+	}
+	var meta metafile
+	if err := json.Unmarshal([]byte(result.Metafile), &meta); err != nil {
+		return nil, fmt.Errorf("read esbuild's metafile: %w", err)
+	}
+	return &meta, nil
+}
+
+// problems joins esbuild's warnings and errors into one error: a bundle with warnings is refused.
+func problems(result api.BuildResult) error {
+	messages := slices.Concat(result.Errors, result.Warnings)
+	if len(messages) == 0 {
+		return nil
+	}
+	texts := api.FormatMessages(messages, api.FormatMessagesOptions{Kind: api.ErrorMessage})
+	return fmt.Errorf("bundle:\n%s", strings.Join(texts, ""))
+}
+
+// outputOf is the URL path of the file built from a source, and empty when there is none.
+func (m *metafile) outputOf(source string) string {
+	for name, o := range m.Outputs {
+		if o.EntryPoint == source {
+			return public(name)
+		}
+	}
+	return ""
+}
+
+// preload lists every chunk that a file imports, directly or indirectly, so that the browser
+// fetches them concurrently.
+func (m *metafile) preload(name string) []string {
+	seen := map[string]bool{}
+	var walk func(string)
+	walk = func(n string) {
+		for _, i := range m.Outputs[n].Imports {
+			if i.Kind == "import-statement" && !seen[i.Path] {
+				seen[i.Path] = true
+				walk(i.Path)
+			}
+		}
+	}
+	walk(name)
+	paths := make([]string, 0, len(seen))
+	for p := range seen {
+		paths = append(paths, public(p))
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+func public(name string) string { return "/assets/" + path.Base(name) }
