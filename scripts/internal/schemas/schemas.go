@@ -1,13 +1,14 @@
 // Package schemas generates the values.schema.json of the Helm charts.
 //
 // Helm does not resolve references between schema files, so each values.schema.json must contain
-// the library chart's definitions. A chart's own schema.json contains only the rest:
+// the library chart's definitions. It is derived from these, each merged over those above it:
 //
 //	urr-lib/defs.json   definitions that charts share
 //	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
-//	                    names of secrets, queues and callees; with the blocks of urr-lib/values.yaml
-//	                    that <chart>/Chart.yaml imports
-//	<chart>/schema.json the chart's other properties; merged over what is derived from the above
+//	                    names of secrets and queues; with the blocks of urr-lib/values.yaml that
+//	                    <chart>/Chart.yaml imports
+//	the Config          the properties of "config", and which callees are optional
+//	<chart>/schema.json what only this chart has, or narrows; it may be absent
 package schemas
 
 import (
@@ -15,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -22,19 +24,23 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"urr.guru/scripts/internal/settings"
 )
 
 const (
-	library = "urr-lib"
-	output  = "values.schema.json"
+	library  = "urr-lib"
+	umbrella = "urr"
+	output   = "values.schema.json"
 )
 
 // object is a JSON object.
 type object = map[string]any
 
-// Write generates the schema of every chart in a folder and writes those that changed.
-func Write(dir string) error {
-	files, err := Generate(dir)
+// Write generates the schema of every chart in a folder, those of the services and the umbrella, and
+// writes those that changed.
+func Write(dir string, services []settings.Service) error {
+	files, err := Generate(dir, services)
 	if err != nil {
 		return err
 	}
@@ -49,25 +55,22 @@ func Write(dir string) error {
 	return nil
 }
 
-// Generate returns the schema of every chart in a folder, by the path of its file.
-func Generate(dir string) (map[string][]byte, error) {
+// Generate returns the schemas that Write writes, by the path of their file.
+func Generate(dir string, services []settings.Service) (map[string][]byte, error) {
 	var defs object
 	if err := readJSON(filepath.Join(dir, library, "defs.json"), &defs); err != nil {
 		return nil, err
 	}
-	charts, err := filepath.Glob(filepath.Join(dir, "*", "schema.json"))
+	given, err := givenVariables(dir)
 	if err != nil {
-		return nil, fmt.Errorf("find charts: %w", err)
-	}
-	if len(charts) == 0 {
-		return nil, fmt.Errorf("%s has no chart with a schema.json", dir)
+		return nil, err
 	}
 	files := map[string][]byte{}
-	for _, own := range charts {
-		chart := filepath.Dir(own)
-		schema, err := generate(chart, defs)
+	for _, service := range append(slices.Clip(services), settings.Service{Name: umbrella}) {
+		chart := filepath.Join(dir, service.Name)
+		schema, err := generate(chart, defs, configured(service, given), service.Calls)
 		if err != nil {
-			return nil, fmt.Errorf("schema of chart %s: %w", filepath.Base(chart), err)
+			return nil, fmt.Errorf("schema of chart %s: %w", service.Name, err)
 		}
 		if files[filepath.Join(chart, output)], err = format(schema); err != nil {
 			return nil, err
@@ -82,14 +85,17 @@ type dependency struct {
 	ImportValues []string `yaml:"import-values"`
 }
 
-// generate returns the schema of one chart.
-func generate(chart string, defs object) (object, error) {
-	var own object
+// generate returns the schema of one chart, given the properties of its block "config" and its
+// callees.
+func generate(chart string, defs, config object, calls map[string]bool) (object, error) {
+	own := object{}
 	var meta struct {
 		Dependencies []dependency `yaml:"dependencies"`
 	}
-	err := errors.Join(readJSON(filepath.Join(chart, "schema.json"), &own), readYAML(filepath.Join(chart, "Chart.yaml"), &meta))
-	if err != nil {
+	if err := readJSON(filepath.Join(chart, "schema.json"), &own); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := readYAML(filepath.Join(chart, "Chart.yaml"), &meta); err != nil {
 		return nil, err
 	}
 	schema := object{
@@ -105,7 +111,9 @@ func generate(chart string, defs object) (object, error) {
 		if err != nil {
 			return nil, err
 		}
-		describeService(schema, own, values, defs)
+		properties := derive(values, defs, config, calls)
+		merge(properties, own)
+		describeService(schema, properties, defs)
 	}
 	used := object{}
 	if err := collect(used, defs, schema); err != nil {
@@ -156,9 +164,7 @@ func describeUmbrella(schema, own object, dependencies []dependency) {
 }
 
 // describeService adds the properties of a service's chart.
-func describeService(schema, own, values, defs object) {
-	properties := derive(values, defs)
-	merge(properties, own)
+func describeService(schema, properties, defs object) {
 	schema["properties"] = properties
 	// Closed by listing the names: with additionalProperties one invalid value of the service would
 	// cause two errors.
@@ -170,8 +176,9 @@ func describeService(schema, own, values, defs object) {
 	schema["dependentSchemas"] = object{library: complete}
 }
 
-// derive returns the schemas of a service's values that follow from the library.
-func derive(values, defs object) object {
+// derive returns the schemas of a service's values that follow from the library, its Config and its
+// callees.
+func derive(values, defs, config object, calls map[string]bool) object {
 	properties := object{}
 	common := commonProperties(defs)
 	for name, value := range values {
@@ -182,17 +189,20 @@ func derive(values, defs object) object {
 		case "serves":
 			properties[name] = object{"const": value}
 		case "secrets":
-			properties[name] = closedObject(members, ref("secret"))
+			properties[name] = closedObject(each(members, ref("secret")))
 		case "queues":
-			properties[name] = closedObject(members, ref("queue"))
+			properties[name] = closedObject(each(members, ref("queue")))
 		case "config":
-			properties[name] = closedObject(nil, nil) // the names are in schema.json
+			properties[name] = object{"type": "object", "additionalProperties": false, "properties": config}
 		case "rpc":
-			calls, _ := members["calls"].(object)
+			callees := object{}
+			for callee, optional := range calls {
+				callees[callee] = ref(map[bool]string{false: "call", true: "optionalCall"}[optional])
+			}
 			properties[name] = object{"type": "object", "additionalProperties": false, "properties": object{
 				"secretPrefix": object{"type": "string", "minLength": 1},
 				"callers":      ref("callers"),
-				"calls":        closedObject(calls, ref("call")),
+				"calls":        closedObject(callees),
 			}}
 		default:
 			if _, shared := defs[name]; shared {
@@ -217,18 +227,22 @@ func commonProperties(defs object) object {
 	return properties
 }
 
-// closedObject returns the schema of an object that has exactly the given members, each with the
-// schema each.
-func closedObject(members object, each any) object {
-	properties := object{}
-	for name := range members {
-		properties[name] = each
-	}
-	schema := object{"type": "object", "additionalProperties": false, "properties": properties}
+// closedObject returns the schema of an object that has exactly the given members, by their schemas.
+func closedObject(members object) object {
+	schema := object{"type": "object", "additionalProperties": false, "properties": members}
 	if len(members) > 0 {
 		schema["required"] = slices.Sorted(maps.Keys(members))
 	}
 	return schema
+}
+
+// each returns a schema for each of the names.
+func each(names object, schema any) object {
+	schemas := object{}
+	for name := range names {
+		schemas[name] = schema
+	}
+	return schemas
 }
 
 func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
