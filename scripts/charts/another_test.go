@@ -91,7 +91,7 @@ func TestServiceThatAcceptsNoCalls(t *testing.T) {
 	require.NoError(t, os.CopyFS(chart, os.DirFS(filepath.Join("testdata", name))))
 	require.LessOrEqual(t, linesByHand(t, chart), maxLines)
 	require.NoError(t, umbrella.Write(dir, append(serviceNames(), name)))
-	require.NoError(t, schemas.Write(dir, append(describeAll(t, b), settings.Service{Name: name})))
+	require.NoError(t, schemas.Write(dir, append(describeAll(t, b), settings.Service{Name: name, Calls: map[string]bool{platform.Ticket: false}})))
 
 	b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", chart)
 	queues := []string{"--set", "relay.queues.requests.queueURL=https://sqs/1/a.fifo", "--set", "relay.queues.requests-dlq.queueURL=https://sqs/1/b.fifo"}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"urr.guru/scripts/internal/schemas"
 	"urr.guru/scripts/internal/section"
 	"urr.guru/scripts/internal/settings"
@@ -29,7 +31,7 @@ func Write(ctx context.Context, root string, services []string, calls map[string
 		return err
 	}
 	charts := filepath.Join(root, "deploy", "helm")
-	errs := []error{umbrella.Write(charts, services), writeTests(charts, services)}
+	errs := []error{umbrella.Write(charts, services), writeTests(charts, all)}
 	for _, s := range all {
 		errs = append(errs, s.WriteRPC(charts), settings.Write(filepath.Join(root, "services", s.Name, "README.md"), s.Settings))
 	}
@@ -73,20 +75,54 @@ const (
 		`pattern: '^sum.*absent\(up\{namespace="shop",app_kubernetes_io_name="(%s)"\}\)$'}`
 )
 
-// writeTests writes the parts of the umbrella's tests that name every service.
-func writeTests(charts string, services []string) error {
+// writeTests writes the parts of the umbrella's tests that name every service, or count the Secrets
+// with keys: one of each pair of services, and those that the charts' values name.
+func writeTests(charts string, services []settings.Service) error {
 	suite := filepath.Join(charts, "urr", "tests", "umbrella_test.yaml")
 	var off, metrics, watched []string
-	for _, name := range services {
-		off = append(off, name+".networkPolicy.enabled: false")
-		metrics = append(metrics, name+".networkPolicy.metricsFrom: [{podSelector: {matchLabels: {a: b}}}]")
-		if name != leftOut {
-			watched = append(watched, name)
+	keys := map[string]bool{}
+	for _, s := range services {
+		off = append(off, s.Name+".networkPolicy.enabled: false")
+		metrics = append(metrics, s.Name+".networkPolicy.metricsFrom: [{podSelector: {matchLabels: {a: b}}}]")
+		if s.Name != leftOut {
+			watched = append(watched, s.Name)
+		}
+		for callee := range s.Calls {
+			keys[s.Name+" "+callee] = true
+		}
+		if err := addSecrets(keys, filepath.Join(charts, s.Name, "values.yaml")); err != nil {
+			return err
 		}
 	}
-	return errors.Join(
-		section.WriteYAML(suite, "policies", strings.Join(off, "\n")),
-		section.WriteYAML(suite, "metrics", strings.Join(metrics, "\n")),
-		section.WriteYAML(suite, "watched", fmt.Sprintf(watches, strings.Join(watched, "|"))),
-	)
+	count := func(n int) string { return fmt.Sprintf("- hasDocuments: {count: %d}", n) }
+	var errs []error
+	for name, text := range map[string]string{
+		"policies": strings.Join(off, "\n"), "metrics": strings.Join(metrics, "\n"), "watched": fmt.Sprintf(watches, strings.Join(watched, "|")),
+		"keys": count(len(keys)), "keys with a cluster": count(len(keys)), "keys but one": count(len(keys) - 1),
+	} {
+		errs = append(errs, section.WriteYAML(suite, name, text))
+	}
+	return errors.Join(errs...)
+}
+
+// addSecrets adds the names of the Secrets in a chart's values.
+func addSecrets(names map[string]bool, path string) error {
+	var values struct {
+		Secrets map[string]struct {
+			Name string `yaml:"name"`
+		} `yaml:"secrets"`
+	}
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = yaml.Unmarshal(raw, &values)
+	}
+	if err != nil {
+		return fmt.Errorf("read the Secrets of %s: %w", path, err)
+	}
+	for _, secret := range values.Secrets {
+		if secret.Name != "" {
+			names[secret.Name] = true
+		}
+	}
+	return nil
 }
