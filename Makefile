@@ -64,7 +64,7 @@ tidy: ## Run go mod tidy in every module
 lint: ## Run golangci-lint in every module
 	@$(CHECK) lint $(CTRL_C)
 
-verify: ## Check that generated files are current and interfaces compatible; build each module alone
+verify: ## Check that generated files are current, interfaces compatible and the size within its limits; build each module alone
 	@$(CHECK) verify $(CTRL_C)
 
 quick: ## Run the quick tests of one service or package of pkg: make quick S=ticket
@@ -97,7 +97,7 @@ demo-promo: ## Send bursts of applications to a first-come promotion and a lotte
 bench: ## Measure the hot paths beside their baselines: ROWS= selects rows, ROUNDS= their rounds
 	@$(call program,bench) $(CTRL_C)
 
-chaos: ## Kill, pause, disconnect and upgrade everything during sales; P= selects one test, PREVIOUS= the release to upgrade
+chaos: ## Kill, pause, disconnect and upgrade everything during sales; P= selects one test, PREVIOUS=v0.1.0 upgrades that tag
 	@PREVIOUS='$(PREVIOUS)'; export PREVIOUS; $(CHECK) chaos $(P) $(CTRL_C)
 
 .PHONY: images charts cluster-up cluster-down cluster-test kind-up kind-down

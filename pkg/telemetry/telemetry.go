@@ -5,7 +5,6 @@ package telemetry
 
 import (
 	"net/http"
-	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -23,26 +22,4 @@ func Enabled() bool {
 // MetricsHandler serves the default registry in Prometheus's format.
 func MetricsHandler() http.Handler {
 	return promhttp.InstrumentMetricHandler(prometheus.DefaultRegisterer, promhttp.Handler())
-}
-
-// Version is the revision the binary was built from, "devel" when unknown; "-dirty" marks
-// uncommitted changes.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	var rev, dirty string
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			rev = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "-dirty"
-		}
-	}
-	if rev == "" {
-		return "devel"
-	}
-	return rev + dirty
 }

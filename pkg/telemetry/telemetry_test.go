@@ -77,3 +77,10 @@ func TestVersionIsNeverEmpty(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, telemetry.Version())
 }
+
+func TestVersionIsALabel(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	telemetry.MetricsHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	require.Contains(t, w.Body.String(), `urr_build_info{version="`+telemetry.Version()+`"} 1`)
+}

@@ -41,6 +41,9 @@ func groups() []group {
 	}
 }
 
+// Rows names the rows in their order.
+func Rows() []string { return rowNames(groups()) }
+
 // rowNames lists the rows in their order.
 func rowNames(groups []group) []string {
 	var names []string

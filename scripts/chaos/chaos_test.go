@@ -25,7 +25,7 @@ import (
 var (
 	full     = flag.Bool("full", false, "the long form, with every disturbance: make chaos")
 	seedFlag = flag.Uint64("seed", 0, "order of the disturbances; 0 takes the clock")
-	previous = flag.String("previous", "", "the release that is upgraded: a commit or tag; the newest tag v* when empty")
+	previous = flag.String("previous", "", "the commit or tag that is upgraded; empty: the newest tag v*, or this checkout while there is none")
 )
 
 // run is a platform under faults, with one sale after another.
@@ -78,10 +78,10 @@ type sale struct {
 // setup starts two replicas of each service that keeps its state in a store; the full form uses
 // backends that the run may kill. The limits are short, so that the effects of a fault are repaired
 // within the test.
-func setup(t *testing.T, size size, seed uint64, release string) *run {
+func setup(t *testing.T, size size, seed uint64, changes ...func(*harness.Options)) *run {
 	t.Helper()
-	p := harness.Start(t, harness.Options{
-		Links: true, OwnBackends: *full, Previous: release,
+	opts := harness.Options{
+		Links: true, OwnBackends: *full,
 		Replicas: map[string]int{
 			platform.VWR: 2, platform.Queue: 2, platform.Ticket: 2, platform.Payment: 2, platform.Stats: 2,
 		},
@@ -89,7 +89,11 @@ func setup(t *testing.T, size size, seed uint64, release string) *run {
 			platform.Queue:   {"QUEUE_RECOVERY_PAUSE_SECONDS=3"},
 			platform.Payment: {"PAYMENT_PROVIDER_TIMEOUT=2s", "PAYMENT_VOID_AFTER=" + size.voidAfter.String()},
 		},
-	})
+	}
+	for _, change := range changes {
+		change(&opts)
+	}
+	p := harness.Start(t, opts)
 	stores, err := audit.Open(t.Context(), p.Wiring())
 	require.NoError(t, err)
 	t.Cleanup(stores.Close)
@@ -105,11 +109,11 @@ func TestInvariantsUnderFaults(t *testing.T) {
 	sideBySide(t)
 	seed, rng := order(t)
 	if !*full {
-		r := setup(t, shortSale, seed, "")
+		r := setup(t, shortSale, seed)
 		r.runShort(rng)
 		return
 	}
-	setup(t, longSale, seed, "").runFull(rng, 3)
+	setup(t, longSale, seed).runFull(rng, 3)
 }
 
 // sideBySide lets a test run beside others in its short form, which mostly waits. A full form has the

@@ -67,7 +67,7 @@ func (s Sale) open(ctx context.Context, admin *Session) error {
 		return err
 	}
 	room := map[string]any{"batch": s.Rate, "intervalSeconds": 1}
-	if s.Proof > 0 { // unknown to the previous release
+	if s.Proof > 0 {
 		room["proofOfWork"] = s.Proof
 	}
 	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)

@@ -58,9 +58,9 @@ type Options struct {
 	Env map[string][]string
 	// OwnBackends starts backends that the run may kill and pause (Platform.Backend).
 	OwnBackends bool
-	// Previous is a commit whose programs the services run at first, except the sandbox; Migrate
-	// and Service.Replace upgrade them. Empty: all run those of this checkout.
-	Previous string
+	// Upgrade is what services run at first, until Service.Replace upgrades them. nil: all run this
+	// checkout's programs.
+	Upgrade *Release
 	// Production runs the programs without failpoints, as they are deployed.
 	Production bool
 	// Links puts a proxy between the services and their backends and callees, for Platform.Link.
@@ -81,9 +81,10 @@ type Platform struct {
 	links     map[string]*Link
 	dynamoDB  *awsproxy.Proxy // nil without Options.AWS
 	sqs       *awsproxy.Proxy
-	previous  string // the folder with the programs of Options.Previous
 	shared    bool
 	visitors  *atomic.Uint32 // the number of addresses in use
+	// oldPrograms is the folder with the programs of Options.Upgrade.
+	oldPrograms string
 }
 
 // ownBackendsTurn is held by the run that uses the process's own backends.
@@ -147,7 +148,7 @@ func (p *Platform) start(ctx context.Context) error {
 		if !s.Migrates {
 			return nil
 		}
-		return p.workspace.migrate(ctx, s, p.program(s, p.previous != ""), p.env(p.services[s.Name], 0))
+		return p.workspace.migrate(ctx, s, p.program(s, p.startsOld(s)), p.env(p.services[s.Name], 0))
 	})
 	if err != nil {
 		return err
@@ -155,15 +156,12 @@ func (p *Platform) start(ctx context.Context) error {
 	return p.startServices(ctx, wanted)
 }
 
-// build builds the programs, and those of the previous release.
-func (p *Platform) build(ctx context.Context, wanted []platform.Service) (err error) {
-	if err := p.testRun.build(ctx, p.variant(), wanted); err != nil {
+// build builds the programs, and those that the run upgrades from.
+func (p *Platform) build(ctx context.Context, wanted []platform.Service) error {
+	if err := p.testRun.build(ctx, p.variant(), wanted); err != nil || p.opts.Upgrade == nil {
 		return err
 	}
-	if p.opts.Previous != "" {
-		p.previous, err = p.testRun.buildRelease(ctx, p.opts.Previous, wanted)
-	}
-	return err
+	return p.buildOld(ctx, wanted)
 }
 
 // connect reserves the addresses of the services, and starts what is between them.
@@ -250,7 +248,7 @@ func (p *Platform) add(s platform.Service) error {
 		}
 		ip := net.IPv4(127, 0, 0, byte(1+i))
 		ips = append(ips, ip)
-		svc.replicas[i].previous = p.previous != "" && s.Name != platform.Sandbox
+		svc.replicas[i].old = p.startsOld(s)
 		svc.replicas[i].listen = platform.Listen{
 			Addr: net.JoinHostPort(ip.String(), strconv.Itoa(p.workspace.layout.Port(s.Port))),
 			Ops:  net.JoinHostPort(ip.String(), strconv.Itoa(p.workspace.layout.Port(s.OpsPort))),
@@ -363,7 +361,11 @@ func (p *Platform) env(svc *Service, i int) []string {
 	if p.opts.AWS {
 		env = append(env, p.awsEnv(svc.name(i))...)
 	}
-	return append(append(env, p.opts.Env["*"]...), p.opts.Env[svc.desc.Name]...)
+	env = append(append(env, p.opts.Env["*"]...), p.opts.Env[svc.desc.Name]...)
+	if svc.replicas[i].old {
+		env = append(env, p.opts.Upgrade.Env...)
+	}
+	return env
 }
 
 // wiring contains the addresses for a service: direct, or through its links.

@@ -7,14 +7,50 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"urr.guru/scripts/internal/programs"
 	"urr.guru/scripts/platform"
 )
 
-// buildRelease builds the services of another commit once, from a copy of its files.
-func (w *testRun) buildRelease(ctx context.Context, revision string, services []platform.Service) (bin string, err error) {
+// OldVersion is the version that programs of a Release report.
+const OldVersion = "old"
+
+// oldVersion are the flags of go build that set it.
+var oldVersion = []string{"-buildvcs=false", "-ldflags=-X=urr.guru/pkg/telemetry.release=" + OldVersion}
+
+// Release is the programs and settings that a run upgrades from.
+type Release struct {
+	// Commit whose programs they are; empty: this checkout's.
+	Commit string
+	// Services that run them; empty: all but the sandbox, which is not part of a release.
+	Services []string
+	// Env adds NAME=value to the environment of all services while they run these programs.
+	Env []string
+}
+
+// startsOld reports whether a service first runs the program of Options.Upgrade.
+func (p *Platform) startsOld(s platform.Service) bool {
+	old := p.opts.Upgrade
+	return old != nil && s.Name != platform.Sandbox && (len(old.Services) == 0 || slices.Contains(old.Services, s.Name))
+}
+
+// buildOld builds the programs of Options.Upgrade.
+func (p *Platform) buildOld(ctx context.Context, wanted []platform.Service) (err error) {
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s platform.Service) bool { return !p.startsOld(s) })
+	if p.opts.Upgrade.Commit != "" {
+		p.oldPrograms, err = p.testRun.buildCommit(ctx, p.opts.Upgrade.Commit, wanted)
+		return err
+	}
+	now := p.variant()
+	old := variant{folder: now.folder + "-" + OldVersion, flags: slices.Concat(now.flags, oldVersion)}
+	p.oldPrograms = p.testRun.checkout.Shared("bin", old.folder)
+	return p.testRun.build(ctx, old, wanted)
+}
+
+// buildCommit builds the services of another commit once, from a copy of its files.
+func (w *testRun) buildCommit(ctx context.Context, revision string, services []platform.Service) (bin string, err error) {
 	commit, err := w.git(ctx, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	if err != nil {
 		return "", fmt.Errorf("%s names no commit of this clone: fetch its whole history, or name another", revision)
@@ -32,7 +68,7 @@ func (w *testRun) buildRelease(ctx context.Context, revision string, services []
 		}
 	}
 	var out strings.Builder
-	if err := programs.Build(ctx, files, bin, &out, []string{"-buildvcs=false"}, packages...); err != nil {
+	if err := programs.Build(ctx, files, bin, &out, oldVersion, packages...); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", revision, err, out.String())
 	}
 	return bin, nil
@@ -74,28 +110,43 @@ func (p *Platform) Migrate() {
 		if svc == nil || !s.Migrates {
 			continue
 		}
-		if err := p.workspace.migrate(p.tb.Context(), s, p.testRun.program(p.variant(), s), p.env(svc, 0)); err != nil {
+		if err := p.workspace.migrate(p.tb.Context(), s, p.program(s, false), p.env(svc, 0)); err != nil {
 			p.tb.Fatal("harness: ", err)
 		}
 	}
 }
 
-// Replace stops a replica as a deployment does and restarts it with the program of this checkout
-// (previous is false) or of Options.Previous.
-func (s *Service) Replace(i int, previous bool) {
+// Replace stops a replica as a deployment does and restarts it with the program and the settings of
+// this checkout, or (old) of Options.Upgrade.
+func (s *Service) Replace(i int, old bool) {
 	s.p.tb.Helper()
 	s.Stop(i)
 	s.mu.Lock()
-	s.replicas[i].previous = previous
+	s.replicas[i].old = old
 	s.mu.Unlock()
 	s.Start(i)
 }
 
-// program is a service's program: of this checkout or of the previous release, if that has it.
-func (p *Platform) program(s platform.Service, previous bool) string {
-	released := filepath.Join(p.previous, filepath.Base(s.Package))
-	if _, err := os.Stat(released); previous && err == nil {
-		return released
+// Version is the version that a replica reports.
+func (s *Service) Version(ctx context.Context, i int) (string, error) {
+	const before, after = `urr_build_info{version="`, `"}`
+	body, err := fetch(ctx, "http://"+s.Ops(i)+"/metrics")
+	if err != nil {
+		return "", err
+	}
+	_, rest, found := strings.Cut(string(body), before)
+	version, _, ended := strings.Cut(rest, after)
+	if !found || !ended {
+		return "", fmt.Errorf("%s does not report its version", s.name(i))
+	}
+	return version, nil
+}
+
+// program is the path of a service's program: of this checkout, or of Options.Upgrade if that has it.
+func (p *Platform) program(s platform.Service, old bool) string {
+	path := filepath.Join(p.oldPrograms, filepath.Base(s.Package))
+	if _, err := os.Stat(path); old && err == nil {
+		return path
 	}
 	return p.testRun.program(p.variant(), s)
 }

@@ -32,8 +32,8 @@ type replica struct {
 	listen platform.Listen
 	proc   *process.Process // nil: not running
 	logged int64            // size of its log at the start of this run
-	// previous is true when it runs the program of Options.Previous.
-	previous bool
+	// old is true while it runs the program of Options.Upgrade.
+	old bool
 }
 
 // Replicas is the number of replicas, running or not.
@@ -211,7 +211,7 @@ func (s *Service) start(i int, failpoints string) error {
 		env = append(env, "URR_FAILPOINTS="+failpoints)
 	}
 	proc, err := s.p.testRun.children.Start(process.Spec{
-		Name: s.name(i), Path: s.p.program(s.desc, s.replicas[i].previous), Env: env,
+		Name: s.name(i), Path: s.p.program(s.desc, s.replicas[i].old), Env: env,
 		Dir: s.p.workspace.layout.State(), Log: s.p.workspace.layout.Log(s.name(i)),
 	})
 	if err != nil {

@@ -33,7 +33,8 @@ type Builder struct {
 func (b Builder) Archive() string { return b.Layout.Shared("images", "urr.tar") }
 
 // Build creates each image as <Registry>/<name>:<tag>, writes the services' bills of materials
-// (SPDX) to .urr/images/sbom, and returns the path of the archive.
+// (SPDX) to .urr/images/sbom, and returns the path of the archive. The programs report the tag as
+// their version.
 func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	if _, err := os.Stat(certificates); err != nil {
 		installer := apt.Installer{Log: b.Layout.Log("apt"), Say: b.Say}
@@ -57,7 +58,7 @@ func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	}
 	args := []string{
 		"build", "--push=false", "--tarball=" + b.Archive(), "--base-import-paths", "--tags=" + tag,
-		"--platform=linux/" + runtime.GOARCH, "--ldflags=-s,-w", "--image-user=" + nonRoot,
+		"--platform=linux/" + runtime.GOARCH, "--ldflags=-s,-w,-X=urr.guru/pkg/telemetry.release=" + tag, "--image-user=" + nonRoot,
 		"--sbom=spdx", "--sbom-dir=" + b.Layout.Shared("images", "sbom"),
 	}
 	packages := []string{crowd}

@@ -19,7 +19,7 @@ import (
 const usage = `usage: check <command>
 
   lint                  golangci-lint in every module
-  verify                regenerate everything and require that nothing changes; build each module alone
+  verify                regenerate everything and require that nothing changes; build each module alone; print the size
   test                  every test, on the real backends
   quick <name>          the quick tests of a service or of a package of pkg, without the race detector
   stress <packages> <n> n runs of packages, shuffled, while other work takes the processors

@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"urr.guru/scripts/internal/releases"
 )
 
 // verify checks that generated files are current, that each module builds without the workspace,
-// and that the interfaces are compatible with those of main.
+// that the interfaces are compatible with those of the newest release, and that the limits of size
+// hold.
 func (c *checker) verify(ctx context.Context) error {
 	steps := []struct {
 		name string
@@ -21,6 +24,7 @@ func (c *checker) verify(ctx context.Context) error {
 		{"go.mod", c.verifyTidy},
 		{"modules alone", c.verifyAlone},
 		{"interfaces", c.verifyBreaking},
+		{"size", c.verifySize},
 	}
 	var failed []string
 	for _, step := range steps {
@@ -127,17 +131,14 @@ func (c *checker) verifyAlone(ctx context.Context) error {
 	return failed
 }
 
-// verifyBreaking compares the interfaces with those of the last commit on main.
+// verifyBreaking compares the interfaces with those of the newest release.
 func (c *checker) verifyBreaking(ctx context.Context) error {
-	base := ""
-	for _, ref := range []string{"origin/main", "main"} {
-		if c.quietCommand(ctx, c.layout.Root, "git", "cat-file", "-e", ref+":proto/buf.yaml").Run() == nil {
-			base = ref
-			break
-		}
+	base, err := releases.Of(ctx, c.layout.Root)
+	if err != nil {
+		return err
 	}
 	if base == "" {
-		say("there is no main here to compare the interfaces with: left out")
+		say("nothing is released (no tag such as v0.1.0): interfaces may change freely")
 		return nil
 	}
 	dir, err := c.tools(ctx, "buf")
@@ -154,7 +155,7 @@ func (c *checker) verifyBreaking(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(c.layout.Root, "proto", "third_party")); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("proto/third_party is missing: run make proto")
 	}
-	if err := c.command(ctx, c.layout.Root, "bash", "-c", script, "bash", base, old).Run(); err != nil {
+	if err := c.command(ctx, c.layout.Root, "bash", "-c", script, "bash", string(base), old).Run(); err != nil {
 		return fmt.Errorf("read the interfaces of %s: %w", base, err)
 	}
 	against := filepath.Join(old, "proto")

@@ -47,8 +47,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// install installs the platform in a namespace that admits restricted pods only. It is that of a
-// release before rewards and event requests: the upgrade adds them.
+// install installs the platform in a namespace that admits restricted pods only, without the
+// services that the upgrade adds.
 func (w *world) install(t *testing.T) {
 	t.Helper()
 	w.makeNamespace(t, namespace)
@@ -109,7 +109,8 @@ func withAdded(installed bool) []string {
 	return args
 }
 
-// upgrade replaces every pod and adds reward, ingest and worker while a crowd buys, and no request
+// upgrade replaces every pod by one of another version and with other settings, and adds reward,
+// ingest and worker, while a crowd buys. Meanwhile each service runs in both versions, and no request
 // fails.
 func (w *world) upgrade(t *testing.T) {
 	t.Helper()
@@ -121,11 +122,7 @@ func (w *world) upgrade(t *testing.T) {
 		return strings.Contains(w.kubectl(t, "logs", "job/crowd"), "visitors come")
 	}, "the crowd has come")
 	began := time.Now()
-	// As for charts of another version, whose defaults apply.
-	w.run(t, "helm", append([]string{
-		"upgrade", "urr", w.chart("urr"), "-n", namespace, "--reset-then-reuse-values", "--wait", "--timeout", "5m",
-		"--set", "global.telemetry.logLevel=warn",
-	}, withAdded(true)...)...)
+	both := w.replaceAll(t)
 	w.added = true
 	w.rolledOut(t)
 	t.Logf("every pod replaced after %s", time.Since(began).Round(time.Second))
@@ -133,6 +130,7 @@ func (w *world) upgrade(t *testing.T) {
 	for pod := range w.pods(t) {
 		require.NotContains(t, before, pod)
 	}
+	w.requireUpgraded(t, both)
 	require.Equal(t, secret, w.kubectl(t, "get", "secret", "urr-session", "-o", "jsonpath={.data.secret}"), "keys are made once")
 	testkit.Until(t, func() bool {
 		state := w.kubectl(t, "get", "job", "crowd", "-o", "jsonpath={.status.conditions[*].type}")

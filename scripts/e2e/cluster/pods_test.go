@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 // pod is the part of a pod's status that the steps read.
 type pod struct {
 	name, ip  string
+	service   string
 	container string // id of its container
 	revision  string // hash of the template that it was created from
 	ready     bool
@@ -48,15 +50,24 @@ type podList struct {
 // podsOf lists the pods of a service that are not terminating.
 func (w *world) podsOf(t *testing.T, service string) []pod {
 	t.Helper()
+	return w.listPods(t, podsLabel(service))
+}
+
+// listPods lists the pods with these labels that are not terminating.
+func (w *world) listPods(t *testing.T, labels string) []pod {
+	t.Helper()
 	var list podList
-	out := w.kubectl(t, "get", "pods", "-l", podsLabel(service), "-o", "json")
+	out := w.kubectl(t, "get", "pods", "-l", labels, "-o", "json")
 	require.NoError(t, json.Unmarshal([]byte(out), &list))
 	var pods []pod
 	for _, item := range list.Items {
 		if item.Metadata.DeletionTimestamp != "" {
 			continue
 		}
-		p := pod{name: item.Metadata.Name, ip: item.Status.PodIP, revision: item.Metadata.Labels["pod-template-hash"]}
+		p := pod{
+			name: item.Metadata.Name, ip: item.Status.PodIP,
+			service: item.Metadata.Labels["app.kubernetes.io/name"], revision: item.Metadata.Labels["pod-template-hash"],
+		}
 		for _, c := range item.Status.Conditions {
 			if c.Type == "Ready" {
 				p.ready, p.since = c.Status == "True", c.LastTransitionTime
@@ -74,19 +85,29 @@ func podsLabel(service string) string {
 	return "app.kubernetes.io/instance=urr,app.kubernetes.io/name=" + service
 }
 
+// metrics is what a pod's port of probes and metrics shows.
+func (p pod) metrics(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.ip+":9001/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
 // metric sums the samples of a pod's metrics whose line starts with the name and contains the text;
 // a missing metric is 0.
 func (p pod) metric(t *testing.T, name, text string) float64 {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.ip+":9001/metrics", http.NoBody)
-	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	body, err := p.metrics(t.Context())
 	require.NoError(t, err)
 	var sum float64
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(body) {
 		if !strings.HasPrefix(line, name+"{") || !strings.Contains(line, text) {
 			continue
 		}

@@ -25,7 +25,9 @@ import (
 const (
 	node      = "10.250.0.1" // the host's address for pods
 	namespace = "urr"
-	tag       = "dev"
+	// The images of both tags are this checkout's; the programs report the tag as their version.
+	tag         = "dev"
+	upgradedTag = "next"
 	// offset separates the run's ports from those of the checkout and of others.
 	offset = 4300
 )
@@ -49,10 +51,12 @@ func newWorld(t *testing.T) *world {
 	say := func(format string, args ...any) { t.Logf(format, args...) }
 	w.helmDir, err = tools.Build(t.Context(), checkout, tools.Kubernetes, say, "helm")
 	require.NoError(t, err)
-	archive, err := images.Builder{Layout: checkout, Say: say}.Build(t.Context(), tag)
-	require.NoError(t, err)
 	w.startCluster(t)
-	w.run(t, "ctr", "images", "import", archive)
+	for _, version := range []string{upgradedTag, tag} { // each is written to the same file
+		archive, err := images.Builder{Layout: checkout, Say: say}.Build(t.Context(), version)
+		require.NoError(t, err)
+		w.run(t, "ctr", "images", "import", archive)
+	}
 	w.startBackends(t)
 	return w
 }
@@ -132,13 +136,19 @@ func (w *world) try(t *testing.T, name string, args ...string) (string, error) {
 func (w *world) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := w.try(t, name, args...)
+	w.requireNoError(t, err)
+	return out
+}
+
+// requireNoError shows the state of the cluster when a command has failed.
+func (w *world) requireNoError(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		pods, _ := w.try(t, "kubectl", "get", "pods,jobs", "-A", "-o", "wide")
 		events, _ := w.try(t, "kubectl", "get", "events", "-A", "--sort-by=.lastTimestamp")
 		logs, _ := w.try(t, "kubectl", "logs", "-n", namespace, "-l", "app.kubernetes.io/part-of=urr", "--tail=20", "--prefix")
 		t.Fatalf("%v\n%s\n%s\n%s", err, pods, events, logs)
 	}
-	return out
 }
 
 func (w *world) kubectl(t *testing.T, args ...string) string {

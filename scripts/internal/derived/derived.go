@@ -79,10 +79,9 @@ const (
 // with keys: one of each pair of services, and those that the charts' values name.
 func writeTests(charts string, services []settings.Service) error {
 	suite := filepath.Join(charts, "urr", "tests", "umbrella_test.yaml")
-	var off, metrics, watched []string
+	var metrics, watched []string
 	keys := map[string]bool{}
 	for _, s := range services {
-		off = append(off, s.Name+".networkPolicy.enabled: false")
 		metrics = append(metrics, s.Name+".networkPolicy.metricsFrom: [{podSelector: {matchLabels: {a: b}}}]")
 		if s.Name != leftOut {
 			watched = append(watched, s.Name)
@@ -97,7 +96,7 @@ func writeTests(charts string, services []settings.Service) error {
 	count := func(n int) string { return fmt.Sprintf("- hasDocuments: {count: %d}", n) }
 	var errs []error
 	for name, text := range map[string]string{
-		"policies": strings.Join(off, "\n"), "metrics": strings.Join(metrics, "\n"), "watched": fmt.Sprintf(watches, strings.Join(watched, "|")),
+		"metrics": strings.Join(metrics, "\n"), "watched": fmt.Sprintf(watches, strings.Join(watched, "|")),
 		"keys": count(len(keys)), "keys with a cluster": count(len(keys)), "keys but one": count(len(keys) - 1),
 	} {
 		errs = append(errs, section.WriteYAML(suite, name, text))

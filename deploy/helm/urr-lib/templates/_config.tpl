@@ -17,7 +17,6 @@ metadata:
     helm.sh/hook-delete-policy: before-hook-creation
 immutable: true
 data: {{- include "urr-lib.environment" . | nindent 2 }}
-{{- include "urr-lib.formerConfig" . }}
 {{- end }}
 
 {{- define "urr-lib.configName" -}}
@@ -27,25 +26,6 @@ data: {{- include "urr-lib.environment" . | nindent 2 }}
 {{- define "urr-lib.configLabels" -}}
 {{ include "urr-lib.labels" . }}
 app.kubernetes.io/component: configuration
-{{- end }}
-
-{{/*
-Former versions of the chart had one ConfigMap for all revisions, of the name without a hash. It stays
-unchanged, since pods of such a revision read it when they restart during the upgrade.
-*/}}
-{{- define "urr-lib.formerConfig" -}}
-{{- $former := lookup "v1" "ConfigMap" .Release.Namespace (include "urr-lib.fullname" .) -}}
-{{- if eq .Release.Name (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $former) }}
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: {{ include "urr-lib.fullname" . }}
-  labels: {{- include "urr-lib.configLabels" . | nindent 4 }}
-  annotations:
-    helm.sh/resource-policy: keep
-data: {{- toYaml $former.data | nindent 2 }}
-{{- end }}
 {{- end }}
 
 {{/* The environment of a container, and the files that it names. */}}

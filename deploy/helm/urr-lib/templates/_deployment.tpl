@@ -114,10 +114,6 @@ tolerations: {{- toYaml . | nindent 2 }}
 A pod is ready from the moment when its stores have answered once until it stops. The later loss of a
 store makes it neither unready nor restarts it: all pods lose a common store at once, and the Service
 would have no address. Callers learn of the loss by gRPC health instead.
-
-The probe is /readyz for gRPC services too. Images of the previous release also have it, while their
-gRPC health does not know the service "readiness": with a probe of that, a rollback of the image's tag
-alone would never become ready.
 */}}
 {{- define "urr-lib.probes" -}}
 startupProbe:

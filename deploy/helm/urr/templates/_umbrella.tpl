@@ -3,21 +3,6 @@
 {{ .Values.journey.image.repository }}:{{ .Values.global.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{/*
-Charts before 0.2.0 had networkPolicy.enabled false by default in each service. --reuse-values keeps
-that, and false of a service overrides the global true.
-*/}}
-{{- define "urr.validate.policies" -}}
-{{- $enabled := .Values.global.networkPolicy.enabled -}}
-{{- $denied := true -}}
-{{- range $chart := omit .Subcharts "urr-lib" -}}
-{{- if ne (toString $chart.Values.networkPolicy.enabled) "false" -}}{{- $denied = false -}}{{- end -}}
-{{- end -}}
-{{- if and $enabled $denied -}}
-{{- fail "urr: networkPolicy.enabled is false in every service although global.networkPolicy.enabled is true: set the global value to false, or upgrade with --reset-then-reuse-values instead of --reuse-values, which keeps the defaults of former charts" -}}
-{{- end -}}
-{{- end }}
-
 {{/* Checks that span several charts. */}}
 {{- define "urr.validate" -}}
 {{- range $service, $chart := .Subcharts -}}
@@ -29,7 +14,6 @@ that, and false of a service overrides the global true.
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- include "urr.validate.policies" . -}}
 {{- /* Every cluster has the namespace default: without it, lookup has no cluster to read. */ -}}
 {{- if and (eq (toString .Values.secrets.generate) "true") (not (lookup "v1" "Namespace" "" "default")) -}}
 {{- fail "urr: secrets.generate must read the cluster to keep existing keys, which helm template and Argo CD cannot do: create the Secrets, or set secrets.generate to always, which makes new keys at each rendering" -}}

@@ -1,0 +1,63 @@
+// Package releases finds the newest release of the checkout, which what is being changed is
+// compared with and upgraded from.
+package releases
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Tag is the tag of a release, such as v0.1.0.
+type Tag string
+
+var pattern = regexp.MustCompile(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})$`)
+
+// numbers are major, minor and patch; nil for another tag, as of a release candidate.
+func numbers(tag string) []int {
+	m := pattern.FindStringSubmatch(tag)
+	if m == nil {
+		return nil
+	}
+	n := make([]int, 0, 3)
+	for _, digits := range m[1:] {
+		i, _ := strconv.Atoi(digits) // at most nine digits
+		n = append(n, i)
+	}
+	return n
+}
+
+// Reaches reports whether this release is the given version (0.3.0) or a later one.
+func (t Tag) Reaches(version string) (bool, error) {
+	wanted := numbers(version)
+	if wanted == nil {
+		return false, fmt.Errorf("%q is not a version such as 0.3.0", version)
+	}
+	return slices.Compare(numbers(string(t)), wanted) >= 0, nil
+}
+
+// Newest is the highest of the tags that name a release, compared by number; empty without one.
+func Newest(tags []string) Tag {
+	var newest Tag
+	for _, tag := range tags {
+		if strings.HasPrefix(tag, "v") && slices.Compare(numbers(tag), numbers(string(newest))) > 0 {
+			newest = Tag(tag)
+		}
+	}
+	return newest
+}
+
+// Of is the newest release of the clone at root; empty while nothing is released.
+func Of(ctx context.Context, root string) (Tag, error) {
+	cmd := exec.CommandContext(ctx, "git", "tag", "--list", "v*")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("list the tags: %w", err)
+	}
+	return Newest(strings.Fields(string(out))), nil
+}

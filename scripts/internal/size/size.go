@@ -1,0 +1,146 @@
+// Package size counts what is written by hand in the checkout and compares it with limits, so that
+// the project stays small enough to be read.
+package size
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Figure is a count beside its limit.
+type Figure struct {
+	Name         string
+	Value, Limit int
+	// Least makes the limit a minimum.
+	Least bool
+}
+
+// Holds reports whether the figure is within its limit.
+func (f Figure) Holds() bool {
+	if f.Least {
+		return f.Value >= f.Limit
+	}
+	return f.Value <= f.Limit
+}
+
+// String is a line such as "   540 of at most 600   lines".
+func (f Figure) String() string {
+	side := "at most"
+	if f.Least {
+		side = "at least"
+	}
+	return fmt.Sprintf("%8d of %-8s %8d  %s", f.Value, side, f.Limit, f.Name)
+}
+
+// counts are what the rules count.
+type counts struct {
+	source, tests, scripts int // lines
+	words, longest         int // of documents
+	rows                   int
+}
+
+// rules are the figures and their limits.
+var rules = []struct {
+	name  string
+	value func(counts) int
+	limit func(counts) int
+	least bool
+}{
+	// Every .go file but tests and generated ones; blank lines and comments count.
+	{"hand-written lines of Go", func(c counts) int { return c.source }, fixed(88_000), false},
+	// Every _test.go file. The limit is 85 lines of tests for 100 of source.
+	{"lines of tests", func(c counts) int { return c.tests }, func(c counts) int { return (c.source*85 + 99) / 100 }, true},
+	// The part of the first figure that is under scripts/.
+	{"hand-written lines of Go of scripts", func(c counts) int { return c.scripts }, fixed(20_000), false},
+	// Words of every .md file as wc -w counts them: separated by white space, in tables and code too.
+	{"words of documents", func(c counts) int { return c.words }, fixed(46_000), false},
+	// Characters of a line of an .md file: links, tables and code are no exception.
+	{"columns of the longest line of a document", func(c counts) int { return c.longest }, fixed(MaxColumns), false},
+	// What `make bench` measures without ROWS=.
+	{"rows of make bench", func(c counts) int { return c.rows }, fixed(20), false},
+}
+
+// MaxColumns is the maximum length of a line of a document.
+const MaxColumns = 160
+
+func fixed(limit int) func(counts) int { return func(counts) int { return limit } }
+
+// Figures counts the files of the clone at root; rows is the number of rows of make bench.
+func Figures(ctx context.Context, root string, rows int) ([]Figure, error) {
+	files, err := Files(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	c := counts{rows: rows}
+	for _, name := range files {
+		if ext := filepath.Ext(name); ext != ".go" && ext != ".md" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return nil, fmt.Errorf("count %s: %w", name, err)
+		}
+		c.add(name, text)
+	}
+	return c.figures(), nil
+}
+
+// Files lists the files of the clone at root that are tracked, or not ignored and so about to be.
+func Files(ctx context.Context, root string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of git: %w", err)
+	}
+	var files []string
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		info, err := os.Lstat(filepath.Join(root, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // deleted, and not yet committed
+		case err != nil:
+			return nil, fmt.Errorf("list the files of git: %w", err)
+		case info.Mode().IsRegular():
+			files = append(files, name)
+		}
+	}
+	return files, nil
+}
+
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+func (c *counts) add(name string, text []byte) {
+	lines := bytes.Count(text, []byte("\n"))
+	switch {
+	case filepath.Ext(name) == ".md":
+		c.words += len(bytes.Fields(text))
+		for line := range bytes.Lines(text) {
+			c.longest = max(c.longest, utf8.RuneCount(bytes.TrimRight(line, "\r\n")))
+		}
+	case generated.Match(text):
+	case strings.HasSuffix(name, "_test.go"):
+		c.tests += lines
+	default:
+		c.source += lines
+		if strings.HasPrefix(name, "scripts/") {
+			c.scripts += lines
+		}
+	}
+}
+
+func (c *counts) figures() []Figure {
+	var all []Figure
+	for _, r := range rules {
+		all = append(all, Figure{Name: r.name, Value: r.value(*c), Limit: r.limit(*c), Least: r.least})
+	}
+	return all
+}
