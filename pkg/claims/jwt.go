@@ -5,7 +5,6 @@ package claims
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -102,7 +101,7 @@ func (c *Tier1) GetSubject() (string, error) { return c.EventID, nil }
 
 // Validate is called by the JWT library after the signature was checked.
 func (c *Tier1) Validate() error {
-	if c.Tier != 1 || !ids.ValidEvent(c.EventID) || c.UID == "" || c.Position < 1 || c.Round < 1 || c.RequestID == "" {
+	if c.Tier != 1 || !ids.ValidEventID(c.EventID) || c.UID == "" || c.Position < 1 || c.Round < 1 || c.RequestID == "" {
 		return errors.New("claims: incomplete tier-1 token")
 	}
 	return nil
@@ -150,7 +149,7 @@ func (c *Entry) GetSubject() (string, error) { return c.EventID, nil }
 
 // Validate is called by the JWT library after the signature was checked.
 func (c *Entry) Validate() error {
-	if !ids.ValidEvent(c.EventID) || !ids.ValidUser(c.UserID) || c.SlotID == "" || c.Epoch < 1 || c.End < 1 {
+	if !ids.ValidEventID(c.EventID) || !ids.ValidUser(c.UserID) || c.SlotID == "" || c.Epoch < 1 || c.End < 1 {
 		return errors.New("claims: incomplete entry token")
 	}
 	return nil
@@ -162,8 +161,8 @@ type Session struct {
 
 	UserID string   `json:"sub"`
 	Roles  []string `json:"roles"`
-	// ID identifies the session for revocation; a UUIDv7. Sessions of older releases have none.
-	ID string `json:"jti,omitempty"`
+	// ID identifies the session for revocation; a UUIDv7.
+	ID string `json:"jti"`
 	// Millis is the part of the issue time below a second, in milliseconds; iat is in whole
 	// seconds.
 	Millis int64 `json:"ms,omitempty"`
@@ -180,21 +179,12 @@ func NewSession(userID string, roles []string, now, exp time.Time) *Session {
 // Issued is the issue time in milliseconds; without Millis the start of that second.
 func (c *Session) Issued() time.Time { return time.UnixMilli(c.IssuedAt*1000 + c.Millis) }
 
-// Key identifies the session in the list of revoked ones: its id, or else its fields joined by a
-// character that no user id contains.
-func (c *Session) Key() string {
-	if c.ID != "" {
-		return c.ID
-	}
-	return fmt.Sprintf("%s/%d/%d", c.UserID, c.IssuedAt, c.ExpiresAt)
-}
-
 // GetSubject is the user's id.
 func (c *Session) GetSubject() (string, error) { return c.UserID, nil }
 
 // Validate is called by the JWT library after the signature was checked.
 func (c *Session) Validate() error {
-	if !ids.ValidUser(c.UserID) || c.Millis < 0 || c.Millis > 999 {
+	if !ids.ValidUser(c.UserID) || c.ID == "" || c.Millis < 0 || c.Millis > 999 {
 		return errors.New("claims: incomplete session")
 	}
 	return nil

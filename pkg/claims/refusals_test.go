@@ -56,7 +56,7 @@ func kinds() map[string]struct {
 			func() jwt.Claims { return &claims.Entry{} },
 		},
 		claims.AudienceSession: {
-			jwt.MapClaims{"sub": "bob", "roles": []string{"admin"}, "aud": "session", "iat": iat, "exp": exp},
+			jwt.MapClaims{"sub": "bob", "roles": []string{"admin"}, "jti": "i", "aud": "session", "iat": iat, "exp": exp},
 			func() jwt.Claims { return &claims.Session{} },
 		},
 	}

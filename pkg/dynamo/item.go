@@ -28,7 +28,7 @@ func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{
 func Binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
 
 // Reader reads typed attributes of an item and keeps the first error. An absent attribute reads as
-// the zero value, since items of earlier releases have fewer attributes.
+// the zero value: writers leave out attributes that have none.
 type Reader struct {
 	Item Item
 	err  error

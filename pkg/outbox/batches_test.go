@@ -76,7 +76,7 @@ func TestRowsInFlightAreHashed(t *testing.T) {
 	results, err := conn.Conn().PgConn().Exec(t.Context(), `
 		SET plan_cache_mode = force_generic_plan;
 		PREPARE read AS `+outbox.ReadRows+`;
-		EXPLAIN EXECUTE read ('{0}', '{1}', 500)`).ReadAll()
+		EXPLAIN EXECUTE read ('{1}', 500)`).ReadAll()
 	require.NoError(t, err)
 	var plan strings.Builder
 	for _, line := range results[2].Rows {

@@ -8,7 +8,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,10 +24,6 @@ var files embed.FS
 
 // Migrations creates the table outbox.
 var Migrations = postgres.MigrationSet{Name: "outbox", FS: files}
-
-// shardCount is the number of shards that relays of the previous release divide among themselves;
-// the table's CHECK has the same number. Both are removed in the next release.
-const shardCount = 8
 
 // maxPayload keeps an event far below the broker's message.max.bytes (1 MiB). An event that can
 // never be published would block its key.
@@ -78,21 +73,20 @@ func Insert(ctx context.Context, tx postgres.Execer, source string, events ...Ev
 
 const (
 	insertOne = `
-		INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+		INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 	// WITH ORDINALITY keeps the ids in the order of the arguments.
 	insertMany = `
-		INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
-		SELECT event_id, shard, topic, key, key_hash, type, entity_version, payload, headers::jsonb
-		FROM unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::text[], $9::text[])
-			WITH ORDINALITY AS e (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers, n)
+		INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
+		SELECT event_id, topic, key, key_hash, type, entity_version, payload, headers::jsonb
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[])
+			WITH ORDINALITY AS e (event_id, topic, key, key_hash, type, entity_version, payload, headers, n)
 		ORDER BY n`
 )
 
 // inserted is an event as its row has it.
 type inserted struct {
 	id               uuid.UUID
-	shard            int16
 	topic, key       string
 	keyHash          int32
 	kind             string
@@ -101,7 +95,7 @@ type inserted struct {
 }
 
 func (r *inserted) columns() []any {
-	return []any{r.id, r.shard, r.topic, r.key, r.keyHash, r.kind, r.version, r.payload, r.headers}
+	return []any{r.id, r.topic, r.key, r.keyHash, r.kind, r.version, r.payload, r.headers}
 }
 
 func toInsert(ctx context.Context, source string, e Event, now time.Time) (inserted, error) {
@@ -120,7 +114,7 @@ func toInsert(ctx context.Context, source string, e Event, now time.Time) (inser
 		return inserted{}, fmt.Errorf("outbox event %s: %w", e.Type, err)
 	}
 	return inserted{
-		id: e.ID, shard: shardOf(e.Key), topic: e.Topic, key: e.Key, keyHash: kafka.KeyHash([]byte(e.Key)), kind: e.Type, version: e.EntityVersion,
+		id: e.ID, topic: e.Topic, key: e.Key, keyHash: kafka.KeyHash([]byte(e.Key)), kind: e.Type, version: e.EntityVersion,
 		payload: string(payload), headers: string(h),
 	}, nil
 }
@@ -128,11 +122,10 @@ func toInsert(ctx context.Context, source string, e Event, now time.Time) (inser
 // transposed returns the columns of rows, each as an array.
 func transposed(rows []inserted) []any {
 	return []any{
-		column(rows, func(r inserted) uuid.UUID { return r.id }), column(rows, func(r inserted) int16 { return r.shard }),
-		column(rows, func(r inserted) string { return r.topic }), column(rows, func(r inserted) string { return r.key }),
-		column(rows, func(r inserted) int32 { return r.keyHash }), column(rows, func(r inserted) string { return r.kind }),
-		column(rows, func(r inserted) int64 { return r.version }), column(rows, func(r inserted) string { return r.payload }),
-		column(rows, func(r inserted) string { return r.headers }),
+		column(rows, func(r inserted) uuid.UUID { return r.id }), column(rows, func(r inserted) string { return r.topic }),
+		column(rows, func(r inserted) string { return r.key }), column(rows, func(r inserted) int32 { return r.keyHash }),
+		column(rows, func(r inserted) string { return r.kind }), column(rows, func(r inserted) int64 { return r.version }),
+		column(rows, func(r inserted) string { return r.payload }), column(rows, func(r inserted) string { return r.headers }),
 	}
 }
 
@@ -148,10 +141,4 @@ func headersOf(ctx context.Context, source string, e Event, at time.Time) map[st
 	h := kafka.EventHeaders(e.ID, source, e.Type, at)
 	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(h))
 	return h
-}
-
-func shardOf(key string) int16 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
-	return int16(h.Sum32() % shardCount) //nolint:gosec // below 8
 }

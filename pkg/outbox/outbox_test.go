@@ -174,7 +174,7 @@ func TestTakeover(t *testing.T) {
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
 	waitEmpty(t, pool)
 	require.Equal(t, []int64{1, 2}, a.versions(t, "k"))
-	require.Empty(t, b.published(), "the locks are taken")
+	require.Empty(t, b.published(), "the lock is taken")
 
 	for v := int64(3); v < 40; v++ {
 		if v%10 == 0 {
@@ -207,7 +207,7 @@ func (h *blockedPublisher) PublishEach(ctx context.Context, recs []kafka.Record)
 	return h.fakePublisher.PublishEach(ctx, recs)
 }
 
-// A relay that hangs keeps its connection and its locks: the server ends the session, so that
+// A relay that hangs keeps its connection and its lock: the server ends the session, so that
 // another relay takes over.
 func TestTakeoverFromHangingRelay(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ type entity struct{ topic, key string }
 // returns the number of rows that were published; an error ends the session.
 func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 	s.blocked, s.more = false, false
-	if err := s.lock(ctx); err != nil || len(s.shards) == 0 {
+	if err := s.lock(ctx); err != nil || !s.serving {
 		return 0, err
 	}
 	probed, err := r.probeStalled(ctx, s)

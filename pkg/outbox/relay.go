@@ -53,9 +53,7 @@ var _ Publisher = (*kafka.Producer)(nil)
 // Relay publishes the outbox of one database. Any number may run on it: the relay whose session
 // holds the advisory lock serves the database, and another takes over when that session ends. The
 // rows are read and deleted through the same session, so a relay that has lost its lock cannot go
-// on; its successor may publish again what it had already sent. Relays of the previous release
-// divide eight shards among themselves by locks of their own. The serving relay takes these locks
-// too and serves the shards it gets, so that both releases may run side by side.
+// on; its successor may publish again what it had already sent.
 //
 // Order within a key: writers insert after locking the entity's row, so of two events of a key the
 // later transaction waited for the commit of the earlier one. Its id is higher, and whoever sees
@@ -155,9 +153,9 @@ func (r *Relay) session(ctx context.Context) error {
 }
 
 // idle waits for a signal, the next poll, or the time to retry a partition. A relay that serves
-// nothing only waits for the next attempt at the locks.
+// nothing only waits for the next attempt at the lock.
 func (r *Relay) idle(ctx context.Context, s *session, d time.Duration) {
-	if len(s.shards) == 0 {
+	if !s.serving {
 		loop.Sleep(ctx, r.lockEvery)
 		return
 	}

@@ -10,26 +10,21 @@ import (
 )
 
 const (
-	// lockClass is the first half of the advisory locks' keys. Locks are per database.
-	lockClass = 0x6f7574 // "out"
-	// relayLock is the second half of the lock that the serving relay holds. Keys 0 to 7 are the
-	// shards of the previous release; a relay of that release serves only the shards whose locks it
-	// holds.
-	relayLock = shardCount
+	// relayLock is the key of the advisory lock that the serving relay holds. Locks are per database.
+	relayLock = 0x6f7574 // "out"
 	lockEvery = time.Second
 	// sessionIdle is the time after which the server ends the session of a relay that is paused or
-	// unreachable, which releases its locks.
+	// unreachable, which releases its lock.
 	sessionIdle  = 10 * time.Second
 	queryTimeout = 6 * time.Second
 )
 
-// session is a connection outside the pool and the advisory locks that it holds.
+// session is a connection outside the pool and the advisory lock that it may hold.
 type session struct {
 	conn     *pgx.Conn
-	serving  bool    // holds relayLock
-	shards   []int16 // held
+	serving  bool // holds relayLock
 	lockedAt time.Time
-	every    time.Duration // between two attempts to take more locks
+	every    time.Duration // between two attempts to take the lock
 	// blocked: the last read left out rows that wait for the end of another transaction. Such
 	// transactions are short, so the next read follows soon and not at the next poll.
 	blocked bool
@@ -54,7 +49,7 @@ func (r *Relay) open(ctx context.Context) (*session, error) {
 	return &session{conn: conn, every: r.lockEvery, stalls: newStalls(r.retryMin), size: r.opts.Batch}, nil
 }
 
-// close ends the session and releases its locks. It first waits for the records in flight:
+// close ends the session and releases its lock. It first waits for the records in flight:
 // otherwise the next relay could publish later rows before them.
 func (s *session) close(ctx context.Context) {
 	if s.probe != nil {
@@ -65,34 +60,17 @@ func (s *session) close(ctx context.Context) {
 	_ = s.conn.Close(ctx)
 }
 
-// lock tries, at most once per interval, to become the serving relay of the database, and then to
-// take the shards that no relay of the previous release serves.
+// lock tries, at most once per interval, to become the serving relay of the database.
 func (s *session) lock(ctx context.Context) error {
-	if len(s.shards) == shardCount || time.Since(s.lockedAt) < s.every {
+	if s.serving || time.Since(s.lockedAt) < s.every {
 		return nil
 	}
 	s.lockedAt = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	if !s.serving {
-		if err := s.conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, lockClass, relayLock).Scan(&s.serving); err != nil {
-			return fmt.Errorf("lock the outbox: %w", err)
-		}
-		if !s.serving {
-			return nil
-		}
+	if err := s.conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, relayLock).Scan(&s.serving); err != nil {
+		return fmt.Errorf("lock the outbox: %w", err)
 	}
-	rows, err := s.conn.Query(ctx, `
-		SELECT s::smallint FROM generate_series(0, $2 - 1) AS s
-		WHERE s <> ALL ($3::smallint[]) AND pg_try_advisory_lock($1, s)`, lockClass, shardCount, append([]int16{}, s.shards...))
-	if err != nil {
-		return fmt.Errorf("lock shards: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[int16])
-	if err != nil {
-		return fmt.Errorf("lock shards: %w", err)
-	}
-	s.shards = append(s.shards, got...)
 	return nil
 }
 
@@ -120,9 +98,9 @@ func (r row) bytes() int { return len(r.Payload) + len(r.Headers) }
 const columns = `o.id, o.event_id::text, o.topic, o.key, o.key_hash, o.payload, o.headers, o.created_at,
 	o.txid < (SELECT pg_snapshot_xmin(pg_current_snapshot())) OR o.created_at <= (SELECT clock_timestamp() - interval '10 s') AS settled`
 
-// served selects the rows that this session may publish. NOT IN, unlike NOT EXISTS, stays a filter
-// on the scan of the id index, whatever the planner estimates the sizes of the tables to be.
-const served = `o.shard = ANY ($1::smallint[]) AND (o.topic, o.key) NOT IN (SELECT topic, key FROM outbox_parked)`
+// unparked selects the rows that may be published. NOT IN, unlike NOT EXISTS, stays a filter on the
+// scan of the id index, whatever the planner estimates the sizes of the tables to be.
+const unparked = `(o.topic, o.key) NOT IN (SELECT topic, key FROM outbox_parked)`
 
 // NOT IN with a subquery looks up a hash in every plan. Against an array with <> ALL, the plan
 // without the values of the parameters, which the server changes to after some executions, compares
@@ -130,17 +108,17 @@ const served = `o.shard = ANY ($1::smallint[]) AND (o.topic, o.key) NOT IN (SELE
 const readRows = `
 	SELECT ` + columns + `
 	FROM outbox AS o
-	WHERE ` + served + ` AND o.id NOT IN (SELECT unnest($2::bigint[]))
-	ORDER BY o.id LIMIT $3`
+	WHERE ` + unparked + ` AND o.id NOT IN (SELECT unnest($1::bigint[]))
+	ORDER BY o.id LIMIT $2`
 
 const readOthers = `
 	SELECT ` + columns + `
 	FROM outbox AS o
-	WHERE ` + served + ` AND NOT coalesce((
+	WHERE ` + unparked + ` AND NOT coalesce((
 		SELECT bool_or(o.key_hash % b.of = b.number)
-		FROM unnest($2::text[], $3::int[], $4::int[]) AS b (topic, of, number) WHERE b.topic = o.topic), false)
-		AND o.id > $5 AND o.id <= $6
-	ORDER BY o.id LIMIT $7`
+		FROM unnest($1::text[], $2::int[], $3::int[]) AS b (topic, of, number) WHERE b.topic = o.topic), false)
+		AND o.id > $4 AND o.id <= $5
+	ORDER BY o.id LIMIT $6`
 
 // read returns the first rows, in the order of ids, of the partitions that are not left out, and of
 // each key only those before its first unsettled row. Rows in flight are left out too; there are
@@ -177,13 +155,13 @@ func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFl
 		for i, r := range inFlight {
 			ids[i] = r.ID
 		}
-		return s.queryUpTo(ctx, s.size, readRows, s.shards, ids, limit)
+		return s.queryUpTo(ctx, s.size, readRows, ids, limit)
 	}
 	if err := s.advance(ctx, scan); err != nil {
 		return nil, false, err
 	}
 	topics, counts, numbers := arrays(leaveOut)
-	all, err = s.query(ctx, readOthers, s.shards, topics, counts, numbers, s.walk.from, s.walk.until, limit)
+	all, err = s.query(ctx, readOthers, topics, counts, numbers, s.walk.from, s.walk.until, limit)
 	if err != nil {
 		return nil, false, err
 	}
@@ -192,17 +170,17 @@ func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFl
 }
 
 const readHeads = `
-	SELECT h.* FROM unnest($2::text[], $3::int[], $4::int[]) AS b (topic, of, number)
+	SELECT h.* FROM unnest($1::text[], $2::int[], $3::int[]) AS b (topic, of, number)
 	CROSS JOIN LATERAL (
 		SELECT ` + columns + `
 		FROM outbox AS o
-		WHERE o.topic = b.topic AND o.key_hash % b.of = b.number AND ` + served + `
+		WHERE o.topic = b.topic AND o.key_hash % b.of = b.number AND ` + unparked + `
 		ORDER BY o.id LIMIT 1) AS h`
 
 // heads returns the first row of each of the given partitions that has rows.
 func (s *session) heads(ctx context.Context, of []partition) ([]row, error) {
 	topics, counts, numbers := arrays(of)
-	return s.query(ctx, readHeads, s.shards, topics, counts, numbers)
+	return s.query(ctx, readHeads, topics, counts, numbers)
 }
 
 func (s *session) query(ctx context.Context, sql string, args ...any) ([]row, error) {

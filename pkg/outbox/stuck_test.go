@@ -3,14 +3,10 @@ package outbox_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
-	mathrand "math/rand/v2"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -197,60 +193,6 @@ func TestStalledTopicNarrowsToItsPartition(t *testing.T) {
 	require.NotZero(t, pending(t, pool))
 	m.recover()
 	waitEmpty(t, pool)
-}
-
-// The previous release inserts without key_hash, and its relays lock shards. Both releases publish
-// in parallel, and each key keeps its order whichever release inserted the event.
-func TestRunsBesidePreviousRelease(t *testing.T) {
-	t.Parallel()
-	pool := postgrestest.New(t, outbox.Migrations)
-	old, err := pgx.Connect(t.Context(), pool.Config().ConnString())
-	require.NoError(t, err)
-	_, err = old.Exec(t.Context(), `SELECT pg_advisory_lock(7304564, s) FROM generate_series(0, 6) AS s`)
-	require.NoError(t, err)
-	require.NoError(t, insert(t.Context(), pool, manyEvents("t", 40)...))
-	for i := range 40 {
-		_, err := pool.Exec(t.Context(), `
-			INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)
-			SELECT gen_random_uuid(), shard, topic, key, type, 1, '{"epoch":100}', headers FROM outbox WHERE key = $1
-			UNION ALL SELECT gen_random_uuid(), $2 % 8, 't', $1, 'TESTED', 1, '{"epoch":100}', '{}'
-			WHERE NOT EXISTS (SELECT FROM outbox WHERE key = $1)`, fmt.Sprint("key-", i), i)
-		require.NoError(t, err)
-	}
-	var m fakePublisher
-	run(t, pool, &m, outbox.Options{})
-	testkit.Until(t, func() bool {
-		var n int
-		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox WHERE shard = 7`).Scan(&n))
-		return n == 0
-	}, "the shard that nobody serves is published")
-	var others int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox WHERE shard < 7`).Scan(&others))
-	require.NotZero(t, others)
-	require.Len(t, m.published(), 80-others, "nothing that the old relay serves")
-	require.NoError(t, old.Close(t.Context()))
-	waitEmpty(t, pool)
-	for i := range 40 {
-		require.Equal(t, []int64{int64(i), 100}, m.versions(t, fmt.Sprint("key-", i)))
-	}
-}
-
-func TestKeyHashIsTheSameInSQL(t *testing.T) {
-	t.Parallel()
-	pool := postgrestest.New(t, outbox.Migrations)
-	keys := []string{"", "a", "표", "0193ab7e-6d3c-7c2e-9a51-2f6d1c9f0b1a"}
-	for range 500 {
-		keys = append(keys, rand.Text()[:mathrand.IntN(26)]+strings.Repeat("é", mathrand.IntN(4)))
-	}
-	want := make([]int32, len(keys))
-	for i, key := range keys {
-		want[i] = kafka.KeyHash([]byte(key))
-	}
-	rows, err := pool.Query(t.Context(), `SELECT outbox_key_hash(key) FROM unnest($1::text[]) WITH ORDINALITY AS k (key, n) ORDER BY n`, keys)
-	require.NoError(t, err)
-	got, err := pgx.CollectRows(rows, pgx.RowTo[int32])
-	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(want, got))
 }
 
 // hangingTransaction begins a transaction that has its txid and does nothing until the test ends.

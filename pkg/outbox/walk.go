@@ -42,7 +42,6 @@ type walk struct {
 	began  time.Time
 	whole  bool          // the end of the table was reached
 	took   time.Duration // duration of the last complete walk
-	shards int
 	parked string
 }
 
@@ -50,8 +49,8 @@ type walk struct {
 func (s *session) advance(ctx context.Context, scan int) error {
 	w := &s.walk
 	old := w.whole && time.Since(w.began) > max(rewalkAfter, rewalkFactor*w.took)
-	if w.began.IsZero() || old || s.stalls.rescan || w.shards != len(s.shards) {
-		s.walk = walk{scan: scan, began: time.Now(), took: w.took, shards: len(s.shards), bound: w.bound, mark: w.mark, parked: w.parked}
+	if w.began.IsZero() || old || s.stalls.rescan {
+		s.walk = walk{scan: scan, began: time.Now(), took: w.took, bound: w.bound, mark: w.mark, parked: w.parked}
 		s.stalls.rescan = false
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)

@@ -24,8 +24,8 @@ func TestWalkPassesManyStuckRows(t *testing.T) {
 	require.NoError(t, err)
 	stick := func(n int) {
 		_, err := pool.Exec(t.Context(), `
-			INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)
-			SELECT gen_random_uuid(), 0, 'gone', 'k', 'TESTED', 1, '{}', '{}' FROM generate_series(1, $1::int)`, n)
+			INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
+			SELECT gen_random_uuid(), 'gone', 'k', 0, 'TESTED', 1, '{}', '{}' FROM generate_series(1, $1::int)`, n)
 		require.NoError(t, err)
 	}
 	stick(2000)

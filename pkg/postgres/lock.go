@@ -15,20 +15,26 @@ const (
 	migrationLockWait  = 5 * time.Minute
 )
 
-// migrationLock is goose's session lock: the same advisory lock, polled more often than once a
-// second. It polls because a session that waits for the lock holds a snapshot, for whose end CREATE
-// INDEX CONCURRENTLY in the session that has the lock would wait in turn.
-type migrationLock struct{}
+// lockAll excludes other calls of Migrate; lockOne is goose's own lock, of the session that applies
+// the files of a set.
+const (
+	lockOne migrationLock = migrationLock(lock.DefaultLockID)
+	lockAll migrationLock = lockOne + 1
+)
 
-var _ lock.SessionLocker = migrationLock{}
+// migrationLock is an advisory lock of a session, polled more often than goose does. It polls because a session that waits for the lock holds a snapshot, for whose end CREATE
+// INDEX CONCURRENTLY in the session that has the lock would wait in turn.
+type migrationLock int64
+
+var _ lock.SessionLocker = lockOne
 
 // SessionLock implements lock.SessionLocker.
-func (migrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+func (l migrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, migrationLockWait)
 	defer cancel()
 	for {
 		var got bool
-		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, lock.DefaultLockID).Scan(&got); err != nil {
+		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(l)).Scan(&got); err != nil {
 			return fmt.Errorf("migration lock: %w", err)
 		}
 		if got {
@@ -43,9 +49,9 @@ func (migrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 }
 
 // SessionUnlock implements lock.SessionLocker.
-func (migrationLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+func (l migrationLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	var had bool
-	if err := conn.QueryRowContext(ctx, `SELECT pg_advisory_unlock($1)`, lock.DefaultLockID).Scan(&had); err != nil {
+	if err := conn.QueryRowContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(l)).Scan(&had); err != nil {
 		return fmt.Errorf("migration unlock: %w", err)
 	}
 	if !had {

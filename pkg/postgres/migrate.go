@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io/fs"
 	"time"
@@ -31,7 +32,10 @@ func MigrateOnce(ctx context.Context, cfg Config, name string, sets ...Migration
 		return err
 	}
 	defer pool.Close()
-	return Migrate(ctx, pool, sets...)
+	if err := Migrate(ctx, pool, sets...); err != nil {
+		return fmt.Errorf("database of %s: %w", name, err)
+	}
+	return nil
 }
 
 // Migrate applies the sets in the given order under a session advisory lock, so that all replicas
@@ -39,6 +43,8 @@ func MigrateOnce(ctx context.Context, cfg Config, name string, sets ...Migration
 // session has no statement timeout, may be idle in a transaction for a minute, and waits at most 5
 // s for a lock, unless the URL says otherwise: a migration that waits for a lock blocks the traffic
 // behind it.
+//
+// It changes nothing and fails when a file that was applied has been edited since.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) error {
 	cc := pool.Config().ConnConfig.Copy()
 	cc.Tracer = nil
@@ -47,19 +53,56 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) erro
 	setDefault(cc.RuntimeParams, "lock_timeout", millis(lockTimeout))
 	db := stdlib.OpenDB(*cc)
 	defer func() { _ = db.Close() }()
-	for _, set := range sets {
-		files, err := fs.Sub(set.FS, "migrations")
-		if err != nil {
-			return fmt.Errorf("migrations of %s: %w", set.Name, err)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", Err(err))
+	}
+	defer func() { _ = conn.Close() }() // db.Close ends its session, and with it the lock
+	if err := lockAll.SessionLock(ctx, conn); err != nil {
+		return err
+	}
+	all := make([]*migration, len(sets))
+	for i, set := range sets {
+		if all[i], err = newMigration(db, set); err != nil {
+			return err
 		}
-		p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName("schema_"+set.Name),
-			goose.WithSessionLocker(migrationLock{}), goose.WithDisableGlobalRegistry(true))
-		if err != nil {
-			return fmt.Errorf("migrations of %s: %w", set.Name, err)
+		if err := all[i].files.check(ctx, conn); err != nil {
+			return err
 		}
-		if _, err := p.Up(ctx); err != nil {
-			return fmt.Errorf("migrate %s: %w", set.Name, Err(err))
+	}
+	for _, m := range all {
+		if err := m.files.keep(ctx, conn); err != nil {
+			return err
+		}
+		if _, err := m.provider.Up(ctx); err != nil {
+			return fmt.Errorf("migrate %s: %w", m.files.set.Name, Err(err))
 		}
 	}
 	return nil
 }
+
+// migration is a set that is applied to a database.
+type migration struct {
+	files    *fileHashes
+	provider *goose.Provider
+}
+
+func newMigration(db *sql.DB, set MigrationSet) (*migration, error) {
+	files, err := fs.Sub(set.FS, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("migrations of %s: %w", set.Name, err)
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName(versionTable(set)),
+		goose.WithSessionLocker(lockOne), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return nil, fmt.Errorf("migrations of %s: %w", set.Name, err)
+	}
+	hashes, err := newFileHashes(set, files, p.ListSources())
+	if err != nil {
+		return nil, err
+	}
+	return &migration{files: hashes, provider: p}, nil
+}
+
+// versionTable is goose's table of the versions that were applied.
+func versionTable(set MigrationSet) string { return "schema_" + set.Name }

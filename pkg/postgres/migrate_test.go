@@ -31,15 +31,88 @@ func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
 	require.Equal(t, 1, version)
 }
 
-// altered is account with one more migration, which needs an exclusive table lock.
-func altered(t *testing.T) postgres.MigrationSet {
+// accountFiles are account's migrations with more files, or with other ones of the same name.
+func accountFiles(t *testing.T, more map[string]string) postgres.MigrationSet {
 	t.Helper()
 	first, err := os.ReadFile("testdata/migrations/0001_account.sql")
 	require.NoError(t, err)
-	return postgres.MigrationSet{Name: "account", FS: fstest.MapFS{
-		"migrations/0001_account.sql": {Data: first},
-		"migrations/0002_note.sql":    {Data: []byte("-- +goose Up\nALTER TABLE account ADD COLUMN note text;\n")},
-	}}
+	files := fstest.MapFS{"migrations/0001_account.sql": {Data: first}}
+	for name, content := range more {
+		files["migrations/"+name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	return postgres.MigrationSet{Name: "account", FS: files}
+}
+
+// altered is account with one more migration, which needs an exclusive table lock.
+func altered(t *testing.T) postgres.MigrationSet {
+	t.Helper()
+	return accountFiles(t, map[string]string{"0002_note.sql": "-- +goose Up\nALTER TABLE account ADD COLUMN note text;\n"})
+}
+
+// columns lists all columns of the database, and the versions of account.
+func columns(t *testing.T, pool *pgxpool.Pool) []string {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `
+		SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public'
+		UNION ALL SELECT 'version ' || version_id FROM schema_account ORDER BY 1`)
+	require.NoError(t, err)
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return all
+}
+
+const edited = "-- +goose Up\nCREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL, owner text);\n"
+
+// While nothing is released, a change of the schema edits the file that made it. A database made from
+// the file as it was stays as it is, also what another set would change.
+func TestEditedMigrationIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, account())
+	before := columns(t, pool)
+	require.NoError(t, postgres.Migrate(t.Context(), pool, account()), "the same file")
+	require.Equal(t, before, columns(t, pool))
+
+	other := postgres.MigrationSet{Name: "other", FS: fstest.MapFS{"migrations/0001_other.sql": {Data: []byte("-- +goose Up\nCREATE TABLE other (id int);\n")}}}
+	another := accountFiles(t, map[string]string{"0001_account.sql": edited, "0002_note.sql": "-- +goose Up\nCREATE TABLE note (id int);\n"})
+	for range 2 {
+		require.EqualError(t, postgres.Migrate(t.Context(), pool, other, another),
+			"0001_account.sql of account: this database was made from another version of the file, and nothing was changed: run make reset")
+		require.Equal(t, before, columns(t, pool))
+	}
+	require.NoError(t, postgres.Migrate(t.Context(), pool, altered(t)), "a new file")
+	require.Subset(t, columns(t, pool), []string{"account.note", "version 2"})
+	require.NoError(t, postgres.Migrate(t.Context(), pool, account()), "as after a rollback")
+}
+
+func TestMigrateOnceNamesTheService(t *testing.T) {
+	t.Parallel()
+	cfg := postgres.Config{URL: postgrestest.URL(t, account()), MaxConns: 2}
+	require.ErrorContains(t, postgres.MigrateOnce(t.Context(), cfg, "bank", accountFiles(t, map[string]string{"0001_account.sql": edited})),
+		"database of bank: 0001_account.sql of account")
+}
+
+// The hash of a file is known for every version that was applied with it.
+func TestVersionWithoutHashIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []string{`DROP TABLE schema_account_files`, `DELETE FROM schema_account_files`} {
+		pool := postgrestest.New(t, account())
+		_, err := pool.Exec(t.Context(), lost)
+		require.NoError(t, err)
+		require.ErrorContains(t, postgres.Migrate(t.Context(), pool, account()), "0001_account.sql of account")
+	}
+	pool := postgrestest.New(t, account())
+	_, err := pool.Exec(t.Context(), `INSERT INTO schema_account (version_id, is_applied) VALUES (2, true)`)
+	require.NoError(t, err)
+	require.ErrorContains(t, postgres.Migrate(t.Context(), pool, account()), "migration 2 of account")
+}
+
+// A file that failed may be edited before it is applied.
+func TestFailedMigrationMayBeEdited(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t)
+	require.Error(t, postgres.Migrate(t.Context(), pool, accountFiles(t, map[string]string{"0002_note.sql": "-- +goose Up\nSELECT nothing;\n"})))
+	require.NoError(t, postgres.Migrate(t.Context(), pool, altered(t)))
+	require.NoError(t, postgres.Migrate(t.Context(), pool, altered(t)))
 }
 
 // A migration that waits for a lock blocks all later statements: it fails soon and leaves nothing

@@ -7,8 +7,8 @@ import (
 )
 
 // Fingerprint is a text that tells requests apart, whoever sends them: the JSON form of the
-// generated struct without its member `caller`. Idempotency keys of the previous release contain
-// it, so it stays as it is.
+// generated struct without its member `caller`. Stored
+// idempotency keys contain it: in another form a repeated request would count as a different one.
 func Fingerprint(msg proto.Message) string {
 	body := proto.Clone(msg)
 	m := body.ProtoReflect()

@@ -13,7 +13,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// The text is that of the previous release, whose idempotency keys are still in use.
+// The text stands in idempotency keys that are kept for a day.
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	in := &ingestv1.CreatePromotionRequest{

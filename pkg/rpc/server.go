@@ -39,8 +39,8 @@ const (
 // one grows in several steps. Calls beyond them start goroutines of their own.
 const handlerWorkers = 16
 
-// Connections end after this age, so that clients behind one virtual address, and those of the
-// previous release, find new replicas. Streams get the grace to end by themselves; then their
+// Connections end after this age, so that clients behind one virtual address find new replicas.
+// Streams get the grace to end by themselves; then their
 // watchers reconnect.
 const (
 	maxConnectionAge      = 5 * time.Minute
@@ -48,7 +48,7 @@ const (
 )
 
 // The names for which gRPC health reports a status. Clients watch servingHealth.
-// readinessHealth is for probes; the charts probe /readyz, which the previous release has too.
+// readinessHealth is for probes; the charts probe /readyz.
 const (
 	servingHealth   = ""
 	readinessHealth = "readiness"

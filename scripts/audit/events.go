@@ -148,7 +148,7 @@ func (s *Stores) facts(ctx context.Context, topic, eventID string) ([]fact, erro
 		id := header(r, "ce_id")
 		var f fact
 		if err := json.Unmarshal(r.Value, &f); err != nil {
-			return nil, fmt.Errorf("event %s of %s: %w", id, topic, err)
+			return nil, fmt.Errorf("event %s of %s, maybe of another commit (run make reset): %w", id, topic, err)
 		}
 		if f.EventID == eventID && !seen[id] {
 			seen[id] = true

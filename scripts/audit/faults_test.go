@@ -175,8 +175,8 @@ func newDatabase(t *testing.T, service string) *pgxpool.Pool {
 		postgres.MigrationSet{Name: "outbox", FS: os.DirFS("../../pkg/outbox")})
 }
 
-const waitingEvent = `INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)
-	VALUES (gen_random_uuid(), 0, 'x', 'k', 'X', 1, '{}', '{}')`
+const waitingEvent = `INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
+	VALUES (gen_random_uuid(), 'x', 'k', 0, 'X', 1, '{}', '{}')`
 
 // The kinds of faults, as their sentences begin.
 const (

@@ -103,7 +103,7 @@ func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error
 	for _, r := range records {
 		e := RequestEvent{ID: header(r, "ce_id")}
 		if err := json.Unmarshal(r.Value, &e); err != nil {
-			return nil, fmt.Errorf("event %s of %s: %w", e.ID, s.topic, err)
+			return nil, fmt.Errorf("event %s of %s, maybe of another commit (run make reset): %w", e.ID, s.topic, err)
 		}
 		if e.EventID == eventID {
 			p.Announced[e.RequestID] = append(p.Announced[e.RequestID], e)

@@ -8,8 +8,8 @@ import (
 
 // sale has one sold, one held and one free seat, and a general admission section.
 const sale = `
-	INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user)
-	VALUES ('e', '', '', '', now(), now(), now() + interval '1 h', 'ASSIGNED', 'KRW', 4);
+	INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, time_zone)
+	VALUES ('e', '', '', '', now(), now(), now() + interval '1 h', 'ASSIGNED', 'KRW', 4, 'Asia/Seoul');
 	INSERT INTO sections (event_id, section, ordinal, price, capacity, seat_rows, seats_per_row, held, sold)
 	VALUES ('e', 'A', 0, 70, 3, 1, 3, 0, 0), ('e', 'G', 1, 50, 10, NULL, NULL, 2, 3);
 	INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, payment_id,

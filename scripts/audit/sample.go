@@ -78,8 +78,7 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 }
 
 // admissions are those of one record: `slots` has users and the values of their slots in turn, line by
-// line, and `since` users and when they came, of those whose score does not tell. A record of the
-// previous release has one admission.
+// line, and `since` users and when they came, of those whose score does not tell.
 func admissions(values map[string]any) (all []Admission, err error) {
 	text := func(name string) string {
 		v, _ := values[name].(string)
@@ -91,9 +90,6 @@ func admissions(values map[string]any) (all []Admission, err error) {
 		return n
 	}
 	tick, at := number(text("tick")), number(text("at"))
-	if user := text("user"); user != "" {
-		return []Admission{{text("slot"), user, number(text("score")), tick, number(text("since")), at}}, err
-	}
 	since := map[string]int64{}
 	for user, ms := range pairs(text("since")) {
 		since[user] = number(ms)

@@ -13,9 +13,6 @@ func TestAdmissionsOfARecord(t *testing.T) {
 	require.Equal(t, []Admission{
 		{Slot: "s-1", User: "a", Score: 5000, Tick: 7, PresentSince: 5, At: 7001}, {Slot: "s-2", User: "b c", Score: 6000, Tick: 7, PresentSince: 9, At: 7001},
 	}, all)
-	all, err = admissions(map[string]any{"slot": "s-1", "user": "a", "score": "5000", "tick": "7", "since": "5", "at": "7001"})
-	require.NoError(t, err, "of the previous release")
-	require.Equal(t, []Admission{{Slot: "s-1", User: "a", Score: 5000, Tick: 7, PresentSince: 5, At: 7001}}, all)
 	for _, damaged := range []map[string]any{
 		{"tick": "7", "at": "7001"}, {"tick": "7", "at": "", "slots": "a\ns-1 5000 0 0"}, {"tick": "7", "at": "7001", "slots": "a\ns-1"}, {"user": "a"},
 	} {

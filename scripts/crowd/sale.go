@@ -66,10 +66,7 @@ func (s Sale) open(ctx context.Context, admin *Session) error {
 	if err := s.put(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour)); err != nil {
 		return err
 	}
-	room := map[string]any{"batch": s.Rate, "intervalSeconds": 1}
-	if s.Proof > 0 {
-		room["proofOfWork"] = s.Proof
-	}
+	room := map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
 	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
 }
 

@@ -183,15 +183,3 @@ func TestFindUsesAnIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, []postgres.MigrationSet{answers.Migrations}, map[string]string{"find": answers.Find})
 }
-
-// Services once had tables of this name with another schema.
-func TestMigrationReplacesFormerTable(t *testing.T) {
-	t.Parallel()
-	pool := postgrestest.New(t)
-	_, err := pool.Exec(t.Context(), `CREATE TABLE idempotency_keys (user_id text PRIMARY KEY, made text NOT NULL)`)
-	require.NoError(t, err)
-	require.NoError(t, postgres.Migrate(t.Context(), pool, answers.Migrations))
-	keep(t, pool, key(t, "u", "k"), "answer")
-	require.NoError(t, postgres.Migrate(t.Context(), pool, answers.Migrations))
-	requireAnswer(t, pool, key(t, "u", "k"), "answer")
-}

@@ -25,8 +25,8 @@ UPDATE payments SET status = 'CONFIRMED', charge_id = 'charge-' || :number, chec
 WHERE id = ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND version = 2 AND status = 'CONFIRMING';
 INSERT INTO payment_timeline (payment_id, at, status, note)
 VALUES (('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, clock_timestamp(), 'CONFIRMED', 'charged');
-INSERT INTO plain_outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
-VALUES (('00000000-0000-7000-a000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 0, 'payment-events', 'order-' || :number,
+INSERT INTO plain_outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
+VALUES (('00000000-0000-7000-a000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 'payment-events', 'order-' || :number,
         (:number::bigint * 2654435761 % 2147483647)::int, 'PAYMENT_CONFIRMED', 3,
         '{"type":"PAYMENT_CONFIRMED","paymentType":"reservation","paymentId":"00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0')
         || '","orderId":"order-' || :number || '","sagaId":"00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0')

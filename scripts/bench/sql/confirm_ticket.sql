@@ -46,8 +46,8 @@ INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat
 SELECT ('00000000-0000-7000-b000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, reservation_id, event_id, 'bench-' || :number, 'A',
        seat_id, price, 'KRW', 'VALID', 1
 FROM reservation_seats WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
-INSERT INTO plain_outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
-VALUES (('00000000-0000-7000-a000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 0, 'reservation-events',
+INSERT INTO plain_outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
+VALUES (('00000000-0000-7000-a000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 'reservation-events',
         '00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'), (:number::bigint * 2654435761 % 2147483647)::int,
         'RESERVATION_CONFIRMED', 3,
         '{"type":"RESERVATION_CONFIRMED","reservationId":"00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0')

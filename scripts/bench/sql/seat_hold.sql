@@ -23,8 +23,8 @@ VALUES (('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::
         1, 55000, 'KRW', 'HELD', now() + interval '5 min', now() + interval '5 min', 1, now());
 INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
 VALUES (('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, :event, 'B-' || :row || '-' || :seat, 55000);
-INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
-VALUES (('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 0, 'reservation-events',
+INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
+VALUES (('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 'reservation-events',
         '00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'), (:number::bigint % 2147483647)::int,
         'RESERVATION_CREATED', 1,
         '{"type":"RESERVATION_CREATED","reservationId":"00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0')

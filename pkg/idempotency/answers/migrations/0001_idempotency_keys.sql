@@ -1,7 +1,4 @@
 -- +goose Up
--- Services that kept their keys by themselves before have a table of this name and another shape. What it remembers is a day old at most.
-DROP TABLE IF EXISTS idempotency_keys;
-
 CREATE TABLE idempotency_keys (
     user_id       text COLLATE "C" NOT NULL,
     route         text COLLATE "C" NOT NULL,

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"context"
 
 	"urr.guru/pkg/errs"
@@ -27,21 +28,12 @@ func (f *fakeVWR) GetShuffle(_ context.Context, in *vwrv1.GetShuffleRequest) (*v
 	if in.GetEventId() != busy {
 		return nil, errs.ErrLobbyNotFound
 	}
-	r := f.shuffleRound(in.GetRound())
+	r := shuffleRound(in.GetRound())
 	return &vwrv1.GetShuffleResponse{Document: []byte(`{"eventId":"busy","phase":"` + map[int64]string{0: "ROOT", lobbyRound: "ROOT", 1: "VOID"}[r] + `"}`), Round: r}, nil
 }
 
-// shuffleRound is the round that is answered: a replica of the previous release knows none.
-func (f *fakeVWR) shuffleRound(asked int64) int64 {
-	switch {
-	case f.noRounds.Load():
-		return 0
-	case asked == 0:
-		return lobbyRound
-	default:
-		return asked
-	}
-}
+// shuffleRound is the round that is answered.
+func shuffleRound(asked int64) int64 { return cmp.Or(asked, lobbyRound) }
 
 func (f *fakeVWR) ListShuffles(_ context.Context, in *vwrv1.ListShufflesRequest) (*vwrv1.ListShufflesResponse, error) {
 	if in.GetCursor() != "" {
@@ -55,10 +47,10 @@ func (f *fakeVWR) GetShuffleEntries(_ context.Context, in *vwrv1.GetShuffleEntri
 	from := int(in.GetOffset())
 	return &vwrv1.GetShuffleEntriesResponse{
 		Entries: []byte(lobbyEntries[from:min(from+16, len(lobbyEntries))]), Total: int64(len(lobbyEntries)), Root: "root",
-		Round: f.shuffleRound(in.GetRound()),
+		Round: shuffleRound(in.GetRound()),
 	}, nil
 }
 
 func (f *fakeVWR) GetShuffleProof(_ context.Context, in *vwrv1.GetShuffleProofRequest) (*vwrv1.ShuffleProof, error) {
-	return &vwrv1.ShuffleProof{Index: 1, Count: 4, Path: []string{"a"}, Rank: new(int64(3)), Round: f.shuffleRound(in.GetRound())}, nil
+	return &vwrv1.ShuffleProof{Index: 1, Count: 4, Path: []string{"a"}, Rank: new(int64(3)), Round: shuffleRound(in.GetRound())}, nil
 }

@@ -19,7 +19,6 @@ type fakeIngest struct {
 	callLog
 
 	cut     atomic.Bool                      // streams break off after their first part
-	whole   atomic.Bool                      // it knows no pages of winners behind the first
 	applied atomic.Pointer[ingestv1.Applied] // nil: a first-come request that is queued
 }
 

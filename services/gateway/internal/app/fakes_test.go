@@ -79,8 +79,6 @@ type fakeVWR struct {
 	changes chan *vwrv1.WatchCountersResponse
 	down    atomic.Bool
 	checked func(*vwrv1.CheckItem) *vwrv1.CheckResult
-	// noRounds makes it one of the previous release, which serves the latest shuffle only.
-	noRounds atomic.Bool
 }
 
 func (f *fakeVWR) Assign(_ context.Context, in *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {

@@ -161,12 +161,6 @@ func TestShufflesOfFormerRounds(t *testing.T) {
 	for _, malformed := range []string{"/rounds/0", "/rounds/x/entries", "/rounds/-1/proof/" + uuid.NewString()} {
 		require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, get(malformed))["code"], malformed)
 	}
-
-	w.vwr.noRounds.Store(true)
-	for _, path := range []string{"/rounds/2", "/rounds/1/entries", "/rounds/1/proof/" + uuid.NewString()} {
-		require.Equal(t, "UNAVAILABLE", problemOf(t, get(path))["code"], "the answer is that of the latest round: %s", path)
-	}
-	require.Equal(t, http.StatusOK, get("/entries").Code)
 }
 
 // lobbyEntries is the file of entries of the fake vwr, which sends it in parts of 16 bytes.

@@ -16,9 +16,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// askForWork makes the busy room ask for a proof of work, as vwr reports it; nil is a replica of the
-// previous release, which reports none.
-func (w *fixture) askForWork(bits *int64) {
+// askForWork makes the busy room ask for a proof of work, as vwr reports it.
+func (w *fixture) askForWork(bits int64) {
 	w.t.Helper()
 	serving := w.gateway.Rooms.Get(busy).Serving + 1 // shows that the report has arrived
 	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{
@@ -65,8 +64,7 @@ func TestEventAsksForWork(t *testing.T) {
 	c, id := w.visitor()
 	_, difficulty := w.challenge(c)
 	require.Zero(t, difficulty, "an event that asks for none")
-	bits := int64(6)
-	w.askForWork(&bits)
+	w.askForWork(6)
 	requireProof(t, w.assign(c), "without a proof")
 	requireProof(t, w.assign(c.with("X-Vwr-Proof", "a.b")), "with what is none")
 	require.Empty(t, w.vwr.of("Assign"), "vwr is not asked")
@@ -83,10 +81,7 @@ func TestEventAsksForWork(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.assign(other.with("X-Vwr-Ticket", w.ticketFor(busy, visitorOf(t, w, other), round, 9))).Code)
 	requireProof(t, w.assign(other.with("X-Vwr-Ticket", w.ticketFor(busy, visitorOf(t, w, other), round-1, 9))), "of another round")
 
-	w.askForWork(nil)
-	requireProof(t, w.assign(other), "a replica of the previous release does not end it")
-	bits = 0
-	w.askForWork(&bits)
+	w.askForWork(0)
 	require.Equal(t, http.StatusOK, w.assign(other).Code, "an operator does")
 }
 
@@ -103,8 +98,7 @@ func visitorOf(t *testing.T, w *fixture, c credentials) string {
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	bits := int64(4)
-	w.askForWork(&bits)
+	w.askForWork(4)
 	rec := w.do(http.MethodGet, "/vwr-api/vwr/challenge/busy", "", nil)
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"urr.guru/pkg/claims"
 )
 
 // login signs a user in and returns the session as a Bearer token.
@@ -44,12 +42,6 @@ func TestLogoutEndsTheSession(t *testing.T) {
 	w.requireSession(false, browser, "the cookie's session")
 	w.requireSession(true, other, "another session")
 	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodPost, "/api/v1/queue/check/calm", "", stolen).Code)
-
-	// Sessions of the previous release carry no id.
-	old := w.sessionWithoutID(alice)
-	w.requireSession(true, old, "of the previous release")
-	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", old).Code)
-	w.requireSession(false, old, "of the previous release, after signing out")
 }
 
 // An operator ends all sessions of a user, for example after a change of roles, or a single one.
@@ -57,7 +49,7 @@ func TestOperatorsRevokeSessions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	admin := w.session("operator", "admin")
-	one, two, old, another := w.login(alice), w.login(alice), w.sessionWithoutID(alice), w.login(mallory)
+	one, two, another := w.login(alice), w.login(alice), w.login(mallory)
 	revoke := func(body string, c credentials) int {
 		return w.do(http.MethodPost, "/api/v1/admin/sessions/revoke", body, c).Code
 	}
@@ -72,16 +64,7 @@ func TestOperatorsRevokeSessions(t *testing.T) {
 	w.clock.Advance(time.Millisecond)
 	require.Equal(t, http.StatusNoContent, revoke(`{"userId":"alice"}`, admin))
 	w.requireSession(false, two, "issued before")
-	w.requireSession(false, old, "of the previous release")
 	w.requireSession(true, another, "another user's")
 	w.clock.Advance(time.Millisecond)
 	w.requireSession(true, w.login(alice), "issued afterwards")
-}
-
-// sessionWithoutID is a session as the previous release signs it.
-func (w *fixture) sessionWithoutID(user string) credentials {
-	w.t.Helper()
-	c := claims.NewSession(user, nil, w.now(), w.now().Add(time.Hour))
-	c.ID, c.Millis = "", 0
-	return credentials{"Authorization": "Bearer " + w.sign(w.sessions, c)}
 }

@@ -152,10 +152,10 @@ func TestNextOfARoom(t *testing.T) {
 		return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))["next"]
 	}
 	status := func() map[string]any { return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)) }
-	require.Nil(t, status()["next"], "vwr is of a release that does not tell")
+	require.Nil(t, status()["next"], "vwr has not told yet")
 	for _, active := range []bool{true, false} {
 		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{
-			{EventId: busy, Active: active, Round: round, Serving: 100, Issued: 5000, Next: proto.String("PROMO")},
+			{EventId: busy, Active: active, Round: round, Serving: 100, Issued: 5000, Next: "PROMO"},
 		}}
 		testkit.Until(t, func() bool { s := status(); return s["isActive"] == active && s["next"] == "PROMO" }, "the report")
 		admitted = false

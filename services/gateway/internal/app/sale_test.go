@@ -52,7 +52,7 @@ func TestRoomResponsesHaveSaleStatus(t *testing.T) {
 	w.sendLines(nil) // the stream breaks; the next message is from a new stream, before its snapshot
 	w.line(calm, epoch+1, 0)
 	require.Equal(t, all("ON_SALE"), answers(), "the last status stays")
-	// Like an older queue, or one that has just started.
+	// Like a queue that has just started.
 	w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: busy, Epoch: epoch}}, Snapshot: true})
 	w.line(calm, epoch+2, 0)
 	require.Equal(t, all("ON_SALE"), answers())

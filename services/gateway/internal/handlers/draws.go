@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -193,9 +192,6 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 	}
 }
 
-// errWholeList means that a replica of a release without pages has sent the list from its beginning.
-var errWholeList = errors.New("the list of winners begins anew behind its first page")
-
 // winners reads a page of the list of winners; next is nil at the end of the list.
 func (h *Draws) winners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, next *int64, err error) {
 	parts, err := h.admin.ExportWinners(ctx, in)
@@ -207,9 +203,6 @@ func (h *Draws) winners(ctx context.Context, in *ingestv1.ExportWinnersRequest) 
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
-	}
-	if err == nil && in.GetAfter() > 0 && bytes.HasPrefix(page, []byte("rank,")) {
-		err = errWholeList
 	}
 	return page, next, err
 }

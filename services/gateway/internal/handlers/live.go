@@ -66,7 +66,7 @@ func (h *Live) Figures(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 // sessionEnded returns the data of the last event if the session has expired or was revoked.
 func (h *Live) sessionEnded(q *edge.Request) []byte {
 	c, err := h.Tokens.Session(q.Header)
-	if err == nil && c.Key() == q.Session.Key() {
+	if err == nil && c.ID == q.Session.ID {
 		return nil
 	}
 	if err == nil {

@@ -98,7 +98,7 @@ func TestVerdicts(t *testing.T) {
 
 		pause := time.Now().Add(5 * time.Second)
 		send(src, &queuev1.Line{EventId: "e", Epoch: 7, PauseUntil: pause.UnixMilli()})
-		require.Equal(t, edge.Honoured, l.Verdict("e", 4), "an older queue does not send the previous epoch")
+		require.Equal(t, edge.Honoured, l.Verdict("e", 4), "the previous epoch is not known")
 		send(src, &queuev1.Line{EventId: "e", Epoch: 7, PrevEpoch: 5, PauseUntil: pause.UnixMilli()})
 		require.Equal(t, edge.Honoured, l.Verdict("e", 5), "holders are being taken over")
 		require.Equal(t, edge.Refused, l.Verdict("e", 4), "older epochs are not taken over")

@@ -83,20 +83,20 @@ func (l *List) Refused(c *claims.Session) bool {
 	if len(l.entries) == 0 {
 		return false
 	}
-	if _, listed := l.entries[bySession+c.Key()]; listed {
+	if _, listed := l.entries[bySession+c.ID]; listed {
 		return true
 	}
 	at, listed := l.entries[byUser+c.UserID]
 	return listed && c.Issued().UnixMilli() <= at
 }
 
-// Sessions revokes single sessions, named by claims.Session.Key. It fails with errs.ErrUnavailable
+// Sessions revokes single sessions, named by their ids. It fails with errs.ErrUnavailable
 // when Redis cannot be written.
-func (l *List) Sessions(ctx context.Context, keys ...string) error {
+func (l *List) Sessions(ctx context.Context, ids ...string) error {
 	at := l.now().UnixMilli()
-	entries := make(map[string]int64, len(keys))
-	for _, k := range keys {
-		entries[bySession+k] = at
+	entries := make(map[string]int64, len(ids))
+	for _, id := range ids {
+		entries[bySession+id] = at
 	}
 	return l.revoke(ctx, entries)
 }

@@ -75,7 +75,7 @@ func TestRevocationsReachAllGateways(t *testing.T) {
 			s.t = t
 			a, b := s.gateway(), s.gateway()
 			one, two, bob := s.session("alice"), s.session("alice"), s.session("bob")
-			require.NoError(t, a.Sessions(t.Context(), one.Key()))
+			require.NoError(t, a.Sessions(t.Context(), one.ID))
 			require.True(t, a.Refused(one), "at once where it was revoked")
 			require.False(t, b.Refused(one))
 			s.read(b)
@@ -146,7 +146,7 @@ func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	out, other := s.session("alice"), s.session("bob")
-	require.NoError(t, s.gateway().Sessions(t.Context(), out.Key()))
+	require.NoError(t, s.gateway().Sessions(t.Context(), out.ID))
 	const shorter = time.Hour
 	gateway := func() *revoked.List {
 		l := revoked.New(s.rdb, s.key, shorter, s.clock.Now)
@@ -176,7 +176,7 @@ func TestSessionsOfOlderReleases(t *testing.T) {
 	old := s.session("alice")
 	old.ID, old.Millis = "", 0
 	require.False(t, l.Refused(old))
-	require.NoError(t, l.Sessions(t.Context(), old.Key()))
+	require.NoError(t, l.Sessions(t.Context(), old.ID))
 	require.True(t, l.Refused(old))
 	another := s.session("bob")
 	another.ID, another.Millis = "", 0
@@ -201,7 +201,7 @@ func TestRedisUnavailable(t *testing.T) {
 	require.False(t, fresh.Known())
 	require.Error(t, fresh.Ready(t.Context()))
 	bob := s.session("bob")
-	require.ErrorIs(t, l.Sessions(t.Context(), bob.Key()), errs.ErrUnavailable)
+	require.ErrorIs(t, l.Sessions(t.Context(), bob.ID), errs.ErrUnavailable)
 	require.False(t, l.Refused(bob), "a failed revocation has no effect")
 }
 
@@ -212,7 +212,7 @@ func TestLostMembersAreWrittenBack(t *testing.T) {
 	a, b := s.gateway(), s.gateway()
 	sessions := make([]string, 2500) // more than one command can write
 	for i := range sessions {
-		sessions[i] = s.session("alice").Key()
+		sessions[i] = s.session("alice").ID
 	}
 	require.NoError(t, a.Sessions(t.Context(), sessions...))
 	s.read(b)
@@ -249,7 +249,7 @@ func TestRevocationsExpire(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	l, c := s.gateway(), s.session("alice")
-	require.NoError(t, l.Sessions(t.Context(), c.Key()))
+	require.NoError(t, l.Sessions(t.Context(), c.ID))
 	s.clock.Advance(life)
 	s.read(l)
 	require.True(t, l.Refused(c))
@@ -266,7 +266,7 @@ func TestWithoutRedis(t *testing.T) {
 	require.NoError(t, l.Ready(t.Context()))
 	require.NoError(t, l.Watch(t.Context(), slog.New(slog.DiscardHandler)))
 	c := claims.NewSession("alice", nil, clock.Now(), clock.Now().Add(life))
-	require.NoError(t, l.Sessions(t.Context(), c.Key()))
+	require.NoError(t, l.Sessions(t.Context(), c.ID))
 	require.True(t, l.Refused(c))
 }
 

@@ -112,9 +112,6 @@ func merge(old *State, next State) *State {
 		next.Serving, next.Issued = max(next.Serving, old.Serving), max(next.Issued, old.Issued)
 		next.Active = next.Active && old.Active
 		next.Lobby.Sized, next.Lobby.Shuffled = next.Lobby.Sized || old.Lobby.Sized, next.Lobby.Shuffled || old.Lobby.Shuffled
-		if next.Lobby.StartsAt == 0 { // a replica of the previous release reports no lobby
-			next.Lobby = old.Lobby
-		}
 	}
 	next.Sale, next.reported = old.Sale, true
 	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
@@ -223,18 +220,11 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 	}
 	for i, e := range r.entries(ids) {
 		c, old := counters[i], e.state.Load()
-		next := State{
+		e.state.Store(merge(old, State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
 			Next: c.GetNext(),
-		}
-		if c.ProofOfWork == nil && next.Started == old.Started { // a replica of the previous release knows no proofs
-			next.ProofOfWork = old.ProofOfWork
-		}
-		if c.Next == nil { // nor where a room leads
-			next.Next = old.Next
-		}
-		e.state.Store(merge(old, next))
+		}))
 	}
 }
 

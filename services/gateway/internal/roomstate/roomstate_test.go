@@ -48,23 +48,6 @@ func TestCountersNeverGoBackWithinARound(t *testing.T) {
 	require.Zero(t, r.Round("another"))
 }
 
-// A replica of the previous release does not know where a room leads, and leaves the setting as it is.
-func TestNextIsKept(t *testing.T) {
-	t.Parallel()
-	r := roomstate.New()
-	report := func(round int64, next *string) string {
-		c := counter(true, round, 5, 20)
-		c.Next = next
-		r.Apply(c)
-		return r.Get("e").Next
-	}
-	require.Empty(t, report(10, nil))
-	require.Equal(t, "PROMO", report(10, new("PROMO")))
-	require.Equal(t, "PROMO", report(10, nil))
-	require.Equal(t, "REWARD", report(10, new("REWARD")))
-	require.Equal(t, "REWARD", report(11, nil), "a round that it starts keeps the setting")
-}
-
 func TestServingResponse(t *testing.T) {
 	t.Parallel()
 	r := roomstate.New()

@@ -49,7 +49,7 @@ func TestSetSaleStatuses(t *testing.T) {
 	require.Equal(t, int64(10), r.Round("e"))
 	require.Equal(t, "SOLD_OUT", r.Get("e").Sale)
 
-	// The status is cleared, as after a switch to an older queue.
+	// The status is cleared.
 	r.SetSaleStatuses(map[string]string{"e": "", "f": "CLOSED"})
 	require.JSONEq(t, `{"servingCounter":5,"isActive":true}`, string(r.Get("e").ServingJSON))
 	require.Equal(t, "CLOSED", r.Get("f").Sale)

@@ -91,11 +91,7 @@ func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) e
 }
 
 func describe(s *claims.Session) *gatewayv1.Session {
-	d := &gatewayv1.Session{UserId: s.UserID, Roles: s.Roles, ExpiresAt: timestamppb.New(s.Expiry())}
-	if s.ID != "" {
-		d.SessionId = &s.ID
-	}
-	return d
+	return &gatewayv1.Session{UserId: s.UserID, Roles: s.Roles, ExpiresAt: timestamppb.New(s.Expiry()), SessionId: s.ID}
 }
 
 // Logout revokes the sessions of this browser, including copies of their tokens, and clears the
@@ -105,7 +101,7 @@ func describe(s *claims.Session) *gatewayv1.Session {
 func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	var keys []string
 	for _, s := range h.Tokens.Sessions(q.Header) {
-		keys = append(keys, s.Key())
+		keys = append(keys, s.ID)
 	}
 	if err := h.Revoked.Sessions(r.Context(), keys...); err != nil {
 		return err

@@ -105,7 +105,7 @@ test("a proof that is refused, or was not found in time, is replaced", async () 
 });
 
 test("a challenge that is refused is asked for again", async () => {
-  const missing: Reply = [404, { status: 404, code: "NOT_FOUND" }]; // a gateway of the previous release
+  const missing: Reply = [404, { status: 404, code: "NOT_FOUND" }];
   const got = await play({}, [asked, missing, asked, busy, asked, challenge("c"), number, placed], ({ challenge }) => `${challenge}.n`);
   deepEqual(got.proofs, [undefined, undefined, undefined, "c.n"]);
 });

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -16,9 +15,6 @@ const (
 	closeAbove = 2 * time.Minute
 	openBelow  = 30 * time.Second
 	watchEvery = 2 * time.Second
-	// unappliedTTL is how long ticket's last measurement is used when no replica of ticket provides
-	// one any more.
-	unappliedTTL = time.Minute
 	// pausedRetry is the advised retry time of a refused confirmation.
 	pausedRetry = 10 * time.Second
 )
@@ -29,16 +25,12 @@ type EventBacklog interface {
 	OldestEvent(ctx context.Context) (time.Duration, error)
 }
 
-// ErrAgeUnknown is returned by Tickets' Unsettled when ticket's release does not have this call.
-var ErrAgeUnknown = errors.New("ticket does not report how far behind it is")
-
 // Gate stops confirmations while payments are not settled in time: the event of a new payment would
 // wait behind the others, and its reservation would end before ticket applies it. A measurement
 // that fails keeps its last value.
 //
 // Each call may reach another replica of ticket, so measurements differ: a replica cut off from the
-// brokers returns an old one, a replica of the previous release none. The latest measurement
-// counts; otherwise the gate would flap.
+// brokers returns an old one. The latest measurement counts; otherwise the gate would flap.
 type Gate struct {
 	events  EventBacklog
 	tickets Tickets
@@ -78,15 +70,8 @@ func (g *Gate) Watch(ctx context.Context) (oldest time.Duration, err error) {
 func (g *Gate) askTicket(ctx context.Context) error {
 	now := g.now()
 	unapplied, ago, err := g.tickets.Unsettled(ctx)
-	measured := now.Add(-ago)
-	switch {
-	case err == nil && !measured.Before(g.measured):
+	if measured := now.Add(-ago); err == nil && !measured.Before(g.measured) {
 		g.unappliedAge, g.measured = unapplied, measured
-	case errors.Is(err, ErrAgeUnknown):
-		if now.Sub(g.measured) > unappliedTTL { // only replicas of that release are left
-			g.unappliedAge, g.measured = 0, time.Time{}
-		}
-		return nil
 	}
 	return err
 }

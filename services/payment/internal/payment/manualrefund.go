@@ -35,8 +35,8 @@ func (s *Service) wrongAmount(ctx context.Context, p Payment, out Outcome) (know
 		return false, err
 	}
 	if now.Status == Confirmed || now.Status == Refunding || now.Status == Refunded {
-		// It was confirmed without a comparison of the amounts, as by the previous release. The
-		// payer has what was paid for, so only an operator may decide about a refund.
+		// It was confirmed with the right amount, and the provider has changed its mind. The payer
+		// has what was paid for, so only an operator may decide about a refund.
 		s.opts.Observe.wrongAmount()
 		s.log.ErrorContext(ctx, "wrong amount charged for a confirmed payment: nothing is changed", "payment_id", p.ID, "order_id", p.OrderID,
 			"charged", out.Amount, "asked", p.Amount)

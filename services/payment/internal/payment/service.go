@@ -56,8 +56,7 @@ type Tickets interface {
 	// may be repeated.
 	Begin(ctx context.Context, p Payment) error
 	// Unsettled returns the age of the oldest payment event that ticket has not applied, and how
-	// long ago the answering replica measured it. ErrAgeUnknown: ticket's release does not have
-	// this call.
+	// long ago the answering replica measured it.
 	Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error)
 	// Abort releases the reference. It may be repeated, and does nothing when the reference was not
 	// claimed for this payment.

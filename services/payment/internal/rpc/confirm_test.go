@@ -101,13 +101,13 @@ func TestTicketRefuses(t *testing.T) {
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 }
 
-// foreignRefusals are errors that look like a refusal but come from a proxy, or from a release that
-// does not know the request yet.
+// foreignRefusals are errors that look like a refusal but come from a proxy, or from a replica with
+// other rules.
 var foreignRefusals = map[string]error{
 	"a mesh denies":         status.Error(codes.PermissionDenied, "RBAC: access denied"),
 	"a proxy knows no path": status.Error(codes.NotFound, "no route"),
-	"an older release":      errs.ErrInvalidRequest,
-	"a newer reason":        errs.New(errs.Conflict, "NEWER_REASON", "A reason that this release does not know"),
+	"an unknown rule":       errs.ErrInvalidRequest,
+	"a newer reason":        errs.New(errs.Conflict, "NEWER_REASON", "A reason that payment does not know"),
 	"a precondition":        status.Error(codes.FailedPrecondition, "upstream"),
 	"aborted":               status.Error(codes.Aborted, "upstream"),
 	"out of range":          status.Error(codes.OutOfRange, "upstream"),

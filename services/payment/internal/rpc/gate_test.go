@@ -1,19 +1,13 @@
 package rpc_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/rpc/rpctest"
-	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
-	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
-	"urr.guru/services/payment/internal/ticket"
 )
 
 // No payment is charged that would not be settled in time. The key of a refused confirmation stays
@@ -63,16 +57,4 @@ func TestConfirmIsRefusedWhileEventsAreUnpublished(t *testing.T) {
 	require.ErrorIs(t, confirms(), errs.ErrSettlementDelayed)
 	b.exec(`INSERT INTO outbox_parked (topic, key, event_id, error) SELECT topic, key, event_id, 'too large' FROM outbox WHERE key = $1`, paid.GetOrderId())
 	require.NoError(t, confirms(), "one that waits for an operator stops nobody else")
-}
-
-// The previous release of ticket does not have the call; payment/gate_test.go covers the
-// consequences.
-func TestUnsettledOfPreviousRelease(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	previous := ticketv1.PayableService_ServiceDesc
-	previous.Methods = slices.DeleteFunc(slices.Clone(previous.Methods), func(m grpc.MethodDesc) bool { return m.MethodName == "GetSettlement" })
-	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { r.RegisterService(&previous, b.tickets) }, withoutTimeout())
-	_, _, err := ticket.NewClient(conn).Unsettled(t.Context())
-	require.ErrorIs(t, err, payment.ErrAgeUnknown)
 }

@@ -37,8 +37,8 @@ func TestWrongAmountIsRefunded(t *testing.T) {
 	}
 }
 
-// A payment that the previous release confirmed without comparing the amounts keeps its money and
-// its ticket when the surplus is refunded manually.
+// A confirmed payment of which the provider reports another amount keeps its money and its ticket
+// when the surplus is refunded manually.
 func TestConfirmedWrongAmountIsKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -49,9 +47,6 @@ func (c *Client) Begin(ctx context.Context, p payment.Payment) error {
 // Unsettled implements payment.Tickets.
 func (c *Client) Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error) {
 	out, err := c.payables.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
-	if status.Code(err) == codes.Unimplemented {
-		return 0, 0, payment.ErrAgeUnknown
-	}
 	return time.Duration(out.GetOldestUnappliedMs()) * time.Millisecond, time.Duration(out.GetMeasuredAgoMs()) * time.Millisecond, err
 }
 

@@ -19,10 +19,8 @@ const (
 // Load is a line's load, for tier 1.
 type Load struct{ Waiting, Active, Parked, Arrived int64 }
 
-// Open reads a line's settings, and opens the line if it was never opened. It is idempotent.
-//
-// The previous release of the gateway calls it after each change of an event, so it always reads
-// the sale's status from ticket.
+// Open reads a line's settings and its sale's status, and opens the line if it was never opened. It
+// is idempotent.
 func (s *Service) Open(ctx context.Context, eventID string) error {
 	if err := s.open(ctx, eventID); err != nil {
 		return err
@@ -78,9 +76,8 @@ func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapsho
 // refresh reads a line's durable settings from ticket and stores them in the line. Of two
 // concurrent reads the one that began later wins, so the line's time is read first.
 //
-// A line admits as soon as it has settings, so a new line also waits for its sale's status, unless
-// ticket does not support sale statuses. No line admits before ticket has recorded that it was
-// opened.
+// A line admits as soon as it has settings, so a new line also waits for its sale's status. No line
+// admits before ticket has recorded that it was opened.
 func (s *Service) refresh(ctx context.Context, eventID string) error {
 	st, err := s.peek(ctx, eventID)
 	if err != nil || !st.Exists() {
@@ -93,7 +90,7 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.blockAgain(ctx, eventID, st))
 	}
-	if set.NeverOpened { // created by the previous release, or while ticket did not answer
+	if set.NeverOpened { // created while ticket did not answer
 		if _, err := s.events.MarkOpened(ctx, eventID); err != nil && st.SettingsAt == 0 {
 			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
 		}
@@ -186,10 +183,10 @@ const (
 
 // info returns the event's title; empty when it is not available, since the line works without it.
 // The first caller that finds it expired reads it, the others use the old one.
-func (s *Service) info(ctx context.Context, eventID string) Info {
+func (s *Service) info(ctx context.Context, eventID string) TitleAndArtist {
 	p := s.cache.find(eventID)
 	if p == nil { // no line
-		return Info{}
+		return TitleAndArtist{}
 	}
 	p.mu.Lock()
 	info, now := p.info, s.now()
@@ -205,12 +202,12 @@ func (s *Service) info(ctx context.Context, eventID string) Info {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	got, err := s.events.Info(ctx, eventID)
+	got, err := s.events.TitleAndArtist(ctx, eventID)
 	switch {
 	case err == nil:
 		info = got
 	case errors.Is(err, errs.ErrEventNotFound): // a promotion or a campaign, which has no title
-		info = Info{}
+		info = TitleAndArtist{}
 	default:
 		s.log.WarnContext(ctx, "event title not read", "event", eventID, "error", err)
 		return info

@@ -1,10 +1,6 @@
 package line
 
-import (
-	"errors"
-
-	"urr.guru/pkg/errs"
-)
+import "urr.guru/pkg/errs"
 
 // Errors returned to visitors.
 var (
@@ -15,7 +11,3 @@ var (
 	// ErrEventUnknown means that there is neither a line nor an event with that id.
 	ErrEventUnknown = errs.ErrEventNotFound
 )
-
-// ErrSalesUnsupported means that ticket does not implement sale statuses; its previous release does
-// not.
-var ErrSalesUnsupported = errors.New("ticket does not tell where sales stand")

@@ -145,24 +145,9 @@ func TestFailedOpeningIsRetriedBriefly(t *testing.T) {
 	}
 }
 
-// With the previous release of ticket, which does not record openings, a new line recovers.
-func TestLineWithPreviousReleaseOfTicket(t *testing.T) {
-	w := newTestEnv(t)
-	w.tickets.previousRelease = true
-	r := w.replica()
-	require.NoError(t, r.service.Open(t.Context(), w.event), "as the previous gateway asks")
-	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
-	require.True(t, w.recovers())
-	for range 30 {
-		w.second(r)
-		r.worker.RefreshSettings(t.Context())
-	}
-	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "u").Status)
-}
-
-// The previous release of queue opens lines without recording it. This release records it, so that
-// the line recovers when it is lost.
-func TestLineOpenedByPreviousRelease(t *testing.T) {
+// A line of which ticket has not recorded that it was opened is recorded by the replica that reads
+// its settings, so that it recovers when it is lost.
+func TestUnrecordedLineIsRecorded(t *testing.T) {
 	w := newTestEnv(t)
 	_, err := w.store().Open(t.Context(), w.event, line.KnownState{})
 	require.NoError(t, err)
@@ -174,8 +159,7 @@ func TestLineOpenedByPreviousRelease(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// The previous release of the gateway calls OpenLine after every change of an event. That must not
-// open a lost line.
+// OpenLine may be called at any time. It must not open a lost line.
 func TestOpenDoesNotCreateLostLine(t *testing.T) {
 	w := newTestEnv(t)
 	require.NoError(t, w.replica().service.Open(t.Context(), w.event))

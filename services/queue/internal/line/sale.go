@@ -2,7 +2,6 @@ package line
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -80,8 +79,7 @@ type SaleReport struct {
 // Sales reads sale statuses.
 type Sales interface {
 	// Sales returns reports by event id. Ids without a sale are omitted; `missing` is the time
-	// since that was measured. It fails with ErrSalesUnsupported when ticket's release does not
-	// implement it.
+	// since that was measured.
 	Sales(ctx context.Context, eventIDs []string) (found map[string]SaleReport, missing time.Duration, err error)
 }
 
@@ -103,10 +101,6 @@ const (
 	// so that an operator's decision applies as soon as to other lines.
 	maxSaleAge    = 7 * time.Second
 	maxNewSaleAge = 2 * salesInterval
-	// unsupportedGrace is how long reports stay valid after ticket began to answer
-	// ErrSalesUnsupported. During a rollout a call reaches a replica of the new release before
-	// that.
-	unsupportedGrace = time.Minute
 )
 
 // RefreshSales reads the sale statuses that are due. While ticket does not answer, the last reports
@@ -147,11 +141,7 @@ func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 		at[i] = s.cache.time(id)
 	}
 	found, missing, err := s.sales.Sales(ctx, eventIDs)
-	tells := s.salesResponseUsable(err)
-	if errors.Is(err, ErrSalesUnsupported) {
-		err = nil
-	}
-	if !tells {
+	if err != nil {
 		return err
 	}
 	for i, id := range eventIDs {
@@ -166,22 +156,6 @@ func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 		}
 	}
 	return nil
-}
-
-// salesResponseUsable reports whether a response with this error updates the cache.
-// ErrSalesUnsupported does (it clears the reports) after ticket has answered nothing else for a
-// minute.
-func (s *Service) salesResponseUsable(err error) bool {
-	if !errors.Is(err, ErrSalesUnsupported) {
-		s.salesUnsupportedSince.Store(0)
-		return err == nil
-	}
-	now, since := s.now().UnixNano(), s.salesUnsupportedSince.Load()
-	if since == 0 {
-		s.salesUnsupportedSince.CompareAndSwap(0, now)
-		return false
-	}
-	return now-since > int64(unsupportedGrace)
 }
 
 // ensureSale reads the sale report of an event without one of at most this age. Concurrent calls

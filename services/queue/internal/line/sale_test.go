@@ -140,31 +140,6 @@ func TestEndedSaleHasNoLine(t *testing.T) {
 	require.Equal(t, line.SaleClosed, r.status(t.Context(), other, "u").Sale)
 }
 
-// While only some calls answer ErrSalesUnsupported, reports stay valid. When all do, lines admit
-// without sale statuses.
-func TestTicketWithoutSaleStatuses(t *testing.T) {
-	w, tickets := newSaleEnv(t, line.SoldOut)
-	r := w.opened(tickets)
-	require.Equal(t, line.SoldOut, r.check(t.Context(), w.event, "w").Place.Sale)
-	tickets.setError(errs.ErrUnavailable)
-	for range 90 {
-		w.second(r)
-	}
-	tickets.setError(line.ErrSalesUnsupported)
-	for range 61 { // and not only from the first that answers after the others were away
-		w.second(r)
-		require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
-	}
-	w.second(r)
-	p := r.status(t.Context(), w.event, "w")
-	requirePlace(t, line.StatusActive, line.NoSale, p)
-	require.Equal(t, line.NoSale, r.lines(t)[0].Sale, "gateways hear of it")
-
-	tickets.setError(nil)
-	w.second(r)
-	require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
-}
-
 // Two replicas of ticket may differ for a second.
 func TestLaterSaleReportWins(t *testing.T) {
 	w := newTestEnv(t)
@@ -236,11 +211,6 @@ func TestNewLineWaitsForItsSale(t *testing.T) {
 	tickets.setStatus(w.event, line.Scheduled, w.clock.Now().Add(5*time.Second))
 	require.Equal(t, line.StatusQueued, seconds(4))
 	require.Equal(t, line.StatusActive, seconds(2))
-
-	other := w.event + "-previousRelease"
-	tickets.setError(line.ErrSalesUnsupported)
-	require.NoError(t, r.service.Open(t.Context(), other))
-	require.Equal(t, line.StatusActive, r.check(t.Context(), other, "u").Place.Status, "the previous release never says")
 }
 
 // A replica does not refuse visitors by an old sale report.

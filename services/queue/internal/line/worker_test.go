@@ -118,12 +118,10 @@ type directory struct {
 	// threshold is that of every line; 0 means 1.
 	threshold int64
 	reads     int // of settings
-	// previousRelease makes it behave like the previous release, which does not record openings.
-	previousRelease bool
 }
 
-func (*directory) Info(context.Context, string) (line.Info, error) {
-	return line.Info{}, errs.ErrEventNotFound
+func (*directory) TitleAndArtist(context.Context, string) (line.TitleAndArtist, error) {
+	return line.TitleAndArtist{}, errs.ErrEventNotFound
 }
 
 func (*directory) Exists(context.Context, string) error { return nil }
@@ -133,7 +131,7 @@ func (d *directory) Settings(_ context.Context, eventID string) (line.Settings, 
 	defer d.mu.Unlock()
 	d.reads++
 	threshold := max(d.threshold, 1)
-	return line.Settings{Threshold: &threshold, Slot: 2 * time.Hour, NeverOpened: !d.opened[eventID] && !d.previousRelease}, nil
+	return line.Settings{Threshold: &threshold, Slot: 2 * time.Hour, NeverOpened: !d.opened[eventID]}, nil
 }
 
 // settingsRead returns how often settings were read.
@@ -157,9 +155,6 @@ func (*directory) Change(context.Context, string, line.SettingsChange) error { r
 func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.previousRelease {
-		return false, errs.ErrInternal
-	}
 	if d.opened == nil {
 		d.opened = make(map[string]bool)
 	}

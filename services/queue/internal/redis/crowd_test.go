@@ -58,8 +58,7 @@ type crowd struct {
 	step     int
 	down     bool
 	limit    int64
-	losses   int  // how often data was lost
-	mixed    bool // some replicas are of the previous release
+	losses   int // how often data was lost
 	opens    time.Time
 	problems []string
 }
@@ -276,23 +275,6 @@ func TestSimulatedOutages(t *testing.T) {
 	}
 }
 
-// During an upgrade replicas of two releases work on the same lines.
-func TestSimulatedOutagesDuringUpgrade(t *testing.T) {
-	testkit.SkipIfShort(t, "long tests with faults")
-	for i, sc := range scenarios() {
-		t.Run(sc.name, func(t *testing.T) {
-			redistest.Share(t, i+1)         // where the same scenario without an upgrade does not run
-			c := newCrowd(t, uint64(i+100)) //nolint:gosec // a small number
-			previous, err := redis.NewPrevious(c.client, line.DefaultRules(), redis.WithClock(c.clock))
-			require.NoError(t, err)
-			c.stores[0], c.stores[2], c.mixed = previous, previous, true
-			c.losses = crowdTime // the previous release gives any number of turns
-			c.play(sc)
-			require.Empty(t, c.problems)
-		})
-	}
-}
-
 // play runs the scenario until all visitors have had their turn.
 func (c *crowd) play(sc scenario) {
 	c.t.Helper()
@@ -309,23 +291,17 @@ func (c *crowd) play(sc scenario) {
 	require.Less(c.t, c.step, crowdTime, "all visitors who stay are admitted")
 }
 
-// setSale reports the status of the sale to the replicas of this release.
+// setSale reports the status of the sale to the replicas.
 func (c *crowd) setSale(status line.SaleStatus) {
 	for i := range c.replicas {
-		if c.mixed && i != 1 {
-			continue
-		}
 		c.replicas[i].Sale = line.Sale{Status: status, OpensAt: c.opens.UnixMilli(), At: c.clock().UnixMilli()}
 	}
 }
 
-// requireNobodyWasIn fails if a visitor has been admitted. Replicas of the previous release do
-// admit.
+// requireNobodyWasIn fails if a visitor has been admitted.
 func (c *crowd) requireNobodyWasIn() {
 	c.t.Helper()
-	if !c.mixed {
-		require.Empty(c.t, c.admissions())
-	}
+	require.Empty(c.t, c.admissions())
 }
 
 func (c *crowd) lose() {

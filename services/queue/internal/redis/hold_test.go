@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/queue/internal/line"
-	"urr.guru/services/queue/internal/redis"
 )
 
 func TestCancelledHoldDoesNotKeepSlot(t *testing.T) {
@@ -34,21 +33,6 @@ func TestSecondHoldKeepsSlot(t *testing.T) {
 	require.True(t, f.holdFor("long", "in", in.SlotID, time.Time{}))
 	f.live(199 * time.Second)
 	require.Equal(t, []string{"in"}, f.set("active"), "the shorter one lives")
-	f.live(2 * time.Second)
-	require.Empty(t, f.set("active"))
-}
-
-// Holds recorded by the previous release name no reservation, so it is unknown which one ended.
-func TestHoldOfPreviousReleaseKeepsSlot(t *testing.T) {
-	f := setup(t, 1)
-	previous, err := redis.NewPrevious(f.client, line.DefaultRules(), redis.WithClock(f.clock))
-	require.NoError(t, err)
-	in := f.join("in")
-	hold := line.Hold{UserID: "in", SlotID: in.SlotID, ReservationID: "r", Until: f.clock().Add(200 * time.Second)}
-	f.observeResult(previous.Hold(f.ctx(), f.event, f.mem, hold))
-	f.hold("in", in.SlotID, time.Time{})
-	f.live(199 * time.Second)
-	require.Equal(t, []string{"in"}, f.set("active"))
 	f.live(2 * time.Second)
 	require.Empty(t, f.set("active"))
 }

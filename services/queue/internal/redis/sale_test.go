@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/queue/internal/line"
-	"urr.guru/services/queue/internal/redis"
 	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
@@ -256,38 +255,4 @@ func TestNobodyIsLateBeforeSale(t *testing.T) {
 	f.poll(users...)
 	f.live(time.Second, users...)
 	require.Equal(t, users[:2], f.set("active"))
-}
-
-// Replicas of the previous release do not know the status of the sale, and admit as before. No
-// visitor loses a place through either release, and the stored status is kept.
-func TestSaleWithReplicasOfPreviousRelease(t *testing.T) {
-	f := setup(t, 2)
-	own := f.store
-	previous, err := redis.NewPrevious(f.client, line.DefaultRules(), redis.WithClock(f.clock))
-	require.NoError(t, err)
-	f.setSale(line.Scheduled, f.clock().Add(time.Hour))
-	users := f.crowd("w", 3)
-	f.store = previous
-	f.live(time.Second, users...)
-	require.Equal(t, users[:2], f.set("active"))
-	f.apply(line.Settings{Threshold: ptr(2), ClosesAt: f.clock().Add(2 * time.Hour)})
-	f.release(users[0], f.join(users[0]).SlotID)
-
-	f.store = own
-	f.forgetState()
-	f.live(5*time.Second, users...)
-	require.Equal(t, users[1:2], f.set("active"), "visitors inside stay, and nobody is admitted")
-	require.Equal(t, users[2:], f.set("queue"))
-	require.Equal(t, line.Scheduled, f.peek().SaleStatus())
-
-	f.advance(2 * time.Hour)
-	require.Equal(t, line.Nowhere, f.join(users[2]).Standing)
-	f.store = previous
-	require.Equal(t, line.Waiting, f.join("x").Standing)
-	f.store = own
-	f.tick()
-	f.advance(time.Minute)
-	f.mem.Sale.At = f.clock().UnixMilli()
-	f.tick()
-	require.Empty(t, f.set("queue"), "whom a replica of the previous release lets in")
 }

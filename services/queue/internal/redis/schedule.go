@@ -94,7 +94,7 @@ func parsePlan(v []any) (p line.TickPlan, err error) {
 		}
 		var r report
 		if json.Unmarshal([]byte(id[1]), &r) != nil {
-			continue // of a release with another form
+			continue // of a replica with another form
 		}
 		p.Reports = append(p.Reports, line.TickReport{EventID: id[0], State: r.State, Tick: r.Tick, AgeMS: r.Age + max(0, p.Now-at)})
 	}

@@ -3,7 +3,6 @@ package redis
 import (
 	"embed"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -52,15 +51,15 @@ const (
 // compile joins the rules, the prelude and each script. The rules are rendered into the source, so
 // that calls need not pass them and Go and Lua cannot differ. Replicas with other rules (during a
 // rollout) use another script.
-func compile(r line.Rules, sources fs.FS) (map[string]*redis.Script, error) {
-	prelude, err := fs.ReadFile(sources, "lua/prelude.lua")
+func compile(r line.Rules) (map[string]*redis.Script, error) {
+	prelude, err := sources.ReadFile("lua/prelude.lua")
 	if err != nil {
 		return nil, fmt.Errorf("prelude: %w", err)
 	}
 	head := constants(r) + string(prelude)
 	scripts := make(map[string]*redis.Script)
 	for _, name := range []string{scriptCheck, scriptAdmit, scriptRelease, scriptHold, scriptCleanup, scriptSet} {
-		body, err := fs.ReadFile(sources, "lua/"+name+".lua")
+		body, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			return nil, fmt.Errorf("script %s: %w", name, err)
 		}

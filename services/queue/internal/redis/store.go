@@ -45,7 +45,7 @@ func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d
 
 // NewStore returns a store with these rules.
 func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
-	scripts, err := compile(rules, sources)
+	scripts, err := compile(rules)
 	if err != nil {
 		return nil, err
 	}

@@ -67,15 +67,3 @@ func TestPlacesAndWatchHaveSaleStatus(t *testing.T) {
 	f.worker.Tick(f.ctx())
 	places("none", "CLOSED")
 }
-
-// The previous release of ticket reports no statuses of sales: responses have none, and lines
-// still admit.
-func TestLineWorksWithPreviousReleaseOfTicket(t *testing.T) {
-	f := setup(t)
-	f.open(1)
-	_, p := f.enter("a")
-	require.Nil(t, p.SaleStatus) //nolint:protogetter // absent is not empty
-	f.service.RefreshSales(f.ctx())
-	f.tick()
-	require.Equal(t, "active", f.status(f.item("a")).GetPlace().GetStatus())
-}

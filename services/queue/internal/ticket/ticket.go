@@ -4,15 +4,10 @@ package ticket
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/queue/internal/line"
 )
@@ -21,9 +16,6 @@ var (
 	_ line.Directory = (*Directory)(nil)
 	_ line.Sales     = (*Directory)(nil)
 )
-
-// errUnblockUnsupported means that ticket's previous release answered, which ignores unblock_user.
-var errUnblockUnsupported = errors.New("ticket did not unblock the user")
 
 // Directory is the client of the ticket service. Titles and the existence of events use a
 // connection with a circuit breaker, since visitors wait for them.
@@ -36,13 +28,13 @@ func New(titles, settings grpc.ClientConnInterface) *Directory {
 	return &Directory{titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings)}
 }
 
-// Info implements line.Directory.
-func (d *Directory) Info(ctx context.Context, eventID string) (line.Info, error) {
+// TitleAndArtist implements line.Directory.
+func (d *Directory) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
 	res, err := d.titles.GetEventInfo(ctx, &ticketv1.GetEventInfoRequest{EventId: eventID})
 	if err != nil {
-		return line.Info{}, err
+		return line.TitleAndArtist{}, err
 	}
-	return line.Info{Title: res.GetTitle(), Artist: res.GetArtist()}, nil
+	return line.TitleAndArtist{Title: res.GetTitle(), Artist: res.GetArtist()}, nil
 }
 
 // Exists implements line.Directory. Visitors wait for it, so it uses the titles' connection.
@@ -71,9 +63,6 @@ func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings
 // Sales implements line.Sales.
 func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]line.SaleReport, time.Duration, error) {
 	res, err := d.settings.GetSaleStatus(ctx, &ticketv1.GetSaleStatusRequest{EventIds: eventIDs})
-	if status.Code(err) == codes.Unimplemented {
-		return nil, 0, line.ErrSalesUnsupported
-	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -90,12 +79,9 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 
 // Change implements line.Directory.
 func (d *Directory) Change(ctx context.Context, eventID string, c line.SettingsChange) error {
-	res, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{
+	_, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{
 		EventId: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.Block, UnblockUser: c.Unblock,
 	})
-	if err == nil && c.Unblock != "" && slices.Contains(res.GetBlockedUsers(), c.Unblock) {
-		return errs.ErrUnavailable.Wrap(errUnblockUnsupported)
-	}
 	return err
 }
 

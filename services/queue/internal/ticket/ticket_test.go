@@ -2,7 +2,6 @@ package ticket_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -54,35 +53,8 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}}, found)
 }
 
-func TestATicketThatIsAwayIsNoPreviousRelease(t *testing.T) {
+func TestSalesFailWhileTicketIsAway(t *testing.T) {
 	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, &office{}) })
 	_, _, err := d.Sales(t.Context(), []string{"e"})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
-	require.NotErrorIs(t, err, line.ErrSalesUnsupported)
-}
-
-func TestThePreviousReleaseDoesNotTell(t *testing.T) {
-	d := serve(t, func(s grpc.ServiceRegistrar) {
-		desc := ticketv1.EventService_ServiceDesc
-		desc.Methods = slices.DeleteFunc(slices.Clone(desc.Methods), func(m grpc.MethodDesc) bool { return m.MethodName == "GetSaleStatus" })
-		s.RegisterService(&desc, &office{})
-	})
-	_, _, err := d.Sales(t.Context(), []string{"e"})
-	require.ErrorIs(t, err, line.ErrSalesUnsupported)
-}
-
-// forgetful is ticket's previous release, which ignores unblock_user.
-type forgetful struct {
-	ticketv1.UnimplementedEventServiceServer
-}
-
-func (forgetful) PutLineSettings(context.Context, *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
-	return &ticketv1.LineSettings{BlockedUsers: []string{"a"}}, nil
-}
-
-func TestPreviousReleaseCannotUnblock(t *testing.T) {
-	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, forgetful{}) })
-	require.NoError(t, d.Change(t.Context(), "e", line.SettingsChange{Block: "a"}))
-	require.NoError(t, d.Change(t.Context(), "e", line.SettingsChange{Unblock: "b"}))
-	require.ErrorIs(t, d.Change(t.Context(), "e", line.SettingsChange{Unblock: "a"}), errs.ErrUnavailable)
 }

@@ -93,7 +93,7 @@ func TestPanicOfAnEventFailsItsBatch(t *testing.T) {
 	require.Len(t, delta.Counts, 1)
 }
 
-// A counted event that this release cannot read fails nothing.
+// A counted event that cannot be read fails nothing.
 func TestOnlyFreshEventsCount(t *testing.T) {
 	t.Parallel()
 	unreadable := errors.New("cannot be read")

@@ -48,11 +48,6 @@ func (s *Settings) ETag() string {
 	e := s.Event
 	// Neither is put: the state has acts of its own, and the version grows with it.
 	e.State, e.Version = "", 0
-	// The previous release has no time zones: both return the same ETag for an event in the default
-	// one.
-	if e.TimeZone == DefaultTimeZone {
-		e.TimeZone = ""
-	}
 	h := sha256.New()
 	_ = json.NewEncoder(h).Encode(struct { // a hash never fails, and everything in here can be written
 		Event                  Event

@@ -116,17 +116,6 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, event.Changes{Any: true}, event.Compare(&a, &b), "more general admission is no change of structure")
 }
 
-// During an upgrade a client may read the ETag from the previous release, which has no time zones.
-func TestETagOfTheDefaultTimeZone(t *testing.T) {
-	t.Parallel()
-	etag := func(zone string) string {
-		s := event.Settings{Event: event.Event{ID: "e", TimeZone: zone}}
-		return s.ETag()
-	}
-	require.Equal(t, etag(""), etag(event.DefaultTimeZone))
-	require.NotEqual(t, etag(event.DefaultTimeZone), etag("Asia/Tokyo"))
-}
-
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	s := assigned()

@@ -2,10 +2,10 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,9 +41,6 @@ var (
 // round's count. A crash between the two writes loses counts but never counts twice. Each round
 // with queued claims has its own queue and writer, so that a burst or a slow partition of one event
 // delays no other event.
-//
-// Replicas of the previous release use sets in the event's own partition and the count on its item.
-// Both are written as well while such replicas may run.
 type Claims struct {
 	store        *Store
 	flushTimeout time.Duration
@@ -179,7 +176,7 @@ func (c *Claims) queueLen(q *claimQueue) int {
 }
 
 // write adds the positions of a group to their sets, and the number of new ones to the round's
-// counts.
+// count.
 func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 	blocks := make(map[int64][]claim)
 	for _, cl := range group {
@@ -187,57 +184,32 @@ func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 		blocks[block] = append(blocks[block], cl)
 	}
 	var (
-		mu    sync.Mutex
-		total written
-		work  sync.WaitGroup
+		added  atomic.Int64
+		failed atomic.Bool
+		work   sync.WaitGroup
 	)
 	slots := make(chan struct{}, maxParallelClaimWrites)
 	for block, claims := range blocks {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			w := c.writeBlock(ctx, q, block, claims)
-			mu.Lock()
-			defer mu.Unlock()
-			total.add(w)
+			n, err := c.store.addClaims(ctx, claimsKey(q.groupKey, block), claims)
+			if err != nil {
+				failed.Store(true)
+				c.requeue(q, claims)
+			}
+			added.Add(n)
 		})
 	}
 	work.Wait()
-	c.count(ctx, q.groupKey, total)
+	c.count(ctx, q.groupKey, added.Load())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q.incomplete = total.failed
+	q.incomplete = failed.Load()
 }
 
-// written is the result of writing a group or a part of it: how many claims were new in the sets
-// and in the sets of the previous release, and whether any write failed.
-type written struct {
-	added, previous int64
-	failed          bool
-}
-
-func (w *written) add(o written) {
-	w.added += o.added
-	w.previous += o.previous
-	w.failed = w.failed || o.failed
-}
-
-// writeBlock adds claims to their set. Failed claims are queued again: if they were lost, their
-// visitors would count as gone, which would speed the counter up.
-func (c *Claims) writeBlock(ctx context.Context, q *claimQueue, block int64, claims []claim) written {
-	added, err := c.store.addClaims(ctx, claimsKey(q.groupKey, block), claims)
-	if err != nil {
-		c.requeue(q, claims)
-		return written{failed: true}
-	}
-	previous, err := c.store.addClaims(ctx, previousClaimsKey(q.groupKey, block), claims)
-	// Half of the queue is left for claims that are in neither set.
-	if err != nil && c.queueLen(q) < maxQueuedClaims/2 {
-		c.requeue(q, claims)
-	}
-	return written{added: added, previous: previous}
-}
-
+// requeue queues claims again that could not be written: if they were lost, their visitors would
+// count as gone, which would speed the counter up.
 func (c *Claims) requeue(q *claimQueue, claims []claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,20 +219,16 @@ func (c *Claims) requeue(q *claimQueue, claims []claim) {
 	claimsTotal.WithLabelValues("failed").Add(float64(len(claims)))
 }
 
-// count adds the numbers of new claims to the counts of a round.
-func (c *Claims) count(ctx context.Context, k groupKey, w written) {
-	if w.added > 0 {
-		result := "counted"
-		if _, err := c.store.addCount(ctx, k, w.added); err != nil {
-			result = "lost"
-		}
-		claimsTotal.WithLabelValues(result).Add(float64(w.added))
+// count adds the number of new claims to the count of a round.
+func (c *Claims) count(ctx context.Context, k groupKey, added int64) {
+	if added == 0 {
+		return
 	}
-	if w.previous > 0 {
-		if err := c.store.addPreviousCount(ctx, k, w.previous); err != nil && !errors.Is(err, room.ErrStale) {
-			claimsTotal.WithLabelValues("former_lost").Add(float64(w.previous))
-		}
+	result := "counted"
+	if _, err := c.store.addCount(ctx, k, added); err != nil {
+		result = "lost"
 	}
+	claimsTotal.WithLabelValues(result).Add(float64(added))
 }
 
 // Claimed returns the number of claims of a round. It reads by a write to the partition of the

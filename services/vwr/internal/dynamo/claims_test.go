@@ -1,14 +1,10 @@
 package dynamo_test
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
@@ -84,41 +80,7 @@ func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	}, "the claim is written")
 	stop()
 	require.Equal(t, int64(1), claimed(t, claims, c))
-	require.Equal(t, int64(1), roomtest.Read(t, s, c.EventID).Claimed, "for the previous release")
-}
-
-// Replicas of the previous release keep their sets in the event's own partition and count on its
-// item. A position claimed at one of them is not counted there again when it is claimed here.
-func TestClaimsWithReplicasOfPreviousRelease(t *testing.T) {
-	t.Parallel()
-	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
-	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
-	c := roomtest.StartRound(t, s, "beside", room.DefaultSettings())
-	previous := func(table string, key stored, attribute string, v types.AttributeValue) {
-		_, err := db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
-			TableName: aws.String(cfg.Prefix + table), Key: key,
-			UpdateExpression: aws.String("ADD " + attribute + " :v"), ExpressionAttributeValues: stored{":v": v},
-		})
-		require.NoError(t, err)
-	}
-	event := &types.AttributeValueMemberS{Value: c.EventID}
-	previous("-vwr-positions", stored{
-		"eventId": event, "requestId": &types.AttributeValueMemberS{Value: fmt.Sprintf("claims#%d#0", c.Round)},
-	}, "claims", &types.AttributeValueMemberNS{Value: []string{"1", "2"}})
-	previous("-vwr-counters", stored{"eventId": event}, "claimed", &types.AttributeValueMemberN{Value: "2"})
-
-	claims := dynamo.NewClaims(s)
-	stop := runClaims(t, claims)
-	for _, p := range []int64{1, 2, 3} {
-		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
-	}
-	testkit.Until(t, func() bool {
-		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
-		return err == nil && n == 3 && roomtest.Read(t, s, c.EventID).Claimed == 3
-	}, "all three are counted, firstCall for both releases")
-	stop() // queued claims would be flushed now and counted again
-	require.Equal(t, int64(3), roomtest.Read(t, s, c.EventID).Claimed)
-	require.Equal(t, int64(3), claimed(t, claims, c))
+	n, err := s.ClaimCount(t.Context(), c.EventID, c.Round)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), n)
 }

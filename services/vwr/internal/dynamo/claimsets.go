@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/services/vwr/internal/room"
 )
 
 // claimsTimeout bounds one write.
@@ -69,20 +70,15 @@ func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error
 	return count, unavailable(r.Err())
 }
 
-// addPreviousCount adds n claims to the count on the event's item, for replicas of the previous
-// release. The SDK does not retry it.
-func (s *Store) addPreviousCount(ctx context.Context, k groupKey, n int64) error {
-	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
-	defer cancel()
-	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:           &s.counters,
-		Key:                 counterKey(k.eventID),
-		UpdateExpression:    aws.String("ADD " + attrClaimed + " :n SET " + attrUpdated + " = :now"),
-		ConditionExpression: aws.String(attrRound + " = :round"),
-		ExpressionAttributeValues: item{
-			":n": num(n), ":now": num(s.now().UnixMilli()), ":round": num(int64(k.round)),
-		},
-	}, dynamo.NoRetry)
-	counterWrites.WithLabelValues("claimed").Inc()
-	return conditional(err)
+// ClaimCount reads the number of claims of a round.
+func (s *Store) ClaimCount(ctx context.Context, eventID string, round room.Round) (int64, error) {
+	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &s.positions, Key: claimedKey(groupKey{eventID, round}), ConsistentRead: aws.Bool(true),
+	})
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	r := dynamo.Reader{Item: out.Item}
+	count := r.Number(attrClaimed)
+	return count, unavailable(r.Err())
 }

@@ -105,8 +105,8 @@ func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
 
 // Parts of the update that starts a round.
 const (
-	setShards    = ", " + attrShards + " = :shards, " + attrShardsRound + " = :round"
-	removeShards = ", " + attrShards + ", " + attrShardsRound // after the REMOVE of a lobby's attributes
+	setShards    = ", " + attrShards + " = :shards"
+	removeShards = ", " + attrShards // after the REMOVE of a lobby's attributes
 )
 
 // Start opens a round and adds the event to the registry. The lobby of an earlier round is removed.
@@ -118,7 +118,7 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 	}
 	values[":round"], values[":zero"] = num(int64(next.Round)), num(0)
 	values[":now"], values[":true"] = num(s.now().UnixMilli()), boolean(true)
-	update := "SET " + attrIssued + " = :zero, " + attrServing + " = :zero, " + attrClaimed + " = :zero, " +
+	update := "SET " + attrIssued + " = :zero, " + attrServing + " = :zero, " +
 		attrActive + " = :true, " + attrRound + " = :round, " + attrUpdated + " = :now, " + setSettings
 	removed := removeShards
 	if next.Shards > 1 { // an item of the default layout has no attribute for it

@@ -29,9 +29,7 @@ const (
 	attrMaxInFlight = "maxInFlight"
 	attrProofOfWork = "proofOfWork" // leading zero bits
 	attrNext        = "next"        // absent: QUEUE
-	attrClaimed     = "claimed"
-	attrShards      = "shards"      // of the round shardsRound; absent: 1
-	attrShardsRound = "shardsRound" // a replica of the previous release leaves shards when it starts a round
+	attrShards      = "shards"      // absent: 1
 )
 
 // The registry of active events is the only item of the counters table that is not an event. No
@@ -58,12 +56,10 @@ const (
 const (
 	claimsBlock     = 500
 	attrClaimSet    = "claims" // number set
+	attrClaimed     = "claimed"
 	claimsPartition = "%s#claims"
 	claimsKeyForm   = "%d#%d"    // round, block
 	claimedKeyForm  = "%d#count" // round
-	// previousClaimsKeyForm is the sort key of the sets of the previous release, in the event's own
-	// partition.
-	previousClaimsKeyForm = "claims#%d#%d"
 )
 
 // shardSign separates an event from the number of a shard in the partition key of its positions. No
@@ -81,10 +77,6 @@ func claimedKey(k groupKey) item { return claimsItemKey(k, fmt.Sprintf(claimedKe
 
 func claimsItemKey(k groupKey, sortKey string) item {
 	return item{attrEvent: str(fmt.Sprintf(claimsPartition, k.eventID)), attrRequest: str(sortKey)}
-}
-
-func previousClaimsKey(k groupKey, block int64) item {
-	return item{attrEvent: str(k.eventID), attrRequest: str(fmt.Sprintf(previousClaimsKeyForm, k.round, block))}
 }
 
 type item = map[string]types.AttributeValue
@@ -140,7 +132,6 @@ func toCounters(it item) (room.Counters, error) {
 		Round:     room.Round(r.Number(attrRound)),
 		Issued:    r.Number(attrIssued),
 		Serving:   r.Number(attrServing),
-		Claimed:   r.Number(attrClaimed),
 		Settings:  room.DefaultSettings(),
 		UpdatedAt: time.UnixMilli(r.Number(attrUpdated)),
 	}
@@ -158,19 +149,12 @@ func toCounters(it item) (room.Counters, error) {
 	if s := r.String(attrNext); s != "" {
 		c.Settings.Next = room.Next(s)
 	}
-	c.Shards = toShards(&r, c.Round)
+	c.Shards = int(max(1, r.Number(attrShards)))
 	c.Lobby = toLobby(&r, c.Round)
 	if r.Err() != nil {
 		return c, fmt.Errorf("counters of %s: %w", c.EventID, r.Err())
 	}
 	return c, nil
-}
-
-func toShards(r *dynamo.Reader, round room.Round) int {
-	if room.Round(r.Number(attrShardsRound)) != round {
-		return 1
-	}
-	return int(max(1, r.Number(attrShards)))
 }
 
 func toRecord(it item) (room.Record, error) {

@@ -55,18 +55,17 @@ func TestItemLayout(t *testing.T) {
 	counter := stored{
 		"eventId": s("demo"), "nextPosition": n(1), "servingCounter": n(1), "isActive": &types.AttributeValueMemberBOOL{Value: true},
 		"updatedAt": n(1_800_000_000_123), "activatedAt": round, "batch": n(30), "intervalMs": n(2000), "inlet": s("MAX_IN_FLIGHT"),
-		"maxInFlight": n(9), "proofOfWork": n(17), "next": s("QUEUE"), "claimed": n(1),
+		"maxInFlight": n(9), "proofOfWork": n(17), "next": s("QUEUE"),
 	}
 	for what, c := range map[string]struct {
 		table string
 		want  stored
 	}{
-		"the counters":                    {counters, counter},
-		"the active events":               {counters, stored{"eventId": s("#active"), "events": &types.AttributeValueMemberSS{Value: []string{"demo"}}}},
-		"a position":                      {positions, stored{"eventId": s("demo"), "requestId": s(id.String()), "position": n(1), "userId": s("visitor"), "activatedAt": round, "createdAt": n(1_800_000_000_123), "ttl": n(1_800_086_400)}},
-		"a set of the claims":             {positions, stored{"eventId": s("demo#claims"), "requestId": s("1700000000000000#0"), "claims": &types.AttributeValueMemberNS{Value: []string{"1"}}, "ttl": n(1_800_086_400)}},
-		"the number of claims":            {positions, stored{"eventId": s("demo#claims"), "requestId": s("1700000000000000#count"), "claimed": n(1), "ttl": n(1_800_086_400)}},
-		"the set of the previous release": {positions, stored{"eventId": s("demo"), "requestId": s("claims#1700000000000000#0"), "claims": &types.AttributeValueMemberNS{Value: []string{"1"}}, "ttl": n(1_800_086_400)}},
+		"the counters":         {counters, counter},
+		"the active events":    {counters, stored{"eventId": s("#active"), "events": &types.AttributeValueMemberSS{Value: []string{"demo"}}}},
+		"a position":           {positions, stored{"eventId": s("demo"), "requestId": s(id.String()), "position": n(1), "userId": s("visitor"), "activatedAt": round, "createdAt": n(1_800_000_000_123), "ttl": n(1_800_086_400)}},
+		"a set of the claims":  {positions, stored{"eventId": s("demo#claims"), "requestId": s("1700000000000000#0"), "claims": &types.AttributeValueMemberNS{Value: []string{"1"}}, "ttl": n(1_800_086_400)}},
+		"the number of claims": {positions, stored{"eventId": s("demo#claims"), "requestId": s("1700000000000000#count"), "claimed": n(1), "ttl": n(1_800_086_400)}},
 	} {
 		key := stored{}
 		for name, v := range c.want {

@@ -16,8 +16,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of the counters table for a lobby. They belong to the round lobbyRound, since a replica
-// of a release without lobbies leaves them on the item when it starts a round.
+// Attributes of the counters table for a lobby. They belong to the round lobbyRound.
 const (
 	attrLobbyRound    = "lobbyRound"
 	attrLobbyOpensAt  = "lobbyOpensAt"  // epoch ms, as the following

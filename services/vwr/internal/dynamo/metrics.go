@@ -8,7 +8,7 @@ import (
 var (
 	counterWrites = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_vwr_counter_writes_total",
-		Help: "Writes to an event's counter item, by purpose (position, serving, claimed); an item takes 1,000 writes/s.",
+		Help: "Writes to an event's counter item, by purpose (position, serving); an item takes 1,000 writes/s.",
 	}, []string{"purpose"})
 	groupSize = promauto.NewHistogram(prometheus.HistogramOpts{
 		Name: "urr_vwr_group_size", Help: "Assigns that were answered by one counter write.",
@@ -19,6 +19,6 @@ var (
 	})
 	claimsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_vwr_claims_total",
-		Help: "Claims by what became of them: counted, dropped (queue full), failed (set not written, tried again), lost (count not written), former_lost (count of the previous release not written).",
+		Help: "Claims by what became of them: counted, dropped (queue full), failed (set not written, tried again), lost (count not written).",
 	}, []string{"result"})
 )

@@ -71,28 +71,6 @@ func TestShardsDivideAllPositions(t *testing.T) {
 	}
 }
 
-// A replica of a release without shards starts a round in the default layout, and leaves the number
-// of shards of an earlier round on the event's item.
-func TestShardsOfAnEarlierRoundDoNotCount(t *testing.T) {
-	t.Parallel()
-	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
-	c := roomtest.StartShardedRound(t, store, "before", 8, room.DefaultSettings())
-	_, err := db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
-		TableName: aws.String(cfg.Prefix + "-vwr-counters"), Key: stored{"eventId": s(c.EventID)},
-		UpdateExpression:          aws.String("SET activatedAt = :round, nextPosition = :zero"),
-		ExpressionAttributeValues: stored{":round": n(int64(c.Round) + 1), ":zero": n(0)},
-	})
-	require.NoError(t, err)
-	next := roomtest.Read(t, store, c.EventID)
-	require.Equal(t, 1, next.Shards)
-	id := uuid.New()
-	_, err = takeWithID(t.Context(), store, next, id)
-	require.NoError(t, err)
-	require.Equal(t, []int64{1}, indexed(t, db, cfg.Prefix+"-vwr-positions", c.EventID))
-}
-
 // A new round has the number of shards that it is started with, whatever the earlier one had.
 func TestEachRoundHasItsShards(t *testing.T) {
 	t.Parallel()

@@ -48,8 +48,8 @@ func TestLateRoot(t *testing.T) {
 	r.positions(t, joined, report)
 }
 
-// A replica of a release without lobbies issues a position before the entries are counted. The lobby
-// is void, which is reported until the room is closed, and no position is issued twice.
+// A position was issued before the entries were counted, which no replica should do. The lobby is
+// void, which is reported until the room is closed, and no position is issued twice.
 func TestPositionIssuedEarly(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -67,7 +67,7 @@ func TestPositionIssuedEarly(t *testing.T) {
 	require.NoError(t, err)
 	entries := dynamo.NewLobbies(r.store)
 	t.Cleanup(func() { require.NoError(t, entries.Close(context.Background())) })
-	require.ErrorIs(t, entries.Lobby().Size(t.Context(), lobby.Key{EventID: event, Round: round}, 1), room.ErrStale)
+	require.ErrorIs(t, entries.Lobby().Unfinished.FixSize(t.Context(), lobby.Key{EventID: event, Round: round}, 1), room.ErrStale)
 	r.step(t)
 	_, err = r.lobbies.Join(t.Context(), event, user(1))
 	require.ErrorIs(t, err, room.ErrLobbyClosed, "an entry would get no position")

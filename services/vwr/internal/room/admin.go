@@ -20,6 +20,8 @@ type RoomStore interface {
 	Configure(ctx context.Context, eventID string, round Round, s Settings) error
 	// Stop ends a round and removes the event from the registry, in one transaction.
 	Stop(ctx context.Context, eventID string, round Round) error
+	// ClaimCount reads the number of claims of a round.
+	ClaimCount(ctx context.Context, eventID string, round Round) (int64, error)
 }
 
 // ServingWriter advances serving counters.
@@ -184,6 +186,9 @@ func (a *Admin) readModifyWrite(ctx context.Context, eventID string, step func(c
 			if c, _, err = a.rooms.Read(ctx, eventID); err != nil {
 				return State{}, err
 			}
+		}
+		if n, err := a.rooms.ClaimCount(ctx, eventID, c.Round); err == nil { // else what the cache knows
+			c.Claimed = n
 		}
 		return a.cache.Merge(c), nil
 	}

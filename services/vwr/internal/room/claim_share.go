@@ -27,11 +27,10 @@ type ClaimShare struct {
 	samples []shareSample
 }
 
-// shareSample is one read of the counters. former is the claim count on the event's item, the only
-// one that replicas of the previous release write; claimed is the count on the claims item.
+// shareSample is one read of the counters.
 type shareSample struct {
-	at                       time.Time
-	serving, former, claimed int64
+	at               time.Time
+	serving, claimed int64
 }
 
 // Due reports whether the claims must be read at now.
@@ -49,7 +48,7 @@ func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	if n := len(s.samples); n > 0 && now.Sub(s.samples[n-1].at) > maxShareGap {
 		s.samples = s.samples[:0]
 	}
-	s.samples = append(s.samples, shareSample{at: now, serving: c.Serving, former: c.Claimed, claimed: claimed})
+	s.samples = append(s.samples, shareSample{at: now, serving: c.Serving, claimed: claimed})
 	drop := 0
 	for drop+1 < len(s.samples) && now.Sub(s.samples[drop+1].at) >= ShareWindow {
 		drop++
@@ -58,14 +57,12 @@ func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	s.measure()
 }
 
-// measure uses the claim count that grew more. While replicas of the previous release run, the
-// former count is the complete one; when the event's item is too busy to be written, the other.
 func (s *ClaimShare) measure() {
 	first, last := s.samples[0], s.samples[len(s.samples)-1]
 	if last.at.Sub(first.at) < ShareWindow {
 		return
 	}
-	served, claimed := last.serving-first.serving, max(last.former-first.former, last.claimed-first.claimed)
+	served, claimed := last.serving-first.serving, last.claimed-first.claimed
 	s.value = max(MinShare, min(MaxShare, float64(claimed+sharePrior)/float64(served+sharePrior)))
 }
 

@@ -63,8 +63,8 @@ func TestActivateRequiresKnownEvent(t *testing.T) {
 
 	h.sales.SetAnswer("overloaded", false, errs.ErrUnavailable)
 	h.activate("overloaded")
-	h.sales.SetAnswer("older release", false, errs.ErrInternal) // which does not implement the call
-	h.activate("older release")
+	h.sales.SetAnswer("failing", false, errs.ErrInternal)
+	h.activate("failing")
 
 	h.activate("e")
 	h.sales.SetAnswer("e", false, errs.ErrEventNotFound)

@@ -139,24 +139,3 @@ func TestClaimShareResetsWithNewRound(t *testing.T) {
 	s.Observe(next, 0, at(31))
 	require.InDelta(t, 1, s.Value(), 0, "a new round")
 }
-
-// Replicas of the previous release write claims to the event's item only, and an event's item that
-// is too busy gets none: the count that grew more is the complete one.
-func TestClaimShareUsesGreaterCount(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ former, claimed int64 }{
-		"some come to the previous release":  {50, 20},
-		"the event's item cannot be written": {0, 50},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var s room.ClaimShare
-			for i := range int64(31) {
-				cs := counters(1_000_000, 50*i)
-				cs.Claimed = 9_000 + c.former*i
-				s.Observe(cs, c.claimed*i, at(float64(i)))
-			}
-			require.InDelta(t, 1, s.Value(), 1e-9)
-		})
-	}
-}

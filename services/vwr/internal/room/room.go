@@ -137,7 +137,7 @@ type Counters struct {
 	Round    Round
 	Issued   int64 // the last issued position (nextPosition)
 	Serving  int64 // the last position served; at most Issued
-	Claimed  int64 // served positions whose visitors have fetched a token
+	Claimed  int64 // served positions whose visitors have fetched a token; Read leaves it 0
 	Settings Settings
 	// Shards is the number of partitions that the positions of the round are divided into. It never
 	// changes within a round, so that every replica finds every record by its key.

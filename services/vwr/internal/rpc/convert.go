@@ -42,7 +42,7 @@ func counters(states []room.State) []*vwrv1.Counter {
 		out[i] = &vwrv1.Counter{
 			EventId: st.EventID, Active: st.Active, Round: int64(st.Round), Serving: st.Serving, Issued: st.Issued,
 			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(), Lobby: schedule(st.Lobby),
-			ProofOfWork: proto.Int64(st.Settings.ProofOfWork), Next: new(string(st.Settings.Next)),
+			ProofOfWork: st.Settings.ProofOfWork, Next: string(st.Settings.Next),
 		}
 	}
 	return out

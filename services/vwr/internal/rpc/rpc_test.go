@@ -45,7 +45,7 @@ func serve(t *testing.T) *fixture {
 	m, b := roomtest.NewMemory(now), room.NewStateCache()
 	out := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(out, nil))
-	lobbies := lobby.NewService(b, m, nil, passes, lobby.Keys{}, lobby.Schedule{}, now)
+	lobbies := lobby.NewService(b, m, lobby.Store{}, passes, lobby.Keys{}, lobby.Schedule{}, now)
 	service := room.NewService(b, m, m, passes, m, nil, now, func() float64 { return 0.5 })
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, lobbies, b, log))
@@ -219,7 +219,7 @@ func TestGetCounters(t *testing.T) {
 	res, err := d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo", "unknown"}})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]*vwrv1.Counter{
-		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: new(int64(18)), Next: new("QUEUE")},
+		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: 18, Next: "QUEUE"},
 	}, res.GetCounters(), protocmp.Transform()))
 	d.store.SetDown(true)
 	_, err = d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo"}})

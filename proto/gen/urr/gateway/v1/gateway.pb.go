@@ -120,10 +120,9 @@ type Session struct {
 	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	Roles  []string               `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Only when it was just made; works as a Bearer token.
-	Token     *string                `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Absent from sessions that older releases have issued.
-	SessionId     *string `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
+	Token         *string                `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	SessionId     string                 `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,8 +186,8 @@ func (x *Session) GetExpiresAt() *timestamppb.Timestamp {
 }
 
 func (x *Session) GetSessionId() string {
-	if x != nil && x.SessionId != nil {
-		return *x.SessionId
+	if x != nil {
+		return x.SessionId
 	}
 	return ""
 }
@@ -749,17 +748,16 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"\aNothing\"@\n" +
 	"\x0fDevLoginRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
-	"\x05roles\x18\x02 \x03(\tR\x05roles\"\xcb\x01\n" +
+	"\x05roles\x18\x02 \x03(\tR\x05roles\"\xb7\x01\n" +
 	"\aSession\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x19\n" +
 	"\x05token\x18\x03 \x01(\tH\x00R\x05token\x88\x01\x01\x129\n" +
 	"\n" +
-	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\"\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x05 \x01(\tH\x01R\tsessionId\x88\x01\x01B\b\n" +
-	"\x06_tokenB\r\n" +
-	"\v_session_id\",\n" +
+	"session_id\x18\x05 \x01(\tR\tsessionIdB\b\n" +
+	"\x06_token\",\n" +
 	"\tSignedOut\x12\x1f\n" +
 	"\vredirect_to\x18\x01 \x01(\tR\n" +
 	"redirectTo\"O\n" +

@@ -63,8 +63,7 @@ type QueueServiceClient interface {
 	VerifySlots(ctx context.Context, in *VerifySlotsRequest, opts ...grpc.CallOption) (*VerifySlotsResponse, error)
 	// Epoch and pause of every line with contact, then changes; a beat at least every 3 s.
 	WatchLines(ctx context.Context, in *WatchLinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLinesResponse], error)
-	// Reads the line's settings at once, and opens the line if it was never opened. Called by the previous
-	// release of the gateway after each change of an event.
+	// Reads the line's settings at once, and opens the line if it was never opened.
 	OpenLine(ctx context.Context, in *OpenLineRequest, opts ...grpc.CallOption) (*OpenLineResponse, error)
 	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*GetLoadResponse, error)
@@ -213,8 +212,7 @@ type QueueServiceServer interface {
 	VerifySlots(context.Context, *VerifySlotsRequest) (*VerifySlotsResponse, error)
 	// Epoch and pause of every line with contact, then changes; a beat at least every 3 s.
 	WatchLines(*WatchLinesRequest, grpc.ServerStreamingServer[WatchLinesResponse]) error
-	// Reads the line's settings at once, and opens the line if it was never opened. Called by the previous
-	// release of the gateway after each change of an event.
+	// Reads the line's settings at once, and opens the line if it was never opened.
 	OpenLine(context.Context, *OpenLineRequest) (*OpenLineResponse, error)
 	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error)

@@ -202,7 +202,7 @@ type Event struct {
 	Threshold   *int64 `protobuf:"varint,16,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
 	// Of the settings, bare, in operators' answers only; the gateway makes the header of it.
 	Etag *string `protobuf:"bytes,17,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
-	// IANA time zone of the venue, in which the times are announced. Absent from the previous release.
+	// IANA time zone of the venue, in which the times are announced.
 	TimeZone      *string `protobuf:"bytes,18,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1229,8 +1229,7 @@ type LineSettings struct {
 	BlockedUsers []string               `protobuf:"bytes,6,rep,name=blocked_users,json=blockedUsers,proto3" json:"blocked_users,omitempty"`
 	// The sale has ended: its closing time is over, or the event is cancelled.
 	Closed bool `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
-	// Nobody has opened the line yet (MarkLineOpened), so a line that begins has lost nothing. False also
-	// from the previous release, which does not know.
+	// Nobody has opened the line yet (MarkLineOpened), so a line that begins has lost nothing.
 	NeverOpened   bool `protobuf:"varint,8,opt,name=never_opened,json=neverOpened,proto3" json:"never_opened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1563,7 +1562,7 @@ type EventSettings struct {
 	Sections  []*SectionSpec `protobuf:"bytes,13,rep,name=sections,proto3" json:"sections,omitempty"`
 	// Bare; the gateway makes the header of it.
 	Etag *string `protobuf:"bytes,14,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
-	// IANA time zone. Absent from the previous release.
+	// IANA time zone.
 	TimeZone      *string `protobuf:"bytes,15,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1091,8 +1091,7 @@ type GetShuffleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The document of pkg/fairdraw, as JSON.
 	Document []byte `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// That of the request, or the latest one. A replica of a release that knows the latest shuffle only
-	// leaves it out.
+	// That of the request, or the latest one.
 	Round         int64 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1807,11 +1806,10 @@ type Counter struct {
 	ConfiguredRate float64 `protobuf:"fixed64,7,opt,name=configured_rate,json=configuredRate,proto3" json:"configured_rate,omitempty"`
 	// Absent from a round without a lobby.
 	Lobby *Lobby `protobuf:"bytes,8,opt,name=lobby,proto3,oneof" json:"lobby,omitempty"`
-	// As in ActivateRequest. A replica of a release that knows the line of tier 2 only leaves it out.
-	Next *string `protobuf:"bytes,9,opt,name=next,proto3,oneof" json:"next,omitempty"`
-	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none. A replica
-	// of a release without proofs leaves it out.
-	ProofOfWork   *int64 `protobuf:"varint,10,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
+	// As in ActivateRequest.
+	Next string `protobuf:"bytes,9,opt,name=next,proto3" json:"next,omitempty"`
+	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
+	ProofOfWork   int64 `protobuf:"varint,10,opt,name=proof_of_work,json=proofOfWork,proto3" json:"proof_of_work,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1903,15 +1901,15 @@ func (x *Counter) GetLobby() *Lobby {
 }
 
 func (x *Counter) GetNext() string {
-	if x != nil && x.Next != nil {
-		return *x.Next
+	if x != nil {
+		return x.Next
 	}
 	return ""
 }
 
 func (x *Counter) GetProofOfWork() int64 {
-	if x != nil && x.ProofOfWork != nil {
-		return *x.ProofOfWork
+	if x != nil {
+		return x.ProofOfWork
 	}
 	return 0
 }
@@ -2720,7 +2718,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x12GetCountersRequest\x12%\n" +
 	"\tevent_ids\x18\x01 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\beventIds\"F\n" +
 	"\x13GetCountersResponse\x12/\n" +
-	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xd6\x02\n" +
+	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xb1\x02\n" +
 	"\aCounter\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06active\x18\x02 \x01(\bR\x06active\x12\x14\n" +
@@ -2729,13 +2727,11 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x06issued\x18\x05 \x01(\x03R\x06issued\x12\x12\n" +
 	"\x04rate\x18\x06 \x01(\x01R\x04rate\x12'\n" +
 	"\x0fconfigured_rate\x18\a \x01(\x01R\x0econfiguredRate\x12,\n" +
-	"\x05lobby\x18\b \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12\x17\n" +
-	"\x04next\x18\t \x01(\tH\x01R\x04next\x88\x01\x01\x12'\n" +
+	"\x05lobby\x18\b \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12\x12\n" +
+	"\x04next\x18\t \x01(\tR\x04next\x12\"\n" +
 	"\rproof_of_work\x18\n" +
-	" \x01(\x03H\x02R\vproofOfWork\x88\x01\x01B\b\n" +
-	"\x06_lobbyB\a\n" +
-	"\x05_nextB\x10\n" +
-	"\x0e_proof_of_work\"\x8e\x01\n" +
+	" \x01(\x03R\vproofOfWorkB\b\n" +
+	"\x06_lobby\"\x8e\x01\n" +
 	"\x05Lobby\x12\x19\n" +
 	"\bopens_at\x18\x01 \x01(\x03R\aopensAt\x12\x1b\n" +
 	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +

@@ -1,6 +1,6 @@
 // The frame of every page: language and sign-out.
 
-import { call, explain, Problem } from "./api";
+import { call, explain } from "./api";
 import { page } from "./page";
 
 function changeLanguage(lang: string): void {
@@ -18,9 +18,8 @@ async function signOut(): Promise<void> {
     // A session that began at the identity provider is ended there too.
     next = (await call<{ redirectTo: string } | undefined>("POST", "/auth/logout"))?.redirectTo ?? next;
   } catch (failure) {
-    // Show a failure, so that nobody believes to be signed out who is not. A gateway of the previous
-    // release answers 401 when the session has ended already.
-    if (!(failure instanceof Problem && failure.status === 401)) return alert(explain(failure));
+    // Show a failure, so that nobody believes to be signed out who is not.
+    return alert(explain(failure));
   }
   // The data of this tab belongs to the user who signed out.
   sessionStorage.clear();

@@ -25,7 +25,7 @@ export interface SaleEvent {
   currency: string;
   maxPerUser: number;
   status: EventStatus;
-  // IANA time zone of the venue; absent from an older server.
+  // IANA time zone of the venue.
   timeZone?: string;
   waitingRoom?: { active: boolean };
 }

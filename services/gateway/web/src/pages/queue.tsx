@@ -21,13 +21,12 @@ const eventId = pathPart(1);
 const line = new Line(eventId);
 // The least time between two announcements of the place.
 const announceMs = 20_000;
-// The sale is read every so many polls: its opening may have been moved, and an older queue does
-// not send its status.
+// The sale is read every so many polls: its opening may have been moved.
 const salePollInterval = 10;
 // Seconds until the next poll when the line says that the sale is over and the event does not.
 const recheckSeconds = 5;
 // Before anybody has joined a line, queue learns the status of the sale only after the first poll. A
-// line that has not sent it after so many polls, so many seconds apart, is of an older release.
+// line that has not sent it after so many polls, so many seconds apart, cannot read it.
 const unknownPolls = 10;
 const unknownSeconds = 2;
 
@@ -50,9 +49,9 @@ async function readSale(signal: AbortSignal): Promise<SaleEvent | undefined> {
 }
 
 /**
- * Whether the line can be joined before the sale opens. An older queue, which sends no sale status,
- * would admit visitors, who would lose their turn with nothing to buy. This also makes visitors
- * sign in before the rush.
+ * Whether the line can be joined before the sale opens. One that does not know the status of the
+ * sale might admit visitors, who would lose their turn with nothing to buy. This also makes
+ * visitors sign in before the rush.
  */
 async function keepsPlaces(signal: AbortSignal): Promise<boolean> {
   return (await line.status(signal)).saleStatus !== undefined;

@@ -27,10 +27,6 @@ func Read(t testing.TB, client redis.Cmdable, stream string) (all []Admission) {
 	require.NoError(t, err)
 	for _, r := range records {
 		tick, at := number(t, r.Values["tick"]), number(t, r.Values["at"])
-		if user, previous := r.Values["user"].(string); previous { // one admission of the previous release
-			all = append(all, Admission{user, number(t, r.Values["score"]), tick, number(t, r.Values["since"]), at})
-			continue
-		}
 		since := map[string]int64{}
 		for _, present := range pairs(t, r.Values["since"]) {
 			since[present[0]] = number(t, present[1])

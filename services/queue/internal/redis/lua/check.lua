@@ -127,8 +127,7 @@ local function restoredScore(user, item)
     call('ZREM', kParkedSeen, user)
     return score, true
   end
-  -- `spent` would suffice; `restored` is for the previous release.
-  if item.ticket == '' or not isRestorable(user, item) or not firstTime(user .. ':' .. item.ticketEpoch) then return nil end
+  if item.ticket == '' or not isRestorable(user, item) then return nil end
   markSpent(int(now), user)
   return item.ticket
 end

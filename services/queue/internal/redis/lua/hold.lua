@@ -41,8 +41,8 @@ if till > 0 then
   live[reservation] = till
   extend()
   hold = math.max(hold, till)
-elseif own > 0 and hold == own then
-  hold = last -- holds recorded by the previous release are not listed; their end differs and stays
+elseif own > 0 then
+  hold = last
 end
 local list = id
 for name, ends in pairs(live) do list = list .. ' ' .. name .. ':' .. int(ends) end

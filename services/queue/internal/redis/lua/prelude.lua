@@ -238,10 +238,8 @@ local function dirty()
   if spentChanged then call('PEXPIRE', kSpent, C.spent) end
 end
 
--- endSlot ends a user's slot. The admission has marked the place as spent; it is marked again for
--- slots assigned by the previous release, which does not mark them.
+-- endSlot ends a user's slot. The admission has marked the place as spent.
 local function endSlot(user)
-  markSpent(int(now), user)
   call('ZREM', kActive, user)
   call('ZREM', kOld, user)
   call('ZREM', kActiveSeen, user)
@@ -250,7 +248,7 @@ local function endSlot(user)
   call('HDEL', kHolds, user)
 end
 
--- firstTime returns true when `what` is restored for the first time within 2 * C.parked.
+-- firstTime returns true when `what` is named for the first time within 2 * C.parked.
 local function firstTime(what)
   if call('SADD', kRestored, what) == 0 then return false end
   call('PEXPIRE', kRestored, 2 * C.parked)

@@ -12,6 +12,7 @@ local action, changed = ARGV[OWN], 0
 
 local function evict(user)
   endSlot(user)
+  markSpent(int(now), user) -- also the place of a waiter
   unqueue(user)
   call('ZREM', kParked, user)
   call('ZREM', kParkedSeen, user)
@@ -73,7 +74,8 @@ end
 -- or token of an earlier epoch. Another replica may have created it, in recovery, since the caller
 -- recorded the opening.
 local function unused()
-  return line.prev == 0 and (knownEpoch == 0 or knownEpoch == line.epoch) and line.admitted == 0 and call('EXISTS', kRestored) == 0
+  return line.prev == 0 and (knownEpoch == 0 or knownEpoch == line.epoch) and line.admitted == 0
+    and call('EXISTS', kRestored, kSpent) == 0
 end
 
 if action == 'open' then

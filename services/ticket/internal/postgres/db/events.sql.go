@@ -110,7 +110,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, events.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -134,19 +134,17 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.Artist,
 		&i.Event.Venue,
 		&i.Event.StartsAt,
+		&i.Event.TimeZone,
 		&i.Event.SalesOpenAt,
 		&i.Event.SalesCloseAt,
 		&i.Event.Seating,
 		&i.Event.Currency,
 		&i.Event.MaxPerUser,
 		&i.Event.HoldSeconds,
-		&i.Event.SlotSeconds,
-		&i.Event.Threshold,
 		&i.Event.State,
 		&i.Event.Version,
 		&i.Event.CreatedAt,
 		&i.Event.UpdatedAt,
-		&i.Event.TimeZone,
 		&i.Now,
 	)
 	return i, err
@@ -256,7 +254,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, events.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -296,19 +294,17 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.Artist,
 			&i.Event.Venue,
 			&i.Event.StartsAt,
+			&i.Event.TimeZone,
 			&i.Event.SalesOpenAt,
 			&i.Event.SalesCloseAt,
 			&i.Event.Seating,
 			&i.Event.Currency,
 			&i.Event.MaxPerUser,
 			&i.Event.HoldSeconds,
-			&i.Event.SlotSeconds,
-			&i.Event.Threshold,
 			&i.Event.State,
 			&i.Event.Version,
 			&i.Event.CreatedAt,
 			&i.Event.UpdatedAt,
-			&i.Event.TimeZone,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -322,7 +318,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, events.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -347,19 +343,17 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.Artist,
 		&i.Event.Venue,
 		&i.Event.StartsAt,
+		&i.Event.TimeZone,
 		&i.Event.SalesOpenAt,
 		&i.Event.SalesCloseAt,
 		&i.Event.Seating,
 		&i.Event.Currency,
 		&i.Event.MaxPerUser,
 		&i.Event.HoldSeconds,
-		&i.Event.SlotSeconds,
-		&i.Event.Threshold,
 		&i.Event.State,
 		&i.Event.Version,
 		&i.Event.CreatedAt,
 		&i.Event.UpdatedAt,
-		&i.Event.TimeZone,
 		&i.Now,
 	)
 	return i, err

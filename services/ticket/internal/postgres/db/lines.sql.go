@@ -11,9 +11,9 @@ import (
 )
 
 const ChangeLine = `-- name: ChangeLine :execrows
-INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users, opened_at)
+INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users)
 VALUES ($1, $2, coalesce($3::boolean, false),
-        CASE WHEN $4::text = '' THEN '{}'::text[] ELSE ARRAY[$4::text] END, NULL)
+        CASE WHEN $4::text = '' THEN '{}'::text[] ELSE ARRAY[$4::text] END)
 ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce($2, l.threshold),
     paused = coalesce($3::boolean, l.paused),
@@ -33,7 +33,7 @@ type ChangeLineParams struct {
 }
 
 // Members that are NULL stay as they are; of the users, unless empty, one is added once or removed. No row is changed if that would block
-// more users than the maximum. opened_at is NULL explicitly, since the column's default is for inserts by the previous release.
+// more users than the maximum.
 func (q *Queries) ChangeLine(ctx context.Context, arg ChangeLineParams) (int64, error) {
 	result, err := q.db.Exec(ctx, ChangeLine,
 		arg.EventID,
@@ -113,8 +113,8 @@ func (q *Queries) MarkLineOpened(ctx context.Context, eventID string) (int64, er
 }
 
 const PutLine = `-- name: PutLine :exec
-INSERT INTO line_settings AS l (event_id, threshold, slot_seconds, opened_at)
-VALUES ($1, $2, $3, NULL)
+INSERT INTO line_settings AS l (event_id, threshold, slot_seconds)
+VALUES ($1, $2, $3)
 ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce($2, l.threshold), slot_seconds = coalesce($3, l.slot_seconds),
     updated_at = now()

@@ -16,19 +16,17 @@ type Event struct {
 	Artist       string
 	Venue        string
 	StartsAt     time.Time
+	TimeZone     string
 	SalesOpenAt  time.Time
 	SalesCloseAt time.Time
 	Seating      string
 	Currency     string
 	MaxPerUser   int32
 	HoldSeconds  *int32
-	SlotSeconds  *int64
-	Threshold    *int64
 	State        string
 	Version      int64
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	TimeZone     string
 }
 
 type LineSetting struct {
@@ -37,8 +35,8 @@ type LineSetting struct {
 	SlotSeconds  *int64
 	Paused       bool
 	BlockedUsers []string
-	UpdatedAt    time.Time
 	OpenedAt     *time.Time
+	UpdatedAt    time.Time
 }
 
 type RefundedPayment struct {

@@ -120,15 +120,6 @@ func TestOneCallOpensALine(t *testing.T) {
 	require.False(t, first)
 }
 
-// The previous release's queue may have opened the line without recording it.
-func TestLineOfThePreviousReleaseCountsAsOpened(t *testing.T) {
-	t.Parallel()
-	svc := storetest.New(t)
-	_, err := svc.Pool.Exec(t.Context(), `INSERT INTO line_settings (event_id, threshold, slot_seconds) VALUES ('e', 1, 60)`)
-	require.NoError(t, err)
-	require.False(t, line(t, svc).NeverOpened)
-}
-
 // Of the users blocked at the same time none is lost, and there are never more than the maximum.
 func TestBlockedUsersAreBounded(t *testing.T) {
 	t.Parallel()
@@ -161,20 +152,6 @@ func TestPutEventKeepsTheLinesSettings(t *testing.T) {
 	svc.Put(t, s)
 	require.EqualValues(t, 5, *line(t, svc).Threshold)
 	require.EqualValues(t, 60, *line(t, svc).SlotSeconds)
-}
-
-// The previous release compares what it is given with the event's own columns, and writes both
-// where they differ: while it runs beside this one, it must find nothing there that would make an
-// omitted setting a change.
-func TestPutEventClearsThePreviousReleasesColumns(t *testing.T) {
-	t.Parallel()
-	svc := storetest.New(t)
-	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
-	s.Threshold, s.SlotSeconds = new(int64(50)), new(int64(60))
-	svc.Put(t, s)
-	s.Title = "Mended"
-	svc.Put(t, s)
-	require.Zero(t, svc.Count(t, `SELECT count(*) FROM events WHERE threshold IS NOT NULL OR slot_seconds IS NOT NULL`))
 }
 
 // A line is closed at its sale's closing time, by the database's clock, or when the event is

@@ -10,11 +10,11 @@ LEFT JOIN events e ON e.event_id = q.id
 WHERE l.event_id IS NOT NULL OR e.event_id IS NOT NULL;
 
 -- Members that are NULL stay as they are; of the users, unless empty, one is added once or removed. No row is changed if that would block
--- more users than the maximum. opened_at is NULL explicitly, since the column's default is for inserts by the previous release.
+-- more users than the maximum.
 -- name: ChangeLine :execrows
-INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users, opened_at)
+INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users)
 VALUES (@event_id, sqlc.narg(threshold), coalesce(sqlc.narg(paused)::boolean, false),
-        CASE WHEN @block_user::text = '' THEN '{}'::text[] ELSE ARRAY[@block_user::text] END, NULL)
+        CASE WHEN @block_user::text = '' THEN '{}'::text[] ELSE ARRAY[@block_user::text] END)
 ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce(sqlc.narg(threshold), l.threshold),
     paused = coalesce(sqlc.narg(paused)::boolean, l.paused),
@@ -25,8 +25,8 @@ WHERE @block_user::text = '' OR @block_user::text = ANY (l.blocked_users) OR car
 
 -- What the operator puts with the event; NULL leaves what is there.
 -- name: PutLine :exec
-INSERT INTO line_settings AS l (event_id, threshold, slot_seconds, opened_at)
-VALUES (@event_id, sqlc.narg(threshold), sqlc.narg(slot_seconds), NULL)
+INSERT INTO line_settings AS l (event_id, threshold, slot_seconds)
+VALUES (@event_id, sqlc.narg(threshold), sqlc.narg(slot_seconds))
 ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce(sqlc.narg(threshold), l.threshold), slot_seconds = coalesce(sqlc.narg(slot_seconds), l.slot_seconds),
     updated_at = now();

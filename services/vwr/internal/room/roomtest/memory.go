@@ -35,6 +35,7 @@ type Memory struct {
 	events  map[string]room.Counters
 	records map[positionID]room.Record
 	claimed map[positionID]bool
+	counts  map[roundKey]int64 // of claims
 	down    bool
 	// claimsDown makes only the claims fail.
 	claimsDown bool
@@ -46,10 +47,16 @@ type positionID struct {
 	id      uuid.UUID
 }
 
+type roundKey struct {
+	eventID string
+	round   room.Round
+}
+
 // NewMemory returns an empty store.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
-		events: make(map[string]room.Counters), records: make(map[positionID]room.Record), claimed: make(map[positionID]bool), now: now,
+		events: make(map[string]room.Counters), records: make(map[positionID]room.Record), claimed: make(map[positionID]bool),
+		counts: make(map[roundKey]int64), now: now,
 	}
 }
 
@@ -194,10 +201,9 @@ func (m *Memory) Claim(r room.Record) {
 		return
 	}
 	k := positionID{r.EventID, r.RequestID}
-	if c := m.events[r.EventID]; !m.claimed[k] && c.Round == r.Round {
+	if !m.claimed[k] && m.events[r.EventID].Round == r.Round {
 		m.claimed[k] = true
-		c.Claimed++
-		m.events[r.EventID] = c
+		m.counts[roundKey{r.EventID, r.Round}]++
 	}
 }
 
@@ -208,8 +214,10 @@ func (m *Memory) Claimed(_ context.Context, eventID string, round room.Round) (i
 	if m.down || m.claimsDown {
 		return 0, ErrDown
 	}
-	if c := m.events[eventID]; c.Round == round {
-		return c.Claimed, nil
-	}
-	return 0, nil
+	return m.counts[roundKey{eventID, round}], nil
+}
+
+// ClaimCount implements room.RoomStore.
+func (m *Memory) ClaimCount(ctx context.Context, eventID string, round room.Round) (int64, error) {
+	return m.Claimed(ctx, eventID, round)
 }

@@ -1,0 +1,201 @@
+-- Autovacuum looks at events' seats and reservations only when the tables are large. Until its first VACUUM or ANALYZE a table is taken for
+-- one of ten pages at least, and every statement goes by an index. Of a small table that has been looked at PostgreSQL knows that reading
+-- all of it costs less, and such a plan stays cached while the first minute of a sale fills it.
+
+-- +goose Up
+CREATE TABLE events (
+    event_id       text COLLATE "C" PRIMARY KEY CHECK (event_id ~ '^[A-Za-z0-9_-]{1,64}$'),
+    title          text        NOT NULL,
+    artist         text        NOT NULL,
+    venue          text        NOT NULL,
+    starts_at      timestamptz NOT NULL,
+    -- IANA time zone of the venue, in which the pages show the event's times.
+    time_zone      text        NOT NULL CHECK (time_zone <> ''),
+    sales_open_at  timestamptz NOT NULL,
+    sales_close_at timestamptz NOT NULL CHECK (sales_close_at > sales_open_at),
+    seating        text        NOT NULL CHECK (seating IN ('ASSIGNED', 'GENERAL')),
+    currency       text        NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+    max_per_user   integer     NOT NULL CHECK (max_per_user > 0),
+    -- Seconds; NULL: the service's default.
+    hold_seconds   integer     CHECK (hold_seconds > 0),
+    -- What operators did to the sale; whether it is on sale follows from this, the clock and the free seats.
+    state          text        NOT NULL DEFAULT 'OPEN' CHECK (state IN ('OPEN', 'PAUSED', 'CANCELLED')),
+    version        bigint      NOT NULL DEFAULT 1,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    updated_at     timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX events_by_start ON events (starts_at, event_id);
+
+-- Prices, and for general admission the counters: sold + held + free = capacity. With assigned seating the seats themselves are
+-- counted, since a counter that every hold writes would make one queue of all of them.
+CREATE TABLE sections (
+    event_id      text COLLATE "C" NOT NULL REFERENCES events,
+    section       text COLLATE "C" NOT NULL,
+    ordinal       integer NOT NULL,
+    price         bigint  NOT NULL CHECK (price >= 0),
+    capacity      bigint  NOT NULL CHECK (capacity > 0),
+    -- Assigned seating only; the index of the section's first seat counts the sections before it.
+    seat_rows     integer,
+    seats_per_row integer,
+    first_idx     integer NOT NULL DEFAULT 0,
+    -- General admission only; held includes holds whose time is over until someone frees them.
+    held          bigint  NOT NULL DEFAULT 0,
+    sold          bigint  NOT NULL DEFAULT 0,
+    PRIMARY KEY (event_id, section),
+    CONSTRAINT sections_never_oversold CHECK (held >= 0 AND sold >= 0 AND held + sold <= capacity),
+    CHECK (num_nulls(seat_rows, seats_per_row) IN (0, 2)),
+    CHECK (seat_rows IS NULL OR (capacity = seat_rows * seats_per_row AND held = 0 AND sold = 0))
+) WITH (fillfactor = 50, -- room for the counters' next versions on the same page
+        autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+
+-- One row per seat, as it is now. No index names status, reservation_id or held_until: a hold then rewrites the row on its page and no
+-- index at all (HOT).
+CREATE TABLE seats (
+    event_id       text COLLATE "C" NOT NULL,
+    seat_id        text COLLATE "C" NOT NULL,
+    -- Position in the availability bitmap; also the order in which seats are locked.
+    idx            integer NOT NULL,
+    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD')),
+    reservation_id uuid,
+    -- The reservation's expires_at: whoever wants the seat sees without a join that it may be taken.
+    held_until     timestamptz,
+    PRIMARY KEY (event_id, seat_id),
+    UNIQUE (event_id, idx),
+    CHECK ((status = 'FREE') = (reservation_id IS NULL)),
+    CHECK ((status = 'HELD') = (held_until IS NOT NULL))
+) WITH (fillfactor = 70,
+        autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+
+-- What has changed of seats in the last minute or so, so that replicas keep their seat maps up to date without reading all seats.
+--
+-- Ids do not tell what is new, for a transaction may commit after one with higher ids. A reader keeps the pg_snapshot of its last read, and
+-- reads the changes by transactions that this snapshot does not see. Changes of one seat have ids in the order of their commits, since its
+-- row is locked until the commit.
+--
+-- A trigger writes them, so that manual statements are seen too. Events whose seats are inserted or deleted get a new version, and are read
+-- anew.
+CREATE TABLE seat_changes (
+    id       bigint GENERATED ALWAYS AS IDENTITY,
+    xid      xid8      NOT NULL DEFAULT pg_current_xact_id(),
+    event_id text COLLATE "C" NOT NULL,
+    -- The seats' indexes, and their new states: 0 is free, -1 sold, else held until then, in µs since 1970.
+    idx      integer[] NOT NULL,
+    states   bigint[]  NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX seat_changes_by_xid ON seat_changes (xid, event_id);
+
+-- Changes by transactions below this one may be gone. Whoever read before it reads all seats again.
+CREATE TABLE seat_changes_pruned (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    below    xid8        NOT NULL,
+    -- The next bound, and when it was read.
+    next     xid8        NOT NULL,
+    read_at  timestamptz NOT NULL
+);
+INSERT INTO seat_changes_pruned (below, next, read_at)
+SELECT pg_snapshot_xmin(pg_current_snapshot()), pg_snapshot_xmin(pg_current_snapshot()), now();
+
+-- STABLE as extract() is: a function that is declared as more than its body is never inlined.
+CREATE FUNCTION seat_state(status text, held_until timestamptz) RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE status WHEN 'FREE' THEN 0 WHEN 'SOLD' THEN -1 ELSE (extract(epoch FROM held_until) * 1000000)::bigint END;
+
+-- +goose StatementBegin
+CREATE FUNCTION seats_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO seat_changes (event_id, idx, states)
+    SELECT event_id, array_agg(idx), array_agg(seat_state(status, held_until)) FROM changed GROUP BY event_id;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER seats_changed AFTER UPDATE ON seats REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION seats_changed();
+
+-- Settings of a waiting line; promotions and campaigns have lines too, so event_id need not be in events.
+CREATE TABLE line_settings (
+    event_id      text COLLATE "C" PRIMARY KEY,
+    threshold     bigint,
+    slot_seconds  bigint,
+    paused        boolean     NOT NULL DEFAULT false,
+    blocked_users text[]      NOT NULL DEFAULT '{}',
+    -- When queue opened the line for the first time; NULL: never. Only a line that was never opened begins without a recovery.
+    opened_at     timestamptz,
+    updated_at    timestamptz NOT NULL DEFAULT now()
+);
+
+-- No foreign key to events: its check share-locks the one row that every buyer of a sale has in common, and under load PostgreSQL then
+-- spends its time on multixacts. Events are never deleted.
+CREATE TABLE reservations (
+    reservation_id uuid PRIMARY KEY,
+    event_id       text COLLATE "C" NOT NULL,
+    user_id        text COLLATE "C" NOT NULL,
+    -- The tier-2 slot in which it was made.
+    slot_id        text        NOT NULL,
+    -- General admission only, else empty.
+    section        text COLLATE "C" NOT NULL,
+    quantity       integer     NOT NULL CHECK (quantity > 0),
+    amount         bigint      NOT NULL CHECK (amount >= 0),
+    currency       text        NOT NULL,
+    status         text        NOT NULL CHECK (status IN
+                       ('HELD', 'PAYING', 'CONFIRMED', 'CANCELLED', 'EXPIRED', 'REJECTED', 'REFUNDED')),
+    -- Why it ended, as USER or HOLD_EXPIRED; empty while it lives.
+    reason         text        NOT NULL DEFAULT '',
+    -- End of the hold, or of the time to pay.
+    expires_at     timestamptz NOT NULL,
+    -- End of the hold as it was made: what AbortPayment goes back to.
+    hold_ends_at   timestamptz NOT NULL,
+    -- The payment under way, that paid, or that was rejected.
+    payment_id     uuid,
+    version        bigint      NOT NULL DEFAULT 1,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    updated_at     timestamptz NOT NULL DEFAULT now(),
+    CHECK (status NOT IN ('PAYING', 'CONFIRMED', 'REJECTED', 'REFUNDED') OR payment_id IS NOT NULL)
+) WITH (fillfactor = 80,
+        autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+-- Ids are UUIDv7, so their order is that of creation.
+CREATE INDEX reservations_by_user ON reservations (user_id, reservation_id);
+CREATE INDEX reservations_live_by_user ON reservations (event_id, user_id) WHERE status IN ('HELD', 'PAYING', 'CONFIRMED');
+CREATE INDEX reservations_unpaid_by_end ON reservations (expires_at) WHERE status IN ('HELD', 'PAYING');
+
+-- The seats of a reservation, for good, each at the price it was held at.
+CREATE TABLE reservation_seats (
+    reservation_id uuid   NOT NULL REFERENCES reservations,
+    event_id       text COLLATE "C" NOT NULL,
+    seat_id        text COLLATE "C" NOT NULL,
+    price          bigint NOT NULL CHECK (price >= 0),
+    -- The reservation is HELD, PAYING or CONFIRMED.
+    live           boolean NOT NULL DEFAULT true,
+    PRIMARY KEY (reservation_id, seat_id)
+) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+-- What makes it impossible to sell a seat twice, whatever the code does.
+CREATE UNIQUE INDEX reservation_seats_one_live ON reservation_seats (event_id, seat_id) WHERE live;
+
+CREATE TABLE tickets (
+    ticket_id      uuid PRIMARY KEY,
+    reservation_id uuid        NOT NULL REFERENCES reservations,
+    event_id       text COLLATE "C" NOT NULL,
+    user_id        text COLLATE "C" NOT NULL,
+    section        text        NOT NULL,
+    -- NULL: general admission.
+    seat_id        text COLLATE "C",
+    -- Face value.
+    price          bigint      NOT NULL CHECK (price >= 0),
+    currency       text        NOT NULL,
+    status         text        NOT NULL CHECK (status IN ('VALID', 'USED', 'TRANSFERRED', 'REFUNDING', 'REFUNDED')),
+    -- Part of the signed code, so that issuing a new code voids the one before.
+    serial         integer     NOT NULL DEFAULT 1 CHECK (serial > 0),
+    issued_at      timestamptz NOT NULL DEFAULT now(),
+    updated_at     timestamptz NOT NULL DEFAULT now()
+) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+CREATE INDEX tickets_by_user ON tickets (user_id, ticket_id);
+CREATE INDEX tickets_by_reservation ON tickets (reservation_id);
+CREATE UNIQUE INDEX tickets_one_valid ON tickets (event_id, seat_id) WHERE status IN ('VALID', 'REFUNDING');
+
+-- Payments that were refunded, at the version that said so: a confirmation of the same payment that is heard later is the older word.
+CREATE TABLE refunded_payments (
+    payment_id uuid   PRIMARY KEY,
+    version    bigint NOT NULL
+);
+
+-- +goose Down
+DROP TABLE refunded_payments, tickets, reservation_seats, reservations, line_settings, seat_changes_pruned, seat_changes, seats, sections, events;
+DROP FUNCTION seats_changed, seat_state;
