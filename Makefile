@@ -52,7 +52,7 @@ proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
 	@$(CHECK) proto $(CTRL_C)
 	@$(CHECK) sqlc $(CTRL_C)
 
-settings: ## Regenerate the settings tables in the services' READMEs, the charts' schemas and dependencies
+settings: ## Regenerate what follows from the services' Config and the RPCs' access: tables, charts, go.work
 	@$(CHECK) settings $(CTRL_C)
 
 figures: ## Regenerate the tables of measured figures in the documents from scripts/bench/reference.json

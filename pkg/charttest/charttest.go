@@ -30,11 +30,12 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 	return load[C](t, "urr-"+service, objects, secretsOf(objects))
 }
 
-// Production returns the configuration of a service from its own chart, with peers elsewhere and
-// secrets created outside the chart. The arguments are helm's, such as --set.
+// Production returns the configuration of a service from its own chart, with secrets created outside
+// the chart and peers elsewhere, at <name>:9000. The arguments are helm's, such as --set.
 func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireSettable[C](t, service)
+	args = append(elsewhere(t, service), args...)
 	cfg := load[C](t, service, render(t, service, service, args...), externalSecret)
 	variables := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=false")...), externalSecret)
 	require.Equal(t, config.Contents(cfg), config.Contents(variables), "secrets are the same as files")

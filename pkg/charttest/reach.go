@@ -14,6 +14,40 @@ import (
 	"urr.guru/pkg/config"
 )
 
+// members are the properties of an object in a schema.
+type members struct {
+	Properties map[string]json.RawMessage `json:"properties"`
+}
+
+// schema is the part of a chart's schema that names what the chart sets.
+type schema struct {
+	Properties struct {
+		Config, Secrets, Queues members
+		RPC                     struct {
+			Properties struct{ Calls members } `json:"properties"`
+		} `json:"rpc"`
+	} `json:"properties"`
+}
+
+func readSchema(t *testing.T, charts, service string) schema {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(charts, service, "values.schema.json"))
+	require.NoError(t, err)
+	var s schema
+	require.NoError(t, json.Unmarshal(raw, &s))
+	return s
+}
+
+// elsewhere are arguments of helm that set the address of every service that one calls.
+func elsewhere(t *testing.T, service string) []string {
+	t.Helper()
+	var args []string
+	for callee := range readSchema(t, filepath.Join(checkout(t), "deploy", "helm"), service).Properties.RPC.Properties.Calls.Properties {
+		args = append(args, "--set", "rpc.calls."+callee+".address="+callee+":9000")
+	}
+	return args
+}
+
 // requireSettable fails when no value of the chart sets a variable of C, so that operators could
 // never use it.
 func requireSettable[C any](t *testing.T, service string) {
@@ -27,21 +61,8 @@ func requireSettable[C any](t *testing.T, service string) {
 		known = append(known, regexp.MustCompile(`\b[A-Z][A-Z0-9_]{3,}\b`).FindAllString(string(shared), -1)...)
 	}
 
-	raw, err := os.ReadFile(filepath.Join(charts, service, "values.schema.json"))
-	require.NoError(t, err)
-	type object struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	var schema struct {
-		Properties struct {
-			Config, Secrets, Queues object
-			RPC                     struct {
-				Properties struct{ Calls object } `json:"properties"`
-			} `json:"rpc"`
-		} `json:"properties"`
-	}
-	require.NoError(t, json.Unmarshal(raw, &schema))
-	for _, own := range []object{schema.Properties.Config, schema.Properties.Secrets} {
+	schema := readSchema(t, charts, service)
+	for _, own := range []members{schema.Properties.Config, schema.Properties.Secrets} {
 		for name := range own.Properties {
 			known = append(known, name)
 		}

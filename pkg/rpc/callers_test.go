@@ -10,11 +10,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"urr.guru/pkg/internal/callers"
-	_ "urr.guru/proto/gen/urr/payment/v1"
-	_ "urr.guru/proto/gen/urr/queue/v1"
-	_ "urr.guru/proto/gen/urr/stats/v1"
-	_ "urr.guru/proto/gen/urr/ticket/v1"
-	_ "urr.guru/proto/gen/urr/vwr/v1"
+	_ "urr.guru/proto/gen/urr" // all requests
 )
 
 // Every field of the current requests that can carry a Caller is found: a field that is missed

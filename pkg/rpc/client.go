@@ -26,14 +26,23 @@ const (
 	keepaliveTimeout = 5 * time.Second
 )
 
-// Peer is another service: where it is and the key of the pair self → peer. Embed it as a named
-// field with `env:", prefix=TICKET_"`.
+// Peer is another service: where it is and the key of the pair self → peer. A Config has it as a
+// named field with `env:", prefix=TICKET_"`.
 type Peer struct {
-	// Addr is host:port, or dns:///host:port to balance calls over all addresses of the name. Empty
-	// means that the service is not deployed.
-	Addr string `env:"ADDR"`
+	// Addr is host:port, or dns:///host:port to balance calls over all addresses of the name.
+	Addr string `env:"ADDR, required"`
 	// Key is the key of the pair with that service, at least 32 bytes, or a set, key|key…: the
 	// first signs.
+	Key config.Secret `env:"RPC_KEY, required"`
+}
+
+// OptionalPeer is a Peer that may be absent.
+type OptionalPeer struct {
+	// Addr is host:port, or dns:///host:port to balance calls over all addresses of the name; empty:
+	// the service is not deployed.
+	Addr string `env:"ADDR"`
+	// Key is the key of the pair with that service, required with its address: at least 32 bytes, or
+	// a set, key|key…: the first signs.
 	Key config.Secret `env:"RPC_KEY"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"urr.guru/proto/access"
 	"urr.guru/scripts/internal/schemas"
 	"urr.guru/scripts/internal/umbrella"
 	"urr.guru/scripts/platform"
@@ -33,7 +34,7 @@ func TestUnit(t *testing.T) {
 	for _, chart := range append(serviceNames(), "urr") {
 		t.Run(chart, func(t *testing.T) {
 			t.Parallel()
-			b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", b.charts(chart))
+			b.unit(t, b.charts(chart), access.Calls()[chart])
 		})
 	}
 }
@@ -103,8 +104,8 @@ func TestEveryFailMessageIsTested(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// A service's chart consists of values, their schema and one include, and its calls match the
-// platform's description.
+// A service's chart consists of values, their schema and one include. Its calls, in the generated part
+// of the values, match the platform's description.
 func TestChartsFollowThePlatform(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -113,6 +114,7 @@ func TestChartsFollowThePlatform(t *testing.T) {
 		require.Equal(t, "{{ include \"urr-lib.service\" . }}\n", read(t, b.charts(s.Name, "templates", "service.yaml")))
 		text := read(t, b.charts(s.Name, "values.yaml"))
 		require.LessOrEqual(t, strings.Count(text, "\n"), most, s.Name)
+		require.Equal(t, 1, strings.Count(text, "# rpc: make settings\nrpc:"), "the block rpc of %s is generated", s.Name)
 		var values struct {
 			RPC struct {
 				Callers []string       `yaml:"callers"`
@@ -211,7 +213,7 @@ func names(t *testing.T, dir string) []string {
 func TestSchemasAreCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	files, err := schemas.Generate(b.charts())
+	files, err := schemas.Generate(b.charts(), describeAll(t, b))
 	require.NoError(t, err)
 	require.Len(t, files, len(services())+1)
 	for file, want := range files {

@@ -71,6 +71,22 @@ func (b fixture) command(t *testing.T, stdin, name string, args ...string) *exec
 	return cmd
 }
 
+// unit runs the suites of a chart that is installed alone, with the addresses of the services that it
+// calls.
+func (b fixture) unit(t *testing.T, chart string, callees []string) {
+	t.Helper()
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	text := "{}\n"
+	if len(callees) > 0 {
+		text = "rpc:\n  calls:\n"
+	}
+	for _, callee := range callees {
+		text += fmt.Sprintf("    %s: {address: \"%s:9000\"}\n", callee, callee)
+	}
+	require.NoError(t, os.WriteFile(values, []byte(text), 0o600))
+	b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", "--values", values, chart)
+}
+
 // services are the services' charts, from the platform's description without the sandbox, which is
 // not part of a release.
 func services() []platform.Service {

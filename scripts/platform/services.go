@@ -3,6 +3,8 @@ package platform
 import (
 	"fmt"
 	"slices"
+
+	"urr.guru/proto/access"
 )
 
 // Names of the processes that make up the platform.
@@ -36,13 +38,13 @@ type Service struct {
 	Migrates bool     // has a migrate command, to run before the first start
 	Database string   // its own database; empty: it has no tables
 	Backends []string // other backends it connects to: Redis, Kafka, DynamoDB, SQS
-	Calls    []string // services it calls by gRPC
-	Needs    []string // what must be ready before it starts
+	Calls    []string // services it calls by gRPC, as the option access of their RPCs says
+	Needs    []string // what must be ready before it starts: Calls, and what is listed below
 }
 
 // Services lists every process in a valid start order: dependencies come first.
 func Services() []Service {
-	return []Service{
+	all := []Service{
 		{Name: Sandbox, Package: "./scripts/cmd/sandbox", Port: 8092, OpsPort: 8092},
 		{Name: Ticket, Package: "./services/ticket", Port: 8086, OpsPort: 8087, Migrates: true, Database: "urr_ticket",
 			Backends: []string{Kafka}},
@@ -51,18 +53,20 @@ func Services() []Service {
 		{Name: Reward, Package: "./services/reward", Port: 8094, OpsPort: 8095, Migrates: true, Database: "urr_reward",
 			Backends: []string{Kafka}, Needs: []string{Sandbox}},
 		{Name: Payment, Package: "./services/payment", Port: 8088, OpsPort: 8089, Migrates: true, Database: "urr_payment",
-			Backends: []string{Kafka}, Calls: []string{Ticket}, Needs: []string{Ticket, Sandbox}},
+			Backends: []string{Kafka}, Needs: []string{Sandbox}},
 		{Name: Queue, Package: "./services/queue", Port: 8084, OpsPort: 8085, Migrates: true,
-			Backends: []string{Redis, Kafka, SQS}, Calls: []string{Ticket}, Needs: []string{Ticket}},
-		{Name: VWR, Package: "./services/vwr", Port: 8082, OpsPort: 8083, Migrates: true,
-			Backends: []string{DynamoDB}, Calls: []string{Queue}, Needs: []string{Queue}},
+			Backends: []string{Redis, Kafka, SQS}},
+		{Name: VWR, Package: "./services/vwr", Port: 8082, OpsPort: 8083, Migrates: true, Backends: []string{DynamoDB}},
 		{Name: Ingest, Package: "./services/ingest", Port: 8096, OpsPort: 8097, Migrates: true, Backends: []string{DynamoDB, SQS}},
 		{Name: Worker, Package: "./services/worker", Port: 8098, OpsPort: 8099, Migrates: true, Backends: []string{DynamoDB, SQS, Kafka},
 			Needs: []string{Ingest, Sandbox}},
-		{Name: Gateway, Package: "./services/gateway", Port: 8080, OpsPort: 8081, Migrates: true, Backends: []string{Redis, Kafka},
-			Calls: []string{VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker},
-			Needs: []string{VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker}},
+		{Name: Gateway, Package: "./services/gateway", Port: 8080, OpsPort: 8081, Migrates: true, Backends: []string{Redis, Kafka}},
 	}
+	calls := access.Calls()
+	for i, s := range all {
+		all[i].Calls, all[i].Needs = calls[s.Name], append(s.Needs, calls[s.Name]...)
+	}
+	return all
 }
 
 // Lookup returns the service with the given name.
@@ -85,12 +89,4 @@ func Names() []string {
 }
 
 // Callers lists the services that call the named one.
-func Callers(callee string) []string {
-	var callers []string
-	for _, s := range Services() {
-		if slices.Contains(s.Calls, callee) {
-			callers = append(callers, s.Name)
-		}
-	}
-	return callers
-}
+func Callers(callee string) []string { return access.Callers(access.Calls(), callee) }

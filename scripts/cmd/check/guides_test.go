@@ -130,23 +130,6 @@ func TestCodeCitesOnlyExistingDocuments(t *testing.T) {
 	}
 }
 
-// depguard matches full package paths, so the rule must name each adapter of each service.
-func TestLintRuleNamesEveryAdapter(t *testing.T) {
-	t.Parallel()
-	layout, err := platform.Find()
-	require.NoError(t, err)
-	rules := text(t, layout.Root, ".golangci.yml")
-	for _, adapter := range []string{"rpc", "postgres", "redis", "dynamo", "sqs", "kafka"} {
-		folders, err := filepath.Glob(filepath.Join(layout.Root, "services", "*", "internal", adapter))
-		require.NoError(t, err)
-		for _, folder := range folders {
-			name, err := filepath.Rel(layout.Root, folder)
-			require.NoError(t, err)
-			require.Contains(t, rules, "{pkg: urr.guru/"+filepath.ToSlash(name)+"$,", "the rule adapters of .golangci.yml")
-		}
-	}
-}
-
 // The guide of the scripts names every part of `make chaos`, and no other.
 func TestGuideNamesThePartsOfChaos(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ const usage = `usage: check <command>
   chaos [part]          faults in their full form: every part, or the one named
   proto                 regenerate Go and OpenAPI from proto/
   sqlc                  regenerate Go from the SQL queries
-  settings              regenerate the tables of settings in the services' READMEs, and the charts' schemas and dependencies
+  settings              regenerate what follows from the services' Config and the RPCs' access: tables, charts, go.work
   figures               regenerate the tables of measured figures in the documents from scripts/bench/reference.json
   tidy                  go mod tidy in every module`
 

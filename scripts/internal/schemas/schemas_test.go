@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/internal/schemas"
+	"urr.guru/scripts/internal/settings"
 )
 
 const defs = `{
@@ -17,7 +18,7 @@ const defs = `{
   "count": {"type": "integer"}, "unused": {"type": "string"},
   "global": {"type": "object"}, "kafka": {"type": "object"},
   "callers": {"type": "array"}, "call": {"type": "object"}, "optionalCall": {"type": "object"}, "secret": {"type": "object"},
-  "queue": {"type": "object"}
+  "queue": {"type": "object"}, "duration": {"type": "string"}
 }`
 
 // shared is the values.yaml of the library.
@@ -35,10 +36,28 @@ secrets: {KEY: {}}
 config: {X: 1}
 `
 
-const own = `{
-  "config": {"properties": {"X": {"type": "integer"}}},
-  "rpc": {"properties": {"calls": {"properties": {"c": {"$ref": "#/$defs/optionalCall"}}}}}
-}`
+// own narrows what follows from the Config.
+const own = `{"config": {"properties": {"X": {"minimum": 3}, "TEXT": {"pattern": "^a"}}}}`
+
+// template is the library's template of variables: it sets ADDR.
+const template = "{{ define }}\nADDR: a\n{{ end }}\n"
+
+// services are those of the charts.
+var services = []settings.Service{{
+	Name: "promo", Calls: map[string]bool{"b": false, "c": true},
+	Settings: []settings.Setting{
+		{Name: "X", Type: "int", Min: "1", Max: "5", Meaning: "how many"},
+		{Name: "RATE", Type: "float64", Min: "0.5"},
+		{Name: "ON", Type: "bool"},
+		{Name: "TEXT", Type: "string"},
+		{Name: "MODE", Type: "string", OneOf: []string{"this", "that"}},
+		{Name: "LIST", Type: "[]string"},
+		{Name: "WAIT", Type: "time.Duration", Takes: "duration, 1s to 1h", Meaning: "the pause"},
+		{Name: "ADDR", Type: "string"}, {Name: "ORDERS_QUEUE_URL", Type: "string"},
+		{Name: "B_ADDR", Type: "string", Of: "pkg/rpc.Peer"}, {Name: "C_ADDR", Type: "string", Of: "pkg/rpc.OptionalPeer"},
+		{Name: "KEY", Type: "config.Secret"}, {Name: "KEYS", Type: "map[string]config.Secret"},
+	},
+}}
 
 // write creates a folder of charts: the library, one service that imports blocks of its values, and
 // the umbrella.
@@ -46,7 +65,7 @@ func write(t *testing.T, imports, values, ownSchema string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for path, text := range map[string]string{
-		"urr-lib/defs.json": defs, "urr-lib/values.yaml": shared,
+		"urr-lib/defs.json": defs, "urr-lib/values.yaml": shared, "urr-lib/templates/_environment.tpl": template,
 		"promo/Chart.yaml":  "dependencies: [{name: urr-lib, import-values: [" + imports + "]}]",
 		"promo/values.yaml": values, "promo/schema.json": ownSchema,
 		"urr/Chart.yaml": "dependencies: [{name: urr-lib}, {name: promo}]", "urr/values.yaml": "{}", "urr/schema.json": "{}",
@@ -61,7 +80,7 @@ func write(t *testing.T, imports, values, ownSchema string) string {
 func TestServiceSchema(t *testing.T) {
 	t.Parallel()
 	dir := write(t, "defaults, kafka", values, own)
-	require.NoError(t, schemas.Write(dir))
+	require.NoError(t, schemas.Write(dir, services))
 	raw, err := os.ReadFile(filepath.Join(dir, "promo", "values.schema.json"))
 	require.NoError(t, err)
 	var schema map[string]any
@@ -78,7 +97,15 @@ func TestServiceSchema(t *testing.T) {
 	    "urr-lib": {"$ref": "#/$defs/complete", "required": ["config", "kafka", "rpc", "secrets", "serves"]}
 	  },
 	  "properties": {
-	    "config": {"type": "object", "additionalProperties": false, "properties": {"X": {"type": "integer"}}},
+	    "config": {"type": "object", "additionalProperties": false, "properties": {
+	      "X": {"type": "integer", "minimum": 3, "maximum": 5, "description": "how many"},
+	      "RATE": {"type": "number", "minimum": 0.5, "description": ""},
+	      "ON": {"type": "boolean", "description": ""},
+	      "TEXT": {"type": "string", "pattern": "^a", "description": ""},
+	      "MODE": {"type": "string", "enum": ["this", "that"], "description": ""},
+	      "LIST": {"type": "array", "items": {"type": "string"}, "description": ""},
+	      "WAIT": {"$ref": "#/$defs/duration", "description": "the pause; 1s to 1h"}
+	    }},
 	    "kafka": {"$ref": "#/$defs/kafka"},
 	    "rpc": {
 	      "type": "object", "additionalProperties": false,
@@ -104,7 +131,7 @@ func TestServiceSchema(t *testing.T) {
 func TestSchemaOfServiceThatAcceptsNoCalls(t *testing.T) {
 	t.Parallel()
 	dir := write(t, "defaults, queues", "serves: none\nqueues: {orders: {}}", "{}")
-	files, err := schemas.Generate(dir)
+	files, err := schemas.Generate(dir, services)
 	require.NoError(t, err)
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -120,14 +147,14 @@ func TestSchemaOfServiceThatAcceptsNoCalls(t *testing.T) {
 
 func TestUnknownImportIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := schemas.Generate(write(t, "defaults, kafak", values, own))
+	_, err := schemas.Generate(write(t, "defaults, kafak", values, own), services)
 	require.ErrorContains(t, err, "schema of chart promo: import-values of Chart.yaml has kafak, which urr-lib/values.yaml does not export")
 }
 
 func TestUmbrellaSchemaNamesItsDependencies(t *testing.T) {
 	t.Parallel()
 	dir := write(t, "defaults", values, own)
-	files, err := schemas.Generate(dir)
+	files, err := schemas.Generate(dir, services)
 	require.NoError(t, err)
 	var schema struct {
 		AdditionalProperties *bool
@@ -143,6 +170,6 @@ func TestUmbrellaSchemaNamesItsDependencies(t *testing.T) {
 
 func TestUnknownDefinitionIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := schemas.Generate(write(t, "defaults", values, `{"config": {"$ref": "#/$defs/nonsense"}}`))
+	_, err := schemas.Generate(write(t, "defaults", values, `{"config": {"$ref": "#/$defs/nonsense"}}`), services)
 	require.ErrorContains(t, err, "schema of chart promo: urr-lib/defs.json does not define #/$defs/nonsense")
 }

@@ -1,5 +1,6 @@
-// Package section replaces the generated sections of documents. A section stands between the lines
-// `<!-- NAME: make NAME -->` and `<!-- NAME end -->`.
+// Package section replaces the generated sections of files. In Markdown a section stands between the
+// lines `<!-- NAME: make NAME -->` and `<!-- NAME end -->`, in YAML between `# NAME: make settings`
+// and `# NAME end`.
 package section
 
 import (
@@ -8,13 +9,41 @@ import (
 	"strings"
 )
 
-// Write puts text into the section of the document at path.
+// Write puts text into the section of the Markdown document at path.
 func Write(path, name, text string) error {
+	return rewrite(path, func(document string) (string, error) { return Replace(document, name, text) })
+}
+
+// WriteYAML puts text into the section of the YAML file at path, with the indentation of its marks.
+func WriteYAML(path, name, text string) error {
+	return rewrite(path, func(document string) (string, error) {
+		begin, end := "# "+name+": make settings\n", "# "+name+" end\n"
+		before, _, _ := strings.Cut(document, begin)
+		indent := before[strings.LastIndex(before, "\n")+1:]
+		return replace(document, name, begin, indent+end, indent+strings.ReplaceAll(text, "\n", "\n"+indent)+"\n")
+	})
+}
+
+// Replace returns the Markdown document with text in its section.
+func Replace(document, name, text string) (string, error) {
+	return replace(document, name, fmt.Sprintf("<!-- %s: make %s -->\n", name, name), fmt.Sprintf("<!-- %s end -->\n", name), "\n"+text+"\n")
+}
+
+func replace(document, name, begin, end, text string) (string, error) {
+	before, rest, found := strings.Cut(document, begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return "", fmt.Errorf("has no place for the %s: the lines %q and %q", name, begin, end)
+	}
+	return before + begin + text + end + after, nil
+}
+
+func rewrite(path string, change func(string) (string, error)) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("write the %s: %w", name, err)
+		return fmt.Errorf("write a section: %w", err)
 	}
-	document, err := Replace(string(raw), name, text)
+	document, err := change(string(raw))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -22,18 +51,7 @@ func Write(path, name, text string) error {
 		return nil
 	}
 	if err := os.WriteFile(path, []byte(document), 0o644); err != nil { //nolint:gosec // a document
-		return fmt.Errorf("write the %s: %w", name, err)
+		return fmt.Errorf("write a section: %w", err)
 	}
 	return nil
-}
-
-// Replace returns the document with text in its section.
-func Replace(document, name, text string) (string, error) {
-	begin, end := fmt.Sprintf("<!-- %s: make %s -->\n", name, name), fmt.Sprintf("<!-- %s end -->\n", name)
-	before, rest, found := strings.Cut(document, begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		return "", fmt.Errorf("has no place for the %s: two lines that name make %s and their end", name, name)
-	}
-	return before + begin + "\n" + text + "\n" + end + after, nil
 }

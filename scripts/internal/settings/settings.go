@@ -1,5 +1,6 @@
 // Package settings describes the environment variables of the services from the source of their
 // Config structs: names, types, bounds and defaults from the tags, descriptions from the comments.
+// The tables of the READMEs, the schemas of the charts' values and their blocks "rpc" follow from it.
 package settings
 
 import (
@@ -22,7 +23,15 @@ type Setting struct {
 	Default  string // empty: none
 	Required bool   // regardless of other settings
 	Meaning  string
+
+	Type     string   // of the field, as time.Duration
+	Min, Max string   // bounds; empty: none
+	OneOf    []string // the accepted values; nil: any
+	Of       string   // the struct with the field, as pkg/rpc.Peer
 }
+
+// Secret reports whether the variable is read from a Secret.
+func (s Setting) Secret() bool { return strings.HasSuffix(s.Type, "config.Secret") }
 
 // module is the prefix of the import paths of all packages of the checkout.
 const module = "urr.guru/"
@@ -58,7 +67,9 @@ func (r reader) structure(dir, name, prefix string) ([]Setting, error) {
 	for _, f := range typ.Fields.List {
 		tag, prefixOfField := tagOf(f)
 		if variable := variables[nameOf(f)]; variable != "" {
-			all = append(all, describe(f, tag, variable, variables))
+			s := describe(f, tag, variable, variables)
+			s.Of = filepath.ToSlash(dir) + "." + name
+			all = append(all, s)
 			continue
 		}
 		inner, innerName := r.origin(file, dir, f.Type)
@@ -176,6 +187,7 @@ func describe(f *ast.Field, tag reflect.StructTag, variable string, siblings map
 		Name: variable, Takes: takes(f.Type, tag), Default: option(tag, "default="),
 		Required: strings.Contains(tag.Get("env"), ", required"),
 		Meaning:  meaning(nameOf(f), f.Doc.Text(), siblings),
+		Type:     typeText(f.Type), Min: tag.Get("min"), Max: tag.Get("max"), OneOf: strings.Fields(tag.Get("oneof")),
 	}
 }
 
@@ -221,7 +233,7 @@ func typeText(t ast.Expr) string {
 
 var verb = regexp.MustCompile(`^(is|are) `)
 
-// meaning makes a table cell from a field's comment. It removes the leading field name and replaces
+// meaning makes a description from a field's comment. It removes the leading field name and replaces
 // the names of sibling fields by their variables.
 func meaning(field, comment string, siblings map[string]string) string {
 	text := strings.Join(strings.Fields(comment), " ")
@@ -231,5 +243,5 @@ func meaning(field, comment string, siblings map[string]string) string {
 	for name, variable := range siblings {
 		text = regexp.MustCompile(`\b`+name+`\b`).ReplaceAllString(text, "`"+variable+"`")
 	}
-	return strings.ReplaceAll(strings.TrimSuffix(text, "."), "|", `\|`)
+	return strings.TrimSuffix(text, ".")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/internal/settings"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/store"
 )
 
@@ -27,6 +29,7 @@ type Config struct {
 	store.Config
 
 	Peer   store.Peer %senv:", prefix=SHOP_"%s
+	Stock  rpc.OptionalPeer %senv:", prefix=STOCK_"%s
 	Limits Limits
 	clock  func() time.Time
 }
@@ -62,6 +65,14 @@ type Peer struct {
 }
 `
 
+const peers = `package rpc
+
+type OptionalPeer struct {
+	// Addr is host:port.
+	Addr string %senv:"ADDR"%s
+}
+`
+
 func write(t *testing.T, path, source string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -73,16 +84,34 @@ func TestSettingsOfAService(t *testing.T) {
 	root := t.TempDir()
 	write(t, filepath.Join(root, "services/shop/internal/app/config.go"), service)
 	write(t, filepath.Join(root, "pkg/store/store.go"), shared)
+	write(t, filepath.Join(root, "pkg/rpc/client.go"), peers)
 	got, err := settings.Read(root, "shop")
 	require.NoError(t, err)
+	const limits, peer = "services/shop/internal/app.Limits", "pkg/store.Peer"
 	require.Empty(t, cmp.Diff([]settings.Setting{
-		{Name: "URL", Takes: "**secret**", Required: true, Meaning: "the address of the store"},
-		{Name: "SHOP_ADDR", Takes: "text", Meaning: "host:port"},
-		{Name: "RATE", Takes: "number, from 0", Default: "0.5", Meaning: "how many a second\\|minute, beside `HOLD`"},
-		{Name: "HOLD", Takes: "duration, 1s to 1h", Default: "5m", Meaning: "bounds a wait"},
-		{Name: "MODE", Takes: "this, that", Meaning: "this or that"},
-		{Name: "KEYS", Takes: "**secrets** by name", Meaning: "by name"},
-	}, got))
+		{Name: "URL", Takes: "**secret**", Required: true, Meaning: "the address of the store", Type: "config.Secret", Of: "pkg/store.Config"},
+		{Name: "SHOP_ADDR", Takes: "text", Meaning: "host:port", Type: "string", Of: peer},
+		{Name: "STOCK_ADDR", Takes: "text", Meaning: "host:port", Type: "string", Of: "pkg/rpc.OptionalPeer"},
+		{Name: "RATE", Takes: "number, from 0", Default: "0.5", Meaning: "how many a second|minute, beside `HOLD`", Type: "float64", Min: "0", Of: limits},
+		{Name: "HOLD", Takes: "duration, 1s to 1h", Default: "5m", Meaning: "bounds a wait", Type: "time.Duration", Min: "1s", Max: "1h", Of: limits},
+		{Name: "MODE", Takes: "this, that", Meaning: "this or that", Type: "string", OneOf: []string{"this", "that"}, Of: limits},
+		{Name: "KEYS", Takes: "**secrets** by name", Meaning: "by name", Type: "map[string]config.Secret", Of: limits},
+	}, got, cmpopts.EquateEmpty()))
+
+	shop, err := settings.Describe(root, "shop", map[string][]string{"shop": {"stock"}, "till": {"shop"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"till"}, shop.Callers)
+	require.Equal(t, map[string]bool{"stock": true}, shop.Calls)
+	_, err = settings.Describe(root, "shop", map[string][]string{"shop": {"bank", "stock"}})
+	require.ErrorContains(t, err, "the Config of shop has the peers [stock], but RPCs have it as a caller in [bank stock]")
+	values := filepath.Join(root, "charts", "shop", "values.yaml")
+	write(t, values, "a: b\n# rpc: make settings\nformer: c\n# rpc end\nd: e\n")
+	for range 2 {
+		require.NoError(t, shop.WriteRPC(filepath.Join(root, "charts")))
+		raw, err := os.ReadFile(values)
+		require.NoError(t, err)
+		require.Equal(t, "a: b\n# rpc: make settings\nrpc:\n  callers: [till]\n  calls:\n    stock: {address: \"\"} # or none\n# rpc end\nd: e\n", string(raw))
+	}
 
 	write(t, filepath.Join(root, "services/shop/internal/app/config.go"), strings.Replace(service, "	// Hold bounds a wait.\n", "", 1))
 	_, err = settings.Read(root, "shop")
@@ -92,7 +121,7 @@ func TestSettingsOfAService(t *testing.T) {
 func TestTableIsWrittenBetweenItsMarks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "README.md")
-	one := []settings.Setting{{Name: "HOLD", Takes: "duration", Default: "5m", Meaning: "a wait"}}
+	one := []settings.Setting{{Name: "HOLD", Takes: "duration", Default: "5m", Meaning: "a wait|pause"}}
 	require.NoError(t, os.WriteFile(path, []byte("before\n\n<!-- settings: make settings -->\nold\n<!-- settings end -->\n\nafter\n"), 0o600))
 	for range 2 {
 		require.NoError(t, settings.Write(path, one))
@@ -100,6 +129,7 @@ func TestTableIsWrittenBetweenItsMarks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "before\n\n<!-- settings: make settings -->\n\n"+settings.Table(one)+"\n<!-- settings end -->\n\nafter\n", string(text))
 	}
+	require.Contains(t, settings.Table(one), `| a wait\|pause |`)
 	require.NoError(t, os.WriteFile(path, []byte("no marks\n"), 0o600))
 	require.ErrorContains(t, settings.Write(path, one), "no place for the settings")
 }

@@ -19,7 +19,7 @@ func Table(all []Setting) string {
 		case value != "":
 			value = "`" + value + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Name, s.Takes, value, s.Meaning)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Name, s.Takes, value, strings.ReplaceAll(s.Meaning, "|", `\|`))
 	}
 	return b.String()
 }

@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	services, conns, err := dial(a, cfg)
+	services, conns, err := dial(a, &cfg.Peers)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("lines", func(ctx context.Context) error {
 		return g.Lines.Watch(ctx, queuev1.NewQueueServiceClient(services.Queue), log)
 	})
-	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return errors.Join(g.rekey(next), conns.rekey(next)) })
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return errors.Join(g.rekey(next), conns.rekey(&next.Peers)) })
 	l, err := a.Listen("HTTP_ADDR", cfg.HTTPAddr)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
-	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/token"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
@@ -54,18 +52,7 @@ type Config struct {
 	// VWRTokenSecret verifies tier-1 tokens: the same value as in vwr; required with VWR_ADDR.
 	VWRTokenSecret config.Secret `env:"VWR_TOKEN_SECRET"`
 
-	// VWR without an address: tier 2 alone.
-	VWR     rpc.Peer `env:", prefix=VWR_"`
-	Queue   rpc.Peer `env:", prefix=QUEUE_"`
-	Ticket  rpc.Peer `env:", prefix=TICKET_"`
-	Payment rpc.Peer `env:", prefix=PAYMENT_"`
-	Stats   rpc.Peer `env:", prefix=STATS_"`
-	// Reward without an address: no rewards.
-	Reward rpc.Peer `env:", prefix=REWARD_"`
-	// Ingest without an address: no promotions.
-	Ingest rpc.Peer `env:", prefix=INGEST_"`
-	// Worker is required with INGEST_ADDR.
-	Worker rpc.Peer `env:", prefix=WORKER_"`
+	Peers
 
 	Redis  redis.Config
 	Kafka  kafka.Config
@@ -79,42 +66,42 @@ type Limits struct {
 	// that change something; 0: no limit.
 	NetworkRate float64 `env:"LIMIT_NETWORK_RATE, default=1000" min:"0"`
 	// NetworkBurst is how many such requests may come at once.
-	NetworkBurst int `env:"LIMIT_NETWORK_BURST, default=10000" min:"1"`
+	NetworkBurst int `env:"LIMIT_NETWORK_BURST, default=10000" min:"1" max:"1000000000"`
 	// VisitorRate is the requests a second of a visitor that change something; 0: no limit.
 	VisitorRate float64 `env:"LIMIT_VISITOR_RATE, default=5" min:"0"`
 	// VisitorBurst is how many such requests may come at once.
-	VisitorBurst int `env:"LIMIT_VISITOR_BURST, default=30" min:"1"`
+	VisitorBurst int `env:"LIMIT_VISITOR_BURST, default=30" min:"1" max:"1000000000"`
 	// UserRate is the requests a second of a signed-in user that change something; 0: no limit.
 	UserRate float64 `env:"LIMIT_USER_RATE, default=10" min:"0"`
 	// UserBurst is how many such requests may come at once.
-	UserBurst int `env:"LIMIT_USER_BURST, default=60" min:"1"`
+	UserBurst int `env:"LIMIT_USER_BURST, default=60" min:"1" max:"1000000000"`
 
 	// PollNetworkRate is the requests a second of a network that change nothing, at each replica;
 	// 0: no limit.
 	PollNetworkRate float64 `env:"LIMIT_POLL_NETWORK_RATE, default=10000" min:"0"`
 	// PollNetworkBurst is how many such requests may come at once.
-	PollNetworkBurst int `env:"LIMIT_POLL_NETWORK_BURST, default=50000" min:"1"`
+	PollNetworkBurst int `env:"LIMIT_POLL_NETWORK_BURST, default=50000" min:"1" max:"1000000000"`
 	// PollVisitorRate is the requests a second of a visitor that change nothing, at each replica;
 	// 0: no limit.
 	PollVisitorRate float64 `env:"LIMIT_POLL_VISITOR_RATE, default=10" min:"0"`
 	// PollVisitorBurst is how many such requests may come at once.
-	PollVisitorBurst int `env:"LIMIT_POLL_VISITOR_BURST, default=100" min:"1"`
+	PollVisitorBurst int `env:"LIMIT_POLL_VISITOR_BURST, default=100" min:"1" max:"1000000000"`
 	// PollUserRate is the requests a second of a user that change nothing, at each replica; 0: no
 	// limit.
 	PollUserRate float64 `env:"LIMIT_POLL_USER_RATE, default=20" min:"0"`
 	// PollUserBurst is how many such requests may come at once.
-	PollUserBurst int `env:"LIMIT_POLL_USER_BURST, default=200" min:"1"`
+	PollUserBurst int `env:"LIMIT_POLL_USER_BURST, default=200" min:"1" max:"1000000000"`
 
 	// NewVisitorRate is how many new visitors a second are accepted from a network, four times that
 	// per /56 and sixteen times per /48; 0: no limit.
 	NewVisitorRate float64 `env:"LIMIT_NEW_VISITOR_RATE, default=10" min:"0"`
 	// NewVisitorBurst is how many new visitors are accepted from a network at once.
-	NewVisitorBurst int `env:"LIMIT_NEW_VISITOR_BURST, default=3000" min:"1"`
+	NewVisitorBurst int `env:"LIMIT_NEW_VISITOR_BURST, default=3000" min:"1" max:"1000000000"`
 	// FreeVisitorRate is how many new visitors a second of a network owe no proof of work, four times
 	// that per /56 and sixteen times per /48; 0: none owes one for its network.
 	FreeVisitorRate float64 `env:"LIMIT_FREE_VISITOR_RATE, default=0.5" min:"0"`
 	// FreeVisitorBurst is how many of them may come at once.
-	FreeVisitorBurst int `env:"LIMIT_FREE_VISITOR_BURST, default=300" min:"1"`
+	FreeVisitorBurst int `env:"LIMIT_FREE_VISITOR_BURST, default=300" min:"1" max:"1000000000"`
 	// ProofMinBits is the proof of work that the others owe for a position, in leading zero bits of
 	// SHA-256. When their number beyond the burst reaches twice the burst it is a bit more, which
 	// doubles the work, and so on at each doubling.
@@ -146,14 +133,8 @@ func (c *Config) Validate() error {
 			all = append(all, fmt.Errorf("CLOUDFRONT_SECRET: a secret has %d bytes, at least %d are needed", n, token.MinSecret))
 		}
 	}
-	optional := []string{"vwr", "reward", "ingest"}
-	if c.Ingest.Addr == "" {
-		optional = append(optional, "worker")
-	}
-	for name, peer := range c.peers() {
-		if peer.Addr == "" && !slices.Contains(optional, name) {
-			all = append(all, config.Missing(strings.ToUpper(name)+"_ADDR", "must be host:port or dns:///host:port"))
-		}
+	if c.Ingest.Addr != "" && c.Worker.Addr == "" {
+		all = append(all, config.Missing("WORKER_ADDR", "must be host:port or dns:///host:port with INGEST_ADDR"))
 	}
 	if c.Limits.ProofMaxBits < c.Limits.ProofMinBits {
 		all = append(all, config.Invalid("LIMIT_PROOF_MAX_BITS", c.Limits.ProofMaxBits, "must be at least LIMIT_PROOF_MIN_BITS"))

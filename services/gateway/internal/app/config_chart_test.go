@@ -28,14 +28,13 @@ func TestChartForDevelopment(t *testing.T) {
 func TestChartForProduction(t *testing.T) {
 	t.Parallel()
 	prod := charttest.Production[app.Config](t, "gateway",
-		"--set", "rpc.calls.vwr.address=none", "--set", "rpc.calls.queue.address=queue:9000", "--set", "rpc.calls.ticket.address=ticket:9000",
-		"--set", "rpc.calls.payment.address=payment:9000", "--set", "rpc.calls.stats.address=stats:9000",
-		"--set", "rpc.calls.reward.address=none", "--set", "rpc.calls.ingest.address=none", "--set", "rpc.calls.worker.address=none",
+		"--set", "rpc.calls.vwr.address=none", "--set", "rpc.calls.reward.address=none", "--set", "rpc.calls.ingest.address=none", "--set", "rpc.calls.worker.address=none",
 		"--set", "kafka.brokers={k1:9092}", "--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
 		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn",
 		"--set", "config.OIDC_ISSUER=https://accounts.example", "--set", "config.OIDC_CLIENT_ID=urr", "--set", "config.PUBLIC_URL=https://tickets.example",
 		"--set", "secrets.OIDC_CLIENT_SECRET.name=oidc")
 	require.Greater(t, prod.ShutdownTimeout/2, app.ConfirmTimeout, "the share of requests in progress at the end of the drain")
+	require.Equal(t, "stats:9000", prod.Stats.Addr)
 	require.Empty(t, prod.VWR.Addr, "tier 2 alone")
 	require.Empty(t, prod.VWRTokenSecret)
 	require.Empty(t, prod.Reward.Addr, "no rewards")

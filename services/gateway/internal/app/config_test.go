@@ -3,12 +3,14 @@ package app_test
 import (
 	"maps"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
+	"urr.guru/proto/access"
 	"urr.guru/services/gateway/internal/app"
 )
 
@@ -17,8 +19,8 @@ func environment() map[string]string {
 		"HTTP_ADDR": "127.0.0.1:0", "SESSION_SECRET": sessionSecret, "QUEUE_ENTRY_TOKEN_SECRET": entrySecret, "VWR_TOKEN_SECRET": tier1Secret,
 		"REDIS_ADDRS": "127.0.0.1:16379", "KAFKA_BROKERS": "127.0.0.1:19092",
 	}
-	for _, s := range []string{"VWR", "QUEUE", "TICKET", "PAYMENT", "STATS"} {
-		env[s+"_ADDR"], env[s+"_RPC_KEY"] = "127.0.0.1:1", "a-key-of-at-least-thirty-two-bytes!"
+	for _, s := range access.Calls()["gateway"] {
+		env[strings.ToUpper(s)+"_ADDR"], env[strings.ToUpper(s)+"_RPC_KEY"] = "127.0.0.1:1", "a-key-of-at-least-thirty-two-bytes!"
 	}
 	return env
 }
@@ -41,6 +43,7 @@ func TestConfig(t *testing.T) {
 		"TRUSTED_ORIGINS":          {"TRUSTED_ORIGINS": "https://shop.example,evil.example"},
 		"CLOUDFRONT_SECRET":        {"CLOUDFRONT_SECRET": "short"},
 		"TICKET_ADDR":              {"TICKET_ADDR": ""},
+		"WORKER_ADDR":              {"WORKER_ADDR": ""},
 		"HTTP_ADDR":                {"HTTP_ADDR": ""},
 		"KAFKA_BROKERS":            {"KAFKA_BROKERS": ""},
 		"SESSION_LIFE":             {"SESSION_LIFE": "1s"},
@@ -66,6 +69,11 @@ func TestConfig(t *testing.T) {
 	delete(env, "VWR_TOKEN_SECRET")
 	_, err = config.LoadFrom[app.Config](t.Context(), env)
 	require.NoError(t, err, "tier 2 alone")
+	delete(env, "REWARD_ADDR")
+	delete(env, "INGEST_ADDR")
+	delete(env, "WORKER_ADDR")
+	_, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.NoError(t, err, "neither rewards nor promotions")
 }
 
 // Outside development all cookies are Secure, and HSTS is sent.

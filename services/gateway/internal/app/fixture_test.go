@@ -123,7 +123,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 	w.cfg = &app.Config{
 		DevLogin: true, VerifySlots: true, SessionLife: time.Hour, TokenCache: 1000,
 		SessionSecret: sessionSecret, EntryTokenSecret: entrySecret, VWRTokenSecret: tier1Secret,
-		VWR: rpc.Peer{Addr: "fake"}, Limits: app.Limits{Keys: 1000},
+		Peers: app.Peers{VWR: rpc.OptionalPeer{Addr: "fake"}}, Limits: app.Limits{Keys: 1000},
 	}
 	w.services = w.serve()
 	for _, o := range opts {

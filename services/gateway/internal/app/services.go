@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
@@ -27,6 +27,22 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
+// Peers are the services behind the gateway: where they are.
+type Peers struct {
+	// VWR without an address: tier 2 alone.
+	VWR     rpc.OptionalPeer `env:", prefix=VWR_"`
+	Queue   rpc.Peer         `env:", prefix=QUEUE_"`
+	Ticket  rpc.Peer         `env:", prefix=TICKET_"`
+	Payment rpc.Peer         `env:", prefix=PAYMENT_"`
+	Stats   rpc.Peer         `env:", prefix=STATS_"`
+	// Reward without an address: no rewards.
+	Reward rpc.OptionalPeer `env:", prefix=REWARD_"`
+	// Ingest without an address: no promotions.
+	Ingest rpc.OptionalPeer `env:", prefix=INGEST_"`
+	// Worker is required with INGEST_ADDR, and not used without it.
+	Worker rpc.OptionalPeer `env:", prefix=WORKER_"`
+}
+
 // Services are the connections to the services behind the gateway, each with the interceptor that
 // sets the Caller. VWR is nil when there is no tier 1, Reward when there are no rewards, Ingest and
 // Worker when there are no promotions.
@@ -34,8 +50,59 @@ type Services struct {
 	VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker grpc.ClientConnInterface
 }
 
+// service is one of Services.
+type service struct {
+	name string
+	peer rpc.Peer
+	conn *grpc.ClientConnInterface
+	opts []rpc.DialOption
+	apis []exposed // whose HTTP rules the gateway serves
+}
+
+// each lists the services. Sales do not depend on statistics, rewards and promotions, whose
+// connections thus have a breaker.
+func (s *Services) each(p *Peers) []service {
+	worker := rpc.Peer(p.Worker)
+	if p.Ingest.Addr == "" {
+		worker = rpc.Peer{}
+	}
+	breaker := []rpc.DialOption{rpc.WithBreaker()}
+	return []service{
+		{"queue", p.Queue, &s.Queue, nil, []exposed{
+			expose(queuev1.QueueAdminService_ServiceDesc, queuev1.NewQueueAdminServiceClient, queuev1.RegisterQueueAdminServiceHandlerClient),
+		}},
+		{"ticket", p.Ticket, &s.Ticket, nil, []exposed{
+			expose(ticketv1.EventService_ServiceDesc, ticketv1.NewEventServiceClient, ticketv1.RegisterEventServiceHandlerClient),
+			expose(ticketv1.EventAdminService_ServiceDesc, ticketv1.NewEventAdminServiceClient, ticketv1.RegisterEventAdminServiceHandlerClient),
+			expose(ticketv1.ReservationService_ServiceDesc, ticketv1.NewReservationServiceClient, ticketv1.RegisterReservationServiceHandlerClient),
+			expose(ticketv1.TicketService_ServiceDesc, ticketv1.NewTicketServiceClient, ticketv1.RegisterTicketServiceHandlerClient),
+		}},
+		{"payment", p.Payment, &s.Payment, nil, []exposed{
+			expose(paymentv1.PaymentService_ServiceDesc, paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
+		}},
+		{"stats", p.Stats, &s.Stats, breaker, []exposed{
+			expose(statsv1.StatsService_ServiceDesc, statsv1.NewStatsServiceClient, statsv1.RegisterStatsServiceHandlerClient),
+		}},
+		{"reward", rpc.Peer(p.Reward), &s.Reward, breaker, []exposed{
+			expose(rewardv1.RewardService_ServiceDesc, rewardv1.NewRewardServiceClient, rewardv1.RegisterRewardServiceHandlerClient),
+			expose(rewardv1.RewardAdminService_ServiceDesc, rewardv1.NewRewardAdminServiceClient, rewardv1.RegisterRewardAdminServiceHandlerClient),
+		}},
+		{"ingest", rpc.Peer(p.Ingest), &s.Ingest, breaker, []exposed{
+			expose(ingestv1.IngestService_ServiceDesc, ingestv1.NewIngestServiceClient, ingestv1.RegisterIngestServiceHandlerClient),
+			expose(ingestv1.IngestAdminService_ServiceDesc, ingestv1.NewIngestAdminServiceClient, ingestv1.RegisterIngestAdminServiceHandlerClient),
+		}},
+		{"worker", worker, &s.Worker, breaker, []exposed{
+			expose(workerv1.WorkerAdminService_ServiceDesc, workerv1.NewWorkerAdminServiceClient, workerv1.RegisterWorkerAdminServiceHandlerClient),
+		}},
+		{"vwr", rpc.Peer(p.VWR), &s.VWR, nil, []exposed{
+			expose(vwrv1.VwrService_ServiceDesc, vwrv1.NewVwrServiceClient, vwrv1.RegisterVwrServiceHandlerClient),
+			expose(vwrv1.VwrAdminService_ServiceDesc, vwrv1.NewVwrAdminServiceClient, vwrv1.RegisterVwrAdminServiceHandlerClient),
+		}},
+	}
+}
+
 // newRooms returns the waiting rooms for Watch to fill, or disabled ones without tier 1.
-func (s Services) newRooms() *roomstate.Rooms {
+func (s *Services) newRooms() *roomstate.Rooms {
 	if s.VWR == nil {
 		return roomstate.Disabled()
 	}
@@ -46,114 +113,72 @@ func (s Services) newRooms() *roomstate.Rooms {
 type connections map[string]*rpc.Conn
 
 // dial makes a connection to every service that has an address, without waiting for the services.
-func dial(a *lifecycle.App, cfg *Config) (Services, connections, error) {
-	conns := connections{}
+func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
+	var s Services
 	var failed []error
-	open := func(name string, opts ...rpc.DialOption) grpc.ClientConnInterface {
-		opts = append(opts, rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))
-		c, err := a.Dial(name, cfg.peers()[name], opts...)
+	conns := connections{}
+	for _, to := range s.each(peers) {
+		if to.peer.Addr == "" {
+			continue
+		}
+		c, err := a.Dial(to.name, to.peer, append(to.opts, rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))...)
 		if err != nil {
 			failed = append(failed, err)
-			return nil
+			continue
 		}
-		conns[name] = c
-		return c
-	}
-	s := Services{Queue: open("queue"), Ticket: open("ticket"), Payment: open("payment")}
-	s.Stats = open("stats", rpc.WithBreaker()) // visitors do not depend on statistics
-	if cfg.VWR.Addr != "" {
-		s.VWR = open("vwr")
-	}
-	if cfg.Reward.Addr != "" {
-		s.Reward = open("reward", rpc.WithBreaker()) // sales do not depend on rewards
-	}
-	if cfg.Ingest.Addr != "" { // nor on promotions
-		s.Ingest, s.Worker = open("ingest", rpc.WithBreaker()), open("worker", rpc.WithBreaker())
+		conns[to.name], *to.conn = c, c
 	}
 	return s, conns, errors.Join(failed...)
 }
 
-func (c *Config) peers() map[string]rpc.Peer {
-	return map[string]rpc.Peer{
-		"vwr": c.VWR, "queue": c.Queue, "ticket": c.Ticket, "payment": c.Payment, "stats": c.Stats, "reward": c.Reward,
-		"ingest": c.Ingest, "worker": c.Worker,
-	}
-}
-
 // rekey replaces the keys for signing calls.
-func (c connections) rekey(cfg *Config) error {
+func (c connections) rekey(peers *Peers) error {
 	var all []error
-	for name, conn := range c {
-		all = append(all, conn.Rekey(cfg.peers()[name].Key))
+	for _, to := range new(Services).each(peers) {
+		if conn := c[to.name]; conn != nil {
+			all = append(all, conn.Rekey(to.peer.Key))
+		}
 	}
 	return errors.Join(all...)
 }
 
-// exposed is one service whose HTTP rules the gateway serves.
+// exposed is a gRPC service whose HTTP rules the gateway serves.
 type exposed struct {
-	descriptor protoreflect.ServiceDescriptor
-	register   func(context.Context, *runtime.ServeMux) error // nil: the service is not deployed
+	name     string
+	register func(context.Context, *runtime.ServeMux, grpc.ClientConnInterface) error
 }
 
 // expose makes the exposed of a service from its generated functions.
 func expose[C any](
-	conn grpc.ClientConnInterface, file protoreflect.FileDescriptor, name protoreflect.Name,
-	client func(grpc.ClientConnInterface) C, register func(context.Context, *runtime.ServeMux, C) error,
+	desc grpc.ServiceDesc, client func(grpc.ClientConnInterface) C, register func(context.Context, *runtime.ServeMux, C) error,
 ) exposed {
-	e := exposed{descriptor: file.Services().ByName(name)}
-	if conn != nil {
-		e.register = func(ctx context.Context, m *runtime.ServeMux) error { return register(ctx, m, client(conn)) }
-	}
-	return e
+	return exposed{desc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, conn grpc.ClientConnInterface) error {
+		return register(ctx, m, client(conn))
+	}}
 }
 
-// exposed returns every deployed service with HTTP rules.
-func (s Services) exposed() []exposed {
-	list := []exposed{
-		expose(s.Queue, queuev1.File_urr_queue_v1_queue_proto, "QueueAdminService",
-			queuev1.NewQueueAdminServiceClient, queuev1.RegisterQueueAdminServiceHandlerClient),
-		expose(s.Ticket, ticketv1.File_urr_ticket_v1_event_proto, "EventService",
-			ticketv1.NewEventServiceClient, ticketv1.RegisterEventServiceHandlerClient),
-		expose(s.Ticket, ticketv1.File_urr_ticket_v1_event_proto, "EventAdminService",
-			ticketv1.NewEventAdminServiceClient, ticketv1.RegisterEventAdminServiceHandlerClient),
-		expose(s.Ticket, ticketv1.File_urr_ticket_v1_reservation_proto, "ReservationService",
-			ticketv1.NewReservationServiceClient, ticketv1.RegisterReservationServiceHandlerClient),
-		expose(s.Ticket, ticketv1.File_urr_ticket_v1_ticket_proto, "TicketService",
-			ticketv1.NewTicketServiceClient, ticketv1.RegisterTicketServiceHandlerClient),
-		expose(s.Payment, paymentv1.File_urr_payment_v1_payment_proto, "PaymentService",
-			paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
-		expose(s.Stats, statsv1.File_urr_stats_v1_stats_proto, "StatsService",
-			statsv1.NewStatsServiceClient, statsv1.RegisterStatsServiceHandlerClient),
-		expose(s.Reward, rewardv1.File_urr_reward_v1_reward_proto, "RewardService",
-			rewardv1.NewRewardServiceClient, rewardv1.RegisterRewardServiceHandlerClient),
-		expose(s.Reward, rewardv1.File_urr_reward_v1_reward_proto, "RewardAdminService",
-			rewardv1.NewRewardAdminServiceClient, rewardv1.RegisterRewardAdminServiceHandlerClient),
-		expose(s.Ingest, ingestv1.File_urr_ingest_v1_ingest_proto, "IngestService",
-			ingestv1.NewIngestServiceClient, ingestv1.RegisterIngestServiceHandlerClient),
-		expose(s.Ingest, ingestv1.File_urr_ingest_v1_ingest_proto, "IngestAdminService",
-			ingestv1.NewIngestAdminServiceClient, ingestv1.RegisterIngestAdminServiceHandlerClient),
-		expose(s.Worker, workerv1.File_urr_worker_v1_worker_proto, "WorkerAdminService",
-			workerv1.NewWorkerAdminServiceClient, workerv1.RegisterWorkerAdminServiceHandlerClient),
-		expose(s.VWR, vwrv1.File_urr_vwr_v1_vwr_proto, "VwrService",
-			vwrv1.NewVwrServiceClient, vwrv1.RegisterVwrServiceHandlerClient),
-		expose(s.VWR, vwrv1.File_urr_vwr_v1_vwr_proto, "VwrAdminService",
-			vwrv1.NewVwrAdminServiceClient, vwrv1.RegisterVwrAdminServiceHandlerClient),
-	}
-	return slices.DeleteFunc(list, func(e exposed) bool { return e.register == nil })
-}
-
-// passThrough registers the services on pass and returns the routes of their HTTP rules.
-func (s Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
+// passThrough registers the services that are deployed on pass and returns the routes of their HTTP
+// rules.
+func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
 	var all []*edge.Route
-	for _, p := range s.exposed() {
-		if err := p.register(ctx, pass.Mux); err != nil {
-			return nil, fmt.Errorf("register %s: %w", p.descriptor.FullName(), err)
+	for _, to := range s.each(new(Peers)) {
+		if *to.conn == nil {
+			continue
 		}
-		routes, err := edge.FromService(p.descriptor, passThroughDetails, pass.Handle)
-		if err != nil {
-			return nil, err
+		for _, p := range to.apis {
+			if err := p.register(ctx, pass.Mux, *to.conn); err != nil {
+				return nil, fmt.Errorf("register %s: %w", p.name, err)
+			}
+			d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(p.name))
+			if err != nil {
+				return nil, fmt.Errorf("register %s: %w", p.name, err)
+			}
+			routes, err := edge.FromService(d.(protoreflect.ServiceDescriptor), passThroughDetails, pass.Handle) //nolint:forcetypeassert // it is the name of a service
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, routes...)
 		}
-		all = append(all, routes...)
 	}
 	return all, nil
 }

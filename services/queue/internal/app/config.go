@@ -61,12 +61,6 @@ func (c *Config) Validate() error {
 	if _, err := token.ParseKeySet(c.EntryTokenSecret); err != nil {
 		problems = append(problems, config.Invalid("QUEUE_ENTRY_TOKEN_SECRET", c.EntryTokenSecret, err.Error()))
 	}
-	if c.Ticket.Addr == "" {
-		problems = append(problems, config.Missing("TICKET_ADDR", "must be where ticket is: it keeps the lines' settings"))
-	}
-	if c.Ticket.Key == "" {
-		problems = append(problems, config.Missing("TICKET_RPC_KEY", "must be the key of the pair queue → ticket"))
-	}
 	if c.SQS.Enabled && c.SQS.QueueURL == "" {
 		problems = append(problems, config.Missing("SQS_QUEUE_URL", "must be the queue's URL when SQS_ENABLED is true"))
 	}

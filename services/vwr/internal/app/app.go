@@ -41,7 +41,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	entries := dynamo.NewLobbies(store)
 	a.OnClose("lobby entries", entries.Close)
 	claims := dynamo.NewClaims(store)
-	loads, rekeyQueue, err := dialQueue(a, cfg.Queue)
+	loads, rekeyQueue, err := dialQueue(a, pkgrpc.Peer(cfg.Queue))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -23,7 +22,7 @@ type Config struct {
 	Dynamo dynamo.Config
 	// Queue reports how full tier 2 is; without an address the inlet MAX_IN_FLIGHT serves at the
 	// configured rate.
-	Queue rpc.Peer `env:", prefix=QUEUE_"`
+	Queue rpc.OptionalPeer `env:", prefix=QUEUE_"`
 	// RecordsPerWrite is how many new positions are stored by one call: 1 puts each by itself; more
 	// make one transaction, which saves calls and costs twice the write units.
 	RecordsPerWrite int `env:"VWR_RECORDS_PER_WRITE, default=1" min:"1" max:"100"`
@@ -53,10 +52,6 @@ func (c *Config) Validate() error {
 	}
 	if c.Queue.Addr != "" && c.Queue.Key == "" {
 		problems = append(problems, config.Missing("QUEUE_RPC_KEY", "the key of the pair vwr → queue, needed with QUEUE_ADDR"))
-	}
-	if c.LobbyLead < lobby.MinLead {
-		problems = append(problems, config.Invalid("VWR_LOBBY_LEAD", c.LobbyLead, fmt.Sprintf(
-			"must be at least %s, or no list of entries is public a minute before its round; %s is right", lobby.MinLead, lobby.DefaultLead)))
 	}
 	if _, err := c.lobbyKeys(); err != nil {
 		problems = append(problems, err)

@@ -1,0 +1,70 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"urr.guru/proto/access"
+	"urr.guru/scripts/internal/section"
+)
+
+// Service is a service as its Config and the RPCs' access options describe it.
+type Service struct {
+	Name     string
+	Settings []Setting
+	Callers  []string        // sorted
+	Calls    map[string]bool // the services that it calls; true: optional, it runs without
+}
+
+// Describe reads the Config of a service. Its peers must be the services that it calls; calls are
+// those of all services, by caller.
+func Describe(root, name string, calls map[string][]string) (Service, error) {
+	all, err := Read(root, name)
+	if err != nil {
+		return Service{}, err
+	}
+	s := Service{Name: name, Settings: all, Callers: access.Callers(calls, name), Calls: map[string]bool{}}
+	for _, v := range all {
+		if addr, found := strings.CutSuffix(v.Name, "_ADDR"); found && v.Peer() {
+			s.Calls[strings.ToLower(addr)] = !v.Required
+		}
+	}
+	if peers := slices.Sorted(maps.Keys(s.Calls)); !slices.Equal(peers, calls[name]) {
+		return Service{}, fmt.Errorf("the Config of %s has the peers %v, but RPCs have it as a caller in %v", name, peers, calls[name])
+	}
+	return s, nil
+}
+
+// Peer reports whether the variable is that of a service that is called.
+func (s Setting) Peer() bool { return s.Of == "pkg/rpc.Peer" || s.Of == "pkg/rpc.OptionalPeer" }
+
+// rpc is the block of that name in the values of the service's chart.
+func (s Service) rpc() string {
+	if len(s.Callers)+len(s.Calls) == 0 {
+		return "rpc: {}"
+	}
+	lines := []string{"rpc:"}
+	if len(s.Callers) > 0 {
+		lines = append(lines, fmt.Sprintf("  callers: [%s]", strings.Join(s.Callers, ", ")))
+	}
+	if len(s.Calls) > 0 {
+		lines = append(lines, "  calls:")
+	}
+	for _, callee := range slices.Sorted(maps.Keys(s.Calls)) {
+		optional := ""
+		if s.Calls[callee] {
+			optional = " # or none"
+		}
+		lines = append(lines, fmt.Sprintf("    %s: {address: \"\"}%s", callee, optional))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// WriteRPC puts the block "rpc" into the values of the service's chart, below the folder of all
+// charts.
+func (s Service) WriteRPC(charts string) error {
+	return section.WriteYAML(filepath.Join(charts, s.Name, "values.yaml"), "rpc", s.rpc())
+}
