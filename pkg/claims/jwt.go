@@ -101,7 +101,7 @@ func (c *Tier1) GetSubject() (string, error) { return c.EventID, nil }
 
 // Validate is called by the JWT library after the signature was checked.
 func (c *Tier1) Validate() error {
-	if c.Tier != 1 || !ids.ValidEvent(c.EventID) || c.UID == "" || c.Position < 1 || c.Round < 1 || c.RequestID == "" {
+	if c.Tier != 1 || !ids.ValidEventID(c.EventID) || c.UID == "" || c.Position < 1 || c.Round < 1 || c.RequestID == "" {
 		return errors.New("claims: incomplete tier-1 token")
 	}
 	return nil
@@ -149,7 +149,7 @@ func (c *Entry) GetSubject() (string, error) { return c.EventID, nil }
 
 // Validate is called by the JWT library after the signature was checked.
 func (c *Entry) Validate() error {
-	if !ids.ValidEvent(c.EventID) || !ids.ValidUser(c.UserID) || c.SlotID == "" || c.Epoch < 1 || c.End < 1 {
+	if !ids.ValidEventID(c.EventID) || !ids.ValidUser(c.UserID) || c.SlotID == "" || c.Epoch < 1 || c.End < 1 {
 		return errors.New("claims: incomplete entry token")
 	}
 	return nil

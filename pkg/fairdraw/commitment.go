@@ -112,7 +112,7 @@ func (c *Commitment) Validate() error {
 	switch {
 	case c.Algorithm != AlgorithmDraw && c.Algorithm != AlgorithmShuffle:
 		return fmt.Errorf("fairdraw: algorithm %q is not supported", c.Algorithm)
-	case !ids.ValidEvent(c.EventID):
+	case !ids.ValidEventID(c.EventID):
 		return errors.New("fairdraw: eventId is not an event id")
 	case c.Algorithm == AlgorithmDraw && (c.Winners < 1 || c.Winners > maxWinners):
 		return fmt.Errorf("fairdraw: winners must be 1–%d", maxWinners)

@@ -42,7 +42,7 @@ var receiptEncoding = base64.RawURLEncoding.Strict()
 // event id is invalid. A draw's receipts are signed by the key that its commitment names
 // (token.SigningKeys.KidOf).
 func (r Receipt) Sign(keys token.SigningKeys, kid string) string {
-	if !ids.ValidEvent(r.EventID) || keys.Public(kid) == nil {
+	if !ids.ValidEventID(r.EventID) || keys.Public(kid) == nil {
 		return ""
 	}
 	var b cryptobyte.Builder

@@ -16,8 +16,8 @@ const (
 	MaxSeat  = 64
 )
 
-// ValidEvent reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
-func ValidEvent(s string) bool {
+// ValidEventID reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
+func ValidEventID(s string) bool {
 	return len(s) >= 1 && len(s) <= MaxEvent && all(s, func(c byte) bool { return alnum(c) || c == '_' || c == '-' })
 }
 

@@ -17,7 +17,7 @@ func TestForms(t *testing.T) {
 		good, bad []string
 	}{
 		"event": {
-			ids.ValidEvent,
+			ids.ValidEventID,
 			[]string{"a", "demo", "IU-2026_seoul", "0", strings.Repeat("x", 64)},
 			[]string{"", strings.Repeat("x", 65), "a b", "a:b", "a#b", "{a}", "a/b", "é", "a.b", "a\n"},
 		},

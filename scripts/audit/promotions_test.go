@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 )
 
 // written is a promotion of two places that the services' own code has written: three requests, of
@@ -20,23 +21,23 @@ import (
 func written(t *testing.T) (p *Promotion, sent map[string][]string) {
 	t.Helper()
 	tables, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.EnsureTable(t.Context(), db, asyncevent.Table(tables)))
-	store := asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now}
+	require.NoError(t, dynamo.EnsureTable(t.Context(), db, table.Table(tables)))
+	store := table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now}
 	end := store.Millis() + time.Hour.Milliseconds()
-	promotion := asyncevent.Promotion{EventID: "e", EventType: asyncevent.FirstCome, CapacityTotal: 2, ClosesAt: end, Shards: 1}
+	offered := promotion.Promotion{EventID: "e", EventType: promotion.FirstCome, CapacityTotal: 2, ClosesAt: end, Shards: 1}
 	tx := store.Begin()
-	tx.Put(0, promotion.Item(), asyncevent.Absent())
-	tx.Put(0, (&asyncevent.Capacity{EventID: "e", Total: 2}).Item(), asyncevent.Absent())
+	tx.Put(0, table.PromotionItem(&offered), table.Absent())
+	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: "e", Total: 2}), table.Absent())
 	sent = map[string][]string{}
-	var settled []asyncevent.Change
+	var settled []promotion.Change
 	for i := range 3 {
-		r := asyncevent.NewRequest(&promotion, ids.NewV7().String(), fmt.Sprint("u", i), store.Millis())
-		tx.Put(i, (&asyncevent.Lock{EventID: "e", UserID: r.UserID, RequestID: r.RequestID, EndsAt: end}).Item(), asyncevent.Absent())
+		r := promotion.NewRequest(&offered, ids.NewV7().String(), fmt.Sprint("u", i), store.Millis())
+		tx.Put(i, table.LockItem(&promotion.Lock{EventID: "e", UserID: r.UserID, RequestID: r.RequestID, EndsAt: end}), table.Absent())
 		tx.Create(i, r.Created())
 		sent[r.RequestID] = []string{fmt.Sprint(1 + i)}
-		status, code := asyncevent.Succeeded, asyncevent.Success
+		status, code := promotion.Succeeded, promotion.Success
 		if i == 2 {
-			status, code = asyncevent.Rejected, asyncevent.RejectedCapacity
+			status, code = promotion.Rejected, promotion.RejectedCapacity
 		}
 		settled = append(settled, r.Settled(store.Millis(), status, code, fmt.Sprint(1+i)))
 	}

@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs"
@@ -120,7 +121,7 @@ func (c calls) close() {
 // requests measures both rows.
 type requests struct {
 	calls  calls
-	store  asyncevent.Store
+	store  table.Store
 	queue  *queue.Queue // of the workers
 	plain  *queue.Queue // of the baseline, which nobody else reads
 	ingest ingestv1.IngestServiceClient
@@ -149,30 +150,30 @@ func newRequests(ctx context.Context, p *harness.Platform, c calls) (*requests, 
 		return nil, err
 	}
 	return &requests{
-		calls: c, store: asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now},
+		calls: c, store: table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now},
 		queue: queue.New(client, live), plain: queue.New(client, plain), ingest: ingestv1.NewIngestServiceClient(conn),
 	}, nil
 }
 
 // promotion is a new one that takes everybody.
-func (r *requests) promotion(ctx context.Context) (*asyncevent.Promotion, error) {
+func (r *requests) promotion(ctx context.Context) (*promotion.Promotion, error) {
 	now := r.store.Millis()
-	p := &asyncevent.Promotion{
-		EventID: ids.NewV7().String(), Title: "Bench", EventType: asyncevent.FirstCome, CapacityTotal: 1_000_000, OpensAt: now - 1000,
+	p := &promotion.Promotion{
+		EventID: ids.NewV7().String(), Title: "Bench", EventType: promotion.FirstCome, CapacityTotal: 1_000_000, OpensAt: now - 1000,
 		ClosesAt: now + time.Hour.Milliseconds(), Shards: 1, CreatedAt: now, Version: 1,
 	}
-	places := asyncevent.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: now}
+	places := promotion.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: now}
 	tx := r.store.Begin()
-	tx.Put(asyncevent.Shared, p.Item(), asyncevent.Absent())
-	tx.Put(asyncevent.Shared, places.Item(), asyncevent.Absent())
+	tx.Put(table.Shared, table.PromotionItem(p), table.Absent())
+	tx.Put(table.Shared, table.CapacityItem(&places), table.Absent())
 	return p, tx.Commit(ctx)
 }
 
 // await waits until n requests of the promotions have got a place.
-func (r *requests) await(ctx context.Context, n int, all ...*asyncevent.Promotion) error {
+func (r *requests) await(ctx context.Context, n int, all ...*promotion.Promotion) error {
 	keys := make([]pkgdynamo.Item, len(all))
 	for i, p := range all {
-		keys[i] = asyncevent.CapacityKey(p.EventID)
+		keys[i] = table.CapacityKey(p.EventID)
 	}
 	for {
 		items, err := r.store.Read(ctx, keys...)
@@ -181,7 +182,7 @@ func (r *requests) await(ctx context.Context, n int, all ...*asyncevent.Promotio
 		}
 		var taken int64
 		for _, key := range keys {
-			places, err := asyncevent.DecodeCapacity(items.Get(key))
+			places, err := table.DecodeCapacity(items.Get(key))
 			if err != nil {
 				return err
 			}
@@ -201,7 +202,7 @@ func (r *requests) accept(ctx context.Context) (float64, map[string]float64, err
 	tables, _ := r.calls.dynamo.Calls()
 	messages, _ := r.calls.sqs.Calls()
 	var calls float64
-	µs, err := r.apply(ctx, func(ctx context.Context, p *asyncevent.Promotion, user string) error {
+	µs, err := r.apply(ctx, func(ctx context.Context, p *promotion.Promotion, user string) error {
 		out, err := r.ingest.Apply(ctx, &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{Caller: &commonv1.Caller{UserId: user}, EventId: p.EventID}}})
 		if err == nil && out.GetResults()[0].GetApplied() == nil {
 			err = fmt.Errorf("%v", out.GetResults()[0].GetProblem())
@@ -219,7 +220,7 @@ func (r *requests) acceptPlainly(ctx context.Context) (float64, map[string]float
 
 // apply measures applications and then waits until the workers have settled them. applied is called
 // when all are answered.
-func (r *requests) apply(ctx context.Context, one func(context.Context, *asyncevent.Promotion, string) error, applied func()) (float64, error) {
+func (r *requests) apply(ctx context.Context, one func(context.Context, *promotion.Promotion, string) error, applied func()) (float64, error) {
 	p, err := r.promotion(ctx)
 	if err != nil {
 		return 0, err

@@ -6,10 +6,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 )
 
 const (
@@ -20,21 +21,21 @@ const (
 )
 
 // newRequest is a request of a user with its lock, as ingest stores it.
-func newRequest(tx *asyncevent.Tx, owner int, p *asyncevent.Promotion, user string, now int64) asyncevent.Request {
-	r := asyncevent.NewRequest(p, ids.NewV7().String(), user, now)
-	tx.Put(owner, lockOf(&r).Item(), asyncevent.Absent())
+func newRequest(tx *table.Tx, owner int, p *promotion.Promotion, user string, now int64) promotion.Request {
+	r := promotion.NewRequest(p, ids.NewV7().String(), user, now)
+	tx.Put(owner, table.LockItem(lockOf(&r)), table.Absent())
 	tx.Create(owner, r.Created())
 	return r
 }
 
-func lockOf(r *asyncevent.Request) *asyncevent.Lock {
-	return &asyncevent.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, CreatedAt: r.RequestedAt, EndsAt: r.EndsAt}
+func lockOf(r *promotion.Request) *promotion.Lock {
+	return &promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, CreatedAt: r.RequestedAt, EndsAt: r.EndsAt}
 }
 
 // applyPlainly is what accepting one application alone takes: the lock is read, the request is
 // stored, its message is sent, and that is recorded.
-func (r *requests) applyPlainly(ctx context.Context, p *asyncevent.Promotion, user string) error {
-	locked, err := r.store.Read(ctx, asyncevent.LockKey(p.EventID, user))
+func (r *requests) applyPlainly(ctx context.Context, p *promotion.Promotion, user string) error {
+	locked, err := r.store.Read(ctx, table.LockKey(p.EventID, user))
 	if err != nil || len(locked) > 0 {
 		return errors.Join(err, errors.New("the user has applied already"))
 	}
@@ -43,21 +44,21 @@ func (r *requests) applyPlainly(ctx context.Context, p *asyncevent.Promotion, us
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
-	if err := r.queue.Send(ctx, []asyncevent.Outgoing{{Message: asyncevent.MessageOf(&request)}})[0]; err != nil {
+	if err := r.queue.Send(ctx, []promotion.Outgoing{{Message: promotion.MessageOf(&request)}})[0]; err != nil {
 		return err
 	}
-	_, err = r.store.MarkQueued(ctx, []asyncevent.Request{request})
+	_, err = r.store.MarkQueued(ctx, []promotion.Request{request})
 	return err
 }
 
 // filled is promotions with requests whose messages are not sent yet.
 type filled struct {
-	promotions []*asyncevent.Promotion
-	messages   [][]asyncevent.Outgoing // of each promotion
+	promotions []*promotion.Promotion
+	messages   [][]promotion.Outgoing // of each promotion
 }
 
 func (r *requests) fill(ctx context.Context) (f filled, err error) {
-	f = filled{promotions: make([]*asyncevent.Promotion, promotions), messages: make([][]asyncevent.Outgoing, promotions)}
+	f = filled{promotions: make([]*promotion.Promotion, promotions), messages: make([][]promotion.Outgoing, promotions)}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range f.promotions {
 		group.Go(func() (err error) {
@@ -70,7 +71,7 @@ func (r *requests) fill(ctx context.Context) (f filled, err error) {
 					return err
 				}
 				for _, request := range all {
-					f.messages[i] = append(f.messages[i], asyncevent.Outgoing{Message: asyncevent.MessageOf(&request)})
+					f.messages[i] = append(f.messages[i], promotion.Outgoing{Message: promotion.MessageOf(&request)})
 				}
 			}
 			return nil
@@ -81,17 +82,17 @@ func (r *requests) fill(ctx context.Context) (f filled, err error) {
 
 // queued stores n requests of new users as they are when their messages are in the queue, without
 // their history.
-func (r *requests) queued(ctx context.Context, p *asyncevent.Promotion, n int) ([]asyncevent.Request, error) {
+func (r *requests) queued(ctx context.Context, p *promotion.Promotion, n int) ([]promotion.Request, error) {
 	tx := r.store.Begin()
-	all := make([]asyncevent.Request, n)
+	all := make([]promotion.Request, n)
 	for i := range all {
 		now := r.store.Millis()
-		received := asyncevent.NewRequest(p, ids.NewV7().String(), ids.NewV7().String(), now)
+		received := promotion.NewRequest(p, ids.NewV7().String(), ids.NewV7().String(), now)
 		all[i] = received.Queued(now).After
-		marker := asyncevent.MarkerOf(&all[i], now)
+		marker := promotion.MarkerOf(&all[i], now)
 		marker.QueuedAt = now
-		for _, item := range []pkgdynamo.Item{lockOf(&received).Item(), all[i].Item(), marker.Item()} {
-			tx.Put(i, item, asyncevent.Condition{})
+		for _, item := range []pkgdynamo.Item{table.LockItem(lockOf(&received)), table.RequestItem(&all[i]), table.MarkerItem(&marker)} {
+			tx.Put(i, item, table.Condition{})
 		}
 	}
 	return all, tx.Commit(ctx)
@@ -131,29 +132,29 @@ func (r *requests) receivePlainly(ctx context.Context) error {
 }
 
 // settleOne gives one request a place in a transaction of its own, based on one read.
-func (r *requests) settleOne(ctx context.Context, m asyncevent.Delivery) error {
-	message, err := asyncevent.DecodeMessage(m.Body)
+func (r *requests) settleOne(ctx context.Context, m promotion.Delivery) error {
+	message, err := promotion.DecodeMessage(m.Body)
 	if err != nil {
 		return err
 	}
-	capacityKey, requestKey := asyncevent.CapacityKey(message.EventID), asyncevent.RequestKey(message.RequestID)
-	items, err := r.store.Read(ctx, capacityKey, requestKey, asyncevent.LockKey(message.EventID, message.UserID))
+	capacityKey, requestKey := table.CapacityKey(message.EventID), table.RequestKey(message.RequestID)
+	items, err := r.store.Read(ctx, capacityKey, requestKey, table.LockKey(message.EventID, message.UserID))
 	if err != nil {
 		return err
 	}
-	places, err := asyncevent.DecodeCapacity(items.Get(capacityKey))
+	places, err := table.DecodeCapacity(items.Get(capacityKey))
 	if err != nil {
 		return err
 	}
-	request, err := asyncevent.DecodeRequest(items.Get(requestKey))
+	request, err := table.DecodeRequest(items.Get(requestKey))
 	if err != nil {
 		return err
 	}
 	now, after := r.store.Millis(), places
 	after.Remaining, after.UpdatedAt, after.SentAt = places.Remaining-1, now, max(places.SentAt, m.SentAt)
 	tx := r.store.Begin()
-	tx.Change(0, request.Settled(now, asyncevent.Succeeded, asyncevent.Success, m.SequenceNumber))
-	tx.Update(asyncevent.Shared, capacityKey, pkgdynamo.Diff(places.Item(), after.Item()), asyncevent.Condition{
+	tx.Change(0, request.Settled(now, promotion.Succeeded, promotion.Success, m.SequenceNumber))
+	tx.Update(table.Shared, capacityKey, pkgdynamo.Diff(table.CapacityItem(&places), table.CapacityItem(&after)), table.Condition{
 		Expression: "capacityRemaining = :before", Values: pkgdynamo.Item{":before": pkgdynamo.Number(places.Remaining)},
 	})
 	return tx.Commit(ctx)

@@ -17,6 +17,7 @@ import (
 	"urr.guru/pkg/token"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
+	"urr.guru/services/gateway/internal/session"
 )
 
 // Config of the gateway.
@@ -30,7 +31,7 @@ type Config struct {
 	// DevLogin lets visitors sign in as any user without a password; not together with
 	// SecureCookies.
 	DevLogin bool `env:"DEV_LOGIN"`
-	OIDC     OIDC
+	OIDC     session.OIDC
 	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
@@ -131,7 +132,7 @@ func (c *Config) Validate() error {
 	if c.DevLogin && c.SecureCookies {
 		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
 	}
-	all = append(all, c.OIDC.validate(c.SecureCookies))
+	all = append(all, c.OIDC.Validate(c.SecureCookies))
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
 		all = append(all, config.Invalid("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
 	}

@@ -33,6 +33,7 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -86,9 +87,12 @@ func Assemble(
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{
 		services: s, Rooms: s.newRooms(), Revoked: list, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
-		tokens: tokens, provider: cfg.OIDC.provider(now),
+		tokens: tokens, provider: cfg.OIDC.Provider(now),
 	}
-	g.live = live.NewHub(g.figures(now))
+	g.live = live.NewHub((&live.Sources{
+		Rooms: g.Rooms, Line: queuev1.NewQueueAdminServiceClient(s.Queue), Events: ticketv1.NewEventServiceClient(s.Ticket),
+		Stats: statsv1.NewStatsServiceClient(s.Stats), Now: now,
+	}).Read)
 	g.Lines = linestate.New(now, g.Rooms)
 	proofs, err := proof.New(tokens, stores.Redis, proof.Timeout, now)
 	if err != nil {
@@ -150,7 +154,7 @@ func (g *Gateway) endpoints(
 	if err != nil {
 		return nil, err
 	}
-	public, err := handlers.NewEvents(events, func(e *ticketv1.Event) { setWaitingRoom(g.Rooms, e) })
+	public, err := handlers.NewEvents(events, func(e *ticketv1.Event) { handlers.SetWaitingRoom(g.Rooms, e) })
 	if err != nil {
 		return nil, err
 	}
@@ -208,10 +212,10 @@ func (g *Gateway) auth(cfg *Config, cookies identity.Cookies, log *slog.Logger, 
 
 // table joins the hand-written routes and the pass-through routes.
 func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) {
-	completer := &responseCompleter{rooms: g.Rooms, seats: e.seats, existence: e.existence, events: e.events}
+	completer := &handlers.Completer{Rooms: g.Rooms, Seats: e.seats, Existence: e.existence, Events: e.events}
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 		g.dispatcher.Fail(w, r, q, err)
-	}, completer.complete)
+	}, completer.Complete)
 	passed, err := g.services.passThrough(ctx, pass)
 	if err != nil {
 		return nil, err
@@ -221,7 +225,9 @@ func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) 
 			r.Handler, r.FastPath, r.Poll = e.events.Get, true, true
 		}
 	}
-	return edge.NewTable(append(e.routes(), passed...)...)
+	routes := append(e.routes(), passed...)
+	docs.Annotate(routes)
+	return edge.NewTable(routes...)
 }
 
 // Routes returns all routes, in the order of declaration.

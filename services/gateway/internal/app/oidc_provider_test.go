@@ -21,6 +21,7 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/services/gateway/internal/app"
+	"urr.guru/services/gateway/internal/session"
 )
 
 const (
@@ -148,7 +149,7 @@ func (p *identityProvider) state(w *fixture, ask url.Values, claims map[string]a
 // with is a gateway whose users sign in at the provider.
 func (p *identityProvider) with(c *app.Config, _ *app.Services) {
 	c.DevLogin = false
-	c.OIDC = app.OIDC{
+	c.OIDC = session.OIDC{
 		Issuer: p.URL, ClientID: client, ClientSecret: config.Secret(clientSecret), Scopes: []string{"profile"},
 		RolesClaim: "realm_access.roles", AdminRole: "urr-admin", StaffRole: "urr-staff", PublicURL: public,
 	}

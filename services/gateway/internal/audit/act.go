@@ -67,7 +67,7 @@ func (a *Act) acted() *eventsv1.AuditEvent {
 		return e // the call is going to be refused
 	}
 	if members, ok := body.(map[string]any); ok && e.EventId == "" {
-		if event, ok := members["eventId"].(string); ok && ids.ValidEvent(event) {
+		if event, ok := members["eventId"].(string); ok && ids.ValidEventID(event) {
 			e.EventId = event
 		}
 	}

@@ -118,7 +118,7 @@ func (g *Guard) event(q *Request) error {
 		q.Event = q.Param(paramEvent)
 	case FromBody:
 		m, _ := q.Message.(eventMessage) // the table checks that every such route has one
-		if m == nil || !ids.ValidEvent(m.GetEventId()) {
+		if m == nil || !ids.ValidEventID(m.GetEventId()) {
 			return errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not well-formed"})
 		}
 		q.Event = m.GetEventId()

@@ -21,7 +21,6 @@ type Details struct {
 	Status  int
 	Timeout time.Duration
 	Headers []Header
-	Example string
 	Stops   bool
 }
 
@@ -85,7 +84,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 		r.Who = Admin
 	}
 	r.Status, r.Timeout, r.Headers = cmp.Or(details.Status, successStatus(md)), details.Timeout, details.Headers
-	r.Example, r.Stops = details.Example, details.Stops
+	r.Stops = details.Stops
 	return r, nil
 }
 

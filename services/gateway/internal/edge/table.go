@@ -181,7 +181,7 @@ func PublicName(param string) string {
 func wellFormed(name, value string) bool {
 	switch {
 	case name == paramEvent:
-		return ids.ValidEvent(value)
+		return ids.ValidEventID(value)
 	case name == paramAllocation:
 		return validNumber(value)
 	case strings.HasSuffix(name, "_id"):

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 	pkgsqs "urr.guru/pkg/sqs"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/dynamo"
@@ -55,7 +55,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: cfg.LostAfter, Now: failpoint.Now,
 	}, log)
 	a.Go("sweeper", sweeper.Run)
-	asyncevent.StartMetrics()
+	table.StartMetrics()
 	a.Go("metrics", measure(sweeper))
 
 	server, err := a.GRPC(cfg.RPC)
@@ -65,7 +65,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ingestv1.RegisterIngestServiceServer(server, rpc.New(rpc.Config{
 		Requests: requests, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: failpoint.Now, Log: log,
 	}))
-	exporter := request.NewExporter(store, draws, store)
+	exporter := request.NewExporter(draws, store)
 	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, draws, exporter, store, failpoint.Now))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		if err := keys.Rekey(next.Draw); err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/telemetry/metricstest"

@@ -3,12 +3,13 @@ package dynamo
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -28,9 +29,7 @@ type applicant struct {
 	calls []int
 	id    string // of the request, if it becomes one
 
-	// What the last read has found.
-	lock    *asyncevent.Lock
-	current *asyncevent.Request // that the lock names
+	was request.Standing // as it was read last
 
 	done    bool
 	applied request.Applied
@@ -38,7 +37,7 @@ type applicant struct {
 }
 
 // acceptGroup handles the applications to one promotion that arrived together: reads their locks,
-// answers those who have a request, and writes the others in one transaction. When it is cancelled
+// decides by request.Decide, and writes the new requests in one transaction. When it is cancelled
 // because a lock has changed, that one is read and decided again, and the others are sent once more.
 func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Application) ([]batch.Result[request.Applied], error) {
 	group := byUser(in)
@@ -51,11 +50,7 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 		if failure = s.readLocks(ctx, open); failure != nil {
 			break
 		}
-		now := s.Millis()
-		for _, a := range open {
-			a.answerExisting(now)
-		}
-		failure = s.write(ctx, undecided(group))
+		failure = s.write(ctx, open)
 		if dynamo.Contended(failure) {
 			failure = nil
 		}
@@ -108,7 +103,7 @@ func undecided(group []*applicant) []*applicant {
 func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	keys := make([]dynamo.Item, len(group))
 	for i, a := range group {
-		keys[i] = asyncevent.LockKey(a.app.EventID, a.app.UserID)
+		keys[i] = table.LockKey(a.app.EventID, a.app.UserID)
 	}
 	locks, err := s.Read(ctx, keys...)
 	if err != nil {
@@ -116,59 +111,54 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	}
 	var named []dynamo.Item
 	for i, a := range group {
-		a.lock, a.current = nil, nil
+		a.was = request.Standing{}
 		it := locks.Get(keys[i])
 		if it == nil {
 			continue
 		}
-		l, err := asyncevent.DecodeLock(it)
+		l, err := table.DecodeLock(it)
 		if err != nil {
 			return err
 		}
-		a.lock = &l
-		named = append(named, asyncevent.RequestKey(l.RequestID))
+		a.was.Lock = &l
+		named = append(named, table.RequestKey(l.RequestID))
 	}
 	requests, err := s.Read(ctx, named...)
 	if err != nil {
 		return err
 	}
 	for _, a := range group {
-		if a.lock == nil {
+		if a.was.Lock == nil {
 			continue
 		}
-		if it := requests.Get(asyncevent.RequestKey(a.lock.RequestID)); it != nil {
-			r, err := asyncevent.DecodeRequest(it)
+		if it := requests.Get(table.RequestKey(a.was.Lock.RequestID)); it != nil {
+			r, err := table.DecodeRequest(it)
 			if err != nil {
 				return err
 			}
-			a.current = &r
+			a.was.Request = &r
 		}
 	}
 	return nil
 }
 
-// answerExisting answers an applicant who has a request. A request that failed or was withdrawn does
-// not count, nor one that has expired before its lock.
-func (a *applicant) answerExisting(now int64) {
-	if a.current == nil || a.current.Status == asyncevent.FailedFinal || a.current.ResultCode == asyncevent.RejectedWithdrawn {
-		return
-	}
-	own := a.current.RequestID == a.id // an earlier try took effect, although its answer was lost
-	repeated := a.app.KeyHash != "" && a.app.KeyHash == a.lock.KeyHash
-	a.done, a.applied = true, request.Applied{Request: *a.current, Duplicate: !own && !repeated, StoredBy: now}
-}
-
-// write stores the requests of the applicants in one transaction, each with its lock, log and marker.
+// write decides about the applicants and stores their requests in one transaction, each with its
+// lock, log and marker.
 func (s *Store) write(ctx context.Context, group []*applicant) error {
 	now := s.Millis() // the stamp by which the promotion is open or not
-	tx := asyncevent.NewTx(s.Client, s.Table, now)
-	created := make([]asyncevent.Request, len(group))
+	tx := table.NewTx(s.Client, s.Table, now)
+	created := make([]promotion.Request, len(group))
 	for i, a := range group {
-		if a.err = a.refusal(now); a.err != nil {
-			a.done = true
-			continue
+		d, err := request.Decide(a.app, a.id, a.was, now)
+		switch {
+		case err != nil:
+			a.done, a.err = true, err
+		case d.Existing != nil:
+			a.done, a.applied = true, *d.Existing
+		default:
+			created[i] = d.Created.After
+			create(tx, i, &d, &a.was)
 		}
-		created[i] = s.create(tx, i, a, now)
 	}
 	if tx.Len() == 0 {
 		return nil
@@ -187,39 +177,18 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// refusal is why an applicant without a request may not make one at a time; nil: it may.
-func (a *applicant) refusal(now int64) error {
-	switch {
-	case !a.app.Promotion.Accepts(now):
-		return request.ErrNotOpen
-	case a.lock != nil && a.lock.Withdrawals >= request.MaxWithdrawals:
-		return request.ErrWithdrawnTooOften
-	case a.app.Busy:
-		return request.ErrTooMany
-	default:
-		return nil
-	}
-}
-
-func (s *Store) create(tx *asyncevent.Tx, owner int, a *applicant, now int64) asyncevent.Request {
-	p := a.app.Promotion
-	r := asyncevent.NewRequest(&p, a.id, a.app.UserID, now)
-	c := r.Created()
-	if a.app.Full && p.EventType == asyncevent.FirstCome {
-		end := r.Ended(now, asyncevent.Rejected, asyncevent.RejectedCapacity)
-		c.After, c.Logs = end.After, append(c.Logs, end.Logs...)
-	}
-	lock := asyncevent.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, KeyHash: a.app.KeyHash, CreatedAt: now, EndsAt: r.EndsAt}
-	free := asyncevent.Absent()
-	if a.lock != nil { // taken over: a redrive of the failed request at the same time excludes it
-		lock.Withdrawals, free = a.lock.Withdrawals, a.lock.AsRead()
-		failed := asyncevent.Absent()
-		if a.current != nil {
-			failed = asyncevent.AsRead(a.current)
+// create adds a request to a transaction, with the lock. A lock that is there is taken over: a redrive
+// of the failed request at the same time excludes that.
+func create(tx *table.Tx, owner int, d *request.Decision, was *request.Standing) {
+	free := table.Absent()
+	if was.Lock != nil {
+		free = table.LockAsRead(was.Lock)
+		replaced := table.Absent()
+		if was.Request != nil {
+			replaced = table.RequestAsRead(was.Request)
 		}
-		tx.Check(owner, asyncevent.RequestKey(a.lock.RequestID), failed)
+		tx.Check(owner, table.RequestKey(was.Lock.RequestID), replaced)
 	}
-	tx.Put(owner, lock.Item(), free)
-	tx.Create(owner, c)
-	return c.After
+	tx.Put(owner, table.LockItem(&d.Lock), free)
+	tx.Create(owner, d.Created)
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -21,8 +22,6 @@ const (
 	groupsAtOnce = 8
 	// indexAtOnce is how many partitions of an index are read in parallel.
 	indexAtOnce = 8
-	// winnersAtOnce bounds the items with winners that one call reads, 320 KB each.
-	winnersAtOnce = 10
 )
 
 var (
@@ -31,25 +30,25 @@ var (
 )
 
 // Draw implements request.DrawStore.
-func (s *Store) Draw(ctx context.Context, eventID string) (asyncevent.Draw, error) {
-	items, err := s.Read(ctx, asyncevent.DrawKey(eventID))
+func (s *Store) Draw(ctx context.Context, eventID string) (promotion.Draw, error) {
+	items, err := s.Read(ctx, table.DrawKey(eventID))
 	if err != nil {
-		return asyncevent.Draw{}, unavailable(err)
+		return promotion.Draw{}, unavailable(err)
 	}
-	d, err := asyncevent.DecodeDraw(eventID, items.Get(asyncevent.DrawKey(eventID)))
+	d, err := table.DecodeDraw(eventID, items.Get(table.DrawKey(eventID)))
 	return d, unavailable(err)
 }
 
 // Entries implements request.DrawStore.
 func (s *Store) Entries(ctx context.Context, eventID string) (fairdraw.Entries, error) {
-	groups := asyncevent.LotteryGroups()
+	groups := promotion.LotteryGroups()
 	parts := make([]fairdraw.Pages, len(groups))
 	total := make([]int, len(groups))
 	work, reading := errgroup.WithContext(ctx)
 	work.SetLimit(groupsAtOnce)
 	for i, group := range groups {
 		work.Go(func() error {
-			ids, err := s.entriesOf(reading, asyncevent.EntryPartition(eventID, group))
+			ids, err := s.entriesOf(reading, table.EntryPartition(eventID, group))
 			parts[i], total[i] = once(ids), len(ids)
 			return err
 		})
@@ -80,79 +79,50 @@ func once(ids fairdraw.Entries) fairdraw.Pages {
 
 // entriesOf reads a partition of entries. Texts of UUIDs sort as their bytes do.
 func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries, err error) {
-	err = s.each(ctx, pk, func(it dynamo.Item) error {
-		text, err := asyncevent.DecodeEntry(it)
+	for it, err := range s.All(ctx, table.Partition{PK: pk}) {
 		if err != nil {
-			return err
+			return nil, err
+		}
+		text, err := table.DecodeEntry(it)
+		if err != nil {
+			return nil, err
 		}
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return fmt.Errorf("entry %q: %w", text, err)
+			return nil, fmt.Errorf("entry %q: %w", text, err)
 		}
 		ids = append(ids, id[:]...)
-		return nil
-	})
-	return ids, err
-}
-
-// each reads all pages of a partition.
-func (s *Store) each(ctx context.Context, pk string, visit func(dynamo.Item) error) error {
-	for after := ""; ; {
-		items, more, err := s.Query(ctx, asyncevent.Partition{PK: pk, After: after})
-		if err != nil {
-			return err
-		}
-		for _, it := range items {
-			if err := visit(it); err != nil {
-				return err
-			}
-		}
-		if !more || len(items) == 0 {
-			return nil
-		}
-		last := dynamo.Reader{Item: items[len(items)-1]}
-		after = last.String(asyncevent.SK)
 	}
+	return ids, nil
 }
 
 // Excluded implements request.DrawStore.
 func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
 	var all []fairdraw.Exclusion
-	err := s.each(ctx, asyncevent.ExcludedPartition(eventID), func(it dynamo.Item) error {
-		e, err := asyncevent.DecodeExcluded(it)
-		all = append(all, fairdraw.Exclusion{RequestID: e.RequestID, Reason: string(e.Reason)})
-		return err
-	})
-	return all, unavailable(err)
-}
-
-// Winners implements request.DrawStore.
-func (s *Store) Winners(ctx context.Context, d *asyncevent.Draw) ([]uuid.UUID, error) {
-	winners := make([]uuid.UUID, 0, d.WinnersCount)
-	for keys := range slices.Chunk(d.WinnersKeys(), winnersAtOnce) {
-		items, err := s.Read(ctx, keys...)
+	for it, err := range s.All(ctx, table.Partition{PK: table.ExclusionPartition(eventID)}) {
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		for _, key := range keys {
-			part, err := asyncevent.DecodeWinners(items.Get(key))
-			if err != nil {
-				return nil, unavailable(err)
-			}
-			winners = append(winners, part...)
+		e, err := table.DecodeExclusion(it)
+		if err != nil {
+			return nil, unavailable(err)
 		}
+		all = append(all, fairdraw.Exclusion{RequestID: e.RequestID, Reason: string(e.Reason)})
 	}
-	if int64(len(winners)) != d.WinnersCount {
-		return nil, unavailable(fmt.Errorf("draw of %s: %d of %d winners", d.EventID, len(winners), d.WinnersCount))
-	}
-	return winners, nil
+	return all, nil
+}
+
+// Winners implements request.DrawStore.
+func (s *Store) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
+	winners, err := s.Store.Winners(ctx, d)
+	return winners, unavailable(err)
 }
 
 // Users implements request.WinnerStore.
 func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]string, error) {
 	keys := make([]dynamo.Item, len(requestIDs))
 	for i, id := range requestIDs {
-		keys[i] = asyncevent.RequestKey(id)
+		keys[i] = table.RequestKey(id)
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
@@ -161,10 +131,10 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 	users := make(map[string]string, len(items))
 	for i, id := range requestIDs {
 		it := items.Get(keys[i])
-		if it == nil || asyncevent.Expired(it, s.Millis()) {
+		if it == nil || table.Expired(it, s.Millis()) {
 			continue
 		}
-		r, err := asyncevent.DecodeRequest(it)
+		r, err := table.DecodeRequest(it)
 		if err != nil {
 			return nil, unavailable(err)
 		}
@@ -175,9 +145,9 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 
 // Succeeded implements request.WinnerStore. It reads the whole index of the event; DynamoDB leaves out
 // what has not succeeded.
-func (s *Store) Succeeded(ctx context.Context, p *asyncevent.Promotion) ([]asyncevent.Request, error) {
-	partitions := asyncevent.EventIndex(p.EventID, p.Shards)
-	parts := make([][]asyncevent.Request, len(partitions))
+func (s *Store) Succeeded(ctx context.Context, p *promotion.Promotion) ([]promotion.Request, error) {
+	partitions := table.EventIndex(p.EventID, p.Shards)
+	parts := make([][]promotion.Request, len(partitions))
 	work, reading := errgroup.WithContext(ctx)
 	work.SetLimit(indexAtOnce)
 	for i, pk := range partitions {
@@ -190,13 +160,13 @@ func (s *Store) Succeeded(ctx context.Context, p *asyncevent.Promotion) ([]async
 	return slices.Concat(parts...), unavailable(err)
 }
 
-func (s *Store) succeededIn(ctx context.Context, pk string) (all []asyncevent.Request, err error) {
+func (s *Store) succeededIn(ctx context.Context, pk string) (all []promotion.Request, err error) {
 	pages := dynamodb.NewQueryPaginator(s.Client, &dynamodb.QueryInput{
-		TableName: &s.Table, IndexName: aws.String(asyncevent.GSI2),
-		KeyConditionExpression: aws.String(asyncevent.GSI2PK + " = :pk"), FilterExpression: aws.String("#status = :succeeded"),
+		TableName: &s.Table, IndexName: aws.String(table.GSI2),
+		KeyConditionExpression: aws.String(table.GSI2PK + " = :pk"), FilterExpression: aws.String("#status = :succeeded"),
 		ExpressionAttributeNames: map[string]string{"#status": "status"},
 		ExpressionAttributeValues: dynamo.Item{
-			":pk": dynamo.String(pk), ":succeeded": dynamo.String(string(asyncevent.Succeeded)),
+			":pk": dynamo.String(pk), ":succeeded": dynamo.String(string(promotion.Succeeded)),
 		},
 	})
 	for pages.HasMorePages() {
@@ -205,11 +175,11 @@ func (s *Store) succeededIn(ctx context.Context, pk string) (all []asyncevent.Re
 			return nil, dynamo.Err(err)
 		}
 		for _, it := range page.Items {
-			r, err := asyncevent.DecodeRequest(it)
+			r, err := table.DecodeRequest(it)
 			if err != nil {
 				return nil, err
 			}
-			if !asyncevent.Expired(it, s.Millis()) {
+			if !table.Expired(it, s.Millis()) {
 				all = append(all, r)
 			}
 		}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -18,15 +19,15 @@ func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 }
 
 // Markers implements request.Pending.
-func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor string) (page []asyncevent.Marker, next string, err error) {
-	items, more, err := s.Query(ctx, asyncevent.Partition{
-		PK: asyncevent.MarkerPartition(partition), Below: asyncevent.MarkersBefore(before), After: cursor, Limit: markersPerPage,
+func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error) {
+	items, more, err := s.Query(ctx, table.Partition{
+		PK: table.MarkerPartition(partition), Below: table.MarkersBefore(before), After: cursor, Limit: markersPerPage,
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	for _, it := range items {
-		m, err := asyncevent.DecodeMarker(it)
+		m, err := table.DecodeMarker(it)
 		if err != nil {
 			s.Skipped(ctx, it, err)
 		}
@@ -35,31 +36,30 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 		}
 	}
 	if more && len(items) > 0 {
-		last := dynamo.Reader{Item: items[len(items)-1]}
-		next = last.String(asyncevent.SK)
+		next = table.SortKey(items[len(items)-1])
 	}
 	return page, next, nil
 }
 
 // Guarded implements request.Pending.
-func (s *Store) Guarded(ctx context.Context, markers []asyncevent.Marker) (request.Guarded, error) {
+func (s *Store) Guarded(ctx context.Context, markers []promotion.Marker) (request.Guarded, error) {
 	g := request.Guarded{
-		Requests: map[string]asyncevent.Request{}, Capacities: map[string]asyncevent.Capacity{}, Counters: map[string]asyncevent.EntryCounter{},
+		Requests: map[string]promotion.Request{}, Capacities: map[string]promotion.Capacity{}, Counters: map[string]promotion.EntryCounter{},
 		Voided: map[string]bool{},
 	}
 	var keys distinct
 	for _, m := range markers {
-		keys.add(asyncevent.RequestKey(m.RequestID))
+		keys.add(table.RequestKey(m.RequestID))
 	}
 	items, err := s.Read(ctx, keys.list...)
 	if err != nil {
 		return g, err
 	}
 	for _, m := range markers {
-		if it := items.Get(asyncevent.RequestKey(m.RequestID)); it != nil {
-			r, err := asyncevent.DecodeRequest(it)
+		if it := items.Get(table.RequestKey(m.RequestID)); it != nil {
+			r, err := table.DecodeRequest(it)
 			if err != nil {
-				r = asyncevent.Request{} // it cannot be judged, and must not stop the others
+				r = promotion.Request{} // it cannot be judged, and must not stop the others
 			}
 			g.Requests[m.RequestID] = r
 		}
@@ -73,11 +73,11 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 	for _, r := range g.Requests {
 		switch {
 		case r.Status == "" || r.Status.Final():
-		case r.EventType == asyncevent.Lottery:
-			keys.add(asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(r.RequestID)))
-			keys.add(asyncevent.DrawKey(r.EventID))
+		case r.EventType == promotion.Lottery:
+			keys.add(table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID)))
+			keys.add(table.DrawKey(r.EventID))
 		default:
-			keys.add(asyncevent.CapacityKey(r.EventID))
+			keys.add(table.CapacityKey(r.EventID))
 		}
 	}
 	items, err := s.Read(ctx, keys.list...)
@@ -85,21 +85,21 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 		return err
 	}
 	for _, r := range g.Requests {
-		if it := items.Get(asyncevent.CapacityKey(r.EventID)); it != nil {
-			if g.Capacities[r.EventID], err = asyncevent.DecodeCapacity(it); err != nil {
+		if it := items.Get(table.CapacityKey(r.EventID)); it != nil {
+			if g.Capacities[r.EventID], err = table.DecodeCapacity(it); err != nil {
 				return err
 			}
 		}
-		if it := items.Get(asyncevent.DrawKey(r.EventID)); it != nil {
-			d, err := asyncevent.DecodeDraw(r.EventID, it)
+		if it := items.Get(table.DrawKey(r.EventID)); it != nil {
+			d, err := table.DecodeDraw(r.EventID, it)
 			if err != nil {
 				return err
 			}
-			g.Voided[r.EventID] = d.Phase == asyncevent.DrawVoid
+			g.Voided[r.EventID] = d.Phase == promotion.DrawVoid
 		}
-		if it := items.Get(asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(r.RequestID))); it != nil {
-			group := asyncevent.MessageOf(&r).Group()
-			if g.Counters[group], err = asyncevent.DecodeEntryCounter(it); err != nil {
+		if it := items.Get(table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID))); it != nil {
+			group := promotion.MessageOf(&r).Group()
+			if g.Counters[group], err = table.DecodeEntryCounter(it); err != nil {
 				return err
 			}
 		}
@@ -115,7 +115,7 @@ type distinct struct {
 
 func (d *distinct) add(key dynamo.Item) {
 	r := dynamo.Reader{Item: key}
-	name := r.String(asyncevent.PK) + "\x00" + r.String(asyncevent.SK)
+	name := r.String(table.PK) + "\x00" + r.String(table.SK)
 	if d.seen == nil {
 		d.seen = map[string]bool{}
 	}
@@ -126,12 +126,12 @@ func (d *distinct) add(key dynamo.Item) {
 }
 
 // Unguard implements request.Pending.
-func (s *Store) Unguard(ctx context.Context, markers []asyncevent.Marker) error {
+func (s *Store) Unguard(ctx context.Context, markers []promotion.Marker) error {
 	for len(markers) > 0 {
 		n := min(len(markers), dynamo.MaxTransaction)
 		tx := s.Begin()
 		for i := range markers[:n] {
-			tx.Delete(asyncevent.Shared, markers[i].Key(), asyncevent.Condition{})
+			tx.Delete(table.Shared, table.MarkerKey(&markers[i]), table.Condition{})
 		}
 		if err := tx.Commit(ctx); err != nil {
 			return err
@@ -142,10 +142,10 @@ func (s *Store) Unguard(ctx context.Context, markers []asyncevent.Marker) error 
 }
 
 // EndUnreadable implements request.Pending.
-func (s *Store) EndUnreadable(ctx context.Context, m asyncevent.Marker) error {
-	l := asyncevent.NewDeadLetter(m.RequestID, m.RequestedAt)
-	l.ErrorCode, l.ErrorMessage = string(asyncevent.FailedSerde), "the request cannot be read, and its message was not received"
-	return s.Store.EndUnreadable(ctx, asyncevent.Message{RequestID: m.RequestID, EventID: m.EventID}, l)
+func (s *Store) EndUnreadable(ctx context.Context, m promotion.Marker) error {
+	l := promotion.NewDeadLetter(m.RequestID, m.RequestedAt)
+	l.ErrorCode, l.ErrorMessage = string(promotion.FailedSerde), "the request cannot be read, and its message was not received"
+	return s.Store.EndUnreadable(ctx, promotion.Message{RequestID: m.RequestID, EventID: m.EventID}, l)
 }
 
 // endChunk is how many requests fit into a transaction that ends them: each has its change, log,
@@ -154,17 +154,17 @@ func (s *Store) EndUnreadable(ctx context.Context, m asyncevent.Marker) error {
 const endChunk = (dynamo.MaxTransaction - 1) / 7
 
 // End implements request.Pending.
-func (s *Store) End(ctx context.Context, ends []asyncevent.Change) error {
+func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
 	for part := range slices.Chunk(ends, endChunk) {
-		if err := s.endTogether(ctx, part); err != nil {
+		if err := s.endAll(ctx, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endTogether ends requests in one transaction, without those that somebody has changed meanwhile.
-func (s *Store) endTogether(ctx context.Context, ends []asyncevent.Change) error {
+// endAll ends requests in one transaction, without those that somebody has changed meanwhile.
+func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 	locks, err := s.locksOfFailed(ctx, ends)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (s *Store) endTogether(ctx context.Context, ends []asyncevent.Change) error
 			tx.Change(i, c)
 			// A lock that counts withdrawals stays: the next application takes it over with its count.
 			if l, held := locks[c.After.RequestID]; held && l.Withdrawals == 0 {
-				tx.Delete(i, asyncevent.LockKey(c.After.EventID, c.After.UserID), l.AsRead())
+				tx.Delete(i, table.LockKey(c.After.EventID, c.After.UserID), table.LockAsRead(&l))
 			}
 		}
 		err := tx.Commit(ctx)
@@ -186,7 +186,7 @@ func (s *Store) endTogether(ctx context.Context, ends []asyncevent.Change) error
 		if len(moved) == 0 {
 			return err
 		}
-		var rest []asyncevent.Change
+		var rest []promotion.Change
 		for i, c := range ends {
 			if !moved[i] {
 				rest = append(rest, c)
@@ -199,20 +199,20 @@ func (s *Store) endTogether(ctx context.Context, ends []asyncevent.Change) error
 
 // locksOfFailed reads the locks of the users whose requests fail, by the ids of the requests that
 // they name.
-func (s *Store) locksOfFailed(ctx context.Context, ends []asyncevent.Change) (map[string]asyncevent.Lock, error) {
+func (s *Store) locksOfFailed(ctx context.Context, ends []promotion.Change) (map[string]promotion.Lock, error) {
 	var keys distinct
 	for _, c := range ends {
-		if c.After.Status == asyncevent.FailedFinal {
-			keys.add(asyncevent.LockKey(c.After.EventID, c.After.UserID))
+		if c.After.Status == promotion.FailedFinal {
+			keys.add(table.LockKey(c.After.EventID, c.After.UserID))
 		}
 	}
 	items, err := s.Read(ctx, keys.list...)
 	if err != nil {
 		return nil, err
 	}
-	locks := make(map[string]asyncevent.Lock, len(items))
+	locks := make(map[string]promotion.Lock, len(items))
 	for _, it := range items {
-		l, err := asyncevent.DecodeLock(it)
+		l, err := table.DecodeLock(it)
 		if err != nil { // it stays, and must not keep its request from ending
 			s.Skipped(ctx, it, err)
 			continue

@@ -4,32 +4,38 @@ import (
 	"context"
 	"encoding/hex"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
-// createTries bounds how often a creation is tried that meets another with its key.
-const createTries = 3
+const (
+	// createTries bounds how often a creation is tried that meets another with its key.
+	createTries = 3
+	// changeTries bounds how often a change is tried that meets another operator's.
+	changeTries = 5
+)
 
 // Promotion reads a promotion.
-func (s *Store) Promotion(ctx context.Context, eventID string) (asyncevent.Promotion, error) {
-	items, err := s.Read(ctx, asyncevent.PromotionKey(eventID))
+func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promotion, error) {
+	items, err := s.Read(ctx, table.PromotionKey(eventID))
 	if err != nil {
-		return asyncevent.Promotion{}, unavailable(err)
+		return promotion.Promotion{}, unavailable(err)
 	}
-	it := items.Get(asyncevent.PromotionKey(eventID))
+	it := items.Get(table.PromotionKey(eventID))
 	if it == nil {
-		return asyncevent.Promotion{}, request.ErrPromotionNotFound
+		return promotion.Promotion{}, request.ErrPromotionNotFound
 	}
-	p, err := asyncevent.DecodePromotion(it)
+	p, err := table.DecodePromotion(it)
 	return p, unavailable(err)
 }
 
 // Create implements request.PromotionStore: the promotion, its capacity, its entry in the list and
 // the key of the creation are one transaction.
-func (s *Store) Create(ctx context.Context, p asyncevent.Promotion, key *idempotency.Key) (asyncevent.Promotion, error) {
+func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempotency.Key) (promotion.Promotion, error) {
 	for try := 1; ; try++ {
 		if key != nil {
 			earlier, found, err := s.createdUnder(ctx, key)
@@ -39,21 +45,21 @@ func (s *Store) Create(ctx context.Context, p asyncevent.Promotion, key *idempot
 		}
 		tx := s.Begin()
 		if key != nil {
-			k := asyncevent.CreationKey{UserID: key.UserID, Key: keyText(key), EventID: p.EventID, Hash: hex.EncodeToString(key.Fingerprint[:]), CreatedAt: s.Millis()}
-			free := asyncevent.Absent()
+			k := table.CreationKey{UserID: key.UserID, Key: keyText(key), EventID: p.EventID, Hash: hex.EncodeToString(key.Fingerprint[:]), CreatedAt: s.Millis()}
+			free := table.Absent()
 			free.Expression += " OR #ttl <= :seconds" // expired, but not deleted yet
-			free.Names = map[string]string{"#ttl": asyncevent.TTL}
+			free.Names = map[string]string{"#ttl": table.TTL}
 			free.Values = dynamo.Item{":seconds": dynamo.Number(s.Millis() / 1000)}
 			tx.Put(0, k.Item(), free)
 		}
-		tx.Put(1, p.Item(), asyncevent.Absent())
-		tx.Put(1, p.ListItem(), asyncevent.Condition{})
-		if p.EventType == asyncevent.Lottery {
-			tx.Put(1, asyncevent.OpenDrawItem(p.EventID), asyncevent.Condition{})
+		tx.Put(1, table.PromotionItem(&p), table.Absent())
+		tx.Put(1, table.ListItem(p.EventID), table.Condition{})
+		if p.EventType == promotion.Lottery {
+			tx.Put(1, table.OpenDrawItem(p.EventID), table.Condition{})
 		}
-		if p.EventType == asyncevent.FirstCome {
-			capacity := asyncevent.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: p.CreatedAt}
-			tx.Put(1, capacity.Item(), asyncevent.Condition{})
+		if p.EventType == promotion.FirstCome {
+			capacity := promotion.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: p.CreatedAt}
+			tx.Put(1, table.CapacityItem(&capacity), table.Condition{})
 		}
 		err := tx.Commit(ctx)
 		if err == nil || try == createTries || !dynamo.Contended(err) {
@@ -67,17 +73,17 @@ func (s *Store) Create(ctx context.Context, p asyncevent.Promotion, key *idempot
 func keyText(key *idempotency.Key) string { return key.Route + "#" + key.Key }
 
 // createdUnder finds the promotion that was created under a key.
-func (s *Store) createdUnder(ctx context.Context, key *idempotency.Key) (p asyncevent.Promotion, found bool, err error) {
-	at := asyncevent.CreationKeyKey(key.UserID, keyText(key))
+func (s *Store) createdUnder(ctx context.Context, key *idempotency.Key) (p promotion.Promotion, found bool, err error) {
+	at := table.CreationKeyKey(key.UserID, keyText(key))
 	items, err := s.Read(ctx, at)
 	if err != nil {
 		return p, false, unavailable(err)
 	}
 	it := items.Get(at)
-	if it == nil || asyncevent.Expired(it, s.Millis()) {
+	if it == nil || table.Expired(it, s.Millis()) {
 		return p, false, nil
 	}
-	eventID, hash, err := asyncevent.DecodeCreationKey(it)
+	eventID, hash, err := table.DecodeCreationKey(it)
 	if err != nil {
 		return p, false, unavailable(err)
 	}
@@ -88,33 +94,43 @@ func (s *Store) createdUnder(ctx context.Context, key *idempotency.Key) (p async
 	return p, true, err
 }
 
-// Update implements request.PromotionStore.
-func (s *Store) Update(ctx context.Context, before, after asyncevent.Promotion) (stale bool, err error) {
-	tx := s.Begin()
-	tx.Update(0, asyncevent.PromotionKey(before.EventID), dynamo.Diff(before.Item(), after.Item()), asyncevent.Condition{
-		Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Version)},
-	})
-	err = tx.Commit(ctx)
-	if dynamo.Contended(err) {
-		return true, nil
+// Change implements request.PromotionStore.
+func (s *Store) Change(ctx context.Context, eventID string, decide request.DecideChange) (promotion.Promotion, error) {
+	for range changeTries {
+		before, err := s.Promotion(ctx, eventID)
+		if err != nil {
+			return before, err
+		}
+		after := before
+		if err := decide(&after); err != nil || after == before {
+			return after, err
+		}
+		after.Version++
+		tx := s.Begin()
+		tx.Update(0, table.PromotionKey(eventID), dynamo.Diff(table.PromotionItem(&before), table.PromotionItem(&after)), table.Condition{
+			Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Version)},
+		})
+		if err := tx.Commit(ctx); !dynamo.Contended(err) {
+			return after, unavailable(err)
+		}
 	}
-	return false, unavailable(err)
+	return promotion.Promotion{}, errs.ErrConflict
 }
 
 // List implements request.PromotionStore.
-func (s *Store) List(ctx context.Context, after string, limit int) (page []asyncevent.Promotion, next string, err error) {
+func (s *Store) List(ctx context.Context, after string, limit int) (page []promotion.Promotion, next string, err error) {
 	if after != "" {
-		after = asyncevent.ListSK(after)
+		after = table.ListSK(after)
 	}
-	items, more, err := s.Query(ctx, asyncevent.Partition{
-		PK: asyncevent.PromotionList, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
+	items, more, err := s.Query(ctx, table.Partition{
+		PK: table.PromotionList, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {
 		return nil, "", unavailable(err)
 	}
 	keys := make([]dynamo.Item, len(items))
 	for i, it := range items {
-		keys[i] = asyncevent.PromotionKey(asyncevent.ListedEvent(it))
+		keys[i] = table.PromotionKey(table.ListedEvent(it))
 	}
 	configs, err := s.Read(ctx, keys...)
 	if err != nil {
@@ -125,7 +141,7 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []async
 		if it == nil {
 			continue
 		}
-		p, err := asyncevent.DecodePromotion(it)
+		p, err := table.DecodePromotion(it)
 		if err != nil {
 			return nil, "", unavailable(err)
 		}

@@ -8,8 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -18,7 +19,7 @@ import (
 const maxIndexPages = 10
 
 // Get reads a request.
-func (s *Store) Get(ctx context.Context, id string) (asyncevent.Request, error) {
+func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
 	if err == nil && !found {
 		err = request.ErrNotFound
@@ -27,39 +28,39 @@ func (s *Store) Get(ctx context.Context, id string) (asyncevent.Request, error) 
 }
 
 // Mine reads a user's request to a promotion.
-func (s *Store) Mine(ctx context.Context, eventID, user string) (asyncevent.Request, error) {
-	at := asyncevent.LockKey(eventID, user)
+func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Request, error) {
+	at := table.LockKey(eventID, user)
 	items, err := s.Read(ctx, at)
 	if err != nil {
-		return asyncevent.Request{}, unavailable(err)
+		return promotion.Request{}, unavailable(err)
 	}
 	it := items.Get(at)
 	if it == nil {
-		return asyncevent.Request{}, request.ErrNotFound
+		return promotion.Request{}, request.ErrNotFound
 	}
-	l, err := asyncevent.DecodeLock(it)
+	l, err := table.DecodeLock(it)
 	if err != nil {
-		return asyncevent.Request{}, unavailable(err)
+		return promotion.Request{}, unavailable(err)
 	}
 	if l.Withdrawn {
-		return asyncevent.Request{}, request.ErrNotFound
+		return promotion.Request{}, request.ErrNotFound
 	}
 	return s.Get(ctx, l.RequestID)
 }
 
 // Timeline reads the changes of a request's status, oldest first.
-func (s *Store) Timeline(ctx context.Context, id string) ([]asyncevent.Log, error) {
-	items, _, err := s.Query(ctx, asyncevent.Partition{PK: "REQ#" + id, Prefix: asyncevent.LogPrefix})
+func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {
+	items, _, err := s.Query(ctx, table.Partition{PK: "REQ#" + id, Prefix: table.LogPrefix})
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	var logs []asyncevent.Log
+	var logs []promotion.LogEntry
 	for _, it := range items {
-		l, err := asyncevent.DecodeLog(it)
+		l, err := table.DecodeLog(it)
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		if !asyncevent.Expired(it, s.Millis()) {
+		if !table.Expired(it, s.Millis()) {
 			logs = append(logs, l)
 		}
 	}
@@ -68,17 +69,17 @@ func (s *Store) Timeline(ctx context.Context, id string) ([]asyncevent.Log, erro
 
 // OfUser reads a page of a user's requests, the latest first. The cursor is the sort key of the last
 // one; next is empty at the end.
-func (s *Store) OfUser(ctx context.Context, user, cursor string, limit int) ([]asyncevent.Request, string, error) {
-	i := index{name: asyncevent.GSI1, pkName: asyncevent.GSI1PK, skName: asyncevent.GSI1SK, partitions: []string{asyncevent.UserIndex(user)}}
+func (s *Store) OfUser(ctx context.Context, user, cursor string, limit int) ([]promotion.Request, string, error) {
+	i := index{name: table.GSI1, pkName: table.GSI1PK, skName: table.GSI1SK, partitions: []string{table.UserIndex(user)}}
 	return s.list(ctx, i, cursor, limit, request.Filter{})
 }
 
 // OfEvent reads a page of the requests to a promotion, the latest first. A page may have fewer
 // requests than the limit before the end.
-func (s *Store) OfEvent(ctx context.Context, p *asyncevent.Promotion, f request.Filter, cursor string, limit int) ([]asyncevent.Request, string, error) {
+func (s *Store) OfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) ([]promotion.Request, string, error) {
 	i := index{
-		name: asyncevent.GSI2, pkName: asyncevent.GSI2PK, skName: asyncevent.GSI2SK,
-		partitions: asyncevent.EventIndex(p.EventID, p.Shards),
+		name: table.GSI2, pkName: table.GSI2PK, skName: table.GSI2SK,
+		partitions: table.EventIndex(p.EventID, p.Shards),
 	}
 	return s.list(ctx, i, cursor, limit, f)
 }
@@ -96,22 +97,22 @@ type found struct {
 }
 
 // list merges the partitions of an index by their sort keys, which are unique, from the latest to the
-// earliest. It reads rounds of one page per partition until it has enough, or has read enough.
-func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []asyncevent.Request, next string, err error) {
-	rounds := max(1, maxIndexPages/len(i.partitions))
-	for range rounds {
-		merged, more, err := s.round(ctx, i, cursor, limit)
+// earliest. It reads one page of each partition at a time until it has enough, or has read enough.
+func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []promotion.Request, next string, err error) {
+	passes := max(1, maxIndexPages/len(i.partitions))
+	for range passes {
+		merged, more, err := s.nextPages(ctx, i, cursor, limit)
 		if err != nil {
 			return nil, "", unavailable(err)
 		}
 		for n, m := range merged {
 			cursor = m.sk
-			r, err := asyncevent.DecodeRequest(m.it)
+			r, err := table.DecodeRequest(m.it)
 			if err != nil {
 				s.Skipped(ctx, m.it, err)
 				continue
 			}
-			if !f.Selects(&r) || asyncevent.Expired(m.it, s.Millis()) {
+			if !f.Selects(&r) || table.Expired(m.it, s.Millis()) {
 				continue
 			}
 			if page = append(page, r); len(page) == limit {
@@ -128,9 +129,9 @@ func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f r
 	return page, cursor, nil
 }
 
-// round reads a page of each partition below a sort key. more reports that there is something behind
+// nextPages reads a page of each partition below a sort key. more reports that there is something behind
 // what it returns: a partition may have more only up to its last item, so later ones are left out.
-func (s *Store) round(ctx context.Context, i index, below string, limit int) (merged []found, more bool, err error) {
+func (s *Store) nextPages(ctx context.Context, i index, below string, limit int) (merged []found, more bool, err error) {
 	horizon := "" // the highest last sort key of partitions that have more
 	for _, pk := range i.partitions {
 		in := &dynamodb.QueryInput{
@@ -163,11 +164,11 @@ func (s *Store) round(ctx context.Context, i index, below string, limit int) (me
 }
 
 // Figures reads the counts of a promotion, and what is left of it.
-func (s *Store) Figures(ctx context.Context, eventID string) (asyncevent.Counts, error) {
-	items, _, err := s.Query(ctx, asyncevent.Partition{PK: asyncevent.EventPartition(eventID), Prefix: asyncevent.CountsPrefix})
+func (s *Store) Figures(ctx context.Context, eventID string) (promotion.Counts, error) {
+	items, _, err := s.Query(ctx, table.Partition{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
 	if err != nil {
-		return asyncevent.Counts{}, unavailable(err)
+		return promotion.Counts{}, unavailable(err)
 	}
-	counts, err := asyncevent.DecodeCounts(items)
+	counts, err := table.DecodeCounts(items)
 	return counts, unavailable(err)
 }

@@ -8,11 +8,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -36,7 +37,7 @@ var (
 
 // Store reads and writes the table. It is safe for concurrent use.
 type Store struct {
-	asyncevent.Store
+	table.Store
 
 	leases  dynamo.Leases
 	accepts *batch.Groups[string, request.Application, request.Applied]
@@ -44,10 +45,10 @@ type Store struct {
 
 // New returns a store over the table that cfg names.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
-	table := cfg.Table(asyncevent.TableName)
+	name := cfg.Table(table.TableName)
 	s := &Store{
-		Store:  asyncevent.Store{Client: db, Table: table, Now: now},
-		leases: dynamo.Leases{Client: db, Table: table, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
+		Store:  table.Store{Client: db, Table: name, Now: now},
+		leases: dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
 	}
 	s.accepts = batch.NewGroups(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: groupTimeout}, maxPromotions, s.acceptGroup)
 	return s
@@ -58,7 +59,7 @@ func (s *Store) Close(ctx context.Context) error { return s.accepts.Close(ctx) }
 
 // Migrate creates the table unless it exists.
 func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error {
-	return dynamo.EnsureTable(ctx, db, asyncevent.Table(cfg))
+	return dynamo.EnsureTable(ctx, db, table.Table(cfg))
 }
 
 // unavailable converts what is not an error of the platform yet.
@@ -81,15 +82,15 @@ func (s *Store) Load(ctx context.Context, eventID string) (request.Load, error) 
 }
 
 // Capacity reads what is left of a first-come promotion; limited is false for others.
-func (s *Store) Capacity(ctx context.Context, eventID string) (c asyncevent.Capacity, limited bool, err error) {
-	items, err := s.Read(ctx, asyncevent.CapacityKey(eventID))
+func (s *Store) Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error) {
+	items, err := s.Read(ctx, table.CapacityKey(eventID))
 	if err != nil {
 		return c, false, unavailable(err)
 	}
-	it := items.Get(asyncevent.CapacityKey(eventID))
+	it := items.Get(table.CapacityKey(eventID))
 	if it == nil {
 		return c, false, nil
 	}
-	c, err = asyncevent.DecodeCapacity(it)
+	c, err = table.DecodeCapacity(it)
 	return c, true, unavailable(err)
 }

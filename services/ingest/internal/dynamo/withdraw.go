@@ -3,40 +3,55 @@ package dynamo
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
 
 var _ request.Withdrawer = (*Store)(nil)
 
-// Withdrawable implements request.Withdrawer.
-func (s *Store) Withdrawable(ctx context.Context, id string) (r asyncevent.Request, open bool, err error) {
-	if r, err = s.Get(ctx, id); err != nil {
-		return r, false, err
-	}
-	at := asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(id))
-	items, err := s.Read(ctx, at)
-	if err != nil {
-		return r, false, unavailable(err)
-	}
-	counter, err := asyncevent.DecodeEntryCounter(items.Get(at))
-	return r, counter.ClosedAt == 0, unavailable(err)
-}
+// withdrawTries bounds how often a withdrawal is tried that meets the settlement of the request.
+const withdrawTries = 5
 
 // Withdraw implements request.Withdrawer. With the request go its entry, or its marker if it is none
 // yet; its lock says that it was withdrawn, so that the user may apply again. An entry goes only while
 // its group is open.
-func (s *Store) Withdraw(ctx context.Context, r asyncevent.Request) (stale bool, err error) {
-	tx := s.Begin()
-	tx.Change(0, r.Withdrawn(s.Millis()))
-	tx.Withdraw(0, &r)
-	failpoint.Hit("ingest.withdrawing")
-	err = tx.Commit(ctx)
-	failpoint.Hit("ingest.withdrawn")
-	if dynamo.Contended(err) {
-		return true, nil
+func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWithdrawal) error {
+	for range withdrawTries {
+		r, open, err := s.withGroup(ctx, id)
+		if err != nil {
+			return err
+		}
+		tx := s.Begin()
+		c, err := decide(r, open, s.Millis())
+		if c == nil || err != nil {
+			return err
+		}
+		tx.Change(0, *c)
+		tx.Withdraw(0, &r)
+		failpoint.Hit("ingest.withdrawing")
+		err = tx.Commit(ctx)
+		failpoint.Hit("ingest.withdrawn")
+		if !dynamo.Contended(err) {
+			return unavailable(err)
+		}
 	}
-	return false, unavailable(err)
+	return errs.ErrOverloaded.WithRetry(retryAfter)
+}
+
+// withGroup reads a request and whether the draw still takes entries of its group.
+func (s *Store) withGroup(ctx context.Context, id string) (r promotion.Request, open bool, err error) {
+	if r, err = s.Get(ctx, id); err != nil {
+		return r, false, err
+	}
+	at := table.EntryCounterKey(r.EventID, promotion.LotteryGroup(id))
+	items, err := s.Read(ctx, at)
+	if err != nil {
+		return r, false, unavailable(err)
+	}
+	counter, err := table.DecodeEntryCounter(items.Get(at))
+	return r, counter.ClosedAt == 0, unavailable(err)
 }

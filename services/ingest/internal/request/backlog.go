@@ -3,7 +3,7 @@ package request
 import (
 	"time"
 
-	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/promotion"
 )
 
 // Backlog is what the last pass of a sweeper found: requests older than SendAfter that had not ended,
@@ -17,7 +17,7 @@ type Backlog struct {
 	SweptAt time.Time
 }
 
-func (b *Backlog) add(m *asyncevent.Marker) {
+func (b *Backlog) add(m *promotion.Marker) {
 	if m.QueuedAt == 0 {
 		b.Unsent++
 	} else {

@@ -3,8 +3,9 @@ package request
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
+
+	"github.com/maypok86/otter/v2"
 
 	"urr.guru/pkg/errs"
 )
@@ -19,84 +20,66 @@ const (
 
 // Cache keeps values for a second. Concurrent calls share a read.
 type Cache[V any] struct {
-	now  func() time.Time
-	load func(ctx context.Context, id string) (V, error)
-
-	mu      sync.Mutex
-	entries map[string]*cached[V]
+	now    func() time.Time
+	load   func(ctx context.Context, id string) (V, error)
+	recent *otter.Cache[string, cached[V]] // up to fresh
+	last   *otter.Cache[string, cached[V]] // up to stale, for when the value cannot be read
 }
 
 type cached[V any] struct {
-	reading sync.Mutex // one reads at a time
-	mu      sync.Mutex
-	value   V
-	err     error // a refusal that is as cacheable as a value
-	at      time.Time
+	value V
+	err   error     // a refusal that is as cacheable as a value
+	at    time.Time // the read's begin, from which the age counts
 }
 
 // NewCache makes a cache over load.
 func NewCache[V any](now func() time.Time, load func(context.Context, string) (V, error)) *Cache[V] {
-	return &Cache[V]{now: now, load: load, entries: make(map[string]*cached[V])}
+	keep := func(age time.Duration) *otter.Cache[string, cached[V]] {
+		return otter.Must(&otter.Options[string, cached[V]]{
+			MaximumSize: maxCached, Clock: clock(now),
+			ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, cached[V]]) time.Duration {
+				return max(1, age-now().Sub(e.Value.at))
+			}),
+		})
+	}
+	return &Cache[V]{now: now, load: load, recent: keep(fresh), last: keep(stale)}
 }
 
 // Get returns a value that is at most a second old, or up to a minute while it cannot be read.
 func (c *Cache[V]) Get(ctx context.Context, id string) (V, error) {
-	e := c.entry(id)
-	if v, age, err := e.get(c.now()); age < fresh {
-		return v, err
+	e, err := c.recent.Get(ctx, id, otter.LoaderFunc[string, cached[V]](c.read))
+	if err != nil {
+		var ok bool
+		if e, ok = c.last.GetIfPresent(id); !ok {
+			return e.value, err
+		}
 	}
-	e.reading.Lock()
-	defer e.reading.Unlock()
-	v, age, err := e.get(c.now())
-	if age < fresh { // read by another call meanwhile
-		return v, err
-	}
-	began := c.now()
-	next, failure := c.load(ctx, id)
+	return e.value, e.err
+}
+
+// read fails for what is not to be cached.
+func (c *Cache[V]) read(ctx context.Context, id string) (cached[V], error) {
+	e := cached[V]{at: c.now()}
+	e.value, e.err = c.load(ctx, id)
 	var known *errs.Error
-	if failure == nil || errors.As(failure, &known) && known.Kind == errs.NotFound {
-		e.set(next, failure, began)
-		return next, failure
+	if e.err != nil && !(errors.As(e.err, &known) && known.Kind == errs.NotFound) {
+		return e, e.err
 	}
-	if age < stale {
-		return v, err
-	}
-	return next, failure
+	c.last.Set(id, e)
+	return e, nil
 }
 
 // Forget drops a value, after it was changed.
 func (c *Cache[V]) Forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.entries, id)
+	c.recent.Invalidate(id)
+	c.last.Invalidate(id)
 }
 
-func (c *Cache[V]) entry(id string) *cached[V] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.entries[id]
-	if e == nil {
-		if len(c.entries) >= maxCached {
-			clear(c.entries) // only ids that do not exist can be that many
-		}
-		e = &cached[V]{}
-		c.entries[id] = e
-	}
-	return e
-}
+// clock is the clock of a cache. Without ticks, what has expired goes when another entry needs its place.
+type clock func() time.Time
 
-// get returns the value or the refusal, and how old it is; never read counts as stale.
-func (e *cached[V]) get(now time.Time) (v V, age time.Duration, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.at.IsZero() {
-		return e.value, stale, e.err
-	}
-	return e.value, now.Sub(e.at), e.err
-}
+// NowNano returns the present time.
+func (c clock) NowNano() int64 { return c().UnixNano() }
 
-func (e *cached[V]) set(v V, err error, at time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.value, e.err, e.at = v, err, at
-}
+// Tick never ticks.
+func (clock) Tick(time.Duration) <-chan time.Time { return nil }

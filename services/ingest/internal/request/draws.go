@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 )
 
 const (
@@ -25,13 +25,13 @@ const (
 
 // DrawStore reads what worker has written of draws.
 type DrawStore interface {
-	Draw(ctx context.Context, eventID string) (asyncevent.Draw, error)
+	Draw(ctx context.Context, eventID string) (promotion.Draw, error)
 	// Entries are all entries of a draw.
 	Entries(ctx context.Context, eventID string) (fairdraw.Entries, error)
 	// Excluded are all requests that take no part, sorted by their ids.
 	Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error)
 	// Winners are all winners, the first rank first.
-	Winners(ctx context.Context, d *asyncevent.Draw) ([]uuid.UUID, error)
+	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
 }
 
 // Draws shows draws to everybody: never anything of a result before its announcement, which is when
@@ -50,8 +50,8 @@ type Draws struct {
 
 // state is what is known of a draw at present.
 type state struct {
-	promotion asyncevent.Promotion
-	draw      asyncevent.Draw
+	promotion promotion.Promotion
+	draw      promotion.Draw
 	document  Document // without lists
 }
 
@@ -60,7 +60,7 @@ type Document struct {
 	fairdraw.Document
 
 	// VoidReason is why it was cancelled when the result could be known; empty: it was not.
-	VoidReason asyncevent.VoidReason
+	VoidReason promotion.VoidReason
 }
 
 // DrawEntries are the published entries of a draw.
@@ -99,7 +99,7 @@ func NewDraws(promotions Promotions, store DrawStore, now func() time.Time) *Dra
 
 func (s *Draws) loadState(ctx context.Context, eventID string) (state, error) {
 	p, err := s.promotions.Get(ctx, eventID)
-	if errors.Is(err, errs.ErrPromotionNotFound) || err == nil && p.EventType != asyncevent.Lottery {
+	if errors.Is(err, errs.ErrPromotionNotFound) || err == nil && p.EventType != promotion.Lottery {
 		return state{}, errs.ErrDrawNotFound
 	}
 	if err != nil {
@@ -253,7 +253,7 @@ func (s *Draws) loadResult(ctx context.Context, eventID string) (*Result, error)
 }
 
 // keyOf is the key of the ranking of an announced draw.
-func keyOf(d *asyncevent.Draw, p *asyncevent.Promotion, root fairdraw.Hash) (fairdraw.Hash, error) {
+func keyOf(d *promotion.Draw, p *promotion.Promotion, root fairdraw.Hash) (fairdraw.Hash, error) {
 	seed, err := fairdraw.ParseHash(d.Seed)
 	if err != nil {
 		return seed, err

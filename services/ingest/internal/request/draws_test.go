@@ -11,25 +11,25 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ingest/internal/request"
 )
 
 // stored is a draw of many entries in memory, and its promotion.
 type stored struct {
-	promotion asyncevent.Promotion
-	draw      asyncevent.Draw
+	promotion promotion.Promotion
+	draw      promotion.Draw
 	entries   fairdraw.Entries
 	winners   []uuid.UUID
 	key       fairdraw.Hash
 	reads     atomic.Int64
 }
 
-func (s *stored) Get(context.Context, string) (asyncevent.Promotion, error) { return s.promotion, nil }
+func (s *stored) Get(context.Context, string) (promotion.Promotion, error) { return s.promotion, nil }
 
-func (s *stored) Draw(context.Context, string) (asyncevent.Draw, error) { return s.draw, nil }
+func (s *stored) Draw(context.Context, string) (promotion.Draw, error) { return s.draw, nil }
 
 func (s *stored) Entries(context.Context, string) (fairdraw.Entries, error) {
 	s.reads.Add(1)
@@ -38,7 +38,7 @@ func (s *stored) Entries(context.Context, string) (fairdraw.Entries, error) {
 
 func (s *stored) Excluded(context.Context, string) ([]fairdraw.Exclusion, error) { return nil, nil }
 
-func (s *stored) Winners(context.Context, *asyncevent.Draw) ([]uuid.UUID, error) {
+func (s *stored) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error) {
 	return s.winners, nil
 }
 
@@ -58,8 +58,8 @@ func newStored(t *testing.T, n int) *stored {
 	}
 	text, hash, err := terms.Seal()
 	require.NoError(t, err)
-	s := &stored{promotion: asyncevent.Promotion{
-		EventID: "big", EventType: asyncevent.Lottery, ClosesAt: 1_000, LotteryCutoffAt: 1_000, AnnouncedAt: 2_000,
+	s := &stored{promotion: promotion.Promotion{
+		EventID: "big", EventType: promotion.Lottery, ClosesAt: 1_000, LotteryCutoffAt: 1_000, AnnouncedAt: 2_000,
 		Commitment: string(text), SeedNonce: hex.EncodeToString(nonce[:]),
 	}}
 	s.entries = make(fairdraw.Entries, 16*n)
@@ -70,7 +70,7 @@ func newStored(t *testing.T, n int) *stored {
 	require.NoError(t, err)
 	body, err := statement.Text()
 	require.NoError(t, err)
-	s.draw = asyncevent.Draw{EventID: "big", Phase: asyncevent.DrawSettled, Statement: string(body), Signature: "signed", Seed: seed.String()}
+	s.draw = promotion.Draw{EventID: "big", Phase: promotion.DrawSettled, Statement: string(body), Signature: "signed", Seed: seed.String()}
 	s.key = fairdraw.Key(seed, hash, statement.Root, nil)
 	s.winners = fairdraw.Winners(s.key, s.entries, 3)
 	return s

@@ -15,7 +15,8 @@ const keptOverhead = 200
 const loadTimeout = time.Minute
 
 // Kept keeps values that never change, the recently used ones, up to a total size. A value is loaded
-// once; concurrent calls wait for it.
+// once; concurrent calls wait for it. It is no otter cache: that keeps no value above the bound, so that
+// each call would read the largest draws anew, and prefers values that were used often to recent ones.
 type Kept[V any] struct {
 	max  int64
 	load func(ctx context.Context, id string) (V, error)

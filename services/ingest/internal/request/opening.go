@@ -7,21 +7,21 @@ import (
 	"strings"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 )
 
 // errNoKeys means that the operator has configured no keys of draws.
 var errNoKeys = errors.New("no keys to open a draw with")
 
 // check returns what is wrong with a promotion's title and times, and the terms of its draw.
-func (s *PromotionService) check(p *asyncevent.Promotion, beacon *fairdraw.Beacon) []errs.Field {
+func (s *PromotionService) check(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
 	fields := checkTimes(p)
 	if strings.TrimSpace(p.Title) == "" {
 		fields = append(fields, errs.Field{Path: "title", Message: "must not be blank"})
 	}
-	if p.EventType == asyncevent.Lottery {
+	if p.EventType == promotion.Lottery {
 		return append(fields, s.checkLottery(p, beacon)...)
 	}
 	for _, of := range []struct {
@@ -35,7 +35,7 @@ func (s *PromotionService) check(p *asyncevent.Promotion, beacon *fairdraw.Beaco
 	return fields
 }
 
-func checkTimes(p *asyncevent.Promotion) []errs.Field {
+func checkTimes(p *promotion.Promotion) []errs.Field {
 	switch {
 	case p.ClosesAt <= p.OpensAt:
 		return []errs.Field{{Path: "closesAt", Message: "must be after opensAt"}}
@@ -46,7 +46,7 @@ func checkTimes(p *asyncevent.Promotion) []errs.Field {
 	}
 }
 
-func (s *PromotionService) checkLottery(p *asyncevent.Promotion, beacon *fairdraw.Beacon) []errs.Field {
+func (s *PromotionService) checkLottery(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
 	var fields []errs.Field
 	if p.LotteryCutoffAt != p.ClosesAt {
 		fields = append(fields, errs.Field{Path: "lotteryCutoffAt", Message: "must be closesAt"})
@@ -77,7 +77,7 @@ func (s *PromotionService) checkLottery(p *asyncevent.Promotion, beacon *fairdra
 
 // open makes the terms of the draw, which never change again. The seed is not stored: it follows from
 // the operator's secret and the nonce.
-func (s *PromotionService) open(p *asyncevent.Promotion, beacon *fairdraw.Beacon) error {
+func (s *PromotionService) open(p *promotion.Promotion, beacon *fairdraw.Beacon) error {
 	keys, nonce := s.opts.Keys(), fairdraw.NewNonce()
 	kid := keys.Seeds.Current()
 	seed, ok := fairdraw.Seed(keys.Seeds, kid, p.EventID, nonce)

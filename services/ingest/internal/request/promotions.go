@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
 )
 
 const (
@@ -18,13 +18,17 @@ const (
 	maxDelay = 30 * 24 * time.Hour
 )
 
+// DecideChange changes a promotion, or says why it may not be changed.
+type DecideChange func(*promotion.Promotion) error
+
 // PromotionStore keeps promotions.
 type PromotionStore interface {
-	Create(ctx context.Context, p asyncevent.Promotion, key *idempotency.Key) (asyncevent.Promotion, error)
-	Promotion(ctx context.Context, eventID string) (asyncevent.Promotion, error)
-	// Update changes a promotion unless it has changed since it was read: then stale is true.
-	Update(ctx context.Context, before, after asyncevent.Promotion) (stale bool, err error)
-	List(ctx context.Context, after string, limit int) (page []asyncevent.Promotion, next string, err error)
+	Create(ctx context.Context, p promotion.Promotion, key *idempotency.Key) (promotion.Promotion, error)
+	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
+	// Change reads a promotion and writes what decide makes of it, if that is something else, and reads
+	// it again when another operator has changed it meanwhile.
+	Change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error)
+	List(ctx context.Context, after string, limit int) (page []promotion.Promotion, next string, err error)
 }
 
 // PromotionOptions are the rules of new promotions.
@@ -40,7 +44,7 @@ type PromotionOptions struct {
 // PromotionService creates and changes promotions.
 type PromotionService struct {
 	store PromotionStore
-	cache *Cache[asyncevent.Promotion]
+	cache *Cache[promotion.Promotion]
 	opts  PromotionOptions
 	now   func() time.Time
 }
@@ -51,24 +55,24 @@ func NewPromotions(store PromotionStore, o PromotionOptions) *PromotionService {
 }
 
 // Get returns a promotion as it was at most a second ago.
-func (s *PromotionService) Get(ctx context.Context, eventID string) (asyncevent.Promotion, error) {
+func (s *PromotionService) Get(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	return s.cache.Get(ctx, eventID)
 }
 
 // List returns a page of promotions, newest first.
-func (s *PromotionService) List(ctx context.Context, after string, limit int) ([]asyncevent.Promotion, string, error) {
+func (s *PromotionService) List(ctx context.Context, after string, limit int) ([]promotion.Promotion, string, error) {
 	return s.store.List(ctx, after, limit)
 }
 
 // Create stores a new promotion, once per key. A lottery publishes the terms of its draw by it.
 func (s *PromotionService) Create(
-	ctx context.Context, p asyncevent.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
-) (asyncevent.Promotion, error) {
+	ctx context.Context, p promotion.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
+) (promotion.Promotion, error) {
 	if fields := s.check(&p, beacon); len(fields) > 0 {
 		return p, errs.ErrInvalidRequest.WithFields(fields...)
 	}
 	p.EventID, p.CreatedAt = ids.NewV7().String(), s.now().UnixMilli()
-	if p.EventType == asyncevent.Lottery {
+	if p.EventType == promotion.Lottery {
 		if err := s.open(&p, beacon); err != nil {
 			return p, err
 		}
@@ -77,9 +81,9 @@ func (s *PromotionService) Create(
 }
 
 // Close ends a first-come promotion.
-func (s *PromotionService) Close(ctx context.Context, eventID string) (asyncevent.Promotion, error) {
-	return s.update(ctx, eventID, func(p *asyncevent.Promotion) error {
-		if p.EventType != asyncevent.FirstCome {
+func (s *PromotionService) Close(ctx context.Context, eventID string) (promotion.Promotion, error) {
+	return s.change(ctx, eventID, func(p *promotion.Promotion) error {
+		if p.EventType != promotion.FirstCome {
 			return errs.ErrConflict
 		}
 		if p.ClosedAt == 0 {
@@ -90,32 +94,15 @@ func (s *PromotionService) Close(ctx context.Context, eventID string) (asynceven
 }
 
 // SetPaused stops the taking of requests, or continues it.
-func (s *PromotionService) SetPaused(ctx context.Context, eventID string, paused bool) (asyncevent.Promotion, error) {
-	return s.update(ctx, eventID, func(p *asyncevent.Promotion) error {
+func (s *PromotionService) SetPaused(ctx context.Context, eventID string, paused bool) (promotion.Promotion, error) {
+	return s.change(ctx, eventID, func(p *promotion.Promotion) error {
 		p.Paused = paused
 		return nil
 	})
 }
 
-// updateTries bounds how often a change is tried that meets another operator's.
-const updateTries = 5
-
-func (s *PromotionService) update(ctx context.Context, eventID string, change func(*asyncevent.Promotion) error) (asyncevent.Promotion, error) {
-	for range updateTries {
-		before, err := s.store.Promotion(ctx, eventID)
-		if err != nil {
-			return before, err
-		}
-		after := before
-		if err := change(&after); err != nil || after == before {
-			return after, err
-		}
-		after.Version++
-		stale, err := s.store.Update(ctx, before, after)
-		if err != nil || !stale {
-			s.cache.Forget(eventID)
-			return after, err
-		}
-	}
-	return asyncevent.Promotion{}, errs.ErrConflict
+func (s *PromotionService) change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error) {
+	p, err := s.store.Change(ctx, eventID, decide)
+	s.cache.Forget(eventID)
+	return p, err
 }

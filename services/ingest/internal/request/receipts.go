@@ -1,13 +1,13 @@
 package request
 
 import (
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/maypok86/otter/v2"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 )
 
 // receiptGrace is how long after the cutoff a request may be known to be stored for a receipt. Later
@@ -20,10 +20,8 @@ const maxTerms = 1000
 
 // Receipts signs receipts of lottery requests. The same request always has the same receipt.
 type Receipts struct {
-	keys func() fairdraw.Keys
-
-	mu    sync.Mutex
-	terms map[string]*terms
+	keys  func() fairdraw.Keys
+	terms *otter.Cache[string, *terms] // parsed once, which takes longer than to sign
 }
 
 // terms are what receipts need of a commitment.
@@ -34,13 +32,13 @@ type terms struct {
 
 // NewReceipts signs with the keys in force.
 func NewReceipts(keys func() fairdraw.Keys) *Receipts {
-	return &Receipts{keys: keys, terms: map[string]*terms{}}
+	return &Receipts{keys: keys, terms: otter.Must(&otter.Options[string, *terms]{MaximumSize: maxTerms})}
 }
 
 // Of returns the receipt of a request that was known to be stored at a time; empty for a request that
 // has none, and when the key that the commitment names is not configured.
-func (s *Receipts) Of(p *asyncevent.Promotion, r *asyncevent.Request, storedBy int64) string {
-	if p.EventType != asyncevent.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
+func (s *Receipts) Of(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
+	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""
 	}
 	if r.EnteredAt == 0 && storedBy > r.LotteryCutoffAt+receiptGrace.Milliseconds() {
@@ -59,24 +57,11 @@ func (s *Receipts) Of(p *asyncevent.Promotion, r *asyncevent.Request, storedBy i
 	return fairdraw.Receipt{EventID: r.EventID, RequestID: id, At: r.RequestedAt, Commitment: t.hash}.Sign(keys.Signing, kid)
 }
 
-// termsOf parses a commitment once, which takes longer than to sign.
-func (s *Receipts) termsOf(p *asyncevent.Promotion) *terms {
-	s.mu.Lock()
-	t := s.terms[p.EventID]
-	s.mu.Unlock()
-	if t != nil {
-		return t
-	}
-	c, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
-	if err != nil {
-		return nil
-	}
-	t = &terms{commitment: c, hash: hash}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.terms) >= maxTerms {
-		clear(s.terms)
-	}
-	s.terms[p.EventID] = t
+// termsOf is nil for a commitment that cannot be parsed.
+func (s *Receipts) termsOf(p *promotion.Promotion) *terms {
+	t, _ := s.terms.ComputeIfAbsent(p.EventID, func() (t *terms, cancel bool) {
+		c, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
+		return &terms{commitment: c, hash: hash}, err != nil
+	})
 	return t
 }

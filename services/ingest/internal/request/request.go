@@ -6,8 +6,8 @@ import (
 	"context"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 )
 
 // The refusals.
@@ -24,19 +24,17 @@ const (
 	// a request are told to come back later.
 	maxUnsettled = 10_000
 	busyRetry    = 5 * time.Second
-	// withdrawRetry is when to try again what was changed by others all the time.
-	withdrawRetry = time.Second
 	// SendWait bounds how long an application waits for the queue. Its request is kept either way.
 	SendWait = 2 * time.Second
 )
 
-// Application is the wish of a user to take part.
+// Application is what a user asks for: a request to a promotion.
 type Application struct {
 	EventID, UserID string
 	// KeyHash is of the Idempotency-Key; empty without one.
 	KeyHash string
 	// Promotion is the configuration in force.
-	Promotion asyncevent.Promotion
+	Promotion promotion.Promotion
 	// Full: nothing is left of a first-come promotion, so that the request is rejected at once.
 	Full bool
 	// Busy: too many requests are not settled, so that a user without one is refused (ErrTooMany).
@@ -45,7 +43,7 @@ type Application struct {
 
 // Applied is the answer to an application.
 type Applied struct {
-	Request asyncevent.Request
+	Request promotion.Request
 	// Duplicate: an earlier application of the user made the request.
 	Duplicate bool
 	// StoredBy is a time by which the request was stored.
@@ -63,14 +61,14 @@ type Load struct {
 
 // Filter selects requests of a promotion; empty members select all.
 type Filter struct {
-	Status     asyncevent.Status
-	ResultCode asyncevent.ResultCode
+	Status     promotion.Status
+	ResultCode promotion.ResultCode
 	// View is how requests are shown, which is what counts; nil: as they are stored.
-	View func(asyncevent.Request) asyncevent.Request
+	View func(promotion.Request) promotion.Request
 }
 
 // Selects reports whether a request is selected. It becomes what is shown of it.
-func (f Filter) Selects(r *asyncevent.Request) bool {
+func (f Filter) Selects(r *promotion.Request) bool {
 	if f.View != nil {
 		*r = f.View(*r)
 	}
@@ -79,8 +77,8 @@ func (f Filter) Selects(r *asyncevent.Request) bool {
 
 // Acceptor stores requests.
 type Acceptor interface {
-	// Accept stores a request, or finds the one that the user has. Calls that arrive together share
-	// their reads and writes.
+	// Accept stores a request, or finds the one that the user has, as Decide decides. Calls that arrive
+	// together share their reads and writes.
 	Accept(ctx context.Context, a Application) (Applied, error)
 }
 
@@ -88,12 +86,12 @@ type Acceptor interface {
 type Sender interface {
 	// Send waits until the queue has taken the request's message and that is recorded, and returns the
 	// request as it is then. After an error the sweeper sends it.
-	Send(ctx context.Context, r asyncevent.Request) (asyncevent.Request, error)
+	Send(ctx context.Context, r promotion.Request) (promotion.Request, error)
 }
 
 // Promotions gives configurations, at most some seconds old.
 type Promotions interface {
-	Get(ctx context.Context, eventID string) (asyncevent.Promotion, error)
+	Get(ctx context.Context, eventID string) (promotion.Promotion, error)
 }
 
 // Store stores requests and takes them back.
@@ -104,14 +102,12 @@ type Store interface {
 
 // Service takes applications.
 type Service struct {
-	promotions  Promotions
-	loads       *Cache[Load]
-	store       Acceptor
-	withdrawals Withdrawer
-	sender      Sender
-	receipts    *Receipts
-	sendWait    time.Duration
-	now         func() time.Time
+	promotions Promotions
+	loads      *Cache[Load]
+	store      Store
+	sender     Sender
+	receipts   *Receipts
+	sendWait   time.Duration
 }
 
 // Options of a service.
@@ -127,8 +123,7 @@ type Options struct {
 // NewService makes a service.
 func NewService(promotions Promotions, store Store, sender Sender, o Options) *Service {
 	return &Service{
-		promotions: promotions, store: store, withdrawals: store, sender: sender, loads: NewCache(o.Now, o.Load),
-		receipts: o.Receipts, sendWait: o.SendWait, now: o.Now,
+		promotions: promotions, store: store, sender: sender, loads: NewCache(o.Now, o.Load), receipts: o.Receipts, sendWait: o.SendWait,
 	}
 }
 
@@ -149,7 +144,7 @@ func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
 		return applied, err
 	}
 	applied.Receipt = s.receipts.Of(&p, &applied.Request, applied.StoredBy)
-	if applied.Duplicate || applied.Request.Status != asyncevent.Received {
+	if applied.Duplicate || applied.Request.Status != promotion.Received {
 		return applied, nil
 	}
 	// A caller who leaves does not keep the request from the queue.

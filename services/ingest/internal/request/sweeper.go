@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
 )
 
 const (
@@ -29,27 +29,27 @@ type Pending interface {
 	Acquire(ctx context.Context, slice string) (bool, error)
 	// Markers reads a page of the markers of a partition whose requests were made before a time,
 	// behind a cursor; next is empty at the end.
-	Markers(ctx context.Context, partition int, before int64, cursor string) (page []asyncevent.Marker, next string, err error)
+	Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error)
 	// Guarded reads what markers guard.
-	Guarded(ctx context.Context, markers []asyncevent.Marker) (Guarded, error)
+	Guarded(ctx context.Context, markers []promotion.Marker) (Guarded, error)
 	// Unguard deletes markers of requests that have ended.
-	Unguard(ctx context.Context, markers []asyncevent.Marker) error
+	Unguard(ctx context.Context, markers []promotion.Marker) error
 	// EndUnreadable ends a request whose item cannot be read.
-	EndUnreadable(ctx context.Context, m asyncevent.Marker) error
+	EndUnreadable(ctx context.Context, m promotion.Marker) error
 	// End writes the ends of requests, except those that somebody has changed meanwhile. A request
 	// that failed loses its lock, so that its user may apply again; a lock that counts withdrawals
 	// stays.
-	End(ctx context.Context, ends []asyncevent.Change) error
+	End(ctx context.Context, ends []promotion.Change) error
 }
 
 // Guarded is what markers guard, and what is known of their settlement.
 type Guarded struct {
 	// Requests by their ids. One whose item cannot be read has no status.
-	Requests map[string]asyncevent.Request
+	Requests map[string]promotion.Request
 	// Capacities by event, of first-come promotions.
-	Capacities map[string]asyncevent.Capacity
+	Capacities map[string]promotion.Capacity
 	// Counters by message group, of lotteries.
-	Counters map[string]asyncevent.EntryCounter
+	Counters map[string]promotion.EntryCounter
 	// Voided are the lotteries that an operator has cancelled.
 	Voided map[string]bool
 }
@@ -66,7 +66,7 @@ type Resender interface {
 
 // Copy is a message of a request to send.
 type Copy struct {
-	Request asyncevent.Request
+	Request promotion.Request
 	// ID distinguishes a copy of a lost message; empty for a message that was never sent.
 	ID string
 }
@@ -115,7 +115,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	for slice := range sweepSlices {
 		work.Go(func() {
 			ok, err := s.store.Acquire(ctx, fmt.Sprintf("sweep-%d", slice))
-			for p := slice; ok && p < asyncevent.Partitions; p += sweepSlices {
+			for p := slice; ok && p < promotion.Partitions; p += sweepSlices {
 				err = errors.Join(err, s.partition(ctx, p, &found[slice]))
 			}
 			failures[slice] = err
@@ -161,7 +161,7 @@ func (s *Sweeper) partition(ctx context.Context, partition int, found *Backlog) 
 	}
 }
 
-func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error {
+func (s *Sweeper) handle(ctx context.Context, markers []promotion.Marker) error {
 	if len(markers) == 0 {
 		return nil
 	}
@@ -170,8 +170,8 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 		return err
 	}
 	var (
-		over   []asyncevent.Marker
-		ends   []asyncevent.Change
+		over   []promotion.Marker
+		ends   []promotion.Change
 		copies []Copy
 
 		unreadable []error
@@ -187,7 +187,7 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 		case !found || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen:
 			over = append(over, m)
 		case code != "":
-			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), asyncevent.Rejected, code))
+			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
 		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // just redriven
 		case m.QueuedAt == 0:
 			copies = append(copies, Copy{Request: r})
@@ -207,27 +207,27 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 // settlement returns the code by which a request can be rejected at once, since nothing is left, or
 // the draw takes no more entries or is cancelled, and when the latest message of its group that was
 // settled was sent.
-func (g *Guarded) settlement(r *asyncevent.Request) (code asyncevent.ResultCode, sentAt int64) {
-	if r.EventType == asyncevent.Lottery {
-		counter := g.Counters[asyncevent.MessageOf(r).Group()]
+func (g *Guarded) settlement(r *promotion.Request) (code promotion.ResultCode, sentAt int64) {
+	if r.EventType == promotion.Lottery {
+		counter := g.Counters[promotion.MessageOf(r).Group()]
 		switch {
 		case g.Voided[r.EventID]:
-			code = asyncevent.RejectedVoid
+			code = promotion.RejectedVoid
 		case counter.ClosedAt != 0:
-			code = asyncevent.RejectedLate
+			code = promotion.RejectedLate
 		}
 		return code, counter.SentAt
 	}
 	capacity, limited := g.Capacities[r.EventID]
 	if limited && capacity.Remaining == 0 {
-		code = asyncevent.RejectedCapacity
+		code = promotion.RejectedCapacity
 	}
 	return code, capacity.SentAt
 }
 
 // send sends messages. What the queue has not taken for too long fails; a message that it took all
 // the same is dropped then. A request whose message was taken never fails here, recorded or not.
-func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.Change, failure error) {
+func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []promotion.Change, failure error) {
 	for part := range slices.Chunk(copies, sendChunk) {
 		refused, unrecorded := s.queue.Resend(ctx, part)
 		if unrecorded != nil {
@@ -239,8 +239,8 @@ func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.
 			}
 			failure = err
 			r, now := part[i].Request, s.opts.Now().UnixMilli()
-			if r.Status == asyncevent.Received && now-r.RequestedAt >= s.opts.FailAfter.Milliseconds() {
-				failed = append(failed, r.Ended(now, asyncevent.FailedFinal, asyncevent.FailedIngestEnqueue))
+			if r.Status == promotion.Received && now-r.RequestedAt >= s.opts.FailAfter.Milliseconds() {
+				failed = append(failed, r.Ended(now, promotion.FailedFinal, promotion.FailedIngestEnqueue))
 			}
 		}
 	}
@@ -249,7 +249,7 @@ func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.
 
 // lost reports that the queue cannot have the message any more. sentAt is that of the latest
 // message of its group that was settled.
-func (s *Sweeper) lost(m asyncevent.Marker, sentAt int64) bool {
+func (s *Sweeper) lost(m promotion.Marker, sentAt int64) bool {
 	if sentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a message sent later was settled
 		return true
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 )
 
 // exportPage bounds the winners whose users are read at a time, and those of a part of the list.
@@ -26,24 +26,24 @@ type Winner struct {
 
 // WinnerStore reads requests in bulk.
 type WinnerStore interface {
+	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	// Users are the users of requests by their ids; one that has expired is left out.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
 	// Capacity is what is left of a first-come promotion; limited is false for others.
-	Capacity(ctx context.Context, eventID string) (c asyncevent.Capacity, limited bool, err error)
+	Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
 	// Succeeded are all successful requests to a promotion, in any order; the latest may be missing.
-	Succeeded(ctx context.Context, p *asyncevent.Promotion) ([]asyncevent.Request, error)
+	Succeeded(ctx context.Context, p *promotion.Promotion) ([]promotion.Request, error)
 }
 
 // Exporter lists who has a place.
 type Exporter struct {
-	promotions PromotionStore
-	draws      *Draws
-	store      WinnerStore
+	draws *Draws
+	store WinnerStore
 }
 
 // NewExporter makes an exporter.
-func NewExporter(promotions PromotionStore, draws *Draws, store WinnerStore) *Exporter {
-	return &Exporter{promotions: promotions, draws: draws, store: store}
+func NewExporter(draws *Draws, store WinnerStore) *Exporter {
+	return &Exporter{draws: draws, store: store}
 }
 
 // Range selects a part of a list of winners.
@@ -67,11 +67,11 @@ func part[T any](r Range, list []T) (selected []T, more bool) {
 // ranks, or of the successful requests of first come in the order of the queue, some at a time.
 // more reports that others follow; successful requests that come later follow too.
 func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
-	p, err := e.promotions.Promotion(ctx, eventID)
+	p, err := e.store.Promotion(ctx, eventID)
 	if err != nil {
 		return false, err
 	}
-	if p.EventType == asyncevent.Lottery {
+	if p.EventType == promotion.Lottery {
 		return e.drawn(ctx, eventID, r, each)
 	}
 	return e.firstCome(ctx, &p, r, each)
@@ -106,7 +106,7 @@ func (e *Exporter) drawn(ctx context.Context, eventID string, r Range, each func
 	return more, nil
 }
 
-func (e *Exporter) firstCome(ctx context.Context, p *asyncevent.Promotion, r Range, each func([]Winner) error) (more bool, err error) {
+func (e *Exporter) firstCome(ctx context.Context, p *promotion.Promotion, r Range, each func([]Winner) error) (more bool, err error) {
 	capacity, _, err := e.store.Capacity(ctx, p.EventID)
 	if err != nil {
 		return false, err
@@ -133,7 +133,7 @@ func (e *Exporter) firstCome(ctx context.Context, p *asyncevent.Promotion, r Ran
 }
 
 // Announce confirms that the result of a lottery is announced, and never earlier.
-func (s *Draws) Announce(ctx context.Context, eventID string) (asyncevent.Promotion, error) {
+func (s *Draws) Announce(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err == nil && !s.announced(&st) {
 		err = errs.ErrAnnouncementEarly

@@ -8,32 +8,31 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ingest/internal/request"
 )
 
 // users has the users of all requests, and counts how often it was asked.
 type users struct {
-	request.PromotionStore
 	request.WinnerStore
 
-	promotion asyncevent.Promotion
+	promotion promotion.Promotion
 	calls     int
 	given     int64
-	succeeded []asyncevent.Request
+	succeeded []promotion.Request
 }
 
-func (s *users) Capacity(context.Context, string) (asyncevent.Capacity, bool, error) {
-	return asyncevent.Capacity{Total: s.given + 1, Remaining: 1}, true, nil
+func (s *users) Capacity(context.Context, string) (promotion.Capacity, bool, error) {
+	return promotion.Capacity{Total: s.given + 1, Remaining: 1}, true, nil
 }
 
-func (s *users) Succeeded(context.Context, *asyncevent.Promotion) ([]asyncevent.Request, error) {
+func (s *users) Succeeded(context.Context, *promotion.Promotion) ([]promotion.Request, error) {
 	return s.succeeded, nil
 }
 
-func (s *users) Promotion(context.Context, string) (asyncevent.Promotion, error) {
+func (s *users) Promotion(context.Context, string) (promotion.Promotion, error) {
 	return s.promotion, nil
 }
 
@@ -57,7 +56,7 @@ func TestExportOfManyWinners(t *testing.T) {
 	clock := testkit.NewClock(time.UnixMilli(s.promotion.AnnouncedAt))
 	store := &users{promotion: s.promotion}
 	var exported []request.Winner
-	exporter := request.NewExporter(store, request.NewDraws(s, s, clock.Now), store)
+	exporter := request.NewExporter(request.NewDraws(s, s, clock.Now), store)
 	export := func(r request.Range) (more bool) {
 		more, err := exporter.Winners(t.Context(), "big", r, func(page []request.Winner) error {
 			exported = append(exported, page...)
@@ -91,8 +90,8 @@ func TestExportOfManyWinners(t *testing.T) {
 func TestExportFromAnIndexThatIsBehind(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(2_000)
-	store := &users{promotion: asyncevent.Promotion{EventID: "e", EventType: asyncevent.FirstCome, ClosesAt: 3_000}, given: 2}
-	exporter := request.NewExporter(store, request.NewDraws(&stored{}, &stored{}, func() time.Time { return now }), store)
+	store := &users{promotion: promotion.Promotion{EventID: "e", EventType: promotion.FirstCome, ClosesAt: 3_000}, given: 2}
+	exporter := request.NewExporter(request.NewDraws(&stored{}, &stored{}, func() time.Time { return now }), store)
 	lines := 0
 	export := func() error {
 		_, err := exporter.Winners(t.Context(), "e", request.Range{}, func(page []request.Winner) error {
@@ -101,10 +100,10 @@ func TestExportFromAnIndexThatIsBehind(t *testing.T) {
 		})
 		return err
 	}
-	store.succeeded = []asyncevent.Request{{RequestID: "a"}}
+	store.succeeded = []promotion.Request{{RequestID: "a"}}
 	require.ErrorIs(t, export(), errs.ErrUnavailable)
 	require.Zero(t, lines)
-	store.succeeded = append(store.succeeded, asyncevent.Request{RequestID: "b"})
+	store.succeeded = append(store.succeeded, promotion.Request{RequestID: "b"})
 	require.NoError(t, export())
 	require.Equal(t, 2, lines)
 	store.succeeded, now = nil, now.AddDate(1, 0, 0)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/rpc"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/request"
@@ -13,10 +13,10 @@ import (
 
 // Operations reads what operators see.
 type Operations interface {
-	Promotion(ctx context.Context, eventID string) (asyncevent.Promotion, error)
-	OfEvent(ctx context.Context, p *asyncevent.Promotion, f request.Filter, cursor string, limit int) (page []asyncevent.Request, next string, err error)
-	Figures(ctx context.Context, eventID string) (asyncevent.Counts, error)
-	Capacity(ctx context.Context, eventID string) (c asyncevent.Capacity, limited bool, err error)
+	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
+	OfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) (page []promotion.Request, next string, err error)
+	Figures(ctx context.Context, eventID string) (promotion.Counts, error)
+	Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
 }
 
 // Admin implements IngestAdminService.
@@ -51,7 +51,7 @@ func (s *Admin) CreatePromotion(ctx context.Context, in *ingestv1.CreatePromotio
 	return s.answer(&p, err)
 }
 
-func (s *Admin) answer(p *asyncevent.Promotion, err error) (*ingestv1.Promotion, error) {
+func (s *Admin) answer(p *promotion.Promotion, err error) (*ingestv1.Promotion, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsReque
 	if err != nil {
 		return nil, err
 	}
-	f := request.Filter{Status: asyncevent.Status(in.GetStatus()), ResultCode: asyncevent.ResultCode(in.GetResultCode()), View: view}
+	f := request.Filter{Status: promotion.Status(in.GetStatus()), ResultCode: promotion.ResultCode(in.GetResultCode()), View: view}
 	page, next, err := s.operations.OfEvent(ctx, &p, f, cursor, limitOf(in.GetLimit()))
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (s *Admin) GetSummary(ctx context.Context, in *ingestv1.GetSummaryRequest) 
 	out := &ingestv1.Summary{
 		Promotion: fromPromotion(&p, s.now().UnixMilli()), Accepted: counts.Accepted, Unsettled: counts.Unsettled(),
 	}
-	for _, code := range asyncevent.ResultCodes() {
+	for _, code := range promotion.ResultCodes() {
 		if n := counts.Results[code]; n != 0 {
 			out.Results = append(out.Results, &ingestv1.ResultCount{ResultCode: string(code), Requests: n})
 		}
@@ -139,7 +139,7 @@ func (s *Admin) GetSummary(ctx context.Context, in *ingestv1.GetSummaryRequest) 
 	switch {
 	case limited:
 		out.CapacityRemaining = &capacity.Remaining
-	case p.EventType == asyncevent.Lottery:
+	case p.EventType == promotion.Lottery:
 		out.Entries = &counts.Entered
 	}
 	return out, nil

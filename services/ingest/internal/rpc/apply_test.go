@@ -12,10 +12,11 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/backendtest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/request"
@@ -33,7 +34,7 @@ func TestApply(t *testing.T) {
 	again := r.applied(t, event, "ann")
 	require.Equal(t, first.GetRequestId(), again.GetRequestId())
 	require.True(t, again.GetDuplicate())
-	require.Equal(t, []asyncevent.Message{{RequestID: first.GetRequestId(), EventID: event, UserID: "ann", EventType: asyncevent.FirstCome}}, w.bodies(t))
+	require.Equal(t, []promotion.Message{{RequestID: first.GetRequestId(), EventID: event, UserID: "ann", EventType: promotion.FirstCome}}, w.bodies(t))
 
 	marker := w.ofType(t, "MARKER")
 	require.Len(t, marker, 1)
@@ -197,17 +198,17 @@ func TestNothingLeft(t *testing.T) {
 	event := r.promotion(t)
 	waiting := r.applied(t, event, "early")
 	tx := r.store.Begin()
-	tx.Put(0, (&asyncevent.Capacity{EventID: event, Total: 5}).Item(), asyncevent.Condition{})
+	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: event, Total: 5}), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	w.clock.Advance(2 * time.Second) // what the replica knows of the capacity is old
 	late := r.applied(t, event, "late")
 	require.Equal(t, "REJECTED", late.GetStatus())
 	require.Equal(t, "REJECTED", late.GetUiResult())
-	require.Equal(t, asyncevent.RejectedCapacity, r.request(t, late.GetRequestId()).ResultCode)
+	require.Equal(t, promotion.RejectedCapacity, r.request(t, late.GetRequestId()).ResultCode)
 
 	w.clock.Advance(10 * time.Second)
 	require.NoError(t, r.sweeper.Sweep(t.Context()))
-	require.Equal(t, asyncevent.Rejected, r.request(t, waiting.GetRequestId()).Status)
+	require.Equal(t, promotion.Rejected, r.request(t, waiting.GetRequestId()).Status)
 	require.Empty(t, w.ofType(t, "MARKER"))
 	require.Len(t, w.ofType(t, "OUTBOX"), 2, "each end is announced")
 	summary, err := r.admin.GetSummary(t.Context(), &ingestv1.GetSummaryRequest{Caller: operator(), EventId: event})
@@ -225,14 +226,14 @@ func TestQueueAway(t *testing.T) {
 	got := away.applied(t, event, "ann")
 	require.Equal(t, "RECEIVED", got.GetStatus())
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
-	require.Equal(t, asyncevent.Received, back.request(t, got.GetRequestId()).Status, "not old enough")
+	require.Equal(t, promotion.Received, back.request(t, got.GetRequestId()).Status, "not old enough")
 	require.Equal(t, request.Backlog{SweptAt: start}, back.sweeper.Backlog())
 	w.clock.Advance(16 * time.Second) // the leases have ended
 	require.Error(t, away.sweeper.Sweep(t.Context()))
 	require.Equal(t, request.Backlog{Unsent: 1, Oldest: start, SweptAt: start}, away.sweeper.Backlog(), "not swept since")
 	w.clock.Advance(16 * time.Second)
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
-	require.Equal(t, asyncevent.Queued, back.request(t, got.GetRequestId()).Status)
+	require.Equal(t, promotion.Queued, back.request(t, got.GetRequestId()).Status)
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
 	require.Equal(t, request.Backlog{Queued: 1, Oldest: start, SweptAt: start.Add(32 * time.Second)}, back.sweeper.Backlog())
 	require.NoError(t, away.sweeper.Sweep(t.Context()))
@@ -250,15 +251,15 @@ func TestQueueAwayForTooLong(t *testing.T) {
 	w.clock.Advance(10 * time.Minute)
 	require.Error(t, away.sweeper.Sweep(t.Context()))
 	failed := back.request(t, got.GetRequestId())
-	require.Equal(t, asyncevent.FailedFinal, failed.Status)
-	require.Equal(t, asyncevent.FailedIngestEnqueue, failed.ResultCode)
+	require.Equal(t, promotion.FailedFinal, failed.Status)
+	require.Equal(t, promotion.FailedIngestEnqueue, failed.ResultCode)
 	require.Empty(t, w.ofType(t, "MARKER"))
 	require.Empty(t, w.ofType(t, "IDEMPOTENCY"))
 	again := back.applied(t, event, "ann")
 	require.NotEqual(t, got.GetRequestId(), again.GetRequestId())
 	require.False(t, again.GetDuplicate())
 	_, err := back.store.Redrive(t.Context(), got.GetRequestId())
-	require.ErrorIs(t, err, asyncevent.ErrNotRedrivable)
+	require.ErrorIs(t, err, promotion.ErrNotRedrivable)
 }
 
 // A replica that died after storing, or after sending, leaves what the sweeper finishes; the message
@@ -279,7 +280,7 @@ func TestDiedBeforeRecording(t *testing.T) {
 	require.Equal(t, "RECEIVED", got.GetStatus())
 	w.clock.Advance(11 * time.Second)
 	require.NoError(t, r.sweeper.Sweep(t.Context()))
-	require.Equal(t, asyncevent.Queued, r.request(t, got.GetRequestId()).Status)
+	require.Equal(t, promotion.Queued, r.request(t, got.GetRequestId()).Status)
 	require.Len(t, w.bodies(t), 1)
 }
 
@@ -336,7 +337,7 @@ func TestMessageOvertaken(t *testing.T) {
 	settle := func(sentAt time.Time) {
 		t.Helper()
 		tx := r.store.Begin()
-		tx.Put(0, (&asyncevent.Capacity{EventID: event, Total: 5, Remaining: 4, SentAt: sentAt.UnixMilli()}).Item(), asyncevent.Condition{})
+		tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: event, Total: 5, Remaining: 4, SentAt: sentAt.UnixMilli()}), table.Condition{})
 		require.NoError(t, tx.Commit(t.Context()))
 		require.NoError(t, r.sweeper.Sweep(t.Context()))
 	}
@@ -354,12 +355,12 @@ func TestUnreadableRequestIsLeft(t *testing.T) {
 	event := back.promotion(t)
 	broken, whole := away.applied(t, event, "ann").GetRequestId(), away.applied(t, event, "bob").GetRequestId()
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
-		TableName: aws.String(w.table()), Key: asyncevent.RequestKey(broken), UpdateExpression: aws.String("SET attempts = :text"),
+		TableName: aws.String(w.table()), Key: table.RequestKey(broken), UpdateExpression: aws.String("SET attempts = :text"),
 		ExpressionAttributeValues: pkgdynamo.Item{":text": pkgdynamo.String("many")},
 	})
 	require.NoError(t, err)
 	w.clock.Advance(11 * time.Second)
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
-	require.Equal(t, asyncevent.Queued, back.request(t, whole).Status)
+	require.Equal(t, promotion.Queued, back.request(t, whole).Status)
 	require.Len(t, w.ofType(t, "MARKER"), 2)
 }

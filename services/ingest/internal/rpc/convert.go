@@ -5,20 +5,20 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/promotion"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/request"
 )
 
-func toPromotion(in *ingestv1.CreatePromotionRequest) asyncevent.Promotion {
-	p := asyncevent.Promotion{
-		Title: in.GetTitle(), EventType: asyncevent.Type(in.GetEventType()), CapacityTotal: in.GetCapacityTotal(),
+func toPromotion(in *ingestv1.CreatePromotionRequest) promotion.Promotion {
+	p := promotion.Promotion{
+		Title: in.GetTitle(), EventType: promotion.Type(in.GetEventType()), CapacityTotal: in.GetCapacityTotal(),
 		OpensAt: millis(in.GetOpensAt()), ClosesAt: millis(in.GetClosesAt()), Shards: max(1, int64(in.GetShards())),
 		LotteryCutoffAt: millis(in.GetLotteryCutoffAt()), AnnouncedAt: millis(in.GetAnnouncedAt()),
 	}
-	if p.EventType == asyncevent.Lottery && in.GetLotteryCutoffAt() == nil {
+	if p.EventType == promotion.Lottery && in.GetLotteryCutoffAt() == nil {
 		p.LotteryCutoffAt = p.ClosesAt
 	}
 	return p
@@ -45,7 +45,7 @@ func millis(t *timestamppb.Timestamp) int64 {
 	return t.AsTime().UnixMilli()
 }
 
-func fromPromotion(p *asyncevent.Promotion, now int64) *ingestv1.Promotion {
+func fromPromotion(p *promotion.Promotion, now int64) *ingestv1.Promotion {
 	return &ingestv1.Promotion{
 		EventId: p.EventID, Title: p.Title, EventType: string(p.EventType), CapacityTotal: p.CapacityTotal,
 		OpensAt: timestamp(p.OpensAt), ClosesAt: timestamp(p.ClosesAt), LotteryCutoffAt: timestamp(p.LotteryCutoffAt),
@@ -62,14 +62,14 @@ func fromApplied(a *request.Applied, now int64) *ingestv1.Applied {
 
 // fromRequest shows a request. What a failed attempt left is shown only once the request has failed,
 // and its message to operators only.
-func fromRequest(r *asyncevent.Request, now int64, operator bool) *ingestv1.EventRequest {
+func fromRequest(r *promotion.Request, now int64, operator bool) *ingestv1.EventRequest {
 	out := &ingestv1.EventRequest{
 		RequestId: r.RequestID, EventId: r.EventID, UserId: r.UserID, EventType: string(r.EventType), Status: string(r.Status),
 		UiResult: string(r.Status.UIResult()), UiPhase: optional(string(r.UIPhase(now))), ResultCode: optional(string(r.ResultCode)),
 		RequestedAt: r.RequestedAt, QueuedAt: known(r.QueuedAt), StartedAt: known(r.StartedAt), FinishedAt: known(r.FinishedAt),
 		QueueSeq: optional(r.QueueSeq), LotteryCutoffAt: known(r.LotteryCutoffAt), AnnouncedAt: known(r.AnnouncedAt),
 	}
-	if r.Status == asyncevent.FailedFinal || operator {
+	if r.Status == promotion.FailedFinal || operator {
 		out.FailureClass, out.ErrorCode = optional(string(r.FailureClass)), optional(r.ErrorCode)
 	}
 	if operator {
@@ -78,7 +78,7 @@ func fromRequest(r *asyncevent.Request, now int64, operator bool) *ingestv1.Even
 	return out
 }
 
-func fromPage(page []asyncevent.Request, next string, now int64, operator bool) *ingestv1.ListRequestsResponse {
+func fromPage(page []promotion.Request, next string, now int64, operator bool) *ingestv1.ListRequestsResponse {
 	out := &ingestv1.ListRequestsResponse{}
 	if next != "" {
 		out.NextCursor = encodeCursor(next)

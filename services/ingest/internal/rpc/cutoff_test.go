@@ -10,9 +10,10 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
@@ -26,7 +27,7 @@ func TestCutoff(t *testing.T) {
 	w.clock.Set(cutoff.Add(-time.Millisecond))
 	in := r.applied(t, event, "ann")
 	require.Equal(t, "COLLECTING", in.GetUiPhase())
-	require.Equal(t, []asyncevent.Message{{RequestID: in.GetRequestId(), EventID: event, UserID: "ann", EventType: asyncevent.Lottery}}, w.bodies(t))
+	require.Equal(t, []promotion.Message{{RequestID: in.GetRequestId(), EventID: event, UserID: "ann", EventType: promotion.Lottery}}, w.bodies(t))
 	w.clock.Set(cutoff)
 	require.Equal(t, "NOT_OPEN", r.apply(t, event, user("bob")).GetProblem().GetReason())
 	again := r.applied(t, event, "ann")
@@ -103,7 +104,7 @@ func TestStoppedBetweenStampAndCommit(t *testing.T) {
 			require.Equal(t, tc.receipt, got.Receipt != nil)
 			marker := w.ofType(t, "MARKER")
 			require.Len(t, marker, 1, "the draw waits for it")
-			m, err := asyncevent.DecodeMarker(marker[0])
+			m, err := table.DecodeMarker(marker[0])
 			require.NoError(t, err)
 			require.Equal(t, cutoff.Add(-time.Millisecond).UnixMilli(), m.RequestedAt)
 			r.enter(t, got.GetRequestId())
@@ -140,8 +141,8 @@ func TestStoppedUntilTheDrawHasClosed(t *testing.T) {
 	require.Error(t, r.tryEnter(t, got.GetRequestId()))
 	require.NoError(t, r.sweeper.Sweep(t.Context()))
 	late := r.request(t, got.GetRequestId())
-	require.Equal(t, asyncevent.Rejected, late.Status)
-	require.Equal(t, asyncevent.RejectedLate, late.ResultCode)
+	require.Equal(t, promotion.Rejected, late.Status)
+	require.Equal(t, promotion.RejectedLate, late.ResultCode)
 	require.Empty(t, w.ofType(t, "MARKER"))
 	require.Empty(t, w.ofType(t, "ENTRY"))
 	other.root(t, event)
@@ -187,7 +188,7 @@ func TestLotteryMessageOvertaken(t *testing.T) {
 	settle := func(event string, sentAt time.Time) {
 		t.Helper()
 		tx := r.store.Begin()
-		tx.Sent(&asyncevent.Request{EventID: event, RequestID: id}, sentAt.UnixMilli())
+		tx.Sent(&promotion.Request{EventID: event, RequestID: id}, sentAt.UnixMilli())
 		require.NoError(t, tx.Commit(t.Context()))
 		require.NoError(t, r.sweeper.Sweep(t.Context()))
 	}
@@ -209,7 +210,7 @@ func TestLotteryRequestThatFails(t *testing.T) {
 	require.Equal(t, "RECEIVED", got.GetStatus())
 	w.clock.Advance(10 * time.Minute)
 	require.Error(t, r.sweeper.Sweep(context.Background()))
-	require.Equal(t, asyncevent.FailedIngestEnqueue, r.request(t, got.GetRequestId()).ResultCode)
+	require.Equal(t, promotion.FailedIngestEnqueue, r.request(t, got.GetRequestId()).ResultCode)
 	excluded, err := r.store.Excluded(t.Context(), event)
 	require.NoError(t, err)
 	require.Equal(t, []fairdraw.Exclusion{{RequestID: got.GetRequestId(), Reason: "FAILED_INGEST_ENQUEUE"}}, excluded)
@@ -225,15 +226,15 @@ func TestSweptAfterTheLotteryWasCancelled(t *testing.T) {
 			r := w.replica(t, options{})
 			event, other := r.lottery(t), r.lottery(t)
 			id, late := r.applied(t, event, "ann").GetRequestId(), r.applied(t, other, "ann").GetRequestId()
-			r.put(t, &asyncevent.Draw{EventID: event, Phase: asyncevent.DrawVoid, VoidedAt: start.UnixMilli()})
+			r.put(t, &promotion.Draw{EventID: event, Phase: promotion.DrawVoid, VoidedAt: start.UnixMilli()})
 			if closed {
 				r.closeCounters(t, event)
 			}
 			r.closeCounters(t, other)
 			w.clock.Advance(11 * time.Second)
 			require.NoError(t, r.sweeper.Sweep(t.Context()))
-			require.Equal(t, asyncevent.RejectedVoid, r.request(t, id).ResultCode)
-			require.Equal(t, asyncevent.RejectedLate, r.request(t, late).ResultCode)
+			require.Equal(t, promotion.RejectedVoid, r.request(t, id).ResultCode)
+			require.Equal(t, promotion.RejectedLate, r.request(t, late).ResultCode)
 			require.Empty(t, w.ofType(t, "MARKER"))
 		})
 	}
@@ -245,10 +246,10 @@ func TestEndsOfManyLotteries(t *testing.T) {
 	w := newWorld(t)
 	r := w.replica(t, options{sqsAddr: "127.0.0.1:1"})
 	const lotteries = 15
-	ends := make([]asyncevent.Change, lotteries)
+	ends := make([]promotion.Change, lotteries)
 	for i := range ends {
 		read := r.request(t, r.applied(t, r.lottery(t), "ann").GetRequestId())
-		ends[i] = read.Ended(start.UnixMilli(), asyncevent.FailedFinal, asyncevent.FailedIngestEnqueue)
+		ends[i] = read.Ended(start.UnixMilli(), promotion.FailedFinal, promotion.FailedIngestEnqueue)
 	}
 	require.NoError(t, r.store.End(t.Context(), ends))
 	require.Empty(t, w.ofType(t, "MARKER"))

@@ -12,10 +12,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -74,7 +75,7 @@ func TestDrawDocument(t *testing.T) {
 		return reason(err)
 	}
 	require.Equal(t, "ENTRIES_NOT_PUBLIC", entries(d.replica))
-	d.put(t, &asyncevent.Draw{EventID: d.event, Phase: asyncevent.DrawClosed, Statement: "{}"})
+	d.put(t, &promotion.Draw{EventID: d.event, Phase: promotion.DrawClosed, Statement: "{}"})
 	w.clock.Advance(time.Second)
 	document, _ := d.verified(t, fairdraw.PhaseClosed)
 	require.Nil(t, document.Statement, "a statement that is not signed is not public")
@@ -102,7 +103,7 @@ func TestDrawDocument(t *testing.T) {
 	p, err := d.admin.AnnouncePromotion(t.Context(), &ingestv1.AnnouncePromotionRequest{Caller: operator(), EventId: d.event})
 	require.NoError(t, err)
 	require.Equal(t, "Announced", p.GetStatus())
-	draw.Phase = asyncevent.DrawSettled
+	draw.Phase = promotion.DrawSettled
 	d.put(t, draw)
 	w.clock.Advance(time.Second)
 	d.verified(t, fairdraw.PhaseSettled)
@@ -111,7 +112,7 @@ func TestDrawDocument(t *testing.T) {
 }
 
 // drawnEarly: a worker whose clock is ahead has published the seed.
-func (d drawing) drawnEarly(t *testing.T, w *world, draw *asyncevent.Draw) {
+func (d drawing) drawnEarly(t *testing.T, w *world, draw *promotion.Draw) {
 	t.Helper()
 	d.announce(t, draw)
 	w.clock.Set(announced.Add(-time.Millisecond))
@@ -127,8 +128,8 @@ func TestVoidDraw(t *testing.T) {
 	w := newWorld(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	draw := d.root(t, d.event)
-	draw.Phase, draw.VoidedAt = asyncevent.DrawVoid, w.clock.Now().UnixMilli()
-	for _, why := range []asyncevent.VoidReason{"", asyncevent.SigningKeyLost} {
+	draw.Phase, draw.VoidedAt = promotion.DrawVoid, w.clock.Now().UnixMilli()
+	for _, why := range []promotion.VoidReason{"", promotion.SigningKeyLost} {
 		draw.VoidReason = why
 		d.put(t, draw)
 		w.clock.Advance(time.Second)
@@ -206,9 +207,9 @@ func TestEntriesThatWereNotSigned(t *testing.T) {
 	w := newWorld(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	d.root(t, d.event)
-	forged := asyncevent.Entry{EventID: d.event, RequestID: uuid.NewString(), EnteredAt: 1, EndsAt: announced.UnixMilli()}
+	forged := promotion.Entry{EventID: d.event, RequestID: uuid.NewString(), EnteredAt: 1, EndsAt: announced.UnixMilli()}
 	tx := d.store.Begin()
-	tx.Put(0, forged.Item(), asyncevent.Condition{})
+	tx.Put(0, table.EntryItem(&forged), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	_, err := d.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: forged.RequestID})
 	require.Equal(t, "INTERNAL", reason(err))
@@ -325,7 +326,7 @@ func TestExportWinners(t *testing.T) {
 	tx := d.store.Begin()
 	for i, name := range []string{"zoe", "ann", "bob"} {
 		read := d.request(t, d.applied(t, first, name).GetRequestId())
-		tx.Change(i, read.Settled(start.UnixMilli(), asyncevent.Succeeded, asyncevent.Success, fmt.Sprint(9-i)))
+		tx.Change(i, read.Settled(start.UnixMilli(), promotion.Succeeded, promotion.Success, fmt.Sprint(9-i)))
 		want = append([][]string{{fmt.Sprint(3 - i), read.RequestID, name}}, want...)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
@@ -361,21 +362,21 @@ func TestExportAmongManyRequests(t *testing.T) {
 		return nil
 	}}})
 	const shards = 2
-	p := asyncevent.Promotion{EventID: "large", EventType: asyncevent.FirstCome, CapacityTotal: 3, Shards: shards, ClosesAt: cutoff.UnixMilli()}
+	p := promotion.Promotion{EventID: "large", EventType: promotion.FirstCome, CapacityTotal: 3, Shards: shards, ClosesAt: cutoff.UnixMilli()}
 	tx := r.store.Begin()
-	tx.Put(0, p.Item(), asyncevent.Condition{})
+	tx.Put(0, table.PromotionItem(&p), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	var want [][]string
 	for range 3 {
 		tx := r.store.Begin()
 		for i := range 90 {
-			made := asyncevent.NewRequest(&p, ids.NewV7().String(), fmt.Sprint("u", i), start.UnixMilli())
-			made.Status = asyncevent.Rejected
+			made := promotion.NewRequest(&p, ids.NewV7().String(), fmt.Sprint("u", i), start.UnixMilli())
+			made.Status = promotion.Rejected
 			if i == 0 {
-				made.Status, made.QueueSeq = asyncevent.Succeeded, fmt.Sprint(len(want))
+				made.Status, made.QueueSeq = promotion.Succeeded, fmt.Sprint(len(want))
 				want = append(want, []string{fmt.Sprint(len(want) + 1), made.RequestID, made.UserID})
 			}
-			tx.Put(i, made.Item(), asyncevent.Condition{})
+			tx.Put(i, table.RequestItem(&made), table.Condition{})
 		}
 		require.NoError(t, tx.Commit(t.Context()))
 	}

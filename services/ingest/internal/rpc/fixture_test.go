@@ -13,10 +13,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/sqs/sqstest"
@@ -45,14 +46,14 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{clock: testkit.NewClock(start)}
 	tables, db := dynamotest.Tables(t)
-	w.tables, w.db = tables, dynamotest.Sole(db, asyncevent.PK)
+	w.tables, w.db = tables, dynamotest.Sole(db, table.PK)
 	require.NoError(t, dynamo.Migrate(t.Context(), w.db, w.tables))
 	cfg, client := sqstest.Queue(t)
 	w.sqs, w.queues = client, queue.Config{Name: sqstest.Name(cfg)}
 	return w
 }
 
-func (w *world) table() string { return w.tables.Table(asyncevent.TableName) }
+func (w *world) table() string { return w.tables.Table(table.TableName) }
 
 // replica is one process.
 type replica struct {
@@ -102,7 +103,7 @@ func (w *world) replica(t *testing.T, o options) replica {
 	users := rpc.New(rpc.Config{
 		Requests: service, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: w.clock.Now, Log: log,
 	})
-	operators := rpc.NewAdmin(promotions, draws, request.NewExporter(store, draws, store), store, w.clock.Now)
+	operators := rpc.NewAdmin(promotions, draws, request.NewExporter(draws, store), store, w.clock.Now)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		ingestv1.RegisterIngestServiceServer(r, users)
 		ingestv1.RegisterIngestAdminServiceServer(r, operators)
@@ -149,7 +150,7 @@ func (r replica) applied(t *testing.T, event, name string) *ingestv1.Applied {
 	return got.GetApplied()
 }
 
-func (r replica) request(t *testing.T, id string) asyncevent.Request {
+func (r replica) request(t *testing.T, id string) promotion.Request {
 	t.Helper()
 	got, err := r.store.Get(t.Context(), id)
 	require.NoError(t, err)
@@ -157,10 +158,10 @@ func (r replica) request(t *testing.T, id string) asyncevent.Request {
 }
 
 // bodies receives what is in the queue until it is empty, and deletes it.
-func (w *world) bodies(t *testing.T) []asyncevent.Message {
+func (w *world) bodies(t *testing.T) []promotion.Message {
 	t.Helper()
 	q := queue.New(w.sqs, w.queues)
-	var out []asyncevent.Message
+	var out []promotion.Message
 	for {
 		depth, err := q.Depth(t.Context())
 		require.NoError(t, err)
@@ -170,7 +171,7 @@ func (w *world) bodies(t *testing.T) []asyncevent.Message {
 		got, err := q.Receive(t.Context())
 		require.NoError(t, err)
 		for _, m := range got {
-			message, err := asyncevent.DecodeMessage(m.Body)
+			message, err := promotion.DecodeMessage(m.Body)
 			require.NoError(t, err)
 			out = append(out, message)
 		}

@@ -11,12 +11,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -139,21 +140,21 @@ func (r replica) tryEnter(t *testing.T, id string) error {
 func (r replica) closeCounters(t *testing.T, event string) {
 	t.Helper()
 	tx := r.store.Begin()
-	for _, group := range asyncevent.LotteryGroups() {
-		tx.Update(asyncevent.Shared, asyncevent.EntryCounterKey(event, group), asyncevent.CloseEntryCounter(r.store.Millis()), asyncevent.Condition{})
+	for _, group := range promotion.LotteryGroups() {
+		tx.Update(table.Shared, table.EntryCounterKey(event, group), table.CloseEntryCounter(r.store.Millis()), table.Condition{})
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-func (r replica) put(t *testing.T, d *asyncevent.Draw) {
+func (r replica) put(t *testing.T, d *promotion.Draw) {
 	t.Helper()
 	tx := r.store.Begin()
-	tx.Put(0, d.Item(), asyncevent.Condition{})
+	tx.Put(0, table.DrawItem(d), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
 // root closes a draw and publishes its statement.
-func (r replica) root(t *testing.T, event string) *asyncevent.Draw {
+func (r replica) root(t *testing.T, event string) *promotion.Draw {
 	t.Helper()
 	r.closeCounters(t, event)
 	p, err := r.store.Promotion(t.Context(), event)
@@ -170,13 +171,13 @@ func (r replica) root(t *testing.T, event string) *asyncevent.Draw {
 	require.NoError(t, err)
 	signed, err := fairdraw.SignStatement(drawKeys(t).Keys().Signing, &terms, text)
 	require.NoError(t, err)
-	d := &asyncevent.Draw{EventID: event, Phase: asyncevent.DrawRoot, Statement: signed.Statement, Signature: signed.Signature}
+	d := &promotion.Draw{EventID: event, Phase: promotion.DrawRoot, Statement: signed.Statement, Signature: signed.Signature}
 	r.put(t, d)
 	return d
 }
 
 // drawn decides a draw and stores the winners.
-func (r replica) drawn(t *testing.T, d *asyncevent.Draw) []uuid.UUID {
+func (r replica) drawn(t *testing.T, d *promotion.Draw) []uuid.UUID {
 	t.Helper()
 	p, err := r.store.Promotion(t.Context(), d.EventID)
 	require.NoError(t, err)
@@ -190,17 +191,17 @@ func (r replica) drawn(t *testing.T, d *asyncevent.Draw) []uuid.UUID {
 	entries, err := r.store.Entries(t.Context(), d.EventID)
 	require.NoError(t, err)
 	winners := fairdraw.Winners(fairdraw.Key(r.seed(t, &p, &terms), hash, statement.Root, value[:]), entries, terms.Winners)
-	d.Phase, d.Beacon, d.WinnersCount = asyncevent.DrawDrawn, &round, int64(len(winners))
+	d.Phase, d.Beacon, d.WinnersCount = promotion.DrawDrawn, &round, int64(len(winners))
 	tx := r.store.Begin()
-	for _, it := range d.WinnersItems(winners, p.EndsAt()) {
-		tx.Put(0, it, asyncevent.Condition{})
+	for _, it := range table.WinnersItems(d, winners, p.EndsAt()) {
+		tx.Put(0, it, table.Condition{})
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	r.put(t, d)
 	return winners
 }
 
-func (r replica) seed(t *testing.T, p *asyncevent.Promotion, terms *fairdraw.Commitment) fairdraw.Hash {
+func (r replica) seed(t *testing.T, p *promotion.Promotion, terms *fairdraw.Commitment) fairdraw.Hash {
 	t.Helper()
 	nonce, err := fairdraw.ParseNonce(p.SeedNonce)
 	require.NoError(t, err)
@@ -210,7 +211,7 @@ func (r replica) seed(t *testing.T, p *asyncevent.Promotion, terms *fairdraw.Com
 }
 
 // announce publishes the seed.
-func (r replica) announce(t *testing.T, d *asyncevent.Draw) {
+func (r replica) announce(t *testing.T, d *promotion.Draw) {
 	t.Helper()
 	p, err := r.store.Promotion(t.Context(), d.EventID)
 	require.NoError(t, err)
@@ -221,7 +222,7 @@ func (r replica) announce(t *testing.T, d *asyncevent.Draw) {
 }
 
 // give writes the result of an entry.
-func (r replica) give(t *testing.T, id string, status asyncevent.Status, code asyncevent.ResultCode) {
+func (r replica) give(t *testing.T, id string, status promotion.Status, code promotion.ResultCode) {
 	t.Helper()
 	read := r.request(t, id)
 	tx := r.store.Begin()

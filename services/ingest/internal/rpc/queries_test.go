@@ -12,9 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -122,7 +123,7 @@ func TestErrorMessageIsForOperators(t *testing.T) {
 	id := r.applied(t, r.promotion(t), "ann").GetRequestId()
 	read := r.request(t, id)
 	tx := r.store.Begin()
-	tx.Change(0, read.Failed(start.UnixMilli(), asyncevent.FailedWorker, asyncevent.Failure{Class: asyncevent.Retryable, Code: "STORE", Message: "hint"}))
+	tx.Change(0, read.Failed(start.UnixMilli(), promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: "STORE", Message: "hint"}))
 	require.NoError(t, tx.Commit(t.Context()))
 	own, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("ann"), RequestId: id})
 	require.NoError(t, err)
@@ -153,13 +154,13 @@ func TestRequestsOfAPromotion(t *testing.T) {
 			require.NoError(t, err)
 			var want, failed []string
 			for i := range users {
-				q := asyncevent.NewRequest(&stored, uuid.NewString(), fmt.Sprint("u", i), start.UnixMilli()+int64(i))
+				q := promotion.NewRequest(&stored, uuid.NewString(), fmt.Sprint("u", i), start.UnixMilli()+int64(i))
 				c := q.Created()
 				if i%4 == 0 {
-					c.After = q.Ended(start.UnixMilli(), asyncevent.FailedFinal, asyncevent.FailedWorker).After
+					c.After = q.Ended(start.UnixMilli(), promotion.FailedFinal, promotion.FailedWorker).After
 					failed = append(failed, q.RequestID)
 				}
-				tx.Put(i, c.After.Item(), asyncevent.Absent())
+				tx.Put(i, table.RequestItem(&c.After), table.Absent())
 				want = append(want, q.RequestID)
 			}
 			require.NoError(t, tx.Commit(t.Context()))
@@ -201,7 +202,7 @@ func TestLayoutOfTheTable(t *testing.T) {
 	event := p.GetEventId()
 	r.applied(t, event, "ann")
 	tx := r.store.Begin()
-	tx.Put(0, (&asyncevent.Capacity{EventID: event, Total: 5}).Item(), asyncevent.Condition{})
+	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: event, Total: 5}), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	w.clock.Advance(2 * time.Second)
 	r.applied(t, event, "bob")
@@ -226,10 +227,10 @@ func TestLayoutOfLotteries(t *testing.T) {
 	draw := d.root(t, d.event)
 	winners := d.drawn(t, draw)
 	d.announce(t, draw)
-	d.give(t, winners[0].String(), asyncevent.Succeeded, asyncevent.Success)
+	d.give(t, winners[0].String(), promotion.Succeeded, promotion.Success)
 	w.clock.Advance(11 * time.Second)
 	require.NoError(t, d.sweeper.Sweep(t.Context()))
-	require.Equal(t, asyncevent.RejectedLate, d.request(t, late).ResultCode)
+	require.Equal(t, promotion.RejectedLate, d.request(t, late).ResultCode)
 	w.clock.Set(cutoff.Add(-time.Millisecond))
 	d.applied(t, d.lottery(t), "guarded")
 

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -27,10 +27,10 @@ const (
 
 // Queries reads requests.
 type Queries interface {
-	Get(ctx context.Context, id string) (asyncevent.Request, error)
-	Mine(ctx context.Context, eventID, user string) (asyncevent.Request, error)
-	Timeline(ctx context.Context, id string) ([]asyncevent.Log, error)
-	OfUser(ctx context.Context, user, cursor string, limit int) (page []asyncevent.Request, next string, err error)
+	Get(ctx context.Context, id string) (promotion.Request, error)
+	Mine(ctx context.Context, eventID, user string) (promotion.Request, error)
+	Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error)
+	OfUser(ctx context.Context, user, cursor string, limit int) (page []promotion.Request, next string, err error)
 }
 
 // Requests implements IngestService.
@@ -150,14 +150,14 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 }
 
 // answer shows a request with its receipt.
-func (s *Requests) answer(ctx context.Context, r *asyncevent.Request, operator bool) (*ingestv1.EventRequest, error) {
+func (s *Requests) answer(ctx context.Context, r *promotion.Request, operator bool) (*ingestv1.EventRequest, error) {
 	storedBy := s.millis()
 	shown, err := s.draws.Show(ctx, *r)
 	if err != nil {
 		return nil, err
 	}
 	out := fromRequest(&shown[0], s.millis(), operator)
-	if r.EventType != asyncevent.Lottery {
+	if r.EventType != promotion.Lottery {
 		return out, nil
 	}
 	p, err := s.promotions.Get(ctx, r.EventID)
@@ -215,7 +215,7 @@ func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequ
 }
 
 // visible reads a request that the caller may see. Somebody else's does not exist for a user.
-func (s *Requests) visible(ctx context.Context, in any, id string) (r asyncevent.Request, operator bool, err error) {
+func (s *Requests) visible(ctx context.Context, in any, id string) (r promotion.Request, operator bool, err error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return r, false, err

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/promotion"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
@@ -106,8 +106,8 @@ func TestNothingOfAResultIsReadableEarly(t *testing.T) {
 		}
 	}
 	d.announce(t, draw)
-	d.give(t, d.ids[winner], asyncevent.Succeeded, asyncevent.Success)
-	d.give(t, d.ids[loser], asyncevent.Rejected, asyncevent.RejectedLotteryLose)
+	d.give(t, d.ids[winner], promotion.Succeeded, promotion.Success)
+	d.give(t, d.ids[loser], promotion.Rejected, promotion.RejectedLotteryLose)
 	w.clock.Set(announced.Add(-time.Millisecond))
 
 	known := map[string]bool{}

@@ -9,9 +9,9 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/promotion"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
@@ -45,10 +45,10 @@ func TestTakenButNotRecorded(t *testing.T) {
 	id := forgetful.applied(t, event, "ann").GetRequestId()
 	w.clock.Advance(10 * time.Minute)
 	require.Error(t, forgetful.sweeper.Sweep(t.Context()))
-	require.Equal(t, asyncevent.Received, back.request(t, id).Status)
+	require.Equal(t, promotion.Received, back.request(t, id).Status)
 	w.clock.Advance(16 * time.Second) // the leases have ended
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
-	require.Equal(t, asyncevent.Queued, back.request(t, id).Status)
+	require.Equal(t, promotion.Queued, back.request(t, id).Status)
 	require.Len(t, w.bodies(t), 1)
 }
 
@@ -81,7 +81,7 @@ func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	require.NoError(t, err)
 	for _, result := range out.GetResults() {
 		require.False(t, result.GetApplied().GetDuplicate())
-		require.Equal(t, asyncevent.Queued, r.request(t, result.GetApplied().GetRequestId()).Status)
+		require.Equal(t, promotion.Queued, r.request(t, result.GetApplied().GetRequestId()).Status)
 	}
 	require.Zero(t, twice.Load())
 	require.Len(t, w.bodies(t), users)

@@ -8,8 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ingest/internal/request"
 )
@@ -19,7 +20,7 @@ func (r replica) fail(t *testing.T, id string) {
 	t.Helper()
 	read := r.request(t, id)
 	tx := r.store.Begin()
-	tx.Change(0, read.Failed(start.UnixMilli(), asyncevent.FailedWorker, asyncevent.Failure{Class: asyncevent.Retryable, Code: "X"}))
+	tx.Change(0, read.Failed(start.UnixMilli(), promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: "X"}))
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
@@ -35,7 +36,7 @@ func TestTakeover(t *testing.T) {
 	require.NotEqual(t, first.GetRequestId(), second.GetRequestId())
 	require.False(t, second.GetDuplicate())
 	_, err := r.store.Redrive(t.Context(), first.GetRequestId())
-	require.ErrorIs(t, err, asyncevent.ErrNotRedrivable)
+	require.ErrorIs(t, err, promotion.ErrNotRedrivable)
 	require.Equal(t, second.GetRequestId(), r.applied(t, event, "ann").GetRequestId())
 }
 
@@ -50,7 +51,7 @@ func TestRedriveKeepsTheLock(t *testing.T) {
 		r.fail(t, id)
 		if name == "bob" {
 			tx := r.store.Begin()
-			tx.Delete(0, asyncevent.LockKey(event, name), asyncevent.Condition{})
+			tx.Delete(0, table.LockKey(event, name), table.Condition{})
 			require.NoError(t, tx.Commit(t.Context()))
 		}
 		_, err := r.store.Redrive(t.Context(), id)
@@ -88,7 +89,7 @@ func TestTakeoverAgainstRedrive(t *testing.T) {
 		go func() {
 			defer work.Done()
 			if _, redrive = b.store.Redrive(t.Context(), first.Request.RequestID); redrive != nil &&
-				!errors.Is(redrive, asyncevent.ErrNotRedrivable) && !dynamo.Contended(redrive) {
+				!errors.Is(redrive, promotion.ErrNotRedrivable) && !dynamo.Contended(redrive) {
 				t.Error(redrive)
 			}
 		}()
@@ -101,7 +102,7 @@ func TestTakeoverAgainstRedrive(t *testing.T) {
 		named[d.String("PK")] = d.String("requestId")
 	}
 	for _, it := range w.ofType(t, "REQUEST") {
-		r, err := asyncevent.DecodeRequest(it)
+		r, err := table.DecodeRequest(it)
 		require.NoError(t, err)
 		if !r.Status.Final() {
 			live[r.UserID]++

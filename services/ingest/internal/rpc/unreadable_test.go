@@ -9,8 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -35,9 +36,9 @@ func TestUnreadableItems(t *testing.T) {
 	unmarked, broken := r.applied(t, event, "ann").GetRequestId(), r.applied(t, event, "bob").GetRequestId()
 	w.bodies(t)
 	first := r.request(t, unmarked)
-	m := asyncevent.MarkerOf(&first, 0)
-	w.spoil(t, m.Key(), "eventId")
-	w.spoil(t, asyncevent.RequestKey(broken), "attempts")
+	m := promotion.MarkerOf(&first, 0)
+	w.spoil(t, table.MarkerKey(&m), "eventId")
+	w.spoil(t, table.RequestKey(broken), "attempts")
 
 	mine, err := r.ListMyRequests(t.Context(), &ingestv1.ListMyRequestsRequest{Caller: user("bob")})
 	require.NoError(t, err)
@@ -47,7 +48,7 @@ func TestUnreadableItems(t *testing.T) {
 	require.NoError(t, r.sweeper.Sweep(t.Context()))
 	require.Len(t, w.ofType(t, "MARKER"), 2)
 	for _, it := range w.ofType(t, "MARKER") {
-		_, err := asyncevent.DecodeMarker(it)
+		_, err := table.DecodeMarker(it)
 		require.NoError(t, err, "it is written anew")
 	}
 	w.clock.Advance(10 * time.Minute)
@@ -57,7 +58,7 @@ func TestUnreadableItems(t *testing.T) {
 	require.Len(t, w.ofType(t, "MARKER"), 1)
 	letters := w.ofType(t, "DEAD_LETTER")
 	require.Len(t, letters, 1)
-	l, err := asyncevent.DecodeDeadLetter(letters[0])
+	l, err := table.DecodeDeadLetter(letters[0])
 	require.NoError(t, err)
 	require.Equal(t, broken, l.RequestID)
 	counts, err := r.store.Figures(t.Context(), event)

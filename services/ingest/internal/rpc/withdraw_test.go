@@ -11,11 +11,12 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
@@ -34,7 +35,7 @@ func (r replica) withdraw(t *testing.T, name, id string) string {
 func (w *world) entered(t *testing.T) (counted int64, stored int) {
 	t.Helper()
 	for _, it := range w.ofType(t, "ENTRIES") {
-		c, err := asyncevent.DecodeEntryCounter(it)
+		c, err := table.DecodeEntryCounter(it)
 		require.NoError(t, err)
 		counted += c.N
 	}
@@ -144,7 +145,7 @@ func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	entries, withdrawn := 0, 0
 	for i, id := range ids {
 		r := a.request(t, id)
-		if r.ResultCode == asyncevent.RejectedWithdrawn {
+		if r.ResultCode == promotion.RejectedWithdrawn {
 			withdrawn++
 			require.Empty(t, refused[i])
 			require.Zero(t, r.EnteredAt)
@@ -203,7 +204,7 @@ func TestWithdrawalsCountAfterAFailure(t *testing.T) {
 	w.clock.Advance(10 * time.Minute)
 	require.Error(t, away.sweeper.Sweep(context.Background()))
 	for _, id := range []string{failing, unlocked} {
-		require.Equal(t, asyncevent.FailedIngestEnqueue, r.request(t, id).ResultCode)
+		require.Equal(t, promotion.FailedIngestEnqueue, r.request(t, id).ResultCode)
 	}
 	require.Len(t, w.ofType(t, "IDEMPOTENCY"), 1, "bob has withdrawn nothing")
 	last := r.applied(t, event, "ann")
@@ -248,5 +249,5 @@ func TestRedriveBeforeAWithdrawal(t *testing.T) {
 	r.fail(t, failed)
 	require.Empty(t, r.withdraw(t, "ann", r.applied(t, event, "ann").GetRequestId()))
 	_, err := r.store.Redrive(t.Context(), failed)
-	require.ErrorIs(t, err, asyncevent.ErrNotRedrivable)
+	require.ErrorIs(t, err, promotion.ErrNotRedrivable)
 }

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
 	"urr.guru/services/ingest/internal/request"
 )
 
@@ -29,9 +29,9 @@ var (
 	_ request.Resender = (*Sender)(nil)
 )
 
-// Recorder records which requests are in the queue, asyncevent.Store.
+// Recorder records which requests are in the queue; table.Store is one.
 type Recorder interface {
-	MarkQueued(ctx context.Context, requests []asyncevent.Request) ([]asyncevent.Request, error)
+	MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error)
 }
 
 // Sender sends concurrent requests in batches, each with one transaction that records it.
@@ -39,7 +39,7 @@ type Sender struct {
 	queue    *queue.Queue
 	recorder Recorder
 	now      func() time.Time
-	calls    *batch.Coalescer[asyncevent.Request, asyncevent.Request]
+	calls    *batch.Coalescer[promotion.Request, promotion.Request]
 	restTill atomic.Int64 // epoch ms
 }
 
@@ -54,14 +54,14 @@ func New(q *queue.Queue, recorder Recorder, now func() time.Time) *Sender {
 func (s *Sender) Close(ctx context.Context) error { return s.calls.Close(ctx) }
 
 // Send implements request.Sender.
-func (s *Sender) Send(ctx context.Context, r asyncevent.Request) (asyncevent.Request, error) {
+func (s *Sender) Send(ctx context.Context, r promotion.Request) (promotion.Request, error) {
 	if s.now().UnixMilli() < s.restTill.Load() {
 		return r, errs.ErrUnavailable
 	}
 	return s.calls.Do(ctx, r)
 }
 
-func (s *Sender) sendGroup(ctx context.Context, requests []asyncevent.Request) ([]batch.Result[asyncevent.Request], error) {
+func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([]batch.Result[promotion.Request], error) {
 	var copies []request.Copy
 	index := make([]int, len(requests))
 	at := make(map[string]int, len(requests))
@@ -74,9 +74,9 @@ func (s *Sender) sendGroup(ctx context.Context, requests []asyncevent.Request) (
 		index[i] = n
 	}
 	recorded, refused, failure := s.send(ctx, copies)
-	out := make([]batch.Result[asyncevent.Request], len(requests))
+	out := make([]batch.Result[promotion.Request], len(requests))
 	for i, n := range index {
-		out[i] = batch.Result[asyncevent.Request]{Value: recorded[n], Err: refused[n]}
+		out[i] = batch.Result[promotion.Request]{Value: recorded[n], Err: refused[n]}
 		if refused[n] == nil {
 			out[i].Err = failure
 		}
@@ -88,16 +88,16 @@ func (s *Sender) sendGroup(ctx context.Context, requests []asyncevent.Request) (
 // they are then, for each why the queue has refused it, and why those taken are not recorded. A
 // process that dies in between leaves markers by which the sweeper sends the messages again; the queue
 // knows them.
-func (s *Sender) send(ctx context.Context, copies []request.Copy) (recorded []asyncevent.Request, refused []error, failure error) {
-	out := make([]asyncevent.Outgoing, len(copies))
-	recorded = make([]asyncevent.Request, len(copies))
+func (s *Sender) send(ctx context.Context, copies []request.Copy) (recorded []promotion.Request, refused []error, failure error) {
+	out := make([]promotion.Outgoing, len(copies))
+	recorded = make([]promotion.Request, len(copies))
 	for i, c := range copies {
-		out[i] = asyncevent.Outgoing{Message: asyncevent.MessageOf(&c.Request), CopyID: c.ID}
+		out[i] = promotion.Outgoing{Message: promotion.MessageOf(&c.Request), CopyID: c.ID}
 		recorded[i] = c.Request
 	}
 	refused = s.queue.Send(ctx, out)
 	failpoint.Hit("ingest.sent")
-	var taken []asyncevent.Request
+	var taken []promotion.Request
 	var index []int
 	for i, err := range refused {
 		if err == nil {

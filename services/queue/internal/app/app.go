@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	rpc.Register(server, service, service, ctx.Done())
+	rpc.Register(server, service, service, service, ctx.Done())
 
 	worker := line.NewWorker(service, milliseconds(cfg.AdmissionInterval), milliseconds(cfg.CleanupInterval))
 	a.Go("admission", worker.Admit)

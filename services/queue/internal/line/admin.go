@@ -183,10 +183,10 @@ const (
 
 // info returns the event's title; empty when it is not available, since the line works without it.
 // The first caller that finds it expired reads it, the others use the old one.
-func (s *Service) info(ctx context.Context, eventID string) Info {
+func (s *Service) info(ctx context.Context, eventID string) TitleAndArtist {
 	p := s.cache.find(eventID)
 	if p == nil { // no line
-		return Info{}
+		return TitleAndArtist{}
 	}
 	p.mu.Lock()
 	info, now := p.info, s.now()
@@ -202,12 +202,12 @@ func (s *Service) info(ctx context.Context, eventID string) Info {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	got, err := s.events.Info(ctx, eventID)
+	got, err := s.events.TitleAndArtist(ctx, eventID)
 	switch {
 	case err == nil:
 		info = got
 	case errors.Is(err, errs.ErrEventNotFound): // a promotion or a campaign, which has no title
-		info = Info{}
+		info = TitleAndArtist{}
 	default:
 		s.log.WarnContext(ctx, "event title not read", "event", eventID, "error", err)
 		return info

@@ -55,7 +55,7 @@ type entry struct {
 	empty             time.Time // since when all sets are empty; zero = not empty
 	rate              rateEstimator
 	admissions        admissionCounter
-	info              Info
+	info              TitleAndArtist
 	infoAt            time.Time // the last attempt, successful or not
 	infoKnown         bool
 	settingsTriedAt   time.Time // the last attempt to read the settings

@@ -3,11 +3,10 @@ package line
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
+	"github.com/maypok86/otter/v2"
 
 	"urr.guru/pkg/errs"
 )
@@ -30,50 +29,68 @@ const (
 // for events without a line. Concurrent lookups of an event share one call to ticket. It is safe
 // for concurrent use.
 type eventExistenceCache struct {
-	now    func() time.Time
 	lookUp func(ctx context.Context, eventID string) error
-	calls  singleflight.Group
+	// results are what has returns, nil for events that exist.
+	results *otter.Cache[string, error]
 
 	mu           sync.Mutex
-	results      map[string]existenceResult
 	inBackground map[string]bool // looked up in the background
 	work         sync.WaitGroup
 }
 
-type existenceResult struct {
-	err   error
-	until time.Time
+func newEventExistenceCache(now func() time.Time, lookUp func(context.Context, string) error) *eventExistenceCache {
+	return &eventExistenceCache{
+		lookUp: lookUp, inBackground: make(map[string]bool),
+		results: otter.Must(&otter.Options[string, error]{ // constants, which are valid
+			MaximumSize: existenceCacheSize, Clock: cacheClock(now),
+			ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, error]) time.Duration {
+				if e.Value == nil {
+					return positiveTTL
+				}
+				return negativeTTL
+			}),
+		}),
+	}
 }
 
-func newEventExistenceCache(now func() time.Time, lookUp func(context.Context, string) error) *eventExistenceCache {
-	return &eventExistenceCache{now: now, lookUp: lookUp, results: make(map[string]existenceResult), inBackground: make(map[string]bool)}
-}
+// cacheClock is the clock of a cache that has no goroutine of its own: writes remove what has
+// expired.
+type cacheClock func() time.Time
+
+// NowNano implements otter.Clock.
+func (now cacheClock) NowNano() int64 { return now().UnixNano() }
+
+// Tick implements otter.Clock.
+func (cacheClock) Tick(time.Duration) <-chan time.Time { return nil }
 
 // has returns nil for an event that exists, ErrEventUnknown for one that does not, and
 // errs.ErrUnavailable when ticket does not answer.
 func (c *eventExistenceCache) has(ctx context.Context, eventID string) error {
-	if v, ok := c.cached(eventID); ok {
-		return v.err
+	result, err := c.results.Get(ctx, eventID, otter.LoaderFunc[string, error](c.load))
+	if err != nil { // ctx has ended
+		return unavailable(err)
 	}
-	_, err, _ := c.calls.Do(eventID, func() (any, error) {
-		// Other callers share the result, so this caller's cancellation must not end the call.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), existenceTimeout)
-		defer cancel()
-		err := c.lookUp(ctx, eventID)
-		if err != nil && !errors.Is(err, ErrEventUnknown) {
-			err = errs.ErrUnavailable.Wrap(err).WithRetry(negativeTTL)
-		}
-		c.store(eventID, err)
-		return nil, err
-	})
-	return err
+	return result
 }
+
+func (c *eventExistenceCache) load(ctx context.Context, eventID string) (result, failure error) {
+	// Other callers share the result, so this caller's cancellation must not end the call.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), existenceTimeout)
+	defer cancel()
+	result = c.lookUp(ctx, eventID)
+	if result != nil && !errors.Is(result, ErrEventUnknown) {
+		result = unavailable(result)
+	}
+	return result, nil
+}
+
+func unavailable(err error) error { return errs.ErrUnavailable.Wrap(err).WithRetry(negativeTTL) }
 
 // hasAsync is has without waiting. It reports whether the event is known to exist; while nothing is
 // known, it looks it up in the background.
 func (c *eventExistenceCache) hasAsync(ctx context.Context, eventID string) (exists bool, err error) {
-	if v, ok := c.cached(eventID); ok {
-		return v.err == nil, v.err
+	if result, ok := c.results.GetIfPresent(eventID); ok {
+		return result == nil, result
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +98,7 @@ func (c *eventExistenceCache) hasAsync(ctx context.Context, eventID string) (exi
 		return false, nil
 	}
 	c.inBackground[eventID] = true
-	ctx = context.WithoutCancel(ctx) // has bounds it
+	ctx = context.WithoutCancel(ctx) // load bounds it
 	c.work.Go(func() {
 		_ = c.has(ctx, eventID) // cached for the next call
 		c.mu.Lock()
@@ -93,25 +110,3 @@ func (c *eventExistenceCache) hasAsync(ctx context.Context, eventID string) (exi
 
 // wait waits for the background calls.
 func (c *eventExistenceCache) wait() { c.work.Wait() }
-
-func (c *eventExistenceCache) cached(eventID string) (existenceResult, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v, ok := c.results[eventID]
-	return v, ok && c.now().Before(v.until)
-}
-
-func (c *eventExistenceCache) store(eventID string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now, life := c.now(), negativeTTL
-	if err == nil {
-		life = positiveTTL
-	}
-	if len(c.results) >= existenceCacheSize {
-		maps.DeleteFunc(c.results, func(_ string, v existenceResult) bool { return !now.Before(v.until) })
-	}
-	if len(c.results) < existenceCacheSize {
-		c.results[eventID] = existenceResult{err: err, until: now.Add(life)}
-	}
-}

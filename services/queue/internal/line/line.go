@@ -278,8 +278,8 @@ type SettingsChange struct {
 	Block, Unblock string
 }
 
-// Info is an event's data for pages.
-type Info struct{ Title, Artist string }
+// TitleAndArtist is an event's data for pages.
+type TitleAndArtist struct{ Title, Artist string }
 
 // Admission is a claimed slot, for external consumers.
 type Admission struct {

@@ -252,7 +252,7 @@ func (s *Service) claim(r Request, join bool) Claim {
 }
 
 // answer converts an outcome to the visitor's answer.
-func (s *Service) answer(r Request, state State, o Outcome, info Info) Answer {
+func (s *Service) answer(r Request, state State, o Outcome, info TitleAndArtist) Answer {
 	switch o.Standing {
 	case Inside:
 		return s.holderAnswer(r, state, o, info)
@@ -273,7 +273,7 @@ func (s *Service) answer(r Request, state State, o Outcome, info Info) Answer {
 }
 
 // basePlace returns the fields common to all visitors of a line.
-func (s *Service) basePlace(eventID string, state State, info Info) Place {
+func (s *Service) basePlace(eventID string, state State, info TitleAndArtist) Place {
 	p := Place{
 		Sale: state.SaleStatus(), Paused: state.Paused,
 		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: info.Title, Artist: info.Artist,
@@ -284,7 +284,7 @@ func (s *Service) basePlace(eventID string, state State, info Info) Place {
 	return p
 }
 
-func (s *Service) waiterPlace(r Request, state State, ahead, score int64, info Info) Place {
+func (s *Service) waiterPlace(r Request, state State, ahead, score int64, info TitleAndArtist) Place {
 	p := s.basePlace(r.EventID, state, info)
 	p.Status = StatusQueued
 	p.Ahead, p.Position = ahead, ahead+1
@@ -298,7 +298,7 @@ func (s *Service) waiterPlace(r Request, state State, ahead, score int64, info I
 
 // holderAnswer answers a slot holder. It issues a token if the request's is missing, of another
 // slot or epoch, or about to expire.
-func (s *Service) holderAnswer(r Request, state State, o Outcome, info Info) Answer {
+func (s *Service) holderAnswer(r Request, state State, o Outcome, info TitleAndArtist) Answer {
 	now := s.now()
 	p := s.basePlace(r.EventID, state, info)
 	p.Status, p.NextPoll, p.ExpiresAt = StatusActive, jitter(activePoll), o.End

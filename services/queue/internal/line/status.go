@@ -175,7 +175,7 @@ func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []
 // lineView is the data common to all items of one event.
 type lineView struct {
 	State
-	info Info
+	info TitleAndArtist
 }
 
 // state returns the cached state of a line, or reads it when it is too old. It counts as contact.

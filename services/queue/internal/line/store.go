@@ -68,7 +68,8 @@ type Store interface {
 
 // Directory reads events from ticket.
 type Directory interface {
-	Info(ctx context.Context, eventID string) (Info, error)
+	// TitleAndArtist is for pages.
+	TitleAndArtist(ctx context.Context, eventID string) (TitleAndArtist, error)
 	// Exists returns nil when the event exists, on sale or only with line settings, else
 	// ErrEventUnknown.
 	Exists(ctx context.Context, eventID string) error

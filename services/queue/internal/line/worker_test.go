@@ -120,8 +120,8 @@ type directory struct {
 	reads     int // of settings
 }
 
-func (*directory) Info(context.Context, string) (line.Info, error) {
-	return line.Info{}, errs.ErrEventNotFound
+func (*directory) TitleAndArtist(context.Context, string) (line.TitleAndArtist, error) {
+	return line.TitleAndArtist{}, errs.ErrEventNotFound
 }
 
 func (*directory) Exists(context.Context, string) error { return nil }

@@ -84,7 +84,7 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
 	service := f.service
 	f.t.Cleanup(func() { _ = service.Close(context.Background()) })
-	own := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { rpc.Register(s, f.service, f.service, stop) }, unhurried)
+	own := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { rpc.Register(s, f.service, f.service, f.service, stop) }, unhurried)
 	f.visitors, f.admin = queuev1.NewQueueServiceClient(own), queuev1.NewQueueAdminServiceClient(own)
 }
 
@@ -191,8 +191,8 @@ var unhurried = rpctest.WithDial(pkgrpc.WithTimeout(time.Minute))
 // which a busy machine may take for them.
 type patient struct{ *ticket.Directory }
 
-func (p patient) Info(ctx context.Context, eventID string) (line.Info, error) {
-	return p.Directory.Info(context.WithoutCancel(ctx), eventID)
+func (p patient) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
+	return p.Directory.TitleAndArtist(context.WithoutCancel(ctx), eventID)
 }
 
 func (p patient) Exists(ctx context.Context, eventID string) error {

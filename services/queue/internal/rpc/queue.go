@@ -35,13 +35,12 @@ type Operation interface {
 	Unblock(ctx context.Context, eventID, userID string) error
 }
 
-// Control has the calls of gateways, tier 1 and operators.
+// Control has the calls of gateways and tier 1.
 type Control interface {
 	Open(ctx context.Context, eventID string) error
 	Load(ctx context.Context, eventID string) (line.Load, error)
 	Closed(ctx context.Context, eventID string) (bool, error)
 	Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error
-	Operation
 }
 
 // Visitors implements queuev1.QueueServiceServer.
@@ -57,9 +56,9 @@ var _ pkgrpc.Prevalidator = (*Visitors)(nil)
 
 // Register registers both services. Streams end when stop is closed, so that they do not delay a
 // shutdown.
-func Register(s grpc.ServiceRegistrar, l Line, c Control, stop <-chan struct{}) {
+func Register(s grpc.ServiceRegistrar, l Line, c Control, o Operation, stop <-chan struct{}) {
 	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
-	queuev1.RegisterQueueAdminServiceServer(s, &Operators{lines: c})
+	queuev1.RegisterQueueAdminServiceServer(s, &Operators{lines: o})
 }
 
 // maxItems is the rule of LineRequest.items.
@@ -70,7 +69,7 @@ func (v *Visitors) Valid(m proto.Message) bool {
 	req, ok := m.(*queuev1.LineRequest)
 	items := req.GetItems()
 	return ok && len(items) > 0 && len(items) <= maxItems && !slices.ContainsFunc(items, func(it *queuev1.LineItem) bool {
-		return !ids.ValidEvent(it.GetEventId())
+		return !ids.ValidEventID(it.GetEventId())
 	})
 }
 

@@ -54,7 +54,7 @@ func TestWatchIsThrottledAndSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache, r, stop := line.NewLineCache(time.Now), &registrar{}, make(chan struct{})
-		rpc.Register(r, nil, watched{LineCache: cache}, stop)
+		rpc.Register(r, nil, watched{LineCache: cache}, nil, stop)
 		stream := recorder{ctx: t.Context(), sent: make(chan *queuev1.WatchLinesResponse, 100)}
 		done := make(chan error, 1)
 		start := time.Now()

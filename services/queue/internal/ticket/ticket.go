@@ -28,13 +28,13 @@ func New(titles, settings grpc.ClientConnInterface) *Directory {
 	return &Directory{titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings)}
 }
 
-// Info implements line.Directory.
-func (d *Directory) Info(ctx context.Context, eventID string) (line.Info, error) {
+// TitleAndArtist implements line.Directory.
+func (d *Directory) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
 	res, err := d.titles.GetEventInfo(ctx, &ticketv1.GetEventInfoRequest{EventId: eventID})
 	if err != nil {
-		return line.Info{}, err
+		return line.TitleAndArtist{}, err
 	}
-	return line.Info{Title: res.GetTitle(), Artist: res.GetArtist()}, nil
+	return line.TitleAndArtist{Title: res.GetTitle(), Artist: res.GetArtist()}, nil
 }
 
 // Exists implements line.Directory. Visitors wait for it, so it uses the titles' connection.

@@ -70,7 +70,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	campaigns := campaign.NewService(postgres.Campaigns{Database: database}, engines.wake)
 	rewardv1.RegisterRewardServiceServer(server, rpc.New(campaigns, operators))
-	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators))
+	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators, operators, operators))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		points.Rekey(next.PointToken)
 		coupons.Rekey(next.CouponToken)

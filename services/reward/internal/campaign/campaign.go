@@ -118,6 +118,14 @@ func (c *Campaign) Open(now time.Time) bool {
 	return c.Status(now) == Open
 }
 
+// closed is ErrNotOpen unless members may take part.
+func (c *Campaign) closed(now time.Time) error {
+	if c.Open(now) {
+		return nil
+	}
+	return ErrNotOpen
+}
+
 // drawPeriod names the period in which a draw counts.
 func (c *Campaign) drawPeriod(now time.Time) string {
 	if c.Period == PerDay {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/idempotency"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
 )
@@ -17,39 +16,30 @@ import (
 // draws is a store of one campaign in which every draw is a member's first.
 type draws struct {
 	campaign.Store
-	campaign.Tx
 
 	of      campaign.Campaign
 	entries int64
 }
 
-func (d *draws) Enter(
-	ctx context.Context, _, _ string, fn func(context.Context, campaign.Tx) (campaign.Earned, error),
-) (campaign.Earned, error) {
-	return fn(ctx, d)
-}
-
-func (d *draws) Campaign() campaign.Campaign { return d.of }
-func (*draws) Now() time.Time                { return time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC) }
-
-func (*draws) Existing(context.Context, string, int) (campaign.Earned, bool, error) {
-	return campaign.Earned{}, false, nil
-}
-
-func (*draws) Keep(context.Context, *idempotency.Key, int64) error { return nil }
-
-func (*draws) Entries(context.Context, string) (int, error) { return 0, nil }
-
-func (d *draws) Insert(context.Context, campaign.Entry) (int64, error) {
+func (d *draws) Enter(_ context.Context, _, _ string, how campaign.Entering) (campaign.Earned, error) {
+	reads, err := how.Reads(&d.of, d.Now())
+	if err == nil {
+		err = reads.Closed
+	}
+	if err != nil {
+		return campaign.Earned{}, err
+	}
+	change, err := how.Decide(campaign.Standing{Campaign: d.of, Now: d.Now()})
+	if err != nil {
+		return campaign.Earned{}, err
+	}
+	prize, err := change.Draw(func(*campaign.Prize) (bool, error) { return true, nil })
 	d.entries++
-	return d.entries, nil
+	change.Entry.ID = d.entries
+	return campaign.Earned{Entry: change.Entry, Prize: prize}, err
 }
 
-func (*draws) Take(context.Context, int64, *campaign.Prize) (bool, error) { return true, nil }
-
-func (*draws) Allocate(context.Context, int64, []campaign.NewAllocation) ([]payout.Allocation, error) {
-	return nil, nil
-}
+func (*draws) Now() time.Time { return time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC) }
 
 // Pearson's chi-square test of the draws against the weights. A prize that is gone has none.
 func TestWeightsOfTheDraw(t *testing.T) {

@@ -39,12 +39,16 @@ type Totals struct {
 	Allocations, Points, Held, Unknown int64
 }
 
-// Operators is what operators may do with allocations.
-type Operators interface {
+// Reader reads allocations for members and operators.
+type Reader interface {
 	List(ctx context.Context, f Filter) ([]Allocation, error)
 	// Get fails with ErrNotFound.
 	Get(ctx context.Context, id int64) (Allocation, []CallRecord, error)
 	Summary(ctx context.Context, eventID string) ([]Totals, error)
+}
+
+// Operator changes allocations as operators ask for it.
+type Operator interface {
 	// Retry makes failed allocations due under their keys; the provider is asked first. It returns
 	// how many were failed.
 	Retry(ctx context.Context, ids []int64) (int, error)
@@ -57,7 +61,10 @@ type Operators interface {
 	CancelCampaign(ctx context.Context, eventID string, restock bool) error
 	// Resolve ends an allocation that is held, by what an operator has found out; ErrNotHeld.
 	Resolve(ctx context.Context, id int64, paid bool, transactionID string) error
-	// Pause stops the payouts of a kind, Resume continues them.
+}
+
+// Pauser stops the payouts of a kind and continues them.
+type Pauser interface {
 	Pause(ctx context.Context, k Kind) error
 	Resume(ctx context.Context, k Kind) error
 }

@@ -20,18 +20,16 @@ import (
 
 // Enter implements campaign.Store. The time is read after the member is locked: of two requests
 // around midnight the one that waits belongs to the day in which it continues.
-func (s Campaigns) Enter(
-	ctx context.Context, eventID, memberID string, fn func(context.Context, campaign.Tx) (campaign.Earned, error),
-) (earned campaign.Earned, err error) {
+func (s Campaigns) Enter(ctx context.Context, eventID, memberID string, how campaign.Entering) (earned campaign.Earned, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		if err := q.LockMember(ctx, db.LockMemberParams{EventID: eventID, MemberID: memberID}); err != nil {
 			return fmt.Errorf("lock member: %w", err)
 		}
-		e := &entryTx{tx: tx, q: q, eventID: eventID, memberID: memberID}
-		if e.campaign, e.now, err = s.read(ctx, q, eventID); err != nil {
+		t := &entryTx{tx: tx, q: q, eventID: eventID, memberID: memberID}
+		if t.campaign, t.now, err = s.read(ctx, q, eventID); err != nil {
 			return err
 		}
-		earned, err = fn(ctx, e)
+		earned, err = t.enter(ctx, how)
 		return err
 	})
 	if err == nil && !earned.Repeated {
@@ -40,7 +38,7 @@ func (s Campaigns) Enter(
 	return earned, err
 }
 
-// entryTx implements campaign.Tx.
+// entryTx is the transaction of an entry.
 type entryTx struct {
 	tx                pgx.Tx
 	q                 *db.Queries
@@ -49,20 +47,36 @@ type entryTx struct {
 	now               time.Time
 }
 
-func (t *entryTx) Campaign() campaign.Campaign { return t.campaign }
-func (t *entryTx) Now() time.Time              { return t.now }
-
-// Existing implements campaign.Tx.
-func (t *entryTx) Existing(ctx context.Context, period string, drawNo int) (campaign.Earned, bool, error) {
-	row, err := t.q.GetEntry(ctx, db.GetEntryParams{
-		EventID: t.eventID, MemberID: t.memberID, Period: period, DrawNo: int32(drawNo), //nolint:gosec // below the campaign's draws
-	})
-	return t.earned(ctx, row, err)
+func (t *entryTx) enter(ctx context.Context, how campaign.Entering) (campaign.Earned, error) {
+	reads, err := how.Reads(&t.campaign, t.now)
+	if err != nil {
+		return campaign.Earned{}, err
+	}
+	earlier, found, err := t.earlier(ctx, reads)
+	if found || err != nil {
+		return earlier, err
+	}
+	if reads.Closed != nil {
+		return campaign.Earned{}, reads.Closed
+	}
+	standing, err := t.standing(ctx, reads)
+	if err != nil {
+		return campaign.Earned{}, err
+	}
+	change, err := how.Decide(standing)
+	if err != nil {
+		return campaign.Earned{}, err
+	}
+	return t.write(ctx, change, reads.Key)
 }
 
-// Replay implements campaign.Tx.
-func (t *entryTx) Replay(ctx context.Context, key *idempotency.Key) (campaign.Earned, bool, error) {
-	kept, err := answers.Claim(ctx, t.tx, key)
+// earlier finds the entry of an earlier request.
+func (t *entryTx) earlier(ctx context.Context, reads campaign.Reads) (campaign.Earned, bool, error) {
+	if reads.Key == nil {
+		row, err := t.entry(ctx, reads.Period)
+		return t.earned(ctx, row, err)
+	}
+	kept, err := answers.Claim(ctx, t.tx, reads.Key)
 	if err != nil || kept == "" {
 		return campaign.Earned{}, false, err
 	}
@@ -72,6 +86,63 @@ func (t *entryTx) Replay(ctx context.Context, key *idempotency.Key) (campaign.Ea
 	}
 	row, err := t.q.GetEntryByID(ctx, id)
 	return t.earned(ctx, row, err)
+}
+
+// entry reads the first entry of a period.
+func (t *entryTx) entry(ctx context.Context, period string) (db.EventEntry, error) {
+	return t.q.GetEntry(ctx, db.GetEntryParams{EventID: t.eventID, MemberID: t.memberID, Period: period, DrawNo: 1})
+}
+
+// standing reads what the decision needs to know of the member.
+func (t *entryTx) standing(ctx context.Context, reads campaign.Reads) (campaign.Standing, error) {
+	s := campaign.Standing{Campaign: t.campaign, Now: t.now}
+	if reads.Key != nil { // else there is no entry in the period
+		n, err := t.q.CountEntries(ctx, db.CountEntriesParams{EventID: t.eventID, MemberID: t.memberID, Period: reads.Period})
+		if err != nil {
+			return s, err
+		}
+		s.Made = int(n)
+	}
+	if reads.Before == "" {
+		return s, nil
+	}
+	before, err := t.entry(ctx, reads.Before)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return s, err
+	}
+	s.Streak = int(before.Streak)
+	days, err := t.q.ReachedMilestones(ctx, db.ReachedMilestonesParams{MemberID: t.memberID, EventID: t.eventID})
+	s.Reached = make(map[int]bool, len(days))
+	for _, d := range days {
+		s.Reached[int(d)] = true
+	}
+	return s, err
+}
+
+// write inserts the entry with its prize and its rewards, and keeps its id under the key.
+func (t *entryTx) write(ctx context.Context, c *campaign.Change, key *idempotency.Key) (earned campaign.Earned, err error) {
+	e := c.Entry
+	if e.ID, err = t.q.InsertEntry(ctx, db.InsertEntryParams{
+		EventID: e.EventID, MemberID: e.MemberID, Period: e.Period, DrawNo: int32(e.DrawNo), Streak: int32(e.Streak), CreatedAt: e.At, //nolint:gosec // small counts
+	}); err != nil {
+		return campaign.Earned{}, err
+	}
+	if err := answers.Keep(ctx, t.tx, key, strconv.FormatInt(e.ID, 10)); err != nil {
+		return campaign.Earned{}, err
+	}
+	earned, rewards := campaign.Earned{Entry: e}, c.Rewards
+	if c.Draw != nil {
+		earned.Prize, err = c.Draw(func(p *campaign.Prize) (bool, error) { return t.take(ctx, e.ID, p) })
+		if err != nil {
+			return campaign.Earned{}, err
+		}
+		if earned.Prize != nil {
+			earned.PrizeID = earned.Prize.ID
+		}
+		rewards = campaign.PrizeRewards(e, earned.Prize)
+	}
+	earned.Rewards, err = t.allocate(ctx, e.ID, rewards)
+	return earned, err
 }
 
 // earned loads what an entry has earned; no row is not found.
@@ -114,36 +185,9 @@ func idOrZero(id *int64) int64 {
 	return *id
 }
 
-// Entries implements campaign.Tx.
-func (t *entryTx) Entries(ctx context.Context, period string) (int, error) {
-	n, err := t.q.CountEntries(ctx, db.CountEntriesParams{EventID: t.eventID, MemberID: t.memberID, Period: period})
-	return int(n), err
-}
-
-// PaidMilestones implements campaign.Tx.
-func (t *entryTx) PaidMilestones(ctx context.Context) (map[int]bool, error) {
-	days, err := t.q.ReachedMilestones(ctx, db.ReachedMilestonesParams{MemberID: t.memberID, EventID: t.eventID})
-	reached := make(map[int]bool, len(days))
-	for _, d := range days {
-		reached[int(d)] = true
-	}
-	return reached, err
-}
-
-// Keep implements campaign.Tx.
-func (t *entryTx) Keep(ctx context.Context, key *idempotency.Key, entryID int64) error {
-	return answers.Keep(ctx, t.tx, key, strconv.FormatInt(entryID, 10))
-}
-
-// Insert implements campaign.Tx.
-func (t *entryTx) Insert(ctx context.Context, e campaign.Entry) (int64, error) {
-	return t.q.InsertEntry(ctx, db.InsertEntryParams{
-		EventID: e.EventID, MemberID: e.MemberID, Period: e.Period, DrawNo: int32(e.DrawNo), Streak: int32(e.Streak), CreatedAt: e.At, //nolint:gosec // small counts
-	})
-}
-
-// Take implements campaign.Tx. A prize without limit is not locked: its draws run in parallel.
-func (t *entryTx) Take(ctx context.Context, entryID int64, p *campaign.Prize) (bool, error) {
+// take gives the entry a prize and takes it from the stock; false when nothing is left. A prize
+// without limit is not locked: its draws run in parallel.
+func (t *entryTx) take(ctx context.Context, entryID int64, p *campaign.Prize) (bool, error) {
 	if p.Stock != nil {
 		taken, err := t.q.TakePrize(ctx, p.ID)
 		if err != nil || taken == 0 {
@@ -153,9 +197,9 @@ func (t *entryTx) Take(ctx context.Context, entryID int64, p *campaign.Prize) (b
 	return true, t.q.SetPrize(ctx, db.SetPrizeParams{ID: entryID, PrizeID: &p.ID})
 }
 
-// Allocate implements campaign.Tx. An idempotency key behind a new entry must be new too: a
-// conflict is an error, not a repetition.
-func (t *entryTx) Allocate(ctx context.Context, entryID int64, rewards []campaign.NewAllocation) ([]payout.Allocation, error) {
+// allocate inserts the rewards of a new entry. Their keys must be new too: a conflict is an error,
+// not a repetition.
+func (t *entryTx) allocate(ctx context.Context, entryID int64, rewards []campaign.NewAllocation) ([]payout.Allocation, error) {
 	var out []payout.Allocation
 	for _, r := range rewards {
 		params := db.InsertAllocationParams{

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -130,11 +129,16 @@ func TestOverlappingRequestsAroundMidnight(t *testing.T) {
 	store := postgres.Campaigns{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
 	held := make(chan error, 1)
 	go func() {
-		_, err := store.Enter(t.Context(), "1", "ann", func(ctx context.Context, tx campaign.Tx) (campaign.Earned, error) {
-			close(inside)
-			<-leave
-			_, err := tx.Insert(ctx, campaign.Entry{EventID: "1", MemberID: "ann", Period: string(campaign.DayOf(tx.Now())), DrawNo: 1, Streak: 1, At: tx.Now()})
-			return campaign.Earned{}, err
+		_, err := store.Enter(t.Context(), "1", "ann", campaign.Entering{
+			Reads: func(_ *campaign.Campaign, now time.Time) (campaign.Reads, error) {
+				return campaign.Reads{Period: string(campaign.DayOf(now))}, nil
+			},
+			Decide: func(s campaign.Standing) (*campaign.Change, error) {
+				close(inside)
+				<-leave
+				e := campaign.Entry{EventID: "1", MemberID: "ann", Period: string(campaign.DayOf(s.Now)), DrawNo: 1, Streak: 1, At: s.Now}
+				return &campaign.Change{Entry: e}, nil
+			},
 		})
 		held <- err
 	}()

@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Operators implements payout.Operators.
+// Operators reads and changes allocations for operators.
 type Operators struct {
 	*Database
 
@@ -24,9 +24,13 @@ type Operators struct {
 	Changed func()
 }
 
-var _ payout.Operators = Operators{}
+var (
+	_ payout.Reader   = Operators{}
+	_ payout.Operator = Operators{}
+	_ payout.Pauser   = Operators{}
+)
 
-// List implements payout.Operators.
+// List implements payout.Reader.
 func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocation, error) {
 	if f.Before == 0 {
 		f.Before = math.MaxInt64
@@ -78,7 +82,7 @@ func (s Operators) inEveryStatus(ctx context.Context, f payout.Filter) ([]db.Eve
 	return all[:min(len(all), f.Limit)], nil
 }
 
-// Get implements payout.Operators.
+// Get implements payout.Reader.
 func (s Operators) Get(ctx context.Context, id int64) (payout.Allocation, []payout.CallRecord, error) {
 	row, err := s.q.GetAllocation(ctx, id)
 	if err != nil {
@@ -101,7 +105,7 @@ func (s Operators) Get(ctx context.Context, id int64) (payout.Allocation, []payo
 	return toAllocation(row.EventRewardAllocation, row.CancelledAt), calls, nil
 }
 
-// Summary implements payout.Operators.
+// Summary implements payout.Reader.
 func (s Operators) Summary(ctx context.Context, eventID string) ([]payout.Totals, error) {
 	rows, err := s.q.Summary(ctx, eventID)
 	if err != nil {
@@ -114,7 +118,7 @@ func (s Operators) Summary(ctx context.Context, eventID string) ([]payout.Totals
 	return out, nil
 }
 
-// Retry implements payout.Operators.
+// Retry implements payout.Operator.
 func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
 		done, err := q.Retry(ctx, db.RetryParams{Ids: ids, Now: s.now(), UnknownTooLong: payout.CodeUnknownTooLong})
@@ -127,7 +131,7 @@ func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err err
 	return retried, err
 }
 
-// RetryAll implements payout.Operators.
+// RetryAll implements payout.Operator.
 func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, err error) {
 	for after := int64(0); ; {
 		ids, err := s.q.FailedIDs(ctx, db.FailedIDsParams{EventID: eventID, After: after, Chunk: chunk})
@@ -142,7 +146,7 @@ func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, e
 	}
 }
 
-// Cancel implements payout.Operators.
+// Cancel implements payout.Operator.
 func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error {
 	cancelled := 0
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
@@ -176,7 +180,7 @@ func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error 
 	return err
 }
 
-// CancelCampaign implements payout.Operators.
+// CancelCampaign implements payout.Operator.
 func (s Operators) CancelCampaign(ctx context.Context, eventID string, restock bool) error {
 	n, err := s.q.MarkCampaignCancelled(ctx, db.MarkCampaignCancelledParams{EventID: eventID, Restock: restock, Now: s.now()})
 	if err == nil && n == 0 {
@@ -218,7 +222,7 @@ func (s Operators) cancelAll(ctx context.Context, eventID string, status payout.
 	}
 }
 
-// Resolve implements payout.Operators.
+// Resolve implements payout.Operator.
 func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transactionID string) error {
 	var changes []changed
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
@@ -243,12 +247,12 @@ func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transaction
 	return err
 }
 
-// Pause implements payout.Operators.
+// Pause implements payout.Pauser.
 func (s Operators) Pause(ctx context.Context, k payout.Kind) error {
 	return postgres.Err(s.q.PauseProvider(ctx, db.PauseProviderParams{Name: string(k), Now: s.now()}))
 }
 
-// Resume implements payout.Operators.
+// Resume implements payout.Pauser.
 func (s Operators) Resume(ctx context.Context, k payout.Kind) error {
 	err := postgres.Err(s.q.ResumeProvider(ctx, string(k)))
 	if err == nil {

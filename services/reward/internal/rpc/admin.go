@@ -25,12 +25,14 @@ type Admin struct {
 	rewardv1.UnimplementedRewardAdminServiceServer
 
 	campaigns *campaign.Service
-	payouts   payout.Operators
+	payouts   payout.Reader
+	operator  payout.Operator
+	pauser    payout.Pauser
 }
 
 // NewAdmin serves operators.
-func NewAdmin(campaigns *campaign.Service, payouts payout.Operators) *Admin {
-	return &Admin{campaigns: campaigns, payouts: payouts}
+func NewAdmin(campaigns *campaign.Service, payouts payout.Reader, operator payout.Operator, pauser payout.Pauser) *Admin {
+	return &Admin{campaigns: campaigns, payouts: payouts, operator: operator, pauser: pauser}
 }
 
 // CreateCampaign implements RewardAdminService.
@@ -56,7 +58,7 @@ func (s *Admin) CancelCampaign(ctx context.Context, in *rewardv1.CancelCampaignR
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	return done(s.payouts.CancelCampaign(ctx, in.GetEventId(), in.GetRestock()))
+	return done(s.operator.CancelCampaign(ctx, in.GetEventId(), in.GetRestock()))
 }
 
 // GetSummary implements RewardAdminService.
@@ -113,7 +115,7 @@ func (s *Admin) RetryReward(ctx context.Context, in *rewardv1.RetryRewardRequest
 	if err != nil {
 		return nil, err
 	}
-	retried, err := s.payouts.Retry(ctx, []int64{id})
+	retried, err := s.operator.Retry(ctx, []int64{id})
 	if err != nil || retried > 0 {
 		return done(err)
 	}
@@ -128,7 +130,7 @@ func (s *Admin) RetryRewards(ctx context.Context, in *rewardv1.RetryRewardsReque
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	n, err := s.payouts.RetryAll(ctx, in.GetEventId())
+	n, err := s.operator.RetryAll(ctx, in.GetEventId())
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +146,7 @@ func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardReque
 	if _, _, err := s.payouts.Get(ctx, id); err != nil {
 		return nil, err
 	}
-	return done(s.payouts.Cancel(ctx, []int64{id}, in.GetRestock()))
+	return done(s.operator.Cancel(ctx, []int64{id}, in.GetRestock()))
 }
 
 // ResolveReward implements RewardAdminService.
@@ -153,7 +155,7 @@ func (s *Admin) ResolveReward(ctx context.Context, in *rewardv1.ResolveRewardReq
 	if err != nil {
 		return nil, err
 	}
-	return done(s.payouts.Resolve(ctx, id, in.GetPaid(), in.GetExternalTransactionId()))
+	return done(s.operator.Resolve(ctx, id, in.GetPaid(), in.GetExternalTransactionId()))
 }
 
 // PauseProvider implements RewardAdminService.
@@ -161,7 +163,7 @@ func (s *Admin) PauseProvider(ctx context.Context, in *rewardv1.PauseProviderReq
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	return done(s.payouts.Pause(ctx, kindOf(in.GetName())))
+	return done(s.pauser.Pause(ctx, kindOf(in.GetName())))
 }
 
 // ResumeProvider implements RewardAdminService.
@@ -169,7 +171,7 @@ func (s *Admin) ResumeProvider(ctx context.Context, in *rewardv1.ResumeProviderR
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	return done(s.payouts.Resume(ctx, kindOf(in.GetName())))
+	return done(s.pauser.Resume(ctx, kindOf(in.GetName())))
 }
 
 // one checks the caller and parses the id of an allocation.
@@ -192,7 +194,7 @@ func done(err error) (*emptypb.Empty, error) {
 }
 
 // page lists one page; its cursor is the id of the last item.
-func page(ctx context.Context, o payout.Operators, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
+func page(ctx context.Context, r payout.Reader, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
 	if limit == 0 {
 		limit = defaultLimit
 	}
@@ -202,7 +204,7 @@ func page(ctx context.Context, o payout.Operators, f payout.Filter, limit int32,
 		}
 	}
 	f.Limit = int(limit) + 1
-	if list, err = o.List(ctx, f); err != nil {
+	if list, err = r.List(ctx, f); err != nil {
 		return nil, "", err
 	}
 	if len(list) > int(limit) {

@@ -15,11 +15,11 @@ type Rewards struct {
 	rewardv1.UnimplementedRewardServiceServer
 
 	campaigns *campaign.Service
-	payouts   payout.Operators
+	payouts   payout.Reader
 }
 
 // New serves members.
-func New(campaigns *campaign.Service, payouts payout.Operators) *Rewards {
+func New(campaigns *campaign.Service, payouts payout.Reader) *Rewards {
 	return &Rewards{campaigns: campaigns, payouts: payouts}
 }
 

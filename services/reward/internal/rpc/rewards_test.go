@@ -37,7 +37,7 @@ func serve(t *testing.T) clients {
 	operators := postgres.Operators{Database: database, Changed: func() {}}
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		rewardv1.RegisterRewardServiceServer(r, rpc.New(campaigns, operators))
-		rewardv1.RegisterRewardAdminServiceServer(r, rpc.NewAdmin(campaigns, operators))
+		rewardv1.RegisterRewardAdminServiceServer(r, rpc.NewAdmin(campaigns, operators, operators, operators))
 	})
 	return clients{rewardv1.NewRewardServiceClient(conn), rewardv1.NewRewardAdminServiceClient(conn), clock}
 }

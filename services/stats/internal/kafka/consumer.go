@@ -106,7 +106,7 @@ func decode(r kafka.Record, e event) (counted bool, err error) {
 // which would block the partition.
 func wellFormed(eventID string, at *timestamppb.Timestamp) error {
 	switch {
-	case !ids.ValidEvent(eventID):
+	case !ids.ValidEventID(eventID):
 		return fmt.Errorf("eventId %.70q", eventID)
 	case at.CheckValid() != nil:
 		return errors.New("no occurredAt")

@@ -12,6 +12,9 @@ const loadTimeout = 3 * time.Second
 
 // cache loads each key once at a time, however many readers want it, and serves the value to all of
 // them until it is maxAge old, counted from the start of the load. Errors are not cached.
+//
+// It is no otter.Cache since InvalidateAll there promises nothing for keys that are being loaded: a
+// list that was read before an event was put could be served after it.
 type cache[K comparable, V any] struct {
 	maxAge time.Duration
 	// limit is the most keys cached; above it expired entries are evicted.

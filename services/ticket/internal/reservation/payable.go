@@ -3,7 +3,6 @@ package reservation
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -47,7 +46,7 @@ func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment u
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error { return r.BeginPayment(payment, now, s.extension) })
+	r, _, err := s.store.Change(ctx, id, paymentBegun(payment, s.extension))
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +57,7 @@ func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment u
 // AbortPayment undoes BeginPayment for a payment that was definitely declined (see
 // Reservation.AbortPayment).
 func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
-	_, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
-		r.AbortPayment(payment, now, s.extension)
-		return nil
-	})
+	_, _, err := s.store.Change(ctx, id, paymentAborted(payment, s.extension))
 	if errors.Is(err, ErrNotFound) {
 		return ErrReferenceNotFound
 	}

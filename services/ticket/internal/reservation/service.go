@@ -22,7 +22,7 @@ type Events interface {
 
 // Holder makes holds.
 type Holder interface {
-	// HoldSeats holds all the seats or none: Taken, event.ErrSeatNotFound, ErrLimitExceeded,
+	// HoldSeats holds all the seats or none: ErrSeatTaken, event.ErrSeatNotFound, ErrLimitExceeded,
 	// event.ErrSaleNotOpen… Seats of expired holds are taken over.
 	HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error)
 	// HoldGeneral holds a number of general admissions; ErrSoldOut.
@@ -40,9 +40,9 @@ type Store interface {
 	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
 	// List returns a user's reservations, newest first, those older than before (zero: all).
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)
-	// Change locks a reservation with its seats, lets fn change it, and writes what it changed
-	// together with the events. An error of fn is returned and nothing is written.
-	Change(ctx context.Context, id uuid.UUID, fn func(r *Reservation, now time.Time) error) (*Reservation, time.Time, error)
+	// Change applies a decision to a locked reservation and writes what it changed, with the events.
+	// An error of the decision is returned and nothing is written.
+	Change(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, time.Time, error)
 }
 
 // Settler applies payment events.
@@ -182,14 +182,6 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 
 // Cancel ends a user's own hold; eventID, unless empty, must be its event.
 func (s *Service) Cancel(ctx context.Context, userID, eventID string, id uuid.UUID) error {
-	_, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
-		if r.UserID != userID {
-			return ErrNotFound
-		}
-		if eventID != "" && r.EventID != eventID {
-			return event.ErrWrongEvent
-		}
-		return r.Cancel(now)
-	})
+	_, _, err := s.store.Change(ctx, id, cancelled(userID, eventID))
 	return err
 }

@@ -170,8 +170,11 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 func TestAllotDecidesInOrder(t *testing.T) {
 	t.Parallel()
 	g := reservation.GeneralSale{
-		Sale: event.Sale{State: event.Open, OpenAt: noon.Add(-1), CloseAt: noon.Add(time.Hour), MaxPerUser: 4}, Now: noon,
-		Free: map[string]int64{"A": 5, "B": 1}, Used: map[string]int64{"old": 3},
+		LockedSale: reservation.LockedSale{
+			Sale: event.Sale{State: event.Open, OpenAt: noon.Add(-1), CloseAt: noon.Add(time.Hour), MaxPerUser: 4}, Now: noon,
+			Used: map[string]int64{"old": 3},
+		},
+		Free: map[string]int64{"A": 5, "B": 1}, Prices: map[string]int64{"A": 70, "B": 50},
 	}
 	for i, c := range []struct {
 		user, section string
@@ -187,13 +190,15 @@ func TestAllotDecidesInOrder(t *testing.T) {
 		{"u", "B", 1, nil},
 		{"w", "B", 1, reservation.ErrSoldOut},
 	} {
-		err := g.Allot(reservation.BestRequest{UserID: c.user, Section: c.section, Quantity: c.n})
+		r, err := g.Allot(reservation.BestRequest{UserID: c.user, Section: c.section, Quantity: c.n})
 		if c.want == nil {
 			require.NoError(t, err, i)
+			require.Equal(t, g.Prices[c.section]*int64(c.n), r.Amount)
 		} else {
 			require.ErrorIs(t, err, c.want, i)
 		}
 	}
 	g.Now = noon.Add(time.Hour)
-	require.ErrorIs(t, g.Allot(reservation.BestRequest{UserID: "x", Section: "A", Quantity: 1}), event.ErrSaleNotOpen)
+	_, err := g.Allot(reservation.BestRequest{UserID: "x", Section: "A", Quantity: 1})
+	require.ErrorIs(t, err, event.ErrSaleNotOpen)
 }

@@ -84,7 +84,7 @@ func decodeEventCursor(s string) (event.Cursor, error) {
 	}
 	at, id, _ := strings.Cut(string(b), ".")
 	micros, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || !ids.ValidEvent(id) {
+	if err != nil || !ids.ValidEventID(id) {
 		return event.Cursor{}, errs.ErrInvalidCursor
 	}
 	return event.Cursor{StartsAt: time.UnixMicro(micros).UTC(), ID: id}, nil

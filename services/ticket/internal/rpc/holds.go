@@ -117,7 +117,7 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 
 // buyer is userInEvent for an item, whose ids are not validated yet.
 func buyer(c *commonv1.Caller, eventID string) (string, error) {
-	if !ids.ValidEvent(eventID) {
+	if !ids.ValidEventID(eventID) {
 		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})
 	}
 	return userInEvent(c, eventID)

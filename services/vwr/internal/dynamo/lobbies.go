@@ -25,7 +25,12 @@ type Lobbies struct {
 	joins *batch.Groups[group, joinRequest, lobby.Entry]
 }
 
-var _ lobby.Store = lobbyStore{}
+var (
+	_ lobby.Entries    = lobbyStore{}
+	_ lobby.Shuffles   = lobbyStore{}
+	_ lobby.Steps      = lobbyStore{}
+	_ lobby.Unfinished = lobbyStore{}
+)
 
 // NewLobbies returns Lobbies over the tables of s.
 func NewLobbies(s *Store) *Lobbies {
@@ -39,9 +44,12 @@ func NewLobbies(s *Store) *Lobbies {
 func (l *Lobbies) Close(ctx context.Context) error { return l.joins.Close(ctx) }
 
 // Lobby returns l as a lobby.Store.
-func (l *Lobbies) Lobby() lobby.Store { return lobbyStore{l} }
+func (l *Lobbies) Lobby() lobby.Store {
+	s := lobbyStore{l}
+	return lobby.Store{Entries: s, Shuffles: s, Steps: s, Unfinished: s}
+}
 
-// lobbyStore gives methods of Lobbies the names of lobby.Store, which Store has for rooms.
+// lobbyStore gives methods of Lobbies the names in lobby.Store, which Store has for rooms.
 type lobbyStore struct{ l *Lobbies }
 
 // opening returns the writes that open a lobby with its round.
@@ -52,7 +60,7 @@ func (s *Store) opening(next room.Counters, o *room.Opening) []types.TransactWri
 	}
 }
 
-// Unfinished implements lobby.Store.
+// Unfinished implements lobby.Unfinished.
 func (s lobbyStore) Unfinished(ctx context.Context) ([]lobby.Key, error) {
 	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.l.counters, Key: counterKey(lobbiesID), ConsistentRead: aws.Bool(true),
@@ -73,7 +81,7 @@ func (s lobbyStore) Unfinished(ctx context.Context) ([]lobby.Key, error) {
 	return keys, nil
 }
 
-// Finish implements lobby.Store.
+// Finish implements lobby.Unfinished.
 func (s lobbyStore) Finish(ctx context.Context, k lobby.Key) error {
 	u := s.l.register(lobbiesID, "DELETE", lobbyName(k))
 	_, err := s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -83,7 +91,7 @@ func (s lobbyStore) Finish(ctx context.Context, k lobby.Key) error {
 	return conditional(err)
 }
 
-// Shuffle implements lobby.Store.
+// Shuffle implements lobby.Shuffles.
 func (s lobbyStore) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bool, error) {
 	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.l.positions, Key: shuffleKey(k), ConsistentRead: aws.Bool(true),
@@ -95,7 +103,7 @@ func (s lobbyStore) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bo
 	return sh, err == nil, unavailable(err)
 }
 
-// Latest implements lobby.Store.
+// Latest implements lobby.Shuffles.
 func (s lobbyStore) Latest(ctx context.Context, eventID string) (lobby.Shuffle, bool, error) {
 	all, err := s.Shuffles(ctx, eventID, 0, 1)
 	if err != nil || len(all) == 0 {
@@ -104,7 +112,7 @@ func (s lobbyStore) Latest(ctx context.Context, eventID string) (lobby.Shuffle, 
 	return all[0], true, nil
 }
 
-// Shuffles implements lobby.Store.
+// Shuffles implements lobby.Shuffles.
 func (s lobbyStore) Shuffles(ctx context.Context, eventID string, before room.Round, limit int) ([]lobby.Shuffle, error) {
 	if before == 0 {
 		before = math.MaxInt64
@@ -145,7 +153,7 @@ const attrOpen = "attribute_exists(" + attrCommitment + ") AND attribute_not_exi
 
 const setValue = attrValueRound + " = :beaconRound, " + attrValue + " = :beaconValue, " + attrValueSign + " = :beaconSignature"
 
-// State implements lobby.Store.
+// State implements lobby.Steps.
 func (s lobbyStore) State(ctx context.Context, k lobby.Key, before, statement string) error {
 	condition, values := " AND attribute_not_exists("+attrStatement+")", item{":statement": str(statement)}
 	if before != "" {
@@ -155,19 +163,19 @@ func (s lobbyStore) State(ctx context.Context, k lobby.Key, before, statement st
 	return s.change(ctx, k, "SET "+attrStatement+" = :statement", condition, values)
 }
 
-// Sign implements lobby.Store.
+// Sign implements lobby.Steps.
 func (s lobbyStore) Sign(ctx context.Context, k lobby.Key, statement, signature string) error {
 	return s.change(ctx, k, "SET "+attrSignature+" = :signature",
 		" AND "+attrStatement+" = :statement AND attribute_not_exists("+attrSignature+")",
 		item{":statement": str(statement), ":signature": str(signature)})
 }
 
-// Value implements lobby.Store.
+// Value implements lobby.Steps.
 func (s lobbyStore) Value(ctx context.Context, k lobby.Key, r beacon.Round) error {
 	return s.change(ctx, k, "SET "+setValue, " AND attribute_exists("+attrSignature+")", roundValues(r))
 }
 
-// Reveal implements lobby.Store.
+// Reveal implements lobby.Steps.
 func (s lobbyStore) Reveal(ctx context.Context, k lobby.Key, seed, orderHash string, r *beacon.Round) error {
 	values := item{":seed": str(seed), ":order": str(orderHash)}
 	condition := " AND attribute_exists(" + attrSignature + ") AND attribute_not_exists(" + attrValueRound + ")"
@@ -179,19 +187,19 @@ func (s lobbyStore) Reveal(ctx context.Context, k lobby.Key, seed, orderHash str
 	return s.change(ctx, k, "SET "+attrSeed+" = :seed, "+attrOrder+" = :order", condition, values)
 }
 
-// Void implements lobby.Store.
+// Void implements lobby.Steps.
 func (s lobbyStore) Void(ctx context.Context, k lobby.Key, at int64) error {
 	return s.change(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
 }
 
-// Size implements lobby.Store.
-func (s lobbyStore) Size(ctx context.Context, k lobby.Key, entries int64) error {
+// FixSize implements lobby.Unfinished.
+func (s lobbyStore) FixSize(ctx context.Context, k lobby.Key, entries int64) error {
 	return s.changeRoom(ctx, k, attrLobbySize+" = :n, "+attrIssued+" = "+attrIssued+" + :n",
 		"attribute_not_exists("+attrLobbySize+") AND "+attrIssued+" = :zero AND "+attrServing+" = :zero",
 		item{":n": num(entries), ":zero": num(0)})
 }
 
-// Start implements lobby.Store.
+// Start implements lobby.Unfinished.
 func (s lobbyStore) Start(ctx context.Context, k lobby.Key) error {
 	return s.changeRoom(ctx, k, attrShuffledAt+" = :now",
 		"attribute_exists("+attrLobbySize+") AND attribute_not_exists("+attrShuffledAt+")", item{})

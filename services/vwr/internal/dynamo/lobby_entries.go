@@ -34,7 +34,7 @@ type joinRequest struct {
 	open  bool
 }
 
-// Join implements lobby.Store. Joins of a group that arrive while one is written are the next
+// Join implements lobby.Entries. Joins of a group that arrive while one is written are the next
 // transaction.
 func (s lobbyStore) Join(ctx context.Context, e lobby.Entry, open bool) (lobby.Entry, error) {
 	return s.l.joins.Do(ctx, groupOf(e.Key, e.RequestID), joinRequest{e, open})
@@ -144,7 +144,7 @@ func (l *Lobbies) enter(ctx context.Context, g group, fresh []lobby.Entry) error
 	return conditional(err)
 }
 
-// Entry implements lobby.Store.
+// Entry implements lobby.Entries.
 func (s lobbyStore) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby.Entry, bool, error) {
 	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.l.positions, Key: groupOf(k, id).entryKey(id), ConsistentRead: aws.Bool(true),
@@ -156,7 +156,7 @@ func (s lobbyStore) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby
 	return e, err == nil, unavailable(err)
 }
 
-// List implements lobby.Store. Groups that were closed without entries are not read.
+// List implements lobby.Entries. Groups that were closed without entries are not read.
 func (s lobbyStore) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, error) {
 	states, err := s.l.groupStates(ctx, k)
 	if err != nil {

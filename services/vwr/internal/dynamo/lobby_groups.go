@@ -45,7 +45,7 @@ func (l *Lobbies) groupStates(ctx context.Context, k lobby.Key) (states [lobbyGr
 	return states, nil
 }
 
-// Joined implements lobby.Store.
+// Joined implements lobby.Entries.
 func (s lobbyStore) Joined(ctx context.Context, k lobby.Key) (n int64, err error) {
 	states, err := s.l.groupStates(ctx, k)
 	for _, st := range states {
@@ -54,7 +54,7 @@ func (s lobbyStore) Joined(ctx context.Context, k lobby.Key) (n int64, err error
 	return n, err
 }
 
-// Close implements lobby.Store. Closed groups are left as they are. The others are closed by one
+// Close implements lobby.Entries. Closed groups are left as they are. The others are closed by one
 // transaction, or one by one if joins are writing some of them.
 func (s lobbyStore) Close(ctx context.Context, k lobby.Key) error {
 	states, err := s.l.groupStates(ctx, k)

@@ -63,10 +63,10 @@ type Progress struct {
 	Void       bool // and the room is open, so nobody is served
 }
 
-// NewDriver returns a Driver.
-func NewDriver(s *Service, b Beacons, log *slog.Logger) *Driver {
+// NewDriver returns a Driver of the lobbies in a store, which are those of the service.
+func NewDriver(s *Service, store Store, b Beacons, log *slog.Logger) *Driver {
 	return &Driver{
-		service: s, store: s.store, beacons: b, now: s.now, log: log,
+		service: s, store: store, beacons: b, now: s.now, log: log,
 		busy: make(map[Key]bool), states: make(map[Key]Progress), failing: make(map[Key]string), joined: make(map[Key]counted),
 	}
 }
@@ -94,7 +94,7 @@ func (d *Driver) Step(ctx context.Context) error {
 func (d *Driver) look(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	keys, err := d.store.Unfinished(reading)
+	keys, err := d.store.Unfinished.Unfinished(reading)
 	if err != nil {
 		return err
 	}

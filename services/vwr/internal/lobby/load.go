@@ -51,7 +51,7 @@ func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 		return last.entries
 	}
 	// A failed count leaves the last one until the next.
-	if n, err := d.store.Joined(ctx, k); err == nil {
+	if n, err := d.store.Entries.Joined(ctx, k); err == nil {
 		last.entries = n
 	}
 	last.at = now
@@ -63,7 +63,7 @@ func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 
 // loadRanks computes the positions of a shuffled lobby from its stored shuffle and its entries.
 func (s *Service) loadRanks(ctx context.Context, k Key) error {
-	sh, found, err := s.store.Shuffle(ctx, k)
+	sh, found, err := s.shuffles.Shuffle(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *Service) Figures(ctx context.Context, c room.Counters) (joined int64, p
 		return 0, "", nil
 	}
 	k := Key{c.EventID, c.Round}
-	sh, found, err := s.store.Shuffle(ctx, k)
+	sh, found, err := s.shuffles.Shuffle(ctx, k)
 	if err != nil || !found {
 		return 0, "", err
 	}
@@ -153,6 +153,6 @@ func (s *Service) Figures(ctx context.Context, c room.Counters) (joined int64, p
 	if err != nil {
 		return 0, "", room.ErrUnavailable.Wrap(err)
 	}
-	joined, err = s.store.Joined(ctx, k)
+	joined, err = s.entries.Joined(ctx, k)
 	return joined, phase(&sh, t, s.now()), err
 }

@@ -68,9 +68,17 @@ func (s *Shuffle) signed() *fairdraw.SignedStatement {
 	return &fairdraw.SignedStatement{Statement: s.Statement, Signature: s.Signature}
 }
 
-// Store has the entries and the shuffles. Conditional writes fail with room.ErrStale when the stored
-// state differs from the expected one: the caller reads again.
-type Store interface {
+// Store is what lobbies are kept in, by what is done with it. Conditional writes fail with
+// room.ErrStale when the stored state differs from the expected one: the caller reads again.
+type Store struct {
+	Entries    Entries
+	Shuffles   Shuffles
+	Steps      Steps
+	Unfinished Unfinished
+}
+
+// Entries has the entries.
+type Entries interface {
 	// Join stores an entry unless its user has one, and returns the stored one. open tells whether a
 	// new entry may be made. It fails with room.ErrLobbyClosed for a new entry that may not.
 	Join(ctx context.Context, e Entry, open bool) (Entry, error)
@@ -82,9 +90,10 @@ type Store interface {
 	Close(ctx context.Context, k Key) error
 	// List reads the ids of all entries in ascending order.
 	List(ctx context.Context, k Key) (fairdraw.Entries, error)
+}
 
-	// Unfinished lists the lobbies whose shuffle is not final.
-	Unfinished(ctx context.Context) ([]Key, error)
+// Shuffles reads the shuffles.
+type Shuffles interface {
 	// Shuffle reads a shuffle consistently.
 	Shuffle(ctx context.Context, k Key) (s Shuffle, found bool, err error)
 	// Latest reads the shuffle of the event's latest round with a lobby.
@@ -92,6 +101,10 @@ type Store interface {
 	// Shuffles reads the shuffles of the event's rounds before one (0: all), the latest first, up to a
 	// limit.
 	Shuffles(ctx context.Context, eventID string, before room.Round, limit int) ([]Shuffle, error)
+}
+
+// Steps changes a shuffle, as long as it is not final.
+type Steps interface {
 	// State replaces the statement `before` (empty: none) while it is not signed.
 	State(ctx context.Context, k Key, before, statement string) error
 	// Sign adds the signature to this statement.
@@ -102,9 +115,15 @@ type Store interface {
 	Reveal(ctx context.Context, k Key, seed, orderHash string, r *beacon.Round) error
 	// Void ends a shuffle without a result while the beacon's value is not set.
 	Void(ctx context.Context, k Key, at int64) error
+}
 
-	// Size counts the entries as issued positions, once, and only if none were issued or served.
-	Size(ctx context.Context, k Key, entries int64) error
+// Unfinished has the list of lobbies that are still to be led, and their rooms' counters.
+type Unfinished interface {
+	// Unfinished lists the lobbies whose shuffle is not final.
+	Unfinished(ctx context.Context) ([]Key, error)
+	// FixSize stores the number of entries, once, and issues as many positions. It fails if any were
+	// issued or served before.
+	FixSize(ctx context.Context, k Key, entries int64) error
 	// Start lets the counter of a shuffled lobby move.
 	Start(ctx context.Context, k Key) error
 	// Finish removes the lobby from Unfinished.

@@ -101,7 +101,7 @@ func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
 	r.lobbies = lobby.NewService(r.cache, r.store, entries.Lobby(), passes, keys(t, "d1:"+secret), lobby.Schedule{Lead: k.lead}, k.clock.Now)
-	r.driver = lobby.NewDriver(r.lobbies, lobby.NewSources([]string{k.server.URL}, k.server.Client()), log)
+	r.driver = lobby.NewDriver(r.lobbies, entries.Lobby(), lobby.NewSources([]string{k.server.URL}, k.server.Client()), log)
 	claims := roomtest.NewMemory(k.clock.Now)
 	r.rooms = room.NewService(r.cache, r.store, r.store, passes, claims, r.lobbies, k.clock.Now, func() float64 { return 0.5 })
 	r.admin = room.NewAdmin(r.cache, r.store, roomtest.NewSales(), r.lobbies, k.clock.Now)

@@ -109,9 +109,9 @@ func (p *publications) read(ctx context.Context, k Key) (document, error) {
 // shuffle reads the shuffle of a round, or of the event's latest lobby for round 0.
 func (s *Service) shuffle(ctx context.Context, k Key) (Shuffle, bool, error) {
 	if k.Round == 0 {
-		return s.store.Latest(ctx, k.EventID)
+		return s.shuffles.Latest(ctx, k.EventID)
 	}
-	return s.store.Shuffle(ctx, k)
+	return s.shuffles.Shuffle(ctx, k)
 }
 
 // Document is the published document of a lobby, as JSON, and its round. Round 0 asks for the event's

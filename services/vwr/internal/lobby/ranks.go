@@ -43,7 +43,8 @@ func (r *ranks) of(id uuid.UUID) (position int64, ok bool) {
 	return int64(r.rank[at]), true
 }
 
-// memory keeps the entries and the positions of lobbies, by event: those of the latest round.
+// memory keeps the entries and the positions of lobbies, by event: those of the latest round. It is
+// no cache that may evict: the driver decides what it holds, and answers depend on it.
 type memory struct {
 	mu    sync.Mutex
 	known map[string]*remembered

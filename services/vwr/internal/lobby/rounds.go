@@ -24,7 +24,7 @@ type Summary struct {
 // before (0: all). next continues the list; 0 when it ends. A lobby that an operator gave up stays in
 // the list as long as any other: nobody can try shuffles until one suits, unseen.
 func (s *Service) Rounds(ctx context.Context, eventID string, before room.Round) (list []Summary, next room.Round, err error) {
-	shuffles, err := s.store.Shuffles(ctx, eventID, before, maxRounds)
+	shuffles, err := s.shuffles.Shuffles(ctx, eventID, before, maxRounds)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -30,7 +30,8 @@ type Joined struct {
 type Service struct {
 	cache    *room.StateCache
 	rooms    Rooms
-	store    Store
+	entries  Entries
+	shuffles Shuffles
 	passes   Passes
 	schedule Schedule
 	keys     atomic.Pointer[Keys]
@@ -45,7 +46,8 @@ var _ room.Lobbies = (*Service)(nil)
 // NewService returns a Service.
 func NewService(sc *room.StateCache, rooms Rooms, s Store, p Passes, k Keys, schedule Schedule, now func() time.Time) *Service {
 	sv := &Service{
-		cache: sc, rooms: rooms, store: s, passes: p, schedule: schedule, terms: newTermsCache(s), memory: newMemory(), now: now,
+		cache: sc, rooms: rooms, entries: s.Entries, shuffles: s.Shuffles, passes: p, schedule: schedule,
+		terms: newTermsCache(s.Shuffles), memory: newMemory(), now: now,
 	}
 	sv.public = newPublications(sv)
 	sv.keys.Store(&k)
@@ -80,7 +82,7 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error
 	now := s.now()
 	e := Entry{Key: k, RequestID: id, User: user, JoinedAt: now.UnixMilli(), StartsAt: c.Lobby.StartsAt}
 	void := s.memory.get(k).void
-	e, err = s.store.Join(ctx, e, c.Lobby.TakesEntries(now) && !void)
+	e, err = s.entries.Join(ctx, e, c.Lobby.TakesEntries(now) && !void)
 	if errors.Is(err, room.ErrLobbyClosed) {
 		if void {
 			return Joined{}, errVoid
@@ -150,7 +152,7 @@ func (s *Service) Find(ctx context.Context, c room.Counters, user string) (room.
 	}
 	e := Entry{Key: k, RequestID: id, User: user}
 	if !c.Lobby.Shuffled {
-		_, found, err := s.store.Entry(ctx, k, id)
+		_, found, err := s.entries.Entry(ctx, k, id)
 		return e.record(), found, err
 	}
 	r := s.memory.get(k).ranks
@@ -182,7 +184,7 @@ func (s *Service) finalEntries(ctx context.Context, k Key, st *fairdraw.Statemen
 	if r := s.memory.get(k); r.listed {
 		return r.entries, nil
 	}
-	entries, err := s.store.List(ctx, k)
+	entries, err := s.entries.List(ctx, k)
 	if err == nil && st != nil {
 		err = verified(k, entries, st)
 	}

@@ -32,11 +32,11 @@ func (d *Driver) read(ctx context.Context, k Key) (run, error) {
 	r := run{Driver: d}
 	var err error
 	var found bool
-	if r.shuffle, found, err = d.store.Shuffle(ctx, k); err != nil {
+	if r.shuffle, found, err = d.store.Shuffles.Shuffle(ctx, k); err != nil {
 		return r, err
 	}
 	if !found {
-		return r, errors.Join(errNoShuffle, d.store.Finish(ctx, k))
+		return r, errors.Join(errNoShuffle, d.store.Unfinished.Finish(ctx, k))
 	}
 	if r.terms, err = termsOf(&r.shuffle); err != nil {
 		return r, err
@@ -73,7 +73,7 @@ func (r *run) step(ctx context.Context) (again bool, err error) {
 	case s.Statement == "":
 		return r.state(ctx)
 	case r.current && !r.counters.Lobby.Sized:
-		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Size(ctx, s.Key, r.statement.Count) })
+		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.FixSize(ctx, s.Key, r.statement.Count) })
 	case s.Signature == "":
 		return r.sign(ctx)
 	}
@@ -87,11 +87,11 @@ func (r *run) write(ctx context.Context, write func(context.Context) error) erro
 }
 
 func (r *run) void(ctx context.Context) error {
-	return r.write(ctx, func(ctx context.Context) error { return r.store.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
+	return r.write(ctx, func(ctx context.Context) error { return r.store.Steps.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
 }
 
 // spoiled reports that positions were issued or served before the entries were counted, which no
-// replica should do. Size fails from then on, so nothing gets signed, and no
+// replica should do. FixSize fails from then on, so nothing gets signed, and no
 // result is known at any time.
 func (r *run) spoiled() bool {
 	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)
@@ -116,7 +116,7 @@ func (r *run) decided() time.Time {
 // state ends joining and stores the statement about the entries.
 func (r *run) state(ctx context.Context) (again bool, err error) {
 	k := r.shuffle.Key
-	if err := r.store.Close(ctx, k); err != nil {
+	if err := r.store.Entries.Close(ctx, k); err != nil {
 		return false, err
 	}
 	failpoint.Hit("vwr.lobby_closed")
@@ -143,7 +143,7 @@ func (r *run) stateEntries(ctx context.Context, root fairdraw.Hash, count int64)
 		return false, err
 	}
 	err = r.write(ctx, func(ctx context.Context) error {
-		return r.store.State(ctx, r.shuffle.Key, r.shuffle.Statement, string(text))
+		return r.store.Steps.State(ctx, r.shuffle.Key, r.shuffle.Statement, string(text))
 	})
 	failpoint.Hit("vwr.lobby_stated")
 	return true, err
@@ -163,7 +163,7 @@ func (r *run) sign(ctx context.Context) (again bool, err error) {
 	if !timely || round != r.statement.Round {
 		return r.stateEntries(ctx, r.statement.Root, r.statement.Count)
 	}
-	err = r.store.Sign(writing, r.shuffle.Key, signed.Statement, signed.Signature)
+	err = r.store.Steps.Sign(writing, r.shuffle.Key, signed.Statement, signed.Signature)
 	failpoint.Hit("vwr.lobby_signed")
 	return true, err
 }
@@ -204,7 +204,7 @@ func (r *run) draw(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	err = r.write(ctx, func(ctx context.Context) error {
-		return r.store.Reveal(ctx, k, revealed.Seed, ranked.orderHash, r.shuffle.Beacon)
+		return r.store.Steps.Reveal(ctx, k, revealed.Seed, ranked.orderHash, r.shuffle.Beacon)
 	})
 	failpoint.Hit("vwr.lobby_revealed")
 	return true, err
@@ -224,7 +224,7 @@ func (r *run) fetch(ctx context.Context, round uint64) (again bool, err error) {
 		r.stats.BeaconFailures.Add(1)
 		return false, err
 	}
-	err = r.write(ctx, func(ctx context.Context) error { return r.store.Value(ctx, r.shuffle.Key, got) })
+	err = r.write(ctx, func(ctx context.Context) error { return r.store.Steps.Value(ctx, r.shuffle.Key, got) })
 	failpoint.Hit("vwr.lobby_valued")
 	return true, err
 }
@@ -237,12 +237,12 @@ func (r *run) finish(ctx context.Context) error {
 		return nil
 	}
 	if r.shuffle.Seed != "" && r.current && !r.counters.Lobby.Shuffled {
-		err := r.write(ctx, func(ctx context.Context) error { return r.store.Start(ctx, r.shuffle.Key) })
+		err := r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.Start(ctx, r.shuffle.Key) })
 		if err != nil {
 			return err
 		}
 		failpoint.Hit("vwr.lobby_started")
 		r.log.InfoContext(ctx, "lobby shuffled", "event", r.shuffle.EventID, "entries", r.statement.Count)
 	}
-	return r.write(ctx, func(ctx context.Context) error { return r.store.Finish(ctx, r.shuffle.Key) })
+	return r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.Finish(ctx, r.shuffle.Key) })
 }

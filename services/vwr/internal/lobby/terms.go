@@ -69,9 +69,10 @@ func (t *terms) window() time.Duration {
 	return max(0, time.Duration(c.Beacon.DelaySeconds)*time.Second-fairdraw.RootLead)
 }
 
-// termsCache keeps the terms of each event's latest known round.
+// termsCache keeps the terms of each event's latest known round. Nothing expires: a later round takes
+// the place of its event's former one, so a cache by age or size has nothing to add.
 type termsCache struct {
-	store Store
+	store Shuffles
 
 	mu    sync.Mutex
 	known map[string]cachedTerms // by event
@@ -82,7 +83,7 @@ type cachedTerms struct {
 	*terms
 }
 
-func newTermsCache(s Store) *termsCache {
+func newTermsCache(s Shuffles) *termsCache {
 	return &termsCache{store: s, known: make(map[string]cachedTerms)}
 }
 

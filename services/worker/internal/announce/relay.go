@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
 )
 
 const (
@@ -30,14 +30,14 @@ type Store interface {
 	// Acquire takes or renews a slice of the partitions for some seconds.
 	Acquire(ctx context.Context, slice string) (bool, error)
 	// Announcements reads the first page of a partition.
-	Announcements(ctx context.Context, partition int) (page []asyncevent.Outbox, more bool, err error)
-	// Published deletes what was published.
-	Published(ctx context.Context, done []asyncevent.Outbox) error
+	Announcements(ctx context.Context, partition int) (page []promotion.Outbox, more bool, err error)
+	// Published deletes what was published of a partition.
+	Published(ctx context.Context, partition int, done []promotion.Outbox) error
 }
 
 // Publisher sends announcements and waits until all are stored.
 type Publisher interface {
-	Publish(ctx context.Context, rows []asyncevent.Announcement) error
+	Publish(ctx context.Context, rows []promotion.Announcement) error
 }
 
 // Relay publishes the announcements of a table. Any number may run: what two of them publish has the
@@ -114,7 +114,7 @@ func (r *Relay) Pass(ctx context.Context) error {
 	for slice := range slices {
 		work.Go(func() {
 			ok, err := r.store.Acquire(ctx, fmt.Sprintf("announce-%d", slice))
-			for p := slice; ok && err == nil && p < asyncevent.Partitions; p += slices {
+			for p := slice; ok && err == nil && p < promotion.Partitions; p += slices {
 				var first time.Time
 				first, err = r.partition(ctx, p)
 				oldest[slice] = earlier(oldest[slice], first)
@@ -136,13 +136,13 @@ func (r *Relay) Pass(ctx context.Context) error {
 // that it found, zero without any.
 func (r *Relay) partition(ctx context.Context, partition int) (oldest time.Time, err error) {
 	for more := true; more; {
-		var page []asyncevent.Outbox
+		var page []promotion.Outbox
 		page, more, err = r.store.Announcements(ctx, partition)
 		if err != nil || len(page) == 0 {
 			return oldest, err
 		}
-		oldest = earlier(oldest, page[0].WrittenAt())
-		var rows []asyncevent.Announcement
+		oldest = earlier(oldest, page[0].WrittenAt)
+		var rows []promotion.Announcement
 		for _, o := range page {
 			rows = append(rows, o.Rows...)
 		}
@@ -150,7 +150,7 @@ func (r *Relay) partition(ctx context.Context, partition int) (oldest time.Time,
 			return oldest, err
 		}
 		failpoint.Hit("worker.published")
-		if err := r.store.Published(ctx, page); err != nil {
+		if err := r.store.Published(ctx, partition, page); err != nil {
 			return oldest, err
 		}
 	}

@@ -10,12 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
@@ -28,10 +29,10 @@ import (
 type broker struct {
 	mu   sync.Mutex
 	err  error
-	rows []asyncevent.Announcement
+	rows []promotion.Announcement
 }
 
-func (b *broker) Publish(_ context.Context, rows []asyncevent.Announcement) error {
+func (b *broker) Publish(_ context.Context, rows []promotion.Announcement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
@@ -53,37 +54,37 @@ func (b *broker) fail(err error) {
 }
 
 type world struct {
-	store asyncevent.Store
+	store table.Store
 	open  func() *dynamo.Store
 }
 
 func newWorld(t *testing.T) world {
 	t.Helper()
 	tables, db := dynamotest.Tables(t)
-	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, asyncevent.Table(tables)))
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, table.Table(tables)))
 	return world{
-		store: asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now},
+		store: table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now},
 		open:  func() *dynamo.Store { return dynamo.New(db, tables, time.Now, func(int) {}) },
 	}
 }
 
-func request(status asyncevent.Status, code asyncevent.ResultCode) asyncevent.Request {
-	return asyncevent.Request{
-		RequestID: ids.NewV7().String(), EventID: "demo", UserID: "ann", EventType: asyncevent.FirstCome, Status: status, ResultCode: code,
-		StatusAt: 1_800_000_000_123, QueueSeq: asyncevent.QueueSeq("7"),
+func request(status promotion.Status, code promotion.ResultCode) promotion.Request {
+	return promotion.Request{
+		RequestID: ids.NewV7().String(), EventID: "demo", UserID: "ann", EventType: promotion.FirstCome, Status: status, ResultCode: code,
+		StatusAt: 1_800_000_000_123, QueueSeq: promotion.QueueSeq("7"),
 	}
 }
 
 // commit writes announcements as a settlement does, and returns their partition.
-func (w world) commit(t *testing.T, requests ...asyncevent.Request) int {
+func (w world) commit(t *testing.T, requests ...promotion.Request) int {
 	t.Helper()
-	var rows []asyncevent.Announcement
+	var rows []promotion.Announcement
 	for i := range requests {
-		rows = append(rows, asyncevent.AnnouncementOf(&requests[i]))
+		rows = append(rows, promotion.AnnouncementOf(&requests[i]))
 	}
-	it, partition := asyncevent.NewOutbox(w.store.Millis(), rows)
+	it, partition := table.NewOutbox(w.store.Millis(), rows)
 	tx := w.store.Begin()
-	tx.Put(0, it, asyncevent.Condition{})
+	tx.Put(0, it, table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	return partition
 }
@@ -94,7 +95,7 @@ func TestPassPublishesEverythingOnce(t *testing.T) {
 	const transactions = 20
 	began := time.UnixMilli(w.store.Millis())
 	for range transactions {
-		w.commit(t, request(asyncevent.Succeeded, asyncevent.Success), request(asyncevent.Rejected, asyncevent.RejectedCapacity))
+		w.commit(t, request(promotion.Succeeded, promotion.Success), request(promotion.Rejected, promotion.RejectedCapacity))
 	}
 	b := &broker{}
 	relay := announce.New(w.open(), b, slog.New(slog.DiscardHandler))
@@ -109,7 +110,7 @@ func TestPassPublishesEverythingOnce(t *testing.T) {
 	require.NoError(t, relay.Pass(t.Context()))
 	require.Equal(t, 2*transactions, b.published())
 	require.Zero(t, relay.Oldest(), "nothing is left")
-	w.commit(t, request(asyncevent.Succeeded, asyncevent.Success))
+	w.commit(t, request(promotion.Succeeded, promotion.Success))
 	other := announce.New(w.open(), b, slog.New(slog.DiscardHandler))
 	require.NoError(t, other.Pass(t.Context()))
 	require.Equal(t, 2*transactions, b.published(), "the first replica has the partitions")
@@ -119,13 +120,13 @@ func TestPassPublishesEverythingOnce(t *testing.T) {
 func TestUnreadableAnnouncement(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	it, partition := asyncevent.NewOutbox(1_800_000_000_000, nil)
+	it, partition := table.NewOutbox(1_800_000_000_000, nil)
 	it["rows"] = pkgdynamo.String("{")
-	behind, _ := asyncevent.NewOutbox(1_800_000_000_001, []asyncevent.Announcement{{ID: ids.NewV7(), RequestID: "r"}})
-	behind[asyncevent.PK] = it[asyncevent.PK]
+	behind, _ := table.NewOutbox(1_800_000_000_001, []promotion.Announcement{{ID: ids.NewV7(), RequestID: "r"}})
+	behind[table.PK] = it[table.PK]
 	tx := w.store.Begin()
-	tx.Put(0, it, asyncevent.Condition{})
-	tx.Put(0, behind, asyncevent.Condition{})
+	tx.Put(0, it, table.Condition{})
+	tx.Put(0, behind, table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	b, store := &broker{}, w.open()
 	require.NoError(t, announce.New(store, b, slog.New(slog.DiscardHandler)).Pass(t.Context()))
@@ -153,9 +154,9 @@ func TestHintedPartitionsArePublished(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- relay.Run(ctx) }()
-	relay.Hint(w.commit(t, request(asyncevent.Succeeded, asyncevent.Success)))
+	relay.Hint(w.commit(t, request(promotion.Succeeded, promotion.Success)))
 	testkit.Until(t, func() bool { return b.published() == 1 }, "published")
-	relay.Hint(w.commit(t, request(asyncevent.Succeeded, asyncevent.Success)))
+	relay.Hint(w.commit(t, request(promotion.Succeeded, promotion.Success)))
 	stop()
 	require.NoError(t, <-done)
 	require.Equal(t, 2, b.published())
@@ -169,8 +170,8 @@ func TestRecordsOnKafka(t *testing.T) {
 	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: events.Requests}))
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+kafka.DLQSuffix) })
 	producer := kafkatest.ProducerOf(t, cfg)
-	won, failed := request(asyncevent.Succeeded, asyncevent.Success), request(asyncevent.FailedFinal, asyncevent.FailedWorker)
-	rows := []asyncevent.Announcement{asyncevent.AnnouncementOf(&won), asyncevent.AnnouncementOf(&failed)}
+	won, failed := request(promotion.Succeeded, promotion.Success), request(promotion.FailedFinal, promotion.FailedWorker)
+	rows := []promotion.Announcement{promotion.AnnouncementOf(&won), promotion.AnnouncementOf(&failed)}
 	require.NoError(t, workerkafka.New(producer).Publish(t.Context(), rows))
 	byID := map[string]kafka.Record{}
 	for _, rec := range kafkatest.Read(t, topic, 2) {

@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 	pkgsqs "urr.guru/pkg/sqs"
 	"urr.guru/proto/events"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
@@ -62,7 +62,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: now,
 	}, log)
 	a.Go("settler", settler.Run(cfg.Receivers))
-	asyncevent.StartMetrics()
+	table.StartMetrics()
 	a.Go("metrics", measure(map[string]*queue.Queue{"requests": requests, "dead": dead}, relay, log))
 
 	keys, err := fairdraw.NewKeyring(cfg.Draw)
@@ -73,7 +73,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	if err != nil {
 		return err
 	}
-	drawer := draw.New(store, beacons, keys, meter{}, draw.Options{After: cfg.DrawAfter, Now: now}, log)
+	drawer := draw.New(draw.Stores{Draws: store, Lotteries: store, Requests: store, Results: store}, beacons, keys, meter{}, draw.Options{After: cfg.DrawAfter, Now: now}, log)
 	a.Go("drawer", drawer.Run)
 
 	server, err := a.GRPC(cfg.RPC)

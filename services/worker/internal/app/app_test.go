@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo"
@@ -19,6 +17,9 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/telemetry/metricstest"
@@ -36,7 +37,7 @@ const (
 func TestRun(t *testing.T) {
 	t.Parallel()
 	tables, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.EnsureTable(t.Context(), db, asyncevent.Table(tables)))
+	require.NoError(t, dynamo.EnsureTable(t.Context(), db, table.Table(tables)))
 	queues, client := sqstest.Queue(t)
 	brokers := kafkatest.Config(t)
 	brokers.TopicPrefix = kafkatest.Name("worker") + "-"
@@ -58,21 +59,21 @@ func TestRun(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx, cfg, log) }()
 
-	store := asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now}
-	p := &asyncevent.Promotion{EventID: "demo", EventType: asyncevent.FirstCome, ClosesAt: time.Now().Add(time.Hour).UnixMilli()}
-	r := asyncevent.NewRequest(p, ids.NewV7().String(), "ann", store.Millis())
+	store := table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now}
+	p := &promotion.Promotion{EventID: "demo", EventType: promotion.FirstCome, ClosesAt: time.Now().Add(time.Hour).UnixMilli()}
+	r := promotion.NewRequest(p, ids.NewV7().String(), "ann", store.Millis())
 	tx := store.Begin()
-	tx.Put(0, (&asyncevent.Capacity{EventID: "demo", Total: 1, Remaining: 1}).Item(), asyncevent.Absent())
+	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: "demo", Total: 1, Remaining: 1}), table.Absent())
 	tx.Create(0, r.Created())
 	require.NoError(t, tx.Commit(t.Context()))
-	require.NoError(t, queue.New(client, cfg.Queue).Send(t.Context(), []asyncevent.Outgoing{{Message: asyncevent.MessageOf(&r)}})[0])
+	require.NoError(t, queue.New(client, cfg.Queue).Send(t.Context(), []promotion.Outgoing{{Message: promotion.MessageOf(&r)}})[0])
 
 	announced := kafkatest.Read(t, topic, 1)
 	require.Equal(t, r.RequestID, string(announced[0].Key))
 	require.Equal(t, events.RequestSucceeded, announced[0].Type)
 	settled, _, err := store.Request(t.Context(), r.RequestID)
 	require.NoError(t, err)
-	require.Equal(t, asyncevent.Succeeded, settled.Status)
+	require.Equal(t, promotion.Succeeded, settled.Status)
 	testkit.Until(t, func() bool {
 		depth, err := queue.New(client, cfg.Queue).Depth(t.Context())
 		return err == nil && depth == 0

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/telemetry"
 	"urr.guru/services/worker/internal/announce"
 )

@@ -4,11 +4,11 @@ package app
 import (
 	"time"
 
-	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs"
 	"urr.guru/services/worker/internal/drand"

@@ -16,7 +16,6 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/backendtest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
@@ -26,6 +25,8 @@ import (
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/processtest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/proto/events"
@@ -78,7 +79,7 @@ func newCrash(t *testing.T) *crash {
 	c.at(-time.Minute)
 	var tables pkgdynamo.Config
 	tables, c.db = dynamotest.Tables(t)
-	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), c.db, asyncevent.Table(tables)))
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), c.db, table.Table(tables)))
 	c.store = dynamo.New(c.db, tables, fileClock(c.clock), func(int) {})
 	queues, _ := sqstest.Queue(t)
 	b, err := drawtest.NewBeacon(fileClock(c.clock))
@@ -135,8 +136,8 @@ func (c *crash) finish(entries int) map[string]string {
 		return err == nil && len(open) == 0
 	}, "the draw to end")
 	testkit.Until(c.t, func() bool {
-		for i := range asyncevent.Partitions {
-			items, _, err := c.store.Query(c.t.Context(), asyncevent.Partition{PK: asyncevent.OutboxPartition(i), Limit: 1})
+		for i := range promotion.Partitions {
+			items, _, err := c.store.Query(c.t.Context(), table.Partition{PK: table.OutboxPartition(i), Limit: 1})
 			if err != nil || len(items) > 0 {
 				return false
 			}
@@ -172,11 +173,11 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 		c.kill(point)
 	}
 	drawn := drawtest.Read(t, c.store, event).Draw
-	require.Equal(t, asyncevent.DrawDrawn, drawn.Phase)
+	require.Equal(t, promotion.DrawDrawn, drawn.Phase)
 	for _, e := range entries {
 		r, _, err := c.store.Request(t.Context(), e.RequestID)
 		require.NoError(t, err)
-		require.Equal(t, asyncevent.Processing, r.Status, "before the announcement")
+		require.Equal(t, promotion.Processing, r.Status, "before the announcement")
 	}
 	c.at(drawtest.Announced)
 	for _, point := range []string{"announced", "settling_winners", "settling@20", "settled"} {
@@ -189,10 +190,10 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	require.False(t, report.SeedWithheld)
 	require.Zero(t, report.Statement.MissedRounds)
 	d := drawtest.Read(t, c.store, event).Draw
-	require.Equal(t, asyncevent.DrawSettled, d.Phase)
+	require.Equal(t, promotion.DrawSettled, d.Phase)
 	require.Equal(t, stated, d.Statement)
 	require.Equal(t, drawn.DrawnAt, d.DrawnAt)
-	winners, err := c.store.Winners(t.Context(), d)
+	winners, err := c.store.Winners(t.Context(), &d)
 	require.NoError(t, err)
 	won := map[string]bool{}
 	for _, id := range winners {
@@ -202,9 +203,9 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	for _, e := range entries {
 		r, _, err := c.store.Request(t.Context(), e.RequestID)
 		require.NoError(t, err)
-		code, event := asyncevent.RejectedLotteryLose, events.RequestRejected
+		code, event := promotion.RejectedLotteryLose, events.RequestRejected
 		if won[e.RequestID] {
-			code, event = asyncevent.Success, events.RequestSucceeded
+			code, event = promotion.Success, events.RequestSucceeded
 		}
 		require.Equal(t, code, r.ResultCode)
 		require.Equal(t, event, announced[e.RequestID])
@@ -219,7 +220,7 @@ func TestVoidSurvivesItsProcesses(t *testing.T) {
 	entries := drawtest.Enter(t, c.store, event, 10)
 	keys, err := fairdraw.NewKeyring(drawtest.KeyConfig(1))
 	require.NoError(t, err)
-	drawer := draw.New(c.store, nil, keys, nil, draw.Options{Now: fileClock(c.clock)}, slog.New(slog.DiscardHandler))
+	drawer := draw.New(draw.Stores{Draws: c.store, Lotteries: c.store, Requests: c.store, Results: c.store}, nil, keys, nil, draw.Options{Now: fileClock(c.clock)}, slog.New(slog.DiscardHandler))
 	_, err = drawer.Void(t.Context(), event)
 	require.NoError(t, err)
 	for _, point := range []string{"closing", "settling@3", "void_settled"} {
@@ -229,7 +230,7 @@ func TestVoidSurvivesItsProcesses(t *testing.T) {
 	for _, e := range entries {
 		r, _, err := c.store.Request(t.Context(), e.RequestID)
 		require.NoError(t, err)
-		require.Equal(t, asyncevent.RejectedVoid, r.ResultCode)
+		require.Equal(t, promotion.RejectedVoid, r.ResultCode)
 		require.Equal(t, events.RequestRejected, announced[e.RequestID])
 	}
 	drawtest.Verify(t, c.store, event)

@@ -7,11 +7,11 @@ import (
 
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/telemetry"
 	"urr.guru/proto/events"
 	"urr.guru/services/worker/internal/deadletter"
@@ -46,7 +46,7 @@ func deadLetters(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dy
 }
 
 // take receives until ctx ends, and finishes what it has received. What fails comes again.
-func take(from *queue.Queue, handle func(context.Context, []asyncevent.Delivery) error, log *slog.Logger) func(context.Context) error {
+func take(from *queue.Queue, handle func(context.Context, []promotion.Delivery) error, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			batch, err := from.Receive(ctx)

@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/promotion"
 )
 
 // Queue deletes what was received, and sends.
 type Queue interface {
-	Delete(ctx context.Context, messages []asyncevent.Delivery) error
-	Forward(ctx context.Context, m asyncevent.Delivery, id string) error
+	Delete(ctx context.Context, messages []promotion.Delivery) error
+	Forward(ctx context.Context, m promotion.Delivery, id string) error
 }
 
 // Admissions takes the admissions that queue announces, and keeps what it cannot read. Every admission
@@ -55,7 +55,7 @@ func decode(body string) (a admission, err error) {
 
 // Handle takes received messages and deletes them. Dying before the deletion repeats the log and the
 // count only.
-func (a *Admissions) Handle(ctx context.Context, batch []asyncevent.Delivery) error {
+func (a *Admissions) Handle(ctx context.Context, batch []promotion.Delivery) error {
 	for _, m := range batch {
 		adm, err := decode(m.Body)
 		if err != nil {
@@ -72,8 +72,8 @@ func (a *Admissions) Handle(ctx context.Context, batch []asyncevent.Delivery) er
 }
 
 // HandleDead keeps what SQS moved to the dead-letter queue: no replica could take it.
-func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []asyncevent.Delivery) error {
-	return func(ctx context.Context, batch []asyncevent.Delivery) error {
+func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []promotion.Delivery) error {
+	return func(ctx context.Context, batch []promotion.Delivery) error {
 		for _, m := range batch {
 			adm, err := decode(m.Body)
 			code := "UNREADABLE"
@@ -89,9 +89,9 @@ func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []as
 }
 
 // bury keeps a message without its token. The key is the same for each receipt.
-func (a *Admissions) bury(ctx context.Context, m asyncevent.Delivery, adm admission, code string, cause error) error {
-	l := asyncevent.NewDeadLetter(m.ID, m.SentAt)
-	l.Partition, l.EventID, l.ErrorCode, l.ErrorMessage = asyncevent.AdmissionDeadLetters, adm.EventID, code, cause.Error()
+func (a *Admissions) bury(ctx context.Context, m promotion.Delivery, adm admission, code string, cause error) error {
+	l := promotion.NewDeadLetter(m.ID, m.SentAt)
+	l.Queue, l.EventID, l.ErrorCode, l.ErrorMessage = promotion.AdmissionDeadLetters, adm.EventID, code, cause.Error()
 	if adm != (admission{}) {
 		body, err := json.Marshal(adm)
 		if err != nil {
@@ -120,9 +120,9 @@ func (a *Admissions) list(ctx context.Context, cursor string, limit int) (page [
 	return page, next, err
 }
 
-func letterOf(l asyncevent.DeadLetter) Letter {
+func letterOf(l promotion.DeadLetter) Letter {
 	return Letter{
-		ID: l.SK, Key: l.EventID, Body: shown(l.Body), Error: l.ErrorCode + ": " + l.ErrorMessage, At: l.At, RedrivenAt: l.RedrivenAt,
+		ID: l.ID, Key: l.EventID, Body: shown(l.Body), Error: l.ErrorCode + ": " + l.ErrorMessage, At: l.At, RedrivenAt: l.RedrivenAt,
 	}
 }
 
@@ -152,7 +152,7 @@ func (a *Admissions) redrive(ctx context.Context, letters []Letter) (refused []s
 			refused = append(refused, letter.ID)
 			continue
 		}
-		if err := a.queue.Forward(ctx, asyncevent.Delivery{Body: l.Body}, "redriven-"+letter.ID); err != nil {
+		if err := a.queue.Forward(ctx, promotion.Delivery{Body: l.Body}, "redriven-"+letter.ID); err != nil {
 			return nil, err
 		}
 		if err := a.store.MarkRedriven(ctx, l); err != nil {

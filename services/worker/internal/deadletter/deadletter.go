@@ -6,8 +6,8 @@ import (
 	"context"
 	"slices"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 )
 
 const (
@@ -36,11 +36,11 @@ type Result struct {
 // Store keeps dead letters of admissions, and which of those of the topics were redriven.
 type Store interface {
 	// BuryAdmission writes a dead letter, the same again when repeated.
-	BuryAdmission(ctx context.Context, l asyncevent.DeadLetter) error
+	BuryAdmission(ctx context.Context, l promotion.DeadLetter) error
 	// Admissions reads a page, the latest first, behind a sort key.
-	Admissions(ctx context.Context, after string, limit int) (page []asyncevent.DeadLetter, next string, err error)
-	Admission(ctx context.Context, id string) (l asyncevent.DeadLetter, found bool, err error)
-	MarkRedriven(ctx context.Context, l asyncevent.DeadLetter) error
+	Admissions(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
+	Admission(ctx context.Context, id string) (l promotion.DeadLetter, found bool, err error)
+	MarkRedriven(ctx context.Context, l promotion.DeadLetter) error
 	// Redriven are the times at which dead letters of a topic were redriven.
 	Redriven(ctx context.Context, topic string, ids []string) (map[string]int64, error)
 	NoteRedriven(ctx context.Context, topic string, ids []string) error

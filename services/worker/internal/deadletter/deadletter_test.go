@@ -12,13 +12,14 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/services/worker/internal/deadletter"
 	"urr.guru/services/worker/internal/dynamo"
@@ -28,7 +29,7 @@ import (
 func newStore(t *testing.T) *dynamo.Store {
 	t.Helper()
 	tables, db := dynamotest.Tables(t)
-	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, asyncevent.Table(tables)))
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, table.Table(tables)))
 	return dynamo.New(db, tables, time.Now, func(int) {})
 }
 
@@ -66,7 +67,7 @@ func newAdmissions(t *testing.T, store deadletter.Store) *admissions {
 }
 
 // take handles everything that is in a queue.
-func take(t *testing.T, from *queue.Queue, handle func(context.Context, []asyncevent.Delivery) error) {
+func take(t *testing.T, from *queue.Queue, handle func(context.Context, []promotion.Delivery) error) {
 	t.Helper()
 	for {
 		depth, err := from.Depth(t.Context())
@@ -92,7 +93,7 @@ func TestAdmissions(t *testing.T) {
 	take(t, a.live, a.Handle)
 	require.Equal(t, map[string]int{"admitted": 1, "other": 1, "unreadable": 2}, a.counted)
 	require.Contains(t, a.log.String(), "event_id=ev user_id=ann")
-	require.NoError(t, a.dead.Forward(t.Context(), asyncevent.Delivery{
+	require.NoError(t, a.dead.Forward(t.Context(), promotion.Delivery{
 		Body: `{"action":"admitted","eventId":"ev","userId":"eve","entryToken":"secret-token"}`,
 	}, "moved-by-sqs"))
 	take(t, a.dead, a.HandleDead(a.dead))

@@ -18,11 +18,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
 )
 
 // ErrChanged means that the draw has changed since it was read. Another process works on it.
@@ -33,26 +33,35 @@ var ErrUnreadable = errors.New("requests of the draw cannot be read")
 
 // Lottery is a promotion with the state of its draw.
 type Lottery struct {
-	Promotion asyncevent.Promotion
-	Draw      asyncevent.Draw
+	Promotion promotion.Promotion
+	Draw      promotion.Draw
 }
 
-// Store has the lotteries. A change of a draw that is not as it was read is ErrChanged.
-type Store interface {
+// Stores are what a Drawer reads and writes, by purpose; one type may be all of them.
+type Stores struct {
+	Draws
+	Lotteries
+	Requests
+	Results
+}
+
+// Draws are the draws that are not settled. A change of one that is not as it was read is ErrChanged.
+type Draws interface {
 	// Acquire takes or renews the lease of a draw for some seconds.
 	Acquire(ctx context.Context, name string) (bool, error)
-	// OpenDraws reads the lotteries whose draw is not settled.
 	OpenDraws(ctx context.Context) ([]Lottery, error)
-	// Lottery reads one; found is false when there is no such promotion.
-	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
 	// Advance changes a draw.
-	Advance(ctx context.Context, before, after asyncevent.Draw) error
-	// Cancel changes a draw and its promotion.
-	Cancel(ctx context.Context, before, after Lottery) error
+	Advance(ctx context.Context, before, after promotion.Draw) error
 	// Forget takes a draw off the list of the open ones.
 	Forget(ctx context.Context, event string) error
+}
 
-	Requests
+// Lotteries are what operators change.
+type Lotteries interface {
+	// Lottery reads one; found is false when there is no such promotion.
+	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
+	// Cancel changes a draw and its promotion, or fails with ErrChanged.
+	Cancel(ctx context.Context, before, after Lottery) error
 }
 
 // Requests are the requests to lotteries.
@@ -67,13 +76,19 @@ type Requests interface {
 	Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error)
 	// Exclusions reads all exclusions, sorted by request id.
 	Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error)
+}
+
+// DecideEntry returns the step of an entry at a time; nil: none.
+type DecideEntry func(r *promotion.Request, now int64) *promotion.Change
+
+// Results are the winners, and the ends of requests.
+type Results interface {
 	// PutWinners stores the winners of a draw that is about to be in phase DRAWN.
-	PutWinners(ctx context.Context, d asyncevent.Draw, winners []uuid.UUID, endsAt int64) error
-	// Winners reads them.
-	Winners(ctx context.Context, d asyncevent.Draw) ([]uuid.UUID, error)
-	// SettleEntries ends those of at most MaxSettled entries that have no result yet. After an error
-	// about some of them, ErrUnreadable, the others have ended.
-	SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error
+	PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error
+	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
+	// SettleEntries writes what decide makes of at most MaxSettled entries. After an error about some of
+	// them, ErrUnreadable, the others have been written.
+	SettleEntries(ctx context.Context, entries []uuid.UUID, decide DecideEntry) error
 }
 
 // MaxSettled bounds the entries of one transaction: each has two items in it, the request and its log.
@@ -125,13 +140,13 @@ const (
 
 // Drawer brings draws forward. Any number may run.
 type Drawer struct {
-	store   Store
+	store   Stores
 	beacons Beacon
 	keys    *fairdraw.Keyring
 	meter   Meter
 	opts    Options
 	log     *slog.Logger
-	terms   *termsCache
+	terms   termsCache
 	turns   chan struct{} // one for each draw that is worked on until its announcement
 
 	settlingTurns chan struct{} // one for each draw whose results are written
@@ -143,7 +158,7 @@ type Drawer struct {
 }
 
 // New makes a drawer; Run starts it.
-func New(store Store, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
+func New(store Stores, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
 	return &Drawer{
 		store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache(),
 		turns: make(chan struct{}, drawsAtOnce), settlingTurns: make(chan struct{}, drawsAtOnce), busy: map[string]bool{}, failing: map[string]bool{}, resumes: map[string]time.Time{},
@@ -293,10 +308,10 @@ func (d *Drawer) observe(open []Lottery) {
 	now := d.opts.Now()
 	keys := d.keys.Keys()
 	for _, l := range open {
-		if l.Draw.Phase == asyncevent.DrawVoid {
+		if l.Draw.Phase == promotion.DrawVoid {
 			continue
 		}
-		if l.Draw.Phase == asyncevent.DrawOpen {
+		if l.Draw.Phase == promotion.DrawOpen {
 			f.Waiting = max(f.Waiting, now.Sub(time.UnixMilli(l.Promotion.LotteryCutoffAt).Add(d.opts.After)))
 		}
 		if !l.Draw.Announced() {
@@ -336,9 +351,9 @@ func signs(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 	return ok || l.Draw.Public()
 }
 
-// again repeats a call of the store while the store does not answer, so that a phase need not begin
+// retry repeats a call of the store while the store does not answer, so that a phase need not begin
 // anew because of one call.
-func again(ctx context.Context, call func() error) error {
+func retry(ctx context.Context, call func() error) error {
 	for try := 1; ; try++ {
 		err := call()
 		if err == nil || try == callTries || !errors.Is(err, errs.ErrUnavailable) || !loop.Sleep(ctx, time.Duration(try)*100*time.Millisecond) {

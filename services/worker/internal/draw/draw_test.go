@@ -17,10 +17,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
+	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/settle"
 )
@@ -30,35 +32,35 @@ func TestDraw(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.enter(t, 20)
-	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after-time.Millisecond))
+	require.Equal(t, promotion.DrawOpen, w.pass(t, after-time.Millisecond))
 	require.Empty(t, w.ofType(t, "DRAW"))
 	w.verify(t)
 
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	report := w.verify(t)
 	require.Equal(t, int64(20), report.Statement.Count)
 	require.Zero(t, report.Statement.MissedRounds)
 	w.hidden(t)
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-time.Millisecond))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, round-time.Millisecond))
 	require.Zero(t, w.source.asked, "the round is not published")
 
-	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, round))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, round))
 	require.True(t, w.verify(t).ValueKnown)
 	w.hidden(t)
-	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, announced-time.Millisecond))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, announced-time.Millisecond))
 	w.hidden(t)
 	require.Zero(t, w.figures.last.Late)
 
-	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, announced))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, announced))
 	require.True(t, w.verify(t).Complete, "the result is public")
-	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, settles-time.Millisecond))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, settles-time.Millisecond))
 	require.Empty(t, w.ofType(t, "OUTBOX"), "consumers hear nothing from a clock that is ahead")
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
+	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	report = w.verify(t)
 	require.True(t, report.Complete)
 	require.Equal(t, winners, report.Winners)
 	w.settled(t)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced+time.Hour))
+	require.Equal(t, promotion.DrawSettled, w.pass(t, announced+time.Hour))
 }
 
 // The draw waits as long as one request from before the cutoff is unsettled: in an open group, where it
@@ -68,14 +70,14 @@ func TestDrawWaitsForEachRequest(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enter(t, 5)
 	missing := w.received(t)
-	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after+90*time.Second))
+	require.Equal(t, promotion.DrawOpen, w.pass(t, after+90*time.Second))
 	require.Equal(t, 90*time.Second, w.figures.last.Waiting)
 	c := missing.Entered(w.store.Millis(), "9")
 	w.change(t, c)
 	w.entries = append(w.entries, c.After)
 
 	// One more appears while the groups close.
-	var late asyncevent.Request
+	var late promotion.Request
 	var once sync.Once
 	hooked := w.open(dynamotest.Hook{Before: func(in any) error {
 		if closesGroup(in) {
@@ -85,10 +87,10 @@ func TestDrawWaitsForEachRequest(t *testing.T) {
 	}})
 	require.NoError(t, w.drawer(leaseless{hooked}).Pass(t.Context()))
 	require.NotEmpty(t, late.RequestID)
-	require.Equal(t, asyncevent.DrawOpen, w.lottery(t).Draw.Phase)
+	require.Equal(t, promotion.DrawOpen, w.lottery(t).Draw.Phase)
 	require.ErrorIs(t, w.store.Change(t.Context(), late.Entered(w.store.Millis(), "10")), settle.ErrChanged, "its group is closed")
-	w.change(t, late.Settled(w.store.Millis(), asyncevent.Rejected, asyncevent.RejectedLate, "10"))
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after+2*time.Minute))
+	w.change(t, late.Settled(w.store.Millis(), promotion.Rejected, promotion.RejectedLate, "10"))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after+2*time.Minute))
 	report := w.verify(t)
 	require.Equal(t, int64(6), report.Statement.Count)
 	require.Equal(t, int64(1), report.Statement.ExcludedCount)
@@ -103,10 +105,10 @@ type slowSettler struct {
 	release chan struct{}
 }
 
-func (s *slowSettler) SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error {
+func (s *slowSettler) SettleEntries(ctx context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {
 	s.begun.Add(1)
 	<-s.release
-	return s.leaseless.SettleEntries(ctx, entries, status, code)
+	return s.leaseless.SettleEntries(ctx, entries, decide)
 }
 
 // Draws whose results are written delay no root, however many they are.
@@ -130,7 +132,7 @@ func TestResultsDelayNoRoot(t *testing.T) {
 	testkit.Until(t, func() bool { return store.begun.Load() == earlier }, "the results of all earlier draws are being written")
 	w.clock.Set(cutoff.Add(after))
 	go pass()
-	testkit.Until(t, func() bool { return w.lottery(t).Draw.Phase == asyncevent.DrawRoot }, "the root of the later draw")
+	testkit.Until(t, func() bool { return w.lottery(t).Draw.Phase == promotion.DrawRoot }, "the root of the later draw")
 	close(store.release)
 	require.NoError(t, errors.Join(<-done, <-done))
 }
@@ -152,18 +154,18 @@ func TestListsStayAsSigned(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enter(t, 4)
 	failed := w.received(t)
-	end := failed.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"})
+	end := failed.Failed(w.store.Millis(), promotion.FailedWorker, promotion.Failure{Code: "X"})
 	w.change(t, end)
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	redriven, err := w.store.Redrive(t.Context(), failed.RequestID)
 	require.NoError(t, err)
-	w.change(t, redriven.Settled(w.store.Millis(), asyncevent.Rejected, asyncevent.RejectedLate, "9"))
+	w.change(t, redriven.Settled(w.store.Millis(), promotion.Rejected, promotion.RejectedLate, "9"))
 	late := w.received(t)
-	w.change(t, late.Settled(w.store.Millis(), asyncevent.Rejected, asyncevent.RejectedLate, "10"))
+	w.change(t, late.Settled(w.store.Millis(), promotion.Rejected, promotion.RejectedLate, "10"))
 	require.ErrorIs(t, w.store.Change(t.Context(), w.entries[0].Withdrawn(w.store.Millis())), settle.ErrChanged, "the lists are final")
 	require.Equal(t, int64(1), w.verify(t).Statement.ExcludedCount)
 	w.pass(t, round)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
+	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
 }
 
@@ -187,10 +189,10 @@ func TestGroupsCloseOnceDespiteConflicts(t *testing.T) {
 		return nil
 	}})
 	require.NoError(t, store.CloseGroups(t.Context(), w.event))
-	require.Equal(t, []int{len(asyncevent.LotteryGroups()), 1}, []int{closing, conflicts})
+	require.Equal(t, []int{len(promotion.LotteryGroups()), 1}, []int{closing, conflicts})
 	require.NoError(t, store.CloseGroups(t.Context(), w.event))
-	require.Equal(t, []int{len(asyncevent.LotteryGroups()), 1}, []int{closing, conflicts}, "they are closed")
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	require.Equal(t, []int{len(promotion.LotteryGroups()), 1}, []int{closing, conflicts}, "they are closed")
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 }
 
 // A group whose item a transaction of entries is writing is closed soon after; one that cannot be
@@ -198,7 +200,7 @@ func TestGroupsCloseOnceDespiteConflicts(t *testing.T) {
 func TestGroupsCloseDespiteWritesInProgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	groups := asyncevent.LotteryGroups()
+	groups := promotion.LotteryGroups()
 	tries := make(map[string]int)
 	store := w.open(dynamotest.Hook{Before: func(in any) error {
 		switch in := in.(type) {
@@ -206,7 +208,7 @@ func TestGroupsCloseDespiteWritesInProgress(t *testing.T) {
 			return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
 		case *awsdynamo.UpdateItemInput:
 			for i, err := range []error{&types.TransactionConflictException{}, &types.ResourceNotFoundException{}} {
-				if reflect.DeepEqual(in.Key, asyncevent.EntryCounterKey(w.event, groups[i])) {
+				if reflect.DeepEqual(in.Key, table.EntryCounterKey(w.event, groups[i])) {
 					if tries[groups[i]]++; tries[groups[i]] == 1 {
 						return err
 					}
@@ -234,14 +236,14 @@ func TestRedriveWhileTheGroupsClose(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enter(t, 2)
 	failed := w.received(t)
-	w.change(t, failed.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"}))
-	require.NoError(t, w.store.CloseGroup(t.Context(), w.event, asyncevent.LotteryGroup(failed.RequestID)))
+	w.change(t, failed.Failed(w.store.Millis(), promotion.FailedWorker, promotion.Failure{Code: "X"}))
+	require.NoError(t, w.store.CloseGroup(t.Context(), w.event, promotion.LotteryGroup(failed.RequestID)))
 	_, err := w.store.Redrive(t.Context(), failed.RequestID)
 	require.NoError(t, err)
 	excluded, err := w.store.Exclusions(t.Context(), w.event)
 	require.NoError(t, err)
 	require.Len(t, excluded, 1)
-	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after), "it is unsettled")
+	require.Equal(t, promotion.DrawOpen, w.pass(t, after), "it is unsettled")
 }
 
 func (w *world) keysAre(t *testing.T, c fairdraw.KeyConfig) {
@@ -262,13 +264,13 @@ func TestSeedThatIsNotRevealed(t *testing.T) {
 			w.pass(t, lostAt)
 			w.keysAre(t, keyConfig(2))
 			before := w.lottery(t).Draw.Phase
-			require.Equal(t, asyncevent.DrawRoot == before, lostAt == after)
+			require.Equal(t, promotion.DrawRoot == before, lostAt == after)
 			w.pass(t, announced)
 			require.Equal(t, 1, w.figures.last.KeyMissing)
 			w.pass(t, announced+fairdraw.SeedDeadline-time.Second)
 			require.Equal(t, fairdraw.SeedDeadline-time.Second, w.figures.last.Late)
 			w.hidden(t)
-			require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced+fairdraw.SeedDeadline))
+			require.Equal(t, promotion.DrawSettled, w.pass(t, announced+fairdraw.SeedDeadline))
 			report := w.verify(t)
 			require.True(t, report.SeedWithheld)
 			require.True(t, report.Complete)
@@ -282,9 +284,9 @@ func TestDrawWithoutABeacon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
 	w.enter(t, 2)
-	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, after))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, after))
 	w.hidden(t)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
+	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.Equal(t, 2, w.verify(t).Winners, "fewer entries than places")
 	w.settled(t)
 }
@@ -334,8 +336,8 @@ func TestDisturbedDraw(t *testing.T) {
 		}
 		work.Wait()
 		phase := w.pass(t, at)
-		require.Equal(t, map[time.Duration]asyncevent.DrawPhase{
-			after: asyncevent.DrawRoot, round: asyncevent.DrawDrawn, settles: asyncevent.DrawSettled,
+		require.Equal(t, map[time.Duration]promotion.DrawPhase{
+			after: promotion.DrawRoot, round: promotion.DrawDrawn, settles: promotion.DrawSettled,
 		}[at], phase)
 		statements.Store(w.lottery(t).Draw.Statement, true)
 	}

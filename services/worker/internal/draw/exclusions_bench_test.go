@@ -8,10 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/dynamo"
 )
 
@@ -20,7 +21,7 @@ import (
 func BenchmarkExclusions100k(b *testing.B) {
 	const n = 100_000
 	cfg, db := dynamotest.Tables(b)
-	require.NoError(b, pkgdynamo.EnsureTable(b.Context(), db, asyncevent.Table(cfg)))
+	require.NoError(b, pkgdynamo.EnsureTable(b.Context(), db, table.Table(cfg)))
 	s := dynamo.New(db, cfg, time.Now, func(int) {})
 	excludeMany(b, s, n)
 	before := heapMB()
@@ -47,10 +48,10 @@ func excludeMany(b *testing.B, s *dynamo.Store, n int) {
 			for from := writer * pkgdynamo.MaxTransaction; from < n; from += writers * pkgdynamo.MaxTransaction {
 				tx := s.Begin()
 				for i := from; i < min(from+pkgdynamo.MaxTransaction, n); i++ {
-					e := asyncevent.Excluded{
-						EventID: "e", RequestID: entryID(i).String(), Reason: asyncevent.RejectedWithdrawn, At: 1, EndsAt: cutoff.UnixMilli(),
+					e := promotion.Exclusion{
+						EventID: "e", RequestID: entryID(i).String(), Reason: promotion.RejectedWithdrawn, At: 1, EndsAt: cutoff.UnixMilli(),
 					}
-					tx.Put(asyncevent.Shared, e.Item(), asyncevent.Condition{})
+					tx.Put(table.Shared, table.ExclusionItem(&e), table.Condition{})
 				}
 				if err := tx.Commit(b.Context()); err != nil {
 					b.Error(err)

@@ -13,12 +13,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/draw/drawtest"
@@ -87,7 +88,7 @@ type world struct {
 	source  *source
 	figures *figures
 	event   string
-	entries []asyncevent.Request
+	entries []promotion.Request
 }
 
 // newWorld opens a lottery; change may alter its terms.
@@ -100,8 +101,8 @@ func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
 	w.keys, err = fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(t, err)
 	tables, db := dynamotest.Tables(t)
-	w.tables, w.db = tables, dynamotest.Sole(db, asyncevent.PK)
-	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, asyncevent.Table(w.tables)))
+	w.tables, w.db = tables, dynamotest.Sole(db, table.PK)
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, table.Table(w.tables)))
 	w.store = w.open(dynamotest.Hook{})
 	w.event = drawtest.Open(t, w.store, cutoff, change)
 	return w
@@ -111,8 +112,17 @@ func (w *world) open(hook dynamotest.Hook) *dynamo.Store {
 	return dynamo.New(awsdynamo.New(w.db.Options(), hook.Options), w.tables, w.clock.Now, func(int) {})
 }
 
-func (w *world) drawer(store draw.Store) *draw.Drawer {
-	return draw.New(store, w.source, w.keys, w.figures, draw.Options{After: after, Now: w.clock.Now}, slog.New(slog.DiscardHandler))
+// store is what a table is to a Drawer.
+type store interface {
+	draw.Draws
+	draw.Lotteries
+	draw.Requests
+	draw.Results
+}
+
+func (w *world) drawer(s store) *draw.Drawer {
+	stores := draw.Stores{Draws: s, Lotteries: s, Requests: s, Results: s}
+	return draw.New(stores, w.source, w.keys, w.figures, draw.Options{After: after, Now: w.clock.Now}, slog.New(slog.DiscardHandler))
 }
 
 func (w *world) lottery(t *testing.T) draw.Lottery {
@@ -120,12 +130,12 @@ func (w *world) lottery(t *testing.T) draw.Lottery {
 	return drawtest.Read(t, w.store, w.event)
 }
 
-func (w *world) received(t *testing.T) asyncevent.Request {
+func (w *world) received(t *testing.T) promotion.Request {
 	t.Helper()
 	return drawtest.Receive(t, w.store, w.event)
 }
 
-func (w *world) change(t *testing.T, c asyncevent.Change) {
+func (w *world) change(t *testing.T, c promotion.Change) {
 	t.Helper()
 	require.NoError(t, w.store.Change(t.Context(), c))
 }
@@ -137,7 +147,7 @@ func (w *world) enter(t *testing.T, n int) {
 }
 
 // pass moves the clock to a time after the cutoff and brings the draw forward; it returns its phase.
-func (w *world) pass(t *testing.T, sinceCutoff time.Duration) asyncevent.DrawPhase {
+func (w *world) pass(t *testing.T, sinceCutoff time.Duration) promotion.DrawPhase {
 	t.Helper()
 	w.clock.Set(cutoff.Add(sinceCutoff))
 	require.NoError(t, w.drawer(w.store).Pass(t.Context()))
@@ -152,7 +162,7 @@ func (w *world) verify(t *testing.T) *fairdraw.Report {
 
 func (w *world) winners(t *testing.T) []uuid.UUID {
 	t.Helper()
-	ids, err := w.store.Winners(t.Context(), w.lottery(t).Draw)
+	ids, err := w.store.Winners(t.Context(), new(w.lottery(t).Draw))
 	require.NoError(t, err)
 	return ids
 }
@@ -180,11 +190,11 @@ func (w *world) hidden(t *testing.T) {
 	t.Helper()
 	require.Empty(t, w.ofType(t, "OUTBOX"), "nothing is on its way to the topic")
 	for _, it := range w.ofType(t, "REQUEST") {
-		r, err := asyncevent.DecodeRequest(it)
+		r, err := table.DecodeRequest(it)
 		require.NoError(t, err)
 		require.False(t, r.Status.Final())
 	}
-	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	counts, err := table.DecodeCounts(w.ofType(t, "COUNTS"))
 	require.NoError(t, err)
 	require.Empty(t, counts.Results)
 	l := w.lottery(t)
@@ -206,10 +216,10 @@ func (w *world) settled(t *testing.T) {
 	announced := map[string]int{}
 	var lastWinner, firstLoser string
 	for _, it := range w.ofType(t, "OUTBOX") {
-		o, err := asyncevent.DecodeOutbox(it)
+		o, err := table.DecodeOutbox(it)
 		require.NoError(t, err)
 		key := pkgdynamo.Reader{Item: it}
-		_, id, _ := bytes.Cut([]byte(key.String(asyncevent.SK)), []byte("#")) // UUIDv7: in the order of the transactions
+		_, id, _ := bytes.Cut([]byte(key.String(table.SK)), []byte("#")) // UUIDv7: in the order of the transactions
 		for _, row := range o.Rows {
 			announced[row.RequestID]++
 			if won[row.RequestID] {
@@ -226,14 +236,14 @@ func (w *world) settled(t *testing.T) {
 		r, _, err := w.store.Request(t.Context(), e.RequestID)
 		require.NoError(t, err)
 		if won[e.RequestID] {
-			require.Equal(t, asyncevent.Success, r.ResultCode)
+			require.Equal(t, promotion.Success, r.ResultCode)
 		} else {
-			require.Equal(t, asyncevent.RejectedLotteryLose, r.ResultCode)
+			require.Equal(t, promotion.RejectedLotteryLose, r.ResultCode)
 		}
 		require.Equal(t, 1, announced[e.RequestID])
 	}
 	require.Len(t, won, min(len(w.entries), winners))
-	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	counts, err := table.DecodeCounts(w.ofType(t, "COUNTS"))
 	require.NoError(t, err)
 	require.Zero(t, counts.Unsettled())
 	require.Zero(t, counts.Entered)

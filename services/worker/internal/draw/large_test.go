@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/draw/drawtest"
@@ -22,8 +22,6 @@ import (
 
 // memory is a store of one large lottery; entries are computed, not kept.
 type memory struct {
-	draw.Store // what is not used
-
 	mu      sync.Mutex
 	lottery draw.Lottery
 	entries int
@@ -52,7 +50,7 @@ func (m *memory) OpenDraws(context.Context) ([]draw.Lottery, error) {
 	return []draw.Lottery{m.lottery}, nil
 }
 
-func (m *memory) Advance(_ context.Context, before, after asyncevent.Draw) error {
+func (m *memory) Advance(_ context.Context, before, after promotion.Draw) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lottery.Draw != before {
@@ -69,7 +67,7 @@ func (*memory) Exclusions(context.Context, string) ([]fairdraw.Exclusion, error)
 
 func (m *memory) Counted(context.Context, string) (map[string]int64, error) {
 	counted := map[string]int64{}
-	for i, g := range asyncevent.LotteryGroups() {
+	for i, g := range promotion.LotteryGroups() {
 		counted[g] = int64((m.entries - i + 63) / 64)
 	}
 	return counted, nil
@@ -82,7 +80,7 @@ func (m *memory) Entries(_ context.Context, _, group, after string) (page fairdr
 			return nil, "", err
 		}
 	}
-	first := slices.Index(asyncevent.LotteryGroups(), group)
+	first := slices.Index(promotion.LotteryGroups(), group)
 	for i := from; first+64*i < m.entries; i++ {
 		if i == from+m.page {
 			return page, fmt.Sprint(i), nil
@@ -93,21 +91,21 @@ func (m *memory) Entries(_ context.Context, _, group, after string) (page fairdr
 	return page, "", nil
 }
 
-func (m *memory) PutWinners(_ context.Context, _ asyncevent.Draw, winners []uuid.UUID, _ int64) error {
+func (m *memory) PutWinners(_ context.Context, _ promotion.Draw, winners []uuid.UUID, _ int64) error {
 	m.winners = winners
 	return nil
 }
 
-func (m *memory) Winners(context.Context, asyncevent.Draw) ([]uuid.UUID, error) {
+func (m *memory) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error) {
 	return m.winners, nil
 }
 
-func (m *memory) SettleEntries(_ context.Context, entries []uuid.UUID, status asyncevent.Status, _ asyncevent.ResultCode) error {
+func (m *memory) SettleEntries(_ context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settled += len(entries)
 	m.largest = max(m.largest, len(entries))
-	if status == asyncevent.Succeeded {
+	if decide(&promotion.Request{}, 1).After.Status == promotion.Succeeded {
 		m.won += len(entries)
 		m.loserFirst = m.loserFirst || m.settled > m.won
 	}
@@ -121,15 +119,15 @@ func large(tb testing.TB, n, page int) *memory {
 	require.NoError(tb, err)
 	clock := testkit.NewClock(cutoff)
 	p := drawtest.Promotion(tb, "large", cutoff, func(c *fairdraw.Commitment) { c.Winners = n / 10 })
-	m := &memory{entries: n, page: page, lottery: draw.Lottery{Promotion: p, Draw: asyncevent.Draw{EventID: "large", Phase: asyncevent.DrawOpen}}}
+	m := &memory{entries: n, page: page, lottery: draw.Lottery{Promotion: p, Draw: promotion.Draw{EventID: "large", Phase: promotion.DrawOpen}}}
 	keys, err := fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(tb, err)
-	drawer := draw.New(m, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
+	drawer := draw.New(draw.Stores{Draws: m, Requests: m, Results: m}, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
 	for _, at := range []time.Duration{after, round, settles} {
 		clock.Set(cutoff.Add(at))
 		require.NoError(tb, drawer.Pass(tb.Context()))
 	}
-	require.Equal(tb, asyncevent.DrawSettled, m.lottery.Draw.Phase)
+	require.Equal(tb, promotion.DrawSettled, m.lottery.Draw.Phase)
 	require.Equal(tb, n/10, m.won)
 	require.Equal(tb, n, m.settled)
 	require.False(tb, m.loserFirst)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 )
 
 // A root that comes too late for its round is decided by a later one; the statement says so.
@@ -17,11 +17,11 @@ func TestMissedRounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
 	w.enter(t, 5)
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, 2*round-59*time.Second))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, 2*round-59*time.Second))
 	require.Equal(t, int64(2), w.verify(t).Statement.MissedRounds)
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, 2*round))
-	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, 3*round))
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles+time.Hour))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, 2*round))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, 3*round))
+	require.Equal(t, promotion.DrawSettled, w.pass(t, settles+time.Hour))
 	require.True(t, w.verify(t).Complete)
 	w.settled(t)
 }
@@ -37,12 +37,12 @@ func TestStatementThatWasNotSignedInTime(t *testing.T) {
 	require.Equal(t, 1, w.figures.last.Failing)
 	require.Equal(t, 1, w.figures.last.KeyMissing)
 	l := w.lottery(t)
-	require.Equal(t, asyncevent.DrawClosed, l.Draw.Phase)
+	require.Equal(t, promotion.DrawClosed, l.Draw.Phase)
 	require.NotEmpty(t, l.Draw.Statement)
 	require.False(t, l.Draw.Public())
 	w.verify(t)
 	w.keysAre(t, keyConfig(1))
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-30*time.Second))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, round-30*time.Second))
 	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
 	require.NotEqual(t, l.Draw.Statement, w.lottery(t).Draw.Statement)
 }
@@ -53,9 +53,9 @@ func TestRootShortlyBeforeItsLatestTime(t *testing.T) {
 	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
 	w.enter(t, 5)
 	latest := round - fairdraw.RootLead
-	require.Equal(t, asyncevent.DrawClosed, w.pass(t, latest-5*time.Second))
+	require.Equal(t, promotion.DrawClosed, w.pass(t, latest-5*time.Second))
 	require.Empty(t, w.lottery(t).Draw.Statement)
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, latest+time.Millisecond))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, latest+time.Millisecond))
 	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
 }
 
@@ -68,7 +68,7 @@ type lateSigner struct {
 	until time.Time // the deadline of the write
 }
 
-func (s *lateSigner) Advance(ctx context.Context, before, after asyncevent.Draw) error {
+func (s *lateSigner) Advance(ctx context.Context, before, after promotion.Draw) error {
 	if !before.Public() && after.Public() {
 		s.tries++
 		s.until, _ = ctx.Deadline()
@@ -90,9 +90,9 @@ func TestSignatureIsWrittenInTimeOrNever(t *testing.T) {
 	require.Equal(t, 1, store.tries)
 	require.False(t, store.until.IsZero())
 	stated := w.lottery(t).Draw
-	require.Equal(t, asyncevent.DrawClosed, stated.Phase)
+	require.Equal(t, promotion.DrawClosed, stated.Phase)
 	require.NotEmpty(t, stated.Statement)
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-fairdraw.RootLead+2*time.Second))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, round-fairdraw.RootLead+2*time.Second))
 	require.NotEqual(t, stated.Statement, w.lottery(t).Draw.Statement)
 	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
 }

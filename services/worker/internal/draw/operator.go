@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/promotion"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // Submit gives a draw the value of the round that decides. It fails with errs.ErrPromotionNotFound,
 // errs.ErrInvalidRequest for a value that the beacon did not sign, and errs.ErrConflict when the
 // draw does not wait for one.
-func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (asyncevent.Draw, error) {
+func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (promotion.Draw, error) {
 	return d.change(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
 		if s.terms.Beacon == nil || !s.Draw.Public() {
@@ -39,7 +39,7 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (as
 		}
 		round := beacon.Round{Round: number, Randomness: value, Signature: signature}
 		switch {
-		case s.Draw.Phase == asyncevent.DrawVoid, s.now().Before(s.terms.Beacon.TimeOf(number)):
+		case s.Draw.Phase == promotion.DrawVoid, s.now().Before(s.terms.Beacon.TimeOf(number)):
 			return after, errs.ErrConflict
 		case s.terms.Beacon.Verify(round) != nil:
 			return after, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "signature", Message: "is not the beacon's for this round and value"})
@@ -53,10 +53,10 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (as
 // Void cancels a draw and its promotion. It fails with errs.ErrPromotionNotFound, errs.ErrConflict
 // when there is no draw, and errs.ErrDrawFixed when the result may be known. A draw that a lost key
 // keeps from ever having a result is cancelled at any time, with the reason.
-func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error) {
+func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error) {
 	return d.change(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
-		if s.Draw.Phase == asyncevent.DrawVoid {
+		if s.Draw.Phase == promotion.DrawVoid {
 			return after, nil
 		}
 		now := s.now()
@@ -70,7 +70,7 @@ func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error
 			}
 			s.log.WarnContext(ctx, "draw cancelled, since it cannot go on without its key", "event_id", event, "reason", after.Draw.VoidReason)
 		}
-		after.Draw.Phase, after.Draw.VoidedAt = asyncevent.DrawVoid, now.UnixMilli()
+		after.Draw.Phase, after.Draw.VoidedAt = promotion.DrawVoid, now.UnixMilli()
 		after.Promotion.VoidedAt = now.UnixMilli()
 		after.Promotion.Version++
 		return after, nil
@@ -84,12 +84,12 @@ func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error
 // lostKey names the key without which the draw cannot end: without the signing key no root becomes
 // public, and without the seed there is no result, unless zeros and a later round decide. Empty: it
 // is there, or no longer needed.
-func (s *step) lostKey() asyncevent.VoidReason {
+func (s *step) lostKey() promotion.VoidReason {
 	if !signs(s.keys.Keys(), &s.Lottery, &s.terms) {
-		return asyncevent.SigningKeyLost
+		return promotion.SigningKeyLost
 	}
 	if _, seeded := s.seed(); !seeded && s.terms.Beacon == nil && !s.Draw.Announced() {
-		return asyncevent.SeedKeyLost
+		return promotion.SeedKeyLost
 	}
 	return ""
 }
@@ -100,7 +100,7 @@ func (s *step) lostKey() asyncevent.VoidReason {
 func (s *step) voidable(now time.Time) (bool, error) {
 	until := s.terms.Announced()
 	switch {
-	case s.Draw.Phase == asyncevent.DrawDrawn, s.Draw.Phase == asyncevent.DrawSettled, s.terms.Beacon == nil && s.Draw.Public():
+	case s.Draw.Phase == promotion.DrawDrawn, s.Draw.Phase == promotion.DrawSettled, s.terms.Beacon == nil && s.Draw.Public():
 		return false, nil
 	case s.terms.Beacon != nil:
 		round := s.terms.Round
@@ -117,7 +117,7 @@ func (s *step) voidable(now time.Time) (bool, error) {
 }
 
 // change decides by the present state, and again when that has changed before it was written.
-func (d *Drawer) change(ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error) (asyncevent.Draw, error) {
+func (d *Drawer) change(ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error) (promotion.Draw, error) {
 	for range operatorTries {
 		l, found, err := d.store.Lottery(ctx, event)
 		if err != nil {
@@ -126,7 +126,7 @@ func (d *Drawer) change(ctx context.Context, event string, decide func(s *step) 
 		if !found {
 			return l.Draw, errs.ErrPromotionNotFound
 		}
-		if l.Promotion.EventType != asyncevent.Lottery {
+		if l.Promotion.EventType != promotion.Lottery {
 			return l.Draw, errs.ErrConflict
 		}
 		t, err := d.terms.of(&l.Promotion)
@@ -142,5 +142,5 @@ func (d *Drawer) change(ctx context.Context, event string, decide func(s *step) 
 			return after.Draw, err
 		}
 	}
-	return asyncevent.Draw{}, errs.ErrConflict
+	return promotion.Draw{}, errs.ErrConflict
 }

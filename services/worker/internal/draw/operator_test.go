@@ -9,14 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
-	"urr.guru/services/worker/internal/draw"
+	"urr.guru/pkg/promotion"
 )
 
 // leaseless lets all work at once, as when clocks differ.
-type leaseless struct{ draw.Store }
+type leaseless struct{ store }
 
 func (leaseless) Acquire(context.Context, string) (bool, error) { return true, nil }
 
@@ -36,14 +35,14 @@ func TestSubmit(t *testing.T) {
 	require.ErrorIs(t, submit(value.Randomness, value.Signature), errs.ErrConflict, "no root yet")
 	w.pass(t, after)
 	require.ErrorIs(t, submit(value.Randomness, value.Signature), errs.ErrConflict, "before the round")
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, round))
 	other := w.source.Beacon.Round(number + 1)
 	require.ErrorIs(t, submit(other.Randomness, other.Signature), errs.ErrInvalidRequest)
 	require.ErrorIs(t, submit(strings.Repeat("0", 64), value.Signature), errs.ErrInvalidRequest)
 	require.NoError(t, submit(value.Randomness, value.Signature))
 	require.NoError(t, submit(value.Randomness, value.Signature), "repeated")
-	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, round))
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, round))
+	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
 	_, err := drawer.Submit(t.Context(), "none", value.Randomness, value.Signature)
 	require.ErrorIs(t, err, errs.ErrPromotionNotFound)
@@ -64,17 +63,17 @@ func TestVoid(t *testing.T) {
 				require.Equal(t, cutoff.Add(at).UnixMilli(), d.VoidedAt)
 			}
 			l := w.lottery(t)
-			require.Equal(t, asyncevent.PromotionVoid, l.Promotion.Status(w.store.Millis()))
+			require.Equal(t, promotion.PromotionVoid, l.Promotion.Status(w.store.Millis()))
 			w.verify(t)
-			require.Equal(t, asyncevent.DrawVoid, w.pass(t, at))
+			require.Equal(t, promotion.DrawVoid, w.pass(t, at))
 			for _, e := range w.entries {
 				r, _, err := w.store.Request(t.Context(), e.RequestID)
 				require.NoError(t, err)
-				require.Equal(t, asyncevent.RejectedVoid, r.ResultCode)
+				require.Equal(t, promotion.RejectedVoid, r.ResultCode)
 			}
 			require.Empty(t, w.ofType(t, "OPEN_DRAW"))
 			require.NotZero(t, w.lottery(t).Draw.SettledAt)
-			require.Equal(t, asyncevent.DrawVoid, w.pass(t, announced))
+			require.Equal(t, promotion.DrawVoid, w.pass(t, announced))
 			w.verify(t)
 		})
 	}
@@ -84,12 +83,12 @@ func TestVoid(t *testing.T) {
 // then, at any time.
 func TestVoidWithoutTheSeed(t *testing.T) {
 	t.Parallel()
-	for name, lost := range map[string]asyncevent.DrawPhase{"before the draw": asyncevent.DrawRoot, "before the announcement": asyncevent.DrawDrawn} {
+	for name, lost := range map[string]promotion.DrawPhase{"before the draw": promotion.DrawRoot, "before the announcement": promotion.DrawDrawn} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
 			w.enter(t, 5)
-			if lost == asyncevent.DrawRoot {
+			if lost == promotion.DrawRoot {
 				w.keysAre(t, keyConfig(2))
 			}
 			require.Equal(t, lost, w.pass(t, after))
@@ -101,21 +100,21 @@ func TestVoidWithoutTheSeed(t *testing.T) {
 			w.keysAre(t, keyConfig(2))
 			_, err = w.drawer(w.store).Void(t.Context(), w.event)
 			require.NoError(t, err)
-			require.Equal(t, asyncevent.DrawVoid, w.pass(t, announced+time.Hour))
+			require.Equal(t, promotion.DrawVoid, w.pass(t, announced+time.Hour))
 			w.verify(t)
-			w.voided(t, asyncevent.SeedKeyLost)
+			w.voided(t, promotion.SeedKeyLost)
 		})
 	}
 }
 
 // voided checks that all requests to a cancelled lottery have ended, and why it was cancelled.
-func (w *world) voided(t *testing.T, why asyncevent.VoidReason) {
+func (w *world) voided(t *testing.T, why promotion.VoidReason) {
 	t.Helper()
 	require.Equal(t, why, w.lottery(t).Draw.VoidReason)
 	for _, e := range w.entries {
 		r, _, err := w.store.Request(t.Context(), e.RequestID)
 		require.NoError(t, err)
-		require.Equal(t, asyncevent.RejectedVoid, r.ResultCode)
+		require.Equal(t, promotion.RejectedVoid, r.ResultCode)
 	}
 	require.Empty(t, w.ofType(t, "OPEN_DRAW"))
 }
@@ -142,9 +141,9 @@ func TestVoidWithoutTheSigningKey(t *testing.T) {
 			for _, at := range []time.Duration{after, tc.at} {
 				w.clock.Set(cutoff.Add(at))
 				require.NoError(t, w.drawer(w.store).Pass(t.Context()))
-				require.Equal(t, asyncevent.DrawClosed, w.lottery(t).Draw.Phase)
+				require.Equal(t, promotion.DrawClosed, w.lottery(t).Draw.Phase)
 			}
-			why := asyncevent.SigningKeyLost
+			why := promotion.SigningKeyLost
 			if tc.at != after {
 				w.keysAre(t, keyConfig(1))
 				_, err := w.drawer(w.store).Void(t.Context(), w.event)
@@ -155,7 +154,7 @@ func TestVoidWithoutTheSigningKey(t *testing.T) {
 			}
 			_, err := w.drawer(w.store).Void(t.Context(), w.event)
 			require.NoError(t, err)
-			require.Equal(t, asyncevent.DrawVoid, w.pass(t, tc.at))
+			require.Equal(t, promotion.DrawVoid, w.pass(t, tc.at))
 			w.voided(t, why)
 			l := w.lottery(t)
 			d, err := l.Draw.Document(&l.Promotion)
@@ -177,12 +176,12 @@ func TestSigningKeyLostAfterTheRoot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.enter(t, 5)
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	w.keysAre(t, otherSigningKey())
-	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, round))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, round))
 	_, err := w.drawer(w.store).Void(t.Context(), w.event)
 	require.ErrorIs(t, err, errs.ErrDrawFixed)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
+	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	w.settled(t)
 }
 
@@ -209,7 +208,7 @@ func TestVoidIsTooLate(t *testing.T) {
 			w.clock.Set(cutoff.Add(tc.at))
 			_, err := w.drawer(w.store).Void(t.Context(), w.event)
 			require.ErrorIs(t, err, errs.ErrDrawFixed)
-			require.NotEqual(t, asyncevent.DrawVoid, w.lottery(t).Draw.Phase)
+			require.NotEqual(t, promotion.DrawVoid, w.lottery(t).Draw.Phase)
 		})
 	}
 }

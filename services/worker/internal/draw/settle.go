@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 )
 
 // announce stores the seed, from which on the result is public. A draw whose seed is overdue is decided
@@ -29,16 +29,16 @@ func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	return s.advance(ctx, "announced", func(d *asyncevent.Draw) {
+	return s.advance(ctx, "announced", func(d *promotion.Draw) {
 		d.Seed, d.AnnouncedAt = seed.String(), s.now().UnixMilli()
 	})
 }
 
-// settleAfter is the time from the announcement to the first result that is written, so that no consumer
-// of their events is told before the announcement by a process whose clock is ahead.
+// settleAfter keeps a process whose clock is ahead from telling consumers a result before the announcement.
 const settleAfter = 10 * time.Second
 
-// settleDelay is settleAfter, or less for a lottery that is announced shortly after its cutoff.
+// settleDelay is the time from the announcement to the first result that is written: 10 s, but at most a
+// twentieth of the time from cutoff to announcement, so that short test lotteries do not wait.
 func (s *step) settleDelay() time.Duration {
 	return min(settleAfter, s.terms.Announced().Sub(s.terms.Cutoff())/20)
 }
@@ -47,26 +47,26 @@ func (s *step) settleDelay() time.Duration {
 // that it may begin anew at any time.
 func (s *step) settle(ctx context.Context) (moved bool, err error) {
 	var winners []uuid.UUID
-	if err := again(ctx, func() (err error) {
-		winners, err = s.store.Winners(ctx, s.Draw)
+	if err := retry(ctx, func() (err error) {
+		winners, err = s.store.Winners(ctx, &s.Draw)
 		return err
 	}); err != nil {
 		return false, err
 	}
 	chunks := slices.Collect(slices.Chunk(winners, MaxSettled))
 	failure := each(ctx, len(chunks), func(ctx context.Context, i int) error {
-		err := s.end(ctx, chunks[i], asyncevent.Succeeded, asyncevent.Success)
+		err := s.end(ctx, chunks[i], promotion.Succeeded, promotion.Success)
 		failpoint.Hit("worker.draw.settling_winners")
 		return err
 	})
 	if failure != nil && (!errors.Is(failure, ErrUnreadable) || errors.Is(failure, errs.ErrUnavailable) || ctx.Err() != nil) {
 		return false, failure
 	}
-	if failure = errors.Join(failure, s.endGroups(ctx, sorted(winners), asyncevent.RejectedLotteryLose)); failure != nil {
+	if failure = errors.Join(failure, s.endGroups(ctx, sorted(winners), promotion.RejectedLotteryLose)); failure != nil {
 		return false, failure
 	}
-	if _, err := s.advance(ctx, "settled", func(d *asyncevent.Draw) {
-		d.Phase, d.SettledAt = asyncevent.DrawSettled, s.now().UnixMilli()
+	if _, err := s.advance(ctx, "settled", func(d *promotion.Draw) {
+		d.Phase, d.SettledAt = promotion.DrawSettled, s.now().UnixMilli()
 	}); err != nil {
 		return false, err
 	}
@@ -86,18 +86,18 @@ func (s *step) reject(ctx context.Context) error {
 	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
 		return err
 	}
-	if err := s.endGroups(ctx, nil, asyncevent.RejectedVoid); err != nil {
+	if err := s.endGroups(ctx, nil, promotion.RejectedVoid); err != nil {
 		return err
 	}
-	if _, err := s.advance(ctx, "void_settled", func(d *asyncevent.Draw) { d.SettledAt = s.now().UnixMilli() }); err != nil {
+	if _, err := s.advance(ctx, "void_settled", func(d *promotion.Draw) { d.SettledAt = s.now().UnixMilli() }); err != nil {
 		return err
 	}
 	return s.forget(ctx)
 }
 
 // endGroups rejects all entries but some.
-func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code asyncevent.ResultCode) error {
-	groups := asyncevent.LotteryGroups()
+func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code promotion.ResultCode) error {
+	groups := promotion.LotteryGroups()
 	return each(ctx, len(groups), func(ctx context.Context, i int) error {
 		return s.group(ctx, groups[i], func(page fairdraw.Entries) error {
 			var ids []uuid.UUID
@@ -108,7 +108,7 @@ func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code asyn
 			}
 			var failures []error
 			for chunk := range slices.Chunk(ids, MaxSettled) {
-				failures = append(failures, s.end(ctx, chunk, asyncevent.Rejected, code))
+				failures = append(failures, s.end(ctx, chunk, promotion.Rejected, code))
 				failpoint.Hit("worker.draw.settling")
 			}
 			return errors.Join(failures...)
@@ -116,12 +116,23 @@ func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code asyn
 	})
 }
 
-func (s *step) end(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error {
-	return again(ctx, func() error { return s.store.SettleEntries(ctx, entries, status, code) })
+func (s *step) end(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error {
+	return retry(ctx, func() error { return s.store.SettleEntries(ctx, entries, ended(status, code)) })
+}
+
+// ended is the result of an entry that has none yet.
+func ended(status promotion.Status, code promotion.ResultCode) DecideEntry {
+	return func(r *promotion.Request, now int64) *promotion.Change {
+		if r.Status.Final() {
+			return nil
+		}
+		c := r.Ended(now, status, code)
+		return &c
+	}
 }
 
 func (s *step) forget(ctx context.Context) error {
-	return again(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID) })
+	return retry(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID) })
 }
 
 // sorted are ids in ascending order.

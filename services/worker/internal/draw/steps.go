@@ -8,13 +8,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/promotion"
 )
 
-// step is the work on one draw, as it was read or as this process has written it last.
+// step is the work on one draw, as it was read or as this process has written it last: it decides
+// without reading the draw again.
 type step struct {
 	*Drawer
 	Lottery
@@ -27,28 +28,28 @@ func (s *step) now() time.Time { return s.opts.Now() }
 // waits reports, without any call, that there is nothing to do yet.
 func (s *step) waits() bool {
 	switch now := s.now(); s.Draw.Phase {
-	case asyncevent.DrawOpen:
+	case promotion.DrawOpen:
 		return now.Before(s.terms.Cutoff().Add(s.opts.After))
-	case asyncevent.DrawRoot:
+	case promotion.DrawRoot:
 		round, err := s.Draw.Deciding(&s.terms.Commitment)
 		return err == nil && s.terms.Beacon != nil && now.Before(s.terms.Beacon.TimeOf(round))
-	case asyncevent.DrawDrawn:
+	case promotion.DrawDrawn:
 		at := s.terms.Announced()
 		if s.Draw.Announced() {
 			at = at.Add(s.settleDelay())
 		}
 		return now.Before(at)
-	case asyncevent.DrawClosed:
+	case promotion.DrawClosed:
 		_, timely := s.round()
 		return !timely && s.Draw.Statement == ""
-	case asyncevent.DrawSettled, asyncevent.DrawVoid:
+	case promotion.DrawSettled, promotion.DrawVoid:
 	}
 	return false
 }
 
 // settling reports that all requests get their results next, which can take long.
 func (s *step) settling() bool {
-	return s.Draw.Announced() || s.Draw.Phase == asyncevent.DrawSettled || s.Draw.Phase == asyncevent.DrawVoid
+	return s.Draw.Announced() || s.Draw.Phase == promotion.DrawSettled || s.Draw.Phase == promotion.DrawVoid
 }
 
 // next takes one step; moved is false when the draw has to wait, or is over.
@@ -57,33 +58,33 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 		return false, nil
 	}
 	switch s.Draw.Phase {
-	case asyncevent.DrawOpen:
+	case promotion.DrawOpen:
 		return s.close(ctx)
-	case asyncevent.DrawClosed:
+	case promotion.DrawClosed:
 		if s.Draw.Statement == "" {
 			return s.state(ctx)
 		}
 		return s.sign(ctx)
-	case asyncevent.DrawRoot:
+	case promotion.DrawRoot:
 		return s.decide(ctx)
-	case asyncevent.DrawDrawn:
+	case promotion.DrawDrawn:
 		if !s.Draw.Announced() {
 			return s.announce(ctx)
 		}
 		return s.settle(ctx)
-	case asyncevent.DrawVoid:
+	case promotion.DrawVoid:
 		return false, s.reject(ctx)
-	case asyncevent.DrawSettled: // by a process that died before it took it off the list
+	case promotion.DrawSettled: // by a process that died before it took it off the list
 		return false, s.forget(ctx)
 	}
 	return false, fmt.Errorf("the phase %q is not known", s.Draw.Phase)
 }
 
 // advance writes the next state of the draw.
-func (s *step) advance(ctx context.Context, point string, change func(d *asyncevent.Draw)) (moved bool, err error) {
+func (s *step) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
 	after := s.Draw
 	change(&after)
-	err = again(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
+	err = retry(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
 	if err != nil {
 		return false, err
 	}
@@ -106,11 +107,11 @@ func (s *step) close(ctx context.Context) (moved bool, err error) {
 	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
 		return false, err
 	}
-	return s.advance(ctx, "closed", func(d *asyncevent.Draw) { d.Phase, d.ClosedAt = asyncevent.DrawClosed, s.now().UnixMilli() })
+	return s.advance(ctx, "closed", func(d *promotion.Draw) { d.Phase, d.ClosedAt = promotion.DrawClosed, s.now().UnixMilli() })
 }
 
 func (s *step) unsettled(ctx context.Context) (unsettled bool, err error) {
-	err = again(ctx, func() (err error) {
+	err = retry(ctx, func() (err error) {
 		unsettled, err = s.store.Unsettled(ctx, s.Promotion.EventID, s.terms.CutoffAt)
 		return err
 	})
@@ -118,7 +119,7 @@ func (s *step) unsettled(ctx context.Context) (unsettled bool, err error) {
 }
 
 func (s *step) closeGroups(ctx context.Context) error {
-	err := again(ctx, func() error { return s.store.CloseGroups(ctx, s.Promotion.EventID) })
+	err := retry(ctx, func() error { return s.store.CloseGroups(ctx, s.Promotion.EventID) })
 	failpoint.Hit("worker.draw.closing")
 	return err
 }
@@ -130,7 +131,7 @@ func (s *step) state(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	var excluded []fairdraw.Exclusion
-	if err := again(ctx, func() (err error) {
+	if err := retry(ctx, func() (err error) {
 		excluded, err = s.store.Exclusions(ctx, s.Promotion.EventID)
 		return err
 	}); err != nil {
@@ -148,7 +149,7 @@ func (s *step) state(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return s.advance(ctx, "stated", func(d *asyncevent.Draw) { d.Statement = string(text) })
+	return s.advance(ctx, "stated", func(d *promotion.Draw) { d.Statement = string(text) })
 }
 
 // signMargin is the time from the latest begin of the signing write to the latest time at which the root
@@ -186,7 +187,7 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	after := s.Draw
-	after.Phase, after.Signature = asyncevent.DrawRoot, signed.Signature
+	after.Phase, after.Signature = promotion.DrawRoot, signed.Signature
 	if s.terms.Beacon != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.margin()/2)
@@ -195,7 +196,7 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	// The deadline begins before the clock is read, and the write is tried once: a later try would have
 	// to look at the clock again, as the next pass does.
 	if round, timely := s.round(); !timely || round != statement.Round {
-		return s.advance(ctx, "dropped", func(d *asyncevent.Draw) { d.Statement = "" })
+		return s.advance(ctx, "dropped", func(d *promotion.Draw) { d.Statement = "" })
 	}
 	after.RootAt = s.now().UnixMilli()
 	if err := s.store.Advance(ctx, s.Draw, after); err != nil {
@@ -240,8 +241,8 @@ func (s *step) overdue() (bool, error) {
 
 func (s *step) withoutSeed(ctx context.Context) (moved bool, err error) {
 	s.log.ErrorContext(ctx, "the seed of a draw was not revealed in time, zeros decide", "event_id", s.Promotion.EventID)
-	return s.advance(ctx, "overdue", func(d *asyncevent.Draw) {
-		d.Phase, d.ZeroSeed, d.Beacon, d.WinnersCount, d.DrawnAt = asyncevent.DrawRoot, true, nil, 0, 0
+	return s.advance(ctx, "overdue", func(d *promotion.Draw) {
+		d.Phase, d.ZeroSeed, d.Beacon, d.WinnersCount, d.DrawnAt = promotion.DrawRoot, true, nil, 0, 0
 	})
 }
 
@@ -265,7 +266,7 @@ func (s *step) fetch(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return s.advance(ctx, "fetched", func(d *asyncevent.Draw) { d.Beacon = &round })
+	return s.advance(ctx, "fetched", func(d *promotion.Draw) { d.Beacon = &round })
 }
 
 // rank stores the winners. They follow from what is stored and from the seed, so any process that does
@@ -292,24 +293,24 @@ func (s *step) rank(ctx context.Context, seed fairdraw.Hash) (moved bool, err er
 	}
 	winners := fairdraw.Winners(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries, s.terms.Winners)
 	failpoint.Hit("worker.draw.ranked")
-	if err := again(ctx, func() error { return s.store.PutWinners(ctx, s.Draw, winners, s.Promotion.EndsAt()) }); err != nil {
+	if err := retry(ctx, func() error { return s.store.PutWinners(ctx, s.Draw, winners, s.Promotion.EndsAt()) }); err != nil {
 		return false, err
 	}
-	return s.advance(ctx, "drawn", func(d *asyncevent.Draw) {
-		d.Phase, d.WinnersCount, d.DrawnAt = asyncevent.DrawDrawn, int64(len(winners)), s.now().UnixMilli()
+	return s.advance(ctx, "drawn", func(d *promotion.Draw) {
+		d.Phase, d.WinnersCount, d.DrawnAt = promotion.DrawDrawn, int64(len(winners)), s.now().UnixMilli()
 	})
 }
 
 // entries lists the entries and compares their number with the counters.
 func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
 	var counted map[string]int64
-	if err := again(ctx, func() (err error) {
+	if err := retry(ctx, func() (err error) {
 		counted, err = s.store.Counted(ctx, s.Promotion.EventID)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	groups := asyncevent.LotteryGroups()
+	groups := promotion.LotteryGroups()
 	lists := make([]fairdraw.Entries, len(groups))
 	if err := each(ctx, len(groups), func(ctx context.Context, i int) error {
 		err := s.group(ctx, groups[i], func(page fairdraw.Entries) error {
@@ -346,7 +347,7 @@ func (s *step) group(ctx context.Context, group string, take func(page fairdraw.
 	for after := ""; ; {
 		var page fairdraw.Entries
 		var next string
-		if err := again(ctx, func() (err error) {
+		if err := retry(ctx, func() (err error) {
 			page, next, err = s.store.Entries(ctx, s.Promotion.EventID, group, after)
 			return err
 		}); err != nil {

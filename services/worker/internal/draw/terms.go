@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"sync"
 
-	"urr.guru/pkg/asyncevent"
+	"github.com/maypok86/otter/v2"
+
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
 )
 
 // terms are what a lottery has committed itself to.
@@ -18,37 +20,32 @@ type terms struct {
 	nonce fairdraw.Nonce
 }
 
-// maxTerms bounds the cache; it begins anew then.
+// maxTerms bounds the cache.
 const maxTerms = 1000
 
 // termsCache keeps parsed terms: they never change, and checking a beacon's key takes a millisecond.
-type termsCache struct {
-	mu     sync.Mutex
-	parsed map[string]terms
+type termsCache struct{ *otter.Cache[string, terms] }
+
+func newTermsCache() termsCache {
+	return termsCache{otter.Must(&otter.Options[string, terms]{MaximumSize: maxTerms})}
 }
 
-func newTermsCache() *termsCache { return &termsCache{parsed: map[string]terms{}} }
-
-func (c *termsCache) of(p *asyncevent.Promotion) (terms, error) {
-	c.mu.Lock()
-	t, ok := c.parsed[p.EventID]
-	c.mu.Unlock()
-	if ok {
-		return t, nil
-	}
+func (c termsCache) of(p *promotion.Promotion) (terms, error) {
 	var err error
+	t, _ := c.ComputeIfAbsent(p.EventID, func() (t terms, cancel bool) {
+		t, err = parse(p)
+		return t, err != nil
+	})
+	return t, err
+}
+
+func parse(p *promotion.Promotion) (t terms, err error) {
 	if t.Commitment, t.hash, err = fairdraw.ParseCommitment([]byte(p.Commitment)); err != nil {
 		return t, fmt.Errorf("commitment of %s: %w", p.EventID, err)
 	}
 	if t.nonce, err = fairdraw.ParseNonce(p.SeedNonce); err != nil {
 		return t, fmt.Errorf("nonce of %s: %w", p.EventID, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.parsed) >= maxTerms {
-		clear(c.parsed)
-	}
-	c.parsed[p.EventID] = t
 	return t, nil
 }
 

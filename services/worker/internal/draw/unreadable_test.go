@@ -11,9 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/draw/drawtest"
 )
@@ -26,16 +27,16 @@ func TestUnreadableMarker(t *testing.T) {
 	w.spoilMarker(t, drawtest.Receive(t, w.store, drawtest.Open(t, w.store, cutoff.Add(time.Hour), nil)))
 	own := w.received(t)
 	w.spoilMarker(t, own)
-	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after))
-	w.change(t, own.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"}))
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	require.Equal(t, promotion.DrawOpen, w.pass(t, after))
+	w.change(t, own.Failed(w.store.Millis(), promotion.FailedWorker, promotion.Failure{Code: "X"}))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 }
 
-func (w *world) spoilMarker(t *testing.T, r asyncevent.Request) {
+func (w *world) spoilMarker(t *testing.T, r promotion.Request) {
 	t.Helper()
-	m := asyncevent.MarkerOf(&r, 0)
+	m := promotion.MarkerOf(&r, 0)
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
-		TableName: &w.store.Table, Key: m.Key(), UpdateExpression: aws.String("SET eventId = :number"),
+		TableName: &w.store.Table, Key: table.MarkerKey(&m), UpdateExpression: aws.String("SET eventId = :number"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":number": &types.AttributeValueMemberN{Value: "1"}},
 	})
 	require.NoError(t, err)
@@ -45,7 +46,7 @@ func (w *world) spoilMarker(t *testing.T, r asyncevent.Request) {
 func (w *world) spoil(t *testing.T, id string) {
 	t.Helper()
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
-		TableName: &w.store.Table, Key: asyncevent.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
+		TableName: &w.store.Table, Key: table.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
 	})
 	require.NoError(t, err)
@@ -71,7 +72,7 @@ func TestUnreadableWinner(t *testing.T) {
 	}}))
 	require.NoError(t, drawer.Pass(t.Context()))
 	require.Equal(t, 1, w.figures.last.Failing)
-	require.Equal(t, asyncevent.DrawDrawn, w.lottery(t).Draw.Phase)
+	require.Equal(t, promotion.DrawDrawn, w.lottery(t).Draw.Phase)
 	for _, e := range w.entries {
 		if e.RequestID != broken {
 			r, _, err := w.store.Request(t.Context(), e.RequestID)
@@ -94,9 +95,9 @@ func (w *world) exclude(t *testing.T, n int) (ids []string, keys []pkgdynamo.Ite
 	t.Helper()
 	for range n {
 		r := w.received(t)
-		w.change(t, r.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"}))
+		w.change(t, r.Failed(w.store.Millis(), promotion.FailedWorker, promotion.Failure{Code: "X"}))
 		ids = append(ids, r.RequestID)
-		keys = append(keys, asyncevent.Key(asyncevent.ExcludedPartition(w.event), r.RequestID))
+		keys = append(keys, table.Key(table.ExclusionPartition(w.event), r.RequestID))
 	}
 	return ids, keys
 }
@@ -125,7 +126,7 @@ func TestUnreadableExclusions(t *testing.T) {
 	w.set(t, keys[1], "reason", nil)
 	w.set(t, keys[2], "at", &types.AttributeValueMemberM{Value: pkgdynamo.Item{}})
 	w.spoil(t, ids[2])
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	require.Equal(t, int64(4), w.verify(t).Statement.ExcludedCount)
 	excluded, err := w.store.Exclusions(t.Context(), w.event)
 	require.NoError(t, err)
@@ -135,7 +136,7 @@ func TestUnreadableExclusions(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{ids[0]: "FAILED_WORKER", ids[1]: "FAILED_WORKER", ids[2]: "FAILED_SERDE", ids[3]: "FAILED_WORKER"}, reasons)
 	w.pass(t, round)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
+	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
 }
 
@@ -145,7 +146,7 @@ func TestExclusionsAreNotMendedAfterTheStatement(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enter(t, 2)
 	_, keys := w.exclude(t, 1)
-	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	w.set(t, keys[0], "reason", nil)
 	_, err := w.store.Exclusions(t.Context(), w.event)
 	require.ErrorIs(t, err, draw.ErrChanged)
@@ -156,14 +157,14 @@ func TestExcludedEntry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.enter(t, 2)
-	e := asyncevent.Excluded{EventID: w.event, RequestID: w.entries[0].RequestID}
+	e := promotion.Exclusion{EventID: w.event, RequestID: w.entries[0].RequestID}
 	tx := w.store.Begin()
-	tx.Put(0, e.Item(), asyncevent.Absent())
+	tx.Put(0, table.ExclusionItem(&e), table.Absent())
 	require.NoError(t, tx.Commit(t.Context()))
 	w.clock.Set(cutoff.Add(after))
 	require.NoError(t, w.drawer(w.store).Pass(t.Context()))
 	require.Equal(t, 1, w.figures.last.Failing)
-	require.Equal(t, asyncevent.DrawClosed, w.lottery(t).Draw.Phase)
+	require.Equal(t, promotion.DrawClosed, w.lottery(t).Draw.Phase)
 	_, err := w.store.Exclusions(t.Context(), w.event)
 	require.ErrorContains(t, err, e.RequestID)
 }

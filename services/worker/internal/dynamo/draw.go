@@ -4,52 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/draw"
 )
 
-var _ draw.Store = (*Store)(nil)
+var (
+	_ draw.Draws     = (*Store)(nil)
+	_ draw.Lotteries = (*Store)(nil)
+	_ draw.Requests  = (*Store)(nil)
+	_ draw.Results   = (*Store)(nil)
+)
 
 // drawsPerRead is the number of lotteries that one read returns; each has two items.
 const drawsPerRead = 50
 
-// OpenDraws implements draw.Store.
+// OpenDraws implements draw.Draws.
 func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
-	var out []draw.Lottery
-	p := asyncevent.Partition{PK: asyncevent.OpenDraws, Limit: drawsPerRead, KeysOnly: true}
-	for more := true; more; {
-		var items []dynamo.Item
-		var err error
-		if items, more, err = s.Query(ctx, p); err != nil {
+	var events []string
+	for it, err := range s.All(ctx, table.Partition{PK: table.OpenDraws, KeysOnly: true}) {
+		if err != nil {
 			return nil, err
 		}
-		events := make([]string, len(items))
-		for i, it := range items {
-			events[i] = asyncevent.ListedEvent(it)
-			p.After = sortKey(it)
-		}
-		page, err := s.lotteries(ctx, events)
+		events = append(events, table.ListedEvent(it))
+	}
+	var out []draw.Lottery
+	for part := range slices.Chunk(events, drawsPerRead) {
+		page, err := s.lotteries(ctx, part)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, page...)
-		more = more && len(items) > 0
 	}
 	return out, nil
 }
 
-func sortKey(it dynamo.Item) string {
-	r := dynamo.Reader{Item: it}
-	return r.String(asyncevent.SK)
-}
-
-// Lottery implements draw.Store.
+// Lottery implements draw.Lotteries.
 func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, found bool, err error) {
 	page, err := s.lotteries(ctx, []string{event})
 	if err != nil || len(page) == 0 {
@@ -62,7 +59,7 @@ func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, foun
 func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery, error) {
 	var keys []dynamo.Item
 	for _, event := range events {
-		keys = append(keys, asyncevent.PromotionKey(event), asyncevent.DrawKey(event))
+		keys = append(keys, table.PromotionKey(event), table.DrawKey(event))
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
@@ -70,15 +67,15 @@ func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery,
 	}
 	var out []draw.Lottery
 	for _, event := range events {
-		it := items.Get(asyncevent.PromotionKey(event))
+		it := items.Get(table.PromotionKey(event))
 		if it == nil {
 			continue
 		}
 		var l draw.Lottery
-		if l.Promotion, err = asyncevent.DecodePromotion(it); err != nil {
+		if l.Promotion, err = table.DecodePromotion(it); err != nil {
 			return nil, err
 		}
-		if l.Draw, err = asyncevent.DecodeDraw(event, items.Get(asyncevent.DrawKey(event))); err != nil {
+		if l.Draw, err = table.DecodeDraw(event, items.Get(table.DrawKey(event))); err != nil {
 			return nil, err
 		}
 		out = append(out, l)
@@ -86,28 +83,28 @@ func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery,
 	return out, nil
 }
 
-// Advance implements draw.Store.
-func (s *Store) Advance(ctx context.Context, before, after asyncevent.Draw) error {
+// Advance implements draw.Draws.
+func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error {
 	tx := s.Begin()
 	putDraw(tx, &before, &after)
 	return changed(tx.Commit(ctx))
 }
 
 // putDraw writes a draw that is as it was read.
-func putDraw(tx *asyncevent.Tx, before, after *asyncevent.Draw) {
-	if before.Phase == asyncevent.DrawOpen {
-		tx.Put(0, after.Item(), before.AsRead())
+func putDraw(tx *table.Tx, before, after *promotion.Draw) {
+	if before.Phase == promotion.DrawOpen {
+		tx.Put(0, table.DrawItem(after), table.DrawAsRead(before))
 		return
 	}
-	tx.Update(0, asyncevent.DrawKey(before.EventID), dynamo.Diff(before.Item(), after.Item()), before.AsRead())
+	tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
 }
 
-// Cancel implements draw.Store.
+// Cancel implements draw.Lotteries.
 func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
 	tx := s.Begin()
 	putDraw(tx, &before.Draw, &after.Draw)
 	if before.Promotion != after.Promotion {
-		tx.Update(1, asyncevent.PromotionKey(before.Promotion.EventID), dynamo.Diff(before.Promotion.Item(), after.Promotion.Item()), asyncevent.Condition{
+		tx.Update(1, table.PromotionKey(before.Promotion.EventID), dynamo.Diff(table.PromotionItem(&before.Promotion), table.PromotionItem(&after.Promotion)), table.Condition{
 			Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Promotion.Version)},
 		})
 	}
@@ -121,31 +118,23 @@ func changed(err error) error {
 	return err
 }
 
-// Forget implements draw.Store.
+// Forget implements draw.Draws.
 func (s *Store) Forget(ctx context.Context, event string) error {
 	tx := s.Begin()
-	tx.Delete(0, asyncevent.OpenDrawKey(event), asyncevent.Condition{})
+	tx.Delete(0, table.OpenDrawKey(event), table.Condition{})
 	return tx.Commit(ctx)
 }
 
 // Unsettled implements draw.Requests.
 func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool, error) {
-	for i := range asyncevent.Partitions {
-		p := asyncevent.Partition{PK: asyncevent.MarkerPartition(i), Below: asyncevent.MarkersBefore(before)}
-		for more := true; more; {
-			var items []dynamo.Item
-			var err error
-			if items, more, err = s.Query(ctx, p); err != nil {
+	for i := range promotion.Partitions {
+		for it, err := range s.All(ctx, table.Partition{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
+			if err != nil {
 				return false, err
 			}
-			for _, it := range items {
-				concerned, err := s.guards(ctx, it, event)
-				if err != nil || concerned {
-					return concerned, err
-				}
-				p.After = sortKey(it)
+			if concerned, err := s.guards(ctx, it, event); err != nil || concerned {
+				return concerned, err
 			}
-			more = more && len(items) > 0
 		}
 	}
 	return false, nil
@@ -154,13 +143,13 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 // guards reports whether a marker is of a request to an event. A marker that cannot be read is judged by
 // its request; if that cannot be read either, it may be of any event, until ingest has ended it.
 func (s *Store) guards(ctx context.Context, it dynamo.Item, event string) (bool, error) {
-	m, err := asyncevent.DecodeMarker(it)
+	m, err := table.DecodeMarker(it)
 	if err == nil {
 		return m.EventID == event, nil
 	}
 	s.Skipped(ctx, it, err)
 	r, found, err := s.Request(ctx, m.RequestID)
-	if errors.Is(err, asyncevent.ErrUnreadable) {
+	if errors.Is(err, promotion.ErrUnreadable) {
 		return true, nil
 	}
 	return found && r.EventID == event, err
@@ -168,12 +157,12 @@ func (s *Store) guards(ctx context.Context, it dynamo.Item, event string) (bool,
 
 // Entries implements draw.Requests.
 func (s *Store) Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error) {
-	items, more, err := s.Query(ctx, asyncevent.Partition{PK: asyncevent.EntryPartition(event, group), After: after, KeysOnly: true})
+	items, more, err := s.Query(ctx, table.Partition{PK: table.EntryPartition(event, group), After: after, KeysOnly: true})
 	if err != nil {
 		return nil, "", err
 	}
 	for _, it := range items {
-		text, err := asyncevent.DecodeEntry(it)
+		text, err := table.DecodeEntry(it)
 		if err != nil {
 			return nil, "", err
 		}
@@ -189,11 +178,11 @@ func (s *Store) Entries(ctx context.Context, event, group, after string) (page f
 	return page, next, nil
 }
 
-// PutWinners implements draw.Requests.
-func (s *Store) PutWinners(ctx context.Context, d asyncevent.Draw, winners []uuid.UUID, endsAt int64) error {
-	for _, it := range d.WinnersItems(winners, endsAt) {
+// PutWinners implements draw.Results.
+func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error {
+	for _, it := range table.WinnersItems(&d, winners, endsAt) {
 		tx := s.Begin()
-		tx.Put(0, it, asyncevent.Condition{})
+		tx.Put(0, it, table.Condition{})
 		if err := tx.Commit(ctx); err != nil {
 			return err
 		}
@@ -202,34 +191,14 @@ func (s *Store) PutWinners(ctx context.Context, d asyncevent.Draw, winners []uui
 	return nil
 }
 
-// Winners implements draw.Requests.
-func (s *Store) Winners(ctx context.Context, d asyncevent.Draw) ([]uuid.UUID, error) {
-	var out []uuid.UUID
-	for _, key := range d.WinnersKeys() {
-		items, err := s.Read(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		part, err := asyncevent.DecodeWinners(items.Get(key))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, part...)
-	}
-	if int64(len(out)) != d.WinnersCount {
-		return nil, fmt.Errorf("the draw of %s has %d winners, but %d are stored", d.EventID, d.WinnersCount, len(out))
-	}
-	return out, nil
-}
-
 // settleTries bounds how often entries are read again that another process settles too.
 const settleTries = 5
 
-// SettleEntries implements draw.Requests.
-func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error {
+// SettleEntries implements draw.Results.
+func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {
 	keys := make([]dynamo.Item, len(entries))
 	for i, id := range entries {
-		keys[i] = asyncevent.RequestKey(id.String())
+		keys[i] = table.RequestKey(id.String())
 	}
 	for try := 1; ; try++ {
 		items, err := s.Read(ctx, keys...)
@@ -239,11 +208,11 @@ func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, status a
 		var unreadable []error
 		tx := s.Begin()
 		for i, key := range keys {
-			r, err := asyncevent.DecodeRequest(items.Get(key))
+			r, err := table.DecodeRequest(items.Get(key))
 			if err != nil {
 				unreadable = append(unreadable, fmt.Errorf("%w: entry %s: %w", draw.ErrUnreadable, entries[i], err))
-			} else if !r.Status.Final() {
-				tx.Change(i, r.Ended(s.Millis(), status, code))
+			} else if c := decide(&r, s.Millis()); c != nil {
+				tx.Change(i, *c)
 			}
 		}
 		if tx.Len() == 0 {

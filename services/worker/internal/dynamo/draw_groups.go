@@ -7,8 +7,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 )
 
 // CloseGroups implements draw.Requests: by one transaction, or group by group if entries are being
@@ -21,7 +22,7 @@ func (s *Store) CloseGroups(ctx context.Context, event string) error {
 	}
 	var open []string
 	var writes []types.TransactWriteItem
-	for _, group := range asyncevent.LotteryGroups() {
+	for _, group := range promotion.LotteryGroups() {
 		if counters[group].ClosedAt == 0 {
 			open = append(open, group)
 			writes = append(writes, types.TransactWriteItem{Update: s.closing(event, group)})
@@ -55,9 +56,9 @@ func (s *Store) CloseGroup(ctx context.Context, event, group string) error {
 }
 
 func (s *Store) closing(event, group string) *types.Update {
-	u := asyncevent.CloseEntryCounter(s.Millis())
+	u := table.CloseEntryCounter(s.Millis())
 	return &types.Update{
-		TableName: &s.Table, Key: asyncevent.EntryCounterKey(event, group), UpdateExpression: &u.Expression,
+		TableName: &s.Table, Key: table.EntryCounterKey(event, group), UpdateExpression: &u.Expression,
 		ExpressionAttributeNames: u.Names, ExpressionAttributeValues: u.Values,
 	}
 }
@@ -76,19 +77,19 @@ func (s *Store) Counted(ctx context.Context, event string) (map[string]int64, er
 }
 
 // counters reads those of all groups of a lottery.
-func (s *Store) counters(ctx context.Context, event string) (map[string]asyncevent.EntryCounter, error) {
-	groups := asyncevent.LotteryGroups()
+func (s *Store) counters(ctx context.Context, event string) (map[string]promotion.EntryCounter, error) {
+	groups := promotion.LotteryGroups()
 	keys := make([]dynamo.Item, len(groups))
 	for i, group := range groups {
-		keys[i] = asyncevent.EntryCounterKey(event, group)
+		keys[i] = table.EntryCounterKey(event, group)
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
 		return nil, err
 	}
-	counters := make(map[string]asyncevent.EntryCounter, len(groups))
+	counters := make(map[string]promotion.EntryCounter, len(groups))
 	for i, group := range groups {
-		if counters[group], err = asyncevent.DecodeEntryCounter(items.Get(keys[i])); err != nil {
+		if counters[group], err = table.DecodeEntryCounter(items.Get(keys[i])); err != nil {
 			return nil, err
 		}
 	}

@@ -3,8 +3,9 @@ package dynamo
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 )
 
 // pageSize is the number of items that one read returns.
@@ -17,15 +18,15 @@ func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 
 // Announcements implements announce.Store. An item that cannot be read becomes a dead letter, so that
 // those behind it are published.
-func (s *Store) Announcements(ctx context.Context, partition int) (page []asyncevent.Outbox, more bool, err error) {
+func (s *Store) Announcements(ctx context.Context, partition int) (page []promotion.Outbox, more bool, err error) {
 	for more = true; more && len(page) == 0; {
 		var items []dynamo.Item
-		items, more, err = s.Query(ctx, asyncevent.Partition{PK: asyncevent.OutboxPartition(partition), Limit: pageSize})
+		items, more, err = s.Query(ctx, table.Partition{PK: table.OutboxPartition(partition), Limit: pageSize})
 		if err != nil {
 			return nil, false, err
 		}
 		for _, it := range items {
-			o, err := asyncevent.DecodeOutbox(it)
+			o, err := table.DecodeOutbox(it)
 			if err != nil {
 				if err := s.buryAnnouncement(ctx, it, err); err != nil {
 					return nil, false, err
@@ -42,11 +43,11 @@ func (s *Store) Announcements(ctx context.Context, partition int) (page []asynce
 func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause error) error {
 	s.Skipped(ctx, it, cause)
 	rows := dynamo.Reader{Item: it}
-	l := asyncevent.NewDeadLetter("outbox#"+sortKey(it), s.Millis())
+	l := promotion.NewDeadLetter("outbox#"+table.SortKey(it), s.Millis())
 	l.Body, l.ErrorCode, l.ErrorMessage = rows.String("rows"), "UNREADABLE_ANNOUNCEMENT", cause.Error()
 	tx := s.Begin()
-	tx.Put(0, l.Item(), asyncevent.Condition{})
-	tx.Delete(0, asyncevent.KeyOf(it), asyncevent.Present())
+	tx.Put(0, table.DeadLetterItem(&l), table.Condition{})
+	tx.Delete(0, table.KeyOf(it), table.Present())
 	err := tx.Commit(ctx)
 	if len(tx.Failed(err)) > 0 { // another process has moved it
 		return nil
@@ -58,36 +59,36 @@ func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause erro
 }
 
 // Published implements announce.Store.
-func (s *Store) Published(ctx context.Context, done []asyncevent.Outbox) error {
+func (s *Store) Published(ctx context.Context, partition int, done []promotion.Outbox) error {
 	keys := make([]dynamo.Item, len(done))
 	for i, o := range done {
-		keys[i] = o.Key
+		keys[i] = table.OutboxKey(partition, o.ID)
 	}
 	return dynamo.Err(dynamo.BatchDelete(ctx, s.Client, s.Table, keys))
 }
 
 // DeadLetters reads a page of dead letters, the latest first, behind a sort key.
-func (s *Store) DeadLetters(ctx context.Context, after string, limit int) (page []asyncevent.DeadLetter, next string, err error) {
-	return s.deadLetters(ctx, asyncevent.DeadLetters, after, limit)
+func (s *Store) DeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
+	return s.deadLetters(ctx, promotion.DeadLetters, after, limit)
 }
 
-func (s *Store) deadLetters(ctx context.Context, partition, after string, limit int) (page []asyncevent.DeadLetter, next string, err error) {
-	items, more, err := s.Query(ctx, asyncevent.Partition{
-		PK: partition, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
+func (s *Store) deadLetters(ctx context.Context, queue, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
+	items, more, err := s.Query(ctx, table.Partition{
+		PK: table.DeadLetterPartition(queue), After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	for _, it := range items {
 		if next = ""; more {
-			next = sortKey(it)
+			next = table.SortKey(it)
 		}
-		l, err := asyncevent.DecodeDeadLetter(it)
+		l, err := table.DecodeDeadLetter(it)
 		if err != nil {
 			s.Skipped(ctx, it, err)
 			continue
 		}
-		if !asyncevent.Expired(it, s.Millis()) {
+		if !table.Expired(it, s.Millis()) {
 			page = append(page, l)
 		}
 	}
@@ -95,10 +96,10 @@ func (s *Store) deadLetters(ctx context.Context, partition, after string, limit 
 }
 
 // MarkRedriven notes on a dead letter that its request began anew.
-func (s *Store) MarkRedriven(ctx context.Context, l asyncevent.DeadLetter) error {
+func (s *Store) MarkRedriven(ctx context.Context, l promotion.DeadLetter) error {
 	after := l
 	after.RedrivenAt = s.Millis()
 	tx := s.Begin()
-	tx.Update(0, asyncevent.KeyOf(l.Item()), dynamo.Diff(l.Item(), after.Item()), asyncevent.Present())
+	tx.Update(0, table.KeyOf(table.DeadLetterItem(&l)), dynamo.Diff(table.DeadLetterItem(&l), table.DeadLetterItem(&after)), table.Present())
 	return tx.Commit(ctx)
 }

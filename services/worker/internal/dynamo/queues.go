@@ -3,37 +3,38 @@ package dynamo
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/deadletter"
 )
 
 var _ deadletter.Store = (*Store)(nil)
 
 // BuryAdmission implements deadletter.Store.
-func (s *Store) BuryAdmission(ctx context.Context, l asyncevent.DeadLetter) error {
+func (s *Store) BuryAdmission(ctx context.Context, l promotion.DeadLetter) error {
 	tx := s.Begin()
-	tx.Put(asyncevent.Shared, l.Item(), asyncevent.Condition{})
+	tx.Put(table.Shared, table.DeadLetterItem(&l), table.Condition{})
 	return tx.Commit(ctx)
 }
 
 // Admissions implements deadletter.Store.
-func (s *Store) Admissions(ctx context.Context, after string, limit int) (page []asyncevent.DeadLetter, next string, err error) {
-	return s.deadLetters(ctx, asyncevent.AdmissionDeadLetters, after, limit)
+func (s *Store) Admissions(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
+	return s.deadLetters(ctx, promotion.AdmissionDeadLetters, after, limit)
 }
 
 // Admission implements deadletter.Store.
-func (s *Store) Admission(ctx context.Context, id string) (l asyncevent.DeadLetter, found bool, err error) {
-	key := asyncevent.Key(asyncevent.AdmissionDeadLetters, id)
+func (s *Store) Admission(ctx context.Context, id string) (l promotion.DeadLetter, found bool, err error) {
+	key := table.DeadLetterKey(promotion.AdmissionDeadLetters, id)
 	items, err := s.Read(ctx, key)
 	if err != nil {
 		return l, false, err
 	}
 	it := items.Get(key)
-	if it == nil || asyncevent.Expired(it, s.Millis()) {
+	if it == nil || table.Expired(it, s.Millis()) {
 		return l, false, nil
 	}
-	l, err = asyncevent.DecodeDeadLetter(it)
+	l, err = table.DecodeDeadLetter(it)
 	return l, err == nil, err
 }
 
@@ -41,7 +42,7 @@ func (s *Store) Admission(ctx context.Context, id string) (l asyncevent.DeadLett
 func (s *Store) Redriven(ctx context.Context, topic string, ids []string) (map[string]int64, error) {
 	keys := make([]dynamo.Item, len(ids))
 	for i, id := range ids {
-		keys[i] = asyncevent.RedrivenKey(topic, id)
+		keys[i] = table.DeadLetterKey(topic, id)
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s *Store) Redriven(ctx context.Context, topic string, ids []string) (map[s
 	out := map[string]int64{}
 	for i, id := range ids {
 		if it := items.Get(keys[i]); it != nil {
-			if out[id], err = asyncevent.DecodeRedriven(it); err != nil {
+			if out[id], err = table.DecodeRedriven(it); err != nil {
 				return nil, err
 			}
 		}
@@ -62,7 +63,7 @@ func (s *Store) Redriven(ctx context.Context, topic string, ids []string) (map[s
 func (s *Store) NoteRedriven(ctx context.Context, topic string, ids []string) error {
 	tx := s.Begin()
 	for _, id := range ids {
-		tx.Put(asyncevent.Shared, asyncevent.RedrivenItem(topic, id, s.Millis()), asyncevent.Condition{})
+		tx.Put(table.Shared, table.RedrivenItem(topic, id, s.Millis()), table.Condition{})
 	}
 	return tx.Commit(ctx)
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/announce"
 	"urr.guru/services/worker/internal/settle"
 )
@@ -27,7 +28,7 @@ var (
 
 // Store is safe for concurrent use.
 type Store struct {
-	asyncevent.Store
+	table.Store
 
 	leases  dynamo.Leases
 	written func(partition int)
@@ -36,10 +37,10 @@ type Store struct {
 // New returns a store over the table that cfg names. written is called with the partition of the
 // announcements of each transaction.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written func(partition int)) *Store {
-	table := cfg.Table(asyncevent.TableName)
+	name := cfg.Table(table.TableName)
 	return &Store{
-		Store:   asyncevent.Store{Client: db, Table: table, Now: now},
-		leases:  dynamo.Leases{Client: db, Table: table, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
+		Store:   table.Store{Client: db, Table: name, Now: now},
+		leases:  dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
 		written: written,
 	}
 }
@@ -60,26 +61,26 @@ func fault(err error) error {
 
 // Ping implements settle.Store.
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := s.Read(ctx, asyncevent.Key("PING", "PING"))
+	_, err := s.Read(ctx, table.Key("PING", "PING"))
 	return err
 }
 
 // Snapshot implements settle.Store: one consistent read of the capacity, the requests and the locks.
-func (s *Store) Snapshot(ctx context.Context, messages []asyncevent.Message) (settle.Snapshot, error) {
-	out := settle.Snapshot{Requests: map[string]asyncevent.Request{}, Unreadable: map[string]error{}, Locks: map[string]string{}}
+func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (settle.Snapshot, error) {
+	out := settle.Snapshot{Requests: map[string]promotion.Request{}, Unreadable: map[string]error{}, Locks: map[string]string{}}
 	if len(messages) == 0 {
 		return out, nil
 	}
 	first := messages[0]
-	keys := []dynamo.Item{asyncevent.CapacityKey(first.EventID)}
-	if first.EventType == asyncevent.Lottery {
-		keys = []dynamo.Item{groupOf(first), asyncevent.DrawKey(first.EventID)}
+	keys := []dynamo.Item{table.CapacityKey(first.EventID)}
+	if first.EventType == promotion.Lottery {
+		keys = []dynamo.Item{groupOf(first), table.DrawKey(first.EventID)}
 	}
 	asked := map[string]bool{}
 	for _, m := range messages {
 		for name, key := range map[string]dynamo.Item{
-			"request " + m.RequestID: asyncevent.RequestKey(m.RequestID),
-			"lock " + m.UserID:       asyncevent.LockKey(m.EventID, m.UserID),
+			"request " + m.RequestID: table.RequestKey(m.RequestID),
+			"lock " + m.UserID:       table.LockKey(m.EventID, m.UserID),
 		} {
 			if !asked[name] {
 				asked[name] = true
@@ -95,18 +96,18 @@ func (s *Store) Snapshot(ctx context.Context, messages []asyncevent.Message) (se
 		return out, err
 	}
 	for _, m := range messages {
-		it := items.Get(asyncevent.RequestKey(m.RequestID))
+		it := items.Get(table.RequestKey(m.RequestID))
 		if it == nil {
 			continue
 		}
-		r, err := asyncevent.DecodeRequest(it)
+		r, err := table.DecodeRequest(it)
 		if err != nil {
 			out.Unreadable[m.RequestID] = err
 			continue
 		}
 		out.Requests[m.RequestID] = r
-		if it := items.Get(asyncevent.LockKey(m.EventID, m.UserID)); it != nil {
-			l, err := asyncevent.DecodeLock(it)
+		if it := items.Get(table.LockKey(m.EventID, m.UserID)); it != nil {
+			l, err := table.DecodeLock(it)
 			if err != nil {
 				return out, err
 			}
@@ -116,26 +117,26 @@ func (s *Store) Snapshot(ctx context.Context, messages []asyncevent.Message) (se
 	return out, nil
 }
 
-func groupOf(m asyncevent.Message) dynamo.Item {
-	return asyncevent.EntryCounterKey(m.EventID, asyncevent.LotteryGroup(m.RequestID))
+func groupOf(m promotion.Message) dynamo.Item {
+	return table.EntryCounterKey(m.EventID, promotion.LotteryGroup(m.RequestID))
 }
 
 // readPromotion reads what the messages of a group have in common.
-func readPromotion(out *settle.Snapshot, items asyncevent.Items, m asyncevent.Message) error {
-	if m.EventType == asyncevent.Lottery {
-		draw, err := asyncevent.DecodeDraw(m.EventID, items.Get(asyncevent.DrawKey(m.EventID)))
+func readPromotion(out *settle.Snapshot, items table.Items, m promotion.Message) error {
+	if m.EventType == promotion.Lottery {
+		draw, err := table.DecodeDraw(m.EventID, items.Get(table.DrawKey(m.EventID)))
 		if err != nil {
 			return err
 		}
-		out.Voided = draw.Phase == asyncevent.DrawVoid
-		out.Group, err = asyncevent.DecodeEntryCounter(items.Get(groupOf(m)))
+		out.Voided = draw.Phase == promotion.DrawVoid
+		out.Group, err = table.DecodeEntryCounter(items.Get(groupOf(m)))
 		return err
 	}
-	it := items.Get(asyncevent.CapacityKey(m.EventID))
+	it := items.Get(table.CapacityKey(m.EventID))
 	if it == nil {
 		return nil
 	}
-	c, err := asyncevent.DecodeCapacity(it)
+	c, err := table.DecodeCapacity(it)
 	out.Capacity = &c
 	return err
 }
@@ -152,14 +153,14 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	if c := st.Capacity; c != nil {
 		before := *c
 		before.Remaining, before.UpdatedAt, before.SentAt = st.Before, 0, 0
-		tx.Update(asyncevent.Shared, asyncevent.CapacityKey(c.EventID), dynamo.Diff(before.Item(), c.Item()), asyncevent.Condition{
+		tx.Update(table.Shared, table.CapacityKey(c.EventID), dynamo.Diff(table.CapacityItem(&before), table.CapacityItem(c)), table.Condition{
 			Expression: "capacityRemaining = :before", Values: dynamo.Item{":before": dynamo.Number(st.Before)},
 		})
 	}
 	failpoint.Hit("worker.decided")
 	err := s.commit(ctx, tx)
 	if canceled, ok := dynamo.Canceled(err); ok {
-		if i, invalid := canceled.Invalid(); invalid && tx.Owner(i) != asyncevent.Shared {
+		if i, invalid := canceled.Invalid(); invalid && tx.Owner(i) != table.Shared {
 			return &settle.ItemError{Index: tx.Owner(i), Err: err}
 		}
 	}
@@ -169,7 +170,7 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	return fault(err)
 }
 
-func (s *Store) commit(ctx context.Context, tx *asyncevent.Tx) error {
+func (s *Store) commit(ctx context.Context, tx *table.Tx) error {
 	err := tx.Commit(ctx)
 	if partition, ok := tx.Outbox(); ok && err == nil {
 		s.written(partition)
@@ -178,7 +179,7 @@ func (s *Store) commit(ctx context.Context, tx *asyncevent.Tx) error {
 }
 
 // Change implements settle.Store.
-func (s *Store) Change(ctx context.Context, c asyncevent.Change) error {
+func (s *Store) Change(ctx context.Context, c promotion.Change) error {
 	tx := s.Begin()
 	tx.Change(0, c)
 	err := fault(s.commit(ctx, tx))
@@ -186,11 +187,8 @@ func (s *Store) Change(ctx context.Context, c asyncevent.Change) error {
 	return err
 }
 
-// Requeue implements settle.Store.
-func (s *Store) Requeue(ctx context.Context, c asyncevent.Change) error { return s.Change(ctx, c) }
-
 // BuryUnreadable implements settle.Store.
-func (s *Store) BuryUnreadable(ctx context.Context, l asyncevent.DeadLetter, m asyncevent.Message) error {
+func (s *Store) BuryUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error {
 	err := fault(s.EndUnreadable(ctx, m, l))
 	if err == nil {
 		deadLetters.Inc()
@@ -200,12 +198,12 @@ func (s *Store) BuryUnreadable(ctx context.Context, l asyncevent.DeadLetter, m a
 }
 
 // Bury implements settle.Store.
-func (s *Store) Bury(ctx context.Context, l asyncevent.DeadLetter, end *asyncevent.Change) error {
+func (s *Store) Bury(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error {
 	tx := s.Begin()
 	if end != nil {
 		tx.Change(0, *end)
 	}
-	tx.Put(asyncevent.Shared, l.Item(), asyncevent.Condition{})
+	tx.Put(table.Shared, table.DeadLetterItem(&l), table.Condition{})
 	err := fault(s.commit(ctx, tx))
 	if err == nil {
 		deadLetters.Inc()

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/wire"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
@@ -32,7 +32,7 @@ type Publisher struct{ producer Producer }
 func New(p Producer) *Publisher { return &Publisher{p} }
 
 // Publish implements announce.Publisher.
-func (p *Publisher) Publish(ctx context.Context, rows []asyncevent.Announcement) error {
+func (p *Publisher) Publish(ctx context.Context, rows []promotion.Announcement) error {
 	recs := make([]kafka.Record, len(rows))
 	for i, a := range rows {
 		at := time.UnixMilli(a.Version)
@@ -49,11 +49,11 @@ func (p *Publisher) Publish(ctx context.Context, rows []asyncevent.Announcement)
 	return p.producer.Publish(ctx, recs...)
 }
 
-func typeOf(s asyncevent.Status) string {
+func typeOf(s promotion.Status) string {
 	switch s {
-	case asyncevent.Succeeded:
+	case promotion.Succeeded:
 		return events.RequestSucceeded
-	case asyncevent.Rejected:
+	case promotion.Rejected:
 		return events.RequestRejected
 	default:
 		return events.RequestFailed

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"log/slog"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/rpc"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
@@ -24,20 +24,20 @@ const (
 
 // Store has the dead letters and begins requests anew.
 type Store interface {
-	DeadLetters(ctx context.Context, after string, limit int) (page []asyncevent.DeadLetter, next string, err error)
-	MarkRedriven(ctx context.Context, l asyncevent.DeadLetter) error
-	Redrive(ctx context.Context, id string) (asyncevent.Request, error)
+	DeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
+	MarkRedriven(ctx context.Context, l promotion.DeadLetter) error
+	Redrive(ctx context.Context, id string) (promotion.Request, error)
 }
 
 // Sender puts a request in the queue.
 type Sender interface {
-	Send(ctx context.Context, r asyncevent.Request) error
+	Send(ctx context.Context, r promotion.Request) error
 }
 
 // Drawer changes draws.
 type Drawer interface {
-	Submit(ctx context.Context, event, value, signature string) (asyncevent.Draw, error)
-	Void(ctx context.Context, event string) (asyncevent.Draw, error)
+	Submit(ctx context.Context, event, value, signature string) (promotion.Draw, error)
+	Void(ctx context.Context, event string) (promotion.Draw, error)
 }
 
 // Admin implements WorkerAdminService.
@@ -149,7 +149,7 @@ func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequest
 // finds the marker.
 func (s *Admin) redrive(ctx context.Context, id string, out *workerv1.RedriveRequestsResponse) (redriven bool, err error) {
 	r, err := s.store.Redrive(ctx, id)
-	if errors.Is(err, asyncevent.ErrNotRedrivable) {
+	if errors.Is(err, promotion.ErrNotRedrivable) {
 		out.Refused = append(out.Refused, id)
 		return false, nil
 	}

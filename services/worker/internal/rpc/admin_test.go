@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -26,9 +27,9 @@ import (
 	"urr.guru/services/worker/internal/rpc"
 )
 
-type sender struct{ sent []asyncevent.Request }
+type sender struct{ sent []promotion.Request }
 
-func (s *sender) Send(_ context.Context, r asyncevent.Request) error {
+func (s *sender) Send(_ context.Context, r promotion.Request) error {
 	s.sent = append(s.sent, r)
 	return errors.New("the sweeper of ingest sends it")
 }
@@ -36,17 +37,17 @@ func (s *sender) Send(_ context.Context, r asyncevent.Request) error {
 // drawer answers as a draw in phase ROOT, whose result cannot be known yet, would.
 type drawer struct{}
 
-func (*drawer) Submit(_ context.Context, event, value, signature string) (asyncevent.Draw, error) {
-	return asyncevent.Draw{
-		EventID: event, Phase: asyncevent.DrawRoot, Beacon: &beacon.Round{Round: 7, Randomness: value, Signature: signature},
+func (*drawer) Submit(_ context.Context, event, value, signature string) (promotion.Draw, error) {
+	return promotion.Draw{
+		EventID: event, Phase: promotion.DrawRoot, Beacon: &beacon.Round{Round: 7, Randomness: value, Signature: signature},
 	}, nil
 }
 
-func (*drawer) Void(_ context.Context, event string) (asyncevent.Draw, error) {
+func (*drawer) Void(_ context.Context, event string) (promotion.Draw, error) {
 	if event == "fixed" {
-		return asyncevent.Draw{}, errs.ErrDrawFixed
+		return promotion.Draw{}, errs.ErrDrawFixed
 	}
-	return asyncevent.Draw{EventID: event, Phase: asyncevent.DrawVoid, VoidedAt: 5}, nil
+	return promotion.Draw{EventID: event, Phase: promotion.DrawVoid, VoidedAt: 5}, nil
 }
 
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}} }
@@ -54,15 +55,15 @@ func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: 
 // dead stores a failed request with its dead letter.
 func dead(t *testing.T, store *dynamo.Store, user string) string {
 	t.Helper()
-	p := &asyncevent.Promotion{EventID: "demo", EventType: asyncevent.FirstCome, ClosesAt: time.Now().Add(time.Hour).UnixMilli()}
-	r := asyncevent.NewRequest(p, ids.NewV7().String(), user, store.Millis())
+	p := &promotion.Promotion{EventID: "demo", EventType: promotion.FirstCome, ClosesAt: time.Now().Add(time.Hour).UnixMilli()}
+	r := promotion.NewRequest(p, ids.NewV7().String(), user, store.Millis())
 	tx := store.Begin()
-	tx.Put(0, (&asyncevent.Lock{EventID: "demo", UserID: user, RequestID: r.RequestID, EndsAt: r.EndsAt}).Item(), asyncevent.Absent())
+	tx.Put(0, table.LockItem(&promotion.Lock{EventID: "demo", UserID: user, RequestID: r.RequestID, EndsAt: r.EndsAt}), table.Absent())
 	tx.Create(0, r.Created())
 	require.NoError(t, tx.Commit(t.Context()))
-	l := asyncevent.NewDeadLetter(r.RequestID, store.Millis())
+	l := promotion.NewDeadLetter(r.RequestID, store.Millis())
 	l.RequestID, l.EventID, l.Body, l.ErrorCode = r.RequestID, "demo", "body", "X"
-	end := r.Failed(store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Class: asyncevent.Retryable, Code: "X"})
+	end := r.Failed(store.Millis(), promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: "X"})
 	require.NoError(t, store.Bury(t.Context(), l, &end))
 	return r.RequestID
 }
@@ -70,7 +71,7 @@ func dead(t *testing.T, store *dynamo.Store, user string) string {
 func TestDeadLettersAndRedrive(t *testing.T) {
 	t.Parallel()
 	tables, db := dynamotest.Tables(t)
-	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, asyncevent.Table(tables)))
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, table.Table(tables)))
 	store := dynamo.New(db, tables, time.Now, func(int) {})
 	queue := &sender{}
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
@@ -83,7 +84,7 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 		last = dead(t, store, fmt.Sprint("u", i))
 		failed[last] = true
 	}
-	unreadable := asyncevent.NewDeadLetter("message", store.Millis())
+	unreadable := promotion.NewDeadLetter("message", store.Millis())
 	require.NoError(t, store.Bury(t.Context(), unreadable, nil))
 
 	list := func() (letters []*workerv1.DeadLetter) {
@@ -116,7 +117,7 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 	for id := range failed {
 		r, _, err := store.Request(t.Context(), id)
 		require.NoError(t, err)
-		require.Equal(t, asyncevent.Queued, r.Status)
+		require.Equal(t, promotion.Queued, r.Status)
 		require.Equal(t, int64(1), r.Gen)
 	}
 	_, err = client.ListDeadLetters(t.Context(), &workerv1.ListDeadLettersRequest{Caller: &commonv1.Caller{UserId: "ann"}})

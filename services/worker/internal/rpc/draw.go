@@ -3,7 +3,7 @@ package rpc
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/rpc"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
@@ -32,7 +32,7 @@ func (s *Admin) VoidPromotion(ctx context.Context, in *workerv1.VoidPromotionReq
 	return fromDraw(&d), nil
 }
 
-func fromDraw(d *asyncevent.Draw) *workerv1.DrawState {
+func fromDraw(d *promotion.Draw) *workerv1.DrawState {
 	out := &workerv1.DrawState{EventId: d.EventID, Phase: string(d.Phase)}
 	if d.Beacon != nil {
 		out.Round = &d.Beacon.Round

@@ -4,40 +4,40 @@ import (
 	"context"
 	"errors"
 
-	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/promotion"
 )
 
 // HandleDead decides about dead letters, each by itself. A message that SQS moved because it was
 // received too often, although its request had attempts left, goes back under a new generation; a
 // request without attempts fails; what cannot be read is kept for operators.
-func (s *Settler) HandleDead(ctx context.Context, batch []asyncevent.Delivery) error {
+func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) error {
 	var all []error
 	for _, m := range batch {
 		err := s.deadLetter(ctx, m)
 		if err == nil {
-			err = s.dead.Delete(ctx, []asyncevent.Delivery{m})
+			err = s.dead.Delete(ctx, []promotion.Delivery{m})
 		}
 		if err != nil { // it comes again
-			all = append(all, err, s.dead.Release(ctx, []asyncevent.Delivery{m}, s.opts.RetryDelay))
+			all = append(all, err, s.dead.Release(ctx, []promotion.Delivery{m}, s.opts.RetryDelay))
 		}
 	}
 	return errors.Join(all...)
 }
 
-func (s *Settler) deadLetter(ctx context.Context, m asyncevent.Delivery) error {
-	message, err := asyncevent.DecodeMessage(m.Body)
+func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
+	message, err := promotion.DecodeMessage(m.Body)
 	if err != nil {
-		l := letter(m, asyncevent.Message{})
+		l := letter(m, promotion.Message{})
 		l.ErrorCode, l.ErrorMessage = "UNREADABLE", err.Error()
 		return s.store.Bury(ctx, l, nil)
 	}
-	seen, err := s.store.Snapshot(ctx, []asyncevent.Message{message})
+	seen, err := s.store.Snapshot(ctx, []promotion.Message{message})
 	if err != nil {
 		return err
 	}
 	if unreadable := seen.Unreadable[message.RequestID]; unreadable != nil {
 		l := letter(m, message)
-		l.ErrorCode, l.ErrorMessage = string(asyncevent.FailedSerde), unreadable.Error()
+		l.ErrorCode, l.ErrorMessage = string(promotion.FailedSerde), unreadable.Error()
 		return s.store.BuryUnreadable(ctx, l, message)
 	}
 	r, found := seen.Requests[message.RequestID]
@@ -49,36 +49,36 @@ func (s *Settler) deadLetter(ctx context.Context, m asyncevent.Delivery) error {
 	}
 	l := letter(m, message)
 	l.ErrorCode, l.ErrorMessage = r.ErrorCode, r.ErrorMessage
-	end := r.Failed(s.millis(), asyncevent.FailedWorker, asyncevent.Failure{Class: asyncevent.Retryable, Code: r.ErrorCode, Message: r.ErrorMessage})
+	end := r.Failed(s.millis(), promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: r.ErrorCode, Message: r.ErrorMessage})
 	return s.store.Bury(ctx, l, &end)
 }
 
 // letter has a key that is the same for each receipt of a message.
-func letter(m asyncevent.Delivery, message asyncevent.Message) asyncevent.DeadLetter {
+func letter(m promotion.Delivery, message promotion.Message) promotion.DeadLetter {
 	id := message.RequestID
 	if id == "" {
 		id = m.ID
 	}
-	l := asyncevent.NewDeadLetter(id, m.SentAt)
+	l := promotion.NewDeadLetter(id, m.SentAt)
 	l.RequestID, l.EventID, l.Body = message.RequestID, message.EventID, m.Body
 	return l
 }
 
 // sendBack sends a request that has attempts left, under a new generation. A process that dies in
 // between leaves a marker by which ingest sends it.
-func (s *Settler) sendBack(ctx context.Context, r asyncevent.Request) error {
+func (s *Settler) sendBack(ctx context.Context, r promotion.Request) error {
 	c := r.Requeued()
-	if err := s.store.Requeue(ctx, c); err != nil {
+	if err := s.store.Change(ctx, c); err != nil {
 		return err
 	}
 	return s.Send(ctx, c.After)
 }
 
 // Send puts the present generation of a request in the queue and records it.
-func (s *Settler) Send(ctx context.Context, r asyncevent.Request) error {
-	if err := s.queue.Send(ctx, []asyncevent.Outgoing{{Message: asyncevent.MessageOf(&r)}})[0]; err != nil {
+func (s *Settler) Send(ctx context.Context, r promotion.Request) error {
+	if err := s.queue.Send(ctx, []promotion.Outgoing{{Message: promotion.MessageOf(&r)}})[0]; err != nil {
 		return err
 	}
-	_, err := s.store.MarkQueued(ctx, []asyncevent.Request{r})
+	_, err := s.store.MarkQueued(ctx, []promotion.Request{r})
 	return err
 }

@@ -3,48 +3,48 @@ package settle
 import (
 	"context"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
 )
 
 // look reads the state of the messages of a group, all of one event, and sorts them.
-func (s *Settler) look(ctx context.Context, all []delivery) (round, error) {
-	var r round
-	messages := make([]asyncevent.Message, len(all))
+func (s *Settler) look(ctx context.Context, all []delivery) (triage, error) {
+	var t triage
+	messages := make([]promotion.Message, len(all))
 	for i, d := range all {
 		messages[i] = d.message
 	}
 	seen, err := s.store.Snapshot(ctx, messages)
 	if err != nil {
-		return r, err
+		return t, err
 	}
-	r.seen = seen
+	t.seen = seen
 	copies := map[string]bool{}
 	for _, d := range all {
 		request, found := seen.Requests[d.message.RequestID]
 		switch {
 		case seen.Unreadable[d.message.RequestID] != nil:
 		case !found, request.EventID != d.message.EventID, request.Status.Final(), d.message.Gen < request.Gen, request.EnteredAt != 0:
-			r.done = append(r.done, d.Delivery)
+			t.done = append(t.done, d.Delivery)
 			continue
 		}
 		d.request = request
-		r.rest = append(r.rest, d)
+		t.rest = append(t.rest, d)
 		if !copies[d.message.RequestID] { // a second copy is deleted once the first is settled
 			copies[d.message.RequestID] = true
-			r.live = append(r.live, d)
+			t.live = append(t.live, d)
 		}
 	}
-	r.alien = len(r.live) > 0 && !known(r.live[0].request.EventType) && seen.Unreadable[r.live[0].message.RequestID] == nil
-	return r, nil
+	t.unknown = len(t.live) > 0 && !known(t.live[0].request.EventType) && seen.Unreadable[t.live[0].message.RequestID] == nil
+	return t, nil
 }
 
 // known reports whether this replica can settle requests of a type.
-func known(t asyncevent.Type) bool { return t == asyncevent.FirstCome || t == asyncevent.Lottery }
+func known(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
 
-// together is the number of requests that the next transaction settles: up to the first that needs
+// batchSize is the number of requests that the next transaction settles: up to the first that needs
 // something else before, and a suspicious one alone.
-func (s *Settler) together(live []delivery, limit int) int {
+func (s *Settler) batchSize(live []delivery, limit int) int {
 	if limit == 0 || limit > len(live) {
 		limit = len(live)
 	}
@@ -60,14 +60,14 @@ func (s *Settler) together(live []delivery, limit int) int {
 	return limit
 }
 
-// try settles requests in one transaction. A panic blames nobody in particular.
+// try settles requests in one transaction. A panic becomes an error that names no request.
 func (s *Settler) try(ctx context.Context, seen Snapshot, live []delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = errs.FromPanic(p)
 		}
 	}()
-	if live[0].request.EventType == asyncevent.Lottery {
+	if live[0].request.EventType == promotion.Lottery {
 		return s.store.Settle(ctx, enter(seen, live, s.millis()))
 	}
 	return s.store.Settle(ctx, decide(seen, live, s.millis()))
@@ -80,8 +80,8 @@ func decide(seen Snapshot, live []delivery, now int64) Settlement {
 	var out Settlement
 	if seen.Capacity == nil {
 		for _, d := range live {
-			out.Changes = append(out.Changes, d.request.Failed(now, asyncevent.FailedValidation, asyncevent.Failure{
-				Class: asyncevent.NonRetryable, Code: "PROMOTION_MISSING", Message: "the promotion has no capacity",
+			out.Changes = append(out.Changes, d.request.Failed(now, promotion.FailedValidation, promotion.Failure{
+				Class: promotion.NonRetryable, Code: "PROMOTION_MISSING", Message: "the promotion has no capacity",
 			}))
 		}
 		return out
@@ -90,13 +90,13 @@ func decide(seen Snapshot, live []delivery, now int64) Settlement {
 	out.Before = left
 	sentAt := seen.Capacity.SentAt
 	for _, d := range live {
-		status, code := asyncevent.Rejected, asyncevent.RejectedCapacity
+		status, code := promotion.Rejected, promotion.RejectedCapacity
 		switch counts, locked := seen.Locks[d.message.RequestID]; {
 		case locked && counts != d.message.RequestID:
-			code = asyncevent.RejectedDuplicate
+			code = promotion.RejectedDuplicate
 		case left > 0:
 			left--
-			status, code = asyncevent.Succeeded, asyncevent.Success
+			status, code = promotion.Succeeded, promotion.Success
 		}
 		out.Changes = append(out.Changes, d.request.Settled(now, status, code, d.SequenceNumber))
 		sentAt = max(sentAt, d.SentAt)
@@ -118,11 +118,11 @@ func enter(seen Snapshot, live []delivery, now int64) Settlement {
 		sentAt = max(sentAt, d.SentAt)
 		switch counts, locked := seen.Locks[d.message.RequestID]; {
 		case locked && counts != d.message.RequestID:
-			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedDuplicate, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.SequenceNumber))
 		case seen.Voided:
-			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedVoid, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedVoid, d.SequenceNumber))
 		case seen.Group.ClosedAt != 0, d.request.RequestedAt >= d.request.LotteryCutoffAt:
-			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedLate, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedLate, d.SequenceNumber))
 		default:
 			out.Changes = append(out.Changes, d.request.Entered(now, d.SequenceNumber))
 		}

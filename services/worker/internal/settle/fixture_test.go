@@ -13,11 +13,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/dynamo"
@@ -33,32 +34,32 @@ const event = "demo"
 type world struct {
 	tables pkgdynamo.Config
 	db     *awsdynamo.Client
-	store  asyncevent.Store
+	store  table.Store
 	clock  *testkit.Clock
 	sent   []string // ids, in the order of the queue
-	kind   asyncevent.Type
+	kind   promotion.Type
 }
 
 func newWorld(t *testing.T, places int64) *world {
 	t.Helper()
-	w := &world{clock: testkit.NewClock(start), kind: asyncevent.FirstCome}
+	w := &world{clock: testkit.NewClock(start), kind: promotion.FirstCome}
 	w.tables, w.db = dynamotest.Tables(t)
-	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, asyncevent.Table(w.tables)))
-	w.store = asyncevent.Store{Client: w.db, Table: w.tables.Table(asyncevent.TableName), Now: w.clock.Now}
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, table.Table(w.tables)))
+	w.store = table.Store{Client: w.db, Table: w.tables.Table(table.TableName), Now: w.clock.Now}
 	p := w.promotion()
 	p.CapacityTotal = places
 	tx := w.store.Begin()
-	tx.Put(0, p.Item(), asyncevent.Absent())
-	tx.Put(0, (&asyncevent.Capacity{EventID: event, Total: places, Remaining: places}).Item(), asyncevent.Absent())
+	tx.Put(0, table.PromotionItem(p), table.Absent())
+	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: event, Total: places, Remaining: places}), table.Absent())
 	require.NoError(t, tx.Commit(t.Context()))
 	return w
 }
 
-func (w *world) promotion() *asyncevent.Promotion {
-	p := &asyncevent.Promotion{
+func (w *world) promotion() *promotion.Promotion {
+	p := &promotion.Promotion{
 		EventID: event, EventType: w.kind, OpensAt: start.Add(-time.Hour).UnixMilli(), ClosesAt: start.Add(time.Hour).UnixMilli(), Shards: 1,
 	}
-	if w.kind == asyncevent.Lottery {
+	if w.kind == promotion.Lottery {
 		p.LotteryCutoffAt, p.AnnouncedAt = p.ClosesAt, p.ClosesAt+time.Hour.Milliseconds()
 	}
 	return p
@@ -68,35 +69,35 @@ func (w *world) promotion() *asyncevent.Promotion {
 func newLottery(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, 1)
-	w.kind = asyncevent.Lottery
+	w.kind = promotion.Lottery
 	tx := w.store.Begin()
-	tx.Put(0, w.promotion().Item(), asyncevent.Condition{})
+	tx.Put(0, table.PromotionItem(w.promotion()), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	return w
 }
 
 // accept stores requests as ingest does, each with its lock, and returns their messages.
-func (w *world) accept(t *testing.T, n int) []asyncevent.Outgoing {
+func (w *world) accept(t *testing.T, n int) []promotion.Outgoing {
 	t.Helper()
-	var out []asyncevent.Outgoing
+	var out []promotion.Outgoing
 	for range n {
 		user := fmt.Sprint("u", len(w.sent))
-		r := asyncevent.NewRequest(w.promotion(), ids.NewV7().String(), user, w.store.Millis())
+		r := promotion.NewRequest(w.promotion(), ids.NewV7().String(), user, w.store.Millis())
 		tx := w.store.Begin()
-		tx.Put(0, (&asyncevent.Lock{EventID: event, UserID: user, RequestID: r.RequestID, EndsAt: r.EndsAt}).Item(), asyncevent.Absent())
+		tx.Put(0, table.LockItem(&promotion.Lock{EventID: event, UserID: user, RequestID: r.RequestID, EndsAt: r.EndsAt}), table.Absent())
 		tx.Create(0, r.Created())
 		require.NoError(t, tx.Commit(t.Context()))
 		w.sent = append(w.sent, r.RequestID)
-		out = append(out, asyncevent.Outgoing{Message: asyncevent.MessageOf(&r)})
+		out = append(out, promotion.Outgoing{Message: promotion.MessageOf(&r)})
 	}
 	return out
 }
 
 // deliveries are messages as the queue would give them; their SequenceNumbers continue.
-func (w *world) deliveries(out []asyncevent.Outgoing) []asyncevent.Delivery {
-	got := make([]asyncevent.Delivery, len(out))
+func (w *world) deliveries(out []promotion.Outgoing) []promotion.Delivery {
+	got := make([]promotion.Delivery, len(out))
 	for i, m := range out {
-		got[i] = asyncevent.Delivery{
+		got[i] = promotion.Delivery{
 			Body: m.Body(), Group: m.Group(), ID: m.RequestID, Handle: m.RequestID, SequenceNumber: fmt.Sprint(1000 + len(w.sent) - len(out) + i),
 			SentAt: w.store.Millis(), Receives: 1,
 		}
@@ -109,13 +110,13 @@ type desk struct {
 	mu        sync.Mutex
 	deleted   []string
 	released  []string
-	forwarded []asyncevent.Delivery
-	sent      []asyncevent.Outgoing
+	forwarded []promotion.Delivery
+	sent      []promotion.Outgoing
 }
 
-func (*desk) Receive(context.Context) ([]asyncevent.Delivery, error) { return nil, nil }
+func (*desk) Receive(context.Context) ([]promotion.Delivery, error) { return nil, nil }
 
-func (d *desk) Delete(_ context.Context, messages []asyncevent.Delivery) error {
+func (d *desk) Delete(_ context.Context, messages []promotion.Delivery) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range messages {
@@ -124,7 +125,7 @@ func (d *desk) Delete(_ context.Context, messages []asyncevent.Delivery) error {
 	return nil
 }
 
-func (d *desk) Release(_ context.Context, messages []asyncevent.Delivery, _ time.Duration) error {
+func (d *desk) Release(_ context.Context, messages []promotion.Delivery, _ time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range messages {
@@ -133,14 +134,14 @@ func (d *desk) Release(_ context.Context, messages []asyncevent.Delivery, _ time
 	return nil
 }
 
-func (d *desk) Send(_ context.Context, out []asyncevent.Outgoing) []error {
+func (d *desk) Send(_ context.Context, out []promotion.Outgoing) []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sent = append(d.sent, out...)
 	return make([]error, len(out))
 }
 
-func (d *desk) Forward(_ context.Context, m asyncevent.Delivery, _ string) error {
+func (d *desk) Forward(_ context.Context, m promotion.Delivery, _ string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.forwarded = append(d.forwarded, m)
@@ -179,7 +180,7 @@ func queues(t *testing.T) (live, dead *queue.Queue) {
 	return queue.New(client, name), queue.NewDeadLetters(client, name)
 }
 
-func (w *world) request(t *testing.T, id string) asyncevent.Request {
+func (w *world) request(t *testing.T, id string) promotion.Request {
 	t.Helper()
 	r, found, err := w.store.Request(t.Context(), id)
 	require.NoError(t, err)
@@ -187,9 +188,9 @@ func (w *world) request(t *testing.T, id string) asyncevent.Request {
 	return r
 }
 
-func (w *world) statuses(t *testing.T) []asyncevent.Status {
+func (w *world) statuses(t *testing.T) []promotion.Status {
 	t.Helper()
-	var out []asyncevent.Status
+	var out []promotion.Status
 	for _, id := range w.sent {
 		out = append(out, w.request(t, id).Status)
 	}
@@ -200,7 +201,7 @@ func (w *world) statuses(t *testing.T) []asyncevent.Status {
 func (w *world) spoil(t *testing.T, id string) {
 	t.Helper()
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
-		TableName: &w.store.Table, Key: asyncevent.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
+		TableName: &w.store.Table, Key: table.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
 	})
 	require.NoError(t, err)
@@ -208,9 +209,9 @@ func (w *world) spoil(t *testing.T, id string) {
 
 func (w *world) remaining(t *testing.T) int64 {
 	t.Helper()
-	items, err := w.store.Read(t.Context(), asyncevent.CapacityKey(event))
+	items, err := w.store.Read(t.Context(), table.CapacityKey(event))
 	require.NoError(t, err)
-	c, err := asyncevent.DecodeCapacity(items.Get(asyncevent.CapacityKey(event)))
+	c, err := table.DecodeCapacity(items.Get(table.CapacityKey(event)))
 	require.NoError(t, err)
 	return c.Remaining
 }
@@ -233,12 +234,12 @@ func (w *world) ofType(t *testing.T, entity string) []pkgdynamo.Item {
 	return out
 }
 
-var nextStatus = map[asyncevent.Status][]asyncevent.Status{
-	"":                     {asyncevent.Received},
-	asyncevent.Received:    {asyncevent.Queued},
-	asyncevent.Queued:      {asyncevent.Processing},
-	asyncevent.Processing:  {asyncevent.Succeeded, asyncevent.Rejected, asyncevent.FailedFinal},
-	asyncevent.FailedFinal: {asyncevent.Queued},
+var nextStatus = map[promotion.Status][]promotion.Status{
+	"":                    {promotion.Received},
+	promotion.Received:    {promotion.Queued},
+	promotion.Queued:      {promotion.Processing},
+	promotion.Processing:  {promotion.Succeeded, promotion.Rejected, promotion.FailedFinal},
+	promotion.FailedFinal: {promotion.Queued},
 }
 
 // audit checks by the items what must hold when everything is settled: as many successes as there
@@ -246,15 +247,15 @@ var nextStatus = map[asyncevent.Status][]asyncevent.Status{
 // the figures; and nothing left to do.
 func (w *world) audit(t *testing.T, places int) {
 	t.Helper()
-	logs := map[string][]asyncevent.Log{}
+	logs := map[string][]promotion.LogEntry{}
 	for _, it := range w.ofType(t, "STATUS_LOG") {
-		l, err := asyncevent.DecodeLog(it)
+		l, err := table.DecodeLog(it)
 		require.NoError(t, err)
 		logs[l.RequestID] = append(logs[l.RequestID], l)
 	}
 	announced := map[string]int{}
 	for _, it := range w.ofType(t, "OUTBOX") {
-		o, err := asyncevent.DecodeOutbox(it)
+		o, err := table.DecodeOutbox(it)
 		require.NoError(t, err)
 		for _, row := range o.Rows {
 			announced[fmt.Sprint(row.RequestID, row.Version)]++
@@ -263,15 +264,15 @@ func (w *world) audit(t *testing.T, places int) {
 	succeeded := 0
 	for i, id := range w.sent {
 		r := w.request(t, id)
-		want := asyncevent.Rejected
+		want := promotion.Rejected
 		if i < places {
-			want = asyncevent.Succeeded
+			want = promotion.Succeeded
 			succeeded++
 		}
 		require.Equal(t, want, r.Status, "request %d", i)
 		require.Len(t, r.QueueSeq, 39)
 		require.Equal(t, 1, announced[fmt.Sprint(id, r.StatusAt)], "request %d", i)
-		var at asyncevent.Status
+		var at promotion.Status
 		for _, l := range logs[id] { // a scan returns a partition in the order of sort keys
 			require.Equal(t, at, l.From)
 			require.Contains(t, nextStatus[at], l.To)
@@ -281,10 +282,10 @@ func (w *world) audit(t *testing.T, places int) {
 	}
 	require.Equal(t, int64(places-succeeded), w.remaining(t))
 	require.Empty(t, w.ofType(t, "MARKER"))
-	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	counts, err := table.DecodeCounts(w.ofType(t, "COUNTS"))
 	require.NoError(t, err)
 	require.Zero(t, counts.Unsettled())
-	require.Equal(t, int64(succeeded), counts.Results[asyncevent.Success])
+	require.Equal(t, int64(succeeded), counts.Results[promotion.Success])
 }
 
 // touches reports whether a call writes to a request's item.
@@ -297,7 +298,7 @@ func touches(in any, id string) bool {
 		if it.Update == nil {
 			continue
 		}
-		if pk, ok := it.Update.Key[asyncevent.PK].(*types.AttributeValueMemberS); ok && pk.Value == "REQ#"+id {
+		if pk, ok := it.Update.Key[table.PK].(*types.AttributeValueMemberS); ok && pk.Value == "REQ#"+id {
 			return true
 		}
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/settle"
 )
 
@@ -21,14 +22,14 @@ func (w *world) entered(t *testing.T) []string {
 	t.Helper()
 	ids := []string{}
 	for _, it := range w.ofType(t, "ENTRY") {
-		id, err := asyncevent.DecodeEntry(it)
+		id, err := table.DecodeEntry(it)
 		require.NoError(t, err)
 		require.NotZero(t, w.request(t, id).EnteredAt)
 		ids = append(ids, id)
 	}
 	var counted int64
 	for _, it := range w.ofType(t, "ENTRIES") {
-		c, err := asyncevent.DecodeEntryCounter(it)
+		c, err := table.DecodeEntryCounter(it)
 		require.NoError(t, err)
 		counted += c.N
 	}
@@ -38,11 +39,11 @@ func (w *world) entered(t *testing.T) []string {
 }
 
 // excluded are the reasons of the exclusions by request.
-func (w *world) excluded(t *testing.T) map[string]asyncevent.ResultCode {
+func (w *world) excluded(t *testing.T) map[string]promotion.ResultCode {
 	t.Helper()
-	reasons := map[string]asyncevent.ResultCode{}
+	reasons := map[string]promotion.ResultCode{}
 	for _, it := range w.ofType(t, "EXCLUDED") {
-		e, err := asyncevent.DecodeExcluded(it)
+		e, err := table.DecodeExclusion(it)
 		require.NoError(t, err)
 		reasons[e.RequestID] = e.Reason
 	}
@@ -51,25 +52,25 @@ func (w *world) excluded(t *testing.T) map[string]asyncevent.ResultCode {
 
 func (w *world) close(t *testing.T) {
 	t.Helper()
-	for _, g := range asyncevent.LotteryGroups() {
+	for _, g := range promotion.LotteryGroups() {
 		tx := w.store.Begin()
-		tx.Update(0, asyncevent.EntryCounterKey(event, g), asyncevent.CloseEntryCounter(w.store.Millis()), asyncevent.Condition{})
+		tx.Update(0, table.EntryCounterKey(event, g), table.CloseEntryCounter(w.store.Millis()), table.Condition{})
 		require.NoError(t, tx.Commit(t.Context()))
 	}
 }
 
-func (w *world) draw(t *testing.T, phase asyncevent.DrawPhase) {
+func (w *world) draw(t *testing.T, phase promotion.DrawPhase) {
 	t.Helper()
 	tx := w.store.Begin()
-	tx.Put(0, (&asyncevent.Draw{EventID: event, Phase: phase}).Item(), asyncevent.Absent())
+	tx.Put(0, table.DrawItem(&promotion.Draw{EventID: event, Phase: phase}), table.Absent())
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
 // fails lets a request fail all its attempts, so that it becomes a dead letter.
-func (w *world) fails(t *testing.T, worker worker, message asyncevent.Delivery) {
+func (w *world) fails(t *testing.T, worker worker, message promotion.Delivery) {
 	t.Helper()
 	for range 6 {
-		require.NoError(t, worker.Handle(t.Context(), []asyncevent.Delivery{message}))
+		require.NoError(t, worker.Handle(t.Context(), []promotion.Delivery{message}))
 	}
 	require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded))
 	worker.dead.forwarded = nil
@@ -103,15 +104,15 @@ func TestLotteryEntries(t *testing.T) {
 	require.Empty(t, w.ofType(t, "OUTBOX"), "an entry is no result")
 	for i, id := range w.sent {
 		r := w.request(t, id)
-		require.Equal(t, asyncevent.Processing, r.Status)
-		require.Equal(t, asyncevent.QueueSeq(batch[i].SequenceNumber), r.QueueSeq)
-		items, err := w.store.Read(t.Context(), asyncevent.EntryCounterKey(event, asyncevent.LotteryGroup(id)))
+		require.Equal(t, promotion.Processing, r.Status)
+		require.Equal(t, promotion.QueueSeq(batch[i].SequenceNumber), r.QueueSeq)
+		items, err := w.store.Read(t.Context(), table.EntryCounterKey(event, promotion.LotteryGroup(id)))
 		require.NoError(t, err)
-		c, err := asyncevent.DecodeEntryCounter(items.Get(asyncevent.EntryCounterKey(event, asyncevent.LotteryGroup(id))))
+		c, err := table.DecodeEntryCounter(items.Get(table.EntryCounterKey(event, promotion.LotteryGroup(id))))
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, c.SentAt, batch[i].SentAt)
 	}
-	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	counts, err := table.DecodeCounts(w.ofType(t, "COUNTS"))
 	require.NoError(t, err)
 	require.Equal(t, int64(20), counts.Unsettled())
 	require.Zero(t, counts.Waiting(), "entries are no load")
@@ -137,8 +138,8 @@ func TestLotteryClosesWhileARequestEnters(t *testing.T) {
 	require.NoError(t, worker.Handle(t.Context(), batch))
 	require.True(t, once.Load())
 	require.Empty(t, w.entered(t))
-	require.Equal(t, map[string]asyncevent.ResultCode{w.sent[0]: asyncevent.RejectedLate}, w.excluded(t))
-	require.Equal(t, asyncevent.RejectedLate, w.request(t, w.sent[0]).ResultCode)
+	require.Equal(t, map[string]promotion.ResultCode{w.sent[0]: promotion.RejectedLate}, w.excluded(t))
+	require.Equal(t, promotion.RejectedLate, w.request(t, w.sent[0]).ResultCode)
 	require.Empty(t, w.ofType(t, "MARKER"))
 }
 
@@ -157,7 +158,7 @@ func TestLotteryExclusions(t *testing.T) {
 		return nil
 	}})
 	tx := w.store.Begin()
-	tx.Put(0, (&asyncevent.Lock{EventID: event, UserID: "u0", RequestID: late, EndsAt: start.UnixMilli()}).Item(), asyncevent.Condition{})
+	tx.Put(0, table.LockItem(&promotion.Lock{EventID: event, UserID: "u0", RequestID: late, EndsAt: start.UnixMilli()}), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, worker.Handle(t.Context(), batch[:1]))
 	w.fails(t, worker, batch[2])
@@ -168,11 +169,11 @@ func TestLotteryExclusions(t *testing.T) {
 	require.Empty(t, w.entered(t))
 	w.close(t)
 	require.NoError(t, worker.Handle(t.Context(), batch[1:2]))
-	require.Equal(t, map[string]asyncevent.ResultCode{
-		duplicate: asyncevent.RejectedDuplicate, late: asyncevent.RejectedLate, failed: asyncevent.FailedWorker, withdrawn: asyncevent.RejectedWithdrawn,
+	require.Equal(t, map[string]promotion.ResultCode{
+		duplicate: promotion.RejectedDuplicate, late: promotion.RejectedLate, failed: promotion.FailedWorker, withdrawn: promotion.RejectedWithdrawn,
 	}, w.excluded(t))
 	require.Empty(t, w.ofType(t, "MARKER"))
-	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	counts, err := table.DecodeCounts(w.ofType(t, "COUNTS"))
 	require.NoError(t, err)
 	require.Zero(t, counts.Unsettled())
 	require.Zero(t, counts.Entered)
@@ -187,22 +188,22 @@ func TestLotteryUnreadable(t *testing.T) {
 	w.spoil(t, broken)
 	worker := w.worker(dynamotest.Hook{})
 	for _, m := range batch { // each of its own group
-		require.NoError(t, worker.Handle(t.Context(), []asyncevent.Delivery{m}))
+		require.NoError(t, worker.Handle(t.Context(), []promotion.Delivery{m}))
 	}
 	require.Len(t, worker.dead.forwarded, 1)
 	for range 2 { // delivered twice
 		require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded))
 	}
 	require.Equal(t, []string{entered}, w.entered(t))
-	require.Equal(t, map[string]asyncevent.ResultCode{broken: asyncevent.FailedSerde}, w.excluded(t))
+	require.Equal(t, map[string]promotion.ResultCode{broken: promotion.FailedSerde}, w.excluded(t))
 	require.Empty(t, w.ofType(t, "MARKER"))
-	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	counts, err := table.DecodeCounts(w.ofType(t, "COUNTS"))
 	require.NoError(t, err)
 	require.Equal(t, int64(1), counts.Unsettled())
-	require.Equal(t, int64(1), counts.Results[asyncevent.FailedSerde])
+	require.Equal(t, int64(1), counts.Results[promotion.FailedSerde])
 	require.Len(t, w.ofType(t, "OUTBOX"), 1)
 	_, err = worker.store.Redrive(t.Context(), broken)
-	require.ErrorIs(t, err, asyncevent.ErrNotRedrivable)
+	require.ErrorIs(t, err, promotion.ErrNotRedrivable)
 }
 
 // A redrive before the draw lets the request enter, and takes it off the exclusions.
@@ -225,7 +226,7 @@ func TestLotteryRedrive(t *testing.T) {
 	require.Empty(t, w.excluded(t))
 	require.Len(t, w.ofType(t, "MARKER"), 1)
 	broken.Store(false)
-	require.NoError(t, worker.Handle(t.Context(), w.deliveries([]asyncevent.Outgoing{{Message: asyncevent.MessageOf(&again)}})))
+	require.NoError(t, worker.Handle(t.Context(), w.deliveries([]promotion.Outgoing{{Message: promotion.MessageOf(&again)}})))
 	require.Equal(t, w.sent, w.entered(t))
 }
 
@@ -246,16 +247,16 @@ func TestLotteryAfterTheLists(t *testing.T) {
 	}})
 	w.fails(t, worker, batch[0])
 	w.close(t)
-	w.draw(t, asyncevent.DrawClosed)
+	w.draw(t, promotion.DrawClosed)
 	again, err := w.store.Redrive(t.Context(), redriven)
 	require.NoError(t, err)
 	broken.Store(false)
-	require.NoError(t, worker.Handle(t.Context(), w.deliveries([]asyncevent.Outgoing{{Message: asyncevent.MessageOf(&again)}})))
+	require.NoError(t, worker.Handle(t.Context(), w.deliveries([]promotion.Outgoing{{Message: promotion.MessageOf(&again)}})))
 	require.NoError(t, worker.Handle(t.Context(), batch[1:]))
 	for _, id := range w.sent {
-		require.Equal(t, asyncevent.RejectedLate, w.request(t, id).ResultCode)
+		require.Equal(t, promotion.RejectedLate, w.request(t, id).ResultCode)
 	}
-	require.Equal(t, map[string]asyncevent.ResultCode{redriven: asyncevent.FailedWorker}, w.excluded(t))
+	require.Equal(t, map[string]promotion.ResultCode{redriven: promotion.FailedWorker}, w.excluded(t))
 	require.NotContains(t, w.excluded(t), late)
 	require.Empty(t, w.entered(t))
 	require.Empty(t, w.ofType(t, "MARKER"))
@@ -266,13 +267,13 @@ func TestLotteryVoid(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)
 	batch := w.deliveries(w.accept(t, 1))
-	w.draw(t, asyncevent.DrawVoid)
+	w.draw(t, promotion.DrawVoid)
 	require.NoError(t, w.worker(dynamotest.Hook{}).Handle(t.Context(), batch))
-	require.Equal(t, asyncevent.RejectedVoid, w.request(t, w.sent[0]).ResultCode)
+	require.Equal(t, promotion.RejectedVoid, w.request(t, w.sent[0]).ResultCode)
 	require.Empty(t, w.entered(t))
 }
 
-// An unavailable store blames nobody.
+// An unavailable store counts no attempt.
 func TestLotteryStoreAway(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)

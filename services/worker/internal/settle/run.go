@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
 )
 
 const (
@@ -37,7 +37,7 @@ func (s *Settler) Run(parallel int) func(context.Context) error {
 	}
 }
 
-func (s *Settler) receive(ctx context.Context, from Queue, handle func(context.Context, []asyncevent.Delivery) error) {
+func (s *Settler) receive(ctx context.Context, from Queue, handle func(context.Context, []promotion.Delivery) error) {
 	for ctx.Err() == nil {
 		batch, err := from.Receive(ctx)
 		if err == nil && len(batch) > 0 {
@@ -60,7 +60,7 @@ func (s *Settler) receive(ctx context.Context, from Queue, handle func(context.C
 // awaitStore keeps a batch hidden from the other receivers until the store answers; false: ctx has
 // ended. Each of them would receive what is released, and SQS makes dead letters of messages that
 // were received too often.
-func (s *Settler) awaitStore(ctx context.Context, from Queue, batch []asyncevent.Delivery) bool {
+func (s *Settler) awaitStore(ctx context.Context, from Queue, batch []promotion.Delivery) bool {
 	hold := func(ctx context.Context, d time.Duration) {
 		if err := from.Release(ctx, batch, d); err != nil { // they may come again, which is harmless
 			s.log.WarnContext(ctx, "messages not kept", "error", err)
@@ -82,7 +82,7 @@ func (s *Settler) probe(ctx context.Context) error {
 	return s.store.Ping(ctx)
 }
 
-func (s *Settler) handle(ctx context.Context, batch []asyncevent.Delivery, handle func(context.Context, []asyncevent.Delivery) error) error {
+func (s *Settler) handle(ctx context.Context, batch []promotion.Delivery, handle func(context.Context, []promotion.Delivery) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handleTimeout)
 	defer cancel()
 	return handle(ctx, batch)

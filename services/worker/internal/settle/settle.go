@@ -7,20 +7,22 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
-	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
 )
 
 // The ways in which settling can go wrong.
 var (
-	// ErrChanged: what was read has changed meanwhile, so it must be read again. Nobody is to blame.
+	// ErrChanged: what was read has changed meanwhile, so it must be read again. No attempt is counted.
 	ErrChanged = errors.New("changed meanwhile")
-	// ErrStoreAway: the store does not answer. Nobody is to blame.
+	// ErrStoreAway: the store does not answer. No attempt is counted.
 	ErrStoreAway = errors.New("the store does not answer")
 )
 
-// ItemError blames one request of a transaction, by its index.
+// ItemError names the request on which a transaction failed, by its index.
 type ItemError struct {
 	Index int
 	Err   error
@@ -35,12 +37,12 @@ func (e *ItemError) Unwrap() error { return e.Err }
 // Snapshot is what a decision is based on, read consistently.
 type Snapshot struct {
 	// Capacity of the promotion; nil when it has none.
-	Capacity *asyncevent.Capacity
+	Capacity *promotion.Capacity
 	// Group is the counter of the messages' group of a lottery.
-	Group asyncevent.EntryCounter
+	Group promotion.EntryCounter
 	// Voided means that the lottery was cancelled.
 	Voided   bool
-	Requests map[string]asyncevent.Request
+	Requests map[string]promotion.Request
 	// Unreadable are requests whose item cannot be read, with the reason.
 	Unreadable map[string]error
 	// Locks name the request that counts, by the request that was asked for; absent without a lock.
@@ -49,9 +51,9 @@ type Snapshot struct {
 
 // Settlement is one transaction.
 type Settlement struct {
-	Changes []asyncevent.Change
+	Changes []promotion.Change
 	// Capacity is to be written if it is still as it was read; nil: it is not touched.
-	Capacity *asyncevent.Capacity
+	Capacity *promotion.Capacity
 	// Before is the number of places that was read.
 	Before int64
 	// SentAt, of a lottery, is when the queue got the latest of the group's messages that are settled.
@@ -59,31 +61,30 @@ type Settlement struct {
 }
 
 // Store reads and writes requests. Its errors are ErrChanged, ErrStoreAway, an ItemError, or others
-// that name no request.
+// that name no request. What is read and what is written are two calls, not one with a decision in
+// between, since a Snapshot also says which messages need no settling, and which must be settled alone.
 type Store interface {
 	// Snapshot reads what messages of one event are about.
-	Snapshot(ctx context.Context, messages []asyncevent.Message) (Snapshot, error)
+	Snapshot(ctx context.Context, messages []promotion.Message) (Snapshot, error)
 	Settle(ctx context.Context, s Settlement) error
 	// Change writes a step of one request.
-	Change(ctx context.Context, c asyncevent.Change) error
-	// Requeue is Change under a new generation, whose message the caller sends.
-	Requeue(ctx context.Context, c asyncevent.Change) error
+	Change(ctx context.Context, c promotion.Change) error
 	// Bury writes a dead letter, with the end of its request, if it has one.
-	Bury(ctx context.Context, l asyncevent.DeadLetter, end *asyncevent.Change) error
+	Bury(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error
 	// BuryUnreadable writes a dead letter and ends its request, whose item cannot be read.
-	BuryUnreadable(ctx context.Context, l asyncevent.DeadLetter, m asyncevent.Message) error
-	MarkQueued(ctx context.Context, requests []asyncevent.Request) ([]asyncevent.Request, error)
+	BuryUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error
+	MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error)
 	// Ping reports whether the store answers.
 	Ping(ctx context.Context) error
 }
 
 // Queue is the queue of live requests, or of dead letters.
 type Queue interface {
-	Receive(ctx context.Context) ([]asyncevent.Delivery, error)
-	Delete(ctx context.Context, messages []asyncevent.Delivery) error
-	Release(ctx context.Context, messages []asyncevent.Delivery, after time.Duration) error
-	Send(ctx context.Context, out []asyncevent.Outgoing) []error
-	Forward(ctx context.Context, m asyncevent.Delivery, id string) error
+	Receive(ctx context.Context) ([]promotion.Delivery, error)
+	Delete(ctx context.Context, messages []promotion.Delivery) error
+	Release(ctx context.Context, messages []promotion.Delivery, after time.Duration) error
+	Send(ctx context.Context, out []promotion.Outgoing) []error
+	Forward(ctx context.Context, m promotion.Delivery, id string) error
 }
 
 // Options of a Settler.
@@ -99,8 +100,8 @@ const (
 	// suspiciousReceives is the number of receipts from which a message is handled alone, and its
 	// attempt is counted first: it may be what ends the process.
 	suspiciousReceives = 10
-	// maxRounds bounds how often the messages of one receipt are decided anew.
-	maxRounds = 30
+	// maxLooks bounds how often the messages of one receipt are decided anew.
+	maxLooks = 30
 	// foreignDelay is for how long messages are released that this replica cannot settle.
 	foreignDelay = 30 * time.Second
 )
@@ -123,19 +124,19 @@ func (s *Settler) millis() int64 { return s.opts.Now().UnixMilli() }
 
 // delivery is a message that can be read, with its request.
 type delivery struct {
-	asyncevent.Delivery
+	promotion.Delivery
 
-	message asyncevent.Message
-	request asyncevent.Request
+	message promotion.Message
+	request promotion.Request
 }
 
 // Handle settles a batch, each group by itself. After an error what is not settled is released, so
 // that it comes again; after ErrStoreAway only some seconds later.
-func (s *Settler) Handle(ctx context.Context, batch []asyncevent.Delivery) error {
+func (s *Settler) Handle(ctx context.Context, batch []promotion.Delivery) error {
 	var order []string
 	groups := map[string][]delivery{}
 	for _, m := range batch {
-		message, err := asyncevent.DecodeMessage(m.Body)
+		message, err := promotion.DecodeMessage(m.Body)
 		if err != nil {
 			if err := s.moveAway(ctx, m, m.ID); err != nil {
 				return errors.Join(err, s.queue.Release(ctx, batch, 0))
@@ -155,41 +156,41 @@ func (s *Settler) Handle(ctx context.Context, batch []asyncevent.Delivery) error
 }
 
 // moveAway makes a message a dead letter. Dying in between makes two copies of one deduplication id.
-func (s *Settler) moveAway(ctx context.Context, m asyncevent.Delivery, id string) error {
+func (s *Settler) moveAway(ctx context.Context, m promotion.Delivery, id string) error {
 	if err := s.dead.Forward(ctx, m, id); err != nil {
 		return err
 	}
-	return s.queue.Delete(ctx, []asyncevent.Delivery{m})
+	return s.queue.Delete(ctx, []promotion.Delivery{m})
 }
 
-// round is what one look at the messages of a group gave.
-type round struct {
-	done  []asyncevent.Delivery // settled already: to be deleted
-	live  []delivery            // to be settled, in the order of the queue
-	rest  []delivery            // everything that is not done
-	seen  Snapshot
-	alien bool // the first one is of a kind that this replica cannot settle
+// triage is the messages of a group, sorted by what is stored of their requests.
+type triage struct {
+	done    []promotion.Delivery // settled already: to be deleted
+	live    []delivery           // to be settled, in the order of the queue
+	rest    []delivery           // everything that is not done
+	seen    Snapshot
+	unknown bool // the first one is of a kind that this replica cannot settle
 }
 
 // group settles the messages of one group in their order.
 func (s *Settler) group(ctx context.Context, all []delivery) error {
 	limit := 0                   // of the requests in the next transaction; 0: none
 	counted := map[string]bool{} // attempts that were counted before they began
-	for range maxRounds {
-		r, err := s.look(ctx, all)
+	for range maxLooks {
+		t, err := s.look(ctx, all)
 		if err != nil {
 			return s.giveBack(ctx, all, 0, err)
 		}
-		s.deleteSettled(ctx, r.done)
-		all = r.rest
-		if len(r.live) == 0 {
+		s.deleteSettled(ctx, t.done)
+		all = t.rest
+		if len(t.live) == 0 {
 			return nil
 		}
-		first := r.live[0]
+		first := t.live[0]
 		switch {
-		case r.alien:
+		case t.unknown:
 			return s.giveBack(ctx, all, foreignDelay, nil)
-		case first.request.Attempts >= s.opts.MaxAttempts, r.seen.Unreadable[first.message.RequestID] != nil:
+		case first.request.Attempts >= s.opts.MaxAttempts, t.seen.Unreadable[first.message.RequestID] != nil:
 			if err := s.moveAway(ctx, first.Delivery, first.message.DeduplicationID("")); err != nil {
 				return s.giveBack(ctx, all, 0, err)
 			}
@@ -205,17 +206,17 @@ func (s *Settler) group(ctx context.Context, all []delivery) error {
 			}
 			continue
 		}
-		n := s.together(r.live, limit)
+		n := s.batchSize(t.live, limit)
 		limit = 0
-		err = s.try(ctx, r.seen, r.live[:n])
+		err = s.try(ctx, t.seen, t.live[:n])
 		var item *ItemError
 		switch {
 		case err == nil:
-			if all = s.remove(ctx, all, r.live[:n]); len(all) == 0 {
+			if all = s.remove(ctx, all, t.live[:n]); len(all) == 0 {
 				return nil
 			}
 		case errors.Is(err, ErrChanged):
-			if !asyncevent.Pause(ctx) {
+			if !pause(ctx) {
 				return s.giveBack(ctx, all, 0, ctx.Err())
 			}
 		case errors.Is(err, ErrStoreAway), ctx.Err() != nil:
@@ -223,12 +224,17 @@ func (s *Settler) group(ctx context.Context, all []delivery) error {
 		case errors.As(err, &item) && item.Index > 0:
 			limit = item.Index // those before it are settled by themselves
 		case item == nil && n > 1:
-			limit = 1 // whoever it is, the first one is tried alone
+			limit = 1 // any of them may be why: the first one is tried alone
 		default:
 			return s.failed(ctx, all, first, counted[first.message.RequestID], err)
 		}
 	}
 	return s.giveBack(ctx, all, 0, nil)
+}
+
+// pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has ended.
+func pause(ctx context.Context) bool {
+	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
 }
 
 // failed counts the attempt of the first request and releases everything from it on together, so that
@@ -244,14 +250,14 @@ func (s *Settler) failed(ctx context.Context, all []delivery, first delivery, co
 	return s.giveBack(ctx, all, s.opts.RetryDelay*time.Duration(first.request.Attempts+1), nil)
 }
 
-func (s *Settler) count(ctx context.Context, r asyncevent.Request, code string, cause error) error {
-	return s.store.Change(ctx, r.Attempted(s.millis(), asyncevent.Failure{Class: asyncevent.Retryable, Code: code, Message: cause.Error()}))
+func (s *Settler) count(ctx context.Context, r promotion.Request, code string, cause error) error {
+	return s.store.Change(ctx, r.Attempted(s.millis(), promotion.Failure{Class: promotion.Retryable, Code: code, Message: cause.Error()}))
 }
 
 // giveBack releases messages together and returns the reason. While the store does not answer they
 // stay hidden, for Run to try again.
 func (s *Settler) giveBack(ctx context.Context, all []delivery, after time.Duration, reason error) error {
-	received := make([]asyncevent.Delivery, len(all))
+	received := make([]promotion.Delivery, len(all))
 	for i, d := range all {
 		received[i] = d.Delivery
 	}
@@ -271,7 +277,7 @@ func (s *Settler) remove(ctx context.Context, all, settled []delivery) []deliver
 	for _, d := range settled {
 		ended[d.message.RequestID] = true
 	}
-	var gone []asyncevent.Delivery
+	var gone []promotion.Delivery
 	var rest []delivery
 	for _, d := range all {
 		if ended[d.message.RequestID] {
@@ -284,7 +290,7 @@ func (s *Settler) remove(ctx context.Context, all, settled []delivery) []deliver
 	return rest
 }
 
-func (s *Settler) deleteSettled(ctx context.Context, gone []asyncevent.Delivery) {
+func (s *Settler) deleteSettled(ctx context.Context, gone []promotion.Delivery) {
 	if err := s.queue.Delete(ctx, gone); err != nil {
 		s.log.WarnContext(ctx, "settled messages not deleted: they come again", "error", err)
 	}

@@ -14,15 +14,16 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
-	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/queue"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/settle"
 )
 
 const (
-	s, r, q = asyncevent.Succeeded, asyncevent.Rejected, asyncevent.Queued
+	s, r, q = promotion.Succeeded, promotion.Rejected, promotion.Queued
 )
 
 // invalid is an error of the store that names no request.
@@ -124,8 +125,8 @@ func TestDisturbedRun(t *testing.T) {
 	w.audit(t, 30)
 }
 
-// Conflicts, conditions and an unavailable store blame nobody.
-func TestStoreAwayBlamesNobody(t *testing.T) {
+// Conflicts, conditions and an unavailable store count no attempt.
+func TestStoreAwayCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
 	for name, fault := range map[string]error{
@@ -165,9 +166,9 @@ func TestStoreAwayBlamesNobody(t *testing.T) {
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(in *awsdynamo.TransactWriteItemsInput, id string) error{
-		"names nobody": func(*awsdynamo.TransactWriteItemsInput, string) error { return invalid },
-		"names it":     invalidItems,
-		"panics":       func(*awsdynamo.TransactWriteItemsInput, string) error { panic("poison") },
+		"names no request": func(*awsdynamo.TransactWriteItemsInput, string) error { return invalid },
+		"names it":         invalidItems,
+		"panics":           func(*awsdynamo.TransactWriteItemsInput, string) error { panic("poison") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,17 +185,17 @@ func TestPoison(t *testing.T) {
 			for attempt := range 5 {
 				require.NoError(t, worker.Handle(t.Context(), batch))
 				require.Equal(t, int64(attempt+1), w.request(t, poison).Attempts)
-				require.Equal(t, asyncevent.Processing, w.request(t, poison).Status)
+				require.Equal(t, promotion.Processing, w.request(t, poison).Status)
 			}
-			require.Equal(t, []asyncevent.Status{s, s, s, asyncevent.Processing, asyncevent.Received}, w.statuses(t)[:5], "the others wait for it")
+			require.Equal(t, []promotion.Status{s, s, s, promotion.Processing, promotion.Received}, w.statuses(t)[:5], "the others wait for it")
 			require.NoError(t, worker.Handle(t.Context(), batch))
 			require.Len(t, worker.dead.forwarded, 1)
-			require.Equal(t, []asyncevent.Status{s, s, s, asyncevent.Processing, s, s, r, r, r, r}, w.statuses(t), "the group goes on")
+			require.Equal(t, []promotion.Status{s, s, s, promotion.Processing, s, s, r, r, r, r}, w.statuses(t), "the group goes on")
 
 			require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded))
 			failed := w.request(t, poison)
-			require.Equal(t, asyncevent.FailedFinal, failed.Status)
-			require.Equal(t, asyncevent.FailedWorker, failed.ResultCode)
+			require.Equal(t, promotion.FailedFinal, failed.Status)
+			require.Equal(t, promotion.FailedWorker, failed.ResultCode)
 			require.Equal(t, "SETTLE_FAILED", failed.ErrorCode)
 			require.NotEmpty(t, failed.ErrorMessage)
 			letters, _, err := worker.store.DeadLetters(t.Context(), "", 10)
@@ -220,7 +221,7 @@ func invalidItems(in *awsdynamo.TransactWriteItemsInput, id string) error {
 }
 
 // redriveTwice redrives the request of a message that has failed; the second time the cause is gone.
-func (w *world) redriveTwice(t *testing.T, by worker, old asyncevent.Delivery, cured *atomic.Bool) {
+func (w *world) redriveTwice(t *testing.T, by worker, old promotion.Delivery, cured *atomic.Bool) {
 	t.Helper()
 	poison := old.ID
 	for gen := range int64(2) {
@@ -230,18 +231,18 @@ func (w *world) redriveTwice(t *testing.T, by worker, old asyncevent.Delivery, c
 		require.Equal(t, gen+1, again.Gen)
 		require.Len(t, w.ofType(t, "MARKER"), 1)
 		old.Receives = 1
-		require.NoError(t, by.Handle(t.Context(), []asyncevent.Delivery{old}), "an old generation is dropped")
+		require.NoError(t, by.Handle(t.Context(), []promotion.Delivery{old}), "an old generation is dropped")
 		require.Equal(t, q, w.request(t, poison).Status)
-		redriven := w.deliveries([]asyncevent.Outgoing{{Message: asyncevent.MessageOf(&again)}})
+		redriven := w.deliveries([]promotion.Outgoing{{Message: promotion.MessageOf(&again)}})
 		for range 6 {
 			require.NoError(t, by.Handle(t.Context(), redriven))
 		}
 		if gen == 0 {
 			require.NoError(t, by.HandleDead(t.Context(), by.dead.forwarded[1:]))
-			require.Equal(t, asyncevent.FailedFinal, w.request(t, poison).Status)
+			require.Equal(t, promotion.FailedFinal, w.request(t, poison).Status)
 		}
 	}
-	require.Equal(t, asyncevent.RejectedCapacity, w.request(t, poison).ResultCode, "it takes what is left, which is nothing")
+	require.Equal(t, promotion.RejectedCapacity, w.request(t, poison).ResultCode, "it takes what is left, which is nothing")
 	require.Empty(t, w.request(t, poison).ErrorCode)
 	require.Empty(t, w.ofType(t, "MARKER"))
 	require.Zero(t, w.remaining(t))
@@ -278,11 +279,11 @@ func TestDuplicateOfAnotherRequest(t *testing.T) {
 	w := newWorld(t, 5)
 	batch := w.deliveries(w.accept(t, 2))
 	tx := w.store.Begin()
-	tx.Put(0, (&asyncevent.Lock{EventID: event, UserID: "u0", RequestID: w.sent[1], EndsAt: start.UnixMilli()}).Item(), asyncevent.Condition{})
+	tx.Put(0, table.LockItem(&promotion.Lock{EventID: event, UserID: "u0", RequestID: w.sent[1], EndsAt: start.UnixMilli()}), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, w.worker(dynamotest.Hook{}).Handle(t.Context(), batch))
-	require.Equal(t, asyncevent.RejectedDuplicate, w.request(t, w.sent[0]).ResultCode)
-	require.Equal(t, asyncevent.Success, w.request(t, w.sent[1]).ResultCode)
+	require.Equal(t, promotion.RejectedDuplicate, w.request(t, w.sent[0]).ResultCode)
+	require.Equal(t, promotion.Success, w.request(t, w.sent[1]).ResultCode)
 	require.Equal(t, int64(4), w.remaining(t))
 }
 
@@ -292,12 +293,12 @@ func TestPromotionWithoutCapacity(t *testing.T) {
 	w := newWorld(t, 5)
 	batch := w.deliveries(w.accept(t, 1))
 	tx := w.store.Begin()
-	tx.Delete(0, asyncevent.CapacityKey(event), asyncevent.Condition{})
+	tx.Delete(0, table.CapacityKey(event), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, w.worker(dynamotest.Hook{}).Handle(t.Context(), batch))
 	failed := w.request(t, w.sent[0])
-	require.Equal(t, asyncevent.FailedValidation, failed.ResultCode)
-	require.Equal(t, asyncevent.NonRetryable, failed.FailureClass)
+	require.Equal(t, promotion.FailedValidation, failed.ResultCode)
+	require.Equal(t, promotion.NonRetryable, failed.FailureClass)
 }
 
 // Messages that nobody can read are kept for operators, and delay nobody.
@@ -305,10 +306,10 @@ func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
 	batch := w.deliveries(w.accept(t, 2))
-	broken := asyncevent.Delivery{Body: "{", Group: event, ID: "broken", SentAt: start.UnixMilli()}
+	broken := promotion.Delivery{Body: "{", Group: event, ID: "broken", SentAt: start.UnixMilli()}
 	w.spoil(t, w.sent[0])
 	worker := w.worker(dynamotest.Hook{})
-	require.NoError(t, worker.Handle(t.Context(), append([]asyncevent.Delivery{broken}, batch...)))
+	require.NoError(t, worker.Handle(t.Context(), append([]promotion.Delivery{broken}, batch...)))
 	require.Equal(t, s, w.request(t, w.sent[1]).Status)
 	require.Len(t, worker.dead.forwarded, 2)
 	for range 2 { // delivered twice
@@ -349,7 +350,7 @@ type receipts struct {
 	most atomic.Int64
 }
 
-func (r *receipts) Receive(ctx context.Context) ([]asyncevent.Delivery, error) {
+func (r *receipts) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 	got, err := r.Queue.Receive(ctx)
 	for _, m := range got {
 		r.most.Store(max(r.most.Load(), int64(m.Receives)))

@@ -7,9 +7,6 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// ErrAlone is the error of requests that a batch leaves to be decided alone.
-var ErrAlone = errAlone
-
 // Together decides on requests of one event as one batch, and returns their errors.
 func (s *Store) Together(ctx context.Context, reqs ...reservation.SeatsRequest) []error {
 	results, err := s.holdSeats(ctx, reqs[0].EventID, reqs)

@@ -30,8 +30,8 @@ func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservat
 	// The batch's context, not one detached from it: when it ends all callers get its error, so
 	// nothing may be held for them.
 	err = s.limiter.Do(ctx, func() error {
-		results, err = s.decide(ctx, eventID, keys, func(ctx context.Context, t *together) error {
-			return (&generalTx{together: t, reqs: reqs}).run(ctx)
+		results, err = s.decide(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
+			return (&generalTx{holdBatch: t, reqs: reqs}).run(ctx)
 		})
 		return err
 	})
@@ -40,12 +40,11 @@ func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservat
 
 // generalTx is the transaction of one batch.
 type generalTx struct {
-	*together
+	*holdBatch
 
-	reqs   []reservation.BestRequest
-	state  reservation.GeneralSale
-	prices map[string]int64
-	due    []uuid.UUID // holds whose time is over, some of them
+	reqs []reservation.BestRequest
+	sale reservation.GeneralSale
+	due  []uuid.UUID // holds whose time is over, some of them
 }
 
 func (t *generalTx) run(ctx context.Context) error {
@@ -60,11 +59,11 @@ func (t *generalTx) run(ctx context.Context) error {
 		return err
 	}
 	held := t.allot(pending)
-	l := &later{Tx: t.Tx}
-	if err := t.insert(ctx, l, held); err != nil {
+	p := &pipeline{Tx: t.Tx}
+	if err := t.insert(ctx, p, held); err != nil {
 		return err
 	}
-	return t.save(ctx, l, held)
+	return t.save(ctx, p, held)
 }
 
 // lock takes the users' locks, then the sections', both in an order that every batch keeps, and
@@ -73,14 +72,13 @@ func (t *generalTx) run(ctx context.Context) error {
 func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	sections := distinct(pending, func(i int) string { return t.reqs[i].Section })
-	t.state = reservation.GeneralSale{Free: make(map[string]int64)}
-	t.prices = make(map[string]int64)
+	t.sale = reservation.GeneralSale{Free: make(map[string]int64), Prices: make(map[string]int64)}
 	var b pgx.Batch
 	b.Queue(db.LockUsers, t.lockKeys(users))
 	b.Queue(db.LockSections, t.eventID, sections).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.LockSectionsRow])
 		for _, r := range all {
-			t.state.Free[r.Section], t.prices[r.Section] = r.Free, r.Price
+			t.sale.Free[r.Section], t.sale.Prices[r.Section] = r.Free, r.Price
 		}
 		return err
 	})
@@ -93,30 +91,32 @@ func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	if err := t.SendBatch(ctx, &b).Close(); err != nil {
 		return postgres.OrNotFound(err, event.ErrNotFound)
 	}
-	t.state.Sale, t.state.Now, t.state.Used = toSale(t.sale), t.sale.Now, t.used
-	return t.admits(event.General)
+	t.sale.LockedSale = t.holdBatch.sale()
+	return t.sale.CheckSeating(event.General)
 }
 
 // release expires holds whose time is over, until there is enough for all requests or none is left.
 func (t *generalTx) release(ctx context.Context, pending []int) error {
+	wanted := make(map[string]int64)
+	for _, i := range pending {
+		wanted[t.reqs[i].Section] += int64(t.reqs[i].Quantity)
+	}
 	for len(t.due) > 0 {
 		locked, err := reservations.LockGeneral(ctx, t.Tx, t.due)
 		if err != nil {
 			return err
 		}
-		for _, r := range locked.Expire() {
-			t.state.Free[r.Section] += int64(r.Quantity)
-		}
+		t.sale.Release(locked.Expire())
 		events, err := locked.Save(ctx, t.Tx)
 		if err != nil {
 			return err
 		}
 		t.events = append(t.events, events...)
-		if len(t.due) < maxReleased || t.enoughFree(pending) {
+		if len(t.due) < maxReleased || t.sale.Suffices(wanted) {
 			return nil
 		}
 		t.due, err = t.DueInSections(ctx, db.DueInSectionsParams{
-			EventID: t.eventID, Sections: slices.Collect(maps.Keys(t.state.Free)), Now: t.AsOf, Max: maxReleased,
+			EventID: t.eventID, Sections: slices.Collect(maps.Keys(t.sale.Free)), Now: t.AsOf, Max: maxReleased,
 		})
 		if err != nil {
 			return err
@@ -125,43 +125,28 @@ func (t *generalTx) release(ctx context.Context, pending []int) error {
 	return nil
 }
 
-func (t *generalTx) enoughFree(pending []int) bool {
-	wanted := make(map[string]int64)
-	for _, i := range pending {
-		wanted[t.reqs[i].Section] += int64(t.reqs[i].Quantity)
-	}
-	for section, n := range wanted {
-		if t.state.Free[section] < n {
-			return false
-		}
-	}
-	return true
-}
-
 // allot decides in the order of arrival and returns the indexes of the requests that got something.
 func (t *generalTx) allot(pending []int) []int {
 	var held []int
 	for _, i := range pending {
-		req := t.reqs[i]
-		if err := t.state.Allot(req); err != nil {
+		r, err := t.sale.Allot(t.reqs[i])
+		if err != nil {
 			t.results[i].Err = err
 			continue
 		}
-		t.hold(i, reservation.Hold{
-			UserID: req.UserID, SlotID: req.SlotID, Section: req.Section, Quantity: req.Quantity, Amount: t.prices[req.Section] * int64(req.Quantity),
-		})
+		t.grant(i, r)
 		held = append(held, i)
 	}
 	return held
 }
 
-func (t *generalTx) insert(ctx context.Context, l *later, held []int) error {
+func (t *generalTx) insert(ctx context.Context, p *pipeline, held []int) error {
 	if len(held) == 0 {
 		return nil
 	}
-	c, now := t.rows(held), t.sale.Now.UTC()
-	err := db.New(l).InsertGeneralHolds(ctx, db.InsertGeneralHoldsParams{
-		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: now.Add(t.store.lifetime(t.sale)), CreatedAt: now, ReservationIds: c.ids,
+	c, now := t.rows(held), t.sale.Now
+	err := db.New(p).InsertGeneralHolds(ctx, db.InsertGeneralHoldsParams{
+		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: now.Add(t.sale.HoldFor), CreatedAt: now, ReservationIds: c.ids,
 		UserIds: c.users, SlotIds: c.slots, Sections: c.sections, Quantities: c.quantities, Amounts: c.amounts,
 	})
 	if err != nil {
@@ -176,6 +161,6 @@ func (t *generalTx) insert(ctx context.Context, l *later, held []int) error {
 		move.EventIds, move.Sections = append(move.EventIds, t.eventID), append(move.Sections, name)
 		move.Held, move.Sold = append(move.Held, n), append(move.Sold, 0)
 	}
-	l.expect(len(taken), "sections", db.MoveCounters, move.EventIds, move.Sections, move.Held, move.Sold)
+	p.expect(len(taken), "sections", db.MoveCounters, move.EventIds, move.Sections, move.Held, move.Sold)
 	return nil
 }

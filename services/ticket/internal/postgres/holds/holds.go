@@ -12,7 +12,6 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
 	pkgpostgres "urr.guru/pkg/postgres"
-	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/limit"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
@@ -153,16 +152,4 @@ func (s *Store) CountFree(ctx context.Context, eventID, section string) (int64, 
 		n, err := q.CountFree(ctx, db.CountFreeParams{EventID: eventID, Section: section, Now: q.AsOf})
 		return n, pkgpostgres.Err(err)
 	})
-}
-
-func toSale(r db.SaleOfRow) event.Sale {
-	return event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser)}
-}
-
-// lifetime is how long a hold of this sale lives.
-func (s *Store) lifetime(sale db.SaleOfRow) time.Duration {
-	if sale.HoldSeconds != nil {
-		return time.Duration(*sale.HoldSeconds) * time.Second
-	}
-	return s.holdFor
 }

@@ -3,12 +3,10 @@ package holds
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/reservations"
@@ -25,13 +23,13 @@ func (t *seatsTx) read(ctx context.Context, pending []int) error {
 		byLock[postgres.User{EventID: t.eventID, UserID: u}.LockKey()] = u
 	}
 	var b pgx.Batch
-	if t.wait {
+	if t.sale.Waits {
 		b.Queue(db.LockUsers, t.lockKeys(users))
 	} else {
 		b.Queue(db.TryLockUsers, t.lockKeys(users)).Query(func(rows pgx.Rows) error {
 			var r db.TryLockUsersRow
 			_, err := pgx.ForEachRow(rows, []any{&r.Key, &r.Locked}, func() error {
-				t.busy[byLock[r.Key]] = !r.Locked
+				t.sale.Busy[byLock[r.Key]] = !r.Locked
 				return nil
 			})
 			return err
@@ -62,14 +60,14 @@ func (t *seatsTx) seatsOf(pending []int, include func(n int) bool) (seats []stri
 
 func (t *seatsTx) saw(rows []db.SeenSeatsRow) {
 	for _, r := range rows {
-		t.seen[r.SeatID] = r
+		t.sale.Seen[r.SeatID] = reservation.SeenSeat{Price: r.Price, Takeable: r.Takeable, HeldBy: r.HeldBy}
 	}
 }
 
 // possible returns those requests that may get their seats, as far as is known before seats are
 // locked. Of a request for many seats none is read before the limit admits it.
 func (t *seatsTx) possible(ctx context.Context, pending []int) ([]int, error) {
-	pending = t.accepted(pending, t.refusal)
+	pending = t.accepted(pending, t.sale.Refusal)
 	if many := t.seatsOf(pending, func(n int) bool { return n > fewSeats }); len(many) > 0 {
 		rows, err := t.SeenSeats(ctx, db.SeenSeatsParams{Now: t.AsOf, EventID: t.eventID, SeatIds: many})
 		if err != nil {
@@ -77,13 +75,13 @@ func (t *seatsTx) possible(ctx context.Context, pending []int) ([]int, error) {
 		}
 		t.saw(rows)
 	}
-	return t.accepted(pending, t.seatsRefusal), nil
+	return t.accepted(pending, t.sale.SeatsRefusal), nil
 }
 
 // accepted refuses requests, and returns the others.
-func (t *seatsTx) accepted(pending []int, refusal func(i int) error) (others []int) {
+func (t *seatsTx) accepted(pending []int, refusal func(reservation.SeatsRequest) error) (others []int) {
 	for _, i := range pending {
-		if t.results[i].Err = refusal(i); t.results[i].Err == nil {
+		if t.results[i].Err = refusal(t.reqs[i]); t.results[i].Err == nil {
 			others = append(others, i)
 		}
 	}
@@ -101,8 +99,8 @@ func (t *seatsTx) lock(ctx context.Context, pending []int) error {
 	for _, i := range pending {
 		for _, id := range t.reqs[i].SeatIDs {
 			seats = append(seats, id)
-			if hold := t.seen[id].HeldBy; hold != uuid.Nil && t.expired[hold] == nil {
-				t.expired[hold] = []string{}
+			if hold := t.sale.Seen[id].HeldBy; hold != uuid.Nil && t.sale.Expired[hold] == nil {
+				t.sale.Expired[hold] = []string{}
 				expired = append(expired, hold)
 			}
 		}
@@ -113,16 +111,16 @@ func (t *seatsTx) lock(ctx context.Context, pending []int) error {
 			return err
 		}
 		for _, r := range rows {
-			t.expired[r.ReservationID] = append(t.expired[r.ReservationID], r.SeatID)
+			t.sale.Expired[r.ReservationID] = append(t.sale.Expired[r.ReservationID], r.SeatID)
 			seats = append(seats, r.SeatID)
 		}
 	}
-	rows, err := t.lockSeats(ctx, seats, t.wait && !t.reqs[pending[0]].SkipLocked)
+	rows, err := t.lockSeats(ctx, seats, t.sale.Waits && !t.reqs[pending[0]].SkipLocked)
 	if err != nil {
 		return err
 	}
 	for _, r := range rows {
-		t.locked[r.SeatID] = &lockedSeat{free: r.Free, heldBy: r.HeldBy}
+		t.sale.Locked[r.SeatID] = &reservation.LockedSeat{Free: r.Free, HeldBy: r.HeldBy}
 	}
 	return t.lockDue(ctx, expired)
 }
@@ -130,13 +128,13 @@ func (t *seatsTx) lock(ctx context.Context, pending []int) error {
 // lockDue locks the rows of expired holds whose seats are locked; nobody else can have them locked
 // then. A hold whose row says that its time is not over keeps its seats.
 func (t *seatsTx) lockDue(ctx context.Context, expired []uuid.UUID) (err error) {
-	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.complete(id) })
+	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.sale.Complete(id) })
 	if t.due, err = reservations.LockDue(ctx, t.Tx, complete); err != nil {
 		return err
 	}
 	for _, id := range complete {
 		if t.due.Find(id) == nil {
-			delete(t.expired, id)
+			delete(t.sale.Expired, id)
 		}
 	}
 	return nil
@@ -154,47 +152,4 @@ func (t *seatsTx) lockSeats(ctx context.Context, seats []string, wait bool) ([]d
 		rows[i] = db.LockSeatsRow(r)
 	}
 	return rows, err
-}
-
-// refusal returns why a request gets nothing, as far as is known before its seats are read.
-func (t *seatsTx) refusal(i int) error {
-	req := t.reqs[i]
-	if t.busy[req.UserID] {
-		return errAlone
-	}
-	return t.admitsUser(req)
-}
-
-// seatsRefusal returns why a request cannot have its seats. A seat that is known to be taken is not
-// waited for.
-func (t *seatsTx) seatsRefusal(i int) error {
-	var missing, taken []string
-	for _, id := range t.reqs[i].SeatIDs {
-		if seat, ok := t.seen[id]; !ok {
-			missing = append(missing, id)
-		} else if !seat.Takeable {
-			taken = append(taken, id)
-		}
-	}
-	switch {
-	case len(missing) > 0:
-		return notFound(missing)
-	case len(taken) > 0:
-		return reservation.Taken(taken)
-	default:
-		return nil
-	}
-}
-
-func notFound(seatIDs []string) error {
-	return event.ErrSeatNotFound.With("seatIds", strings.Join(seatIDs, ","))
-}
-
-// admitsUser checks what does not depend on the seats.
-func (t *seatsTx) admitsUser(req reservation.SeatsRequest) error {
-	sale := toSale(t.sale)
-	if err := sale.Admits(t.sale.Now); err != nil {
-		return err
-	}
-	return reservation.CheckLimit(t.used[req.UserID], len(req.SeatIDs), sale.MaxPerUser)
 }

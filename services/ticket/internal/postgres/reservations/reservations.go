@@ -67,9 +67,7 @@ func (s *Store) List(
 }
 
 // Change implements reservation.Store.
-func (s *Store) Change(
-	ctx context.Context, id uuid.UUID, fn func(*reservation.Reservation, time.Time) error,
-) (*reservation.Reservation, time.Time, error) {
+func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, time.Time, error) {
 	var changed *reservation.Reservation
 	var now time.Time
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
@@ -80,7 +78,7 @@ func (s *Store) Change(
 		if changed, now = set.Find(id), set.Now; changed == nil {
 			return reservation.ErrNotFound
 		}
-		if err := fn(changed, now); err != nil {
+		if err := decide(changed, now); err != nil {
 			return err
 		}
 		events, err := set.Save(ctx, tx)

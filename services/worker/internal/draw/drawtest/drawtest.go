@@ -12,11 +12,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacontest"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/dynamo"
 )
@@ -51,14 +52,14 @@ func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fair
 	t.Helper()
 	p := Promotion(t, ids.NewV7().String(), cutoff, change)
 	tx := store.Begin()
-	tx.Put(0, p.Item(), asyncevent.Absent())
-	tx.Put(0, asyncevent.OpenDrawItem(p.EventID), asyncevent.Absent())
+	tx.Put(0, table.PromotionItem(&p), table.Absent())
+	tx.Put(0, table.OpenDrawItem(p.EventID), table.Absent())
 	require.NoError(t, tx.Commit(t.Context()))
 	return p.EventID
 }
 
 // Promotion is a lottery as Open stores it.
-func Promotion(t testing.TB, event string, cutoff time.Time, change func(*fairdraw.Commitment)) asyncevent.Promotion {
+func Promotion(t testing.TB, event string, cutoff time.Time, change func(*fairdraw.Commitment)) promotion.Promotion {
 	t.Helper()
 	b, err := Beacon()
 	require.NoError(t, err)
@@ -77,8 +78,8 @@ func Promotion(t testing.TB, event string, cutoff time.Time, change func(*fairdr
 	}
 	text, _, err := c.Seal()
 	require.NoError(t, err)
-	return asyncevent.Promotion{
-		EventID: event, EventType: asyncevent.Lottery, CapacityTotal: int64(c.Winners), OpensAt: cutoff.Add(-time.Hour).UnixMilli(),
+	return promotion.Promotion{
+		EventID: event, EventType: promotion.Lottery, CapacityTotal: int64(c.Winners), OpensAt: cutoff.Add(-time.Hour).UnixMilli(),
 		ClosesAt: c.CutoffAt, LotteryCutoffAt: c.CutoffAt, AnnouncedAt: c.AnnouncedAt, Shards: 1,
 		Commitment: string(text), SeedNonce: fairdraw.Hash(nonce).String(),
 	}
@@ -94,15 +95,15 @@ func Read(t *testing.T, store *dynamo.Store, event string) draw.Lottery {
 }
 
 // Receive stores a request that was accepted just before the cutoff and is not settled.
-func Receive(t *testing.T, store *dynamo.Store, event string) asyncevent.Request {
+func Receive(t *testing.T, store *dynamo.Store, event string) promotion.Request {
 	t.Helper()
 	p := Read(t, store, event).Promotion
 	return receive(t, store, &p)
 }
 
-func receive(t *testing.T, store *dynamo.Store, p *asyncevent.Promotion) asyncevent.Request {
+func receive(t *testing.T, store *dynamo.Store, p *promotion.Promotion) promotion.Request {
 	t.Helper()
-	r := asyncevent.NewRequest(p, ids.NewV7().String(), "u"+uuid.NewString(), p.LotteryCutoffAt-1)
+	r := promotion.NewRequest(p, ids.NewV7().String(), "u"+uuid.NewString(), p.LotteryCutoffAt-1)
 	tx := store.Begin()
 	tx.Create(0, r.Created())
 	require.NoError(t, tx.Commit(t.Context()))
@@ -110,9 +111,9 @@ func receive(t *testing.T, store *dynamo.Store, p *asyncevent.Promotion) asyncev
 }
 
 // Enter stores entries and returns their requests.
-func Enter(t *testing.T, store *dynamo.Store, event string, n int) []asyncevent.Request {
+func Enter(t *testing.T, store *dynamo.Store, event string, n int) []promotion.Request {
 	t.Helper()
-	var out []asyncevent.Request
+	var out []promotion.Request
 	p := Read(t, store, event).Promotion
 	for i := range n {
 		r := receive(t, store, &p)
@@ -136,7 +137,7 @@ func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Report {
 		entries = entryFile(t, store, event)
 	}
 	if l.Draw.Announced() {
-		winners, err := store.Winners(t.Context(), l.Draw)
+		winners, err := store.Winners(t.Context(), &l.Draw)
 		require.NoError(t, err)
 		for _, id := range winners {
 			d.Winners = append(d.Winners, id.String())
@@ -151,7 +152,7 @@ func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Report {
 func entryFile(t *testing.T, store *dynamo.Store, event string) fairdraw.Entries {
 	t.Helper()
 	var all []uuid.UUID
-	for _, group := range asyncevent.LotteryGroups() {
+	for _, group := range promotion.LotteryGroups() {
 		page, next, err := store.Entries(t.Context(), event, group, "")
 		require.NoError(t, err)
 		require.Empty(t, next)

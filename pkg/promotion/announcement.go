@@ -1,0 +1,40 @@
+package promotion
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/ids"
+)
+
+// Announcement is the event of a request that ended, for the topic request-events.
+type Announcement struct {
+	// ID is the event's, by which consumers deduplicate.
+	ID         uuid.UUID  `json:"id"`
+	RequestID  string     `json:"requestId"`
+	EventID    string     `json:"eventId"`
+	UserID     string     `json:"userId"`
+	EventType  Type       `json:"eventType"`
+	Status     Status     `json:"status"`
+	ResultCode ResultCode `json:"resultCode"`
+	QueueSeq   string     `json:"queueSeq,omitempty"`
+	// Version is the request's StatusAt.
+	Version int64 `json:"version"`
+}
+
+// AnnouncementOf is the event of a request that has ended.
+func AnnouncementOf(r *Request) Announcement {
+	return Announcement{
+		ID: ids.NewV7(), RequestID: r.RequestID, EventID: r.EventID, UserID: r.UserID, EventType: r.EventType, Status: r.Status,
+		ResultCode: r.ResultCode, QueueSeq: r.QueueSeq, Version: r.StatusAt,
+	}
+}
+
+// Outbox has the announcements of one transaction, deleted after they were published.
+type Outbox struct {
+	ID string
+	// WrittenAt is when the transaction was written.
+	WrittenAt time.Time
+	Rows      []Announcement
+}

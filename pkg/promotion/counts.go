@@ -1,0 +1,29 @@
+package promotion
+
+// Counts are the figures of an event: how many requests were accepted, and how they ended.
+type Counts struct {
+	Accepted int64
+	// Entered are the entries of a lottery that have no result yet.
+	Entered int64
+	Results map[ResultCode]int64
+}
+
+// Unsettled is the number of requests that have not ended.
+func (c Counts) Unsettled() int64 {
+	n := c.Accepted
+	for _, ended := range c.Results {
+		n -= ended
+	}
+	return n
+}
+
+// Waiting is the number of requests that are to be settled now: unlike those that wait for a draw.
+func (c Counts) Waiting() int64 { return c.Unsettled() - c.Entered }
+
+// Add counts a request that ends.
+func (c *Counts) Add(code ResultCode, n int64) {
+	if c.Results == nil {
+		c.Results = map[ResultCode]int64{}
+	}
+	c.Results[code] += n
+}

@@ -1,0 +1,112 @@
+package promotion
+
+import (
+	"fmt"
+
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
+)
+
+// DrawPhase is how far a draw is.
+//
+//	OPEN ──▶ CLOSED ──▶ ROOT ──▶ DRAWN ──▶ SETTLED
+//	  └─────────┴─────────┴────────┴──▶ VOID
+//
+// An operator makes it VOID before the round, or when a lost key leaves no other end (VoidReason).
+// It only moves on, except that a draw whose seed was not revealed in time goes back from DRAWN to
+// ROOT and is decided anew. Nothing of the first decision was public.
+type DrawPhase string
+
+// The phases.
+const (
+	// DrawOpen is a draw without an item.
+	DrawOpen DrawPhase = "OPEN"
+	// DrawClosed: entries and exclusions stay as they are.
+	DrawClosed DrawPhase = "CLOSED"
+	// DrawRoot: the signed statement is public.
+	DrawRoot DrawPhase = "ROOT"
+	// DrawDrawn: the winners are stored. They are public once the seed is stored, at the announcement.
+	DrawDrawn DrawPhase = "DRAWN"
+	// DrawSettled: every request has its result.
+	DrawSettled DrawPhase = "SETTLED"
+	// DrawVoid: there will be no result.
+	DrawVoid DrawPhase = "VOID"
+)
+
+// VoidReason says why a draw was cancelled when it no longer may be, since the result could be
+// known.
+type VoidReason string
+
+// The reasons: the keys without which the draw cannot go on.
+const (
+	SigningKeyLost VoidReason = "SIGNING_KEY_LOST"
+	SeedKeyLost    VoidReason = "SEED_KEY_LOST"
+)
+
+// Draw is the state of a lottery's draw. Every change requires the phase, statement, signature,
+// value and seed as they were read. Times are epoch milliseconds.
+type Draw struct {
+	EventID string
+	Phase   DrawPhase
+
+	// ClosedAt is when the list of the entries was final.
+	ClosedAt int64
+	// Statement is the canonical text (fairdraw.Statement). It is stored before it is signed, so that
+	// there is one signed statement; it is public from the phase ROOT on, with its signature.
+	Statement, Signature string
+	RootAt               int64
+	// Beacon is the round that decides; nil: not known, or the draw has no beacon.
+	Beacon *beacon.Round
+	// ZeroSeed means that zeros are the seed, since the operator's was not revealed in time.
+	ZeroSeed bool
+	// WinnersCount is the number of winners that are stored.
+	WinnersCount int64
+	DrawnAt      int64
+	// Seed is stored at the announcement, not earlier: the result is public from then on.
+	Seed        string
+	AnnouncedAt int64 // when the seed was stored
+	SettledAt   int64 // when the last request had its result, also of a void draw
+	VoidedAt    int64
+	VoidReason  VoidReason // empty: cancelled in time
+}
+
+// Deciding is the round that decides, once the statement is public; 0 without a beacon.
+func (d *Draw) Deciding(terms *fairdraw.Commitment) (uint64, error) {
+	s, err := fairdraw.ParseStatement([]byte(d.Statement))
+	if err != nil || terms.Beacon == nil {
+		return 0, err
+	}
+	if d.ZeroSeed {
+		return terms.ZeroSeedRound(s.Round), nil
+	}
+	return s.Round, nil
+}
+
+// Public reports whether the signed statement, and so the lists of entries and exclusions, are
+// public.
+func (d *Draw) Public() bool { return d.Signature != "" }
+
+// Announced reports whether the result is public. The seed is stored at the announcement, by one
+// process, so that all readers agree.
+func (d *Draw) Announced() bool { return d.Seed != "" }
+
+// Document is what everybody may know of the draw. The caller adds the exclusions if it is Public,
+// and the winners if it is Announced.
+func (d *Draw) Document(p *Promotion) (fairdraw.Document, error) {
+	_, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
+	if err != nil {
+		return fairdraw.Document{}, fmt.Errorf("draw of %s: %w", d.EventID, err)
+	}
+	out := fairdraw.Document{
+		EventID: d.EventID, Phase: fairdraw.Phase(d.Phase), Commitment: p.Commitment, CommitmentHash: hash.String(),
+		Seed: d.Seed, VoidedAt: d.VoidedAt,
+	}
+	if d.Phase == DrawDrawn && !d.Announced() {
+		out.Phase = fairdraw.PhaseRoot
+	}
+	if d.Public() {
+		out.Statement = &fairdraw.SignedStatement{Statement: d.Statement, Signature: d.Signature}
+		out.Beacon = d.Beacon
+	}
+	return out, nil
+}

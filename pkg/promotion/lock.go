@@ -1,0 +1,17 @@
+package promotion
+
+// Lock makes a user's request to an event unique: it names the request that counts. It stays when
+// the user withdraws, with the number of withdrawals.
+type Lock struct {
+	EventID, UserID string
+	RequestID       string
+	// KeyHash is of the Idempotency-Key of the request that the lock was written for; empty without
+	// one.
+	KeyHash string
+	// Withdrawn: the named request was withdrawn, so that none counts.
+	Withdrawn bool
+	// Withdrawals is how often the user has withdrawn a request to the event.
+	Withdrawals int64
+	CreatedAt   int64
+	EndsAt      int64
+}

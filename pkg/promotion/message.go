@@ -1,0 +1,90 @@
+package promotion
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"urr.guru/pkg/ids"
+)
+
+// Message is what the queue carries of a request. Its body names the request and its lock, so that
+// both are found by one read; everything else is in the table.
+type Message struct {
+	RequestID string `json:"requestId"`
+	EventID   string `json:"eventId"`
+	UserID    string `json:"userId"`
+	EventType Type   `json:"eventType"`
+	Gen       int64  `json:"gen,omitempty"`
+}
+
+// MessageOf is the message of a request's present generation.
+func MessageOf(r *Request) Message {
+	return Message{RequestID: r.RequestID, EventID: r.EventID, UserID: r.UserID, EventType: r.EventType, Gen: r.Gen}
+}
+
+// Body encodes the message.
+func (m Message) Body() string {
+	b, _ := json.Marshal(m) // strings and numbers always marshal
+	return string(b)
+}
+
+// GenText is the generation as a message attribute.
+func (m Message) GenText() string { return strconv.FormatInt(m.Gen, 10) }
+
+// DecodeMessage reads a body. An error means that it can never be read.
+func DecodeMessage(body string) (Message, error) {
+	var m Message
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		return m, fmt.Errorf("message: %w", err)
+	}
+	if !ids.ValidUUID(m.RequestID) || !ids.ValidEventID(m.EventID) || !ids.ValidUser(m.UserID) || m.Gen < 0 {
+		return m, errors.New("message: an id is not well-formed")
+	}
+	return m, nil
+}
+
+// Group is the FIFO group: first come is settled in one order per event.
+func (m Message) Group() string {
+	if m.EventType == Lottery {
+		return m.EventID + "#" + LotteryGroup(m.RequestID)
+	}
+	return m.EventID
+}
+
+// DeduplicationID is equal for copies of one generation, so that sending twice within five minutes
+// is sending once. copyID distinguishes a copy that is sent because the message was lost.
+func (m Message) DeduplicationID(copyID string) string {
+	id := m.RequestID
+	if m.Gen > 0 {
+		id += "-r" + m.GenText()
+	}
+	if copyID != "" {
+		id += "-" + copyID
+	}
+	return id
+}
+
+// Outgoing is a message to send.
+type Outgoing struct {
+	Message
+
+	// CopyID distinguishes a copy of a message that was lost; empty for the message itself.
+	CopyID string
+}
+
+// Delivery is a message as the queue gave it.
+type Delivery struct {
+	Body, Group string
+	// ID is the message's, equal for all receipts.
+	ID string
+	// SequenceNumber is its place in the order of the queue, a decimal number.
+	SequenceNumber string
+	// SentAt is when the queue took it, by its clock.
+	SentAt int64
+	// Receives is how often it was received, this time included.
+	Receives int
+	// Handle is of this receipt.
+	Handle string
+}

@@ -1,0 +1,255 @@
+// Package queue is the FIFO queue of event requests, from ingest to worker, and its dead-letter
+// queue.
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/sqs"
+)
+
+const (
+	// MaxBatch is SQS's limit for one call.
+	MaxBatch = 10
+	// maxReceives moves a message to the dead-letter queue if worker does not do it itself.
+	maxReceives = 100
+	// longPoll is how long a receive waits for the first message.
+	longPoll    = 5 * time.Second
+	callTimeout = 5 * time.Second
+)
+
+// Names of the message attributes, for whoever looks at a queue without reading bodies.
+const (
+	attributeRequestID = "requestId"
+	attributeGen       = "gen"
+)
+
+// Config says which queue it is.
+type Config struct {
+	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix
+	// -dlq.fifo.
+	Name string `env:"REQUESTS_QUEUE, default=urr-requests"`
+}
+
+// Ensure creates both queues, or brings them in line. visibility is how long a received message
+// stays hidden from other workers, in whole seconds. highThroughput is for AWS; ElasticMQ refuses
+// it.
+func Ensure(ctx context.Context, client *awssqs.Client, cfg Config, visibility time.Duration, highThroughput bool) error {
+	_, err := sqs.EnsureFIFO(ctx, client, sqs.Queue{
+		Name: cfg.Name, Visibility: visibility, MaxReceives: maxReceives, HighThroughput: highThroughput,
+	})
+	return err
+}
+
+// Queue sends and receives. Its URL is looked up at the first call, so that a process can start
+// while SQS does not answer.
+type Queue struct {
+	client *awssqs.Client
+	name   string
+	limit  time.Duration // of a call
+
+	mu  sync.Mutex
+	url string
+}
+
+// New returns the queue of live requests.
+func New(client *awssqs.Client, cfg Config) *Queue {
+	return &Queue{client: client, name: cfg.Name + ".fifo", limit: callTimeout}
+}
+
+// NewDeadLetters returns the dead-letter queue.
+func NewDeadLetters(client *awssqs.Client, cfg Config) *Queue {
+	return &Queue{client: client, name: cfg.Name + "-dlq.fifo", limit: callTimeout}
+}
+
+func (q *Queue) address(ctx context.Context) (*string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.url == "" {
+		got, err := q.client.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &q.name})
+		if err != nil {
+			return nil, sqs.Err(fmt.Errorf("queue %s: %w", q.name, err))
+		}
+		q.url = *got.QueueUrl
+	}
+	return &q.url, nil
+}
+
+// Send sends at most 10 messages and returns an error for each that was not taken. After a time-out
+// a message may have been taken all the same; sending it again within five minutes changes nothing.
+func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
+	entries := make([]types.SendMessageBatchRequestEntry, len(out))
+	for i, m := range out {
+		entries[i] = types.SendMessageBatchRequestEntry{
+			Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(m.Body()),
+			MessageGroupId: aws.String(m.Group()), MessageDeduplicationId: aws.String(m.DeduplicationID(m.CopyID)),
+			MessageAttributes: map[string]types.MessageAttributeValue{
+				attributeRequestID: {DataType: aws.String("String"), StringValue: aws.String(m.RequestID)},
+				attributeGen:       {DataType: aws.String("Number"), StringValue: aws.String(m.GenText())},
+			},
+		}
+	}
+	return q.send(ctx, entries)
+}
+
+// Forward sends a received message, such as one that nobody can read, as it is. id is its
+// deduplication id and its group, so that it waits for no other.
+func (q *Queue) Forward(ctx context.Context, m promotion.Delivery, id string) error {
+	return q.send(ctx, []types.SendMessageBatchRequestEntry{{
+		Id: aws.String("0"), MessageBody: aws.String(m.Body), MessageGroupId: &id, MessageDeduplicationId: &id,
+	}})[0]
+}
+
+func (q *Queue) send(ctx context.Context, entries []types.SendMessageBatchRequestEntry) []error {
+	ctx, cancel := context.WithTimeout(ctx, q.limit)
+	defer cancel()
+	results := make([]error, len(entries))
+	fail := func(err error) []error {
+		for i := range results {
+			results[i] = err
+		}
+		return results
+	}
+	url, err := q.address(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	got, err := q.client.SendMessageBatch(ctx, &awssqs.SendMessageBatchInput{QueueUrl: url, Entries: entries})
+	if err != nil {
+		return fail(sqs.Err(fmt.Errorf("send to %s: %w", q.name, err)))
+	}
+	fail(errs.ErrUnavailable.Wrap(errors.New("the queue said nothing of the message")))
+	for _, ok := range got.Successful {
+		if i, err := strconv.Atoi(aws.ToString(ok.Id)); err == nil && i < len(results) {
+			results[i] = nil
+		}
+	}
+	for _, f := range got.Failed {
+		if i, err := strconv.Atoi(aws.ToString(f.Id)); err == nil && i < len(results) {
+			results[i] = errs.ErrUnavailable.Wrap(fmt.Errorf("%s: %s", aws.ToString(f.Code), aws.ToString(f.Message)))
+		}
+	}
+	return results
+}
+
+// Receive waits some seconds for messages, at most 10, in the order of their groups.
+func (q *Queue) Receive(ctx context.Context) ([]promotion.Delivery, error) {
+	ctx, cancel := context.WithTimeout(ctx, longPoll+q.limit)
+	defer cancel()
+	url, err := q.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	got, err := q.client.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{
+		QueueUrl: url, MaxNumberOfMessages: MaxBatch, WaitTimeSeconds: int32(longPoll / time.Second),
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+	})
+	if err != nil {
+		return nil, sqs.Err(fmt.Errorf("receive from %s: %w", q.name, err))
+	}
+	out := make([]promotion.Delivery, len(got.Messages))
+	for i, m := range got.Messages {
+		out[i] = promotion.Delivery{
+			Body: aws.ToString(m.Body), ID: aws.ToString(m.MessageId), Handle: aws.ToString(m.ReceiptHandle),
+			Group:          m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)],
+			SequenceNumber: m.Attributes[string(types.MessageSystemAttributeNameSequenceNumber)],
+			SentAt:         number(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)]),
+			Receives:       int(number(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])),
+		}
+	}
+	return out, nil
+}
+
+// Delete removes received messages. One that is not removed comes again and changes nothing.
+func (q *Queue) Delete(ctx context.Context, messages []promotion.Delivery) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, q.limit)
+	defer cancel()
+	entries := make([]types.DeleteMessageBatchRequestEntry, len(messages))
+	for i, m := range messages {
+		entries[i] = types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(m.Handle)}
+	}
+	url, err := q.address(ctx)
+	if err != nil {
+		return err
+	}
+	got, err := q.client.DeleteMessageBatch(ctx, &awssqs.DeleteMessageBatchInput{QueueUrl: url, Entries: entries})
+	return problem("delete from "+q.name, got, err)
+}
+
+// Release makes received messages visible again after a time, in whole seconds.
+func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, after time.Duration) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, q.limit)
+	defer cancel()
+	entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(messages))
+	for i, m := range messages {
+		entries[i] = types.ChangeMessageVisibilityBatchRequestEntry{
+			Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(m.Handle), VisibilityTimeout: int32(after.Seconds()),
+		}
+	}
+	url, err := q.address(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = q.client.ChangeMessageVisibilityBatch(ctx, &awssqs.ChangeMessageVisibilityBatchInput{QueueUrl: url, Entries: entries})
+	return problem("release in "+q.name, nil, err)
+}
+
+func problem(what string, got *awssqs.DeleteMessageBatchOutput, err error) error {
+	if err != nil {
+		return sqs.Err(fmt.Errorf("%s: %w", what, err))
+	}
+	if got != nil && len(got.Failed) > 0 {
+		return fmt.Errorf("%s: %d messages: %s", what, len(got.Failed), aws.ToString(got.Failed[0].Code))
+	}
+	return nil
+}
+
+// Depth is how many messages are in the queue, hidden ones included; AWS counts approximately.
+func (q *Queue) Depth(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, q.limit)
+	defer cancel()
+	url, err := q.address(ctx)
+	if err != nil {
+		return 0, err
+	}
+	counts := []types.QueueAttributeName{
+		types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
+	}
+	got, err := q.client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: counts})
+	if err != nil {
+		return 0, sqs.Err(fmt.Errorf("depth of %s: %w", q.name, err))
+	}
+	var sum int64
+	for _, name := range counts {
+		n, err := strconv.ParseInt(got.Attributes[string(name)], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("depth of %s: %w", q.name, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// number reads an attribute of SQS; what cannot be read is 0.
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
+}

@@ -1,0 +1,240 @@
+package promotion
+
+import (
+	"errors"
+	"strings"
+)
+
+// maxErrorMessage bounds the operators' hint, in bytes.
+const maxErrorMessage = 256
+
+// Request is what is stored of a user's application to a promotion. A time of 0 is unknown.
+type Request struct {
+	RequestID, EventID, UserID string
+	EventType                  Type
+
+	Status   Status
+	StatusAt int64 // of the last change of the status; unique within the request
+	Gen      int64 // 0, and one more with each redrive; messages of an older one are dropped
+	Attempts int64 // that failed since the last redrive
+
+	RequestedAt, QueuedAt, StartedAt, FinishedAt int64
+	// EnteredAt is when a lottery request became an entry.
+	EnteredAt int64
+	// QueueSeq is the SequenceNumber of the message that was settled, padded with zeros so that texts
+	// sort as numbers do: the order of first come.
+	QueueSeq string
+
+	ResultCode   ResultCode
+	FailureClass FailureClass // of the last failed attempt, as the two below
+	ErrorCode    string
+	ErrorMessage string
+
+	LotteryCutoffAt, AnnouncedAt int64
+
+	// Shard and Shards spread a large event over several partitions of GSI2.
+	Shard, Shards int64
+	// EndsAt is when the promotion is over and announced: retention counts from it.
+	EndsAt int64
+}
+
+// NewRequest is a request of a user as it is accepted at a time.
+func NewRequest(p *Promotion, id, user string, now int64) Request {
+	r := Request{
+		RequestID: id, EventID: p.EventID, UserID: user, EventType: p.EventType, Status: Received, StatusAt: now, RequestedAt: now,
+		LotteryCutoffAt: p.LotteryCutoffAt, AnnouncedAt: p.AnnouncedAt, Shards: max(1, p.Shards), EndsAt: max(p.EndsAt(), now),
+	}
+	r.Shard = ShardOf(id, r.Shards)
+	return r
+}
+
+// ShardOf is the shard of a request.
+func ShardOf(id string, shards int64) int64 { return int64(hash(id)) % shards }
+
+// LogEntry is one change of a request's status.
+type LogEntry struct {
+	RequestID  string
+	From, To   Status
+	OccurredAt int64
+	EndsAt     int64
+}
+
+// Change is a step of a request: the state that was read, the next one, and what it adds to the
+// log.
+type Change struct {
+	Before, After Request
+	Logs          []LogEntry
+}
+
+func (r *Request) change() Change { return Change{Before: *r, After: *r} }
+
+// become moves on to a status, at now or a millisecond after the last change.
+func (c *Change) become(s Status, now int64) {
+	at := max(now, c.After.StatusAt+1)
+	c.Logs = append(c.Logs, LogEntry{RequestID: c.After.RequestID, From: c.After.Status, To: s, OccurredAt: at, EndsAt: c.After.EndsAt})
+	c.After.Status, c.After.StatusAt = s, at
+	switch s {
+	case Queued:
+		if c.After.QueuedAt == 0 {
+			c.After.QueuedAt = at
+		}
+	case Processing:
+		if c.After.StartedAt == 0 {
+			c.After.StartedAt = at
+		}
+	case Succeeded, Rejected, FailedFinal:
+		c.After.FinishedAt = at
+	case Received:
+	}
+}
+
+// Created is the creation of a request as Received.
+func (r *Request) Created() Change {
+	return Change{After: *r, Logs: []LogEntry{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
+}
+
+// Queued is the change after the queue has taken the message.
+func (r *Request) Queued(now int64) Change {
+	c := r.change()
+	c.become(Queued, now)
+	return c
+}
+
+// ensureStarted passes through the statuses that no other process has written.
+func (c *Change) ensureStarted(now int64) {
+	if c.After.Status == Received {
+		c.become(Queued, now)
+	}
+	if c.After.Status == Queued {
+		c.become(Processing, now)
+	}
+}
+
+// Settled is the end of a request by the message with a SequenceNumber.
+func (r *Request) Settled(now int64, s Status, code ResultCode, sequenceNumber string) Change {
+	c := r.change()
+	c.ensureStarted(now)
+	c.After.QueueSeq = QueueSeq(sequenceNumber)
+	c.end(now, s, code)
+	return c
+}
+
+// Entered makes a lottery request an entry, by the message with a SequenceNumber. It gets its
+// result at the announcement, by Ended.
+func (r *Request) Entered(now int64, sequenceNumber string) Change {
+	c := r.change()
+	c.ensureStarted(now)
+	c.After.QueueSeq = QueueSeq(sequenceNumber)
+	c.After.EnteredAt = max(now, c.After.StatusAt)
+	return c
+}
+
+// Withdrawn is the end of a lottery request by its user, entered or not.
+func (r *Request) Withdrawn(now int64) Change {
+	c := r.change()
+	c.After.EnteredAt = 0
+	c.end(now, Rejected, RejectedWithdrawn)
+	return c
+}
+
+// Ended is the end of a request without processing: nothing is left, or it cannot be queued; or the
+// result of an entry.
+func (r *Request) Ended(now int64, s Status, code ResultCode) Change {
+	c := r.change()
+	c.end(now, s, code)
+	return c
+}
+
+// end clears what failed attempts have left, unless the request fails.
+func (c *Change) end(now int64, s Status, code ResultCode) {
+	c.become(s, now)
+	c.After.ResultCode = code
+	if s != FailedFinal {
+		c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = "", "", ""
+	}
+}
+
+// Failure describes a failed attempt.
+type Failure struct {
+	Class FailureClass
+	// Code is short and public, Message a hint for operators.
+	Code, Message string
+}
+
+func (c *Change) failure(f Failure) {
+	c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = f.Class, f.Code, Shorten(f.Message)
+}
+
+// Attempted counts a failed attempt, or one that may end the process.
+func (r *Request) Attempted(now int64, f Failure) Change {
+	c := r.change()
+	c.ensureStarted(now)
+	c.After.Attempts++
+	c.failure(f)
+	return c
+}
+
+// Failed is the end of a request that cannot be processed.
+func (r *Request) Failed(now int64, code ResultCode, f Failure) Change {
+	c := r.change()
+	c.ensureStarted(now)
+	c.failure(f)
+	c.end(now, FailedFinal, code)
+	return c
+}
+
+// Requeued gives a request that has not ended a new generation: its earlier messages are dropped.
+func (r *Request) Requeued() Change {
+	c := r.change()
+	c.After.Gen++
+	return c
+}
+
+// Redriven begins a failed request anew, under a new generation.
+func (r *Request) Redriven(now int64) Change {
+	c := r.change()
+	c.become(Queued, now)
+	c.After.Gen++
+	c.After.Attempts, c.After.FinishedAt, c.After.QueueSeq = 0, 0, ""
+	c.After.ResultCode, c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = "", "", "", ""
+	return c
+}
+
+// ErrNotRedrivable means that a request has not failed, that its user has applied again, even if
+// that application was withdrawn, or that its item cannot be read.
+var ErrNotRedrivable = errors.New("the request cannot begin anew")
+
+// ErrUnreadable means that an item has not the shape that it should have. It is the item's fault
+// alone, so it must not stop the handling of others.
+var ErrUnreadable = errors.New("the item cannot be read")
+
+// Redrivable reports whether an operator may begin the request anew. One that was never queued is
+// applied for again instead.
+func (r *Request) Redrivable() bool {
+	return r.Status == FailedFinal && r.ResultCode != FailedIngestEnqueue
+}
+
+// Replaceable reports whether the user may apply again although there is this request.
+func (r *Request) Replaceable() bool {
+	return r.Status == FailedFinal || r.ResultCode == RejectedWithdrawn
+}
+
+// queueSeqDigits covers SQS's 128-bit SequenceNumbers.
+const queueSeqDigits = 39
+
+// QueueSeq pads a SequenceNumber; empty stays empty.
+func QueueSeq(sequenceNumber string) string {
+	if sequenceNumber == "" || len(sequenceNumber) >= queueSeqDigits {
+		return sequenceNumber
+	}
+	return strings.Repeat("0", queueSeqDigits-len(sequenceNumber)) + sequenceNumber
+}
+
+// Shorten cuts a hint for operators to 256 bytes, at a character.
+func Shorten(s string) string {
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) <= maxErrorMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxErrorMessage], "")
+}

@@ -1,0 +1,154 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/promotion"
+)
+
+// DrawKey is the key of the draw of an event.
+func DrawKey(event string) dynamo.Item { return Key(eventPK(event), "DRAW") }
+
+// DrawItem encodes a draw; like the promotion it never expires.
+func DrawItem(d *promotion.Draw) dynamo.Item {
+	b := newItem(eventPK(d.EventID), "DRAW", "DRAW")
+	b.str("eventId", d.EventID)
+	b.str("phase", string(d.Phase))
+	b.num("closedAt", d.ClosedAt)
+	b.str("statement", d.Statement)
+	b.str("signature", d.Signature)
+	b.num("rootAt", d.RootAt)
+	if d.Beacon != nil {
+		b.num("beaconRound", int64(d.Beacon.Round)) //nolint:gosec // a round follows from a time
+		b.str("beaconValue", d.Beacon.Randomness)
+		b.str("beaconSignature", d.Beacon.Signature)
+	}
+	b.flag("zeroSeed", d.ZeroSeed)
+	b.num("winnersCount", d.WinnersCount)
+	b.num("drawnAt", d.DrawnAt)
+	b.str("seed", d.Seed)
+	b.num("announcedAt", d.AnnouncedAt)
+	b.num("settledAt", d.SettledAt)
+	b.num("voidedAt", d.VoidedAt)
+	b.str("voidReason", string(d.VoidReason))
+	return dynamo.Item(b)
+}
+
+// DecodeDraw reads the draw of an event; without an item it is open.
+func DecodeDraw(event string, it dynamo.Item) (promotion.Draw, error) {
+	d := dynamo.Reader{Item: it}
+	out := promotion.Draw{
+		EventID: event, Phase: promotion.DrawPhase(d.String("phase")), ClosedAt: d.Number("closedAt"),
+		Statement: d.String("statement"), Signature: d.String("signature"), RootAt: d.Number("rootAt"),
+		ZeroSeed: d.Bool("zeroSeed"), WinnersCount: d.Number("winnersCount"), DrawnAt: d.Number("drawnAt"),
+		Seed: d.String("seed"), AnnouncedAt: d.Number("announcedAt"), SettledAt: d.Number("settledAt"), VoidedAt: d.Number("voidedAt"),
+		VoidReason: promotion.VoidReason(d.String("voidReason")),
+	}
+	if round := d.Number("beaconRound"); round > 0 {
+		out.Beacon = &beacon.Round{Round: uint64(round), Randomness: d.String("beaconValue"), Signature: d.String("beaconSignature")}
+	}
+	if out.Phase == "" {
+		out.Phase = promotion.DrawOpen
+	}
+	if err := d.Err(); err != nil {
+		return out, fmt.Errorf("draw of %s: %w", event, err)
+	}
+	return out, nil
+}
+
+// DrawAsRead is the condition that a draw is as it was read. Whatever writes a draw changes one of
+// the attributes that it names.
+func DrawAsRead(d *promotion.Draw) Condition {
+	if d.Phase == promotion.DrawOpen {
+		return Absent()
+	}
+	c := Condition{
+		Expression: "#readPhase = :readPhase", Names: map[string]string{"#readPhase": "phase"},
+		Values: dynamo.Item{":readPhase": dynamo.String(string(d.Phase))},
+	}
+	stored := DrawItem(d)
+	for i, name := range []string{"statement", "signature", "beaconSignature", "zeroSeed", "seed", "settledAt"} {
+		at := fmt.Sprintf("#read%d", i)
+		c.Names[at] = name
+		if v, ok := stored[name]; ok {
+			value := fmt.Sprintf(":read%d", i)
+			c.Values[value] = v
+			c.Expression += " AND " + at + " = " + value
+		} else {
+			c.Expression += " AND attribute_not_exists(" + at + ")"
+		}
+	}
+	return c
+}
+
+// winnersPerItem keeps an item below DynamoDB's 400 KB: 16 bytes per winner.
+const winnersPerItem = 20_000
+
+// WinnersKey is the key of the i-th item with winners. It contains the round that decided, so that
+// a draw that is decided anew does not share items with the first decision.
+func WinnersKey(event string, round uint64, i int) dynamo.Item {
+	return Key(eventPK(event), fmt.Sprintf("WINNERS#%d#%04d", round, i))
+}
+
+// WinnersItems encodes the winners, the first rank first.
+func WinnersItems(d *promotion.Draw, winners []uuid.UUID, endsAt int64) []dynamo.Item {
+	var out []dynamo.Item
+	for i := 0; i < len(winners); i += winnersPerItem {
+		var ids []byte
+		for _, id := range winners[i:min(i+winnersPerItem, len(winners))] {
+			ids = append(ids, id[:]...)
+		}
+		it := WinnersKey(d.EventID, roundOf(d), i/winnersPerItem)
+		it["entityType"] = dynamo.String("WINNERS")
+		it["ids"] = dynamo.Binary(ids)
+		it[TTL] = dynamo.Number(expiry(endsAt, promotion.RetentionDays))
+		out = append(out, it)
+	}
+	return out
+}
+
+// WinnersKeys are the keys of the items with the winners of a draw, in the order of the ranks.
+func WinnersKeys(d *promotion.Draw) []dynamo.Item {
+	var out []dynamo.Item
+	for i := int64(0); i < d.WinnersCount; i += winnersPerItem {
+		out = append(out, WinnersKey(d.EventID, roundOf(d), len(out)))
+	}
+	return out
+}
+
+func roundOf(d *promotion.Draw) uint64 {
+	if d.Beacon == nil {
+		return 0
+	}
+	return d.Beacon.Round
+}
+
+// DecodeWinners reads an item with winners.
+func DecodeWinners(it dynamo.Item) ([]uuid.UUID, error) {
+	d := dynamo.Reader{Item: it}
+	ids := d.Binary("ids")
+	out := make([]uuid.UUID, 0, len(ids)/len(uuid.UUID{}))
+	for len(ids) >= len(uuid.UUID{}) {
+		out = append(out, uuid.UUID(ids))
+		ids = ids[len(uuid.UUID{}):]
+	}
+	return out, d.Err()
+}
+
+// OpenDraws is the partition that lists the lotteries whose draw is not settled; ingest adds one
+// with the promotion, worker deletes it.
+const OpenDraws = "DRAWS"
+
+// OpenDrawKey is the key of a lottery's entry in the list.
+func OpenDrawKey(event string) dynamo.Item { return Key(OpenDraws, ListSK(event)) }
+
+// OpenDrawItem is a lottery's entry in the list; ListedEvent reads it.
+func OpenDrawItem(event string) dynamo.Item {
+	it := OpenDrawKey(event)
+	it["entityType"] = dynamo.String("OPEN_DRAW")
+	return it
+}

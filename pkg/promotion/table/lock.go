@@ -1,0 +1,73 @@
+package table
+
+import (
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+)
+
+func lockPK(event, user string) string { return "IDEMP#" + event + "#" + user }
+
+// LockKey is the key of a lock.
+func LockKey(event, user string) dynamo.Item { return Key(lockPK(event, user), "LOCK") }
+
+// LockItem encodes a lock.
+func LockItem(l *promotion.Lock) dynamo.Item {
+	b := newItem(lockPK(l.EventID, l.UserID), "LOCK", "IDEMPOTENCY")
+	b.str("requestId", l.RequestID)
+	b.str("keyHash", l.KeyHash)
+	b.flag("withdrawn", l.Withdrawn)
+	b.num(lockWithdrawals, l.Withdrawals)
+	b.num("createdAt", l.CreatedAt)
+	b.num(TTL, expiry(l.EndsAt, lockDays))
+	return dynamo.Item(b)
+}
+
+// DecodeLock reads what a lock says of its request.
+func DecodeLock(it dynamo.Item) (promotion.Lock, error) {
+	d := dynamo.Reader{Item: it}
+	return promotion.Lock{
+		RequestID: d.String("requestId"), KeyHash: d.String("keyHash"), Withdrawn: d.Bool("withdrawn"),
+		Withdrawals: d.Number(lockWithdrawals), CreatedAt: d.Number("createdAt"),
+	}, d.Err()
+}
+
+// lockWithdrawals is the attribute of Withdrawals, which conditions name.
+const lockWithdrawals = "withdrawals"
+
+// LockAsRead is the condition that a lock is as it was read: it names the same request, and the user
+// has not withdrawn since.
+func LockAsRead(l *promotion.Lock) Condition {
+	c := LockNames(l.RequestID)
+	if l.Withdrawals == 0 {
+		c.Expression += " AND attribute_not_exists(" + lockWithdrawals + ")"
+	} else {
+		c.Expression += " AND " + lockWithdrawals + " = :withdrawals"
+		c.Values[":withdrawals"] = dynamo.Number(l.Withdrawals)
+	}
+	return c
+}
+
+// renewal sets what a lock needs and keeps the hash of the Idempotency-Key and the withdrawals.
+func renewal(l *promotion.Lock) dynamo.Change {
+	it := LockItem(l)
+	delete(it, PK)
+	delete(it, SK)
+	return dynamo.Diff(nil, it)
+}
+
+// Withdraw adds to a transaction that the user has withdrawn the request that counts. The lock
+// continues to name it, so that no request before it can begin anew.
+func (t *Tx) Withdraw(owner int, r *promotion.Request) {
+	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, Withdrawn: true, CreatedAt: t.now, EndsAt: r.EndsAt}
+	u := renewal(&lock)
+	u.Expression += " ADD " + lockWithdrawals + " :one"
+	u.Values[":one"] = dynamo.Number(1)
+	t.Update(owner, LockKey(r.EventID, r.UserID), u, absentOrNames(r.RequestID))
+}
+
+// absentOrNames holds when there is no lock, or it names a request.
+func absentOrNames(requestID string) Condition {
+	c := LockNames(requestID)
+	c.Expression = "attribute_not_exists(" + PK + ") OR " + c.Expression
+	return c
+}

@@ -1,0 +1,24 @@
+package table
+
+import (
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/telemetry"
+)
+
+var requestsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
+	"urr_requests_total", "Requests that entered a status, by committed transactions of this process.", "status")
+
+var unreadableTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
+	"urr_requests_unreadable_items_total", "Items of the table that could not be read when they were met, by the first part of their key.", "item")
+
+// StartMetrics makes all series start at 0, so that the first event is an increase.
+func StartMetrics() {
+	for _, s := range []promotion.Status{
+		promotion.Received, promotion.Queued, promotion.Processing, promotion.Succeeded, promotion.Rejected, promotion.FailedFinal,
+	} {
+		requestsTotal.WithLabelValues(string(s))
+	}
+	for _, item := range []string{"REQ", "PENDING", "IDEMP", "EVENT", "ENTRY", "EXCLUDED", "OUTBOX", "DLQ"} {
+		unreadableTotal.WithLabelValues(item)
+	}
+}

@@ -1,0 +1,136 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+)
+
+// Read reads items consistently by their keys, which must be unique; absent items are left out.
+func Read(ctx context.Context, client *dynamodb.Client, table string, keys ...dynamo.Item) (Items, error) {
+	got, err := dynamo.BatchGet(ctx, client, table, keys)
+	if err != nil {
+		return nil, dynamo.Err(err)
+	}
+	out := make(Items, len(got))
+	for _, it := range got {
+		out[keyText(it)] = it
+	}
+	return out, nil
+}
+
+// Items are items by their keys.
+type Items map[string]dynamo.Item
+
+// Get returns the item with a key, nil if there is none.
+func (i Items) Get(key dynamo.Item) dynamo.Item { return i[keyText(key)] }
+
+func keyText(it dynamo.Item) string {
+	r := dynamo.Reader{Item: it}
+	return r.String(PK) + "\x00" + r.String(SK)
+}
+
+// Partition queries a partition consistently, in the order of sort keys.
+type Partition struct {
+	PK string
+	// Prefix or Below restrict the sort keys; at most one of them.
+	Prefix, Below string
+	// After continues behind a sort key.
+	After string
+	// Descending reverses the order.
+	Descending bool
+	Limit      int32
+	// KeysOnly leaves out everything but the keys.
+	KeysOnly bool
+}
+
+// Query reads one page; more reports that there may be others.
+func (p Partition) Query(ctx context.Context, client *dynamodb.Client, table string) (items []dynamo.Item, more bool, err error) {
+	in := &dynamodb.QueryInput{
+		TableName: &table, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!p.Descending),
+		KeyConditionExpression:    aws.String("PK = :pk"),
+		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(p.PK)},
+	}
+	switch {
+	case p.Prefix != "":
+		in.KeyConditionExpression = aws.String("PK = :pk AND begins_with(SK, :prefix)")
+		in.ExpressionAttributeValues[":prefix"] = dynamo.String(p.Prefix)
+	case p.Below != "":
+		in.KeyConditionExpression = aws.String("PK = :pk AND SK < :below")
+		in.ExpressionAttributeValues[":below"] = dynamo.String(p.Below)
+	}
+	if p.After != "" {
+		in.ExclusiveStartKey = Key(p.PK, p.After)
+	}
+	if p.KeysOnly {
+		in.ProjectionExpression = aws.String(PK + ", " + SK)
+	}
+	if p.Limit > 0 {
+		in.Limit = &p.Limit
+	}
+	out, err := client.Query(ctx, in)
+	if err != nil {
+		return nil, false, dynamo.Err(err)
+	}
+	return out.Items, len(out.LastEvaluatedKey) > 0, nil
+}
+
+// SortKey is the sort key of an item.
+func SortKey(it dynamo.Item) string {
+	r := dynamo.Reader{Item: it}
+	return r.String(SK)
+}
+
+// All reads all pages of a partition, each when it is needed. After an error it ends.
+func (s Store) All(ctx context.Context, p Partition) iter.Seq2[dynamo.Item, error] {
+	return func(yield func(dynamo.Item, error) bool) {
+		for more := true; more; {
+			var items []dynamo.Item
+			var err error
+			if items, more, err = s.Query(ctx, p); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, it := range items {
+				if !yield(it, nil) {
+					return
+				}
+				p.After = SortKey(it)
+			}
+			more = more && len(items) > 0
+		}
+	}
+}
+
+// winnersAtOnce bounds the items with winners that one call reads, 320 KB each.
+const winnersAtOnce = 10
+
+// Winners reads the winners of a draw, the first rank first.
+func (s Store) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
+	winners := make([]uuid.UUID, 0, d.WinnersCount)
+	for keys := range slices.Chunk(WinnersKeys(d), winnersAtOnce) {
+		items, err := s.Read(ctx, keys...)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			part, err := DecodeWinners(items.Get(key))
+			if err != nil {
+				return nil, err
+			}
+			winners = append(winners, part...)
+		}
+	}
+	if int64(len(winners)) != d.WinnersCount {
+		return nil, fmt.Errorf("draw of %s: %d of %d winners", d.EventID, len(winners), d.WinnersCount)
+	}
+	return winners, nil
+}

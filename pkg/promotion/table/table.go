@@ -1,0 +1,126 @@
+// Package table stores promotions and their requests in AsyncEventTable of DynamoDB: keys,
+// attributes, conditions, times of expiry, and the transactions that both ingest and worker write.
+//
+//	item            PK                    SK                  written by
+//	request         REQ#<id>              META                ingest creates, worker settles
+//	status log      REQ#<id>              LOG#<ms>            with each change of the status
+//	lock            IDEMP#<event>#<user>  LOCK                ingest: one per user and event
+//	promotion       EVENT#<event>         CONFIG              ingest
+//	capacity        EVENT#<event>         CAPACITY            worker counts it down
+//	figures         EVENT#<event>         COUNTS#<0..f>       ADDed to by ingest and worker
+//	list            EVENTS                EVENT#<event>       ingest
+//	creation key    KEY#<user>#<key>      LOCK                ingest, with the promotion
+//	marker          PENDING#<00..3f>      <ms>#<id>[#r<gen>]  from acceptance until the settlement
+//	announcements   OUTBOX#<00..3f>       <ms>#<uuid>         with each settlement; the relay deletes
+//	dead letter     DLQ#requests          <ms>#<id>           worker, for operators
+//	                DLQ#admissions        <ms>#<id>
+//	redriven record DLQ#<topic>           <partition>-<offset> worker, when an operator redrives it
+//	lottery entry   ENTRY#<event>#<gg>    <id>                worker
+//	entry counter   EVENT#<event>         ENTRIES#<gg>        worker
+//	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
+//	draw            EVENT#<event>         DRAW                worker
+//	winners         EVENT#<event>         WINNERS#<round>#<n> worker
+//	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it
+//	lease           LEASE#<name>          LEASE               see pkg/dynamo
+//
+// Only request items have index attributes. GSI1 lists the requests of a user, GSI2 those of an
+// event; the status is in no sort key, since it changes often. All times are epoch milliseconds,
+// except ttl, which is in seconds.
+package table
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+)
+
+// TableName is the table's, after the installation's prefix.
+const TableName = "AsyncEventTable"
+
+// Attributes of keys and indexes, and of the expiry.
+const (
+	PK     = "PK"
+	SK     = "SK"
+	GSI1   = "GSI1"
+	GSI1PK = "GSI1PK"
+	GSI1SK = "GSI1SK"
+	GSI2   = "GSI2"
+	GSI2PK = "GSI2PK"
+	GSI2SK = "GSI2SK"
+	TTL    = "ttl"
+)
+
+// Table describes the table to dynamo.EnsureTable.
+func Table(cfg dynamo.Config) dynamo.Table {
+	key := func(name string) dynamo.Key { return dynamo.Key{Name: name, Type: types.ScalarAttributeTypeS} }
+	return dynamo.Table{
+		Name: cfg.Table(TableName), Partition: key(PK), Sort: key(SK), TTL: TTL, PITR: cfg.PITR,
+		Indexes: []dynamo.Index{
+			{Name: GSI1, Partition: key(GSI1PK), Sort: key(GSI1SK)},
+			{Name: GSI2, Partition: key(GSI2PK), Sort: key(GSI2SK)},
+		},
+	}
+}
+
+// Key is the key of an item.
+func Key(pk, sk string) dynamo.Item {
+	return dynamo.Item{PK: dynamo.String(pk), SK: dynamo.String(sk)}
+}
+
+// KeyOf is the key within an item.
+func KeyOf(it dynamo.Item) dynamo.Item { return dynamo.Item{PK: it[PK], SK: it[SK]} }
+
+// stamp formats a time so that texts sort as times do, until the year 2286.
+func stamp(ms int64) string { return fmt.Sprintf("%013d", ms) }
+
+// Expired reports whether an item's time is over: DynamoDB deletes it only later.
+func Expired(it dynamo.Item, now int64) bool {
+	r := dynamo.Reader{Item: it}
+	ttl := r.Number(TTL)
+	return r.Err() == nil && ttl > 0 && ttl <= now/1000
+}
+
+// Retention, in days after the promotion has closed and its result is announced; see also
+// promotion.RetentionDays.
+const (
+	logDays  = 30
+	lockDays = 7
+	// creationKeyHours counts from the creation.
+	creationKeyHours = 24
+)
+
+// expiry is the time of expiry, in seconds, some days after a time.
+func expiry(end, days int64) int64 { return end/1000 + days*24*3600 }
+
+// builder makes an item without empty attributes.
+type builder dynamo.Item
+
+func newItem(pk, sk, entity string) builder {
+	b := builder(Key(pk, sk))
+	b.str("entityType", entity)
+	return b
+}
+
+func (b builder) str(name, v string) {
+	if v != "" {
+		b[name] = dynamo.String(v)
+	}
+}
+
+// num leaves out 0: a time that is not known, a count that is none.
+func (b builder) num(name string, v int64) {
+	if v != 0 {
+		b[name] = dynamo.Number(v)
+	}
+}
+
+// count writes 0 too, for attributes that conditions name.
+func (b builder) count(name string, v int64) { b[name] = dynamo.Number(v) }
+
+func (b builder) flag(name string, v bool) {
+	if v {
+		b[name] = dynamo.Bool(v)
+	}
+}

@@ -1,0 +1,263 @@
+package table
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/promotion"
+)
+
+// Shared is the owner of items of a transaction that belong to no single request.
+const Shared = -1
+
+// conflictTries is how often a transaction is sent that meets other writes in progress; the pauses
+// are 20 to 50 ms.
+const conflictTries = 5
+
+// Tx collects the writes of one transaction. What follows from a change of a request is added by
+// itself: its log, the figures of the event, and at its end the announcement and the deletion of
+// the marker; and of a lottery the entry with the counter of its group, or the exclusion.
+type Tx struct {
+	client *dynamodb.Client
+	table  string
+	now    int64
+
+	items  []types.TransactWriteItem
+	owners []int
+	counts map[string]*promotion.Counts
+	rows   []promotion.Announcement
+	outbox int
+	// entered are the statuses in the logs of the transaction.
+	entered []promotion.Status
+
+	groups     map[entryGroup]*groupChange
+	exclusions []exclusion
+}
+
+// NewTx begins a transaction at a time.
+func NewTx(client *dynamodb.Client, table string, now int64) *Tx {
+	return &Tx{client: client, table: table, now: now, counts: map[string]*promotion.Counts{}, outbox: -1, groups: map[entryGroup]*groupChange{}}
+}
+
+// Len is the number of items so far, without figures and announcements.
+func (t *Tx) Len() int { return len(t.items) }
+
+// Owner tells whose item i of the transaction is, as given to the call that added it.
+func (t *Tx) Owner(i int) int {
+	if i < 0 || i >= len(t.owners) {
+		return Shared
+	}
+	return t.owners[i]
+}
+
+// Condition is what must hold of an item; the zero value always holds.
+type Condition struct {
+	Expression string
+	Names      map[string]string
+	Values     dynamo.Item
+}
+
+// Absent holds when there is no item with the key.
+func Absent() Condition { return Condition{Expression: "attribute_not_exists(" + PK + ")"} }
+
+// Present holds when there is an item with the key.
+func Present() Condition { return Condition{Expression: "attribute_exists(" + PK + ")"} }
+
+// LockNames holds when a lock names a request.
+func LockNames(requestID string) Condition {
+	return Condition{Expression: "requestId = :request", Values: dynamo.Item{":request": dynamo.String(requestID)}}
+}
+
+func (c Condition) expression() *string {
+	if c.Expression == "" {
+		return nil
+	}
+	return &c.Expression
+}
+
+// Put writes a whole item. A failed condition reports the item that is stored.
+func (t *Tx) Put(owner int, it dynamo.Item, c Condition) {
+	t.add(owner, types.TransactWriteItem{Put: &types.Put{
+		TableName: &t.table, Item: it, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}})
+}
+
+// Update changes attributes of an item.
+func (t *Tx) Update(owner int, key dynamo.Item, u dynamo.Change, c Condition) {
+	names, values := u.Names, u.Values
+	for k, v := range c.Names {
+		names[k] = v
+	}
+	for k, v := range c.Values {
+		values[k] = v
+	}
+	if len(names) == 0 {
+		names = nil // DynamoDB refuses empty maps
+	}
+	if len(values) == 0 {
+		values = nil
+	}
+	t.add(owner, types.TransactWriteItem{Update: &types.Update{
+		TableName: &t.table, Key: key, UpdateExpression: &u.Expression, ConditionExpression: c.expression(),
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}})
+}
+
+// Delete deletes an item, if it exists.
+func (t *Tx) Delete(owner int, key dynamo.Item, c Condition) {
+	t.add(owner, types.TransactWriteItem{Delete: &types.Delete{
+		TableName: &t.table, Key: key, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
+	}})
+}
+
+// Check requires something of an item that is not written.
+func (t *Tx) Check(owner int, key dynamo.Item, c Condition) {
+	t.add(owner, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName: &t.table, Key: key, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
+	}})
+}
+
+func (t *Tx) add(owner int, it types.TransactWriteItem) {
+	t.items, t.owners = append(t.items, it), append(t.owners, owner)
+}
+
+// Create writes a new request as it was received, or as it has ended already, and counts it.
+func (t *Tx) Create(owner int, created promotion.Change) {
+	t.Put(owner, RequestItem(&created.After), Absent())
+	t.log(owner, created)
+	t.of(created.After.EventID).Accepted++
+	if created.After.Status.Final() {
+		t.end(created)
+		if created.After.EventType == promotion.Lottery {
+			t.lottery(owner, created)
+		}
+	} else {
+		m := promotion.MarkerOf(&created.After, t.now)
+		t.Put(owner, MarkerItem(&m), Condition{})
+	}
+}
+
+// Change writes a step of a request, if nobody has changed it since it was read.
+func (t *Tx) Change(owner int, c promotion.Change) {
+	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(RequestItem(&c.Before), RequestItem(&c.After)), RequestAsRead(&c.Before))
+	t.log(owner, c)
+	switch ended := c.After.Status.Final(); {
+	case ended && !c.Before.Status.Final():
+		t.end(c)
+		t.unguard(owner, &c.Before)
+	case !ended && c.Before.Status.Final():
+		t.of(c.Before.EventID).Add(c.Before.ResultCode, -1)
+	}
+	if c.After.EventType == promotion.Lottery {
+		t.lottery(owner, c)
+	}
+	if c.After.Gen != c.Before.Gen {
+		t.replaceMarker(owner, c)
+	}
+}
+
+// replaceMarker guards the message of a new generation, which is not in the queue yet.
+func (t *Tx) replaceMarker(owner int, c promotion.Change) {
+	if !c.Before.Status.Final() {
+		t.unguard(owner, &c.Before)
+	}
+	after := promotion.MarkerOf(&c.After, t.now)
+	t.Put(owner, MarkerItem(&after), Condition{})
+}
+
+// unguard deletes the marker of a request; an entry has none.
+func (t *Tx) unguard(owner int, r *promotion.Request) {
+	if r.EnteredAt == 0 {
+		m := promotion.MarkerOf(r, 0)
+		t.Delete(owner, MarkerKey(&m), Condition{})
+	}
+}
+
+func (t *Tx) log(owner int, c promotion.Change) {
+	for i := range c.Logs {
+		t.Put(owner, LogItem(&c.Logs[i]), Condition{})
+		t.entered = append(t.entered, c.Logs[i].To)
+	}
+}
+
+func (t *Tx) end(c promotion.Change) {
+	t.of(c.After.EventID).Add(c.After.ResultCode, 1)
+	t.rows = append(t.rows, promotion.AnnouncementOf(&c.After))
+}
+
+func (t *Tx) of(event string) *promotion.Counts {
+	c := t.counts[event]
+	if c == nil {
+		c = &promotion.Counts{}
+		t.counts[event] = c
+	}
+	return c
+}
+
+// Commit writes everything or nothing. After conflicts with other writes alone it tries again,
+// since nothing that was decided has changed. Any other cancellation is dynamo.CanceledError, whose
+// items Owner names.
+func (t *Tx) Commit(ctx context.Context) error {
+	if len(t.rows) > 0 {
+		var it dynamo.Item
+		it, t.outbox = NewOutbox(t.now, t.rows)
+		t.Put(Shared, it, Condition{})
+	}
+	decided := len(t.items)
+	for try := 1; ; try++ {
+		t.items, t.owners = t.items[:decided], t.owners[:decided]
+		for event, c := range t.counts { // another item of the figures each time
+			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
+		}
+		t.addGroups()
+		checks := t.addExclusions()
+		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items})
+		if err == nil {
+			for _, s := range t.entered {
+				requestsTotal.WithLabelValues(string(s)).Inc()
+			}
+			return nil
+		}
+		canceled, ok := dynamo.Canceled(err)
+		if !ok {
+			return dynamo.Err(err)
+		}
+		if t.dropExclusions(canceled, checks) {
+			continue
+		}
+		if try == conflictTries || !canceled.ConflictsOnly() || !pause(ctx) {
+			return dynamo.Err(canceled)
+		}
+	}
+}
+
+// Outbox is the partition of the announcements that a commit has written; ok is false without any.
+func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
+
+// pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has
+// ended.
+func pause(ctx context.Context) bool {
+	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
+}
+
+// Failed are the owners of items whose condition did not hold.
+func (t *Tx) Failed(err error) map[int]bool {
+	canceled, ok := dynamo.Canceled(err)
+	if !ok {
+		return nil
+	}
+	failed := map[int]bool{}
+	for i := range canceled.Reasons {
+		if canceled.Failed(i) {
+			failed[t.Owner(i)] = true
+		}
+	}
+	return failed
+}

@@ -1,0 +1,124 @@
+package table
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/promotion"
+)
+
+// entryGroup is a group of a lottery.
+type entryGroup struct{ event, group string }
+
+// groupChange is what a transaction changes of a group's counter.
+type groupChange struct{ entries, sentAt int64 }
+
+// exclusion is a write to the list of a lottery's excluded requests, with what it requires.
+type exclusion struct {
+	owner int
+	item  types.TransactWriteItem
+
+	key      dynamo.Item
+	required Condition
+}
+
+// lottery adds what follows from a step of a lottery request.
+func (t *Tx) lottery(owner int, c promotion.Change) {
+	before, after := &c.Before, &c.After
+	switch {
+	case before.EnteredAt == 0 && after.EnteredAt != 0:
+		e := promotion.Entry{EventID: after.EventID, RequestID: after.RequestID, EnteredAt: after.EnteredAt, EndsAt: after.EndsAt}
+		t.Put(owner, EntryItem(&e), Absent())
+		t.unguard(owner, before)
+		t.group(after).entries++
+		t.of(after.EventID).Entered++
+	case before.EnteredAt != 0 && after.EnteredAt == 0:
+		t.Delete(owner, Key(EntryPartition(after.EventID, promotion.LotteryGroup(after.RequestID)), after.RequestID), Present())
+		t.group(after).entries--
+		t.of(after.EventID).Entered--
+	case before.EnteredAt != 0 && after.Status.Final() && !before.Status.Final():
+		t.of(after.EventID).Entered--
+	}
+	key := Key(ExclusionPartition(after.EventID), after.RequestID)
+	switch {
+	case after.EnteredAt != 0:
+	case after.Status.Final():
+		e := promotion.Exclusion{EventID: after.EventID, RequestID: after.RequestID, Reason: after.ResultCode, At: after.StatusAt, EndsAt: after.EndsAt}
+		t.exclusions = append(t.exclusions, exclusion{
+			owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: ExclusionItem(&e)}}, DrawKey(after.EventID), Absent(),
+		})
+	case before.Status.Final(): // redriven: in a closed group it can only be late, so it stays excluded
+		t.exclusions = append(t.exclusions, exclusion{
+			owner, types.TransactWriteItem{Delete: &types.Delete{TableName: &t.table, Key: key}},
+			EntryCounterKey(after.EventID, promotion.LotteryGroup(after.RequestID)), entryCounterOpen(),
+		})
+	}
+}
+
+func (t *Tx) group(r *promotion.Request) *groupChange {
+	key := entryGroup{r.EventID, promotion.LotteryGroup(r.RequestID)}
+	g := t.groups[key]
+	if g == nil {
+		g = &groupChange{}
+		t.groups[key] = g
+	}
+	return g
+}
+
+// Sent notes with the entries of a transaction when the queue got the latest message of the group
+// of r that is settled by then.
+func (t *Tx) Sent(r *promotion.Request, at int64) { t.group(r).sentAt = at }
+
+// addGroups writes the counters of groups. An entry comes or goes only while its group is open.
+func (t *Tx) addGroups() {
+	for key, g := range t.groups {
+		open := Condition{}
+		if g.entries != 0 {
+			open = entryCounterOpen()
+		}
+		t.Update(Shared, EntryCounterKey(key.event, key.group), entryCounterUpdate(g.entries, g.sentAt), open)
+	}
+}
+
+// addExclusions adds the writes of exclusions with what they require: that no draw has listed them,
+// and of a deletion that the group is open. It returns the required items by their index.
+func (t *Tx) addExclusions() map[int]string {
+	checks := map[int]string{}
+	checked := map[string]bool{}
+	for _, e := range t.exclusions {
+		if name := keyText(e.key); !checked[name] {
+			checked[name] = true
+			checks[len(t.items)] = name
+			t.Check(Shared, e.key, e.required)
+		}
+		t.add(e.owner, e.item)
+	}
+	return checks
+}
+
+// dropExclusions leaves out the exclusions whose requirement did not hold, which it never does
+// again. It reports whether a cancelled transaction is to be sent again: nothing else was wrong
+// with it.
+func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]string) bool {
+	final := map[string]bool{}
+	for i := range canceled.Reasons {
+		name, isCheck := checks[i]
+		switch {
+		case isCheck && canceled.Failed(i):
+			final[name] = true
+		case canceled.Failed(i):
+			return false
+		}
+	}
+	if _, invalid := canceled.Invalid(); invalid || len(final) == 0 {
+		return false
+	}
+	var rest []exclusion
+	for _, e := range t.exclusions {
+		if !final[keyText(e.key)] {
+			rest = append(rest, e)
+		}
+	}
+	t.exclusions = rest
+	return true
+}

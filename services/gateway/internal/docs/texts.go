@@ -1,0 +1,167 @@
+package docs
+
+import (
+	"strings"
+
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// text is what the reference says about a hand-written route.
+type text struct{ summary, description string }
+
+// Annotate adds what the reference says about routes: the texts of hand-written ones, and examples
+// of responses. Pass-through routes have their texts in the generated document.
+func Annotate(routes []*edge.Route) {
+	for _, r := range routes {
+		key := r.ID
+		if r.RPC != "" {
+			key = r.RPC
+		}
+		// A route of an event's latest shuffle also exists for any round.
+		of, ofRound := strings.CutPrefix(key, "vwr.shuffle.round")
+		if ofRound {
+			key = "vwr.shuffle" + of
+		}
+		t := texts[key]
+		r.Summary, r.Description, r.Example = t.summary, t.description, examples[key]
+		if ofRound {
+			r.Summary += ", of one round"
+		}
+	}
+}
+
+// texts are by the id of the route.
+var texts = map[string]text{
+	"auth.me": {
+		summary: "Who is signed in, and until when",
+	},
+	"auth.logout": {
+		summary: "Ends the session of this browser",
+		description: "A session that began at the identity provider is answered with 200 and `{\"redirectTo\": …}`, where the browser ends the provider's session. " +
+			"A browser whose session has ended is answered in the same way, and may ask again.",
+	},
+	"sessions.revoke": {
+		summary: "Ends one session, or all of a user's, at all gateways",
+	},
+	"auth.login": {
+		summary:     "Leads to the sign-in page of the identity provider",
+		description: "`?returnTo=` is the path of this site where the browser goes on afterwards. When the provider does not answer, it leads to `/login`, which says so. At another host name than the gateway's own it leads there first.",
+	},
+	"auth.callback": {
+		summary:     "Where the identity provider sends the browser back to",
+		description: "Begins a session and leads to `returnTo`. It takes part only in an attempt that this browser began (cookie `urr-sign-in-…`), once and within 15 minutes; every failure leads to `/login`, which says what happened.",
+	},
+	"auth.dev-login": {
+		summary: "Signs in as anybody (development only)",
+	},
+	"vwr.assign": {
+		summary: "Gives the visitor a position, the same again when repeated",
+		description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start), PROOF_REQUIRED (a proof of work is owed: the event asks for one, or many " +
+			"new visitors come from this address; `challengeUrl` is where the challenge is, and a proof that was refused is of no use any more), OVERLOADED.",
+	},
+	"vwr.challenge": {
+		summary: "The challenge of the proof of work for a position",
+		description: "Find a nonce of 1–32 of `[A-Za-z0-9_-]` such that the SHA-256 of `<challenge>.<nonce>` begins with `difficulty` zero bits, and " +
+			"send that as `x-vwr-proof` to assign. The challenge is for this visitor and one position, and lasts 5 minutes. If more is owed later, it " +
+			"still counts for a minute after its issue.\n\nErrors: as assign, but for PROOF_REQUIRED.",
+	},
+	"vwr.check": {
+		summary: "Whether the position is served; then with the tier-1 token",
+	},
+	"vwr.status": {
+		summary: "How long the waiting room's line is",
+	},
+	"vwr.serving": {
+		summary: "The serving counter, for shared caches",
+	},
+	"queue.check": {
+		summary: "Joins the line or finds the place in it",
+	},
+	"queue.status": {
+		summary: "The place in the line",
+	},
+	"queue.heartbeat": {
+		summary: "Keeps the slot and renews the entry token",
+	},
+	"queue.leave": {
+		summary: "Ends the slot of the entry token sent, else the waiting place",
+	},
+	"seats.layout": {
+		summary: "The seat map's layout",
+	},
+	"seats.availability": {
+		summary: "Which seats are free: a bitmap, or JSON by Accept",
+	},
+	"seats.reserve": {
+		summary: "Holds the named seats, all or none",
+	},
+	"reservations.best": {
+		summary: "Holds the best seats available, or general admissions",
+	},
+	"payments.webhook": {
+		summary: "A payment provider's call; its signature is checked",
+	},
+	"admin.live": {
+		summary: "What happens in an event now, each second",
+		description: "`text/event-stream` ([SSE](https://html.spec.whatwg.org/multipage/server-sent-events.html)): a message each second, its data as below. A " +
+			"figure is absent while its service does not answer, or does not know the event; it is never guessed. The stream ends after ten " +
+			"minutes, when the gateway stops, and, with an event `end` that has the `code`, when the session does; an `EventSource` connects " +
+			"again by itself.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, OVERLOADED (too many listeners at this gateway).",
+	},
+	"vwr.lobby": {
+		summary: "Joins the lobby of a waiting room, once per user",
+		description: "At the start everyone in the lobby gets a position in random order, before later arrivals. Until then `check` with the ticket " +
+			"answers `phase: \"LOBBY\"`; afterwards it has the position and a new ticket. The receipt proves the entry to third parties. Repeated, also " +
+			"after the lobby has closed, the answer is the same.\n\nErrors: UNAUTHENTICATED, VWR_INACTIVE, LOBBY_CLOSED (it is not open, or there is " +
+			"none), OVERLOADED.",
+	},
+	"vwr.shuffle": {
+		summary: "What is public of the shuffle of a lobby",
+		description: "A document as that of `/api/v1/draws/{eventId}`, with `orderHash` instead of winners. Together with its entries, anybody can " +
+			"verify it: `verify shuffle` of this address. It is that of the event's latest lobby; `/rounds` lists all.\n\nErrors: LOBBY_NOT_FOUND.",
+	},
+	"vwr.shuffle.entries": {
+		summary: "The entries of a lobby: request ids of 16 bytes each, sorted",
+		description: "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. It is there from phase ROOT on.\n\n" +
+			"Errors: LOBBY_NOT_FOUND, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
+	},
+	"vwr.shuffle.proof": {
+		summary:     "Where an entry of a lobby is in the root, and, after the shuffle, which position it has",
+		description: "Errors: LOBBY_NOT_FOUND (also: no such entry).",
+	},
+	"promotions.apply": {
+		summary: "Applies, once per user and promotion",
+		description: "The request is stored, and settled later: `Location` has its status, which may have changed after `Retry-After` seconds. " +
+			"Whoever has applied already gets the same request with `duplicate: true`; with the same `Idempotency-Key` it is the same application, so " +
+			"`duplicate` is false.\n\nErrors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three times), " +
+			"OVERLOADED (too many requests to the promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.",
+	},
+	"draws.document": {
+		summary: "What is public of a lottery's draw",
+		description: "Together with its entries, anybody can verify it: `verify draw` of this address, or the page of the draw. `commitment` and " +
+			"`statement` are signed texts, served verbatim. The result, with the seed, is there from `announcedAt` on.\n\n" +
+			"Errors: DRAW_NOT_FOUND (no promotion, or first come).",
+	},
+	"draws.entries": {
+		summary: "The entries of a draw: request ids of 16 bytes each, sorted",
+		description: "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. The file never changes once it is there, from " +
+			"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
+	},
+	"promotions.winners": {
+		summary: "Who has a place, as CSV",
+		description: "`text/csv` with the header `rank,requestId,userId`: the winners of an announced lottery by their rank, or the successful " +
+			"requests to a first-come promotion so far by their place in the queue.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, " +
+			"PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the latest successful requests are not listed yet).",
+	},
+	"rewards.attend": {
+		summary: "Records today's attendance, the same again when repeated",
+		description: "Today is the day in Korea. What the attendance earns is paid afterwards; the rewards in `entries` of " +
+			"`GET /api/v1/rewards/{eventId}/me` show how far that is.\n\nErrors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, CAMPAIGN_NOT_FOUND, NOT_OPEN.",
+	},
+	"rewards.draw": {
+		summary: "Draws a prize, the same again when repeated",
+		description: "A prize of kind NONE is a blank. Without `prize` all prizes were gone; the draw counts all the same.\n\n" +
+			"Errors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, CAMPAIGN_NOT_FOUND, NOT_OPEN, DRAWS_USED_UP, IDEMPOTENCY_KEY_REQUIRED, " +
+			"IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_IN_PROGRESS.",
+	},
+}

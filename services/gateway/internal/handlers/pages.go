@@ -1,0 +1,50 @@
+package handlers
+
+import (
+	"net/http"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/web"
+)
+
+// FromHTTP adapts an http.Handler to a route. The handler sees the normalised path.
+func FromHTTP(h http.Handler) edge.Handler {
+	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+		h.ServeHTTP(w, atPath(r, q.Path))
+		return nil
+	}
+}
+
+// EventPage serves the page of an event, or to people the page for an unknown event.
+func EventPage(pages *web.Pages, existence *EventExistence) edge.Handler {
+	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+		switch {
+		case !existence.Absent(r.Context(), q.Event):
+			pages.Page("event").ServeHTTP(w, r)
+		case pages.NoEvent(w, r):
+			q.Refused = errs.ErrEventNotFound
+		default:
+			return errs.ErrEventNotFound
+		}
+		return nil
+	}
+}
+
+// atPath returns the request with the normalised path.
+func atPath(r *http.Request, path string) *http.Request {
+	if r.URL.Path == path && r.URL.RawPath == "" {
+		return r
+	}
+	clone := r.Clone(r.Context())
+	clone.URL.Path, clone.URL.RawPath = path, ""
+	return clone
+}
+
+// Health reports that the process responds; readiness is /readyz on the ops port.
+func Health(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write([]byte(`{"status":"ok"}` + "\n"))
+	return nil
+}

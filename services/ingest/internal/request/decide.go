@@ -1,0 +1,50 @@
+package request
+
+import "urr.guru/pkg/promotion"
+
+// Standing is what is stored of a user's earlier applications to a promotion.
+type Standing struct {
+	// Lock is nil for a user who has never applied, and after the lock has expired.
+	Lock *promotion.Lock
+	// Request is the one that the lock names; nil when it has expired before its lock.
+	Request *promotion.Request
+}
+
+// Decision is what becomes of an application.
+type Decision struct {
+	// Existing is the answer of a user whose request counts already; nil: Created is to be stored,
+	// with Lock, if the Standing is still as it was read.
+	Existing *Applied
+	Created  promotion.Change
+	Lock     promotion.Lock
+}
+
+// Decide decides about an application at the time that stamps its request, which gets an id. It fails
+// with ErrNotOpen, ErrWithdrawnTooOften or ErrTooMany. The store calls it for each application of a
+// group, since it reads the standings of all of them, and writes all requests, at once.
+func Decide(a Application, id string, s Standing, now int64) (Decision, error) {
+	if s.Request != nil && !s.Request.Replaceable() {
+		own := s.Request.RequestID == id // an earlier try took effect, although its answer was lost
+		repeated := a.KeyHash != "" && a.KeyHash == s.Lock.KeyHash
+		return Decision{Existing: &Applied{Request: *s.Request, Duplicate: !own && !repeated, StoredBy: now}}, nil
+	}
+	switch {
+	case !a.Promotion.Accepts(now):
+		return Decision{}, ErrNotOpen
+	case s.Lock != nil && s.Lock.Withdrawals >= MaxWithdrawals:
+		return Decision{}, ErrWithdrawnTooOften
+	case a.Busy:
+		return Decision{}, ErrTooMany
+	}
+	r := promotion.NewRequest(&a.Promotion, id, a.UserID, now)
+	c := r.Created()
+	if a.Full && a.Promotion.EventType == promotion.FirstCome {
+		end := r.Ended(now, promotion.Rejected, promotion.RejectedCapacity)
+		c.After, c.Logs = end.After, append(c.Logs, end.Logs...)
+	}
+	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: id, KeyHash: a.KeyHash, CreatedAt: now, EndsAt: r.EndsAt}
+	if s.Lock != nil {
+		lock.Withdrawals = s.Lock.Withdrawals
+	}
+	return Decision{Created: c, Lock: lock}, nil
+}
