@@ -123,6 +123,11 @@ func copyCheckout(t *testing.T, b fixture) string {
 		from, to := filepath.Join(b.layout.Root, "services", name), filepath.Join(root, "services", name)
 		app := filepath.Join("internal", "app")
 		require.NoError(t, os.MkdirAll(filepath.Join(to, app), 0o755))
+		for _, folder := range names(t, filepath.Join(from, "internal")) {
+			if folder != "app" {
+				require.NoError(t, os.Symlink(filepath.Join(from, "internal", folder), filepath.Join(to, "internal", folder)))
+			}
+		}
 		sources, err := filepath.Glob(filepath.Join(from, app, "*.go"))
 		require.NoError(t, err)
 		for _, path := range append(sources, filepath.Join(from, "README.md"), filepath.Join(from, "go.mod")) {
