@@ -88,7 +88,6 @@ func Missing(variable, want string) error {
 // values that are not given, and an empty required variable must fail the start.
 type nonEmpty struct{ envconfig.Lookuper }
 
-// Lookup implements envconfig.Lookuper.
 func (f nonEmpty) Lookup(key string) (string, bool) {
 	v, ok := f.Lookuper.Lookup(key)
 	return v, ok && v != ""

@@ -25,8 +25,6 @@ func (s Secret) String() string {
 // GoString implements fmt.GoStringer (%#v).
 func (s Secret) GoString() string { return `config.Secret("` + s.String() + `")` }
 
-// LogValue implements slog.LogValuer.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalJSON implements json.Marshaler.
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }

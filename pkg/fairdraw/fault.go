@@ -44,7 +44,6 @@ type Fault struct {
 	Detail string // one English sentence
 }
 
-// Error implements error.
 func (f *Fault) Error() string { return string(f.Code) + ": " + f.Detail }
 
 func fault(code Code, format string, args ...any) *Fault {

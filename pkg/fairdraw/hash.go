@@ -31,10 +31,8 @@ func ParseHash(s string) (Hash, error) {
 // String is the form that ParseHash reads.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// MarshalText implements encoding.TextMarshaler.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (h *Hash) UnmarshalText(text []byte) error {
 	var err error
 	*h, err = ParseHash(string(text))

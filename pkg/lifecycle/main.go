@@ -59,7 +59,6 @@ type Exit struct {
 	Err  error
 }
 
-// Error implements error.
 func (e *Exit) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)

@@ -43,7 +43,6 @@ type recorder struct {
 	applied []*secretsConfig
 }
 
-// Write implements io.Writer.
 func (w *recorder) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

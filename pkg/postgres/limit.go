@@ -59,8 +59,6 @@ func (l limiter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBa
 	return l.start(ctx)
 }
 
-// TraceBatchQuery implements pgx.BatchTracer.
 func (limiter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
-// TraceBatchEnd implements pgx.BatchTracer.
 func (l limiter) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { l.end(ctx) }

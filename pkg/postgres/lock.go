@@ -28,7 +28,6 @@ type migrationLock int64
 
 var _ lock.SessionLocker = lockOne
 
-// SessionLock implements lock.SessionLocker.
 func (l migrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, migrationLockWait)
 	defer cancel()
@@ -48,7 +47,6 @@ func (l migrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	}
 }
 
-// SessionUnlock implements lock.SessionLocker.
 func (l migrationLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	var had bool
 	if err := conn.QueryRowContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(l)).Scan(&had); err != nil {

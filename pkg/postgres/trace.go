@@ -43,10 +43,8 @@ func (tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBa
 	return startSpan(ctx, "BATCH", attribute.String("db.query.text", strings.Join(texts, "; ")), attribute.Int("db.operation.batch.size", len(texts)))
 }
 
-// TraceBatchQuery implements pgx.BatchTracer. The time of one statement of a batch is not known.
 func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
-// TraceBatchEnd implements pgx.BatchTracer.
 func (tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
 	endSpan(ctx, data.Err)
 }

@@ -32,7 +32,6 @@ func Verified(m *testing.M) Tests { return verified{m} }
 
 type verified struct{ *testing.M }
 
-// Run implements Tests.
 func (v verified) Run() int {
 	return testkit.RunWithoutLeaks(v.M, goleak.IgnoreTopFunction("urr.guru/pkg/processtest.serveStarts"))
 }

@@ -34,10 +34,8 @@ func registerBalancing() string {
 
 type balancerBuilder string
 
-// Name implements balancer.Builder.
 func (b balancerBuilder) Name() string { return string(b) }
 
-// Build implements balancer.Builder.
 func (balancerBuilder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
 	return &servingBalancer{endpointsharding.NewBalancer(&servingFirst{cc}, opts, newReplica, endpointsharding.Options{})}
 }
@@ -55,7 +53,6 @@ func (b *servingBalancer) UpdateClientConnState(s balancer.ClientConnState) erro
 // connected ones serve.
 type servingFirst struct{ balancer.ClientConn }
 
-// UpdateState implements balancer.ClientConn.
 func (c *servingFirst) UpdateState(s balancer.State) {
 	var serving inTurn
 	unserving := 0
@@ -82,7 +79,6 @@ type inTurn struct {
 	next    atomic.Uint32
 }
 
-// Pick implements balancer.Picker.
 func (p *inTurn) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return p.pickers[p.next.Add(1)%uint32(len(p.pickers))].Pick(info) //nolint:gosec // there are few replicas
 }
@@ -90,7 +86,6 @@ func (p *inTurn) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 // notServing picks a connection whose server reports NOT_SERVING.
 type notServing struct{ conn balancer.SubConn }
 
-// Pick implements balancer.Picker.
 func (p notServing) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 	return balancer.PickResult{SubConn: p.conn}, nil
 }
@@ -109,7 +104,6 @@ func newReplica(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Bal
 	return balancer.Get(pickfirst.Name).Build(&replica{ClientConn: cc}, opts)
 }
 
-// NewSubConn implements balancer.ClientConn.
 func (r *replica) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOptions) (balancer.SubConn, error) {
 	var conn balancer.SubConn
 	listener := opts.StateListener
@@ -133,7 +127,6 @@ func (r *replica) observe(conn balancer.SubConn, s connectivity.State) {
 	}
 }
 
-// UpdateState implements balancer.ClientConn.
 func (r *replica) UpdateState(s balancer.State) {
 	conn := r.unserving(s.ConnectivityState)
 	if conn == nil {

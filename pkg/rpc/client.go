@@ -170,10 +170,8 @@ func fromWire(err error) *errs.Error {
 
 type clientStream struct{ grpc.ClientStream }
 
-// RecvMsg implements grpc.ClientStream.
 func (s *clientStream) RecvMsg(m any) error { return translate(s.ClientStream.RecvMsg(m)) }
 
-// SendMsg implements grpc.ClientStream.
 func (s *clientStream) SendMsg(m any) error { return translate(s.ClientStream.SendMsg(m)) }
 
 func translate(err error) error {

@@ -172,7 +172,6 @@ type liveStream struct {
 	ctx context.Context //nolint:containedctx // returned by Context
 }
 
-// Context implements grpc.ServerStream.
 func (s *liveStream) Context() context.Context { return s.ctx }
 
 // checkedStream validates received messages.
@@ -182,7 +181,6 @@ type checkedStream struct {
 	peer string
 }
 
-// RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err

@@ -32,10 +32,8 @@ type nameResolver struct{ lookup lookupFunc }
 
 var _ resolver.Builder = nameResolver{}
 
-// Scheme implements resolver.Builder.
 func (nameResolver) Scheme() string { return "dns" }
 
-// Build implements resolver.Builder.
 func (n nameResolver) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	host, port, err := net.SplitHostPort(target.Endpoint())
 	if err != nil {
@@ -80,7 +78,6 @@ type names struct {
 
 var _ resolver.Resolver = (*names)(nil)
 
-// ResolveNow implements resolver.Resolver.
 func (r *names) ResolveNow(resolver.ResolveNowOptions) {
 	select {
 	case r.now <- struct{}{}:
@@ -88,7 +85,6 @@ func (r *names) ResolveNow(resolver.ResolveNowOptions) {
 	}
 }
 
-// Close implements resolver.Resolver.
 func (r *names) Close() {
 	r.cancel()
 	<-r.done

@@ -40,7 +40,6 @@ func NewLogger(w io.Writer, name, level string) (*slog.Logger, error) {
 // contextHandler adds the ids of the context to each record.
 type contextHandler struct{ slog.Handler }
 
-// Handle implements slog.Handler.
 func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
 	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
 		r.AddAttrs(slog.String("trace_id", sc.TraceID().String()), slog.String("span_id", sc.SpanID().String()))
@@ -56,7 +55,6 @@ func (h contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return contextHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler.
 func (h contextHandler) WithGroup(name string) slog.Handler {
 	return contextHandler{h.Handler.WithGroup(name)}
 }

@@ -70,14 +70,12 @@ func newPoolCollector() *poolCollector {
 	return c
 }
 
-// Describe implements prometheus.Collector.
 func (*poolCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{poolMax, poolConnections, poolAcquires, poolTimeouts, poolWaits} {
 		out <- d
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	watched := slices.Collect(maps.Values(c.watched))

@@ -110,7 +110,6 @@ func (p *Proxy) Calls() (calls map[string]int, faults int) {
 	return maps.Clone(p.calls), p.faults
 }
 
-// ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

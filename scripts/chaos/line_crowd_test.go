@@ -355,13 +355,11 @@ func (s schedule) Len() int           { return len(s) }
 func (s schedule) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
 func (s schedule) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
 
-// Push implements heap.Interface.
 func (s *schedule) Push(x any) {
 	e, _ := x.(plannedCall)
 	*s = append(*s, e)
 }
 
-// Pop implements heap.Interface.
 func (s *schedule) Pop() any {
 	last := (*s)[len(*s)-1]
 	*s = (*s)[:len(*s)-1]

@@ -206,12 +206,10 @@ func (s sample) Copy() chunks.Sample         { return s }
 
 var _ storage.Queryable = seriesData(nil)
 
-// Querier implements storage.Queryable.
 func (d seriesData) Querier(int64, int64) (storage.Querier, error) { return querier(d), nil }
 
 type querier []storage.Series
 
-// Select implements storage.Querier.
 func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	set := &seriesSet{at: -1}
 	for _, s := range q {
@@ -232,7 +230,6 @@ func (querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Match
 	return nil, nil, errors.ErrUnsupported
 }
 
-// Close implements storage.Querier.
 func (querier) Close() error { return nil }
 
 type seriesSet struct {

@@ -45,7 +45,6 @@ func startCollector(t *testing.T) *traceCollector {
 	return c
 }
 
-// Export implements the OTLP trace service.
 func (c *traceCollector) Export(_ context.Context, req *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -118,7 +118,6 @@ type store struct {
 	client *client
 }
 
-// GetClientByClientID implements op.Storage.
 func (s *store) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
 	if _, err := s.Storage.GetClientByClientID(ctx, id); err != nil {
 		return nil, err
@@ -126,7 +125,6 @@ func (s *store) GetClientByClientID(ctx context.Context, id string) (op.Client, 
 	return s.client, nil
 }
 
-// SetUserinfoFromRequest implements op.CanSetUserinfoFromRequest.
 func (s *store) SetUserinfoFromRequest(_ context.Context, info *oidc.UserInfo, request op.IDTokenRequest, _ []string) error {
 	info.Subject = request.GetSubject()
 	info.AppendClaims(rolesClaim, s.people.of(request.GetSubject()))
@@ -151,10 +149,8 @@ type client struct {
 	base, afterSignOut string
 }
 
-// LoginURL implements op.Client.
 func (c *client) LoginURL(id string) string { return c.base + "/sign-in?id=" + url.QueryEscape(id) }
 
-// PostLogoutRedirectURIs implements op.Client.
 func (c *client) PostLogoutRedirectURIs() []string { return []string{c.afterSignOut} }
 
 // IDTokenUserinfoClaimsAssertion implements op.Client: the roles are in the ID token.

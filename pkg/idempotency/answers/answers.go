@@ -49,7 +49,6 @@ func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error)
 	return store{}.Claim(ctx, tx, key)
 }
 
-// Claim implements the function of this name, as do the following.
 func (s store) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
 	states, err := s.ClaimAll(ctx, tx, []*idempotency.Key{key})
 	if err != nil {

@@ -116,12 +116,10 @@ type router map[string]*rpc.Conn
 
 var _ grpc.ClientConnInterface = router(nil)
 
-// Invoke implements grpc.ClientConnInterface.
 func (r router) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	return r[method].Invoke(ctx, method, args, reply, opts...)
 }
 
-// NewStream implements grpc.ClientConnInterface.
 func (r router) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return r[method].NewStream(ctx, desc, method, opts...)
 }
@@ -129,7 +127,6 @@ func (r router) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 // services records the registered services.
 type services []string
 
-// RegisterService implements grpc.ServiceRegistrar.
 func (s *services) RegisterService(desc *grpc.ServiceDesc, _ any) { *s = append(*s, desc.ServiceName) }
 
 // callers maps each full method to its first allowed caller.

@@ -26,7 +26,6 @@ var (
 	failureEnds   = regexp.MustCompile(`^(ok  |\?   |FAIL$|\s*--- )|: the end of `) // the latter: a log that the harness shows
 )
 
-// Write implements io.Writer.
 func (f *failures) Write(p []byte) (int, error) {
 	f.partial = append(f.partial, p...)
 	for {

@@ -17,7 +17,6 @@ type turn struct {
 	kept  bytes.Buffer
 }
 
-// Write implements io.Writer.
 func (t *turn) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -39,7 +39,6 @@ func newReplica(local *runner.Runner, layout platform.Layout, s platform.Service
 	}
 }
 
-// Start implements Replica.
 func (r *replica) Start(ctx context.Context) error {
 	p, err := r.children.Start(r.spec)
 	if err != nil {
@@ -51,7 +50,6 @@ func (r *replica) Start(ctx context.Context) error {
 	return p.WaitReady(ctx, r.spec, func(ctx context.Context) error { return runner.CheckReady(ctx, r.ready) })
 }
 
-// Kill implements Replica.
 func (r *replica) Kill() error {
 	if err := r.current.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -60,7 +58,6 @@ func (r *replica) Kill() error {
 	return nil
 }
 
-// Stop implements Replica.
 func (r *replica) Stop() error {
 	if r.current == nil || !r.current.Alive() {
 		return nil

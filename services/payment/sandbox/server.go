@@ -60,7 +60,6 @@ func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logg
 	return s
 }
 
-// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 // Wait returns when no background work is left.

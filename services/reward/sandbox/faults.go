@@ -55,7 +55,6 @@ type faultsJSON struct {
 
 type faultsFields Faults
 
-// MarshalJSON implements json.Marshaler.
 func (f Faults) MarshalJSON() ([]byte, error) {
 	return json.Marshal(faultsJSON{
 		faultsFields: (*faultsFields)(&f), SilenceFor: duration(f.SilenceFor), SlowFor: duration(f.SlowFor), LateFor: duration(f.LateFor),
@@ -63,7 +62,6 @@ func (f Faults) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses unknown names, and shares that are none.
 func (f *Faults) UnmarshalJSON(b []byte) error {
 	var fields faultsFields
 	parsed := faultsJSON{faultsFields: &fields}
@@ -95,10 +93,8 @@ func (f *Faults) UnmarshalJSON(b []byte) error {
 // duration is a duration of 0 or above.
 type duration time.Duration
 
-// MarshalText implements encoding.TextMarshaler.
 func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (d *duration) UnmarshalText(b []byte) error {
 	parsed, err := time.ParseDuration(string(b))
 	if err != nil || parsed < 0 {

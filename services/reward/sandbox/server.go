@@ -50,7 +50,6 @@ func NewServer(ctx context.Context, ledger *Ledger, faults Faults, log *slog.Log
 	return s
 }
 
-// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 // Wait returns when no late payout is left.

@@ -29,13 +29,11 @@ func (d Dialer) once(ctx context.Context, network, addr string) (net.Conn, error
 // onceConn replaces the errors of a connection by LostError, which the client does not retry.
 type onceConn struct{ net.Conn }
 
-// Read implements net.Conn.
 func (c onceConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	return n, lost(err)
 }
 
-// Write implements net.Conn.
 func (c onceConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	return n, lost(err)
@@ -52,5 +50,4 @@ func lost(err error) error {
 // since the client repeats commands that fail with io.EOF or a timeout.
 type LostError struct{ text string }
 
-// Error implements error.
 func (e *LostError) Error() string { return "connection lost: " + e.text }

@@ -20,7 +20,6 @@ var _ runtime.Marshaler = Marshaler{}
 
 var errNoMessage = errors.New("api: not a protobuf message")
 
-// Marshal implements runtime.Marshaler.
 func (Marshaler) Marshal(v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -29,7 +28,6 @@ func (Marshaler) Marshal(v any) ([]byte, error) {
 	return wire.Marshal(m)
 }
 
-// Unmarshal implements runtime.Marshaler.
 func (Marshaler) Unmarshal(b []byte, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -38,7 +36,6 @@ func (Marshaler) Unmarshal(b []byte, v any) error {
 	return wire.Unmarshal(b, m)
 }
 
-// ContentType implements runtime.Marshaler.
 func (Marshaler) ContentType(any) string { return "application/json" }
 
 // NewDecoder implements runtime.Marshaler. The reader is the body of the request, which is in
@@ -92,7 +89,6 @@ func parse(q *edge.Request, m proto.Message) error {
 	return err
 }
 
-// NewEncoder implements runtime.Marshaler. It is for streams, which no route has.
 func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	return runtime.EncoderFunc(func(v any) error {
 		b, err := m.Marshal(v)

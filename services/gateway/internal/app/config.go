@@ -113,7 +113,6 @@ type Limits struct {
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
 }
 
-// Validate implements what config.Load asks for.
 func (c *Config) Validate() error {
 	var all []error
 	if c.DevLogin && c.SecureCookies {

@@ -108,7 +108,6 @@ func New(cfg Config) (*Dispatcher, error) {
 // SetOriginSecrets replaces Config.OriginSecrets while requests are served.
 func (d *Dispatcher) SetOriginSecrets(secrets config.Secret) { d.guard.accept(secrets) }
 
-// ServeHTTP implements http.Handler.
 func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &edge.Request{Header: r.Header}
 	defer d.observe(q, time.Now())

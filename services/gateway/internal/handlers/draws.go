@@ -125,7 +125,6 @@ type entriesFile struct {
 	part      []byte
 }
 
-// Seek implements io.Seeker.
 func (f *entriesFile) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -140,7 +139,6 @@ func (f *entriesFile) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// Read implements io.Reader. A file that ends early is an error, so that the client notices it.
 func (f *entriesFile) Read(p []byte) (int, error) {
 	if f.at >= f.total {
 		return 0, io.EOF

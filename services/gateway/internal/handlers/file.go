@@ -32,7 +32,6 @@ type fileWriter struct {
 	refused int // the status of the error, 0: none
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *fileWriter) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		w.refused = status
@@ -41,7 +40,6 @@ func (w *fileWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements http.ResponseWriter.
 func (w *fileWriter) Write(b []byte) (int, error) {
 	if w.refused != 0 {
 		return len(b), nil

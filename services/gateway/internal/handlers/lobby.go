@@ -185,7 +185,6 @@ func (f *shuffleFile) fetch(offset int64) error {
 	return nil
 }
 
-// ReadAt implements io.ReaderAt.
 func (f *shuffleFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
 		at := offset + int64(n)

@@ -23,7 +23,6 @@ func NewSlots(known KnownLines, queue queuev1.QueueServiceClient) *Slots {
 	}, (*queuev1.SlotResult).GetActive))}
 }
 
-// Active implements edge.Slots.
 func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error) {
 	active, err := s.verify.Do(ctx, event, &queuev1.SlotItem{EventId: event, UserId: user, SlotId: slot, Epoch: epoch})
 	if err != nil {

@@ -32,7 +32,6 @@ type Sources struct {
 	Now    func() time.Time
 }
 
-// Read implements Read. What a service does not say stays absent.
 func (s *Sources) Read(ctx context.Context, event string, as *commonv1.Caller) []byte {
 	ctx, cancel := context.WithTimeout(caller.With(ctx, as), readTimeout)
 	defer cancel()

@@ -104,7 +104,6 @@ type keySet struct {
 	unfetched error
 }
 
-// VerifySignature implements oidc.KeySet.
 func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	payload, err := k.RemoteKeySet.VerifySignature(ctx, jwt)
 	if errors.Unwrap(err) != nil { // only the error of a fetch has a cause

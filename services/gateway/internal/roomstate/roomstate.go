@@ -228,7 +228,6 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 	}
 }
 
-// SetSaleStatuses implements linestate.SaleStatuses.
 func (r *Rooms) SetSaleStatuses(sales map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

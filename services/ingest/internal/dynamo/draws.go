@@ -29,7 +29,6 @@ var (
 	_ request.WinnerStore = (*Store)(nil)
 )
 
-// Draw implements request.DrawStore.
 func (s *Store) Draw(ctx context.Context, eventID string) (promotion.Draw, error) {
 	items, err := s.Read(ctx, table.DrawKey(eventID))
 	if err != nil {
@@ -39,7 +38,6 @@ func (s *Store) Draw(ctx context.Context, eventID string) (promotion.Draw, error
 	return d, unavailable(err)
 }
 
-// Entries implements request.DrawStore.
 func (s *Store) Entries(ctx context.Context, eventID string) (fairdraw.Entries, error) {
 	groups := promotion.LotteryGroups()
 	parts := make([]fairdraw.Pages, len(groups))
@@ -96,7 +94,6 @@ func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries,
 	return ids, nil
 }
 
-// Excluded implements request.DrawStore.
 func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
 	var all []fairdraw.Exclusion
 	for it, err := range s.All(ctx, table.Partition{PK: table.ExclusionPartition(eventID)}) {
@@ -112,13 +109,11 @@ func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclus
 	return all, nil
 }
 
-// Winners implements request.DrawStore.
 func (s *Store) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
 	winners, err := s.Store.Winners(ctx, d)
 	return winners, unavailable(err)
 }
 
-// Users implements request.WinnerStore.
 func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]string, error) {
 	keys := make([]dynamo.Item, len(requestIDs))
 	for i, id := range requestIDs {

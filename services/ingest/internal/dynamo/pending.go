@@ -13,12 +13,10 @@ import (
 // markersPerPage is the number of markers that one read of the sweeper returns.
 const markersPerPage = 100
 
-// Acquire implements request.Pending.
 func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
 }
 
-// Markers implements request.Pending.
 func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error) {
 	items, more, err := s.Query(ctx, table.Partition{
 		PK: table.MarkerPartition(partition), Below: table.MarkersBefore(before), After: cursor, Limit: markersPerPage,
@@ -41,7 +39,6 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 	return page, next, nil
 }
 
-// Guarded implements request.Pending.
 func (s *Store) Guarded(ctx context.Context, markers []promotion.Marker) (request.Guarded, error) {
 	g := request.Guarded{
 		Requests: map[string]promotion.Request{}, Capacities: map[string]promotion.Capacity{}, Counters: map[string]promotion.EntryCounter{},
@@ -125,7 +122,6 @@ func (d *distinct) add(key dynamo.Item) {
 	}
 }
 
-// Unguard implements request.Pending.
 func (s *Store) Unguard(ctx context.Context, markers []promotion.Marker) error {
 	for len(markers) > 0 {
 		n := min(len(markers), dynamo.MaxTransaction)
@@ -141,7 +137,6 @@ func (s *Store) Unguard(ctx context.Context, markers []promotion.Marker) error {
 	return nil
 }
 
-// EndUnreadable implements request.Pending.
 func (s *Store) EndUnreadable(ctx context.Context, m promotion.Marker) error {
 	l := promotion.NewDeadLetter(m.RequestID, m.RequestedAt)
 	l.ErrorCode, l.ErrorMessage = string(promotion.FailedSerde), "the request cannot be read, and its message was not received"
@@ -153,7 +148,6 @@ func (s *Store) EndUnreadable(ctx context.Context, m promotion.Marker) error {
 // its own; the announcements of all are one item.
 const endChunk = (dynamo.MaxTransaction - 1) / 7
 
-// End implements request.Pending.
 func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
 	for part := range slices.Chunk(ends, endChunk) {
 		if err := s.endAll(ctx, part); err != nil {

@@ -94,7 +94,6 @@ func (s *Store) createdUnder(ctx context.Context, key *idempotency.Key) (p promo
 	return p, true, err
 }
 
-// Change implements request.PromotionStore.
 func (s *Store) Change(ctx context.Context, eventID string, decide request.DecideChange) (promotion.Promotion, error) {
 	for range changeTries {
 		before, err := s.Promotion(ctx, eventID)
@@ -117,7 +116,6 @@ func (s *Store) Change(ctx context.Context, eventID string, decide request.Decid
 	return promotion.Promotion{}, errs.ErrConflict
 }
 
-// List implements request.PromotionStore.
 func (s *Store) List(ctx context.Context, after string, limit int) (page []promotion.Promotion, next string, err error) {
 	if after != "" {
 		after = table.ListSK(after)

@@ -37,7 +37,6 @@ func NewAdmin(
 	return &Admin{promotions: promotions, draws: draws, exporter: exporter, operations: operations, now: now}
 }
 
-// CreatePromotion implements IngestAdminService.
 func (s *Admin) CreatePromotion(ctx context.Context, in *ingestv1.CreatePromotionRequest) (*ingestv1.Promotion, error) {
 	user, err := rpc.RequireRole(in, admin)
 	if err != nil {
@@ -58,7 +57,6 @@ func (s *Admin) answer(p *promotion.Promotion, err error) (*ingestv1.Promotion, 
 	return fromPromotion(p, s.now().UnixMilli()), nil
 }
 
-// ClosePromotion implements IngestAdminService.
 func (s *Admin) ClosePromotion(ctx context.Context, in *ingestv1.ClosePromotionRequest) (*ingestv1.Promotion, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -67,7 +65,6 @@ func (s *Admin) ClosePromotion(ctx context.Context, in *ingestv1.ClosePromotionR
 	return s.answer(&p, err)
 }
 
-// PausePromotion implements IngestAdminService.
 func (s *Admin) PausePromotion(ctx context.Context, in *ingestv1.PausePromotionRequest) (*ingestv1.Promotion, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -76,7 +73,6 @@ func (s *Admin) PausePromotion(ctx context.Context, in *ingestv1.PausePromotionR
 	return s.answer(&p, err)
 }
 
-// ResumePromotion implements IngestAdminService.
 func (s *Admin) ResumePromotion(ctx context.Context, in *ingestv1.ResumePromotionRequest) (*ingestv1.Promotion, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -85,7 +81,6 @@ func (s *Admin) ResumePromotion(ctx context.Context, in *ingestv1.ResumePromotio
 	return s.answer(&p, err)
 }
 
-// ListRequests implements IngestAdminService.
 func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsRequest) (*ingestv1.ListRequestsResponse, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -110,7 +105,6 @@ func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsReque
 	return fromPage(page, next, s.now().UnixMilli(), true), nil
 }
 
-// GetSummary implements IngestAdminService.
 func (s *Admin) GetSummary(ctx context.Context, in *ingestv1.GetSummaryRequest) (*ingestv1.Summary, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err

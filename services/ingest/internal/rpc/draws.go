@@ -22,7 +22,6 @@ const (
 	filePart = 256 << 10
 )
 
-// WithdrawRequest implements IngestService.
 func (s *Requests) WithdrawRequest(ctx context.Context, in *ingestv1.WithdrawRequestRequest) (*emptypb.Empty, error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
@@ -34,7 +33,6 @@ func (s *Requests) WithdrawRequest(ctx context.Context, in *ingestv1.WithdrawReq
 	return &emptypb.Empty{}, nil
 }
 
-// GetDraw implements IngestService.
 func (s *Requests) GetDraw(in *ingestv1.GetDrawRequest, out grpc.ServerStreamingServer[ingestv1.Draw]) error {
 	d, err := s.draws.Document(out.Context(), in.GetEventId())
 	if err != nil {
@@ -79,7 +77,6 @@ func fromExclusions(excluded []fairdraw.Exclusion) []*ingestv1.DrawExclusion {
 	return out
 }
 
-// GetDrawEntries implements IngestService.
 func (s *Requests) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, out grpc.ServerStreamingServer[ingestv1.DrawEntries]) error {
 	entries, err := s.draws.Entries(out.Context(), in.GetEventId())
 	if err != nil {
@@ -101,7 +98,6 @@ func (s *Requests) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, out grpc.S
 	}
 }
 
-// GetDrawProof implements IngestService.
 func (s *Requests) GetDrawProof(ctx context.Context, in *ingestv1.GetDrawProofRequest) (*ingestv1.DrawProof, error) {
 	proof, rank, err := s.draws.Proof(ctx, in.GetEventId(), in.GetRequestId())
 	if err != nil {
@@ -114,7 +110,6 @@ func (s *Requests) GetDrawProof(ctx context.Context, in *ingestv1.GetDrawProofRe
 	return out, nil
 }
 
-// AnnouncePromotion implements IngestAdminService.
 func (s *Admin) AnnouncePromotion(ctx context.Context, in *ingestv1.AnnouncePromotionRequest) (*ingestv1.Promotion, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -123,7 +118,6 @@ func (s *Admin) AnnouncePromotion(ctx context.Context, in *ingestv1.AnnounceProm
 	return s.answer(&p, err)
 }
 
-// ExportWinners implements IngestAdminService.
 func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.ServerStreamingServer[ingestv1.WinnersPart]) error {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return err

@@ -66,7 +66,6 @@ func New(c Config) *Requests {
 
 func (s *Requests) millis() int64 { return s.now().UnixMilli() }
 
-// ListPromotions implements IngestService.
 func (s *Requests) ListPromotions(ctx context.Context, in *ingestv1.ListPromotionsRequest) (*ingestv1.ListPromotionsResponse, error) {
 	if c := in.GetCursor(); c != "" && !ids.ValidUUID(c) {
 		return nil, errs.ErrInvalidCursor
@@ -82,7 +81,6 @@ func (s *Requests) ListPromotions(ctx context.Context, in *ingestv1.ListPromotio
 	return out, nil
 }
 
-// GetPromotion implements IngestService.
 func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRequest) (*ingestv1.Promotion, error) {
 	p, err := s.promotions.Get(ctx, in.GetEventId())
 	if err != nil {
@@ -91,7 +89,6 @@ func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRe
 	return fromPromotion(&p, s.millis()), nil
 }
 
-// Apply implements IngestService. Items run in parallel, so that their store calls form groups.
 func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ingestv1.ApplyResponse, error) {
 	var failed batchrpc.Failures
 	defer func() {
@@ -136,7 +133,6 @@ func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.A
 	return applied, nil
 }
 
-// GetMyRequest implements IngestService.
 func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRequest) (*ingestv1.EventRequest, error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
@@ -168,7 +164,6 @@ func (s *Requests) answer(ctx context.Context, r *promotion.Request, operator bo
 	return out, nil
 }
 
-// ListMyRequests implements IngestService.
 func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyRequestsRequest) (*ingestv1.ListRequestsResponse, error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
@@ -188,7 +183,6 @@ func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyReques
 	return fromPage(page, next, s.millis(), false), nil
 }
 
-// GetRequest implements IngestService.
 func (s *Requests) GetRequest(ctx context.Context, in *ingestv1.GetRequestRequest) (*ingestv1.EventRequest, error) {
 	r, operator, err := s.visible(ctx, in, in.GetRequestId())
 	if err != nil {
@@ -197,7 +191,6 @@ func (s *Requests) GetRequest(ctx context.Context, in *ingestv1.GetRequestReques
 	return s.answer(ctx, &r, operator)
 }
 
-// GetTimeline implements IngestService.
 func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequest) (*ingestv1.Timeline, error) {
 	r, _, err := s.visible(ctx, in, in.GetRequestId())
 	if err != nil {

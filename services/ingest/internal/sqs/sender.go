@@ -53,7 +53,6 @@ func New(q *queue.Queue, recorder Recorder, now func() time.Time) *Sender {
 // Close waits for the calls in flight.
 func (s *Sender) Close(ctx context.Context) error { return s.calls.Close(ctx) }
 
-// Send implements request.Sender.
 func (s *Sender) Send(ctx context.Context, r promotion.Request) (promotion.Request, error) {
 	if s.now().UnixMilli() < s.restTill.Load() {
 		return r, errs.ErrUnavailable
@@ -119,7 +118,6 @@ func (s *Sender) send(ctx context.Context, copies []request.Copy) (recorded []pr
 	return recorded, refused, nil
 }
 
-// Resend implements request.Resender.
 func (s *Sender) Resend(ctx context.Context, copies []request.Copy) (refused []error, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -127,5 +125,4 @@ func (s *Sender) Resend(ctx context.Context, copies []request.Copy) (refused []e
 	return refused, failure
 }
 
-// Depth implements request.Resender.
 func (s *Sender) Depth(ctx context.Context) (int64, error) { return s.queue.Depth(ctx) }

@@ -14,7 +14,6 @@ import (
 	"urr.guru/services/payment/internal/postgres/db"
 )
 
-// Compensate implements payment.Refunds.
 func (s *Store) Compensate(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
 	return s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		p, err := s.lock(ctx, q, id)
@@ -29,7 +28,6 @@ func (s *Store) Compensate(ctx context.Context, eventKey string, id uuid.UUID, d
 	})
 }
 
-// ClaimRefunds implements payment.Refunds.
 func (s *Store) ClaimRefunds(ctx context.Context, n int, lease time.Duration) ([]payment.Refund, error) {
 	rows, err := s.q.ClaimRefunds(ctx, db.ClaimRefundsParams{
 		Now: s.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
@@ -47,7 +45,6 @@ func (s *Store) ClaimRefunds(ctx context.Context, n int, lease time.Duration) ([
 	return due, nil
 }
 
-// FinishRefund implements payment.Refunds.
 func (s *Store) FinishRefund(ctx context.Context, done payment.Refund, decide payment.Decide) error {
 	return s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		p, err := s.lock(ctx, q, done.PaymentID)
@@ -68,7 +65,6 @@ func (s *Store) FinishRefund(ctx context.Context, done payment.Refund, decide pa
 // maxError bounds the stored error of a failed attempt, in bytes.
 const maxError = 500
 
-// RetryRefund implements payment.Refunds.
 func (s *Store) RetryRefund(ctx context.Context, failed payment.Refund, wait time.Duration, cause error) error {
 	// PostgreSQL accepts neither incomplete UTF-8 nor NUL.
 	text := strings.ReplaceAll(strings.ToValidUTF8(cause.Error()[:min(len(cause.Error()), maxError)], ""), "\x00", "")

@@ -17,7 +17,6 @@ import (
 	"urr.guru/services/payment/internal/postgres/db"
 )
 
-// Replay implements payment.Store.
 func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (first *payment.Payment, err error) {
 	err = postgres.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		first, err = openedWith(ctx, tx, db.New(tx), key)
@@ -26,7 +25,6 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (first *paymen
 	return first, err
 }
 
-// Open implements payment.Store.
 func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Key) (p payment.Payment, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		first, err := openedWith(ctx, tx, q, key)
@@ -120,7 +118,6 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 // the longest charge.
 const confirmTimeout = time.Minute
 
-// Begin implements payment.Store.
 func (s *Store) Begin(
 	ctx context.Context, orderID string, key *idempotency.Key, decide payment.Decide,
 ) (begun payment.Begun, err error) {

@@ -62,7 +62,6 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx, db.New(tx)) })
 }
 
-// Apply implements payment.Store.
 func (s *Store) Apply(ctx context.Context, id uuid.UUID, decide payment.Decide) (after payment.Payment, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		p, err := s.lock(ctx, q, id)
@@ -75,7 +74,6 @@ func (s *Store) Apply(ctx context.Context, id uuid.UUID, decide payment.Decide) 
 	return after, err
 }
 
-// Get implements payment.Reader.
 func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, []payment.Entry, error) {
 	row, err := s.q.GetPayment(ctx, id)
 	if err != nil {
@@ -92,7 +90,6 @@ func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, []payme
 	return toPayment(row.Payment), timeline, nil
 }
 
-// Order implements payment.Reader.
 func (s *Store) Order(ctx context.Context, orderID string) (payment.Payment, error) {
 	id, err := s.q.GetPaymentIDByOrder(ctx, orderID)
 	if err != nil {
@@ -105,7 +102,6 @@ func (s *Store) Order(ctx context.Context, orderID string) (payment.Payment, err
 	return toPayment(row.Payment), nil
 }
 
-// ClaimDue implements payment.Sweeps.
 func (s *Store) ClaimDue(
 	ctx context.Context, lane payment.Lane, n int, lease time.Duration,
 ) (due []payment.Payment, now time.Time, err error) {
@@ -122,7 +118,6 @@ func (s *Store) ClaimDue(
 	return due, now, nil
 }
 
-// Reschedule implements payment.Sweeps.
 func (s *Store) Reschedule(ctx context.Context, p payment.Payment, wait time.Duration) error {
 	if wait == payment.Never {
 		return postgres.Err(s.q.SettlePayment(ctx, db.SettlePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version}))
@@ -132,17 +127,14 @@ func (s *Store) Reschedule(ctx context.Context, p payment.Payment, wait time.Dur
 	}))
 }
 
-// Released implements payment.Sweeps.
 func (s *Store) Released(ctx context.Context, p payment.Payment) error {
 	return postgres.Err(s.q.ReleasePayment(ctx, db.ReleasePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version, Now: s.now()}))
 }
 
-// MakeDue implements payment.Sweeps.
 func (s *Store) MakeDue(ctx context.Context, id uuid.UUID) error {
 	return postgres.Err(s.q.MakePaymentDue(ctx, db.MakePaymentDueParams{ID: id, Now: s.now()}))
 }
 
-// OldestEvent implements payment.EventBacklog.
 func (s *Store) OldestEvent(ctx context.Context) (time.Duration, error) {
 	return outbox.Oldest(ctx, s.pool, events.Payments, nil)
 }

@@ -21,7 +21,6 @@ type Server struct {
 // New makes the server.
 func New(payments *payment.Service) *Server { return &Server{payments: payments} }
 
-// Prepare implements paymentv1.PaymentServiceServer.
 func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {
 	user, err := rpc.UserFrom(in)
 	if err != nil {
@@ -42,7 +41,6 @@ func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*pa
 	return toPrepared(p, clientParams), nil
 }
 
-// Confirm implements paymentv1.PaymentServiceServer.
 func (s *Server) Confirm(ctx context.Context, in *paymentv1.ConfirmRequest) (*paymentv1.ConfirmResponse, error) {
 	user, err := rpc.UserFrom(in)
 	if err != nil {
@@ -61,7 +59,6 @@ func (s *Server) Confirm(ctx context.Context, in *paymentv1.ConfirmRequest) (*pa
 	return toConfirmed(a), nil
 }
 
-// GetPayment implements paymentv1.PaymentServiceServer.
 func (s *Server) GetPayment(ctx context.Context, in *paymentv1.GetPaymentRequest) (*paymentv1.Payment, error) {
 	user, err := rpc.UserFrom(in)
 	if err != nil {
@@ -78,7 +75,6 @@ func (s *Server) GetPayment(ctx context.Context, in *paymentv1.GetPaymentRequest
 	return toPayment(p, timeline), nil
 }
 
-// HandleWebhook implements paymentv1.PaymentServiceServer.
 func (s *Server) HandleWebhook(ctx context.Context, in *paymentv1.HandleWebhookRequest) (*paymentv1.HandleWebhookResponse, error) {
 	if err := s.payments.Webhook(ctx, in.GetProvider(), in.GetHeaders(), in.GetBody()); err != nil {
 		return nil, err

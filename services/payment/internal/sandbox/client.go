@@ -76,7 +76,6 @@ type charge struct {
 	RefundID       string `json:"refundId"`
 }
 
-// Charge implements payment.Provider.
 func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	code, got, err := c.call(ctx, http.MethodPost, "/v1/charges", map[string]any{
 		"paymentKey": p.PaymentKey, "orderId": p.OrderID, "amount": p.Amount, "currency": p.Currency, "idempotencyKey": p.ID.String(),
@@ -111,7 +110,6 @@ func rejected(status int) bool {
 	}
 }
 
-// Lookup implements payment.Provider.
 func (c *Client) Lookup(ctx context.Context, orderID string) (payment.Outcome, error) {
 	code, got, err := c.call(ctx, http.MethodGet, "/v1/charges/"+url.PathEscape(orderID), nil)
 	if err != nil {
@@ -144,7 +142,6 @@ func outcome(got charge) (payment.Outcome, error) {
 	return o, nil
 }
 
-// Void implements payment.Provider.
 func (c *Client) Void(ctx context.Context, orderID string) (payment.Outcome, error) {
 	code, _, err := c.call(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(orderID)+"/void", map[string]any{"idempotencyKey": "void-" + orderID})
 	if err != nil {
@@ -160,7 +157,6 @@ func (c *Client) Void(ctx context.Context, orderID string) (payment.Outcome, err
 	}
 }
 
-// Refund implements payment.Provider.
 func (c *Client) Refund(ctx context.Context, r payment.Refund) (string, error) {
 	code, got, err := c.call(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(r.OrderID)+"/refunds",
 		map[string]any{"idempotencyKey": r.ID.String(), "amount": r.Amount})

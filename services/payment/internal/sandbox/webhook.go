@@ -26,7 +26,6 @@ func (c *Client) ClientParams(payment.Payment) map[string]string {
 	return map[string]string{"paymentKeys": "ok- decline- timeout- lost- slow- late-"}
 }
 
-// Webhook implements payment.Checkout.
 func (c *Client) Webhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {
 	if !c.genuine(headers[signatureHeader], body, now) {
 		return payment.Notice{}, payment.ErrWebhookSignature

@@ -23,7 +23,6 @@ func NewClient(conn grpc.ClientConnInterface) *Client {
 	return &Client{payables: ticketv1.NewPayableServiceClient(conn)}
 }
 
-// Payable implements payment.Tickets.
 func (c *Client) Payable(ctx context.Context, ref payment.Reference, userID string) (payment.Payable, error) {
 	out, err := c.payables.GetPayable(ctx, &ticketv1.GetPayableRequest{
 		PaymentType: string(ref.Type), ReferenceId: ref.ID.String(), UserId: userID,
@@ -36,7 +35,6 @@ func (c *Client) Payable(ctx context.Context, ref payment.Reference, userID stri
 	}, nil
 }
 
-// Begin implements payment.Tickets.
 func (c *Client) Begin(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(), UserId: p.UserID,
@@ -44,13 +42,11 @@ func (c *Client) Begin(ctx context.Context, p payment.Payment) error {
 	return answered(err)
 }
 
-// Unsettled implements payment.Tickets.
 func (c *Client) Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error) {
 	out, err := c.payables.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
 	return time.Duration(out.GetOldestUnappliedMs()) * time.Millisecond, time.Duration(out.GetMeasuredAgoMs()) * time.Millisecond, err
 }
 
-// Abort implements payment.Tickets.
 func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(),

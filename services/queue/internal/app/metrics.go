@@ -40,7 +40,6 @@ var _ line.Meter = meter{}
 // meter exports metrics to Prometheus.
 type meter struct{}
 
-// Line implements line.Meter.
 func (meter) Line(eventID string, f line.Figures) {
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
 		waiting: float64(f.Waiting), active: float64(f.Active), threshold: float64(f.Threshold), kept: float64(f.Kept),
@@ -58,7 +57,6 @@ func flag(is bool) float64 {
 	return 0
 }
 
-// Failed implements line.Meter.
 func (meter) Failed(eventID string) {
 	for _, gauge := range gauges {
 		gauge.DeleteLabelValues(eventID)
@@ -66,14 +64,12 @@ func (meter) Failed(eventID string) {
 	failing.WithLabelValues(eventID).Set(1)
 }
 
-// Admitted implements line.Meter.
 func (meter) Admitted(eventID string, n int64) {
 	if n > 0 {
 		admissions.WithLabelValues(eventID).Add(float64(n))
 	}
 }
 
-// Forget implements line.Meter.
 func (meter) Forget(eventID string) {
 	for _, gauge := range gauges {
 		gauge.DeleteLabelValues(eventID)

@@ -57,10 +57,8 @@ func newEventExistenceCache(now func() time.Time, lookUp func(context.Context, s
 // expired.
 type cacheClock func() time.Time
 
-// NowNano implements otter.Clock.
 func (now cacheClock) NowNano() int64 { return now().UnixNano() }
 
-// Tick implements otter.Clock.
 func (cacheClock) Tick(time.Duration) <-chan time.Time { return nil }
 
 // has returns nil for an event that exists, ErrEventUnknown for one that does not, and

@@ -16,7 +16,6 @@ import (
 // time in ms with 7 bits of fraction is exact in a double.
 const pollUnit = 1.0 / 128
 
-// LookUp implements line.Members. Concurrent calls on a line share pipelines.
 func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
 	if len(queries) == 0 {
 		return nil, nil

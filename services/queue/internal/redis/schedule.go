@@ -45,7 +45,6 @@ type report struct {
 	Age int64 `json:"age"`
 }
 
-// ClaimTicks implements line.Schedule.
 func (s *schedule) ClaimTicks(ctx context.Context, r line.TickRequest) (line.TickPlan, error) {
 	args := []any{s.now(), r.Lease.Milliseconds(), r.BusyFor.Milliseconds(), r.Since, len(r.Busy)}
 	for _, id := range r.Busy {
@@ -116,7 +115,6 @@ func texts(v any) ([]string, error) {
 	return out, nil
 }
 
-// ReportTicks implements line.Schedule.
 func (s *schedule) ReportTicks(ctx context.Context, r line.TickResults) error {
 	args := []any{s.now(), r.BusyFor.Milliseconds()}
 	for _, t := range r.Reports {

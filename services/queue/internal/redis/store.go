@@ -87,7 +87,6 @@ func (s *Store) now() string {
 // seed returns 128 random bits, from which a script derives slot ids.
 func seed() string { return rand.Text() }
 
-// Check implements line.Places. Concurrent calls on a line share scripts.
 func (s *Store) Check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
 	out, err := s.checks.Do(ctx, eventID, checkRequest{memory: m, claims: claims})
 	return out.state, out.outcomes, err
@@ -111,7 +110,6 @@ func (s *Store) check(ctx context.Context, eventID string, m line.KnownState, cl
 	return r.state, out, err
 }
 
-// Release implements line.Places.
 func (s *Store) Release(ctx context.Context, eventID string, m line.KnownState, userID, slotID string) (line.State, bool, error) {
 	return s.runBool(ctx, scriptRelease, eventID, append(s.args(m, false), userID, slotID))
 }
@@ -119,12 +117,10 @@ func (s *Store) Release(ctx context.Context, eventID string, m line.KnownState, 
 // anySlot stands for the id of whatever slot a user has.
 const anySlot = "*"
 
-// Revoke implements line.Places.
 func (s *Store) Revoke(ctx context.Context, eventID string, m line.KnownState, userID string) (line.State, bool, error) {
 	return s.Release(ctx, eventID, m, userID, anySlot)
 }
 
-// Hold implements line.Places.
 func (s *Store) Hold(ctx context.Context, eventID string, m line.KnownState, h line.Hold) (line.State, bool, error) {
 	until := int64(0)
 	if !h.Until.IsZero() {
@@ -146,25 +142,21 @@ func (s *Store) runBool(ctx context.Context, script, eventID string, args []any)
 	return r.state, n[0] == 1, nil
 }
 
-// Peek implements line.Lines.
 func (s *Store) Peek(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
 	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.args(m, false), ""))
 	return st, err
 }
 
-// Open implements line.Lines.
 func (s *Store) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
 	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.args(m, true), "open"))
 	return st, err
 }
 
-// Apply implements line.Lines.
 func (s *Store) Apply(ctx context.Context, eventID string, m line.KnownState, set line.Settings, readAt int64) (line.State, error) {
 	st, _, err := s.runBool(ctx, scriptSet, eventID, settingsArgs(s.args(m, false), set, readAt))
 	return st, err
 }
 
-// Block implements line.Lines.
 func (s *Store) Block(ctx context.Context, eventID string, m line.KnownState, users []string) (line.State, error) {
 	args := append(s.args(m, false), "block")
 	for _, user := range users {
@@ -174,7 +166,6 @@ func (s *Store) Block(ctx context.Context, eventID string, m line.KnownState, us
 	return st, err
 }
 
-// Admit implements line.Maintenance.
 func (s *Store) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.Tick, error) {
 	r, err := s.run(ctx, scriptAdmit, eventID, nil, append(s.args(m, false), seed()))
 	if err != nil {
@@ -187,7 +178,6 @@ func (s *Store) Admit(ctx context.Context, eventID string, m line.KnownState) (l
 	return r.state, line.Tick{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1, Kept: n[4]}, nil
 }
 
-// Clean implements line.Maintenance.
 func (s *Store) Clean(ctx context.Context, eventID string, m line.KnownState) (line.State, int64, bool, error) {
 	r, err := s.run(ctx, scriptCleanup, eventID, nil, s.args(m, false))
 	if err != nil {
@@ -200,13 +190,11 @@ func (s *Store) Clean(ctx context.Context, eventID string, m line.KnownState) (l
 	return r.state, n[0], n[1] == 1, nil
 }
 
-// Events implements line.Registry.
 func (s *Store) Events(ctx context.Context) ([]string, error) {
 	ids, err := s.client.SMembers(ctx, s.registry).Result()
 	return ids, pkgredis.Err(err)
 }
 
-// Add implements line.Registry.
 func (s *Store) Add(ctx context.Context, eventIDs ...string) error {
 	members := make([]any, len(eventIDs))
 	for i, id := range eventIDs {
@@ -215,7 +203,6 @@ func (s *Store) Add(ctx context.Context, eventIDs ...string) error {
 	return pkgredis.Err(s.client.SAdd(ctx, s.registry, members...).Err())
 }
 
-// Remove implements line.Registry.
 func (s *Store) Remove(ctx context.Context, eventID string) error {
 	return pkgredis.Err(s.client.SRem(ctx, s.registry, eventID).Err())
 }

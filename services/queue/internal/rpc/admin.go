@@ -18,14 +18,12 @@ type Operators struct {
 	lines Operation
 }
 
-// SetThreshold implements queuev1.QueueAdminServiceServer.
 func (o *Operators) SetThreshold(ctx context.Context, req *queuev1.SetThresholdRequest) (*queuev1.LineStatus, error) {
 	return act("threshold", req, func() (*queuev1.LineStatus, error) {
 		return overview(o.lines.SetThreshold(ctx, req.GetEventId(), req.GetThreshold()))
 	})
 }
 
-// GetLine implements queuev1.QueueAdminServiceServer.
 func (o *Operators) GetLine(ctx context.Context, req *queuev1.GetLineRequest) (*queuev1.LineStatus, error) {
 	if _, err := pkgrpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
@@ -33,17 +31,14 @@ func (o *Operators) GetLine(ctx context.Context, req *queuev1.GetLineRequest) (*
 	return overview(o.lines.Line(ctx, req.GetEventId()))
 }
 
-// Pause implements queuev1.QueueAdminServiceServer.
 func (o *Operators) Pause(ctx context.Context, req *queuev1.PauseRequest) (*queuev1.LineStatus, error) {
 	return act("pause", req, func() (*queuev1.LineStatus, error) { return overview(o.lines.Pause(ctx, req.GetEventId())) })
 }
 
-// Resume implements queuev1.QueueAdminServiceServer.
 func (o *Operators) Resume(ctx context.Context, req *queuev1.ResumeRequest) (*queuev1.LineStatus, error) {
 	return act("resume", req, func() (*queuev1.LineStatus, error) { return overview(o.lines.Resume(ctx, req.GetEventId())) })
 }
 
-// Revoke implements queuev1.QueueAdminServiceServer.
 func (o *Operators) Revoke(ctx context.Context, req *queuev1.RevokeRequest) (*queuev1.RevokeResponse, error) {
 	return act("revoke", req, func() (*queuev1.RevokeResponse, error) {
 		revoked, err := o.lines.Revoke(ctx, req.GetEventId(), req.GetUserId())
@@ -51,7 +46,6 @@ func (o *Operators) Revoke(ctx context.Context, req *queuev1.RevokeRequest) (*qu
 	})
 }
 
-// Block implements queuev1.QueueAdminServiceServer.
 func (o *Operators) Block(ctx context.Context, req *queuev1.BlockRequest) (*queuev1.BlockResponse, error) {
 	return act("block", req, func() (*queuev1.BlockResponse, error) {
 		err := o.lines.Block(ctx, req.GetEventId(), req.GetUserId())
@@ -59,7 +53,6 @@ func (o *Operators) Block(ctx context.Context, req *queuev1.BlockRequest) (*queu
 	})
 }
 
-// Unblock implements queuev1.QueueAdminServiceServer.
 func (o *Operators) Unblock(ctx context.Context, req *queuev1.UnblockRequest) (*queuev1.UnblockResponse, error) {
 	return act("unblock", req, func() (*queuev1.UnblockResponse, error) {
 		err := o.lines.Unblock(ctx, req.GetEventId(), req.GetUserId())

@@ -64,7 +64,6 @@ func Register(s grpc.ServiceRegistrar, l Line, c Control, o Operation, stop <-ch
 // maxItems is the rule of LineRequest.items.
 const maxItems = 1000
 
-// Valid implements pkgrpc.Prevalidator for the batches of visitors.
 func (v *Visitors) Valid(m proto.Message) bool {
 	req, ok := m.(*queuev1.LineRequest)
 	items := req.GetItems()
@@ -73,12 +72,10 @@ func (v *Visitors) Valid(m proto.Message) bool {
 	})
 }
 
-// Check implements queuev1.QueueServiceServer.
 func (v *Visitors) Check(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
 	return answer(ctx, "check", req, v.line.Check), nil
 }
 
-// Status implements queuev1.QueueServiceServer.
 func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
 	return answer(ctx, "status", req, v.line.Status), nil
 }
@@ -102,7 +99,6 @@ func answer(
 	})}
 }
 
-// Leave implements queuev1.QueueServiceServer.
 func (v *Visitors) Leave(ctx context.Context, req *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
 	user, err := pkgrpc.UserFrom(req)
 	if err != nil {
@@ -114,7 +110,6 @@ func (v *Visitors) Leave(ctx context.Context, req *queuev1.LeaveRequest) (*queue
 	return &queuev1.LeaveResponse{}, nil
 }
 
-// VerifySlots implements queuev1.QueueServiceServer.
 func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequest) (*queuev1.VerifySlotsResponse, error) {
 	return &queuev1.VerifySlotsResponse{Results: batchrpc.Together(ctx, req.GetItems(), slot, v.line.Verify, verdict)}, nil
 }
@@ -122,7 +117,6 @@ func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequ
 // watchInterval is the minimum time between two messages of a stream.
 const watchInterval = 100 * time.Millisecond
 
-// WatchLines implements queuev1.QueueServiceServer.
 func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -150,7 +144,6 @@ func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerSt
 	return nil
 }
 
-// OpenLine implements queuev1.QueueServiceServer.
 func (v *Visitors) OpenLine(ctx context.Context, req *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
 	if err := v.control.Open(ctx, req.GetEventId()); err != nil {
 		return nil, err
@@ -158,7 +151,6 @@ func (v *Visitors) OpenLine(ctx context.Context, req *queuev1.OpenLineRequest) (
 	return &queuev1.OpenLineResponse{}, nil
 }
 
-// GetSale implements queuev1.QueueServiceServer.
 func (v *Visitors) GetSale(ctx context.Context, req *queuev1.GetSaleRequest) (*queuev1.GetSaleResponse, error) {
 	closed, err := v.control.Closed(ctx, req.GetEventId())
 	if err != nil {
@@ -167,7 +159,6 @@ func (v *Visitors) GetSale(ctx context.Context, req *queuev1.GetSaleRequest) (*q
 	return &queuev1.GetSaleResponse{Closed: closed}, nil
 }
 
-// GetLoad implements queuev1.QueueServiceServer.
 func (v *Visitors) GetLoad(ctx context.Context, req *queuev1.GetLoadRequest) (*queuev1.GetLoadResponse, error) {
 	l, err := v.control.Load(ctx, req.GetEventId())
 	if err != nil {

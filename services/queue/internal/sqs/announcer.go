@@ -133,5 +133,4 @@ func (a *Announcer) recordFailure(ctx context.Context, n int, err error) {
 // Disabled drops admissions, for SQS_ENABLED=false.
 type Disabled struct{}
 
-// Announce implements line.Announcer.
 func (Disabled) Announce(line.Admission) {}

@@ -28,7 +28,6 @@ func New(titles, settings grpc.ClientConnInterface) *Directory {
 	return &Directory{titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings)}
 }
 
-// TitleAndArtist implements line.Directory.
 func (d *Directory) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
 	res, err := d.titles.GetEventInfo(ctx, &ticketv1.GetEventInfoRequest{EventId: eventID})
 	if err != nil {
@@ -43,7 +42,6 @@ func (d *Directory) Exists(ctx context.Context, eventID string) error {
 	return err
 }
 
-// Settings implements line.Directory.
 func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings, error) {
 	res, err := d.settings.GetLineSettings(ctx, &ticketv1.GetLineSettingsRequest{EventId: eventID})
 	if err != nil {
@@ -60,7 +58,6 @@ func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings
 	return s, nil
 }
 
-// Sales implements line.Sales.
 func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]line.SaleReport, time.Duration, error) {
 	res, err := d.settings.GetSaleStatus(ctx, &ticketv1.GetSaleStatusRequest{EventIds: eventIDs})
 	if err != nil {
@@ -77,7 +74,6 @@ func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]li
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// Change implements line.Directory.
 func (d *Directory) Change(ctx context.Context, eventID string, c line.SettingsChange) error {
 	_, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{
 		EventId: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.Block, UnblockUser: c.Unblock,
@@ -85,7 +81,6 @@ func (d *Directory) Change(ctx context.Context, eventID string, c line.SettingsC
 	return err
 }
 
-// MarkOpened implements line.Directory.
 func (d *Directory) MarkOpened(ctx context.Context, eventID string) (first bool, err error) {
 	res, err := d.settings.MarkLineOpened(ctx, &ticketv1.MarkLineOpenedRequest{EventId: eventID})
 	return res.GetFirst(), err

@@ -21,7 +21,6 @@ type Campaigns struct{ *Database }
 
 var _ campaign.Store = Campaigns{}
 
-// Create implements campaign.Store.
 func (s Campaigns) Create(ctx context.Context, c campaign.Campaign, key *idempotency.Key) (campaign.Campaign, error) {
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		first, err := answers.Claim(ctx, tx, key)
@@ -83,7 +82,6 @@ func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now
 	return nil
 }
 
-// Get implements campaign.Store.
 func (s Campaigns) Get(ctx context.Context, eventID string) (campaign.Campaign, time.Time, error) {
 	return s.read(ctx, s.q, eventID)
 }

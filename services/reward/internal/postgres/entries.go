@@ -219,7 +219,6 @@ func (t *entryTx) allocate(ctx context.Context, entryID int64, rewards []campaig
 	return out, nil
 }
 
-// Part implements campaign.Store.
 func (s Campaigns) Part(ctx context.Context, eventID, memberID string) (campaign.Part, error) {
 	c, now, err := s.read(ctx, s.q, eventID)
 	if err != nil {

@@ -30,7 +30,6 @@ var (
 	_ payout.Pauser   = Operators{}
 )
 
-// List implements payout.Reader.
 func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocation, error) {
 	if f.Before == 0 {
 		f.Before = math.MaxInt64
@@ -82,7 +81,6 @@ func (s Operators) inEveryStatus(ctx context.Context, f payout.Filter) ([]db.Eve
 	return all[:min(len(all), f.Limit)], nil
 }
 
-// Get implements payout.Reader.
 func (s Operators) Get(ctx context.Context, id int64) (payout.Allocation, []payout.CallRecord, error) {
 	row, err := s.q.GetAllocation(ctx, id)
 	if err != nil {
@@ -105,7 +103,6 @@ func (s Operators) Get(ctx context.Context, id int64) (payout.Allocation, []payo
 	return toAllocation(row.EventRewardAllocation, row.CancelledAt), calls, nil
 }
 
-// Summary implements payout.Reader.
 func (s Operators) Summary(ctx context.Context, eventID string) ([]payout.Totals, error) {
 	rows, err := s.q.Summary(ctx, eventID)
 	if err != nil {
@@ -118,7 +115,6 @@ func (s Operators) Summary(ctx context.Context, eventID string) ([]payout.Totals
 	return out, nil
 }
 
-// Retry implements payout.Operator.
 func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
 		done, err := q.Retry(ctx, db.RetryParams{Ids: ids, Now: s.now(), UnknownTooLong: payout.CodeUnknownTooLong})
@@ -131,7 +127,6 @@ func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err err
 	return retried, err
 }
 
-// RetryAll implements payout.Operator.
 func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, err error) {
 	for after := int64(0); ; {
 		ids, err := s.q.FailedIDs(ctx, db.FailedIDsParams{EventID: eventID, After: after, Chunk: chunk})
@@ -146,7 +141,6 @@ func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, e
 	}
 }
 
-// Cancel implements payout.Operator.
 func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error {
 	cancelled := 0
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
@@ -180,7 +174,6 @@ func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error 
 	return err
 }
 
-// CancelCampaign implements payout.Operator.
 func (s Operators) CancelCampaign(ctx context.Context, eventID string, restock bool) error {
 	n, err := s.q.MarkCampaignCancelled(ctx, db.MarkCampaignCancelledParams{EventID: eventID, Restock: restock, Now: s.now()})
 	if err == nil && n == 0 {
@@ -222,7 +215,6 @@ func (s Operators) cancelAll(ctx context.Context, eventID string, status payout.
 	}
 }
 
-// Resolve implements payout.Operator.
 func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transactionID string) error {
 	var changes []changed
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
@@ -247,12 +239,10 @@ func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transaction
 	return err
 }
 
-// Pause implements payout.Pauser.
 func (s Operators) Pause(ctx context.Context, k payout.Kind) error {
 	return postgres.Err(s.q.PauseProvider(ctx, db.PauseProviderParams{Name: string(k), Now: s.now()}))
 }
 
-// Resume implements payout.Pauser.
 func (s Operators) Resume(ctx context.Context, k payout.Kind) error {
 	err := postgres.Err(s.q.ResumeProvider(ctx, string(k)))
 	if err == nil {

@@ -50,7 +50,6 @@ func NewPayouts(d *Database) *Payouts {
 // Close waits for the outcomes that are being written.
 func (p *Payouts) Close(ctx context.Context) error { return p.settles.Close(ctx) }
 
-// Claim implements payout.Store.
 func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy payout.Policy) ([]payout.Claimed, error) {
 	rows, err := p.q.Claim(ctx, db.ClaimParams{
 		Kind: string(kind), Now: p.now(), Slots: int32(n), //nolint:gosec // a few hundred
@@ -71,13 +70,11 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 	return claims, nil
 }
 
-// Renew implements payout.Store.
 func (p *Payouts) Renew(ctx context.Context, held []payout.Held, policy payout.Policy) error {
 	ids, versions := columnsOf(held)
 	return postgres.Err(p.q.Renew(ctx, db.RenewParams{Ids: ids, Versions: versions, Now: p.now(), LeaseSeconds: policy.Lease.Seconds()}))
 }
 
-// Release implements payout.Store.
 func (p *Payouts) Release(ctx context.Context, held []payout.Held) error {
 	ids, versions := columnsOf(held)
 	released, err := p.q.Release(ctx, db.ReleaseParams{Ids: ids, Versions: versions, Now: p.now()})
@@ -85,7 +82,6 @@ func (p *Payouts) Release(ctx context.Context, held []payout.Held) error {
 	return postgres.Err(err)
 }
 
-// HoldAbandoned implements payout.Store.
 func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy payout.Policy) (held int, err error) {
 	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		rows, err := q.HoldAbandoned(ctx, db.HoldAbandonedParams{
@@ -112,7 +108,6 @@ func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy pa
 	return held, nil
 }
 
-// Settle implements payout.Store.
 func (p *Payouts) Settle(ctx context.Context, c payout.Call, policy payout.Policy) (applied bool, err error) {
 	c.Result.TransactionID, c.Result.Message = storable(c.Result.TransactionID), storable(c.Result.Message)
 	return p.settles.Do(ctx, settlement{call: c, policy: policy})

@@ -16,13 +16,11 @@ type Reconciliation struct{ *Database }
 
 var _ reconcile.Store = Reconciliation{}
 
-// Now implements reconcile.Store.
 func (r Reconciliation) Now(ctx context.Context) (time.Time, error) {
 	now, err := r.q.ReconcileNow(ctx, r.now())
 	return now, postgres.Err(err)
 }
 
-// ByKeys implements reconcile.Store.
 func (r Reconciliation) ByKeys(ctx context.Context, keys []string) ([]payout.Allocation, error) {
 	rows, err := r.q.ReconcileByKeys(ctx, keys)
 	if err != nil {
@@ -35,7 +33,6 @@ func (r Reconciliation) ByKeys(ctx context.Context, keys []string) ([]payout.All
 	return out, nil
 }
 
-// Page implements reconcile.Store.
 func (r Reconciliation) Page(ctx context.Context, after int64, limit int) ([]payout.Allocation, error) {
 	rows, err := r.q.ReconcilePage(ctx, db.ReconcilePageParams{After: after, Page: int32(limit)}) //nolint:gosec // a page
 	if err != nil {

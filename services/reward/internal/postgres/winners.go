@@ -18,7 +18,6 @@ type Winners struct{ *Database }
 
 var _ campaign.WinnerStore = Winners{}
 
-// Announce implements campaign.WinnerStore.
 func (s Winners) Announce(ctx context.Context, eventKey string, w campaign.Winner) (rewarded int, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		rewarded = 0
@@ -53,7 +52,6 @@ func (s Winners) Announce(ctx context.Context, eventKey string, w campaign.Winne
 	return rewarded, err
 }
 
-// RewardEarlier implements campaign.WinnerStore.
 func (s Winners) RewardEarlier(ctx context.Context) (rewarded int, more bool, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
 		rewarded, more = 0, false

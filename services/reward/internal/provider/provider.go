@@ -105,7 +105,6 @@ func (c *Client) Rekey(token config.Secret) { c.token.Store(&token) }
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Admits implements payout.Provider.
 func (c *Client) Admits() int {
 	switch c.breaker.State() {
 	case gobreaker.StateOpen:
@@ -124,7 +123,6 @@ func (c *Client) tokens() int {
 	return int(c.limit.Tokens())
 }
 
-// Pay implements payout.Provider.
 func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
 	done, err := c.breaker.Allow()
 	if err != nil {
@@ -178,7 +176,6 @@ func (c *Client) pay(ctx context.Context, a payout.Allocation) payout.Result {
 	return r
 }
 
-// Lookup implements payout.Provider.
 func (c *Client) Lookup(ctx context.Context, key string) payout.Result {
 	done, err := c.breaker.Allow()
 	if err != nil {
@@ -206,7 +203,6 @@ func (c *Client) lookup(ctx context.Context, key string) payout.Result {
 	}
 }
 
-// Void implements payout.Provider.
 func (c *Client) Void(ctx context.Context, key string) payout.Result {
 	status, got, err := c.call(ctx, http.MethodPost, "/v1/payouts/"+url.PathEscape(key)+"/void", map[string]any{})
 	switch {

@@ -125,14 +125,12 @@ type body struct {
 	cancel func()
 }
 
-// Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	stalled := time.AfterFunc(stallTimeout, b.cancel)
 	defer stalled.Stop()
 	return b.ReadCloser.Read(p)
 }
 
-// Close implements io.Closer.
 func (b *body) Close() error {
 	b.cancel()
 	return b.ReadCloser.Close()

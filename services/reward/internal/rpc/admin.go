@@ -35,7 +35,6 @@ func NewAdmin(campaigns *campaign.Service, payouts payout.Reader, operator payou
 	return &Admin{campaigns: campaigns, payouts: payouts, operator: operator, pauser: pauser}
 }
 
-// CreateCampaign implements RewardAdminService.
 func (s *Admin) CreateCampaign(ctx context.Context, in *rewardv1.CreateCampaignRequest) (*rewardv1.Campaign, error) {
 	user, err := rpc.RequireRole(in, admin)
 	if err != nil {
@@ -53,7 +52,6 @@ func (s *Admin) CreateCampaign(ctx context.Context, in *rewardv1.CreateCampaignR
 	return fromCampaign(&c, c.OpensAt), nil
 }
 
-// CancelCampaign implements RewardAdminService.
 func (s *Admin) CancelCampaign(ctx context.Context, in *rewardv1.CancelCampaignRequest) (*emptypb.Empty, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -61,7 +59,6 @@ func (s *Admin) CancelCampaign(ctx context.Context, in *rewardv1.CancelCampaignR
 	return done(s.operator.CancelCampaign(ctx, in.GetEventId(), in.GetRestock()))
 }
 
-// GetSummary implements RewardAdminService.
 func (s *Admin) GetSummary(ctx context.Context, in *rewardv1.GetSummaryRequest) (*rewardv1.Summary, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -79,7 +76,6 @@ func (s *Admin) GetSummary(ctx context.Context, in *rewardv1.GetSummaryRequest) 
 	return out, nil
 }
 
-// ListRewards implements RewardAdminService.
 func (s *Admin) ListRewards(ctx context.Context, in *rewardv1.ListRewardsRequest) (*rewardv1.ListRewardsResponse, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -96,7 +92,6 @@ func (s *Admin) ListRewards(ctx context.Context, in *rewardv1.ListRewardsRequest
 	return out, nil
 }
 
-// GetReward implements RewardAdminService.
 func (s *Admin) GetReward(ctx context.Context, in *rewardv1.GetRewardRequest) (*rewardv1.RewardDetail, error) {
 	id, err := s.one(in, in.GetAllocationId())
 	if err != nil {
@@ -109,7 +104,6 @@ func (s *Admin) GetReward(ctx context.Context, in *rewardv1.GetRewardRequest) (*
 	return fromDetail(&a, calls), nil
 }
 
-// RetryReward implements RewardAdminService.
 func (s *Admin) RetryReward(ctx context.Context, in *rewardv1.RetryRewardRequest) (*emptypb.Empty, error) {
 	id, err := s.one(in, in.GetAllocationId())
 	if err != nil {
@@ -125,7 +119,6 @@ func (s *Admin) RetryReward(ctx context.Context, in *rewardv1.RetryRewardRequest
 	return nil, payout.ErrNotRetryable
 }
 
-// RetryRewards implements RewardAdminService.
 func (s *Admin) RetryRewards(ctx context.Context, in *rewardv1.RetryRewardsRequest) (*rewardv1.RetryRewardsResponse, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -137,7 +130,6 @@ func (s *Admin) RetryRewards(ctx context.Context, in *rewardv1.RetryRewardsReque
 	return &rewardv1.RetryRewardsResponse{Retried: int64(n)}, nil
 }
 
-// CancelReward implements RewardAdminService.
 func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardRequest) (*emptypb.Empty, error) {
 	id, err := s.one(in, in.GetAllocationId())
 	if err != nil {
@@ -149,7 +141,6 @@ func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardReque
 	return done(s.operator.Cancel(ctx, []int64{id}, in.GetRestock()))
 }
 
-// ResolveReward implements RewardAdminService.
 func (s *Admin) ResolveReward(ctx context.Context, in *rewardv1.ResolveRewardRequest) (*emptypb.Empty, error) {
 	id, err := s.one(in, in.GetAllocationId())
 	if err != nil {
@@ -158,7 +149,6 @@ func (s *Admin) ResolveReward(ctx context.Context, in *rewardv1.ResolveRewardReq
 	return done(s.operator.Resolve(ctx, id, in.GetPaid(), in.GetExternalTransactionId()))
 }
 
-// PauseProvider implements RewardAdminService.
 func (s *Admin) PauseProvider(ctx context.Context, in *rewardv1.PauseProviderRequest) (*emptypb.Empty, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -166,7 +156,6 @@ func (s *Admin) PauseProvider(ctx context.Context, in *rewardv1.PauseProviderReq
 	return done(s.pauser.Pause(ctx, kindOf(in.GetName())))
 }
 
-// ResumeProvider implements RewardAdminService.
 func (s *Admin) ResumeProvider(ctx context.Context, in *rewardv1.ResumeProviderRequest) (*emptypb.Empty, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err

@@ -23,7 +23,6 @@ func New(campaigns *campaign.Service, payouts payout.Reader) *Rewards {
 	return &Rewards{campaigns: campaigns, payouts: payouts}
 }
 
-// GetCampaign implements RewardService.
 func (s *Rewards) GetCampaign(ctx context.Context, in *rewardv1.GetCampaignRequest) (*rewardv1.Campaign, error) {
 	c, now, err := s.campaigns.Get(ctx, in.GetEventId())
 	if err != nil {
@@ -32,7 +31,6 @@ func (s *Rewards) GetCampaign(ctx context.Context, in *rewardv1.GetCampaignReque
 	return fromCampaign(&c, now), nil
 }
 
-// Attend implements RewardService.
 func (s *Rewards) Attend(ctx context.Context, in *rewardv1.AttendRequest) (*rewardv1.Earned, error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
@@ -45,7 +43,6 @@ func (s *Rewards) Attend(ctx context.Context, in *rewardv1.AttendRequest) (*rewa
 	return fromAttendance(&e), nil
 }
 
-// Draw implements RewardService.
 func (s *Rewards) Draw(ctx context.Context, in *rewardv1.DrawRequest) (*rewardv1.Earned, error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
@@ -58,7 +55,6 @@ func (s *Rewards) Draw(ctx context.Context, in *rewardv1.DrawRequest) (*rewardv1
 	return fromEarned(&e), nil
 }
 
-// GetMyPart implements RewardService.
 func (s *Rewards) GetMyPart(ctx context.Context, in *rewardv1.GetMyPartRequest) (*rewardv1.MyPart, error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
@@ -84,7 +80,6 @@ func (s *Rewards) GetMyPart(ctx context.Context, in *rewardv1.GetMyPartRequest) 
 	return out, nil
 }
 
-// ListMyRewards implements RewardService.
 func (s *Rewards) ListMyRewards(ctx context.Context, in *rewardv1.ListMyRewardsRequest) (*rewardv1.ListMyRewardsResponse, error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {

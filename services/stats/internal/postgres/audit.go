@@ -46,7 +46,6 @@ func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
 	return nil
 }
 
-// List implements audit.Store.
 func (s *Store) List(ctx context.Context, f audit.Filter) ([]audit.Act, error) {
 	if f.To.IsZero() {
 		f.To = audit.Latest

@@ -40,7 +40,6 @@ func (s *Events) ListEvents(ctx context.Context, req *ticketv1.ListEventsRequest
 	return res, nil
 }
 
-// GetEvent implements EventService.
 func (s *Events) GetEvent(ctx context.Context, req *ticketv1.GetEventRequest) (*ticketv1.Event, error) {
 	snap, err := s.events.Snapshot(ctx, req.GetEventId())
 	if err != nil {
@@ -49,7 +48,6 @@ func (s *Events) GetEvent(ctx context.Context, req *ticketv1.GetEventRequest) (*
 	return fromSnapshot(&snap), nil
 }
 
-// GetSeatMap implements EventService. The caller needs an entry token of the event.
 func (s *Events) GetSeatMap(ctx context.Context, req *ticketv1.GetSeatMapRequest) (*ticketv1.SeatMap, error) {
 	if _, err := userInEvent(req.GetCaller(), req.GetEventId()); err != nil {
 		return nil, err
@@ -61,7 +59,6 @@ func (s *Events) GetSeatMap(ctx context.Context, req *ticketv1.GetSeatMapRequest
 	return fromLayout(&e), nil
 }
 
-// GetAvailability implements EventService. The caller needs an entry token of the event.
 func (s *Events) GetAvailability(ctx context.Context, req *ticketv1.GetAvailabilityRequest) (*ticketv1.Availability, error) {
 	if _, err := userInEvent(req.GetCaller(), req.GetEventId()); err != nil {
 		return nil, err
@@ -73,7 +70,6 @@ func (s *Events) GetAvailability(ctx context.Context, req *ticketv1.GetAvailabil
 	return fromAvailability(&snap), nil
 }
 
-// GetEventInfo implements EventService.
 func (s *Events) GetEventInfo(ctx context.Context, req *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
 	e, err := s.events.Head(ctx, req.GetEventId())
 	if err != nil {
@@ -82,7 +78,6 @@ func (s *Events) GetEventInfo(ctx context.Context, req *ticketv1.GetEventInfoReq
 	return &ticketv1.EventInfo{EventId: e.ID, Title: e.Title, Artist: e.Artist, Seating: string(e.Seating)}, nil
 }
 
-// GetSaleStatus implements EventService.
 func (s *Events) GetSaleStatus(ctx context.Context, req *ticketv1.GetSaleStatusRequest) (*ticketv1.GetSaleStatusResponse, error) {
 	found, missing, err := s.events.SaleStatuses(ctx, req.GetEventIds())
 	if err != nil {
@@ -120,7 +115,6 @@ func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSetti
 	}))
 }
 
-// MarkLineOpened implements EventService.
 func (s *Events) MarkLineOpened(ctx context.Context, req *ticketv1.MarkLineOpenedRequest) (*ticketv1.MarkLineOpenedResponse, error) {
 	first, err := s.events.MarkLineOpened(ctx, req.GetEventId())
 	if err != nil {
@@ -146,7 +140,6 @@ type EventAdmin struct {
 // NewEventAdmin serves operators.
 func NewEventAdmin(s *event.Service) *EventAdmin { return &EventAdmin{events: s} }
 
-// CreateEvent implements EventAdminService.
 func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventRequest) (*ticketv1.Event, error) {
 	user, err := rpc.RequireRole(req, roleAdmin)
 	if err != nil {
@@ -163,7 +156,6 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	return s.withSettings(ctx, &snap)
 }
 
-// PutEvent implements EventAdminService.
 func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest) (*ticketv1.Event, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
@@ -191,7 +183,6 @@ func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*t
 	return out, nil
 }
 
-// GetEventSettings implements EventAdminService.
 func (s *EventAdmin) GetEventSettings(ctx context.Context, req *ticketv1.GetEventSettingsRequest) (*ticketv1.EventSettings, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err

@@ -35,7 +35,6 @@ type Holds struct {
 // NewHolds serves buyers.
 func NewHolds(h Holder) *Holds { return &Holds{holder: h} }
 
-// HoldSeats implements HoldService.
 func (s *Holds) HoldSeats(ctx context.Context, req *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
 	hold := func(ctx context.Context, item *ticketv1.HoldSeatsItem) (*reservation.Reservation, error) {
 		r, err := toSeatsRequest(item)
@@ -47,7 +46,6 @@ func (s *Holds) HoldSeats(ctx context.Context, req *ticketv1.HoldSeatsRequest) (
 	return &ticketv1.HoldResponse{Results: batchrpc.Each(ctx, req.GetItems(), hold, holdResult)}, nil
 }
 
-// HoldBest implements HoldService.
 func (s *Holds) HoldBest(ctx context.Context, req *ticketv1.HoldBestRequest) (*ticketv1.HoldResponse, error) {
 	hold := func(ctx context.Context, item *ticketv1.HoldBestItem) (*reservation.Reservation, error) {
 		r, err := toBestRequest(item)

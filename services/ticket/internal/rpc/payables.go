@@ -38,7 +38,6 @@ func NewPayables(s *reservation.Service, settlement Settlement) *Payables {
 	return &Payables{reservations: s, settlement: settlement}
 }
 
-// GetSettlement implements PayableService.
 func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
 	oldest, ago, known := s.settlement.Age()
 	if !known { // an age of 0 would say that nothing waits
@@ -61,7 +60,6 @@ func reservationID(req payableRequest) (uuid.UUID, error) {
 	return parseID(req.GetReferenceId())
 }
 
-// GetPayable implements PayableService.
 func (s *Payables) GetPayable(ctx context.Context, req *ticketv1.GetPayableRequest) (*ticketv1.Payable, error) {
 	id, err := reservationID(req)
 	if err != nil {
@@ -74,7 +72,6 @@ func (s *Payables) GetPayable(ctx context.Context, req *ticketv1.GetPayableReque
 	return fromPayable(p), nil
 }
 
-// BeginPayment implements PayableService.
 func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentRequest) (*ticketv1.Payable, error) {
 	id, err := reservationID(req)
 	if err != nil {
@@ -91,7 +88,6 @@ func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentR
 	return fromPayable(p), nil
 }
 
-// AbortPayment implements PayableService.
 func (s *Payables) AbortPayment(ctx context.Context, req *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
 	id, err := reservationID(req)
 	if err != nil {

@@ -36,7 +36,6 @@ func (s *Reservations) GetReservation(ctx context.Context, req *ticketv1.GetRese
 	return fromReservation(r), nil
 }
 
-// GetMyReservation implements ReservationService.
 func (s *Reservations) GetMyReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
 	r, err := s.ownReservation(ctx, req)
 	if err != nil {
@@ -57,7 +56,6 @@ func (s *Reservations) ownReservation(ctx context.Context, req *ticketv1.GetRese
 	return s.reservations.Get(ctx, user, id)
 }
 
-// CancelReservation implements ReservationService.
 func (s *Reservations) CancelReservation(ctx context.Context, req *ticketv1.CancelReservationRequest) (*emptypb.Empty, error) {
 	if req.GetCaller().GetEventId() == "" {
 		return nil, event.ErrWrongEvent
@@ -65,7 +63,6 @@ func (s *Reservations) CancelReservation(ctx context.Context, req *ticketv1.Canc
 	return s.cancel(ctx, req, req.GetCaller().GetEventId())
 }
 
-// CancelMyReservation implements ReservationService.
 func (s *Reservations) CancelMyReservation(ctx context.Context, req *ticketv1.CancelReservationRequest) (*emptypb.Empty, error) {
 	return s.cancel(ctx, req, "")
 }
@@ -85,7 +82,6 @@ func (s *Reservations) cancel(ctx context.Context, req *ticketv1.CancelReservati
 	return &emptypb.Empty{}, nil
 }
 
-// ListMyReservations implements ReservationService.
 func (s *Reservations) ListMyReservations(
 	ctx context.Context, req *ticketv1.ListMyReservationsRequest,
 ) (*ticketv1.ListMyReservationsResponse, error) {

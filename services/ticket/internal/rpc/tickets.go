@@ -18,7 +18,6 @@ type Tickets struct {
 // NewTickets serves holders their tickets.
 func NewTickets(s *ticket.Service) *Tickets { return &Tickets{tickets: s} }
 
-// ListMyTickets implements TicketService.
 func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {
 	user, err := rpc.UserFrom(req)
 	if err != nil {
@@ -39,7 +38,6 @@ func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTickets
 	return res, nil
 }
 
-// GetMyTicket implements TicketService.
 func (s *Tickets) GetMyTicket(ctx context.Context, req *ticketv1.GetMyTicketRequest) (*ticketv1.Ticket, error) {
 	user, err := rpc.UserFrom(req)
 	if err != nil {

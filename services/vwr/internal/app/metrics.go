@@ -57,7 +57,6 @@ func registerMetrics(sc *room.StateCache, a *room.Advancer, d *lobby.Driver) (fu
 	}, nil
 }
 
-// Describe implements prometheus.Collector.
 func (f *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	// Unregister identifies a collector by its descriptors, so all of them are listed.
 	for _, d := range []*prometheus.Desc{
@@ -68,7 +67,6 @@ func (f *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, event string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, event)

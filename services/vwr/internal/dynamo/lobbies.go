@@ -60,7 +60,6 @@ func (s *Store) opening(next room.Counters, o *room.Opening) []types.TransactWri
 	}
 }
 
-// Unfinished implements lobby.Unfinished.
 func (s lobbyStore) Unfinished(ctx context.Context) ([]lobby.Key, error) {
 	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.l.counters, Key: counterKey(lobbiesID), ConsistentRead: aws.Bool(true),
@@ -81,7 +80,6 @@ func (s lobbyStore) Unfinished(ctx context.Context) ([]lobby.Key, error) {
 	return keys, nil
 }
 
-// Finish implements lobby.Unfinished.
 func (s lobbyStore) Finish(ctx context.Context, k lobby.Key) error {
 	u := s.l.register(lobbiesID, "DELETE", lobbyName(k))
 	_, err := s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -91,7 +89,6 @@ func (s lobbyStore) Finish(ctx context.Context, k lobby.Key) error {
 	return conditional(err)
 }
 
-// Shuffle implements lobby.Shuffles.
 func (s lobbyStore) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bool, error) {
 	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.l.positions, Key: shuffleKey(k), ConsistentRead: aws.Bool(true),
@@ -103,7 +100,6 @@ func (s lobbyStore) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bo
 	return sh, err == nil, unavailable(err)
 }
 
-// Latest implements lobby.Shuffles.
 func (s lobbyStore) Latest(ctx context.Context, eventID string) (lobby.Shuffle, bool, error) {
 	all, err := s.Shuffles(ctx, eventID, 0, 1)
 	if err != nil || len(all) == 0 {
@@ -112,7 +108,6 @@ func (s lobbyStore) Latest(ctx context.Context, eventID string) (lobby.Shuffle, 
 	return all[0], true, nil
 }
 
-// Shuffles implements lobby.Shuffles.
 func (s lobbyStore) Shuffles(ctx context.Context, eventID string, before room.Round, limit int) ([]lobby.Shuffle, error) {
 	if before == 0 {
 		before = math.MaxInt64
@@ -153,7 +148,6 @@ const attrOpen = "attribute_exists(" + attrCommitment + ") AND attribute_not_exi
 
 const setValue = attrValueRound + " = :beaconRound, " + attrValue + " = :beaconValue, " + attrValueSign + " = :beaconSignature"
 
-// State implements lobby.Steps.
 func (s lobbyStore) State(ctx context.Context, k lobby.Key, before, statement string) error {
 	condition, values := " AND attribute_not_exists("+attrStatement+")", item{":statement": str(statement)}
 	if before != "" {
@@ -163,19 +157,16 @@ func (s lobbyStore) State(ctx context.Context, k lobby.Key, before, statement st
 	return s.change(ctx, k, "SET "+attrStatement+" = :statement", condition, values)
 }
 
-// Sign implements lobby.Steps.
 func (s lobbyStore) Sign(ctx context.Context, k lobby.Key, statement, signature string) error {
 	return s.change(ctx, k, "SET "+attrSignature+" = :signature",
 		" AND "+attrStatement+" = :statement AND attribute_not_exists("+attrSignature+")",
 		item{":statement": str(statement), ":signature": str(signature)})
 }
 
-// Value implements lobby.Steps.
 func (s lobbyStore) Value(ctx context.Context, k lobby.Key, r beacon.Round) error {
 	return s.change(ctx, k, "SET "+setValue, " AND attribute_exists("+attrSignature+")", roundValues(r))
 }
 
-// Reveal implements lobby.Steps.
 func (s lobbyStore) Reveal(ctx context.Context, k lobby.Key, seed, orderHash string, r *beacon.Round) error {
 	values := item{":seed": str(seed), ":order": str(orderHash)}
 	condition := " AND attribute_exists(" + attrSignature + ") AND attribute_not_exists(" + attrValueRound + ")"
@@ -187,19 +178,16 @@ func (s lobbyStore) Reveal(ctx context.Context, k lobby.Key, seed, orderHash str
 	return s.change(ctx, k, "SET "+attrSeed+" = :seed, "+attrOrder+" = :order", condition, values)
 }
 
-// Void implements lobby.Steps.
 func (s lobbyStore) Void(ctx context.Context, k lobby.Key, at int64) error {
 	return s.change(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
 }
 
-// FixSize implements lobby.Unfinished.
 func (s lobbyStore) FixSize(ctx context.Context, k lobby.Key, entries int64) error {
 	return s.changeRoom(ctx, k, attrLobbySize+" = :n, "+attrIssued+" = "+attrIssued+" + :n",
 		"attribute_not_exists("+attrLobbySize+") AND "+attrIssued+" = :zero AND "+attrServing+" = :zero",
 		item{":n": num(entries), ":zero": num(0)})
 }
 
-// Start implements lobby.Unfinished.
 func (s lobbyStore) Start(ctx context.Context, k lobby.Key) error {
 	return s.changeRoom(ctx, k, attrShuffledAt+" = :now",
 		"attribute_exists("+attrLobbySize+") AND attribute_not_exists("+attrShuffledAt+")", item{})

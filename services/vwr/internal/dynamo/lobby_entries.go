@@ -144,7 +144,6 @@ func (l *Lobbies) enter(ctx context.Context, g group, fresh []lobby.Entry) error
 	return conditional(err)
 }
 
-// Entry implements lobby.Entries.
 func (s lobbyStore) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby.Entry, bool, error) {
 	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.l.positions, Key: groupOf(k, id).entryKey(id), ConsistentRead: aws.Bool(true),
@@ -156,7 +155,6 @@ func (s lobbyStore) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby
 	return e, err == nil, unavailable(err)
 }
 
-// List implements lobby.Entries. Groups that were closed without entries are not read.
 func (s lobbyStore) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, error) {
 	states, err := s.l.groupStates(ctx, k)
 	if err != nil {

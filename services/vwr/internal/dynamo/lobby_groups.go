@@ -45,7 +45,6 @@ func (l *Lobbies) groupStates(ctx context.Context, k lobby.Key) (states [lobbyGr
 	return states, nil
 }
 
-// Joined implements lobby.Entries.
 func (s lobbyStore) Joined(ctx context.Context, k lobby.Key) (n int64, err error) {
 	states, err := s.l.groupStates(ctx, k)
 	for _, st := range states {

@@ -31,7 +31,6 @@ func NewSources(urls []string, client *http.Client) *Sources {
 	return &Sources{urls: urls, client: client, clients: make(map[beacon.Chain]*beacon.Client)}
 }
 
-// Get implements Beacons.
 func (s *Sources) Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error) {
 	if len(s.urls) == 0 {
 		return beacon.Round{}, errNoSources

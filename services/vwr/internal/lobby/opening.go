@@ -71,7 +71,6 @@ func invalid(path, message string) error {
 	return room.ErrInvalidSettings.WithFields(errs.Field{Path: path, Message: message})
 }
 
-// SameBeacon implements room.Lobbies.
 func (s *Service) SameBeacon(ctx context.Context, eventID string, round room.Round, b *fairdraw.Beacon) (bool, error) {
 	t, err := s.terms.get(ctx, Key{eventID, round})
 	if errors.Is(err, errNoShuffle) {

@@ -129,7 +129,6 @@ func (s *Service) active(ctx context.Context, eventID string) (room.Counters, er
 	return room.Counters{}, room.ErrInactive
 }
 
-// EntryID implements room.Lobbies.
 func (s *Service) EntryID(ctx context.Context, c room.Counters, user string) (id uuid.UUID, ok bool, err error) {
 	t, err := s.terms.get(ctx, Key{c.EventID, c.Round})
 	if errors.Is(err, errNoShuffle) {
@@ -143,7 +142,6 @@ func (s *Service) EntryID(ctx context.Context, c room.Counters, user string) (id
 	return id, ok, nil
 }
 
-// Find implements room.Lobbies.
 func (s *Service) Find(ctx context.Context, c room.Counters, user string) (room.Record, bool, error) {
 	k := Key{c.EventID, c.Round}
 	id, ok, err := s.EntryID(ctx, c, user)
@@ -165,7 +163,6 @@ func (s *Service) Find(ctx context.Context, c room.Counters, user string) (room.
 	return rec, found, nil
 }
 
-// Position implements room.Lobbies.
 func (s *Service) Position(eventID string, round room.Round, id uuid.UUID) (int64, bool) {
 	st, ok := s.cache.Get(eventID)
 	if !ok || st.Round != round || st.Lobby.Pending() {

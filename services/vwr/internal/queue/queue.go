@@ -42,7 +42,6 @@ func (c *Client) Load(ctx context.Context, eventID string) (room.Load, error) {
 	return room.Load{Waiting: res.GetWaiting(), Active: res.GetActive(), Arrived: res.GetArrived()}, nil
 }
 
-// Closed implements room.Sales.
 func (c *Client) Closed(ctx context.Context, eventID string) (bool, error) {
 	if c.rpc == nil {
 		return false, errs.ErrUnavailable

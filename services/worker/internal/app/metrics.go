@@ -29,7 +29,6 @@ var _ draw.Meter = meter{}
 // meter exports the figures of draws.
 type meter struct{}
 
-// Draws implements draw.Meter.
 func (meter) Draws(f draw.Figures) {
 	drawWaiting.Set(f.Waiting.Seconds())
 	drawLate.Set(f.Late.Seconds())

@@ -30,7 +30,6 @@ func New(urls []string) (*Source, error) {
 	return &Source{urls: urls, client: &http.Client{Timeout: timeout}}, nil
 }
 
-// Round implements draw.Beacon.
 func (s *Source) Round(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error) {
 	c, err := beacon.NewClient(chain, s.urls, s.client)
 	if err != nil {

@@ -26,7 +26,6 @@ var (
 // drawsPerRead is the number of lotteries that one read returns; each has two items.
 const drawsPerRead = 50
 
-// OpenDraws implements draw.Draws.
 func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
 	var events []string
 	for it, err := range s.All(ctx, table.Partition{PK: table.OpenDraws, KeysOnly: true}) {
@@ -46,7 +45,6 @@ func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
 	return out, nil
 }
 
-// Lottery implements draw.Lotteries.
 func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, found bool, err error) {
 	page, err := s.lotteries(ctx, []string{event})
 	if err != nil || len(page) == 0 {
@@ -83,7 +81,6 @@ func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery,
 	return out, nil
 }
 
-// Advance implements draw.Draws.
 func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error {
 	tx := s.Begin()
 	putDraw(tx, &before, &after)
@@ -99,7 +96,6 @@ func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
 }
 
-// Cancel implements draw.Lotteries.
 func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
 	tx := s.Begin()
 	putDraw(tx, &before.Draw, &after.Draw)
@@ -118,14 +114,12 @@ func changed(err error) error {
 	return err
 }
 
-// Forget implements draw.Draws.
 func (s *Store) Forget(ctx context.Context, event string) error {
 	tx := s.Begin()
 	tx.Delete(0, table.OpenDrawKey(event), table.Condition{})
 	return tx.Commit(ctx)
 }
 
-// Unsettled implements draw.Requests.
 func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool, error) {
 	for i := range promotion.Partitions {
 		for it, err := range s.All(ctx, table.Partition{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
@@ -155,7 +149,6 @@ func (s *Store) guards(ctx context.Context, it dynamo.Item, event string) (bool,
 	return found && r.EventID == event, err
 }
 
-// Entries implements draw.Requests.
 func (s *Store) Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error) {
 	items, more, err := s.Query(ctx, table.Partition{PK: table.EntryPartition(event, group), After: after, KeysOnly: true})
 	if err != nil {
@@ -178,7 +171,6 @@ func (s *Store) Entries(ctx context.Context, event, group, after string) (page f
 	return page, next, nil
 }
 
-// PutWinners implements draw.Results.
 func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error {
 	for _, it := range table.WinnersItems(&d, winners, endsAt) {
 		tx := s.Begin()
@@ -194,7 +186,6 @@ func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid
 // settleTries bounds how often entries are read again that another process settles too.
 const settleTries = 5
 
-// SettleEntries implements draw.Results.
 func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {
 	keys := make([]dynamo.Item, len(entries))
 	for i, id := range entries {

@@ -63,7 +63,6 @@ func (s *Store) closing(event, group string) *types.Update {
 	}
 }
 
-// Counted implements draw.Requests.
 func (s *Store) Counted(ctx context.Context, event string) (map[string]int64, error) {
 	counters, err := s.counters(ctx, event)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 // pageSize is the number of items that one read returns.
 const pageSize = 100
 
-// Acquire implements announce.Store.
 func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
 }
@@ -58,7 +57,6 @@ func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause erro
 	return err
 }
 
-// Published implements announce.Store.
 func (s *Store) Published(ctx context.Context, partition int, done []promotion.Outbox) error {
 	keys := make([]dynamo.Item, len(done))
 	for i, o := range done {

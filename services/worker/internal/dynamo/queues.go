@@ -11,19 +11,16 @@ import (
 
 var _ deadletter.Store = (*Store)(nil)
 
-// BuryAdmission implements deadletter.Store.
 func (s *Store) BuryAdmission(ctx context.Context, l promotion.DeadLetter) error {
 	tx := s.Begin()
 	tx.Put(table.Shared, table.DeadLetterItem(&l), table.Condition{})
 	return tx.Commit(ctx)
 }
 
-// Admissions implements deadletter.Store.
 func (s *Store) Admissions(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
 	return s.deadLetters(ctx, promotion.AdmissionDeadLetters, after, limit)
 }
 
-// Admission implements deadletter.Store.
 func (s *Store) Admission(ctx context.Context, id string) (l promotion.DeadLetter, found bool, err error) {
 	key := table.DeadLetterKey(promotion.AdmissionDeadLetters, id)
 	items, err := s.Read(ctx, key)
@@ -38,7 +35,6 @@ func (s *Store) Admission(ctx context.Context, id string) (l promotion.DeadLette
 	return l, err == nil, err
 }
 
-// Redriven implements deadletter.Store.
 func (s *Store) Redriven(ctx context.Context, topic string, ids []string) (map[string]int64, error) {
 	keys := make([]dynamo.Item, len(ids))
 	for i, id := range ids {
@@ -59,7 +55,6 @@ func (s *Store) Redriven(ctx context.Context, topic string, ids []string) (map[s
 	return out, nil
 }
 
-// NoteRedriven implements deadletter.Store.
 func (s *Store) NoteRedriven(ctx context.Context, topic string, ids []string) error {
 	tx := s.Begin()
 	for _, id := range ids {

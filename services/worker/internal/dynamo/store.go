@@ -59,7 +59,6 @@ func fault(err error) error {
 	}
 }
 
-// Ping implements settle.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := s.Read(ctx, table.Key("PING", "PING"))
 	return err
@@ -141,7 +140,6 @@ func readPromotion(out *settle.Snapshot, items table.Items, m promotion.Message)
 	return err
 }
 
-// Settle implements settle.Store.
 func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	tx := s.Begin()
 	for i, c := range st.Changes {
@@ -178,7 +176,6 @@ func (s *Store) commit(ctx context.Context, tx *table.Tx) error {
 	return err
 }
 
-// Change implements settle.Store.
 func (s *Store) Change(ctx context.Context, c promotion.Change) error {
 	tx := s.Begin()
 	tx.Change(0, c)
@@ -187,7 +184,6 @@ func (s *Store) Change(ctx context.Context, c promotion.Change) error {
 	return err
 }
 
-// BuryUnreadable implements settle.Store.
 func (s *Store) BuryUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error {
 	err := fault(s.EndUnreadable(ctx, m, l))
 	if err == nil {
@@ -197,7 +193,6 @@ func (s *Store) BuryUnreadable(ctx context.Context, l promotion.DeadLetter, m pr
 	return err
 }
 
-// Bury implements settle.Store.
 func (s *Store) Bury(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error {
 	tx := s.Begin()
 	if end != nil {

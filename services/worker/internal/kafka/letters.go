@@ -51,7 +51,6 @@ func (l *Letters) List(ctx context.Context, topic, cursor string, limit int) (pa
 	return page, strings.Join(parts, ","), nil
 }
 
-// Get implements deadletter.TopicLetters.
 func (l *Letters) Get(ctx context.Context, topic string, ids []string) ([]deadletter.Letter, error) {
 	records, err := l.records(ctx, topic, ids)
 	var out []deadletter.Letter
@@ -71,7 +70,6 @@ func (l *Letters) records(ctx context.Context, topic string, ids []string) ([]ka
 	return l.reader.Get(ctx, topic, wanted)
 }
 
-// Republish implements deadletter.TopicLetters.
 func (l *Letters) Republish(ctx context.Context, topic string, ids []string) error {
 	records, err := l.records(ctx, topic, ids)
 	if err != nil {

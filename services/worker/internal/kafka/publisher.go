@@ -31,7 +31,6 @@ type Publisher struct{ producer Producer }
 // New makes a publisher.
 func New(p Producer) *Publisher { return &Publisher{p} }
 
-// Publish implements announce.Publisher.
 func (p *Publisher) Publish(ctx context.Context, rows []promotion.Announcement) error {
 	recs := make([]kafka.Record, len(rows))
 	for i, a := range rows {

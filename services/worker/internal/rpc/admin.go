@@ -62,7 +62,6 @@ func (s *Admin) WithQueues(q Queues) *Admin {
 	return s
 }
 
-// ListDeadLetters implements WorkerAdminService.
 func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLettersRequest) (*workerv1.ListDeadLettersResponse, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// SubmitBeacon implements WorkerAdminService.
 func (s *Admin) SubmitBeacon(ctx context.Context, in *workerv1.SubmitBeaconRequest) (*workerv1.DrawState, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -20,7 +19,6 @@ func (s *Admin) SubmitBeacon(ctx context.Context, in *workerv1.SubmitBeaconReque
 	return fromDraw(&d), nil
 }
 
-// VoidPromotion implements WorkerAdminService.
 func (s *Admin) VoidPromotion(ctx context.Context, in *workerv1.VoidPromotionRequest) (*workerv1.DrawState, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err

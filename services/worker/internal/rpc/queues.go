@@ -19,7 +19,6 @@ type Queues interface {
 
 var _ Queues = (*deadletter.Queues)(nil)
 
-// ListQueueDeadLetters implements WorkerAdminService.
 func (s *Admin) ListQueueDeadLetters(ctx context.Context, in *workerv1.ListQueueDeadLettersRequest) (*workerv1.ListQueueDeadLettersResponse, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -49,7 +48,6 @@ func (s *Admin) ListQueueDeadLetters(ctx context.Context, in *workerv1.ListQueue
 	return out, nil
 }
 
-// RedriveQueue implements WorkerAdminService.
 func (s *Admin) RedriveQueue(ctx context.Context, in *workerv1.RedriveQueueRequest) (*workerv1.RedriveQueueResponse, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err

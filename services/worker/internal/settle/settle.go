@@ -28,7 +28,6 @@ type ItemError struct {
 	Err   error
 }
 
-// Error implements error.
 func (e *ItemError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.

@@ -76,7 +76,6 @@ func (t *Tickets) failure(method string) error {
 	return queue[0]
 }
 
-// GetPayable implements ticketv1.PayableServiceServer.
 func (t *Tickets) GetPayable(_ context.Context, in *ticketv1.GetPayableRequest) (*ticketv1.Payable, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +89,6 @@ func (t *Tickets) GetPayable(_ context.Context, in *ticketv1.GetPayableRequest) 
 	return h.payable(in.GetReferenceId()), nil
 }
 
-// BeginPayment implements ticketv1.PayableServiceServer.
 func (t *Tickets) BeginPayment(_ context.Context, in *ticketv1.BeginPaymentRequest) (*ticketv1.Payable, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,14 +111,12 @@ func (t *Tickets) Behind(d time.Duration) {
 	t.behind = d
 }
 
-// GetSettlement implements ticketv1.PayableServiceServer.
 func (t *Tickets) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return &ticketv1.Settlement{OldestUnappliedMs: t.behind.Milliseconds()}, t.failure("Settlement")
 }
 
-// AbortPayment implements ticketv1.PayableServiceServer.
 func (t *Tickets) AbortPayment(_ context.Context, in *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

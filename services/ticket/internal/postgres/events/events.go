@@ -29,7 +29,6 @@ func NewStore(d *postgres.Database) *Store {
 	return &Store{database: d, halls: halls{now: time.Now, open: make(map[string]*hall)}}
 }
 
-// FindEvent implements event.Reader.
 func (s *Store) FindEvent(ctx context.Context, id string) (event.Event, error) {
 	e, _, err := findEvent(ctx, s.database.ReadQueries(), id)
 	return e, err
@@ -44,7 +43,6 @@ func findEvent(ctx context.Context, q *postgres.Queries, id string) (event.Event
 	return toEvent(row.Event, sections), row.Now.UTC(), pkgpostgres.Err(err)
 }
 
-// ListEvents implements event.Reader.
 func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) (event.Page, error) {
 	q := s.database.ReadQueries()
 	arg := db.ListEventsParams{Now: q.AsOf, Max: int32(limit)} //nolint:gosec // at most 101
@@ -74,7 +72,6 @@ func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) 
 	return page, nil
 }
 
-// Taken implements event.Reader.
 func (s *Store) Taken(ctx context.Context, id string, seating event.Seating) (event.Counts, error) {
 	q := s.database.ReadQueries()
 	if seating == event.General {
@@ -97,7 +94,6 @@ func takenAdmissions(ctx context.Context, q *postgres.Queries, id string) (event
 	return taken, pkgpostgres.Err(err)
 }
 
-// SaleStatuses implements event.Reader.
 func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]event.SaleStatus, error) {
 	q := s.database.ReadQueries()
 	rows, err := q.SaleStandings(ctx, db.SaleStandingsParams{EventIds: ids, Now: q.AsOf})

@@ -80,7 +80,6 @@ func (h *halls) forget(id string) {
 	delete(h.open, id)
 }
 
-// Snapshot implements event.Reader.
 func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error) {
 	h, q := s.halls.of(id), s.database.ReadQueries()
 	h.mu.Lock()

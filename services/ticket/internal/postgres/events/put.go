@@ -13,7 +13,6 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// PutEvent implements event.Writer.
 func (s *Store) PutEvent(ctx context.Context, e event.Event, match *event.Match, key *idempotency.Key) (event.Event, error) {
 	id := e.ID
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

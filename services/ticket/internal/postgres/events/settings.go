@@ -9,7 +9,6 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// Settings implements event.SettingsStore, by one snapshot of the database.
 func (s *Store) Settings(ctx context.Context, id string) (event.Event, error) {
 	var e event.Event
 	err := s.database.InSnapshot(ctx, func(ctx context.Context, q *postgres.Queries) (err error) {
@@ -21,7 +20,6 @@ func (s *Store) Settings(ctx context.Context, id string) (event.Event, error) {
 	return e, err
 }
 
-// LineSettings implements event.SettingsStore.
 func (s *Store) LineSettings(ctx context.Context, eventID string) (event.LineSettings, error) {
 	return lineSettings(ctx, s.database.Queries(), eventID)
 }
@@ -37,13 +35,11 @@ func lineSettings(ctx context.Context, q *postgres.Queries, eventID string) (eve
 	}, nil
 }
 
-// MarkLineOpened implements event.SettingsStore.
 func (s *Store) MarkLineOpened(ctx context.Context, eventID string) (first bool, err error) {
 	n, err := s.database.Queries().MarkLineOpened(ctx, eventID)
 	return n == 1, pkgpostgres.Err(err)
 }
 
-// ChangeLine implements event.SettingsStore.
 func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChange) (event.LineSettings, error) {
 	n, err := s.database.Queries().ChangeLine(ctx, db.ChangeLineParams{
 		EventID: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.BlockUser, UnblockUser: c.UnblockUser,

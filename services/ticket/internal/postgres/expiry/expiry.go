@@ -61,7 +61,6 @@ func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	return expired, errors.Join(bad...)
 }
 
-// Inconsistent implements reservation.Expirer.
 func (s *Store) Inconsistent() int { return s.stuck.inconsistent() }
 
 // expire ends those of the reservations that are due and that no other transaction has locked.

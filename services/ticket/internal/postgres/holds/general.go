@@ -16,7 +16,6 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// HoldGeneral implements reservation.Holder.
 func (s *Store) HoldGeneral(ctx context.Context, req reservation.BestRequest) (*reservation.Reservation, error) {
 	return s.general.Do(ctx, req.EventID, req)
 }

@@ -108,7 +108,6 @@ func limited[T any](ctx context.Context, s *Store, fn func(context.Context) (T, 
 	return value, err
 }
 
-// Replay implements reservation.Holder.
 func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.Reservation, error) {
 	if key == nil {
 		return nil, nil //nolint:nilnil // nothing was made
@@ -145,7 +144,6 @@ func replayAnswer(ctx context.Context, tx *postgres.Tx, answer string) (*reserva
 	return r.AsCreated(), nil
 }
 
-// CountFree implements reservation.Holder.
 func (s *Store) CountFree(ctx context.Context, eventID, section string) (int64, error) {
 	return limited(ctx, s, func(ctx context.Context) (int64, error) {
 		q := s.database.Queries()

@@ -17,7 +17,6 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// HoldSeats implements reservation.Holder.
 func (s *Store) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
 	held, err := s.seats.Do(ctx, req.EventID, req)
 	if !errors.Is(err, reservation.ErrUndecided) {

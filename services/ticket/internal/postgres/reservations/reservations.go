@@ -22,7 +22,6 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Find implements reservation.Store.
 func (s *Store) Find(ctx context.Context, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
 	return Find(ctx, s.database.Queries(), id)
 }
@@ -40,7 +39,6 @@ func Find(ctx context.Context, q *postgres.Queries, id uuid.UUID) (*reservation.
 	return toReservation(row.Reservation, seats[id]), row.Now.UTC(), nil
 }
 
-// List implements reservation.Store.
 func (s *Store) List(
 	ctx context.Context, userID string, limit int, before uuid.UUID,
 ) ([]reservation.Reservation, time.Time, error) {
@@ -66,7 +64,6 @@ func (s *Store) List(
 	return list, rows[0].Now.UTC(), nil
 }
 
-// Change implements reservation.Store.
 func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, time.Time, error) {
 	var changed *reservation.Reservation
 	var now time.Time

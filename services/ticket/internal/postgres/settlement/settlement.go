@@ -23,7 +23,6 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Settle implements reservation.Settler.
 func (s *Store) Settle(ctx context.Context, group string, events []reservation.PaymentEvent) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		keys := make([]string, len(events))

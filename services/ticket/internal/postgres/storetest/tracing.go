@@ -27,26 +27,21 @@ func (s *Statements) count(sql string) {
 	}
 }
 
-// TraceQueryStart implements pgx.QueryTracer.
 func (s *Statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	s.count(data.SQL)
 	return ctx
 }
 
-// TraceQueryEnd implements pgx.QueryTracer.
 func (*Statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TraceBatchStart implements pgx.BatchTracer.
 func (*Statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return ctx
 }
 
-// TraceBatchQuery implements pgx.BatchTracer.
 func (s *Statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
 	s.count(data.SQL)
 }
 
-// TraceBatchEnd implements pgx.BatchTracer.
 func (*Statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // Sent is how often a query was sent.
@@ -63,12 +58,10 @@ type Connections struct {
 	used, peak int
 }
 
-// TraceAcquireStart implements pgxpool.AcquireTracer.
 func (*Connections) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
 	return ctx
 }
 
-// TraceAcquireEnd implements pgxpool.AcquireTracer.
 func (c *Connections) TraceAcquireEnd(_ context.Context, _ *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
 	if data.Err == nil {
 		c.mu.Lock()
@@ -78,7 +71,6 @@ func (c *Connections) TraceAcquireEnd(_ context.Context, _ *pgxpool.Pool, data p
 	}
 }
 
-// TraceRelease implements pgxpool.ReleaseTracer.
 func (c *Connections) TraceRelease(*pgxpool.Pool, pgxpool.TraceReleaseData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

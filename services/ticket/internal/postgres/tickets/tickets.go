@@ -21,7 +21,6 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// FindTicket implements ticket.Store.
 func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, error) {
 	row, err := s.database.Queries().FindTicket(ctx, id)
 	if err != nil {
@@ -31,7 +30,6 @@ func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, e
 	return &t, nil
 }
 
-// ListTickets implements ticket.Store.
 func (s *Store) ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]ticket.Ticket, error) {
 	rows, err := s.database.Queries().ListTickets(ctx, db.ListTicketsParams{
 		UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101

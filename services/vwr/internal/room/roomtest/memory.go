@@ -81,7 +81,6 @@ func (m *Memory) DeleteEvent(eventID string) {
 	delete(m.events, eventID)
 }
 
-// Read implements room.Reader.
 func (m *Memory) Read(_ context.Context, eventID string) (room.Counters, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,12 +91,10 @@ func (m *Memory) Read(_ context.Context, eventID string) (room.Counters, bool, e
 	return c, ok, nil
 }
 
-// ReadMany implements room.Reader.
 func (m *Memory) ReadMany(_ context.Context, eventIDs []string) ([]room.Counters, error) {
 	return m.collect(func(c room.Counters) bool { return slices.Contains(eventIDs, c.EventID) })
 }
 
-// Active implements room.CounterSource.
 func (m *Memory) Active(_ context.Context, also []string) ([]room.Counters, error) {
 	return m.collect(func(c room.Counters) bool { return c.Active || slices.Contains(also, c.EventID) })
 }
@@ -134,32 +131,27 @@ func (m *Memory) change(eventID string, condition func(room.Counters, bool) bool
 	return nil
 }
 
-// Serve implements room.ServingWriter.
 func (m *Memory) Serve(_ context.Context, seen room.Counters, to int64) error {
 	return m.change(seen.EventID, func(c room.Counters, _ bool) bool {
 		return c.Active && c.Round == seen.Round && c.Serving == seen.Serving && c.Issued >= to
 	}, func(c *room.Counters) { c.Serving = to })
 }
 
-// Start implements room.RoomStore.
 func (m *Memory) Start(_ context.Context, next room.Counters, earlier room.Round, _ *room.Opening) error {
 	return m.change(next.EventID, func(c room.Counters, _ bool) bool { return !c.Active && c.Round == earlier },
 		func(c *room.Counters) { *c = next })
 }
 
-// Configure implements room.RoomStore.
 func (m *Memory) Configure(_ context.Context, eventID string, round room.Round, s room.Settings) error {
 	return m.change(eventID, func(c room.Counters, _ bool) bool { return c.Active && c.Round == round },
 		func(c *room.Counters) { c.Settings = s })
 }
 
-// Stop implements room.RoomStore.
 func (m *Memory) Stop(_ context.Context, eventID string, round room.Round) error {
 	return m.change(eventID, func(c room.Counters, _ bool) bool { return c.Active && c.Round == round },
 		func(c *room.Counters) { c.Active = false })
 }
 
-// Take implements room.Positions.
 func (m *Memory) Take(_ context.Context, seen room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,7 +174,6 @@ func (m *Memory) Take(_ context.Context, seen room.Counters, visitor string, ids
 	return r, nil
 }
 
-// Find implements room.Positions.
 func (m *Memory) Find(_ context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,7 +184,6 @@ func (m *Memory) Find(_ context.Context, c room.Counters, id uuid.UUID) (room.Re
 	return r, ok, nil
 }
 
-// Claim implements room.ClaimRecorder without delay.
 func (m *Memory) Claim(r room.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,7 +197,6 @@ func (m *Memory) Claim(r room.Record) {
 	}
 }
 
-// Claimed implements room.ClaimCounter.
 func (m *Memory) Claimed(_ context.Context, eventID string, round room.Round) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +206,6 @@ func (m *Memory) Claimed(_ context.Context, eventID string, round room.Round) (i
 	return m.counts[roundKey{eventID, round}], nil
 }
 
-// ClaimCount implements room.RoomStore.
 func (m *Memory) ClaimCount(ctx context.Context, eventID string, round room.Round) (int64, error) {
 	return m.Claimed(ctx, eventID, round)
 }

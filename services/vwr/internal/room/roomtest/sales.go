@@ -38,7 +38,6 @@ func (s *Sales) OnQuery(fn func(eventID string)) {
 	s.onQuery = fn
 }
 
-// Closed implements room.Sales.
 func (s *Sales) Closed(_ context.Context, eventID string) (bool, error) {
 	s.mu.Lock()
 	onQuery := s.onQuery
