@@ -21,7 +21,7 @@ import (
 
 // Write brings a checkout up to date: the modules of go.work; of the charts the blocks "rpc", the
 // schemas of the values, the umbrella's dependencies and the parts of its tests that name all
-// services; the READMEs' tables of settings. calls are the services that each service calls.
+// services; the READMEs' lists of settings. calls are the services that each service calls.
 func Write(ctx context.Context, root string, services []string, calls map[string][]string) error {
 	if err := useModules(ctx, root, services); err != nil {
 		return err
@@ -31,9 +31,9 @@ func Write(ctx context.Context, root string, services []string, calls map[string
 		return err
 	}
 	charts := filepath.Join(root, "deploy", "helm")
-	errs := []error{umbrella.Write(charts, services), writeTests(charts, all)}
+	errs := []error{umbrella.Write(charts, services), writeTests(charts, all), settings.Write(root, all)}
 	for _, s := range all {
-		errs = append(errs, s.WriteRPC(charts), settings.Write(filepath.Join(root, "services", s.Name, "README.md"), s.Settings))
+		errs = append(errs, s.WriteRPC(charts))
 	}
 	// The schemas follow from the values, and the umbrella's from its dependencies.
 	return errors.Join(append(errs, schemas.Write(charts, all))...)

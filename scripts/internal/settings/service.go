@@ -39,7 +39,9 @@ func Describe(root, name string, calls map[string][]string) (Service, error) {
 }
 
 // Peer reports whether the variable is that of a service that is called.
-func (s Setting) Peer() bool { return s.Of == "pkg/rpc.Peer" || s.Of == "pkg/rpc.OptionalPeer" }
+func (s Setting) Peer() bool { return s.Of == "pkg/rpc.Peer" || s.optionalPeer() }
+
+func (s Setting) optionalPeer() bool { return s.Of == "pkg/rpc.OptionalPeer" }
 
 // rpc is the block of that name in the values of the service's chart.
 func (s Service) rpc() string {

@@ -118,23 +118,47 @@ func TestSettingsOfAService(t *testing.T) {
 	require.ErrorContains(t, err, "HOLD: its field has no comment")
 }
 
-func TestTableIsWrittenBetweenItsMarks(t *testing.T) {
+func TestListsAreWrittenBetweenTheirMarks(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "README.md")
-	one := []settings.Setting{{Name: "HOLD", Takes: "duration", Default: "5m", Meaning: "a wait|pause"}}
-	require.NoError(t, os.WriteFile(path, []byte("before\n\n<!-- settings: make settings -->\nold\n<!-- settings end -->\n\nafter\n"), 0o600))
-	for range 2 {
-		require.NoError(t, settings.Write(path, one))
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, "before\n\n<!-- settings: make settings -->\n\n"+settings.Table(one)+"\n<!-- settings end -->\n\nafter\n", string(text))
+	root := t.TempDir()
+	const marked = "before\n\n<!-- settings: make settings -->\nold\n<!-- settings end -->\n\nafter\n"
+	shop, till := filepath.Join(root, "services", "shop", "README.md"), filepath.Join(root, "services", "till", "README.md")
+	common := filepath.Join(root, "pkg", "README.md")
+	for _, path := range []string{shop, till, common} {
+		write(t, path, marked)
 	}
-	require.Contains(t, settings.Table(one), `| a wait\|pause |`)
-	require.NoError(t, os.WriteFile(path, []byte("no marks\n"), 0o600))
-	require.ErrorContains(t, settings.Write(path, one), "no place for the settings")
+	url := settings.Setting{Name: "URL", Takes: "**secret**", Required: true, Meaning: "the store", Of: "pkg/store.Config"}
+	services := []settings.Service{
+		{Name: "shop", Settings: []settings.Setting{
+			url, {Name: "TILL_ADDR", Takes: "text", Required: true, Meaning: "host:port", Of: "pkg/rpc.Peer"},
+			{Name: "HOLD", Takes: "duration", Default: "5m", Meaning: strings.Repeat("a wait|pause ", 12)},
+		}},
+		{Name: "till", Settings: []settings.Setting{url, {Name: "SHOP_ADDR", Takes: "text", Meaning: "host:port", Of: "pkg/rpc.OptionalPeer"}}},
+	}
+	list := func(lines ...string) string {
+		return strings.Replace(marked, "old", "\n"+strings.Join(lines, "\n")+"\n", 1)
+	}
+	for range 2 {
+		require.NoError(t, settings.Write(root, services))
+		for path, want := range map[string]string{
+			shop: list("- [Settings of pkg](../../pkg/README.md#settings): `store`.", "- Services that it calls: `TILL_ADDR`.",
+				"- `HOLD` (duration; default `5m`): "+strings.TrimSuffix(strings.Repeat("a wait|pause ", 8), " ")+" a",
+				"  "+strings.TrimPrefix(strings.TrimSuffix(strings.Repeat("a wait|pause ", 4), " "), "a ")),
+			till: list("- [Settings of pkg](../../pkg/README.md#settings): `store`.", "- Services that may be absent: `SHOP_ADDR`."),
+			common: list("`store`:", "", "- `URL` (**secret**; required): the store", "", "`rpc`, for a service X that is called:", "",
+				"- `X_ADDR` (text; required): host:port", "", "`rpc`, for a service X that is called and may be absent:", "",
+				"- `X_ADDR` (text): host:port"),
+		} {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Empty(t, cmp.Diff(want, string(text)))
+		}
+	}
+	require.NoError(t, os.WriteFile(common, []byte("no marks\n"), 0o600))
+	require.ErrorContains(t, settings.Write(root, services), "no place for the settings")
 }
 
-func TestEveryServiceHasItsTable(t *testing.T) {
+func TestEveryServiceHasItsList(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
@@ -146,6 +170,6 @@ func TestEveryServiceHasItsTable(t *testing.T) {
 		require.NoError(t, err)
 		readme, err := os.ReadFile(filepath.Join(layout.Root, "services", name, "README.md"))
 		require.NoError(t, err)
-		require.Contains(t, string(readme), settings.Table(all), "make settings")
+		require.Contains(t, string(readme), settings.List(all), "make settings")
 	}
 }
