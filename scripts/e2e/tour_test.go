@@ -119,7 +119,8 @@ func withAnswers(doc string, steps []step, answers []string) string {
 			pretty.Reset()
 			pretty.WriteString(strings.TrimSpace(answers[i]))
 		}
-		doc = doc[:steps[i].start] + pretty.String() + "\n" + doc[steps[i].end:]
+		shown := longToken.ReplaceAllString(pretty.String(), `"$1…"`)
+		doc = doc[:steps[i].start] + shown + "\n" + doc[steps[i].end:]
 	}
 	return doc
 }
@@ -129,7 +130,9 @@ var (
 	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	timePattern  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
 	dayPattern   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
-	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{40,}(\.[A-Za-z0-9_-]+)*$|^[A-Za-z0-9_.-]{60,}$`)
+	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{40,}(\.[A-Za-z0-9_-]+)*$|^[A-Za-z0-9_.-]{60,}…?$`)
+	// longToken is a token of which the tours show the beginning only.
+	longToken = regexp.MustCompile(`"([A-Za-z0-9_.-]{80})[A-Za-z0-9_.-]{40,}"`)
 )
 
 // shape replaces values that differ between runs by their kind; all else must be equal.
