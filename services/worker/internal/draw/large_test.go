@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw"
-	"urr.guru/services/worker/internal/draw/drawtest"
+	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
 // memory is a store of one large lottery; entries are computed, not kept.
@@ -33,7 +33,7 @@ type memory struct {
 	largest      int
 }
 
-// entryID is the i-th of the sorted entries of all groups; groups take turns.
+// entryID is the i-th of the sorted entries of all groups; groups take drawPermits.
 func entryID(i int) (id uuid.UUID) {
 	id[6], id[8] = 0x70, 0x80
 	for b := range 4 {
