@@ -232,7 +232,7 @@ func TestLayoutOfLotteries(t *testing.T) {
 	require.NoError(t, d.sweeper.Sweep(t.Context()))
 	require.Equal(t, promotion.RejectedLate, d.request(t, late).ResultCode)
 	w.clock.Set(cutoff.Add(-time.Millisecond))
-	d.applied(t, d.lottery(t), "marked")
+	d.applied(t, d.lottery(t), "guarded")
 
 	end := announced.Unix()
 	w.requireLayout(t, map[string]int64{

@@ -88,12 +88,12 @@ func (t *entryTx) earlier(ctx context.Context, query campaign.Query) (campaign.E
 	return t.loadEarned(ctx, row, err)
 }
 
-// entry query the first entry of a period.
+// entry reads the first entry of a period.
 func (t *entryTx) entry(ctx context.Context, period string) (db.EventEntry, error) {
 	return t.q.GetEntry(ctx, db.GetEntryParams{EventID: t.eventID, MemberID: t.memberID, Period: period, DrawNo: 1})
 }
 
-// standing query what the decision needs to know of the member.
+// standing reads what the decision needs to know of the member.
 func (t *entryTx) standing(ctx context.Context, query campaign.Query) (campaign.Standing, error) {
 	s := campaign.Standing{Campaign: t.campaign, Now: t.now}
 	if query.Key != nil { // else there is no entry in the period

@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Operators query and changes allocations for operators.
+// Operators reads and changes allocations for operators.
 type Operators struct {
 	*Database
 
@@ -57,7 +57,7 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 	return out, nil
 }
 
-// inStatus query along the index of a campaign and status, or that of a status.
+// inStatus reads along the index of a campaign and status, or that of a status.
 func (s Operators) inStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
 	page := int32(f.Limit) //nolint:gosec // a page
 	if f.EventID != "" {

@@ -33,7 +33,7 @@ type memory struct {
 	largest      int
 }
 
-// entryID is the i-th of the sorted entries of all groups; groups take drawPermits.
+// entryID is the i-th of the sorted entries of all groups; groups take turns.
 func entryID(i int) (id uuid.UUID) {
 	id[6], id[8] = 0x70, 0x80
 	for b := range 4 {
