@@ -56,6 +56,27 @@ func (e Entries) Root() Hash {
 // page is the end. Pages need not outlive the next call.
 type Pages func() (Entries, error)
 
+// MergeAll merges sorted lists that are in memory into one. It fails with ErrUnsorted when the result
+// is not strictly ascending.
+func MergeAll(lists []Entries) (Entries, error) {
+	size := 0
+	partitions := make([]Pages, len(lists))
+	for i, list := range lists {
+		size += len(list)
+		partitions[i] = func() (Entries, error) {
+			page := list
+			list = nil // the next page is the end
+			return page, nil
+		}
+	}
+	all := make(Entries, 0, size)
+	err := Merge(partitions, func(id uuid.UUID) error {
+		all = append(all, id[:]...)
+		return nil
+	})
+	return all, err
+}
+
 // Merge merges sorted partitions into one sorted sequence and calls each for every entry. It keeps
 // one page per partition. It fails with the error of a partition or of each, and with ErrUnsorted
 // when the merged sequence is not strictly ascending.

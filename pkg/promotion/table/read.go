@@ -14,9 +14,18 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Read reads items consistently by their keys, which must be unique; absent items are left out.
+// Read reads items consistently by their keys; absent items are left out. A repeated key is read once,
+// since DynamoDB refuses to read it twice.
 func Read(ctx context.Context, client *dynamodb.Client, table string, keys ...dynamo.Item) (Items, error) {
-	got, err := dynamo.BatchGet(ctx, client, table, keys)
+	known := make(map[string]bool, len(keys))
+	unique := make([]dynamo.Item, 0, len(keys))
+	for _, key := range keys {
+		if text := keyText(key); !known[text] {
+			known[text] = true
+			unique = append(unique, key)
+		}
+	}
+	got, err := dynamo.BatchGet(ctx, client, table, unique)
 	if err != nil {
 		return nil, dynamo.Err(err)
 	}

@@ -28,7 +28,7 @@ func (s Store) Millis() int64 { return s.Now().UnixMilli() }
 // Begin begins a transaction.
 func (s Store) Begin() *Tx { return NewTx(s.Client, s.Table, s.Millis()) }
 
-// Read reads items consistently by their keys, which must be unique; absent items are left out.
+// Read is the function Read on the table of the store.
 func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
 	if len(keys) == 0 {
 		return nil, nil

@@ -75,10 +75,10 @@ func (f *Faults) UnmarshalJSON(b []byte) error {
 	next := Faults(fields)
 	sum := 0.0
 	for _, share := range next.shares() {
-		if share.of < 0 {
+		if share.size < 0 {
 			return errors.New("a share is below 0")
 		}
-		sum += share.of
+		sum += share.size
 	}
 	if sum > 1 {
 		return fmt.Errorf("the shares add up to %g, above 1", sum)
@@ -127,8 +127,8 @@ func (f *Faults) of(key string, n int) fault {
 	}
 	x := f.chance(key, n)
 	for _, share := range f.shares() {
-		if x -= share.of; x < 0 {
-			return share.what
+		if x -= share.size; x < 0 {
+			return share.fault
 		}
 	}
 	return none
@@ -147,8 +147,8 @@ func (f *Faults) chance(key string, n int) float64 {
 
 // share is the share of the calls that a fault affects.
 type share struct {
-	of   float64
-	what fault
+	size  float64
+	fault fault
 }
 
 func (f *Faults) shares() []share {

@@ -99,7 +99,6 @@ func (l *Ledger) replay() error {
 	return err
 }
 
-// Close closes the file.
 func (l *Ledger) Close() error { return l.file.Close() }
 
 // Pay pays once per key while the key is remembered.

@@ -55,7 +55,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 // Wait returns when no late payout is left.
 func (s *Server) Wait() { s.work.Wait() }
 
-// SetFaults replaces the faults.
 func (s *Server) SetFaults(f Faults) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +76,8 @@ func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// present returns the faults, and what happens to the next call of the key.
-func (s *Server) present(key string) (Faults, fault) {
+// nextCall counts a call of a key, and returns the faults and the one that happens to it.
+func (s *Server) nextCall(key string) (Faults, fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[key]++
@@ -94,7 +93,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "key, memberId, a kind (POINT, COUPON) and a value above 0 are required")
 		return
 	}
-	f, what := s.present(o.Key)
+	f, what := s.nextCall(o.Key)
 	switch what {
 	case refused:
 		refuse(w, http.StatusUnprocessableEntity, "not possible at present")
@@ -191,13 +190,12 @@ func (s *Server) currentFaults() Faults {
 	return s.faults
 }
 
-// listPage is the number of payouts between two extensions of the deadline for writing.
 const (
-	listPage    = 1000
-	listTimeout = time.Minute
+	listPage    = 1000        // payouts between two extensions of the deadline for writing
+	listTimeout = time.Minute // of a page
 )
 
-// list streams the ledger as it is now. The client may read slowly: it compares meanwhile.
+// list streams the ledger as it is now. The client may read slowly, since it compares meanwhile.
 func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control, lines := http.NewResponseController(w), json.NewEncoder(w)

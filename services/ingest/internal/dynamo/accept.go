@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/dynamo"
@@ -13,32 +14,31 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// acceptTries bounds how often a group is decided anew after a lock has changed.
+// acceptTries is how often a group is decided while locks change.
 const acceptTries = 5
 
-// Accept implements request.Acceptor. A call that is cancelled before its group begins stores
-// nothing. After a time-out the request may be stored all the same; the user's next application finds
-// it.
+// Accept stores nothing if it is cancelled before its group begins. After a time-out the request may
+// be stored nevertheless; the user's next application finds it.
 func (s *Store) Accept(ctx context.Context, a request.Application) (request.Applied, error) {
 	return s.accepts.Do(ctx, a.EventID, a)
 }
 
-// applicant is one user of a group, with all the calls of the user in it.
+// applicant is one user of a group.
 type applicant struct {
 	app   request.Application
-	calls []int
-	id    string // of the request, if it becomes one
+	calls []int  // indexes of all the user's calls in the group
+	id    string // of a new request
 
-	was request.Standing // as it was read last
+	standing request.Standing // as it was read last
 
 	done    bool
 	applied request.Applied
 	err     error
 }
 
-// acceptGroup handles the applications to one promotion that arrived together: reads their locks,
-// decides by request.Decide, and writes the new requests in one transaction. When it is cancelled
-// because a lock has changed, that one is read and decided again, and the others are sent once more.
+// acceptGroup handles the applications to one promotion that arrived together: it reads their locks,
+// decides by request.Decide, and writes the new requests in one transaction. While the transaction is
+// cancelled because a lock has changed, it reads and decides again.
 func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Application) ([]batch.Result[request.Applied], error) {
 	group := byUser(in)
 	var failure error
@@ -50,8 +50,7 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 		if failure = s.readLocks(ctx, open); failure != nil {
 			break
 		}
-		failure = s.write(ctx, open)
-		if dynamo.Contended(failure) {
+		if failure = s.write(ctx, open); dynamo.Contended(failure) {
 			failure = nil
 		}
 	}
@@ -65,8 +64,8 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 		}
 		for n, i := range a.calls {
 			out[i] = batch.Result[request.Applied]{Value: a.applied, Err: a.err}
-			if n > 0 && in[i].KeyHash != in[a.calls[0]].KeyHash || n > 0 && in[i].KeyHash == "" {
-				out[i].Value.Duplicate = true // two applications at once
+			if n > 0 && (in[i].KeyHash == "" || in[i].KeyHash != a.app.KeyHash) {
+				out[i].Value.Duplicate = true // the user has applied twice at once
 			}
 		}
 	}
@@ -90,13 +89,7 @@ func byUser(in []request.Application) []*applicant {
 }
 
 func undecided(group []*applicant) []*applicant {
-	var open []*applicant
-	for _, a := range group {
-		if !a.done {
-			open = append(open, a)
-		}
-	}
-	return open
+	return slices.DeleteFunc(slices.Clone(group), func(a *applicant) bool { return a.done })
 }
 
 // readLocks reads the locks of applicants, and then the requests that they name.
@@ -111,7 +104,7 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	}
 	var named []dynamo.Item
 	for i, a := range group {
-		a.was = request.Standing{}
+		a.standing = request.Standing{}
 		it := locks.Get(keys[i])
 		if it == nil {
 			continue
@@ -120,7 +113,7 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		if err != nil {
 			return err
 		}
-		a.was.Lock = &l
+		a.standing.Lock = &l
 		named = append(named, table.RequestKey(l.RequestID))
 	}
 	requests, err := s.Read(ctx, named...)
@@ -128,28 +121,28 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		return err
 	}
 	for _, a := range group {
-		if a.was.Lock == nil {
+		if a.standing.Lock == nil {
 			continue
 		}
-		if it := requests.Get(table.RequestKey(a.was.Lock.RequestID)); it != nil {
+		if it := requests.Get(table.RequestKey(a.standing.Lock.RequestID)); it != nil {
 			r, err := table.DecodeRequest(it)
 			if err != nil {
 				return err
 			}
-			a.was.Request = &r
+			a.standing.Request = &r
 		}
 	}
 	return nil
 }
 
-// write decides about the applicants and stores their requests in one transaction, each with its
-// lock, log and marker.
+// write decides about the applicants and stores their requests in one transaction, each with its lock,
+// log and marker.
 func (s *Store) write(ctx context.Context, group []*applicant) error {
-	now := s.Millis() // the stamp by which the promotion is open or not
+	now := s.Millis() // the time stamp by which the promotion is open or not
 	tx := table.NewTx(s.Client, s.Table, now)
 	created := make([]promotion.Request, len(group))
 	for i, a := range group {
-		d, err := request.Decide(a.app, a.id, a.was, now)
+		d, err := request.Decide(a.app, a.id, a.standing, now)
 		switch {
 		case err != nil:
 			a.done, a.err = true, err
@@ -157,7 +150,7 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 			a.done, a.applied = true, *d.Existing
 		default:
 			created[i] = d.Created.After
-			create(tx, i, &d, &a.was)
+			create(tx, i, &d, &a.standing)
 		}
 	}
 	if tx.Len() == 0 {
@@ -177,8 +170,8 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// create adds a request to a transaction, with the lock. A lock that is there is taken over: a redrive
-// of the failed request at the same time excludes that.
+// create adds a request to a transaction, with its lock. It takes over an existing lock on the
+// condition that the failed request which the lock names was not redriven meanwhile.
 func create(tx *table.Tx, owner int, d *request.Decision, was *request.Standing) {
 	free := table.Absent()
 	if was.Lock != nil {

@@ -18,10 +18,8 @@ import (
 )
 
 const (
-	// groupsAtOnce is how many groups of entries are read in parallel.
-	groupsAtOnce = 8
-	// indexAtOnce is how many partitions of an index are read in parallel.
-	indexAtOnce = 8
+	parallelGroups     = 8 // of entries that are read
+	parallelPartitions = 8 // of an index that are read
 )
 
 var (
@@ -40,39 +38,20 @@ func (s *Store) Draw(ctx context.Context, eventID string) (promotion.Draw, error
 
 func (s *Store) Entries(ctx context.Context, eventID string) (fairdraw.Entries, error) {
 	groups := promotion.LotteryGroups()
-	parts := make([]fairdraw.Pages, len(groups))
-	total := make([]int, len(groups))
+	lists := make([]fairdraw.Entries, len(groups))
 	work, reading := errgroup.WithContext(ctx)
-	work.SetLimit(groupsAtOnce)
+	work.SetLimit(parallelGroups)
 	for i, group := range groups {
-		work.Go(func() error {
-			ids, err := s.entriesOf(reading, table.EntryPartition(eventID, group))
-			parts[i], total[i] = once(ids), len(ids)
+		work.Go(func() (err error) {
+			lists[i], err = s.entriesOf(reading, table.EntryPartition(eventID, group))
 			return err
 		})
 	}
 	if err := work.Wait(); err != nil {
 		return nil, unavailable(err)
 	}
-	size := 0
-	for _, n := range total {
-		size += n
-	}
-	entries := make(fairdraw.Entries, 0, size)
-	err := fairdraw.Merge(parts, func(id uuid.UUID) error {
-		entries = append(entries, id[:]...)
-		return nil
-	})
+	entries, err := fairdraw.MergeAll(lists)
 	return entries, unavailable(err)
-}
-
-// once is a partition with one page.
-func once(ids fairdraw.Entries) fairdraw.Pages {
-	return func() (fairdraw.Entries, error) {
-		page := ids
-		ids = nil
-		return page, nil
-	}
 }
 
 // entriesOf reads a partition of entries. Texts of UUIDs sort as their bytes do.
@@ -138,13 +117,12 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 	return users, nil
 }
 
-// Succeeded implements request.WinnerStore. It reads the whole index of the event; DynamoDB leaves out
-// what has not succeeded.
+// Succeeded reads the whole index of the event, of which DynamoDB returns only what has succeeded.
 func (s *Store) Succeeded(ctx context.Context, p *promotion.Promotion) ([]promotion.Request, error) {
 	partitions := table.EventIndex(p.EventID, p.Shards)
 	parts := make([][]promotion.Request, len(partitions))
 	work, reading := errgroup.WithContext(ctx)
-	work.SetLimit(indexAtOnce)
+	work.SetLimit(parallelPartitions)
 	for i, pk := range partitions {
 		work.Go(func() (err error) {
 			parts[i], err = s.succeededIn(reading, pk)

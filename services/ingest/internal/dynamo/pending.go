@@ -10,8 +10,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// markersPerPage is the number of markers that one read of the sweeper returns.
-const markersPerPage = 100
+const markersPerPage = 100 // of one read by the sweeper
 
 func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
@@ -29,7 +28,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 		if err != nil {
 			s.Skipped(ctx, it, err)
 		}
-		if m.RequestID != "" { // what its key tells is enough to send the request again
+		if m.RequestID != "" { // the id, which the sort key has too, is enough to send the request again
 			page = append(page, m)
 		}
 	}
@@ -39,16 +38,16 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 	return page, next, nil
 }
 
-func (s *Store) Guarded(ctx context.Context, markers []promotion.Marker) (request.Guarded, error) {
-	g := request.Guarded{
+func (s *Store) Marked(ctx context.Context, markers []promotion.Marker) (request.Marked, error) {
+	g := request.Marked{
 		Requests: map[string]promotion.Request{}, Capacities: map[string]promotion.Capacity{}, Counters: map[string]promotion.EntryCounter{},
 		Voided: map[string]bool{},
 	}
-	var keys distinct
-	for _, m := range markers {
-		keys.add(table.RequestKey(m.RequestID))
+	keys := make([]dynamo.Item, len(markers))
+	for i, m := range markers {
+		keys[i] = table.RequestKey(m.RequestID)
 	}
-	items, err := s.Read(ctx, keys.list...)
+	items, err := s.Read(ctx, keys...)
 	if err != nil {
 		return g, err
 	}
@@ -56,7 +55,7 @@ func (s *Store) Guarded(ctx context.Context, markers []promotion.Marker) (reques
 		if it := items.Get(table.RequestKey(m.RequestID)); it != nil {
 			r, err := table.DecodeRequest(it)
 			if err != nil {
-				r = promotion.Request{} // it cannot be judged, and must not stop the others
+				r = promotion.Request{} // one unreadable request must not stop the others
 			}
 			g.Requests[m.RequestID] = r
 		}
@@ -65,19 +64,18 @@ func (s *Store) Guarded(ctx context.Context, markers []promotion.Marker) (reques
 }
 
 // readSettlements reads the capacities and counters of requests that have not ended, and the draws.
-func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
-	var keys distinct
+func (s *Store) readSettlements(ctx context.Context, g *request.Marked) error {
+	var keys []dynamo.Item
 	for _, r := range g.Requests {
 		switch {
 		case r.Status == "" || r.Status.Final():
 		case r.EventType == promotion.Lottery:
-			keys.add(table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID)))
-			keys.add(table.DrawKey(r.EventID))
+			keys = append(keys, table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID)), table.DrawKey(r.EventID))
 		default:
-			keys.add(table.CapacityKey(r.EventID))
+			keys = append(keys, table.CapacityKey(r.EventID))
 		}
 	}
-	items, err := s.Read(ctx, keys.list...)
+	items, err := s.Read(ctx, keys...)
 	if err != nil {
 		return err
 	}
@@ -104,35 +102,15 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 	return nil
 }
 
-// distinct collects keys, each once: DynamoDB refuses to read a key twice.
-type distinct struct {
-	list []dynamo.Item
-	seen map[string]bool
-}
-
-func (d *distinct) add(key dynamo.Item) {
-	r := dynamo.Reader{Item: key}
-	name := r.String(table.PK) + "\x00" + r.String(table.SK)
-	if d.seen == nil {
-		d.seen = map[string]bool{}
-	}
-	if !d.seen[name] {
-		d.seen[name] = true
-		d.list = append(d.list, key)
-	}
-}
-
-func (s *Store) Unguard(ctx context.Context, markers []promotion.Marker) error {
-	for len(markers) > 0 {
-		n := min(len(markers), dynamo.MaxTransaction)
+func (s *Store) DeleteMarkers(ctx context.Context, markers []promotion.Marker) error {
+	for part := range slices.Chunk(markers, dynamo.MaxTransaction) {
 		tx := s.Begin()
-		for i := range markers[:n] {
-			tx.Delete(table.Shared, table.MarkerKey(&markers[i]), table.Condition{})
+		for _, m := range part {
+			tx.Delete(table.Shared, table.MarkerKey(&m), table.Condition{})
 		}
 		if err := tx.Commit(ctx); err != nil {
 			return err
 		}
-		markers = markers[n:]
 	}
 	return nil
 }
@@ -143,9 +121,9 @@ func (s *Store) EndUnreadable(ctx context.Context, m promotion.Marker) error {
 	return s.Store.EndUnreadable(ctx, promotion.Message{RequestID: m.RequestID, EventID: m.EventID}, l)
 }
 
-// endChunk is how many requests fit into a transaction that ends them: each has its change, log,
-// marker, lock and exclusion in it, and the figures and the draw of its event, which may be one of
-// its own; the announcements of all are one item.
+// endChunk is how many requests fit into a transaction that ends them. Each has up to seven items in
+// it: its change, log, marker, lock and exclusion, and the figures and the draw of its event. The
+// announcements of all are one more item.
 const endChunk = (dynamo.MaxTransaction - 1) / 7
 
 func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
@@ -157,7 +135,7 @@ func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
 	return nil
 }
 
-// endAll ends requests in one transaction, without those that somebody has changed meanwhile.
+// endAll ends requests in one transaction, without those that were changed meanwhile.
 func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 	locks, err := s.locksOfFailed(ctx, ends)
 	if err != nil {
@@ -167,7 +145,7 @@ func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 		tx := s.Begin()
 		for i, c := range ends {
 			tx.Change(i, c)
-			// A lock that counts withdrawals stays: the next application takes it over with its count.
+			// A lock that counts withdrawals is kept: the next application takes it over with its count.
 			if l, held := locks[c.After.RequestID]; held && l.Withdrawals == 0 {
 				tx.Delete(i, table.LockKey(c.After.EventID, c.After.UserID), table.LockAsRead(&l))
 			}
@@ -176,13 +154,13 @@ func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 		if err == nil {
 			return nil
 		}
-		moved := tx.Failed(err)
-		if len(moved) == 0 {
+		changed := tx.Failed(err)
+		if len(changed) == 0 {
 			return err
 		}
 		var rest []promotion.Change
 		for i, c := range ends {
-			if !moved[i] {
+			if !changed[i] {
 				rest = append(rest, c)
 			}
 		}
@@ -194,20 +172,20 @@ func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 // locksOfFailed reads the locks of the users whose requests fail, by the ids of the requests that
 // they name.
 func (s *Store) locksOfFailed(ctx context.Context, ends []promotion.Change) (map[string]promotion.Lock, error) {
-	var keys distinct
+	var keys []dynamo.Item
 	for _, c := range ends {
 		if c.After.Status == promotion.FailedFinal {
-			keys.add(table.LockKey(c.After.EventID, c.After.UserID))
+			keys = append(keys, table.LockKey(c.After.EventID, c.After.UserID))
 		}
 	}
-	items, err := s.Read(ctx, keys.list...)
+	items, err := s.Read(ctx, keys...)
 	if err != nil {
 		return nil, err
 	}
 	locks := make(map[string]promotion.Lock, len(items))
 	for _, it := range items {
 		l, err := table.DecodeLock(it)
-		if err != nil { // it stays, and must not keep its request from ending
+		if err != nil { // the request ends all the same, and the lock is kept
 			s.Skipped(ctx, it, err)
 			continue
 		}

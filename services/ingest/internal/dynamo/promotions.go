@@ -13,13 +13,10 @@ import (
 )
 
 const (
-	// createTries bounds how often a creation is tried that meets another with its key.
-	createTries = 3
-	// changeTries bounds how often a change is tried that meets another operator's.
-	changeTries = 5
+	createTries = 3 // while another call uses the same idempotency key
+	changeTries = 5 // while another operator changes the promotion
 )
 
-// Promotion reads a promotion.
 func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	items, err := s.Read(ctx, table.PromotionKey(eventID))
 	if err != nil {
@@ -33,8 +30,8 @@ func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promot
 	return p, unavailable(err)
 }
 
-// Create implements request.PromotionStore: the promotion, its capacity, its entry in the list and
-// the key of the creation are one transaction.
+// Create writes the promotion, its capacity, its entry in the list and the idempotency key in one
+// transaction.
 func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempotency.Key) (promotion.Promotion, error) {
 	for try := 1; ; try++ {
 		if key != nil {
@@ -47,17 +44,17 @@ func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempote
 		if key != nil {
 			k := table.CreationKey{UserID: key.UserID, Key: keyText(key), EventID: p.EventID, Hash: hex.EncodeToString(key.Fingerprint[:]), CreatedAt: s.Millis()}
 			free := table.Absent()
-			free.Expression += " OR #ttl <= :seconds" // expired, but not deleted yet
+			free.Expression += " OR #ttl <= :seconds" // an expired key that is not deleted yet
 			free.Names = map[string]string{"#ttl": table.TTL}
 			free.Values = dynamo.Item{":seconds": dynamo.Number(s.Millis() / 1000)}
 			tx.Put(0, k.Item(), free)
 		}
 		tx.Put(1, table.PromotionItem(&p), table.Absent())
 		tx.Put(1, table.ListItem(p.EventID), table.Condition{})
-		if p.EventType == promotion.Lottery {
+		switch p.EventType {
+		case promotion.Lottery:
 			tx.Put(1, table.OpenDrawItem(p.EventID), table.Condition{})
-		}
-		if p.EventType == promotion.FirstCome {
+		case promotion.FirstCome:
 			capacity := promotion.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: p.CreatedAt}
 			tx.Put(1, table.CapacityItem(&capacity), table.Condition{})
 		}
@@ -68,11 +65,10 @@ func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempote
 	}
 }
 
-// keyText is the key as part of a sort key; a `#` in it cannot run into another part, since it is the
-// last one.
+// keyText is the last part of a sort key, so that a `#` in it separates nothing.
 func keyText(key *idempotency.Key) string { return key.Route + "#" + key.Key }
 
-// createdUnder finds the promotion that was created under a key.
+// createdUnder returns the promotion that was created under an idempotency key.
 func (s *Store) createdUnder(ctx context.Context, key *idempotency.Key) (p promotion.Promotion, found bool, err error) {
 	at := table.CreationKeyKey(key.UserID, keyText(key))
 	items, err := s.Read(ctx, at)

@@ -14,11 +14,9 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// maxIndexPages bounds what one call reads of an index with several partitions; each is read at least
-// once.
+// maxIndexPages is how many pages one call reads of an index, but at least one of each partition.
 const maxIndexPages = 10
 
-// Get reads a request.
 func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
 	if err == nil && !found {
@@ -27,7 +25,6 @@ func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	return r, unavailable(err)
 }
 
-// Mine reads a user's request to a promotion.
 func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Request, error) {
 	at := table.LockKey(eventID, user)
 	items, err := s.Read(ctx, at)
@@ -39,16 +36,15 @@ func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Reque
 		return promotion.Request{}, request.ErrNotFound
 	}
 	l, err := table.DecodeLock(it)
+	if err == nil && l.Withdrawn {
+		err = request.ErrNotFound
+	}
 	if err != nil {
 		return promotion.Request{}, unavailable(err)
-	}
-	if l.Withdrawn {
-		return promotion.Request{}, request.ErrNotFound
 	}
 	return s.Get(ctx, l.RequestID)
 }
 
-// Timeline reads the changes of a request's status, oldest first.
 func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {
 	items, _, err := s.Query(ctx, table.Partition{PK: "REQ#" + id, Prefix: table.LogPrefix})
 	if err != nil {
@@ -67,24 +63,18 @@ func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, 
 	return logs, nil
 }
 
-// OfUser reads a page of a user's requests, the latest first. The cursor is the sort key of the last
-// one; next is empty at the end.
 func (s *Store) OfUser(ctx context.Context, user, cursor string, limit int) ([]promotion.Request, string, error) {
 	i := index{name: table.GSI1, pkName: table.GSI1PK, skName: table.GSI1SK, partitions: []string{table.UserIndex(user)}}
 	return s.list(ctx, i, cursor, limit, request.Filter{})
 }
 
-// OfEvent reads a page of the requests to a promotion, the latest first. A page may have fewer
-// requests than the limit before the end.
+// OfEvent may return fewer requests than the limit although others follow.
 func (s *Store) OfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) ([]promotion.Request, string, error) {
-	i := index{
-		name: table.GSI2, pkName: table.GSI2PK, skName: table.GSI2SK,
-		partitions: table.EventIndex(p.EventID, p.Shards),
-	}
+	i := index{name: table.GSI2, pkName: table.GSI2PK, skName: table.GSI2SK, partitions: table.EventIndex(p.EventID, p.Shards)}
 	return s.list(ctx, i, cursor, limit, f)
 }
 
-// index is a global secondary index, or the partitions of it that have an event.
+// index is a global secondary index with the partitions that are read.
 type index struct {
 	name, pkName, skName string
 	partitions           []string
@@ -96,8 +86,8 @@ type found struct {
 	it dynamo.Item
 }
 
-// list merges the partitions of an index by their sort keys, which are unique, from the latest to the
-// earliest. It reads one page of each partition at a time until it has enough, or has read enough.
+// list merges the partitions of an index by their sort keys, which are unique, the latest first. It
+// reads one page of each partition at a time until the page is full or maxIndexPages are read.
 func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []promotion.Request, next string, err error) {
 	passes := max(1, maxIndexPages/len(i.partitions))
 	for range passes {
@@ -129,8 +119,9 @@ func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f r
 	return page, cursor, nil
 }
 
-// nextPages reads a page of each partition below a sort key. more reports that there is something behind
-// what it returns: a partition may have more only up to its last item, so later ones are left out.
+// nextPages reads a page of each partition below a sort key, and merges them. more reports that items
+// follow. A partition with more items is known only down to the last item read, so items of others
+// below that one are left out.
 func (s *Store) nextPages(ctx context.Context, i index, below string, limit int) (merged []found, more bool, err error) {
 	horizon := "" // the highest last sort key of partitions that have more
 	for _, pk := range i.partitions {
@@ -163,7 +154,6 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 	return merged, more, nil
 }
 
-// Figures reads the counts of a promotion, and what is left of it.
 func (s *Store) Figures(ctx context.Context, eventID string) (promotion.Counts, error) {
 	items, _, err := s.Query(ctx, table.Partition{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
 	if err != nil {

@@ -18,15 +18,12 @@ import (
 )
 
 const (
-	// maxGroup bounds the applications that share a transaction: at most 6 items each.
-	maxGroup = 10
-	// groupsInflight bounds the transactions of a promotion that a replica writes at a time.
-	groupsInflight = 4
-	// maxPromotions bounds the promotions with applications in progress.
-	maxPromotions = 1024
-	groupTimeout  = 5 * time.Second
-	leaseLife     = 15 * time.Second
-	retryAfter    = time.Second
+	maxGroup       = 10   // applications of one transaction, of at most 6 items each
+	groupsInflight = 4    // transactions of one promotion that a replica writes at a time
+	maxPromotions  = 1024 // with applications in progress
+	groupTimeout   = 5 * time.Second
+	leaseLife      = 15 * time.Second
+	retryAfter     = time.Second
 )
 
 var (
@@ -62,16 +59,15 @@ func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error 
 	return dynamo.EnsureTable(ctx, db, table.Table(cfg))
 }
 
-// unavailable converts what is not an error of the platform yet.
+// unavailable converts errors that the platform does not know to errs.ErrUnavailable.
 func unavailable(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return errs.ErrUnavailable.WithRetry(time.Second).Wrap(err)
+	return errs.ErrUnavailable.WithRetry(retryAfter).Wrap(err)
 }
 
-// Load reads how busy a promotion is.
 func (s *Store) Load(ctx context.Context, eventID string) (request.Load, error) {
 	counts, err := s.Figures(ctx, eventID)
 	if err != nil {
@@ -81,7 +77,6 @@ func (s *Store) Load(ctx context.Context, eventID string) (request.Load, error) 
 	return request.Load{Unsettled: counts.Waiting(), Full: limited && capacity.Remaining == 0}, err
 }
 
-// Capacity reads what is left of a first-come promotion; limited is false for others.
 func (s *Store) Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error) {
 	items, err := s.Read(ctx, table.CapacityKey(eventID))
 	if err != nil {

@@ -13,12 +13,11 @@ import (
 
 var _ request.Withdrawer = (*Store)(nil)
 
-// withdrawTries bounds how often a withdrawal is tried that meets the settlement of the request.
-const withdrawTries = 5
+const withdrawTries = 5 // while the request is being settled
 
-// Withdraw implements request.Withdrawer. With the request go its entry, or its marker if it is none
-// yet; its lock says that it was withdrawn, so that the user may apply again. An entry goes only while
-// its group is open.
+// Withdraw deletes the entry of the request, or its marker if it is no entry yet. The lock says that
+// the request was withdrawn, so that the user may apply again. An entry is deleted only while its
+// group is open.
 func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWithdrawal) error {
 	for range withdrawTries {
 		r, open, err := s.withGroup(ctx, id)

@@ -6,12 +6,12 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Backlog is what the last pass of a sweeper found: requests older than SendAfter that had not ended,
-// in the partitions that it swept. Those of all replicas add up.
+// Backlog counts the requests older than SendAfter that had not ended in the last pass of a sweeper,
+// in the partitions that it swept. The backlogs of all replicas add up.
 type Backlog struct {
-	// Unsent are not known to be in the queue, Queued are.
+	// Queued requests are known to be in the queue, Unsent are not.
 	Unsent, Queued int
-	// Oldest is when the oldest of them was accepted, or begun anew; zero without any.
+	// Oldest is when the oldest of them was accepted, or redriven; zero without any.
 	Oldest time.Time
 	// SweptAt is the end of the last pass without an error.
 	SweptAt time.Time
@@ -24,27 +24,27 @@ func (b *Backlog) add(m *promotion.Marker) {
 		b.Queued++
 	}
 	since := m.RequestedAt
-	if m.Gen > 0 { // begun anew, maybe long after the request
+	if m.Gen > 0 { // redriven, maybe long after the request was made
 		since = m.MarkedAt
 	}
-	b.older(time.UnixMilli(since).UTC())
+	b.include(time.UnixMilli(since).UTC())
 }
 
-func (b *Backlog) older(t time.Time) {
+func (b *Backlog) include(t time.Time) {
 	if b.Oldest.IsZero() || t.Before(b.Oldest) {
 		b.Oldest = t
 	}
 }
 
-// Backlog is what the last pass found.
+// Backlog returns the backlog of the last pass.
 func (s *Sweeper) Backlog() Backlog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.backlog
 }
 
-// note adds up what the slices of a pass have found.
-func (s *Sweeper) note(found []Backlog, complete bool) {
+// setBacklog adds up what the slices of a pass have found.
+func (s *Sweeper) setBacklog(found []Backlog, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum := Backlog{SweptAt: s.backlog.SweptAt}
@@ -55,7 +55,7 @@ func (s *Sweeper) note(found []Backlog, complete bool) {
 		sum.Unsent += b.Unsent
 		sum.Queued += b.Queued
 		if !b.Oldest.IsZero() {
-			sum.older(b.Oldest)
+			sum.include(b.Oldest)
 		}
 	}
 	s.backlog = sum

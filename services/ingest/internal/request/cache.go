@@ -11,25 +11,23 @@ import (
 )
 
 const (
-	// fresh is how old a cached value may be; while it cannot be read again, stale is the bound.
-	fresh = time.Second
-	stale = time.Minute
-	// maxCached bounds the cache: ids that do not exist are cached too.
-	maxCached = 10_000
+	freshFor  = time.Second // the age up to which a value is returned
+	staleFor  = time.Minute // the same, while the value cannot be read
+	maxCached = 10_000      // ids, among them those that do not exist
 )
 
 // Cache keeps values for a second. Concurrent calls share a read.
 type Cache[V any] struct {
-	now    func() time.Time
-	load   func(ctx context.Context, id string) (V, error)
-	recent *otter.Cache[string, cached[V]] // up to fresh
-	last   *otter.Cache[string, cached[V]] // up to stale, for when the value cannot be read
+	now   func() time.Time
+	load  func(ctx context.Context, id string) (V, error)
+	fresh *otter.Cache[string, cached[V]] // values up to freshFor
+	stale *otter.Cache[string, cached[V]] // values up to staleFor
 }
 
 type cached[V any] struct {
 	value V
-	err   error     // a refusal that is as cacheable as a value
-	at    time.Time // the read's begin, from which the age counts
+	err   error     // errs.NotFound
+	at    time.Time // the begin of the read, from which the age counts
 }
 
 // NewCache makes a cache over load.
@@ -42,22 +40,22 @@ func NewCache[V any](now func() time.Time, load func(context.Context, string) (V
 			}),
 		})
 	}
-	return &Cache[V]{now: now, load: load, recent: keep(fresh), last: keep(stale)}
+	return &Cache[V]{now: now, load: load, fresh: keep(freshFor), stale: keep(staleFor)}
 }
 
 // Get returns a value that is at most a second old, or up to a minute while it cannot be read.
 func (c *Cache[V]) Get(ctx context.Context, id string) (V, error) {
-	e, err := c.recent.Get(ctx, id, otter.LoaderFunc[string, cached[V]](c.read))
+	e, err := c.fresh.Get(ctx, id, otter.LoaderFunc[string, cached[V]](c.read))
 	if err != nil {
 		var ok bool
-		if e, ok = c.last.GetIfPresent(id); !ok {
+		if e, ok = c.stale.GetIfPresent(id); !ok {
 			return e.value, err
 		}
 	}
 	return e.value, e.err
 }
 
-// read fails for what is not to be cached.
+// read returns an error as an error only if it must not be cached.
 func (c *Cache[V]) read(ctx context.Context, id string) (cached[V], error) {
 	e := cached[V]{at: c.now()}
 	e.value, e.err = c.load(ctx, id)
@@ -65,21 +63,20 @@ func (c *Cache[V]) read(ctx context.Context, id string) (cached[V], error) {
 	if e.err != nil && !(errors.As(e.err, &known) && known.Kind == errs.NotFound) {
 		return e, e.err
 	}
-	c.last.Set(id, e)
+	c.stale.Set(id, e)
 	return e, nil
 }
 
 // Forget drops a value, after it was changed.
 func (c *Cache[V]) Forget(id string) {
-	c.recent.Invalidate(id)
-	c.last.Invalidate(id)
+	c.fresh.Invalidate(id)
+	c.stale.Invalidate(id)
 }
 
-// clock is the clock of a cache. Without ticks, what has expired goes when another entry needs its place.
+// clock is the clock of a cache. It never ticks: an expired entry is removed when another needs its
+// place.
 type clock func() time.Time
 
-// NowNano returns the present time.
 func (c clock) NowNano() int64 { return c().UnixNano() }
 
-// Tick never ticks.
 func (clock) Tick(time.Duration) <-chan time.Time { return nil }

@@ -10,21 +10,21 @@ type Standing struct {
 	Request *promotion.Request
 }
 
-// Decision is what becomes of an application.
+// Decision is the result of an application.
 type Decision struct {
-	// Existing is the answer of a user whose request counts already; nil: Created is to be stored,
-	// with Lock, if the Standing is still as it was read.
+	// Existing is the answer if the user has a request already. If it is nil, Created is stored with
+	// Lock, on the condition that the Standing has not changed since it was read.
 	Existing *Applied
 	Created  promotion.Change
 	Lock     promotion.Lock
 }
 
-// Decide decides about an application at the time that stamps its request, which gets an id. It fails
+// Decide decides about an application. A new request gets the id and the time stamp now. Decide fails
 // with ErrNotOpen, ErrWithdrawnTooOften or ErrTooMany. The store calls it for each application of a
-// group, since it reads the standings of all of them, and writes all requests, at once.
+// group, whose standings it reads and whose requests it writes together.
 func Decide(a Application, id string, s Standing, now int64) (Decision, error) {
 	if s.Request != nil && !s.Request.Replaceable() {
-		own := s.Request.RequestID == id // an earlier try took effect, although its answer was lost
+		own := s.Request.RequestID == id // an earlier transaction took effect although it failed
 		repeated := a.KeyHash != "" && a.KeyHash == s.Lock.KeyHash
 		return Decision{Existing: &Applied{Request: *s.Request, Duplicate: !own && !repeated, StoredBy: now}}, nil
 	}

@@ -15,51 +15,49 @@ import (
 )
 
 const (
-	// Bounds of what is kept in memory: entries take 16 bytes each, their ranks 8, winners and exclusions
-	// about 100.
-	maxEntriesKept  = 64 << 20
-	maxRanksKept    = 32 << 20
-	maxResultsKept  = 64 << 20
-	maxExcludedKept = 64 << 20
+	// Sizes of the caches. An entry takes 16 bytes, its rank 8, a winner or an exclusion about 100.
+	maxEntryBytes    = 64 << 20
+	maxRankBytes     = 32 << 20
+	maxResultBytes   = 64 << 20
+	maxExcludedBytes = 64 << 20
 )
 
 // DrawStore reads what worker has written of draws.
 type DrawStore interface {
 	Draw(ctx context.Context, eventID string) (promotion.Draw, error)
-	// Entries are all entries of a draw.
 	Entries(ctx context.Context, eventID string) (fairdraw.Entries, error)
-	// Excluded are all requests that take no part, sorted by their ids.
+	// Excluded returns the requests that take no part in the draw, sorted by their ids.
 	Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error)
-	// Winners are all winners, the first rank first.
+	// Winners returns all winners, the first rank first.
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
 }
 
-// Draws shows draws to everybody: never anything of a result before its announcement, which is when
-// both this replica's clock has passed announcedAt and worker has published the seed.
+// Draws shows draws to everybody. It shows nothing of a result before the announcement: the time from
+// which this replica's clock has passed announcedAt and worker has published the seed.
 type Draws struct {
 	promotions Promotions
 	store      DrawStore
 	now        func() time.Time
 
 	states   *Cache[state]
-	entries  *Kept[*DrawEntries]
-	excluded *Kept[[]fairdraw.Exclusion]
-	results  *Kept[*Result]
-	ranks    *Kept[*fairdraw.Ranks]
+	entries  *SizedCache[*DrawEntries]
+	excluded *SizedCache[[]fairdraw.Exclusion]
+	results  *SizedCache[*Result]
+	ranks    *SizedCache[*fairdraw.Ranks]
 }
 
-// state is what is known of a draw at present.
+// state is a draw as it was read last.
 type state struct {
 	promotion promotion.Promotion
 	draw      promotion.Draw
 	document  Document // without lists
 }
 
-// Document is what everybody may know of a draw.
+// Document has what is public of a draw.
 type Document struct {
 	fairdraw.Document
 
-	// VoidReason is why it was cancelled when the result could be known; empty: it was not.
+	// VoidReason is the reason of a cancellation at a time when the result could be known; else empty.
 	VoidReason promotion.VoidReason
 }
 
@@ -68,7 +66,6 @@ type DrawEntries struct {
 	fairdraw.Entries
 	*fairdraw.Prover
 
-	// ETag changes with the entries, which do not change.
 	ETag string
 }
 
@@ -90,10 +87,10 @@ func (r *Result) Won(requestID string) bool {
 func NewDraws(promotions Promotions, store DrawStore, now func() time.Time) *Draws {
 	s := &Draws{promotions: promotions, store: store, now: now}
 	s.states = NewCache(now, s.loadState)
-	s.entries = NewKept(maxEntriesKept, s.loadEntries, func(e *DrawEntries) int64 { return int64(len(e.Entries)) })
-	s.ranks = NewKept(maxRanksKept, s.loadRanks, func(r *fairdraw.Ranks) int64 { return 8 * int64(r.Len()) })
-	s.excluded = NewKept(maxExcludedKept, store.Excluded, func(e []fairdraw.Exclusion) int64 { return 100 * int64(len(e)) })
-	s.results = NewKept(maxResultsKept, s.loadResult, func(r *Result) int64 { return 100 * int64(len(r.Winners)) })
+	s.entries = NewSizedCache(maxEntryBytes, s.loadEntries, func(e *DrawEntries) int64 { return int64(len(e.Entries)) })
+	s.ranks = NewSizedCache(maxRankBytes, s.loadRanks, func(r *fairdraw.Ranks) int64 { return 8 * int64(r.Len()) })
+	s.excluded = NewSizedCache(maxExcludedBytes, store.Excluded, func(e []fairdraw.Exclusion) int64 { return 100 * int64(len(e)) })
+	s.results = NewSizedCache(maxResultBytes, s.loadResult, func(r *Result) int64 { return 100 * int64(len(r.Winners)) })
 	return s
 }
 
@@ -113,12 +110,11 @@ func (s *Draws) loadState(ctx context.Context, eventID string) (state, error) {
 	return state{promotion: p, draw: d, document: Document{Document: document, VoidReason: d.VoidReason}}, err
 }
 
-// announced reports whether the result is public.
 func (s *Draws) announced(st *state) bool {
 	return st.draw.Announced() && s.now().UnixMilli() >= st.promotion.AnnouncedAt
 }
 
-// Document is what is public of a draw, at most a second old.
+// Document returns what is public of a draw, at most a second old.
 func (s *Draws) Document(ctx context.Context, eventID string) (Document, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil {
@@ -148,7 +144,7 @@ func (s *Draws) Document(ctx context.Context, eventID string) (Document, error) 
 	return out, nil
 }
 
-// Entries are the entries of a draw whose root is public.
+// Entries returns the entries of a draw, once its root is public.
 func (s *Draws) Entries(ctx context.Context, eventID string) (*DrawEntries, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil {
@@ -160,7 +156,7 @@ func (s *Draws) Entries(ctx context.Context, eventID string) (*DrawEntries, erro
 	return s.entries.Get(ctx, eventID)
 }
 
-// loadEntries reads the entries and requires that they are those of the statement.
+// loadEntries reads the entries and checks that they are those of the statement.
 func (s *Draws) loadEntries(ctx context.Context, eventID string) (*DrawEntries, error) {
 	d, err := s.store.Draw(ctx, eventID)
 	if err != nil {
@@ -181,7 +177,7 @@ func (s *Draws) loadEntries(ctx context.Context, eventID string) (*DrawEntries, 
 	return &DrawEntries{Entries: entries, Prover: prover, ETag: statement.Root.String()}, nil
 }
 
-// Proof shows where an entry is in the root. rank is 0 before the announcement.
+// Proof proves that an entry is in the root. rank is 0 before the announcement.
 func (s *Draws) Proof(ctx context.Context, eventID, requestID string) (proof fairdraw.Proof, rank int, err error) {
 	entries, err := s.Entries(ctx, eventID)
 	if err != nil {
@@ -209,7 +205,6 @@ func (s *Draws) Proof(ctx context.Context, eventID, requestID string) (proof fai
 	return proof, ranks.Rank(id), nil
 }
 
-// loadRanks computes the ranks of all entries of an announced draw.
 func (s *Draws) loadRanks(ctx context.Context, eventID string) (*fairdraw.Ranks, error) {
 	st, err := s.loadState(ctx, eventID)
 	if err != nil {
@@ -226,7 +221,7 @@ func (s *Draws) loadRanks(ctx context.Context, eventID string) (*fairdraw.Ranks,
 	return fairdraw.NewRanks(key, entries.Entries), nil
 }
 
-// Result of a draw; nil unless it is announced, and when its items have expired.
+// Result returns the result of a draw; nil before the announcement, and after its items have expired.
 func (s *Draws) Result(ctx context.Context, eventID string) (*Result, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil || !s.announced(&st) || st.promotion.Forgotten(s.now().UnixMilli()) {
@@ -235,7 +230,6 @@ func (s *Draws) Result(ctx context.Context, eventID string) (*Result, error) {
 	return s.results.Get(ctx, eventID)
 }
 
-// loadResult reads the result of a draw whose seed is published.
 func (s *Draws) loadResult(ctx context.Context, eventID string) (*Result, error) {
 	st, err := s.loadState(ctx, eventID)
 	if err != nil {
@@ -252,7 +246,7 @@ func (s *Draws) loadResult(ctx context.Context, eventID string) (*Result, error)
 	return r, nil
 }
 
-// keyOf is the key of the ranking of an announced draw.
+// keyOf returns the key by which the entries of an announced draw are ranked.
 func keyOf(d *promotion.Draw, p *promotion.Promotion, root fairdraw.Hash) (fairdraw.Hash, error) {
 	seed, err := fairdraw.ParseHash(d.Seed)
 	if err != nil {

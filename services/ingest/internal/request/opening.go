@@ -15,7 +15,7 @@ import (
 // errNoKeys means that the operator has configured no keys of draws.
 var errNoKeys = errors.New("no keys to open a draw with")
 
-// check returns what is wrong with a promotion's title and times, and the terms of its draw.
+// check returns the invalid fields of a new promotion.
 func (s *PromotionService) check(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
 	fields := checkTimes(p)
 	if strings.TrimSpace(p.Title) == "" {
@@ -24,12 +24,12 @@ func (s *PromotionService) check(p *promotion.Promotion, beacon *fairdraw.Beacon
 	if p.EventType == promotion.Lottery {
 		return append(fields, s.checkLottery(p, beacon)...)
 	}
-	for _, of := range []struct {
+	for _, field := range []struct {
 		path string
 		set  bool
 	}{{"lotteryCutoffAt", p.LotteryCutoffAt != 0}, {"announcedAt", p.AnnouncedAt != 0}, {"beacon", beacon != nil}} {
-		if of.set {
-			fields = append(fields, errs.Field{Path: of.path, Message: "is for lotteries only"})
+		if field.set {
+			fields = append(fields, errs.Field{Path: field.path, Message: "is for lotteries only"})
 		}
 	}
 	return fields
@@ -75,9 +75,9 @@ func (s *PromotionService) checkLottery(p *promotion.Promotion, beacon *fairdraw
 	return fields
 }
 
-// open makes the terms of the draw, which never change again. The seed is not stored: it follows from
-// the operator's secret and the nonce.
-func (s *PromotionService) open(p *promotion.Promotion, beacon *fairdraw.Beacon) error {
+// commit seals the terms of the draw, which never change again. The seed is not stored, since it
+// follows from the operator's secret and the nonce.
+func (s *PromotionService) commit(p *promotion.Promotion, beacon *fairdraw.Beacon) error {
 	keys, nonce := s.opts.Keys(), fairdraw.NewNonce()
 	kid := keys.Seeds.Current()
 	seed, ok := fairdraw.Seed(keys.Seeds, kid, p.EventID, nonce)

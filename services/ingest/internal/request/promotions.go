@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// maxDuration bounds a promotion, and the time from its end to the announcement.
+	// maxDuration is the longest time from opening to closing, and from closing to the announcement.
 	maxDuration = 366 * 24 * time.Hour
-	// maxDelay bounds the delay of a beacon.
-	maxDelay = 30 * 24 * time.Hour
+	maxDelay    = 30 * 24 * time.Hour // of a beacon
 )
 
-// DecideChange changes a promotion, or says why it may not be changed.
+// DecideChange changes a promotion, or fails if it may not be changed.
 type DecideChange func(*promotion.Promotion) error
 
 // PromotionStore keeps promotions.
 type PromotionStore interface {
 	Create(ctx context.Context, p promotion.Promotion, key *idempotency.Key) (promotion.Promotion, error)
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
-	// Change reads a promotion and writes what decide makes of it, if that is something else, and reads
-	// it again when another operator has changed it meanwhile.
+	// Change reads a promotion, has decide change it, and writes it if it differs. It begins again when
+	// another operator has changed the promotion meanwhile.
 	Change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error)
 	List(ctx context.Context, after string, limit int) (page []promotion.Promotion, next string, err error)
 }
@@ -64,7 +63,7 @@ func (s *PromotionService) List(ctx context.Context, after string, limit int) ([
 	return s.store.List(ctx, after, limit)
 }
 
-// Create stores a new promotion, once per key. A lottery publishes the terms of its draw by it.
+// Create stores a new promotion, once per key. It makes the terms of a lottery's draw public.
 func (s *PromotionService) Create(
 	ctx context.Context, p promotion.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
 ) (promotion.Promotion, error) {
@@ -73,7 +72,7 @@ func (s *PromotionService) Create(
 	}
 	p.EventID, p.CreatedAt = ids.NewV7().String(), s.now().UnixMilli()
 	if p.EventType == promotion.Lottery {
-		if err := s.open(&p, beacon); err != nil {
+		if err := s.commit(&p, beacon); err != nil {
 			return p, err
 		}
 	}

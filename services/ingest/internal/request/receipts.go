@@ -10,13 +10,12 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// receiptGrace is how long after the cutoff a request may be known to be stored for a receipt. Later
-// ones may have missed the draw, which closes its entries half a minute after the cutoff: a receipt
-// for such a request would look like proof of fraud.
+// receiptGrace is the time after the cutoff by which a request must be known to be stored to get a
+// receipt. A later request may have missed the draw, which closes its groups half a minute after the
+// cutoff, and its receipt would look like proof of fraud.
 const receiptGrace = 5 * time.Second
 
-// maxTerms bounds the terms that are kept in memory.
-const maxTerms = 1000
+const maxTerms = 1000 // in memory
 
 // Receipts signs receipts of lottery requests. The same request always has the same receipt.
 type Receipts struct {
@@ -24,7 +23,7 @@ type Receipts struct {
 	terms *otter.Cache[string, *terms] // parsed once, which takes longer than to sign
 }
 
-// terms are what receipts need of a commitment.
+// terms are a parsed commitment.
 type terms struct {
 	commitment fairdraw.Commitment
 	hash       fairdraw.Hash
@@ -35,8 +34,8 @@ func NewReceipts(keys func() fairdraw.Keys) *Receipts {
 	return &Receipts{keys: keys, terms: otter.Must(&otter.Options[string, *terms]{MaximumSize: maxTerms})}
 }
 
-// Of returns the receipt of a request that was known to be stored at a time; empty for a request that
-// has none, and when the key that the commitment names is not configured.
+// Of returns the receipt of a request that was known to be stored by storedBy. It is empty for a
+// request that gets none, and when the signing key that the commitment names is not configured.
 func (s *Receipts) Of(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
 	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""
@@ -57,7 +56,7 @@ func (s *Receipts) Of(p *promotion.Promotion, r *promotion.Request, storedBy int
 	return fairdraw.Receipt{EventID: r.EventID, RequestID: id, At: r.RequestedAt, Commitment: t.hash}.Sign(keys.Signing, kid)
 }
 
-// termsOf is nil for a commitment that cannot be parsed.
+// termsOf returns nil for a commitment that cannot be parsed.
 func (s *Receipts) termsOf(p *promotion.Promotion) *terms {
 	t, _ := s.terms.ComputeIfAbsent(p.EventID, func() (t *terms, cancel bool) {
 		c, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))

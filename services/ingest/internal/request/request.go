@@ -1,5 +1,5 @@
-// Package request takes the requests of users to promotions: once per user and promotion, and with
-// the promise that each is settled, whatever process dies.
+// Package request accepts the requests of users to promotions, one per user and promotion. Every
+// accepted request is settled, whatever process dies.
 package request
 
 import (
@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// The refusals.
+// Refusals.
 var (
 	ErrPromotionNotFound = errs.ErrPromotionNotFound
 	ErrNotFound          = errs.ErrRequestNotFound
@@ -20,42 +20,41 @@ var (
 )
 
 const (
-	// maxUnsettled bounds the requests of a promotion that are not settled. Above it applicants without
-	// a request are told to come back later.
+	// maxUnsettled is the number of unsettled requests to a promotion above which new requests are
+	// refused for some seconds.
 	maxUnsettled = 10_000
 	busyRetry    = 5 * time.Second
-	// SendWait bounds how long an application waits for the queue. Its request is kept either way.
+	// SendWait is how long Apply waits for the queue. The request is kept in any case.
 	SendWait = 2 * time.Second
 )
 
-// Application is what a user asks for: a request to a promotion.
+// Application is a user's call for a request to a promotion.
 type Application struct {
 	EventID, UserID string
-	// KeyHash is of the Idempotency-Key; empty without one.
-	KeyHash string
-	// Promotion is the configuration in force.
+	// KeyHash is the hash of the Idempotency-Key; empty without a key.
+	KeyHash   string
 	Promotion promotion.Promotion
-	// Full: nothing is left of a first-come promotion, so that the request is rejected at once.
+	// Full says that no place is left in a first-come promotion: a new request is rejected at once.
 	Full bool
-	// Busy: too many requests are not settled, so that a user without one is refused (ErrTooMany).
+	// Busy says that too many requests are unsettled: a new request is refused with ErrTooMany.
 	Busy bool
 }
 
 // Applied is the answer to an application.
 type Applied struct {
 	Request promotion.Request
-	// Duplicate: an earlier application of the user made the request.
+	// Duplicate says that an earlier application of the user made the request.
 	Duplicate bool
-	// StoredBy is a time by which the request was stored.
+	// StoredBy is a time by which the request was stored, in epoch milliseconds.
 	StoredBy int64
-	// Receipt of a lottery request, if it has one.
+	// Receipt of a lottery request; empty for others.
 	Receipt string
 }
 
 // Load is how busy a promotion is.
 type Load struct {
 	Unsettled int64
-	// Full: nothing is left of a first-come promotion. That never changes again.
+	// Full says that no place is left in a first-come promotion. That never changes again.
 	Full bool
 }
 
@@ -63,11 +62,11 @@ type Load struct {
 type Filter struct {
 	Status     promotion.Status
 	ResultCode promotion.ResultCode
-	// View is how requests are shown, which is what counts; nil: as they are stored.
+	// View converts a request to what is shown of it, which the filter applies to; nil: no conversion.
 	View func(promotion.Request) promotion.Request
 }
 
-// Selects reports whether a request is selected. It becomes what is shown of it.
+// Selects reports whether a request is selected, after it has converted the request by View.
 func (f Filter) Selects(r *promotion.Request) bool {
 	if f.View != nil {
 		*r = f.View(*r)
@@ -77,24 +76,24 @@ func (f Filter) Selects(r *promotion.Request) bool {
 
 // Acceptor stores requests.
 type Acceptor interface {
-	// Accept stores a request, or finds the one that the user has, as Decide decides. Calls that arrive
-	// together share their reads and writes.
+	// Accept stores a request, or finds the user's earlier one, as Decide decides. Concurrent calls share
+	// their reads and writes.
 	Accept(ctx context.Context, a Application) (Applied, error)
 }
 
 // Sender puts requests in the queue.
 type Sender interface {
-	// Send waits until the queue has taken the request's message and that is recorded, and returns the
-	// request as it is then. After an error the sweeper sends it.
+	// Send waits until the queue has taken the request's message and the request is stored as queued, and
+	// returns that request. After an error the sweeper sends the message.
 	Send(ctx context.Context, r promotion.Request) (promotion.Request, error)
 }
 
-// Promotions gives configurations, at most some seconds old.
+// Promotions reads promotions, which are at most some seconds old.
 type Promotions interface {
 	Get(ctx context.Context, eventID string) (promotion.Promotion, error)
 }
 
-// Store stores requests and takes them back.
+// Store accepts requests and withdraws them.
 type Store interface {
 	Acceptor
 	Withdrawer
@@ -113,9 +112,8 @@ type Service struct {
 // Options of a service.
 type Options struct {
 	// Load reads how busy a promotion is.
-	Load func(ctx context.Context, eventID string) (Load, error)
-	// SendWait bounds how long an application waits for the queue; see SendWait.
-	SendWait time.Duration
+	Load     func(ctx context.Context, eventID string) (Load, error)
+	SendWait time.Duration // see the constant SendWait
 	Receipts *Receipts
 	Now      func() time.Time
 }
@@ -127,8 +125,8 @@ func NewService(promotions Promotions, store Store, sender Sender, o Options) *S
 	}
 }
 
-// Apply stores a user's request and puts it in the queue. The request is safe once it is stored: an
-// answer without the queue has the status RECEIVED.
+// Apply stores a user's request and sends it to the queue. A request that is stored and not sent yet
+// has the status RECEIVED; the sweeper sends it.
 func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
 	p, err := s.promotions.Get(ctx, a.EventID)
 	if err != nil {
@@ -147,7 +145,7 @@ func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
 	if applied.Duplicate || applied.Request.Status != promotion.Received {
 		return applied, nil
 	}
-	// A caller who leaves does not keep the request from the queue.
+	// The request is sent even when the caller has left.
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.sendWait)
 	defer cancel()
 	if sent, err := s.sender.Send(sending, applied.Request); err == nil {

@@ -6,19 +6,19 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// isDrawn reports whether a request has the result of a draw, which is secret until the announcement.
-// Other results, such as that it came too late, are not.
+// isDrawn reports whether a code is the result of a draw, which is secret until the announcement.
+// Other results, such as that a request came too late, are not secret.
 func isDrawn(code promotion.ResultCode) bool {
 	return code == promotion.Success || code == promotion.RejectedLotteryLose
 }
 
-// Show shows requests as users and operators may see them: results of draws from the announcement on,
-// then also before worker has written them.
+// Show converts requests to what users and operators may see. It shows results of draws from the
+// announcement on, even before worker has written them.
 func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]promotion.Request, error) {
 	out := make([]promotion.Request, len(requests))
 	for i, r := range requests {
 		var result *Result
-		if s.waits(&r) {
+		if s.awaitsResult(&r) {
 			var err error
 			if result, err = s.Result(ctx, r.EventID); err != nil {
 				return nil, err
@@ -29,7 +29,7 @@ func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]prom
 	return out, nil
 }
 
-// View is Show for the requests of one promotion.
+// View returns Show as a function for the requests to one promotion.
 func (s *Draws) View(ctx context.Context, p *promotion.Promotion) (func(promotion.Request) promotion.Request, error) {
 	var result *Result
 	if p.EventType == promotion.Lottery && s.now().UnixMilli() >= p.AnnouncedAt {
@@ -41,8 +41,9 @@ func (s *Draws) View(ctx context.Context, p *promotion.Promotion) (func(promotio
 	return func(r promotion.Request) promotion.Request { return s.shown(r, result) }, nil
 }
 
-// waits reports whether an entry has no result, although it may be announced.
-func (s *Draws) waits(r *promotion.Request) bool {
+// awaitsResult reports whether an entry has no result although the time of the announcement has
+// passed.
+func (s *Draws) awaitsResult(r *promotion.Request) bool {
 	return r.EventType == promotion.Lottery && r.EnteredAt != 0 && !r.Status.Final() && s.now().UnixMilli() >= r.AnnouncedAt
 }
 
@@ -50,7 +51,7 @@ func (s *Draws) shown(r promotion.Request, result *Result) promotion.Request {
 	switch {
 	case s.Secret(&r): // worker's clock is ahead
 		r.Status, r.ResultCode, r.FinishedAt = promotion.Processing, "", 0
-	case result != nil && s.waits(&r):
+	case result != nil && s.awaitsResult(&r):
 		r.Status, r.ResultCode, r.FinishedAt = promotion.Rejected, promotion.RejectedLotteryLose, r.AnnouncedAt
 		if result.Won(r.RequestID) {
 			r.Status, r.ResultCode = promotion.Succeeded, promotion.Success
@@ -64,17 +65,17 @@ func (s *Draws) Secret(r *promotion.Request) bool {
 	return r.EventType == promotion.Lottery && isDrawn(r.ResultCode) && s.now().UnixMilli() < r.AnnouncedAt
 }
 
-// Timeline leaves out of a request's log what is not announced yet. The log may be newer than the
-// request.
+// Timeline removes a result that is not announced yet from the log of a request, which may have been
+// read after the request.
 func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []promotion.LogEntry {
-	drawing := r.EventType == promotion.Lottery && !r.Status.Final() && s.now().UnixMilli() < r.AnnouncedAt
-	if (drawing || s.Secret(r)) && len(logs) > 0 && logs[len(logs)-1].To.Final() {
+	undecided := r.EventType == promotion.Lottery && !r.Status.Final() && s.now().UnixMilli() < r.AnnouncedAt
+	if (undecided || s.Secret(r)) && len(logs) > 0 && logs[len(logs)-1].To.Final() {
 		return logs[:len(logs)-1]
 	}
 	return logs
 }
 
-// Figures leaves out of a promotion's figures what is not announced yet.
+// Figures counts requests with a result that is not announced yet as entries without a result.
 func (s *Draws) Figures(p *promotion.Promotion, counts promotion.Counts) promotion.Counts {
 	if p.EventType != promotion.Lottery || s.now().UnixMilli() >= p.AnnouncedAt {
 		return counts

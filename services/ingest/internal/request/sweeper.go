@@ -16,11 +16,9 @@ import (
 )
 
 const (
-	sweepEvery = 5 * time.Second // a sweep reads every partition of markers
-	// sweepSlices divide the partitions of markers among replicas.
-	sweepSlices = 8
-	// sendChunk bounds the requests of one call of the queue.
-	sendChunk = 10
+	sweepEvery  = 5 * time.Second // a sweep reads every partition of markers
+	sweepSlices = 8               // of the partitions, which divide them among replicas
+	sendChunk   = 10              // messages of one call of the queue
 )
 
 // Pending is what the sweeper reads and writes.
@@ -30,21 +28,19 @@ type Pending interface {
 	// Markers reads a page of the markers of a partition whose requests were made before a time,
 	// behind a cursor; next is empty at the end.
 	Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error)
-	// Guarded reads what markers guard.
-	Guarded(ctx context.Context, markers []promotion.Marker) (Guarded, error)
-	// Unguard deletes markers of requests that have ended.
-	Unguard(ctx context.Context, markers []promotion.Marker) error
+	// Marked reads the requests of markers.
+	Marked(ctx context.Context, markers []promotion.Marker) (Marked, error)
+	DeleteMarkers(ctx context.Context, markers []promotion.Marker) error
 	// EndUnreadable ends a request whose item cannot be read.
 	EndUnreadable(ctx context.Context, m promotion.Marker) error
-	// End writes the ends of requests, except those that somebody has changed meanwhile. A request
-	// that failed loses its lock, so that its user may apply again; a lock that counts withdrawals
-	// stays.
+	// End writes the ends of requests, except those that were changed meanwhile. It deletes the lock of a
+	// failed request, so that the user may apply again, unless the lock counts withdrawals.
 	End(ctx context.Context, ends []promotion.Change) error
 }
 
-// Guarded is what markers guard, and what is known of their settlement.
-type Guarded struct {
-	// Requests by their ids. One whose item cannot be read has no status.
+// Marked has the requests of markers, and the state by which they are settled.
+type Marked struct {
+	// Requests by their ids. A request whose item cannot be read has no status.
 	Requests map[string]promotion.Request
 	// Capacities by event, of first-come promotions.
 	Capacities map[string]promotion.Capacity
@@ -54,13 +50,12 @@ type Guarded struct {
 	Voided map[string]bool
 }
 
-// Resender sends messages without waiting for others.
+// Resender sends messages again.
 type Resender interface {
-	// Resend sends at most ten messages and records those that the queue took. refused has an error
-	// for each that the queue did not take; failure is why those that it took could not be
-	// recorded.
+	// Resend sends at most ten messages and records which ones the queue took. refused has the error of
+	// the queue for each message, nil for one that it took; failure is the error of the record.
 	Resend(ctx context.Context, copies []Copy) (refused []error, failure error)
-	// Depth is how many messages the queue has.
+	// Depth returns the number of messages in the queue.
 	Depth(ctx context.Context) (int64, error)
 }
 
@@ -71,21 +66,15 @@ type Copy struct {
 	ID string
 }
 
-// SweeperOptions are the times of a sweeper.
+// SweeperOptions are the times of a sweeper, described by the settings of the same names.
 type SweeperOptions struct {
-	// SendAfter is the age from which a marker without a message is sent; default 10 s.
-	SendAfter time.Duration
-	// FailAfter is the age from which a request that the queue never took fails; default 10 min.
-	FailAfter time.Duration
-	// LostAfter is for how long the queue must have been empty since it took a message, or how much
-	// later another must have been sent that is settled, for the message to count as lost; default
-	// 5 min.
-	LostAfter time.Duration
-	Now       func() time.Time
+	SendAfter, FailAfter, LostAfter time.Duration
+	Now                             func() time.Time
 }
 
-// Sweeper finds by their markers the requests that the queue does not have: never sent, lost, or
-// with nothing left to get. Any number of replicas may sweep; each write requires what was read.
+// Sweeper finds requests by their markers whose message was never sent or is lost, or that can be
+// rejected at once. Any number of replicas may sweep: each write requires that what was read has not
+// changed.
 type Sweeper struct {
 	store Pending
 	queue Resender
@@ -93,7 +82,7 @@ type Sweeper struct {
 	log   *slog.Logger
 
 	mu         sync.Mutex
-	emptySince time.Time // zero: the queue is not empty, or not known to be
+	emptySince time.Time // of the queue; zero unless it is known to be empty
 	backlog    Backlog
 }
 
@@ -123,11 +112,11 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	}
 	work.Wait()
 	err := errors.Join(failures...)
-	s.note(found, err == nil)
+	s.setBacklog(found, err == nil)
 	return err
 }
 
-// observeQueue notes since when the queue has been empty.
+// observeQueue updates emptySince.
 func (s *Sweeper) observeQueue(ctx context.Context) {
 	depth, err := s.queue.Depth(ctx)
 	s.mu.Lock()
@@ -153,7 +142,7 @@ func (s *Sweeper) partition(ctx context.Context, partition int, found *Backlog) 
 			found.add(&page[i])
 		}
 		if err := s.handle(ctx, page); err != nil {
-			failure = err // the next page may have what can be rejected at once
+			failure = err // go on: requests of the next page may be rejected at once
 		}
 		if cursor = next; cursor == "" {
 			return failure
@@ -165,27 +154,26 @@ func (s *Sweeper) handle(ctx context.Context, markers []promotion.Marker) error 
 	if len(markers) == 0 {
 		return nil
 	}
-	guarded, err := s.store.Guarded(ctx, markers)
+	marked, err := s.store.Marked(ctx, markers)
 	if err != nil {
 		return err
 	}
 	var (
-		over   []promotion.Marker
-		ends   []promotion.Change
-		copies []Copy
-
+		obsolete   []promotion.Marker
+		ends       []promotion.Change
+		copies     []Copy
 		unreadable []error
 	)
 	for _, m := range markers {
-		r, found := guarded.Requests[m.RequestID]
-		code, sentAt := guarded.settlement(&r)
+		r, found := marked.Requests[m.RequestID]
+		code, sentAt := marked.settlement(&r)
 		switch {
-		case found && r.Status == "": // worker makes a dead letter of it, if it gets the message
+		case found && r.Status == "": // worker makes a dead letter of it if it receives the message in time
 			if s.opts.Now().UnixMilli()-max(m.MarkedAt, m.QueuedAt) >= s.opts.FailAfter.Milliseconds() {
 				unreadable = append(unreadable, s.store.EndUnreadable(ctx, m))
 			}
 		case !found || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen:
-			over = append(over, m)
+			obsolete = append(obsolete, m)
 		case code != "":
 			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
 		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // just redriven
@@ -197,17 +185,16 @@ func (s *Sweeper) handle(ctx context.Context, markers []promotion.Marker) error 
 		}
 	}
 	failure := errors.Join(unreadable...)
-	if err := s.store.Unguard(ctx, over); err != nil {
+	if err := s.store.DeleteMarkers(ctx, obsolete); err != nil {
 		return errors.Join(failure, err)
 	}
 	failed, refused := s.send(ctx, copies)
 	return errors.Join(failure, refused, s.store.End(ctx, append(ends, failed...)))
 }
 
-// settlement returns the code by which a request can be rejected at once, since nothing is left, or
-// the draw takes no more entries or is cancelled, and when the latest message of its group that was
-// settled was sent.
-func (g *Guarded) settlement(r *promotion.Request) (code promotion.ResultCode, sentAt int64) {
+// settlement returns the code with which a request can be rejected at once, if no place is left, its
+// group is closed or the draw is cancelled, and when the latest settled message of its group was sent.
+func (g *Marked) settlement(r *promotion.Request) (code promotion.ResultCode, sentAt int64) {
 	if r.EventType == promotion.Lottery {
 		counter := g.Counters[promotion.MessageOf(r).Group()]
 		switch {
@@ -225,8 +212,9 @@ func (g *Guarded) settlement(r *promotion.Request) (code promotion.ResultCode, s
 	return code, capacity.SentAt
 }
 
-// send sends messages. What the queue has not taken for too long fails; a message that it took all
-// the same is dropped then. A request whose message was taken never fails here, recorded or not.
+// send sends messages. A request whose message the queue has refused for FailAfter fails; if the queue
+// has taken the message nevertheless, worker drops it. A request whose message was taken does not
+// fail, even if that could not be recorded.
 func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []promotion.Change, failure error) {
 	for part := range slices.Chunk(copies, sendChunk) {
 		refused, unrecorded := s.queue.Resend(ctx, part)
@@ -247,8 +235,8 @@ func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []promotion.C
 	return failed, failure
 }
 
-// lost reports that the queue cannot have the message any more. sentAt is that of the latest
-// message of its group that was settled.
+// lost reports whether the queue cannot have a message any more. sentAt is the time at which the
+// latest settled message of its group was sent.
 func (s *Sweeper) lost(m promotion.Marker, sentAt int64) bool {
 	if sentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a message sent later was settled
 		return true
@@ -258,6 +246,6 @@ func (s *Sweeper) lost(m promotion.Marker, sentAt int64) bool {
 	if s.emptySince.IsZero() {
 		return false
 	}
-	since := max(m.QueuedAt, s.emptySince.UnixMilli()) // the queue may have been empty all the time
+	since := max(m.QueuedAt, s.emptySince.UnixMilli())
 	return s.opts.Now().UnixMilli()-since >= s.opts.LostAfter.Milliseconds()
 }

@@ -11,31 +11,31 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// exportPage bounds the winners whose users are read at a time, and those of a part of the list.
+// exportPage is the number of winners in a part of the list, whose users are read at once.
 const exportPage = 1000
 
-// indexRetry is when an index that is behind the table should have caught up.
+// indexRetry is the time in which an index should catch up with the table.
 const indexRetry = time.Second
 
-// Winner is a request with a place.
+// Winner is a successful request.
 type Winner struct {
 	RequestID, UserID string
-	// queueSeq orders the winners of first come.
-	queueSeq string
+
+	queueSeq string // order of the winners of a first-come promotion
 }
 
 // WinnerStore reads requests in bulk.
 type WinnerStore interface {
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
-	// Users are the users of requests by their ids; one that has expired is left out.
+	// Users returns the users of requests by the ids of these; expired requests are left out.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
-	// Capacity is what is left of a first-come promotion; limited is false for others.
+	// Capacity returns the capacity of a first-come promotion; limited is false for others.
 	Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
-	// Succeeded are all successful requests to a promotion, in any order; the latest may be missing.
+	// Succeeded returns the successful requests to a promotion in any order; the latest may be missing.
 	Succeeded(ctx context.Context, p *promotion.Promotion) ([]promotion.Request, error)
 }
 
-// Exporter lists who has a place.
+// Exporter lists winners.
 type Exporter struct {
 	draws *Draws
 	store WinnerStore
@@ -48,13 +48,11 @@ func NewExporter(draws *Draws, store WinnerStore) *Exporter {
 
 // Range selects a part of a list of winners.
 type Range struct {
-	// After is the rank behind which the part begins.
-	After int64
-	// Limit is how many winners the part has at most; 0: all of them.
-	Limit int
+	After int64 // the rank behind which the part begins
+	Limit int   // of the part; 0: none
 }
 
-// part returns the part of a list, and whether something follows it.
+// part returns the selected part of a list; more reports whether others follow.
 func part[T any](r Range, list []T) (selected []T, more bool) {
 	list = list[min(r.After, int64(len(list))):]
 	if r.Limit == 0 || r.Limit >= len(list) {
@@ -63,9 +61,9 @@ func part[T any](r Range, list []T) (selected []T, more bool) {
 	return list[:r.Limit], true
 }
 
-// Winners calls each with a part of the winners of an announced lottery in the order of their
-// ranks, or of the successful requests of first come in the order of the queue, some at a time.
-// more reports that others follow; successful requests that come later follow too.
+// Winners calls each with the selected winners, some at a time: those of an announced lottery in the
+// order of their ranks, those of a first-come promotion in the order of the queue. more reports that
+// others follow; requests that succeed later follow too.
 func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
 	p, err := e.store.Promotion(ctx, eventID)
 	if err != nil {

@@ -7,23 +7,23 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// MaxWithdrawals is how often a user may withdraw from a promotion; whoever has done so does not apply
-// again. Each withdrawn request stays in the list of the excluded ones, which everybody reads.
+// MaxWithdrawals is how often a user may withdraw from a promotion; after that the user may not apply
+// again. It bounds the public list of exclusions, in which each withdrawn request stays.
 const MaxWithdrawals = 3
 
-// DecideWithdrawal returns the end of a lottery request at a time; nil: there is nothing to write.
-// open: the draw still takes entries of its group.
+// DecideWithdrawal returns the change that withdraws a lottery request, nil if it is withdrawn
+// already. open says that the group of the request is open.
 type DecideWithdrawal func(r promotion.Request, open bool, now int64) (*promotion.Change, error)
 
-// Withdrawer takes lottery requests back.
+// Withdrawer withdraws lottery requests.
 type Withdrawer interface {
-	// Withdraw reads a request and writes what decide makes of it, and reads it again when somebody
-	// has changed it meanwhile, or its group has closed.
+	// Withdraw reads a request and writes the change that decide returns. It begins again when the
+	// request or its group was changed meanwhile.
 	Withdraw(ctx context.Context, id string, decide DecideWithdrawal) error
 }
 
-// Withdraw takes a user's lottery request back before the cutoff, by this replica's clock. Repeated, it
-// changes nothing.
+// Withdraw withdraws a user's lottery request before the cutoff, by this replica's clock. It may be
+// repeated.
 func (s *Service) Withdraw(ctx context.Context, id, user string) error {
 	return s.store.Withdraw(ctx, id, withdrawn(user))
 }

@@ -66,18 +66,18 @@ func (s *Admin) ClosePromotion(ctx context.Context, in *ingestv1.ClosePromotionR
 }
 
 func (s *Admin) PausePromotion(ctx context.Context, in *ingestv1.PausePromotionRequest) (*ingestv1.Promotion, error) {
-	if _, err := rpc.RequireRole(in, admin); err != nil {
-		return nil, err
-	}
-	p, err := s.promotions.SetPaused(ctx, in.GetEventId(), true)
-	return s.answer(&p, err)
+	return s.setPaused(ctx, in, true)
 }
 
 func (s *Admin) ResumePromotion(ctx context.Context, in *ingestv1.ResumePromotionRequest) (*ingestv1.Promotion, error) {
+	return s.setPaused(ctx, in, false)
+}
+
+func (s *Admin) setPaused(ctx context.Context, in interface{ GetEventId() string }, paused bool) (*ingestv1.Promotion, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	p, err := s.promotions.SetPaused(ctx, in.GetEventId(), false)
+	p, err := s.promotions.SetPaused(ctx, in.GetEventId(), paused)
 	return s.answer(&p, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/rpc"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/request"
 )
@@ -37,7 +38,7 @@ func toBeacon(in *ingestv1.Beacon) *fairdraw.Beacon {
 	return b
 }
 
-// millis is 0 for an absent time.
+// millis returns 0 for an absent time.
 func millis(t *timestamppb.Timestamp) int64 {
 	if t == nil {
 		return 0
@@ -56,33 +57,30 @@ func fromPromotion(p *promotion.Promotion, now int64) *ingestv1.Promotion {
 func fromApplied(a *request.Applied, now int64) *ingestv1.Applied {
 	return &ingestv1.Applied{
 		RequestId: a.Request.RequestID, Status: string(a.Request.Status), UiResult: string(a.Request.Status.UIResult()),
-		UiPhase: optional(string(a.Request.UIPhase(now))), Duplicate: a.Duplicate, Receipt: optional(a.Receipt),
+		UiPhase: rpc.Optional(string(a.Request.UIPhase(now))), Duplicate: a.Duplicate, Receipt: rpc.Optional(a.Receipt),
 	}
 }
 
-// fromRequest shows a request. What a failed attempt left is shown only once the request has failed,
-// and its message to operators only.
+// fromRequest shows a request. The error of a failed attempt is shown to users only once the request
+// has failed, and its message only to operators.
 func fromRequest(r *promotion.Request, now int64, operator bool) *ingestv1.EventRequest {
 	out := &ingestv1.EventRequest{
 		RequestId: r.RequestID, EventId: r.EventID, UserId: r.UserID, EventType: string(r.EventType), Status: string(r.Status),
-		UiResult: string(r.Status.UIResult()), UiPhase: optional(string(r.UIPhase(now))), ResultCode: optional(string(r.ResultCode)),
-		RequestedAt: r.RequestedAt, QueuedAt: known(r.QueuedAt), StartedAt: known(r.StartedAt), FinishedAt: known(r.FinishedAt),
-		QueueSeq: optional(r.QueueSeq), LotteryCutoffAt: known(r.LotteryCutoffAt), AnnouncedAt: known(r.AnnouncedAt),
+		UiResult: string(r.Status.UIResult()), UiPhase: rpc.Optional(string(r.UIPhase(now))), ResultCode: rpc.Optional(string(r.ResultCode)),
+		RequestedAt: r.RequestedAt, QueuedAt: rpc.Optional(r.QueuedAt), StartedAt: rpc.Optional(r.StartedAt), FinishedAt: rpc.Optional(r.FinishedAt),
+		QueueSeq: rpc.Optional(r.QueueSeq), LotteryCutoffAt: rpc.Optional(r.LotteryCutoffAt), AnnouncedAt: rpc.Optional(r.AnnouncedAt),
 	}
 	if r.Status == promotion.FailedFinal || operator {
-		out.FailureClass, out.ErrorCode = optional(string(r.FailureClass)), optional(r.ErrorCode)
+		out.FailureClass, out.ErrorCode = rpc.Optional(string(r.FailureClass)), rpc.Optional(r.ErrorCode)
 	}
 	if operator {
-		out.ErrorMessage = optional(r.ErrorMessage)
+		out.ErrorMessage = rpc.Optional(r.ErrorMessage)
 	}
 	return out
 }
 
 func fromPage(page []promotion.Request, next string, now int64, operator bool) *ingestv1.ListRequestsResponse {
-	out := &ingestv1.ListRequestsResponse{}
-	if next != "" {
-		out.NextCursor = encodeCursor(next)
-	}
+	out := &ingestv1.ListRequestsResponse{NextCursor: encodeCursor(next)}
 	for i := range page {
 		out.Items = append(out.Items, fromRequest(&page[i], now, operator))
 	}
@@ -94,18 +92,4 @@ func timestamp(ms int64) *timestamppb.Timestamp {
 		return nil
 	}
 	return timestamppb.New(time.UnixMilli(ms))
-}
-
-func known(ms int64) *int64 {
-	if ms == 0 {
-		return nil
-	}
-	return &ms
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// listPart is how many winners or exclusions a part of a draw has, and filePart how many bytes a part
-	// of a file: messages stay well below the limit of gRPC.
+	// A part of a draw has up to listPart winners and exclusions, a part of a file up to filePart bytes:
+	// both are well below the limit of gRPC.
 	listPart = 20_000
 	filePart = 256 << 10
 )
@@ -27,14 +27,14 @@ func (s *Requests) WithdrawRequest(ctx context.Context, in *ingestv1.WithdrawReq
 	if err != nil {
 		return nil, err
 	}
-	if err := s.requests.Withdraw(ctx, in.GetRequestId(), user); err != nil {
+	if err := s.Requests.Withdraw(ctx, in.GetRequestId(), user); err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, nil
 }
 
 func (s *Requests) GetDraw(in *ingestv1.GetDrawRequest, out grpc.ServerStreamingServer[ingestv1.Draw]) error {
-	d, err := s.draws.Document(out.Context(), in.GetEventId())
+	d, err := s.Draws.Document(out.Context(), in.GetEventId())
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Requests) GetDraw(in *ingestv1.GetDrawRequest, out grpc.ServerStreaming
 func fromDocument(d *request.Document) *ingestv1.Draw {
 	out := &ingestv1.Draw{
 		EventId: d.EventID, Phase: string(d.Phase), Commitment: d.Commitment, CommitmentHash: d.CommitmentHash,
-		Seed: optional(d.Seed), VoidedAt: known(d.VoidedAt), VoidReason: optional(string(d.VoidReason)),
+		Seed: rpc.Optional(d.Seed), VoidedAt: rpc.Optional(d.VoidedAt), VoidReason: rpc.Optional(string(d.VoidReason)),
 	}
 	if d.Statement != nil {
 		out.Statement = &ingestv1.DrawStatement{Statement: d.Statement.Statement, Signature: d.Statement.Signature}
@@ -78,7 +78,7 @@ func fromExclusions(excluded []fairdraw.Exclusion) []*ingestv1.DrawExclusion {
 }
 
 func (s *Requests) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, out grpc.ServerStreamingServer[ingestv1.DrawEntries]) error {
-	entries, err := s.draws.Entries(out.Context(), in.GetEventId())
+	entries, err := s.Draws.Entries(out.Context(), in.GetEventId())
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (s *Requests) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, out grpc.S
 }
 
 func (s *Requests) GetDrawProof(ctx context.Context, in *ingestv1.GetDrawProofRequest) (*ingestv1.DrawProof, error) {
-	proof, rank, err := s.draws.Proof(ctx, in.GetEventId(), in.GetRequestId())
+	proof, rank, err := s.Draws.Proof(ctx, in.GetEventId(), in.GetRequestId())
 	if err != nil {
 		return nil, err
 	}
-	out := &ingestv1.DrawProof{Index: int64(proof.Index), Count: int64(proof.Count), Rank: known(int64(rank))}
+	out := &ingestv1.DrawProof{Index: int64(proof.Index), Count: int64(proof.Count), Rank: rpc.Optional(int64(rank))}
 	for _, h := range proof.Path {
 		out.Path = append(out.Path, h.String())
 	}
@@ -147,7 +147,7 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 		return err
 	case more:
 		return send(&rank)
-	case rank == 0: // nobody has a place
+	case rank == 0: // there are no winners
 		return send(nil)
 	}
 	return nil

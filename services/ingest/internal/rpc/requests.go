@@ -2,6 +2,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -36,17 +37,10 @@ type Queries interface {
 // Requests implements IngestService.
 type Requests struct {
 	ingestv1.UnimplementedIngestServiceServer
-
-	requests   *request.Service
-	promotions *request.PromotionService
-	draws      *request.Draws
-	receipts   *request.Receipts
-	queries    Queries
-	now        func() time.Time
-	log        *slog.Logger
+	Config
 }
 
-// Config are the parts of Requests.
+// Config has the parts of Requests.
 type Config struct {
 	Requests   *request.Service
 	Promotions *request.PromotionService
@@ -58,19 +52,15 @@ type Config struct {
 }
 
 // New serves users.
-func New(c Config) *Requests {
-	return &Requests{
-		requests: c.Requests, promotions: c.Promotions, draws: c.Draws, receipts: c.Receipts, queries: c.Queries, now: c.Now, log: c.Log,
-	}
-}
+func New(c Config) *Requests { return &Requests{Config: c} }
 
-func (s *Requests) millis() int64 { return s.now().UnixMilli() }
+func (s *Requests) millis() int64 { return s.Now().UnixMilli() }
 
 func (s *Requests) ListPromotions(ctx context.Context, in *ingestv1.ListPromotionsRequest) (*ingestv1.ListPromotionsResponse, error) {
 	if c := in.GetCursor(); c != "" && !ids.ValidUUID(c) {
 		return nil, errs.ErrInvalidCursor
 	}
-	page, next, err := s.promotions.List(ctx, in.GetCursor(), limitOf(in.GetLimit()))
+	page, next, err := s.Promotions.List(ctx, in.GetCursor(), limitOf(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +72,7 @@ func (s *Requests) ListPromotions(ctx context.Context, in *ingestv1.ListPromotio
 }
 
 func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRequest) (*ingestv1.Promotion, error) {
-	p, err := s.promotions.Get(ctx, in.GetEventId())
+	p, err := s.Promotions.Get(ctx, in.GetEventId())
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +83,7 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 	var failed batchrpc.Failures
 	defer func() {
 		if args := failed.Args(); args != nil {
-			s.log.ErrorContext(ctx, "applications not taken", args...)
+			s.Log.ErrorContext(ctx, "applications not taken", args...)
 		}
 	}()
 	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, func(a request.Applied, err error) *ingestv1.ApplyResult {
@@ -121,11 +111,11 @@ func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.A
 		sum := sha256.Sum256([]byte(key.Key))
 		a.KeyHash = hex.EncodeToString(sum[:])
 	}
-	applied, err := s.requests.Apply(ctx, a)
+	applied, err := s.Requests.Apply(ctx, a)
 	if err != nil {
 		return applied, err
 	}
-	shown, err := s.draws.Show(ctx, applied.Request)
+	shown, err := s.Draws.Show(ctx, applied.Request)
 	if err != nil {
 		return applied, err
 	}
@@ -138,7 +128,7 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.queries.Mine(ctx, in.GetEventId(), user)
+	r, err := s.Queries.Mine(ctx, in.GetEventId(), user)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +138,7 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 // answer shows a request with its receipt.
 func (s *Requests) answer(ctx context.Context, r *promotion.Request, operator bool) (*ingestv1.EventRequest, error) {
 	storedBy := s.millis()
-	shown, err := s.draws.Show(ctx, *r)
+	shown, err := s.Draws.Show(ctx, *r)
 	if err != nil {
 		return nil, err
 	}
@@ -156,11 +146,11 @@ func (s *Requests) answer(ctx context.Context, r *promotion.Request, operator bo
 	if r.EventType != promotion.Lottery {
 		return out, nil
 	}
-	p, err := s.promotions.Get(ctx, r.EventID)
+	p, err := s.Promotions.Get(ctx, r.EventID)
 	if err != nil {
 		return nil, err
 	}
-	out.Receipt = optional(s.receipts.Of(&p, r, storedBy))
+	out.Receipt = rpc.Optional(s.Receipts.Of(&p, r, storedBy))
 	return out, nil
 }
 
@@ -173,11 +163,11 @@ func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyReques
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.queries.OfUser(ctx, user, cursor, limitOf(in.GetLimit()))
+	page, next, err := s.Queries.OfUser(ctx, user, cursor, limitOf(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}
-	if page, err = s.draws.Show(ctx, page...); err != nil {
+	if page, err = s.Draws.Show(ctx, page...); err != nil {
 		return nil, err
 	}
 	return fromPage(page, next, s.millis(), false), nil
@@ -196,25 +186,25 @@ func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequ
 	if err != nil {
 		return nil, err
 	}
-	logs, err := s.queries.Timeline(ctx, r.RequestID)
+	logs, err := s.Queries.Timeline(ctx, r.RequestID)
 	if err != nil {
 		return nil, err
 	}
 	out := &ingestv1.Timeline{}
-	for _, l := range s.draws.Timeline(&r, logs) {
+	for _, l := range s.Draws.Timeline(&r, logs) {
 		out.Items = append(out.Items, &ingestv1.StatusChange{FromStatus: string(l.From), ToStatus: string(l.To), OccurredAt: l.OccurredAt})
 	}
 	return out, nil
 }
 
-// visible reads a request that the caller may see. Somebody else's does not exist for a user.
+// visible reads a request that the caller may see. A request of another user is reported as not found.
 func (s *Requests) visible(ctx context.Context, in any, id string) (r promotion.Request, operator bool, err error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return r, false, err
 	}
 	operator = rpc.HasRole(rpc.CallerFrom(in), admin)
-	if r, err = s.queries.Get(ctx, id); err != nil {
+	if r, err = s.Queries.Get(ctx, id); err != nil {
 		return r, operator, err
 	}
 	if r.UserID != user && !operator {
@@ -223,18 +213,14 @@ func (s *Requests) visible(ctx context.Context, in any, id string) (r promotion.
 	return r, operator, nil
 }
 
-func limitOf(n int32) int {
-	if n == 0 {
-		return defaultLimit
-	}
-	return int(n)
-}
+func limitOf(n int32) int { return cmp.Or(int(n), defaultLimit) }
 
-// cursorPrefix begins the sort keys of the lists of requests.
+// cursorPrefix is the prefix of the sort keys in the indexes of requests.
 const cursorPrefix = "QAT#"
 
 func encodeCursor(sk string) string { return base64.RawURLEncoding.EncodeToString([]byte(sk)) }
 
+// decodeCursor returns the sort key behind which a page begins, "" for the first page.
 func decodeCursor(s string) (string, error) {
 	if s == "" {
 		return "", nil

@@ -1,4 +1,4 @@
-// Package sqs puts requests in the queue.
+// Package sqs sends requests to the queue.
 package sqs
 
 import (
@@ -15,13 +15,12 @@ import (
 )
 
 const (
-	// inflight bounds the calls of a replica that send at a time.
-	inflight = 4
-	// sendTimeout bounds a call with the record of what the queue took.
+	inflight = 4 // concurrent calls of a replica
+	// sendTimeout bounds a call and the transaction that records which messages the queue took.
 	sendTimeout = 8 * time.Second
-	// restAfterFailure is for how long nothing is sent after a call failed as a whole: applicants are
-	// answered at once, and the sweeper sends their requests.
-	restAfterFailure = time.Second
+	// failurePause is how long nothing is sent after the queue took no message of a call: applicants are
+	// answered without waiting, and the sweeper sends their requests.
+	failurePause = time.Second
 )
 
 var (
@@ -36,11 +35,11 @@ type Recorder interface {
 
 // Sender sends concurrent requests in batches, each with one transaction that records it.
 type Sender struct {
-	queue    *queue.Queue
-	recorder Recorder
-	now      func() time.Time
-	calls    *batch.Coalescer[promotion.Request, promotion.Request]
-	restTill atomic.Int64 // epoch ms
+	queue       *queue.Queue
+	recorder    Recorder
+	now         func() time.Time
+	calls       *batch.Coalescer[promotion.Request, promotion.Request]
+	pausedUntil atomic.Int64 // epoch ms
 }
 
 // New makes a sender.
@@ -54,7 +53,7 @@ func New(q *queue.Queue, recorder Recorder, now func() time.Time) *Sender {
 func (s *Sender) Close(ctx context.Context) error { return s.calls.Close(ctx) }
 
 func (s *Sender) Send(ctx context.Context, r promotion.Request) (promotion.Request, error) {
-	if s.now().UnixMilli() < s.restTill.Load() {
+	if s.now().UnixMilli() < s.pausedUntil.Load() {
 		return r, errs.ErrUnavailable
 	}
 	return s.calls.Do(ctx, r)
@@ -66,7 +65,7 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 	at := make(map[string]int, len(requests))
 	for i, r := range requests {
 		n, known := at[r.RequestID]
-		if !known { // else another call for the request: a transaction takes an item once
+		if !known { // two calls for one request share a message: a transaction takes an item once
 			n = len(copies)
 			at[r.RequestID], copies = n, append(copies, request.Copy{Request: r})
 		}
@@ -83,10 +82,10 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 	return out, nil
 }
 
-// send sends at most ten messages and records those that the queue took. It returns the requests as
-// they are then, for each why the queue has refused it, and why those taken are not recorded. A
-// process that dies in between leaves markers by which the sweeper sends the messages again; the queue
-// knows them.
+// send sends at most ten messages and records which ones the queue took. It returns the requests as
+// they are stored then, for each the error of the queue, and the error of the record. If the process
+// dies before the record, the sweeper finds the markers and sends the messages again, which the queue
+// deduplicates.
 func (s *Sender) send(ctx context.Context, copies []request.Copy) (recorded []promotion.Request, refused []error, failure error) {
 	out := make([]promotion.Outgoing, len(copies))
 	recorded = make([]promotion.Request, len(copies))
@@ -104,7 +103,7 @@ func (s *Sender) send(ctx context.Context, copies []request.Copy) (recorded []pr
 		}
 	}
 	if len(taken) == 0 {
-		s.restTill.Store(s.now().Add(restAfterFailure).UnixMilli())
+		s.pausedUntil.Store(s.now().Add(failurePause).UnixMilli())
 		return recorded, refused, nil
 	}
 	marked, failure := s.recorder.MarkQueued(ctx, taken)

@@ -1,5 +1,5 @@
-// Package campaign decides what members earn: by attendance, by drawing prizes, as winners of a
-// promotion. What they have earned is paid by package payout.
+// Package campaign decides which rewards members earn: by attendance, by drawing prizes, as winners of
+// a promotion. Package payout pays them.
 package campaign
 
 import (
@@ -21,7 +21,7 @@ const (
 	RequestWinners Kind = "REQUEST_WINNERS"
 )
 
-// Period is what DrawsPerMember counts.
+// Period is the time for which DrawsPerMember counts.
 type Period string
 
 // Periods.
@@ -46,8 +46,8 @@ type Milestone struct {
 	Every bool
 }
 
-// reached returns the milestones that a streak has reached, apart from those that are paid once and
-// that the member has reached before.
+// reached returns the milestones that a streak has reached, without those that are paid once and were
+// reached before.
 func (c *Campaign) reached(streak int, before map[int]bool) (out []Milestone) {
 	for _, m := range c.Milestones {
 		if m.Every && streak%m.Day == 0 || !m.Every && streak == m.Day && !before[m.Day] {
@@ -67,7 +67,7 @@ type Prize struct {
 	Blank  bool // nothing is paid
 	Reward Reward
 	Weight int64
-	// Stock is what is left, Initial what there was; nil: without limit.
+	// Stock is the number of prizes that are left of Initial; nil: there is no limit.
 	Stock, Initial *int64
 }
 
@@ -99,7 +99,6 @@ const (
 	Cancelled Status = "CANCELLED"
 )
 
-// Status returns the campaign's status.
 func (c *Campaign) Status(now time.Time) Status {
 	switch {
 	case !c.CancelledAt.IsZero():
@@ -118,15 +117,13 @@ func (c *Campaign) Open(now time.Time) bool {
 	return c.Status(now) == Open
 }
 
-// closed is ErrNotOpen unless members may take part.
-func (c *Campaign) closed(now time.Time) error {
+func (c *Campaign) requireOpen(now time.Time) error {
 	if c.Open(now) {
 		return nil
 	}
 	return ErrNotOpen
 }
 
-// drawPeriod names the period in which a draw counts.
 func (c *Campaign) drawPeriod(now time.Time) string {
 	if c.Period == PerDay {
 		return string(DayOf(now))
@@ -140,7 +137,7 @@ const (
 	maxTitle = 200
 )
 
-// Validate returns what is wrong with a new campaign, naming the field as the API does.
+// Validate checks a new campaign. Its error names fields as the API does.
 func (c *Campaign) Validate() error {
 	var v violations
 	v.check("title", strings.TrimSpace(c.Title) != "" && len(c.Title) <= maxTitle, fmt.Sprintf("must have 1 to %d bytes", maxTitle))
@@ -181,7 +178,6 @@ func (c *Campaign) validateParts(v *violations) {
 	}
 }
 
-// violations collects what is wrong.
 type violations []errs.Field
 
 func (v *violations) check(path string, ok bool, want string) {

@@ -5,7 +5,7 @@ package campaign
 func pick(prizes []Prize, random func(n int64) int64) *Prize {
 	var total int64
 	for i := range prizes {
-		if prizes[i].left() {
+		if prizes[i].inStock() {
 			total += prizes[i].Weight
 		}
 	}
@@ -14,7 +14,7 @@ func pick(prizes []Prize, random func(n int64) int64) *Prize {
 	}
 	at := random(total)
 	for i := range prizes {
-		if !prizes[i].left() {
+		if !prizes[i].inStock() {
 			continue
 		}
 		if at -= prizes[i].Weight; at < 0 {
@@ -24,4 +24,4 @@ func pick(prizes []Prize, random func(n int64) int64) *Prize {
 	return nil // unreachable: at was below the sum of the weights
 }
 
-func (p *Prize) left() bool { return p.Stock == nil || *p.Stock > 0 }
+func (p *Prize) inStock() bool { return p.Stock == nil || *p.Stock > 0 }

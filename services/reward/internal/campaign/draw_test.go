@@ -21,8 +21,8 @@ type draws struct {
 	entries int64
 }
 
-func (d *draws) Enter(_ context.Context, _, _ string, how campaign.Entering) (campaign.Earned, error) {
-	reads, err := how.Reads(&d.of, d.Now())
+func (d *draws) Enter(_ context.Context, _, _ string, how campaign.EntryMethod) (campaign.Earned, error) {
+	reads, err := how.Query(&d.of, d.Now())
 	if err == nil {
 		err = reads.Closed
 	}

@@ -5,15 +5,12 @@ import (
 	"time"
 )
 
-// Part is what a member has done in a campaign.
+// Part is a member's part in a campaign.
 type Part struct {
-	Campaign Campaign
-	// Entries are the latest 400, newest first.
-	Entries []Entry
-	// Earned are the entries that count at present, see Present.
-	Earned []Earned
-	// Milestones are those reached, in days.
-	Milestones []int
+	Campaign   Campaign
+	Entries    []Entry  // the latest 400, newest first
+	Earned     []Earned // the entries of Present
+	Milestones []int    // that were reached, in days
 	Now        time.Time
 }
 
@@ -48,7 +45,7 @@ func (p *Part) DrawsLeft() int {
 		return 0
 	}
 	period, made := p.Campaign.drawPeriod(p.Now), 0
-	for _, e := range p.Entries { // the number of the latest draw: there may be more than are listed
+	for _, e := range p.Entries { // Entries may lack earlier draws, so the highest number counts
 		if e.Period == period {
 			made = max(made, e.DrawNo)
 		}
@@ -56,11 +53,10 @@ func (p *Part) DrawsLeft() int {
 	return max(0, p.Campaign.DrawsPerMember-made)
 }
 
-// maxPresent is the number of present entries that are shown.
-const maxPresent = 20
+const maxPresent = 20 // entries
 
-// Present returns the entries that count at present, newest first: today's attendance, the draws of
-// the present period, or the wins.
+// Present returns the entries of the present period, newest first: today's attendance, the draws of
+// the day or campaign, or the wins.
 func (p *Part) Present() (out []Entry) {
 	period := p.Campaign.drawPeriod(p.Now)
 	if p.Campaign.Kind == Attendance {

@@ -21,8 +21,8 @@ type Winner struct {
 type WinnerStore interface {
 	// Announce keeps a winner, once per event key, and rewards it in the campaigns of its promotion.
 	Announce(ctx context.Context, eventKey string, w Winner) (rewarded int, err error)
-	// RewardEarlier rewards a chunk of the winners that were announced before a campaign was created;
-	// more reports that there may be others.
+	// RewardEarlier rewards some of the winners that were announced before a campaign was created; more
+	// reports that others may be left.
 	RewardEarlier(ctx context.Context) (rewarded int, more bool, err error)
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Outcome is what is known after a call.
+// Outcome of a call.
 type Outcome string
 
 // Outcomes. Only Paid, and Voided after a lookup that found nothing, are final by themselves.
@@ -23,13 +23,11 @@ const (
 
 // Result is the end of a call.
 type Result struct {
-	Outcome Outcome
-	// TransactionID is the provider's, when paid.
-	TransactionID string
-	// Message says why it is not paid, for operators.
-	Message string
-	// Asked is when the look-up that found nothing was sent, by the monotonic clock of this process;
-	// Age is how long ago that was when the outcome is decided.
+	Outcome       Outcome
+	TransactionID string // the provider's, when paid
+	Message       string // for operators: why it is not paid
+	// Asked is the time at which a look-up was sent, by the monotonic clock of this process; Age is the
+	// time from then to the decision.
 	Asked time.Time
 	Age   time.Duration
 }
@@ -41,9 +39,9 @@ type Call struct {
 	Result      Result
 }
 
-// Decide returns the allocation after a call. a is its present state, which may have changed since
-// the claim; now is the database's clock. ok is false when the result changes nothing: a worker
-// that has lost its lease may only report a payment.
+// Decide returns the allocation after a call. a is its present state, which may have changed since the
+// claim; now is the database's time. ok is false when the result is ignored: of a worker that has lost
+// its lease only a payment counts.
 func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok bool) {
 	after = a
 	after.NextRetryAt, after.HeldAt, after.Code, after.Message = time.Time{}, time.Time{}, "", c.Result.Message
@@ -78,7 +76,7 @@ func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok
 	return after, true
 }
 
-// paid holds under any version and in every state: money that was paid is never unknown again.
+// paid applies a payment under any version and in every state: money that was paid stays paid.
 func paid(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
 	if a.Status == Success {
 		return a, false
@@ -91,7 +89,7 @@ func paid(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
 	return after, true
 }
 
-// refused counts the attempt. A refusal says nothing about earlier calls: while one of them is
+// refused counts the attempt. A refusal says nothing about earlier calls: while the outcome of one is
 // unknown, the provider is asked before the allocation ends.
 func (a *Allocation) refused(o Outcome, now time.Time, p Policy) {
 	a.Code = CodeRefused
@@ -105,8 +103,9 @@ func (a *Allocation) refused(o Outcome, now time.Time, p Policy) {
 	a.retryIn(p.backoff(a.RetryCount-1), now)
 }
 
-// absent ends the uncertainty if the answer is final: the key is void, or every call is so old that
-// it would have paid by now. Neither counts once the provider may have forgotten the oldest call.
+// absent makes the allocation unpaid if the answer is final: the key is void, or every call is so old
+// that it would have paid by now. No answer is final once the provider may have forgotten the oldest
+// call.
 func (a *Allocation) absent(r Result, now time.Time, p Policy) {
 	if r.Outcome == Voided {
 		a.VoidedAt = now
@@ -117,7 +116,7 @@ func (a *Allocation) absent(r Result, now time.Time, p Policy) {
 	if a.forgotten(now, p) {
 		return
 	}
-	// The answer is as old as its question: writing it may have taken long.
+	// The answer is as old as its question, since writing it may have taken long.
 	if r.Outcome != Voided && now.Add(-r.Age).Before(settled) {
 		a.Code = CodeUnknown
 		a.retryIn(max(0, settled.Sub(now)), now)
@@ -134,8 +133,8 @@ func (a *Allocation) absent(r Result, now time.Time, p Policy) {
 	a.retryIn(0, now)
 }
 
-// conclude ends an allocation that is to be cancelled and is certainly unpaid, and holds one of
-// which the provider cannot say any more whether it is paid.
+// conclude cancels an allocation that is to be cancelled and is certainly unpaid. It holds an
+// allocation for an operator if the provider cannot say any more whether it is paid.
 func (a *Allocation) conclude(now time.Time, p Policy) {
 	switch {
 	case a.forgotten(now, p):

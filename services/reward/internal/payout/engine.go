@@ -23,20 +23,20 @@ type Provider interface {
 	Admits() int
 }
 
-// Held names a claim.
-type Held struct{ ID, Version int64 }
+// ClaimRef names a claim.
+type ClaimRef struct{ ID, Version int64 }
 
 // Store keeps allocations.
 type Store interface {
 	// Claim takes up to n due allocations of the kind, each under a new version and lease.
 	Claim(ctx context.Context, kind Kind, n int, p Policy) ([]Claimed, error)
 	// Renew extends the leases of claims that still hold.
-	Renew(ctx context.Context, held []Held, p Policy) error
+	Renew(ctx context.Context, held []ClaimRef, p Policy) error
 	// Settle applies Decide to the locked allocation and writes what follows, with its event.
 	Settle(ctx context.Context, c Call, p Policy) (applied bool, err error)
-	// Release makes claims due again of which nothing was sent.
-	Release(ctx context.Context, held []Held) error
-	// HoldAbandoned stops allocations with which MaxRecoveries workers have died.
+	// Release makes the allocations of claims due again for which nothing was sent.
+	Release(ctx context.Context, held []ClaimRef) error
+	// HoldAbandoned holds allocations for an operator with which MaxRecoveries workers have died.
 	HoldAbandoned(ctx context.Context, kind Kind, p Policy) (held int, err error)
 }
 
@@ -46,10 +46,10 @@ const (
 	settleRetry = 200 * time.Millisecond
 	// releaseTimeout bounds the release of unsent claims at shutdown.
 	releaseTimeout = 2 * time.Second
-	// claimMax bounds a claim, and so the time for which its statement holds locks.
+	// claimMax is the most rows of a claim, which bounds the time for which its statement holds locks.
 	claimMax = 100
-	// gatherFor is how long a free slot waits for others while more rows are due, since claiming many
-	// rows costs little more than claiming one.
+	// gatherFor is how long a free slot waits for others while more rows are due: claiming many rows
+	// costs little more than claiming one.
 	gatherFor = 10 * time.Millisecond
 )
 
@@ -63,11 +63,11 @@ type Engine struct {
 	wake     chan struct{}
 	log      *slog.Logger
 	work     sync.WaitGroup
-	// checked is when abandoned allocations were last looked for; used by Run only.
-	checked time.Time
+	// abandonedCheck is when abandoned allocations were last looked for; used by Run only.
+	abandonedCheck time.Time
 
-	mu   sync.Mutex
-	held map[int64]int64 // version of each claim whose outcome is not written
+	mu        sync.Mutex
+	unsettled map[int64]int64 // version of each claim whose outcome is not written
 }
 
 // NewEngine makes an engine with a number of slots for concurrent calls.
@@ -75,11 +75,11 @@ func NewEngine(kind Kind, store Store, provider Provider, policy Policy, slots i
 	abandonedTotal.WithLabelValues(string(kind)) // starts at 0, so that the first one is an increase
 	return &Engine{
 		kind: kind, store: store, provider: provider, policy: policy, log: log.With("kind", string(kind)),
-		slots: make(chan struct{}, slots), wake: make(chan struct{}, 1), held: make(map[int64]int64),
+		slots: make(chan struct{}, slots), wake: make(chan struct{}, 1), unsettled: make(map[int64]int64),
 	}
 }
 
-// Wake makes the engine look for due allocations at once: new ones were committed.
+// Wake makes the engine look for due allocations at once.
 func (e *Engine) Wake() {
 	select {
 	case e.wake <- struct{}{}:
@@ -94,7 +94,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var renewing sync.WaitGroup
 	renewing.Go(func() { _ = loop.After(renewals, e.policy.Lease/3, e.renew) })
 	for ctx.Err() == nil {
-		if more := e.round(ctx); more {
+		if more := e.payDue(ctx); more {
 			e.awaitSlots(ctx)
 		} else {
 			loop.SleepOrWake(ctx, pollEvery, e.wake)
@@ -106,10 +106,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// round claims as many allocations as may be called now and starts the calls; more reports that
-// others may be due, for which there was no slot.
-func (e *Engine) round(ctx context.Context) (more bool) {
-	free := e.free()
+// payDue claims as many due allocations as there are slots and starts their calls; more reports that
+// others may be due.
+func (e *Engine) payDue(ctx context.Context) (more bool) {
+	free := e.freeSlots()
 	n := min(free, e.provider.Admits(), claimMax)
 	if n <= 0 {
 		return free == 0
@@ -137,8 +137,8 @@ func (e *Engine) round(ctx context.Context) (more bool) {
 	return len(claims) == n
 }
 
-// claim is not interrupted at shutdown: claims that were committed and not returned would wait for
-// the end of their lease, and count as calls of unknown outcome.
+// claim is not interrupted at shutdown: claims that were committed but not returned would wait for the
+// end of their lease, and count as calls of unknown outcome.
 func (e *Engine) claim(ctx context.Context, n int, deadline time.Time) ([]Claimed, error) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
@@ -147,7 +147,7 @@ func (e *Engine) claim(ctx context.Context, n int, deadline time.Time) ([]Claime
 
 // holdAbandoned stops allocations with which several workers have died, once per poll.
 func (e *Engine) holdAbandoned(ctx context.Context) (ok bool) {
-	if time.Since(e.checked) < pollEvery {
+	if time.Since(e.abandonedCheck) < pollEvery {
 		return true
 	}
 	held, err := e.store.HoldAbandoned(ctx, e.kind, e.policy)
@@ -155,7 +155,7 @@ func (e *Engine) holdAbandoned(ctx context.Context) (ok bool) {
 		e.warn(ctx, "abandoned payouts not stopped", err)
 		return false
 	}
-	e.checked = time.Now()
+	e.abandonedCheck = time.Now()
 	if held > 0 {
 		abandonedTotal.WithLabelValues(string(e.kind)).Add(float64(held))
 		e.log.ErrorContext(ctx, "payouts stopped: several workers died with them", "count", held)
@@ -163,16 +163,16 @@ func (e *Engine) holdAbandoned(ctx context.Context) (ok bool) {
 	return true
 }
 
-func (e *Engine) free() int { return cap(e.slots) - len(e.slots) }
+func (e *Engine) freeSlots() int { return cap(e.slots) - len(e.slots) }
 
 // awaitSlots waits until the slots of a whole claim are free, or for gatherFor after the first is.
 func (e *Engine) awaitSlots(ctx context.Context) {
-	for ctx.Err() == nil && e.free() == 0 {
+	for ctx.Err() == nil && e.freeSlots() == 0 {
 		loop.SleepOrWake(ctx, pollEvery, e.wake)
 	}
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
-	for e.free() < min(cap(e.slots), claimMax) {
+	for e.freeSlots() < min(cap(e.slots), claimMax) {
 		select {
 		case <-ctx.Done():
 			return
@@ -183,16 +183,15 @@ func (e *Engine) awaitSlots(ctx context.Context) {
 	}
 }
 
-// start runs the call of a claim in its slot.
 func (e *Engine) start(ctx context.Context, c Claimed, deadline time.Time) {
 	e.slots <- struct{}{} // free: only Run claims
 	e.mu.Lock()
-	e.held[c.ID] = c.Version
+	e.unsettled[c.ID] = c.Version
 	e.mu.Unlock()
 	e.work.Go(func() {
 		defer func() {
 			e.mu.Lock()
-			delete(e.held, c.ID)
+			delete(e.unsettled, c.ID)
 			e.mu.Unlock()
 			<-e.slots
 			e.Wake()
@@ -201,8 +200,8 @@ func (e *Engine) start(ctx context.Context, c Claimed, deadline time.Time) {
 	})
 }
 
-// handle makes the call and writes its outcome. After the deadline nothing is sent: the lease may
-// have ended, and its next holder decides.
+// handle makes the call and writes its outcome. After the deadline it sends nothing, since the lease
+// may have ended and another worker may have the allocation.
 func (e *Engine) handle(ctx context.Context, c Claimed, deadline time.Time) {
 	// A call that has begun is finished at shutdown, within its deadline.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -216,7 +215,8 @@ func (e *Engine) handle(ctx context.Context, c Claimed, deadline time.Time) {
 	e.settle(context.WithoutCancel(ctx), Call{ID: c.ID, Version: c.Version, Action: c.Action, Result: r})
 }
 
-// call pays, or asks and then voids what is absent, so that the answer is final.
+// call pays, or asks whether an earlier call has paid. If none has, it voids the key, so that the
+// answer is final.
 func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -239,8 +239,8 @@ func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
 	return r
 }
 
-// settle writes an outcome, again and again until it is written or the lease has certainly ended
-// for long: the next holder of the allocation then finds out by itself.
+// settle tries to write an outcome for the time of a lease. After that the next worker asks the
+// provider.
 func (e *Engine) settle(ctx context.Context, c Call) {
 	ctx, cancel := context.WithTimeout(ctx, e.policy.Lease)
 	defer cancel()
@@ -272,9 +272,9 @@ func (e *Engine) release(ctx context.Context, claims []Claimed) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	held := make([]Held, len(claims))
+	held := make([]ClaimRef, len(claims))
 	for i, c := range claims {
-		held[i] = Held{ID: c.ID, Version: c.Version}
+		held[i] = ClaimRef{ID: c.ID, Version: c.Version}
 	}
 	if err := e.store.Release(ctx, held); err != nil {
 		e.warn(ctx, "unsent payouts not released; their leases will end", err, "count", len(held))
@@ -284,9 +284,9 @@ func (e *Engine) release(ctx context.Context, claims []Claimed) {
 // renew extends the leases of all claims whose outcome is not written yet.
 func (e *Engine) renew(ctx context.Context) {
 	e.mu.Lock()
-	held := make([]Held, 0, len(e.held))
-	for id, version := range e.held {
-		held = append(held, Held{ID: id, Version: version})
+	held := make([]ClaimRef, 0, len(e.unsettled))
+	for id, version := range e.unsettled {
+		held = append(held, ClaimRef{ID: id, Version: version})
 	}
 	e.mu.Unlock()
 	if len(held) == 0 {

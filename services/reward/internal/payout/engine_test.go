@@ -34,8 +34,8 @@ func (s *oneReward) Settle(_ context.Context, c payout.Call, _ payout.Policy) (b
 	return true, nil
 }
 
-func (*oneReward) Renew(context.Context, []payout.Held, payout.Policy) error { return nil }
-func (*oneReward) Release(context.Context, []payout.Held) error              { return nil }
+func (*oneReward) Renew(context.Context, []payout.ClaimRef, payout.Policy) error { return nil }
+func (*oneReward) Release(context.Context, []payout.ClaimRef) error              { return nil }
 
 func (*oneReward) HoldAbandoned(context.Context, payout.Kind, payout.Policy) (int, error) {
 	return 0, nil

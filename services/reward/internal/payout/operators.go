@@ -1,6 +1,7 @@
 package payout
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -23,9 +24,8 @@ type CallRecord struct {
 	Message         string
 }
 
-// Filter selects allocations: those of a member, of one campaign and status or of all, or those in
-// a status, of one campaign or of all. They are listed newest first; Before is the cursor, an
-// allocation's id, 0 for the first page.
+// Filter selects allocations by all members that are set. They are listed newest first; Before is the
+// cursor, an allocation's id, 0 for the first page.
 type Filter struct {
 	MemberID, EventID string
 	Status            Status
@@ -49,17 +49,17 @@ type Reader interface {
 
 // Operator changes allocations as operators ask for it.
 type Operator interface {
-	// Retry makes failed allocations due under their keys; the provider is asked first. It returns
-	// how many were failed.
+	// Retry makes failed allocations due under their keys, and returns their number. The provider is
+	// asked before anything is sent.
 	Retry(ctx context.Context, ids []int64) (int, error)
 	// RetryAll is Retry for all failed allocations of a campaign.
 	RetryAll(ctx context.Context, eventID string) (int, error)
-	// Cancel cancels allocations as soon as it is certain that they are unpaid; restock gives their
-	// prizes back then.
+	// Cancel cancels allocations once it is certain that they are unpaid; restock then returns their
+	// prizes to the stock.
 	Cancel(ctx context.Context, ids []int64, restock bool) error
-	// CancelCampaign marks a campaign; its allocations follow in chunks.
+	// CancelCampaign marks a campaign as cancelled; CancelMarked cancels its allocations.
 	CancelCampaign(ctx context.Context, eventID string, restock bool) error
-	// Resolve ends an allocation that is held, by what an operator has found out; ErrNotHeld.
+	// Resolve ends a held allocation by what an operator has found out, or fails with ErrNotHeld.
 	Resolve(ctx context.Context, id int64, paid bool, transactionID string) error
 }
 
@@ -69,19 +69,16 @@ type Pauser interface {
 	Resume(ctx context.Context, k Kind) error
 }
 
-// manual is the transaction of a payment that an operator has found without naming it.
-const manual = "MANUAL"
+// manualTransaction stands for the transaction of a payment that an operator reports without its id.
+const manualTransaction = "MANUAL"
 
-// Resolve returns an allocation that is held after an operator has found out what became of it. An
-// unpaid one is cancelled if that was asked for; otherwise it has failed, and may be retried.
+// Resolve returns a held allocation after an operator has found out whether it is paid. An unpaid one
+// is cancelled if that was requested; otherwise it has failed, and may be retried.
 func Resolve(a Allocation, paid bool, transactionID string, now time.Time) Allocation {
 	a.NextRetryAt, a.HeldAt, a.UnknownSince, a.AskFirst, a.Code, a.Message = time.Time{}, time.Time{}, time.Time{}, false, "", ""
 	switch {
 	case paid:
-		if transactionID == "" {
-			transactionID = manual
-		}
-		a.Status, a.TransactionID, a.ProcessedAt = Success, transactionID, now
+		a.Status, a.TransactionID, a.ProcessedAt = Success, cmp.Or(transactionID, manualTransaction), now
 	case a.Cancelling:
 		a.Status = Cancelled
 	default:

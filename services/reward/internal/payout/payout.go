@@ -1,10 +1,9 @@
-// Package payout pays rewards: it decides what a provider's answer means for an allocation, and
-// runs the calls. An allocation is paid at most once: SUCCESS means that the provider's ledger has
-// it once, CANCELLED that it never will.
+// Package payout pays rewards: it calls providers, and decides what an answer means for an allocation.
+// An allocation is paid at most once: SUCCESS means that the provider's ledger has it once, CANCELLED
+// that the ledger will never have it.
 //
-// A call whose outcome is not known is never forgotten. It is repeated under the same key while the
-// provider certainly remembers the key; after that the provider is asked, and only a final answer
-// permits another call.
+// A call of unknown outcome is repeated under the same key while the provider certainly recognises the
+// key. After that the provider is asked, and only a final answer permits another call.
 package payout
 
 import (

@@ -18,31 +18,26 @@ import (
 )
 
 func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payout.Allocation {
-	a := payout.Allocation{
+	return payout.Allocation{
 		ID: r.ID, EventID: r.EventID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue,
-		Status: payout.Status(r.RewardStatus), IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: fromOptional(r.ProcessedAt),
-		RetryCount: int(r.RetryCount), NextRetryAt: fromOptional(r.NextRetryAt), Version: r.Version, UnknownSince: fromOptional(r.UnknownSince),
-		LastCallAt: fromOptional(r.LastCallAt), AskFirst: r.AskFirst, VoidedAt: fromOptional(r.VoidedAt), HeldAt: fromOptional(r.HeldAt),
+		Status: payout.Status(r.RewardStatus), IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: orZero(r.ProcessedAt),
+		RetryCount: int(r.RetryCount), NextRetryAt: orZero(r.NextRetryAt), Version: r.Version, UnknownSince: orZero(r.UnknownSince),
+		LastCallAt: orZero(r.LastCallAt), AskFirst: r.AskFirst, VoidedAt: orZero(r.VoidedAt), HeldAt: orZero(r.HeldAt),
 		Reason: r.Reason, CreatedAt: r.CreatedAt, Cancelling: r.CancelRequestedAt != nil || campaignCancelled != nil,
+		TransactionID: orZero(r.ExternalTransactionID), Code: orZero(r.ErrorCode), Message: orZero(r.ErrorMessage),
 	}
-	for _, set := range []struct{ to, from *string }{{&a.TransactionID, r.ExternalTransactionID}, {&a.Code, r.ErrorCode}, {&a.Message, r.ErrorMessage}} {
-		if set.from != nil {
-			*set.to = *set.from
-		}
-	}
-	return a
 }
 
-// changed is a locked allocation and what becomes of it.
+// changed is an allocation after a change, with its locked row.
 type changed struct {
 	allocation payout.Allocation
 	row        db.EventRewardAllocation
-	restock    bool // asked for by the cancellation of the campaign; the row has that of its own
+	restock    bool // requested by the cancellation of the campaign; the row says what its own requested
 	now        time.Time
 }
 
-// writeChanges updates allocations in the order given, which is that of their ids, with their
-// events; prizes of cancelled ones return to the stock where that was asked for.
+// writeChanges updates allocations in the order of their ids, as given, and publishes their events. It
+// returns the prizes of cancelled allocations to the stock where that was requested.
 func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []changed) error {
 	var params db.SettleParams
 	var entries []int64
@@ -64,7 +59,7 @@ func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []chang
 	if err := q.Settle(ctx, params); err != nil {
 		return err
 	}
-	if err := giveBack(ctx, q, entries); err != nil {
+	if err := restockPrizes(ctx, q, entries); err != nil {
 		return err
 	}
 	return outbox.Insert(ctx, tx, source, out...)
@@ -80,15 +75,15 @@ func addSettled(p *db.SettleParams, a payout.Allocation) {
 	p.Codes, p.Messages = append(p.Codes, a.Code), append(p.Messages, a.Message)
 }
 
-// giveBack returns the prizes of entries to the stock.
-func giveBack(ctx context.Context, q *db.Queries, entries []int64) error {
+// restockPrizes returns the prizes of entries to the stock.
+func restockPrizes(ctx context.Context, q *db.Queries, entries []int64) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	return q.Restock(ctx, entries)
 }
 
-// eventType is the event that follows a change; "" for attempts that are repeated.
+// eventType returns the type of the event of a change; "" for a failure that is retried.
 func eventType(a payout.Allocation) string {
 	switch {
 	case a.Status == payout.Success:

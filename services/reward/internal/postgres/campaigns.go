@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Campaigns implements campaign.Store.
+// Campaigns is the campaign.Store.
 type Campaigns struct{ *Database }
 
 var _ campaign.Store = Campaigns{}
@@ -55,8 +55,7 @@ func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now
 		}
 	}
 	if c.Daily != nil {
-		kind := string(c.Daily.Kind)
-		params.DailyKind, params.DailyValue = &kind, &c.Daily.Value
+		params.DailyKind, params.DailyValue = new(string(c.Daily.Kind)), &c.Daily.Value
 	}
 	if err := q.InsertCampaign(ctx, params); err != nil {
 		return fmt.Errorf("insert campaign: %w", err)
@@ -118,10 +117,8 @@ func (d *Database) read(ctx context.Context, q *db.Queries, eventID string) (cam
 func toCampaign(r db.Campaign) campaign.Campaign {
 	c := campaign.Campaign{
 		EventID: r.EventID, Title: r.Title, Kind: campaign.Kind(r.Kind), OpensAt: r.OpensAt, ClosesAt: r.ClosesAt,
-		DrawsPerMember: int(r.DrawsPerMember), Period: campaign.Period(r.Period), CancelledAt: fromOptional(r.CancelledAt),
-	}
-	if r.PromotionID != nil {
-		c.PromotionID = *r.PromotionID
+		DrawsPerMember: int(r.DrawsPerMember), Period: campaign.Period(r.Period), CancelledAt: orZero(r.CancelledAt),
+		PromotionID: orZero(r.PromotionID),
 	}
 	if r.DailyKind != nil && r.DailyValue != nil {
 		c.Daily = &campaign.Reward{Kind: payout.Kind(*r.DailyKind), Value: *r.DailyValue}

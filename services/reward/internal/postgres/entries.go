@@ -18,9 +18,9 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Enter implements campaign.Store. The time is read after the member is locked: of two requests
-// around midnight the one that waits belongs to the day in which it continues.
-func (s Campaigns) Enter(ctx context.Context, eventID, memberID string, how campaign.Entering) (earned campaign.Earned, err error) {
+// Enter reads the time after it has locked the member: of two requests around midnight the one that
+// waits for the lock counts for the day on which it continues.
+func (s Campaigns) Enter(ctx context.Context, eventID, memberID string, how campaign.EntryMethod) (earned campaign.Earned, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		if err := q.LockMember(ctx, db.LockMemberParams{EventID: eventID, MemberID: memberID}); err != nil {
 			return fmt.Errorf("lock member: %w", err)
@@ -33,7 +33,7 @@ func (s Campaigns) Enter(ctx context.Context, eventID, memberID string, how camp
 		return err
 	})
 	if err == nil && !earned.Repeated {
-		entered(payout.Pending, len(earned.Rewards))
+		countStatus(payout.Pending, len(earned.Rewards))
 	}
 	return earned, err
 }
@@ -47,19 +47,19 @@ type entryTx struct {
 	now               time.Time
 }
 
-func (t *entryTx) enter(ctx context.Context, how campaign.Entering) (campaign.Earned, error) {
-	reads, err := how.Reads(&t.campaign, t.now)
+func (t *entryTx) enter(ctx context.Context, how campaign.EntryMethod) (campaign.Earned, error) {
+	query, err := how.Query(&t.campaign, t.now)
 	if err != nil {
 		return campaign.Earned{}, err
 	}
-	earlier, found, err := t.earlier(ctx, reads)
+	earlier, found, err := t.earlier(ctx, query)
 	if found || err != nil {
 		return earlier, err
 	}
-	if reads.Closed != nil {
-		return campaign.Earned{}, reads.Closed
+	if query.Closed != nil {
+		return campaign.Earned{}, query.Closed
 	}
-	standing, err := t.standing(ctx, reads)
+	standing, err := t.standing(ctx, query)
 	if err != nil {
 		return campaign.Earned{}, err
 	}
@@ -67,16 +67,16 @@ func (t *entryTx) enter(ctx context.Context, how campaign.Entering) (campaign.Ea
 	if err != nil {
 		return campaign.Earned{}, err
 	}
-	return t.write(ctx, change, reads.Key)
+	return t.write(ctx, change, query.Key)
 }
 
 // earlier finds the entry of an earlier request.
-func (t *entryTx) earlier(ctx context.Context, reads campaign.Reads) (campaign.Earned, bool, error) {
-	if reads.Key == nil {
-		row, err := t.entry(ctx, reads.Period)
-		return t.earned(ctx, row, err)
+func (t *entryTx) earlier(ctx context.Context, query campaign.Query) (campaign.Earned, bool, error) {
+	if query.Key == nil {
+		row, err := t.entry(ctx, query.Period)
+		return t.loadEarned(ctx, row, err)
 	}
-	kept, err := answers.Claim(ctx, t.tx, reads.Key)
+	kept, err := answers.Claim(ctx, t.tx, query.Key)
 	if err != nil || kept == "" {
 		return campaign.Earned{}, false, err
 	}
@@ -85,7 +85,7 @@ func (t *entryTx) earlier(ctx context.Context, reads campaign.Reads) (campaign.E
 		return campaign.Earned{}, false, fmt.Errorf("kept answer: %w", err)
 	}
 	row, err := t.q.GetEntryByID(ctx, id)
-	return t.earned(ctx, row, err)
+	return t.loadEarned(ctx, row, err)
 }
 
 // entry reads the first entry of a period.
@@ -94,19 +94,19 @@ func (t *entryTx) entry(ctx context.Context, period string) (db.EventEntry, erro
 }
 
 // standing reads what the decision needs to know of the member.
-func (t *entryTx) standing(ctx context.Context, reads campaign.Reads) (campaign.Standing, error) {
+func (t *entryTx) standing(ctx context.Context, query campaign.Query) (campaign.Standing, error) {
 	s := campaign.Standing{Campaign: t.campaign, Now: t.now}
-	if reads.Key != nil { // else there is no entry in the period
-		n, err := t.q.CountEntries(ctx, db.CountEntriesParams{EventID: t.eventID, MemberID: t.memberID, Period: reads.Period})
+	if query.Key != nil { // else there is no entry in the period
+		n, err := t.q.CountEntries(ctx, db.CountEntriesParams{EventID: t.eventID, MemberID: t.memberID, Period: query.Period})
 		if err != nil {
 			return s, err
 		}
 		s.Made = int(n)
 	}
-	if reads.Before == "" {
+	if query.Before == "" {
 		return s, nil
 	}
-	before, err := t.entry(ctx, reads.Before)
+	before, err := t.entry(ctx, query.Before)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return s, err
 	}
@@ -145,8 +145,8 @@ func (t *entryTx) write(ctx context.Context, c *campaign.Change, key *idempotenc
 	return earned, err
 }
 
-// earned loads what an entry has earned; no row is not found.
-func (t *entryTx) earned(ctx context.Context, row db.EventEntry, err error) (campaign.Earned, bool, error) {
+// loadEarned loads what an entry has earned. row and err are the result of the query of the entry.
+func (t *entryTx) loadEarned(ctx context.Context, row db.EventEntry, err error) (campaign.Earned, bool, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return campaign.Earned{}, false, nil
 	}
@@ -156,7 +156,7 @@ func (t *entryTx) earned(ctx context.Context, row db.EventEntry, err error) (cam
 	e := campaign.Earned{Repeated: true, Entry: campaign.Entry{
 		ID: row.ID, EventID: row.EventID, MemberID: row.MemberID, Period: row.Period, DrawNo: int(row.DrawNo), Streak: int(row.Streak), At: row.CreatedAt,
 	}}
-	e.PrizeID = idOrZero(row.PrizeID)
+	e.PrizeID = orZero(row.PrizeID)
 	e.Prize = prizeOf(&t.campaign, e.PrizeID)
 	rewards, err := t.q.AllocationsOfEntries(ctx, db.AllocationsOfEntriesParams{MemberID: row.MemberID, EntryIds: []int64{row.ID}})
 	if err != nil {
@@ -178,15 +178,8 @@ func prizeOf(c *campaign.Campaign, id int64) *campaign.Prize {
 	return nil
 }
 
-func idOrZero(id *int64) int64 {
-	if id == nil {
-		return 0
-	}
-	return *id
-}
-
-// take gives the entry a prize and takes it from the stock; false when nothing is left. A prize
-// without limit is not locked: its draws run in parallel.
+// take gives the entry a prize and takes it from the stock; it returns false when none is left. A
+// prize without limit is not locked, so that its draws run in parallel.
 func (t *entryTx) take(ctx context.Context, entryID int64, p *campaign.Prize) (bool, error) {
 	if p.Stock != nil {
 		taken, err := t.q.TakePrize(ctx, p.ID)
@@ -197,8 +190,7 @@ func (t *entryTx) take(ctx context.Context, entryID int64, p *campaign.Prize) (b
 	return true, t.q.SetPrize(ctx, db.SetPrizeParams{ID: entryID, PrizeID: &p.ID})
 }
 
-// allocate inserts the rewards of a new entry. Their keys must be new too: a conflict is an error,
-// not a repetition.
+// allocate inserts the rewards of a new entry. An idempotency key that exists already is an error.
 func (t *entryTx) allocate(ctx context.Context, entryID int64, rewards []campaign.NewAllocation) ([]payout.Allocation, error) {
 	var out []payout.Allocation
 	for _, r := range rewards {
@@ -207,8 +199,7 @@ func (t *entryTx) allocate(ctx context.Context, entryID int64, rewards []campaig
 			Reason: string(r.Reason), IdempotencyKey: r.Key, CreatedAt: t.now,
 		}
 		if r.Milestone != 0 {
-			day := int32(r.Milestone) //nolint:gosec // validated
-			params.Milestone = &day
+			params.Milestone = new(int32(r.Milestone)) //nolint:gosec // validated
 		}
 		row, err := t.q.InsertAllocation(ctx, params)
 		if err != nil {
@@ -235,7 +226,7 @@ func (s Campaigns) Part(ctx context.Context, eventID, memberID string) (campaign
 	p := campaign.Part{Campaign: c, Now: now}
 	for _, r := range rows {
 		p.Entries = append(p.Entries, campaign.Entry{
-			ID: r.ID, Period: r.Period, DrawNo: int(r.DrawNo), Streak: int(r.Streak), PrizeID: idOrZero(r.PrizeID),
+			ID: r.ID, Period: r.Period, DrawNo: int(r.DrawNo), Streak: int(r.Streak), PrizeID: orZero(r.PrizeID),
 		})
 	}
 	for _, day := range reached {

@@ -129,9 +129,9 @@ func TestOverlappingRequestsAroundMidnight(t *testing.T) {
 	store := postgres.Campaigns{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
 	held := make(chan error, 1)
 	go func() {
-		_, err := store.Enter(t.Context(), "1", "ann", campaign.Entering{
-			Reads: func(_ *campaign.Campaign, now time.Time) (campaign.Reads, error) {
-				return campaign.Reads{Period: string(campaign.DayOf(now))}, nil
+		_, err := store.Enter(t.Context(), "1", "ann", campaign.EntryMethod{
+			Query: func(_ *campaign.Campaign, now time.Time) (campaign.Query, error) {
+				return campaign.Query{Period: string(campaign.DayOf(now))}, nil
 			},
 			Decide: func(s campaign.Standing) (*campaign.Change, error) {
 				close(inside)

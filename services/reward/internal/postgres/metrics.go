@@ -15,7 +15,7 @@ var (
 // startCounters makes all series start at 0, so that the first event is an increase.
 func startCounters() {
 	for _, status := range payout.Statuses() {
-		entered(status, 0)
+		countStatus(status, 0)
 	}
 	for _, kind := range payout.Kinds() {
 		paidLateTotal.WithLabelValues(string(kind))
@@ -25,8 +25,8 @@ func startCounters() {
 	}
 }
 
-// entered counts rewards that a committed transaction has moved into a status.
-func entered(status payout.Status, n int) {
+// countStatus counts rewards that a committed transaction has moved into a status.
+func countStatus(status payout.Status, n int) {
 	statusTotal.WithLabelValues(string(status)).Add(float64(n))
 }
 
@@ -37,7 +37,7 @@ func countChanges(changes []changed) {
 		if c.row.RewardStatus == string(a.Status) {
 			continue
 		}
-		entered(a.Status, 1)
+		countStatus(a.Status, 1)
 		if a.Code == payout.CodePaidAfterwards {
 			paidLateTotal.WithLabelValues(string(a.Kind)).Inc()
 		}

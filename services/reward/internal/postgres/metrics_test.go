@@ -64,7 +64,7 @@ func TestCountersFollowTheStatuses(t *testing.T) {
 	settle(t, store, claims[0], payout.Paid) // repeated: nothing changes
 	settle(t, store, claims[1], payout.RefusedForGood)
 	settle(t, store, claims[2], payout.Refused)
-	require.NoError(t, store.Release(t.Context(), []payout.Held{{ID: claims[3].ID, Version: claims[3].Version}, {ID: claims[0].ID, Version: 1}}))
+	require.NoError(t, store.Release(t.Context(), []payout.ClaimRef{{ID: claims[3].ID, Version: claims[3].Version}, {ID: claims[0].ID, Version: 1}}))
 	require.Equal(t, map[string]float64{"PROCESSING": 5, "SUCCESS": 1, "FAILED": 3, "given up: REFUSED": 1}, moved())
 
 	moved = counts(t)

@@ -66,8 +66,8 @@ func (s Operators) inStatus(ctx context.Context, f payout.Filter) ([]db.EventRew
 	return s.q.ByStatus(ctx, db.ByStatusParams{RewardStatus: string(f.Status), Before: f.Before, Page: page})
 }
 
-// inEveryStatus merges the pages of all statuses: an index without the status would cost each payout
-// another write.
+// inEveryStatus merges the pages of all statuses, since an index without the status would cost each
+// payout another write.
 func (s Operators) inEveryStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
 	var all []db.EventRewardAllocation
 	for _, f.Status = range payout.Statuses() {
@@ -92,12 +92,9 @@ func (s Operators) Get(ctx context.Context, id int64) (payout.Allocation, []payo
 	}
 	calls := make([]payout.CallRecord, len(rows))
 	for i, r := range rows {
-		calls[i] = payout.CallRecord{Version: r.Version, Action: payout.Action(r.Action), SentAt: r.SentAt, EndedAt: fromOptional(r.EndedAt)}
-		if r.Outcome != nil {
-			calls[i].Outcome = payout.Outcome(*r.Outcome)
-		}
-		if r.Error != nil {
-			calls[i].Message = *r.Error
+		calls[i] = payout.CallRecord{
+			Version: r.Version, Action: payout.Action(r.Action), SentAt: r.SentAt, EndedAt: orZero(r.EndedAt),
+			Outcome: payout.Outcome(orZero(r.Outcome)), Message: orZero(r.Error),
 		}
 	}
 	return toAllocation(row.EventRewardAllocation, row.CancelledAt), calls, nil
@@ -161,13 +158,13 @@ func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error 
 			}
 		}
 		cancelled = len(changes)
-		if err := giveBack(ctx, q, entries); err != nil {
+		if err := restockPrizes(ctx, q, entries); err != nil {
 			return err
 		}
 		return outbox.Insert(ctx, tx, source, changes...)
 	})
 	if err == nil {
-		entered(payout.Cancelled, cancelled)
+		countStatus(payout.Cancelled, cancelled)
 		s.opts.Published()
 		s.Changed()
 	}
@@ -182,8 +179,6 @@ func (s Operators) CancelCampaign(ctx context.Context, eventID string, restock b
 	return postgres.Err(err)
 }
 
-// CancelMarked cancels the allocations of marked campaigns, in chunks. After a crash the next call
-// continues.
 func (s Operators) CancelMarked(ctx context.Context) error {
 	marked, err := s.q.CancellingCampaigns(ctx)
 	if err != nil {

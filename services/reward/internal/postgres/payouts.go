@@ -18,14 +18,12 @@ import (
 )
 
 const (
-	// settleBatch is the number of outcomes that one transaction writes; the first waits settleDelay
-	// for others.
-	settleBatch = 100
-	settleDelay = 2 * time.Millisecond
+	maxSettled  = 100                  // outcomes in one transaction
+	settleDelay = 2 * time.Millisecond // for which the first of them waits for others
 )
 
-// Payouts implements payout.Store. Outcomes that arrive while a transaction runs are written
-// together by the next one.
+// Payouts is the payout.Store. Outcomes that arrive while a transaction runs are written together by
+// the next one.
 type Payouts struct {
 	*Database
 
@@ -43,7 +41,7 @@ type settlement struct {
 // NewPayouts makes the store.
 func NewPayouts(d *Database) *Payouts {
 	p := &Payouts{Database: d}
-	p.settles = batch.NewItems(batch.Config{Max: settleBatch, Delay: settleDelay, Inflight: 2}, p.settleAll)
+	p.settles = batch.NewItems(batch.Config{Max: maxSettled, Delay: settleDelay, Inflight: 2}, p.settleAll)
 	return p
 }
 
@@ -59,26 +57,26 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
-	entered(payout.Processing, len(rows))
+	countStatus(payout.Processing, len(rows))
 	claims := make([]payout.Claimed, len(rows))
 	for i, r := range rows {
 		claims[i] = payout.Claimed{Action: payout.Action(r.Action), Allocation: payout.Allocation{
 			ID: r.ID, Version: r.Version, EventID: r.EventID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue,
-			Status: payout.Processing, IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), LastCallAt: fromOptional(r.LastCallAt),
+			Status: payout.Processing, IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), LastCallAt: orZero(r.LastCallAt),
 		}}
 	}
 	return claims, nil
 }
 
-func (p *Payouts) Renew(ctx context.Context, held []payout.Held, policy payout.Policy) error {
+func (p *Payouts) Renew(ctx context.Context, held []payout.ClaimRef, policy payout.Policy) error {
 	ids, versions := columnsOf(held)
 	return postgres.Err(p.q.Renew(ctx, db.RenewParams{Ids: ids, Versions: versions, Now: p.now(), LeaseSeconds: policy.Lease.Seconds()}))
 }
 
-func (p *Payouts) Release(ctx context.Context, held []payout.Held) error {
+func (p *Payouts) Release(ctx context.Context, held []payout.ClaimRef) error {
 	ids, versions := columnsOf(held)
 	released, err := p.q.Release(ctx, db.ReleaseParams{Ids: ids, Versions: versions, Now: p.now()})
-	entered(payout.Failed, int(released))
+	countStatus(payout.Failed, int(released))
 	return postgres.Err(err)
 }
 
@@ -102,7 +100,7 @@ func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy pa
 		return 0, err
 	}
 	if held > 0 {
-		entered(payout.Failed, held)
+		countStatus(payout.Failed, held)
 		p.opts.Published()
 	}
 	return held, nil
@@ -116,17 +114,16 @@ func (p *Payouts) Settle(ctx context.Context, c payout.Call, policy payout.Polic
 // maxText bounds what is kept of a provider's text, in bytes.
 const maxText = 1000
 
-// storable returns text as PostgreSQL accepts it: in UTF-8 and without U+0000. A provider may send
-// anything.
+// storable converts a provider's text to one that PostgreSQL accepts: UTF-8 without U+0000.
 func storable(s string) string {
 	s = s[:min(len(s), maxText)]
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// settleAll writes outcomes in one transaction. If it fails for another reason than an unavailable
-// database, each is written alone, so that one that cannot be written delays no other.
+// settleAll writes outcomes in one transaction. If that fails although the database is available, it
+// writes each outcome alone, so that one that cannot be written delays no other.
 func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Result[bool], error) {
-	applied, err := p.settleTogether(ctx, items)
+	applied, err := p.settleInOne(ctx, items)
 	out := make([]batch.Result[bool], len(items))
 	switch {
 	case err == nil:
@@ -137,7 +134,7 @@ func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Re
 		return nil, err
 	default:
 		for i := range out {
-			if applied, err = p.settleTogether(ctx, items[i:i+1]); err == nil {
+			if applied, err = p.settleInOne(ctx, items[i:i+1]); err == nil {
 				out[i].Value = applied[0]
 			}
 			out[i].Err = err
@@ -146,9 +143,9 @@ func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Re
 	return out, nil
 }
 
-// settleTogether decides about locked allocations, in one transaction. Two outcomes of one
-// allocation are decided one after the other.
-func (p *Payouts) settleTogether(ctx context.Context, items []settlement) (applied []bool, err error) {
+// settleInOne locks allocations, decides about them and writes them, in one transaction. Two outcomes
+// of one allocation are decided one after the other.
+func (p *Payouts) settleInOne(ctx context.Context, items []settlement) (applied []bool, err error) {
 	var changes []changed
 	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		applied = make([]bool, len(items))
@@ -172,7 +169,7 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 	}
 	locked := make(map[int64]*lockedAllocation, len(rows))
 	for _, r := range rows {
-		locked[r.EventRewardAllocation.ID] = &lockedAllocation{before: toAllocation(r.EventRewardAllocation, r.CancelledAt), now: r.Now}
+		locked[r.EventRewardAllocation.ID] = &lockedAllocation{Allocation: toAllocation(r.EventRewardAllocation, r.CancelledAt), now: r.Now}
 	}
 	for i, it := range items {
 		if a := locked[it.call.ID]; a != nil {
@@ -181,37 +178,28 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 	}
 	var changes []changed
 	for _, r := range rows {
-		if l := locked[r.EventRewardAllocation.ID]; l.after != nil {
-			changes = append(changes, changed{allocation: *l.after, row: r.EventRewardAllocation, restock: r.CancelRestock, now: l.now})
+		if l := locked[r.EventRewardAllocation.ID]; l.changed {
+			changes = append(changes, changed{allocation: l.Allocation, row: r.EventRewardAllocation, restock: r.CancelRestock, now: l.now})
 		}
 	}
 	return changes, writeChanges(ctx, tx, q, changes)
 }
 
-// lockedAllocation is an allocation whose row is locked, and what has been decided about it.
+// lockedAllocation is an allocation whose row is locked.
 type lockedAllocation struct {
-	before payout.Allocation
-	after  *payout.Allocation
-	now    time.Time
-}
+	payout.Allocation
 
-// age is the time since t; 0 for the zero time.
-func age(t time.Time) time.Duration {
-	if t.IsZero() {
-		return 0
-	}
-	return time.Since(t)
+	changed bool
+	now     time.Time
 }
 
 func (l *lockedAllocation) decide(it settlement) bool {
-	present := l.before
-	if l.after != nil {
-		present = *l.after
+	if asked := it.call.Result.Asked; !asked.IsZero() {
+		it.call.Result.Age = time.Since(asked)
 	}
-	it.call.Result.Age = age(it.call.Result.Asked)
-	after, ok := payout.Decide(present, it.call, l.now, it.policy)
+	after, ok := payout.Decide(l.Allocation, it.call, l.now, it.policy)
 	if ok {
-		l.after = &after
+		l.Allocation, l.changed = after, true
 	}
 	return ok
 }
@@ -225,7 +213,7 @@ func (p *Payouts) outcomes(items []settlement) db.LockForSettleParams {
 	return params
 }
 
-func columnsOf(held []payout.Held) (ids, versions []int64) {
+func columnsOf(held []payout.ClaimRef) (ids, versions []int64) {
 	for _, h := range held {
 		ids, versions = append(ids, h.ID), append(versions, h.Version)
 	}

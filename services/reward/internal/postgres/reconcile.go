@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/reward/internal/reconcile"
 )
 
-// Reconciliation implements reconcile.Store. Each of its statements is short and reads a page, so
+// Reconciliation is the reconcile.Store. Each of its statements is short and reads a page, so
 // that the service may run meanwhile.
 type Reconciliation struct{ *Database }
 
@@ -45,10 +45,10 @@ func (r Reconciliation) Page(ctx context.Context, after int64, limit int) ([]pay
 	return out, nil
 }
 
-// toCompared fills only what is compared with a ledger.
+// toCompared converts the columns that are compared with a ledger.
 func toCompared(r db.ReconcilePageRow) payout.Allocation {
 	return payout.Allocation{
 		ID: r.ID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue, Status: payout.Status(r.RewardStatus),
-		IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: fromOptional(r.ProcessedAt), UnknownSince: fromOptional(r.UnknownSince),
+		IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: orZero(r.ProcessedAt), UnknownSince: orZero(r.UnknownSince),
 	}
 }

@@ -23,9 +23,9 @@ var files embed.FS
 // Migrations create all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "reward", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Session returns the options of the service's sessions. The planner takes a LIMIT with a parameter
-// for a tenth of the rows, so that it would find a generic plan of Claim dearer than any other, and
-// plan each execution anew, which takes longer than the execution.
+// Session returns the options of the service's sessions. The planner expects a LIMIT with a parameter
+// to return a tenth of the rows. So it would rate the generic plan of Claim as too expensive, and plan
+// each execution, which takes longer than the execution itself.
 func Session() []postgres.Option {
 	return []postgres.Option{postgres.Indexed(), postgres.Setting("plan_cache_mode", "force_generic_plan")}
 }
@@ -33,21 +33,22 @@ func Session() []postgres.Option {
 // source is the CloudEvents source of this service's events.
 const source = "reward"
 
-// chunk is the number of allocations that one transaction changes: far below the limit of its time.
+// chunk is the number of allocations that one transaction changes. That takes far less than the time
+// that a transaction may take.
 const chunk = 1000
 
 // Options of the stores.
 type Options struct {
-	// Now is set by tests only; nil is the database's clock.
+	// Now is set by tests only; nil: the database's clock.
 	Now func() time.Time
-	// Published is called after a transaction with events; nil: the relay finds them by its poll.
+	// Published is called after a transaction with events; nil: the relay finds the events by polling.
 	Published func()
 }
 
-// Database is the pool and the clock that the stores share. Locks are taken in the order member
-// (advisory), allocations by id, prizes by id. An entry takes a prize before it inserts
-// allocations, which nobody else can have locked. Two draws that find several prizes gone at once
-// may deadlock; one of them is repeated.
+// Database is the pool and the clock that the stores share. Locks are taken in this order: member
+// (advisory), allocations by id, prizes by id. An entry locks a prize before it inserts allocations,
+// but nobody else can have locked those. Two draws that both find several prizes gone may deadlock;
+// one of them is repeated.
 type Database struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
@@ -77,9 +78,10 @@ func (d *Database) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx
 	return postgres.InTxRetry(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx, db.New(tx)) })
 }
 
-func fromOptional(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
+// orZero returns the value of a column, the zero value for NULL.
+func orZero[T any](v *T) T {
+	if v == nil {
+		return *new(T)
 	}
-	return *t
+	return *v
 }

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Winners implements campaign.WinnerStore.
+// Winners is the campaign.WinnerStore.
 type Winners struct{ *Database }
 
 var _ campaign.WinnerStore = Winners{}
@@ -47,7 +47,7 @@ func (s Winners) Announce(ctx context.Context, eventKey string, w campaign.Winne
 		return nil
 	})
 	if err == nil {
-		entered(payout.Pending, rewarded)
+		countStatus(payout.Pending, rewarded)
 	}
 	return rewarded, err
 }
@@ -80,7 +80,7 @@ func (s Winners) RewardEarlier(ctx context.Context) (rewarded int, more bool, er
 		return q.SetWinnersCursor(ctx, db.SetWinnersCursorParams{EventID: c.EventID, WinnersAfter: cursor, Done: done, Now: s.now()})
 	})
 	if err == nil {
-		entered(payout.Pending, rewarded)
+		countStatus(payout.Pending, rewarded)
 	}
 	return rewarded, more, err
 }

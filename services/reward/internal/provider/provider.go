@@ -4,6 +4,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ const (
 	minFailures = 10
 )
 
-// Client implements payout.Provider over HTTP.
+// Client is a payout.Provider over HTTP.
 type Client struct {
 	base    string
 	http    *http.Client
@@ -51,14 +52,10 @@ var _ payout.Provider = (*Client)(nil)
 
 // Options of a Client.
 type Options struct {
-	// Rate is the number of calls per second; 0: no limit.
-	Rate float64
-	// Token is sent with each call as a bearer token; empty: none.
-	Token config.Secret
-	// Circuit is called when the circuit opens or closes; nil: nobody is told.
-	Circuit func(open bool)
-	// OpenFor replaces the 5 s of the open circuit in tests.
-	OpenFor time.Duration
+	Rate    float64         // calls per second; 0: no limit
+	Token   config.Secret   // sent with each call as a bearer token; empty: none
+	Circuit func(open bool) // called when the circuit opens or closes; may be nil
+	OpenFor time.Duration   // how long the circuit stays open, 5 s unless a test sets it
 }
 
 // New makes a client of the provider at base, its URL.
@@ -66,9 +63,6 @@ func New(base string, opts Options) *Client {
 	limit := rate.NewLimiter(rate.Inf, 0)
 	if opts.Rate > 0 {
 		limit = rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate)))
-	}
-	if opts.OpenFor == 0 {
-		opts.OpenFor = openFor
 	}
 	if opts.Circuit == nil {
 		opts.Circuit = func(bool) {}
@@ -86,7 +80,7 @@ func New(base string, opts Options) *Client {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		breaker: gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
-			MaxRequests: 1, Interval: window, BucketPeriod: bucket, Timeout: opts.OpenFor,
+			MaxRequests: 1, Interval: window, BucketPeriod: bucket, Timeout: cmp.Or(opts.OpenFor, openFor),
 			ReadyToTrip: func(n gobreaker.Counts) bool {
 				return n.TotalFailures >= minFailures && n.TotalFailures*2 >= n.Requests
 			},
@@ -137,7 +131,7 @@ func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
 	return r
 }
 
-// failure is what the circuit counts: answers about one payout are none.
+// failure returns what the circuit counts as a failure. Answers about one payout do not count.
 func failure(r payout.Result) error {
 	switch r.Outcome {
 	case payout.Unknown, payout.Busy, payout.NotSent:
@@ -167,7 +161,7 @@ func (c *Client) pay(ctx context.Context, a payout.Allocation) payout.Result {
 	case http.StatusBadRequest, http.StatusGone:
 		r.Outcome = payout.RefusedForGood
 	case http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		r.Outcome = payout.NotSent // it concerns every payout, and none was made
+		r.Outcome = payout.NotSent // the provider refuses every call, and has paid nothing
 	case http.StatusServiceUnavailable:
 		r.Outcome = payout.Busy
 	default:
@@ -196,7 +190,7 @@ func (c *Client) lookup(ctx context.Context, key string) payout.Result {
 	case status == http.StatusNotFound && got.Key == key:
 		return payout.Result{Outcome: payout.Absent, Message: "the provider has no payout of this key"}
 	case status == http.StatusNotFound:
-		// A wrong URL or a proxy answers so too, and would make a paid reward look unpaid.
+		// A proxy, or the server at a wrong URL, answers so too, and would make a paid reward look unpaid.
 		return payout.Result{Outcome: payout.Unknown, Message: "look up: status 404 without the key, not from the provider"}
 	default:
 		return payout.Result{Outcome: payout.Unknown, Message: fmt.Sprintf("look up: status %d", status)}
@@ -253,8 +247,7 @@ func (c *Client) call(ctx context.Context, method, path string, body any) (statu
 	if token := c.token.Load().Reveal(); token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	// net/http repeats a request by itself when a kept-alive connection turns out to be closed, but
-	// only one that it may repeat; a POST is none.
+	// net/http repeats a request when a kept-alive connection turns out to be closed, but never a POST.
 	resp, err := c.http.Do(req)
 	if err != nil {
 		span.RecordError(err)

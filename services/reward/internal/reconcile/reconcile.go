@@ -1,10 +1,10 @@
-// Package reconcile compares the ledger of a provider with the allocations, in both directions:
-// every entry with its allocation, then every allocation that is SUCCESS with the entries that were
-// seen.
+// Package reconcile compares the ledger of a provider with the allocations in two passes: every entry
+// of the ledger with its allocation, then every allocation that is SUCCESS with the set of those that
+// the ledger has paid.
 //
-// Both sides are read in pages. Between the two passes only a bit per paid allocation is kept, so
-// that the size of the ledger does not matter. The service may run meanwhile: an entry is read
-// before its allocation, and an allocation that was settled after the ledger was read is undecided.
+// Both sides are read in pages. Only that set is kept in memory, a bit for each allocation, so the
+// ledger may have any size. The service may run meanwhile: an entry is read before its allocation, and
+// an allocation that was settled after the ledger was read is undecided.
 package reconcile
 
 import (
@@ -67,7 +67,7 @@ func Run(ctx context.Context, store Store, source string, opts Options) (Counts,
 
 // compare reads the whole ledger, then all allocations. An error means that nothing was proved.
 func compare(ctx context.Context, store Store, ledger iter.Seq2[Entry, error], opts Options) (Counts, error) {
-	c := &comparison{Options: opts, store: store, seen: idSet{}, counts: Counts{Findings: map[Kind]int64{}}}
+	c := &comparison{Options: opts, store: store, paid: idSet{}, counts: Counts{Findings: map[Kind]int64{}}}
 	page := make([]Entry, 0, ledgerPage)
 	for entry, err := range ledger {
 		if err != nil {
@@ -80,33 +80,33 @@ func compare(ctx context.Context, store Store, ledger iter.Seq2[Entry, error], o
 			entry.Kind = c.Kinds[0]
 		}
 		if page = append(page, entry); len(page) == ledgerPage {
-			if err := c.entries(ctx, page); err != nil {
+			if err := c.compareEntries(ctx, page); err != nil {
 				return c.counts, err
 			}
 			page = page[:0]
 		}
 	}
-	if err := c.entries(ctx, page); err != nil {
+	if err := c.compareEntries(ctx, page); err != nil {
 		return c.counts, err
 	}
-	return c.counts, c.tables(ctx)
+	return c.counts, c.compareAllocations(ctx)
 }
 
 type comparison struct {
 	Options
 
 	store  Store
-	seen   idSet // allocations that the ledger has paid
+	paid   idSet // allocations that the ledger has paid
 	counts Counts
 }
 
-func (c *comparison) find(kind Kind, id int64, key, format string, args ...any) error {
+func (c *comparison) report(kind Kind, id int64, key, format string, args ...any) error {
 	c.counts.Findings[kind]++
 	return c.Report(Finding{Kind: kind, AllocationID: id, Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
-// entries compares a page of the ledger with its allocations, which are read after the page.
-func (c *comparison) entries(ctx context.Context, page []Entry) error {
+// compareEntries compares a page of the ledger with its allocations, which are read after the page.
+func (c *comparison) compareEntries(ctx context.Context, page []Entry) error {
 	if len(page) == 0 {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (c *comparison) entries(ctx context.Context, page []Entry) error {
 		byKey[allocations[i].IdempotencyKey] = &allocations[i]
 	}
 	for _, e := range page {
-		if err := c.entry(e, allocationOf(byKey, e.Key)); err != nil {
+		if err := c.compareEntry(e, allocationOf(byKey, e.Key)); err != nil {
 			return err
 		}
 	}
@@ -143,8 +143,8 @@ func cutResend(key string) (base string, n int, ok bool) {
 	return key[:at], n, err == nil && n > 0
 }
 
-// allocationOf returns the allocation that a key was sent for; nil when there is none. A key that
-// an allocation has itself is its own, even when it looks like one after a void.
+// allocationOf returns the allocation that a key was sent for, nil if there is none. An allocation
+// with exactly this key comes first, even if the key looks like one that follows a voided one.
 func allocationOf(byKey map[string]*payout.Allocation, key string) *payout.Allocation {
 	if a := byKey[key]; a != nil {
 		return a
@@ -156,52 +156,52 @@ func allocationOf(byKey map[string]*payout.Allocation, key string) *payout.Alloc
 	return nil
 }
 
-func (c *comparison) entry(e Entry, a *payout.Allocation) error {
+func (c *comparison) compareEntry(e Entry, a *payout.Allocation) error {
 	known := e.Kind
 	if a != nil && !slices.Contains(c.Kinds, known) {
-		known = a.Kind // an entry of another kind belongs here if its allocation does
+		known = a.Kind // an entry of another kind is compared if its allocation is
 	}
 	if !slices.Contains(c.Kinds, known) {
 		return nil
 	}
 	c.counts.Entries++
 	if a == nil {
-		return c.find(UnknownEntry, 0, e.Key, "the ledger has paid %s to member %q (transaction %q), and no allocation has this key", amount(e.Kind, e.Value), e.MemberID, e.TransactionID)
+		return c.report(UnknownEntry, 0, e.Key, "the ledger has paid %s to member %q (transaction %q), and no allocation has this key", amount(e.Kind, e.Value), e.MemberID, e.TransactionID)
 	}
-	if err := c.contents(e, a); err != nil {
+	if err := c.compareContents(e, a); err != nil {
 		return err
 	}
-	return c.status(e, a)
+	return c.compareStatus(e, a)
 }
 
-// contents compares what was paid with what was allocated.
-func (c *comparison) contents(e Entry, a *payout.Allocation) error {
+// compareContents compares what was paid with what was allocated.
+func (c *comparison) compareContents(e Entry, a *payout.Allocation) error {
 	if e.MemberID != a.MemberID {
-		if err := c.find(OtherMember, a.ID, e.Key, "the ledger has paid member %q (transaction %q), the allocation is of member %q", e.MemberID, e.TransactionID, a.MemberID); err != nil {
+		if err := c.report(OtherMember, a.ID, e.Key, "the ledger has paid member %q (transaction %q), the allocation is of member %q", e.MemberID, e.TransactionID, a.MemberID); err != nil {
 			return err
 		}
 	}
 	if e.Kind != a.Kind {
-		if err := c.find(OtherKind, a.ID, e.Key, "the ledger has paid a %s (transaction %q), the allocation is a %s", e.Kind, e.TransactionID, a.Kind); err != nil {
+		if err := c.report(OtherKind, a.ID, e.Key, "the ledger has paid a %s (transaction %q), the allocation is a %s", e.Kind, e.TransactionID, a.Kind); err != nil {
 			return err
 		}
 	}
 	if e.Value != a.Value {
-		return c.find(OtherValue, a.ID, e.Key, "the ledger has paid %s (transaction %q), the allocation is of %s", amount(e.Kind, e.Value), e.TransactionID, amount(a.Kind, a.Value))
+		return c.report(OtherValue, a.ID, e.Key, "the ledger has paid %s (transaction %q), the allocation is of %s", amount(e.Kind, e.Value), e.TransactionID, amount(a.Kind, a.Value))
 	}
 	return nil
 }
 
-func (c *comparison) status(e Entry, a *payout.Allocation) error {
+func (c *comparison) compareStatus(e Entry, a *payout.Allocation) error {
 	switch {
-	case !c.seen.add(a.ID):
-		return c.find(PaidTwice, a.ID, e.Key, "the ledger has paid it once more as transaction %q; it is %s", e.TransactionID, a.Status)
+	case !c.paid.add(a.ID):
+		return c.report(PaidTwice, a.ID, e.Key, "the ledger has paid it once more as transaction %q; it is %s", e.TransactionID, a.Status)
 	case a.Status == payout.Success, undecided(a):
 		return nil
 	case a.Status == payout.Cancelled:
-		return c.find(CancelledPaid, a.ID, e.Key, "the ledger has paid it as transaction %q, and it is CANCELLED", e.TransactionID)
+		return c.report(CancelledPaid, a.ID, e.Key, "the ledger has paid it as transaction %q, and it is CANCELLED", e.TransactionID)
 	default:
-		return c.find(PaidNotSuccess, a.ID, e.Key, "the ledger has paid it as transaction %q, and it is %s", e.TransactionID, a.Status)
+		return c.report(PaidNotSuccess, a.ID, e.Key, "the ledger has paid it as transaction %q, and it is %s", e.TransactionID, a.Status)
 	}
 }
 
@@ -210,15 +210,15 @@ func undecided(a *payout.Allocation) bool {
 	return a.Status == payout.Processing || a.Status == payout.Failed && !a.UnknownSince.IsZero()
 }
 
-// tables compares the allocations with the entries that were seen.
-func (c *comparison) tables(ctx context.Context) error {
+// compareAllocations compares the allocations with the entries that were seen.
+func (c *comparison) compareAllocations(ctx context.Context) error {
 	for after := int64(0); ; {
 		page, err := c.store.Page(ctx, after, tablePage)
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			if err := c.allocation(&page[i]); err != nil {
+			if err := c.compareAllocation(&page[i]); err != nil {
 				return err
 			}
 			after = page[i].ID
@@ -229,21 +229,21 @@ func (c *comparison) tables(ctx context.Context) error {
 	}
 }
 
-func (c *comparison) allocation(a *payout.Allocation) error {
+func (c *comparison) compareAllocation(a *payout.Allocation) error {
 	if !slices.Contains(c.Kinds, a.Kind) {
 		return nil
 	}
 	c.counts.Allocations++
-	seen := c.seen.has(a.ID)
+	paid := c.paid.has(a.ID)
 	switch {
 	case undecided(a):
-		return c.find(Undecided, a.ID, a.IdempotencyKey, "it is %s, and a call may have paid it; the ledger has paid it: %t", a.Status, seen)
-	case a.Status != payout.Success || seen:
+		return c.report(Undecided, a.ID, a.IdempotencyKey, "it is %s, and a call may have paid it; the ledger has paid it: %t", a.Status, paid)
+	case a.Status != payout.Success || paid:
 		return nil
 	case !a.ProcessedAt.Before(c.AsOf):
-		return c.find(Undecided, a.ID, a.IdempotencyKey, "it became SUCCESS at %s, after the ledger was read", a.ProcessedAt.UTC().Format(time.RFC3339Nano))
+		return c.report(Undecided, a.ID, a.IdempotencyKey, "it became SUCCESS at %s, after the ledger was read", a.ProcessedAt.UTC().Format(time.RFC3339Nano))
 	default:
-		return c.find(SuccessNotPaid, a.ID, a.IdempotencyKey, "it is SUCCESS, and the ledger has not paid it")
+		return c.report(SuccessNotPaid, a.ID, a.IdempotencyKey, "it is SUCCESS, and the ledger has not paid it")
 	}
 }
 

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -182,23 +183,17 @@ func done(err error) (*emptypb.Empty, error) {
 	return &emptypb.Empty{}, nil
 }
 
-// page lists one page; its cursor is the id of the last item.
+// page returns one page and the cursor of the next, the id of the last item; "" at the end.
 func page(ctx context.Context, r payout.Reader, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
-	if limit == 0 {
-		limit = defaultLimit
-	}
 	if cursor != "" {
 		if f.Before, err = strconv.ParseInt(cursor, 10, 64); err != nil || f.Before < 1 {
 			return nil, "", errs.ErrInvalidCursor
 		}
 	}
-	f.Limit = int(limit) + 1
-	if list, err = r.List(ctx, f); err != nil {
-		return nil, "", err
+	size := cmp.Or(int(limit), defaultLimit)
+	f.Limit = size + 1
+	if list, err = r.List(ctx, f); err != nil || len(list) <= size {
+		return list, "", err
 	}
-	if len(list) > int(limit) {
-		list = list[:limit]
-		next = strconv.FormatInt(list[limit-1].ID, 10)
-	}
-	return list, next, nil
+	return list[:size], strconv.FormatInt(list[size-1].ID, 10), nil
 }

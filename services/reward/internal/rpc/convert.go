@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/rpc"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
@@ -42,7 +43,7 @@ func toCampaign(in *rewardv1.CreateCampaignRequest) campaign.Campaign {
 func fromCampaign(c *campaign.Campaign, now time.Time) *rewardv1.Campaign {
 	out := &rewardv1.Campaign{
 		EventId: c.EventID, Title: c.Title, Kind: string(c.Kind), OpensAt: timestamppb.New(c.OpensAt), ClosesAt: timestamppb.New(c.ClosesAt),
-		Status: string(c.Status(now)), PromotionId: optional(c.PromotionID), DrawsPerMember: int32(c.DrawsPerMember), Period: string(c.Period), //nolint:gosec // validated
+		Status: string(c.Status(now)), PromotionId: rpc.Optional(c.PromotionID), DrawsPerMember: int32(c.DrawsPerMember), Period: string(c.Period), //nolint:gosec // validated
 	}
 	if c.Daily != nil {
 		out.Daily = &rewardv1.Reward{Kind: string(c.Daily.Kind), Value: c.Daily.Value}
@@ -78,43 +79,28 @@ func fromEarned(e *campaign.Earned) *rewardv1.Earned {
 
 func fromAttendance(e *campaign.Earned) *rewardv1.Earned {
 	out := fromEarned(e)
-	streak := int32(e.Streak) //nolint:gosec // days
-	out.Day, out.Streak = &e.Period, &streak
+	out.Day, out.Streak = &e.Period, new(int32(e.Streak)) //nolint:gosec // days
 	return out
 }
 
 func fromReward(a *payout.Allocation) *rewardv1.EarnedReward {
 	return &rewardv1.EarnedReward{
 		AllocationId: strconv.FormatInt(a.ID, 10), Kind: string(a.Kind), Value: a.Value, Reason: a.Reason, Status: string(a.Status),
-		CreatedAt: timestamp(a.CreatedAt), EventId: a.EventID,
+		CreatedAt: rpc.Timestamp(a.CreatedAt), EventId: a.EventID,
 	}
 }
 
 func fromDetail(a *payout.Allocation, calls []payout.CallRecord) *rewardv1.RewardDetail {
 	out := &rewardv1.RewardDetail{
 		AllocationId: strconv.FormatInt(a.ID, 10), EventId: a.EventID, MemberId: a.MemberID, Kind: string(a.Kind), Value: a.Value,
-		Status: string(a.Status), IdempotencyKey: a.SentKey(), ExternalTransactionId: optional(a.TransactionID),
-		RetryCount: int32(a.RetryCount), NextRetryAt: timestamp(a.NextRetryAt), ErrorCode: optional(a.Code), ErrorMessage: optional(a.Message), //nolint:gosec // a small count
-		UnknownSince: timestamp(a.UnknownSince), HeldAt: timestamp(a.HeldAt), ProcessedAt: timestamp(a.ProcessedAt),
+		Status: string(a.Status), IdempotencyKey: a.SentKey(), ExternalTransactionId: rpc.Optional(a.TransactionID),
+		RetryCount: int32(a.RetryCount), NextRetryAt: rpc.Timestamp(a.NextRetryAt), ErrorCode: rpc.Optional(a.Code), ErrorMessage: rpc.Optional(a.Message), //nolint:gosec // a small count
+		UnknownSince: rpc.Timestamp(a.UnknownSince), HeldAt: rpc.Timestamp(a.HeldAt), ProcessedAt: rpc.Timestamp(a.ProcessedAt),
 	}
 	for _, c := range calls {
 		out.Calls = append(out.Calls, &rewardv1.ProviderCall{
-			Action: string(c.Action), SentAt: timestamp(c.SentAt), EndedAt: timestamp(c.EndedAt), Outcome: string(c.Outcome), Message: c.Message,
+			Action: string(c.Action), SentAt: rpc.Timestamp(c.SentAt), EndedAt: rpc.Timestamp(c.EndedAt), Outcome: string(c.Outcome), Message: c.Message,
 		})
 	}
 	return out
-}
-
-func timestamp(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

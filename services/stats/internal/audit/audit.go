@@ -18,10 +18,9 @@ import (
 
 // Act is a call of an operator that changes something, as the gateway recorded it.
 type Act struct {
-	ID uuid.UUID
-	At time.Time
-	// UserID is the operator, Address the client's.
-	UserID, Address     string
+	ID                  uuid.UUID
+	At                  time.Time
+	UserID, Address     string // the operator, and the client's address
 	Method, Route, Path string
 	EventID, RequestID  string
 	Body, BodySHA256    string
@@ -37,8 +36,8 @@ type Outcome struct {
 	At   time.Time
 }
 
-// Merge makes one act of those with the same id, since an act is published twice, first without its
-// outcome. The result is sorted by id, so that batches that run side by side lock rows in one order.
+// Merge makes one act of those with the same id: an act is published twice, first without its outcome.
+// The result is sorted by id, so that concurrent batches lock rows in one order.
 func Merge(acts []Act) []Act {
 	merged := make(map[uuid.UUID]Act, len(acts))
 	for _, a := range acts {
@@ -53,11 +52,9 @@ func Merge(acts []Act) []Act {
 // Filter selects acts. Zero values select all.
 type Filter struct {
 	EventID, UserID string
-	// From is inclusive, To is not.
-	From, To time.Time
-	// Before continues a list behind an act.
-	Before Position
-	Limit  int
+	From, To        time.Time // To is exclusive
+	Before          Position  // of the last act of the page before
+	Limit           int
 }
 
 // Position is the place of an act in a list.
@@ -66,21 +63,18 @@ type Position struct {
 	ID uuid.UUID
 }
 
-// Cursor is the position as text.
 func (p Position) Cursor() string {
 	return strconv.FormatInt(p.At.UnixMicro(), 10) + "." + p.ID.String()
 }
 
-// ParseCursor reads the position from text; "" is the zero Position. It fails with
-// errs.ErrInvalidCursor.
+// ParseCursor parses the text of Cursor; "" is the zero Position. It fails with errs.ErrInvalidCursor.
 func ParseCursor(cursor string) (p Position, err error) {
 	if cursor == "" {
 		return p, nil
 	}
 	at, id, _ := strings.Cut(cursor, ".")
 	us, err := strconv.ParseInt(at, 10, 64)
-	// Later times than those of the database are no positions of a list.
-	if err != nil || us < 1 || us > maxMicros || !ids.ValidUUID(id) {
+	if err != nil || us < 1 || us > Latest.UnixMicro() || !ids.ValidUUID(id) {
 		return p, errs.ErrInvalidCursor
 	}
 	if p.ID, err = uuid.Parse(id); err != nil {
@@ -92,8 +86,6 @@ func ParseCursor(cursor string) (p Position, err error) {
 
 // Latest is after the time of every act.
 var Latest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
-
-var maxMicros = Latest.UnixMicro() //nolint:gochecknoglobals // a constant
 
 // Store keeps acts.
 type Store interface {
@@ -107,15 +99,11 @@ type Store interface {
 func Page(ctx context.Context, s Store, f Filter) (acts []Act, next string, err error) {
 	limit := cmp.Or(f.Limit, DefaultLimit)
 	f.Limit = limit + 1
-	if acts, err = s.List(ctx, f); err != nil {
-		return nil, "", err
+	if acts, err = s.List(ctx, f); err != nil || len(acts) <= limit {
+		return acts, "", err
 	}
-	if len(acts) > limit {
-		acts = acts[:limit]
-		last := acts[limit-1]
-		next = Position{At: last.At, ID: last.ID}.Cursor()
-	}
-	return acts, next, nil
+	last := acts[limit-1]
+	return acts[:limit], Position{At: last.At, ID: last.ID}.Cursor(), nil
 }
 
 // DefaultLimit is the length of a page unless the caller asks for another.

@@ -13,16 +13,16 @@ type Batch struct {
 	Partition int32
 	// Next is the offset after the batch's last record.
 	Next int64
-	// EventIDs are the ids of the batch's events, and Delta computes what those in fresh, a part of
-	// them, add. The result must not be changed.
+	// EventIDs are the ids of the batch's events. Delta computes what those in fresh add; its result must
+	// not be changed.
 	EventIDs []string
 	Delta    func(fresh map[string]bool) (Delta, error)
-	// Old are the offsets of those that the inbox may have deleted, by event id.
+	// Old has the offsets of events whose ids the inbox may have deleted, by event id.
 	Old map[string]int64
 }
 
-// newBatch describes consecutive records of one partition, at least one. The inbox may have deleted
-// the ids of events published before oldest.
+// newBatch makes a batch of consecutive records, at least one. The inbox may have deleted the ids of
+// events published before oldest.
 func newBatch(topic string, partition int32, records []Record, oldest time.Time) Batch {
 	b := Batch{Topic: topic, Partition: partition, Next: records[len(records)-1].Offset + 1}
 	for _, r := range records {
@@ -39,7 +39,7 @@ func newBatch(topic string, partition int32, records []Record, oldest time.Time)
 }
 
 // expectation is what a batch adds if none of its events is counted yet, the usual case. It is
-// computed while the store finds out.
+// computed while the store looks the events up.
 type expectation struct {
 	done  sync.WaitGroup
 	ids   map[string]bool
@@ -54,7 +54,7 @@ func expect(records []Record) *expectation {
 		e.ids[r.EventID] = true
 	}
 	e.done.Go(func() {
-		defer func() { // the consumer does not see panics of other goroutines, which would end the process
+		defer func() { // a panic in this goroutine would end the process
 			if p := recover(); p != nil {
 				e.err = errs.FromPanic(p)
 			}

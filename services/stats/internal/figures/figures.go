@@ -14,8 +14,8 @@ import (
 // fixed offset needs no time zone database in the image.
 var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
 
-// Counted reports whether a type of event adds to the figures. Others are skipped, since producers
-// may be upgraded first.
+// Counted reports whether a type of event adds to the figures. Other types are skipped, since the
+// producers may be upgraded first.
 func Counted(eventType string) bool {
 	switch eventType {
 	case events.ReservationCreated, events.ReservationConfirmed, events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected,
@@ -28,11 +28,11 @@ func Counted(eventType string) bool {
 	}
 }
 
-// ReasonRefunded is the reason when a sold reservation is cancelled by its refund.
+// ReasonRefunded is the reason of a reservation that is cancelled by its refund.
 const ReasonRefunded = "REFUNDED"
 
-// Money that a transfer moves between two visitors is not revenue: neither the buyer's payment (its
-// type) nor the partial refund that pays the seller (its cause).
+// A transfer moves money between two visitors, which is not revenue: neither the buyer's payment,
+// which has this type, nor the partial refund that pays the seller, which has this cause.
 const (
 	PaymentTransfer = "transfer"
 	CauseTransfer   = "TRANSFER"
@@ -48,11 +48,11 @@ type Reservation struct {
 	At                    time.Time
 }
 
-// Payment is one event of a payment's life; Amount in minor units, of the refund when it is one.
+// Payment is one event of a payment's life. Amount is that of the payment or refund, in minor units.
 type Payment struct {
 	Type, PaymentType, EventID, Currency string
-	// Cause of a refund.
-	Cause  string
+
+	Cause  string // of a refund
 	Amount int64
 	At     time.Time
 }
@@ -92,14 +92,14 @@ type Revenue struct {
 	Confirmed, Refunded, Payments, Refunds int64
 }
 
-// RewardCounts are what happened to the rewards of one campaign and day. One that failed or was
-// cancelled may be paid later, and then counts as both.
+// RewardCounts of one campaign and day. A reward that failed or was cancelled may be paid later, and
+// then counts as both.
 type RewardCounts struct {
 	Paid, Failed, Cancelled, PointsPaid int64
 }
 
-// RequestCounts are how the requests to one promotion and day ended. One that failed and was begun
-// anew by an operator counts again when it ends.
+// RequestCounts of the requests to one promotion that ended on one day. A failed request that an
+// operator has redriven counts again when it ends.
 type RequestCounts struct {
 	Succeeded, Rejected, Failed int64
 }
@@ -134,10 +134,15 @@ func (d *Delta) AddReservation(r Reservation) {
 	default:
 		return
 	}
-	if d.Counts == nil {
-		d.Counts = map[Day]Counts{}
+	set(&d.Counts, key, c)
+}
+
+// set writes to a map, which may be nil.
+func set[K comparable, V any](m *map[K]V, key K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
 	}
-	d.Counts[key] = c
+	(*m)[key] = v
 }
 
 // AddPayment counts one event of a payment. Transfers are ignored.
@@ -157,10 +162,7 @@ func (d *Delta) AddPayment(p Payment) {
 	default:
 		return
 	}
-	if d.Revenue == nil {
-		d.Revenue = map[RevenueKey]Revenue{}
-	}
-	d.Revenue[key] = r
+	set(&d.Revenue, key, r)
 }
 
 // AddReward counts one event of a reward.
@@ -180,10 +182,7 @@ func (d *Delta) AddReward(r Reward) {
 	default:
 		return
 	}
-	if d.Rewards == nil {
-		d.Rewards = map[Day]RewardCounts{}
-	}
-	d.Rewards[key] = c
+	set(&d.Rewards, key, c)
 }
 
 // AddRequest counts the end of a request.
@@ -200,30 +199,15 @@ func (d *Delta) AddRequest(r Request) {
 	default:
 		return
 	}
-	if d.Requests == nil {
-		d.Requests = map[Day]RequestCounts{}
-	}
-	d.Requests[key] = c
+	set(&d.Requests, key, c)
 }
 
-// Days lists the keys of the counts, sorted: batches that run side by side lock rows in one order.
-func (d *Delta) Days() []Day {
-	return slices.SortedFunc(maps.Keys(d.Counts), compareDays)
-}
+// Days returns the keys of counts, sorted, so that concurrent batches lock rows in one order.
+func Days[C any](counts map[Day]C) []Day { return slices.SortedFunc(maps.Keys(counts), compareDays) }
 
-// RewardDays lists the keys of the rewards, sorted.
-func (d *Delta) RewardDays() []Day {
-	return slices.SortedFunc(maps.Keys(d.Rewards), compareDays)
-}
-
-// RequestDays lists the keys of the requests, sorted.
-func (d *Delta) RequestDays() []Day {
-	return slices.SortedFunc(maps.Keys(d.Requests), compareDays)
-}
-
-// RevenueKeys lists the keys of the revenue, sorted.
-func (d *Delta) RevenueKeys() []RevenueKey {
-	return slices.SortedFunc(maps.Keys(d.Revenue), func(a, b RevenueKey) int {
+// RevenueKeys is Days for revenue.
+func RevenueKeys(revenue map[RevenueKey]Revenue) []RevenueKey {
+	return slices.SortedFunc(maps.Keys(revenue), func(a, b RevenueKey) int {
 		return cmp.Or(compareDays(a.Day, b.Day), cmp.Compare(a.Currency, b.Currency))
 	})
 }

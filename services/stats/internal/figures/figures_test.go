@@ -188,10 +188,10 @@ func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 		d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: "e", Currency: "KRW", At: tt.at})
 		d.AddReward(figures.Reward{Type: events.RewardPaid, EventID: "e", At: tt.at})
 		d.AddRequest(figures.Request{Type: events.RequestFailed, EventID: "e", At: tt.at})
-		require.Equal(t, tt.want, d.Days()[0].Date.Format(time.DateOnly))
-		require.Equal(t, tt.want, d.RewardDays()[0].Date.Format(time.DateOnly))
-		require.Equal(t, tt.want, d.RequestDays()[0].Date.Format(time.DateOnly))
-		require.Equal(t, tt.want, d.RevenueKeys()[0].Date.Format(time.DateOnly))
+		require.Equal(t, tt.want, figures.Days(d.Counts)[0].Date.Format(time.DateOnly))
+		require.Equal(t, tt.want, figures.Days(d.Rewards)[0].Date.Format(time.DateOnly))
+		require.Equal(t, tt.want, figures.Days(d.Requests)[0].Date.Format(time.DateOnly))
+		require.Equal(t, tt.want, figures.RevenueKeys(d.Revenue)[0].Date.Format(time.DateOnly))
 	}
 }
 
@@ -208,16 +208,16 @@ func TestKeysAreSorted(t *testing.T) {
 		}
 	}
 	var days, rewards, requests, monies []string
-	for _, day := range d.Days() {
+	for _, day := range figures.Days(d.Counts) {
 		days = append(days, day.EventID)
 	}
-	for _, day := range d.RewardDays() {
+	for _, day := range figures.Days(d.Rewards) {
 		rewards = append(rewards, day.EventID)
 	}
-	for _, day := range d.RequestDays() {
+	for _, day := range figures.Days(d.Requests) {
 		requests = append(requests, day.EventID)
 	}
-	for _, m := range d.RevenueKeys() {
+	for _, m := range figures.RevenueKeys(d.Revenue) {
 		monies = append(monies, m.EventID+" "+m.Currency)
 	}
 	require.Equal(t, []string{"a", "b", "c"}, days)

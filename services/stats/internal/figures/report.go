@@ -2,19 +2,19 @@ package figures
 
 import "time"
 
-// EventCounts are an event's totals; UpdatedAt is zero without events.
+// EventCounts are the totals of an event; UpdatedAt is zero if nothing was counted, here and below.
 type EventCounts struct {
 	Counts
 	UpdatedAt time.Time
 }
 
-// EventRewards are the totals of a campaign's rewards; UpdatedAt is zero without events.
+// EventRewards are the totals of a campaign's rewards.
 type EventRewards struct {
 	RewardCounts
 	UpdatedAt time.Time
 }
 
-// EventRequests are the totals of a promotion's requests; UpdatedAt is zero without events.
+// EventRequests are the totals of a promotion's requests.
 type EventRequests struct {
 	RequestCounts
 	UpdatedAt time.Time

@@ -14,8 +14,7 @@ type Record struct {
 	Offset  int64
 	// Time is when the event was published.
 	Time time.Time
-	// AddTo decodes the event and adds it to d. Its error does not count if the event has been
-	// counted.
+	// AddTo decodes the event and adds it to d. Its error is ignored if the event has been counted.
 	AddTo func(d *Delta) error
 }
 
@@ -37,8 +36,8 @@ func NewService(store Store, inboxAge time.Duration, now func() time.Time) *Serv
 	return &Service{store: store, inboxAge: inboxAge, now: now}
 }
 
-// Count counts consecutive records of one partition in one transaction, each event once. An error
-// of a record's AddTo is returned as it is.
+// Count counts consecutive records of one partition in one transaction, each event once. It returns an
+// error of AddTo as it is.
 func (s *Service) Count(ctx context.Context, topic string, partition int32, records []Record) error {
 	if len(records) == 0 {
 		return nil

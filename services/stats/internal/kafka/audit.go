@@ -21,7 +21,7 @@ type Keeper interface {
 
 var _ Keeper = audit.Store(nil)
 
-// keep keeps the acts of the records. Types that are not known are skipped.
+// keep keeps the acts of the records and skips unknown types.
 func keep(ctx context.Context, keeper Keeper, recs []kafka.Record) error {
 	var acts []audit.Act
 	for _, r := range recs {
@@ -47,10 +47,10 @@ func keep(ctx context.Context, keeper Keeper, recs []kafka.Record) error {
 // toAct converts an event. It refuses values that the database would refuse on every attempt.
 func toAct(e *eventsv1.AuditEvent) (a audit.Act, err error) {
 	id, err := uuid.Parse(e.GetActId())
-	switch {
-	case err != nil:
+	if err != nil {
 		return a, fmt.Errorf("actId: %w", err)
-	case e.GetOccurredAt().CheckValid() != nil:
+	}
+	if e.GetOccurredAt().CheckValid() != nil {
 		return a, errors.New("no occurredAt")
 	}
 	a = audit.Act{

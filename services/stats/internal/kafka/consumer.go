@@ -18,8 +18,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// batchSize bounds one transaction; measured, larger batches gain nothing more.
-const batchSize = 1000
+const batchSize = 1000 // records of one transaction; larger ones were measured to gain nothing
 
 // Counter counts consecutive records of one partition, each event once.
 type Counter interface {
@@ -55,34 +54,20 @@ func toRecords(recs []kafka.Record) []figures.Record {
 func add(d *figures.Delta, r kafka.Record) error {
 	switch r.Topic {
 	case events.Reservations:
-		var e eventsv1.ReservationEvent
-		if counted, err := decode(r, &e); err != nil || !counted {
-			return err
-		}
-		d.AddReservation(toReservation(&e))
+		return decode(r, &eventsv1.ReservationEvent{}, func(e *eventsv1.ReservationEvent) { d.AddReservation(toReservation(e)) })
 	case events.Payments:
-		var e eventsv1.PaymentEvent
-		if counted, err := decode(r, &e); err != nil || !counted {
-			return err
-		}
-		d.AddPayment(toPayment(&e))
+		return decode(r, &eventsv1.PaymentEvent{}, func(e *eventsv1.PaymentEvent) { d.AddPayment(toPayment(e)) })
 	case events.Rewards:
-		var e eventsv1.RewardEvent
-		if counted, err := decode(r, &e); err != nil || !counted {
-			return err
-		}
-		d.AddReward(toReward(&e))
+		return decode(r, &eventsv1.RewardEvent{}, func(e *eventsv1.RewardEvent) { d.AddReward(toReward(e)) })
 	case events.Requests:
-		var e eventsv1.RequestEvent
-		if counted, err := decode(r, &e); err != nil || !counted {
-			return err
-		}
-		d.AddRequest(figures.Request{Type: e.GetType(), EventID: e.GetEventId(), At: e.GetOccurredAt().AsTime()})
+		return decode(r, &eventsv1.RequestEvent{}, func(e *eventsv1.RequestEvent) {
+			d.AddRequest(figures.Request{Type: e.GetType(), EventID: e.GetEventId(), At: e.GetOccurredAt().AsTime()})
+		})
 	}
 	return nil
 }
 
-// event is what the events of all topics have.
+// event has the members of the events of all topics.
 type event interface {
 	proto.Message
 	GetType() string
@@ -90,16 +75,17 @@ type event interface {
 	GetOccurredAt() *timestamppb.Timestamp
 }
 
-// decode reads r into e and reports whether its type is counted. Types that are not are not
-// checked: they may be newer than this code.
-func decode(r kafka.Record, e event) (counted bool, err error) {
+// decode decodes r into e and calls add if the type is counted. Events of other types are not checked,
+// since the types may be newer than this code.
+func decode[E event](r kafka.Record, e E, add func(e E)) error {
 	if err := kafka.Decode(r, e); err != nil || !figures.Counted(e.GetType()) {
-		return false, err
+		return err
 	}
 	if err := wellFormed(e.GetEventId(), e.GetOccurredAt()); err != nil {
-		return false, kafka.Poison(fmt.Errorf("%s event %s: %w", r.Topic, r.EventID, err))
+		return kafka.Poison(fmt.Errorf("%s event %s: %w", r.Topic, r.EventID, err))
 	}
-	return true, nil
+	add(e)
+	return nil
 }
 
 // wellFormed refuses values that the database would refuse on every attempt, such as a zero byte,

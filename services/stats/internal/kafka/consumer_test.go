@@ -140,9 +140,9 @@ func TestUnknownTypesAreSkipped(t *testing.T) {
 		rec := kafka.Record{Topic: topic, EventID: "x", Value: []byte(`{"type":"PLAN_MADE","planId":"p"}`)}
 		d, err := delta(rec)
 		require.NoError(t, err)
-		require.Empty(t, d.Days())
-		require.Empty(t, d.RevenueKeys())
-		require.Empty(t, d.RewardDays())
-		require.Empty(t, d.RequestDays())
+		require.Empty(t, figures.Days(d.Counts))
+		require.Empty(t, figures.RevenueKeys(d.Revenue))
+		require.Empty(t, figures.Days(d.Rewards))
+		require.Empty(t, figures.Days(d.Requests))
 	}
 }

@@ -18,8 +18,7 @@ import (
 
 var _ audit.Store = (*Store)(nil)
 
-// Keep implements audit.Store. The offset of the partition is not stored with the acts: an act that
-// is read again changes nothing, however old it is.
+// Keep may be repeated with the same acts, however old they are, so it stores no offset with them.
 func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
 	var p db.KeepActsParams
 	for i := range acts {
@@ -40,10 +39,7 @@ func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
 		p.Codes = append(p.Codes, outcome.Code)
 		p.EndedAt = append(p.EndedAt, outcome.At)
 	}
-	if err := s.q.KeepActs(ctx, s.pool, p); err != nil {
-		return postgres.Err(fmt.Errorf("keep acts: %w", err))
-	}
-	return nil
+	return postgres.Err(s.q.KeepActs(ctx, s.pool, p))
 }
 
 func (s *Store) List(ctx context.Context, f audit.Filter) ([]audit.Act, error) {
@@ -77,8 +73,8 @@ const (
 	pruneBatch = 5000
 )
 
-// PruneActs deletes the acts from before a time, in short statements, and returns their number. Any
-// number of replicas may prune at once.
+// PruneActs deletes the acts from before a time in short statements, and returns their number.
+// Replicas may prune at the same time.
 func (s *Store) PruneActs(ctx context.Context, before time.Time) (total int64, err error) {
 	for n := int64(pruneBatch); n == pruneBatch; total += n {
 		if n, err = s.q.PruneActs(ctx, s.pool, db.PruneActsParams{Before: before, Count: pruneBatch}); err != nil {
@@ -88,8 +84,7 @@ func (s *Store) PruneActs(ctx context.Context, before time.Time) (total int64, e
 	return total, nil
 }
 
-// ActsPruner returns a worker that deletes acts older than retention, every ten minutes until its
-// context ends. After an error the next run continues.
+// ActsPruner returns the worker that deletes acts older than retention every pruneEvery.
 func (s *Store) ActsPruner(retention time.Duration, now func() time.Time, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		// The random first wait spreads the replicas and keeps the work away from the start.

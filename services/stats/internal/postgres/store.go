@@ -34,8 +34,8 @@ var _ figures.Store = (*Store)(nil)
 // NewStore keeps the figures in pool's database.
 func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()} }
 
-// Apply counts a batch once: figures, processed ids and the offset are written in one transaction,
-// so that each event counts exactly once in spite of crashes.
+// Apply writes figures, processed ids and the offset in one transaction, so that each event counts
+// exactly once in spite of crashes.
 func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		ids, err := s.uncounted(ctx, tx, b)
@@ -65,7 +65,6 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	})
 }
 
-// add writes what a batch adds to each kind of figures.
 func (s *Store) add(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	for _, add := range []func(context.Context, db.DBTX, *figures.Delta) error{s.addCounts, s.addRevenue, s.addRewards, s.addRequests} {
 		if err := add(ctx, tx, d); err != nil {
@@ -75,10 +74,9 @@ func (s *Store) add(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	return nil
 }
 
-// uncounted returns the batch's events without old ones below the saved offset: a group that lost
-// its offsets reads them again, and the inbox may have deleted their ids. For younger events the
-// inbox decides: the offset alone does not distinguish a record from one at the same offset of a
-// recreated topic.
+// uncounted returns the events of a batch without old ones below the saved offset. A consumer group
+// that lost its offsets reads those again, and the inbox may have deleted their ids. For younger
+// events the inbox decides, since a recreated topic has other events at the same offsets.
 func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]string, error) {
 	if len(b.Old) == 0 {
 		return b.EventIDs, nil
@@ -97,7 +95,7 @@ func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]st
 }
 
 func (s *Store) addCounts(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	days := d.Days()
+	days := figures.Days(d.Counts)
 	if len(days) == 0 {
 		return nil
 	}
@@ -112,13 +110,10 @@ func (s *Store) addCounts(ctx context.Context, tx db.DBTX, d *figures.Delta) err
 		p.Rejected = append(p.Rejected, c.Rejected)
 		p.SeatsSold = append(p.SeatsSold, c.SeatsSold)
 	}
-	if err := s.q.AddCounts(ctx, tx, p); err != nil {
-		return fmt.Errorf("add counts: %w", err)
-	}
-	return nil
+	return s.q.AddCounts(ctx, tx, p)
 }
 
-// columns are the key columns of rows.
+// columns returns the key columns of rows.
 func columns(days []figures.Day) (eventIDs []string, dates []time.Time) {
 	for _, day := range days {
 		eventIDs = append(eventIDs, day.EventID)
@@ -128,7 +123,7 @@ func columns(days []figures.Day) (eventIDs []string, dates []time.Time) {
 }
 
 func (s *Store) addRevenue(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	keys := d.RevenueKeys()
+	keys := figures.RevenueKeys(d.Revenue)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -143,14 +138,11 @@ func (s *Store) addRevenue(ctx context.Context, tx db.DBTX, d *figures.Delta) er
 		p.Payments = append(p.Payments, r.Payments)
 		p.Refunds = append(p.Refunds, r.Refunds)
 	}
-	if err := s.q.AddRevenue(ctx, tx, p); err != nil {
-		return fmt.Errorf("add revenue: %w", err)
-	}
-	return nil
+	return s.q.AddRevenue(ctx, tx, p)
 }
 
 func (s *Store) addRewards(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	days := d.RewardDays()
+	days := figures.Days(d.Rewards)
 	if len(days) == 0 {
 		return nil
 	}
@@ -163,14 +155,11 @@ func (s *Store) addRewards(ctx context.Context, tx db.DBTX, d *figures.Delta) er
 		p.Cancelled = append(p.Cancelled, r.Cancelled)
 		p.PointsPaid = append(p.PointsPaid, r.PointsPaid)
 	}
-	if err := s.q.AddRewards(ctx, tx, p); err != nil {
-		return fmt.Errorf("add rewards: %w", err)
-	}
-	return nil
+	return s.q.AddRewards(ctx, tx, p)
 }
 
 func (s *Store) addRequests(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	days := d.RequestDays()
+	days := figures.Days(d.Requests)
 	if len(days) == 0 {
 		return nil
 	}
@@ -182,13 +171,9 @@ func (s *Store) addRequests(ctx context.Context, tx db.DBTX, d *figures.Delta) e
 		p.Rejected = append(p.Rejected, r.Rejected)
 		p.Failed = append(p.Failed, r.Failed)
 	}
-	if err := s.q.AddRequests(ctx, tx, p); err != nil {
-		return fmt.Errorf("add requests: %w", err)
-	}
-	return nil
+	return s.q.AddRequests(ctx, tx, p)
 }
 
-// EventCounts sums an event's days; zeroes when there are none.
 func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error) {
 	row, err := s.q.EventCounts(ctx, s.pool, eventID)
 	if err != nil {
@@ -203,7 +188,6 @@ func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventC
 	}, nil
 }
 
-// EventRewards sums the days of a campaign's rewards; zeroes when there are none.
 func (s *Store) EventRewards(ctx context.Context, eventID string) (figures.EventRewards, error) {
 	row, err := s.q.EventRewards(ctx, s.pool, eventID)
 	if err != nil {
@@ -215,7 +199,6 @@ func (s *Store) EventRewards(ctx context.Context, eventID string) (figures.Event
 	}, nil
 }
 
-// EventRequests sums the days of a promotion's requests; zeroes when there are none.
 func (s *Store) EventRequests(ctx context.Context, eventID string) (figures.EventRequests, error) {
 	row, err := s.q.EventRequests(ctx, s.pool, eventID)
 	if err != nil {
@@ -227,7 +210,7 @@ func (s *Store) EventRequests(ctx context.Context, eventID string) (figures.Even
 	}, nil
 }
 
-// unlessEpoch is t in UTC, or zero for the epoch, the time of figures that nothing has changed.
+// unlessEpoch returns the time in UTC, or zero for the epoch, the time of figures that do not exist.
 func unlessEpoch(t time.Time) time.Time {
 	if t.Unix() <= 0 {
 		return time.Time{}
@@ -235,7 +218,6 @@ func unlessEpoch(t time.Time) time.Time {
 	return t.In(time.UTC)
 }
 
-// EventRevenue sums an event's revenue, one entry per currency.
 func (s *Store) EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error) {
 	rows, err := s.q.EventRevenue(ctx, s.pool, eventID)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"urr.guru/services/stats/internal/audit"
 )
 
-// ListActs lists the acts of operators, newest first.
 func (s *Stats) ListActs(ctx context.Context, req *statsv1.ListActsRequest) (*statsv1.ListActsResponse, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
@@ -49,10 +48,7 @@ func toAct(a *audit.Act) *statsv1.Act {
 		EventId: a.EventID, RequestId: a.RequestID, Body: a.Body, BodySha256: a.BodySHA256,
 	}
 	if o := a.Outcome; o != nil {
-		out.Status, out.EndedAt = new(int32(o.Status)), timestamppb.New(o.At) //nolint:gosec // an HTTP status
-		if o.Code != "" {
-			out.Code = &o.Code
-		}
+		out.Status, out.Code, out.EndedAt = new(int32(o.Status)), rpc.Optional(o.Code), timestamppb.New(o.At) //nolint:gosec // an HTTP status
 	}
 	return out
 }

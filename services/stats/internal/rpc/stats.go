@@ -3,9 +3,6 @@ package rpc
 
 import (
 	"context"
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/rpc"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
@@ -33,8 +30,7 @@ var _ statsv1.StatsServiceServer = (*Stats)(nil)
 // New makes the service on the figures and the acts of operators.
 func New(f Figures, acts audit.Store) *Stats { return &Stats{figures: f, acts: acts} }
 
-// GetEventStats returns the public counts. An event without figures has zeroes: stats does not know
-// which events exist.
+// GetEventStats returns zeroes for an event that does not exist: stats does not know which events do.
 func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
 	counts, err := s.figures.EventCounts(ctx, req.GetEventId())
 	if err != nil {
@@ -46,8 +42,6 @@ func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsReq
 // roleAdmin is the role that may see more than the public counts.
 const roleAdmin = "admin"
 
-// GetEventStatsForOperators returns the counts, the revenue, the rewards and
-// the requests.
 func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetEventStatsForOperatorsRequest) (*statsv1.OperatorEventStats, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
@@ -82,24 +76,16 @@ func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetE
 func toCounts(eventID string, c figures.EventCounts) *statsv1.EventStats {
 	return &statsv1.EventStats{
 		EventId: eventID, Created: c.Created, Confirmed: c.Confirmed, Cancelled: c.Cancelled, Expired: c.Expired, Rejected: c.Rejected,
-		SeatsSold: c.SeatsSold, UpdatedAt: toTime(c.UpdatedAt),
+		SeatsSold: c.SeatsSold, UpdatedAt: rpc.Timestamp(c.UpdatedAt),
 	}
 }
 
 func toRewards(r figures.EventRewards) *statsv1.RewardStats {
 	return &statsv1.RewardStats{
-		Paid: r.Paid, Failed: r.Failed, Cancelled: r.Cancelled, PointsPaid: r.PointsPaid, UpdatedAt: toTime(r.UpdatedAt),
+		Paid: r.Paid, Failed: r.Failed, Cancelled: r.Cancelled, PointsPaid: r.PointsPaid, UpdatedAt: rpc.Timestamp(r.UpdatedAt),
 	}
 }
 
 func toRequests(r figures.EventRequests) *statsv1.RequestStats {
-	return &statsv1.RequestStats{Succeeded: r.Succeeded, Rejected: r.Rejected, Failed: r.Failed, UpdatedAt: toTime(r.UpdatedAt)}
-}
-
-// toTime omits the zero time.
-func toTime(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
+	return &statsv1.RequestStats{Succeeded: r.Succeeded, Rejected: r.Rejected, Failed: r.Failed, UpdatedAt: rpc.Timestamp(r.UpdatedAt)}
 }

@@ -15,13 +15,12 @@ import (
 )
 
 const (
-	// passEvery is the interval of passes over all partitions. They find what other processes have
-	// written, and what could not be published. Each reads every partition, of which all but a few
-	// are empty.
+	// passEvery is the interval of passes over all partitions. A pass finds what other processes have
+	// written, and what could not be published. Nearly all partitions are empty.
 	passEvery = 5 * time.Second
 	// slices divide the partitions among replicas.
 	slices = 8
-	// hintedTimeout bounds the publishing of what this process has written.
+	// hintedTimeout bounds the publishing of the hinted partitions.
 	hintedTimeout = 10 * time.Second
 )
 
@@ -40,9 +39,9 @@ type Publisher interface {
 	Publish(ctx context.Context, rows []promotion.Announcement) error
 }
 
-// Relay publishes the announcements of a table. Any number may run: what two of them publish has the
-// same id, by which consumers deduplicate. Events have no order, not even of one request; consumers
-// go by the version.
+// Relay publishes the announcements of a table. Any number of relays may run: consumers deduplicate
+// by the id. Events are published in no order, not even those of one request; consumers compare
+// versions.
 type Relay struct {
 	store     Store
 	publisher Publisher
@@ -59,8 +58,7 @@ func New(store Store, publisher Publisher, log *slog.Logger) *Relay {
 	return &Relay{store: store, publisher: publisher, log: log, hinted: map[int]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Hint reports that this process has written to a partition, so that it need not wait for a pass. It
-// never blocks.
+// Hint has a partition published at once, without waiting for the next pass. It never blocks.
 func (r *Relay) Hint(partition int) {
 	r.mu.Lock()
 	r.hinted[partition] = true
@@ -79,7 +77,7 @@ func (r *Relay) takeHints() map[int]bool {
 	return hints
 }
 
-// Run publishes until ctx ends, and then what this process has written last.
+// Run publishes until ctx ends, and then the partitions that are still hinted.
 func (r *Relay) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() {
@@ -95,7 +93,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// publishHinted finishes what it has begun although ctx ends.
+// publishHinted is not interrupted when ctx ends.
 func (r *Relay) publishHinted(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hintedTimeout)
 	defer cancel()
@@ -157,7 +155,7 @@ func (r *Relay) partition(ctx context.Context, partition int) (oldest time.Time,
 	return oldest, nil
 }
 
-// earlier is the earlier of two times; zero is none.
+// earlier returns the earlier of two times, of which the zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -165,8 +163,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Oldest is the time of the oldest announcement that the last pass found, in the partitions that this
-// replica passes over; zero without any.
+// Oldest is the time of the oldest announcement that the last pass found, in the partitions that
+// this replica passes over; zero without any.
 func (r *Relay) Oldest() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

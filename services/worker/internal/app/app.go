@@ -31,7 +31,6 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return run(ctx, cfg, log, failpoint.Now)
 }
 
-// run serves by a clock.
 func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Time) error {
 	a, err := lifecycle.Start(ctx, "worker", cfg.Config, log)
 	if err != nil {

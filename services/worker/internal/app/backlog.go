@@ -11,7 +11,6 @@ import (
 	"urr.guru/services/worker/internal/announce"
 )
 
-// measureEvery is about the interval of Prometheus.
 const measureEvery = 10 * time.Second
 
 //nolint:gochecknoglobals // metrics are registered once per process

@@ -25,20 +25,22 @@ type Config struct {
 	SQSEndpoint string `env:"SQS_ENDPOINT"`
 	Draw        fairdraw.KeyConfig
 
-	// Admissions is the name of the queue of admissions that queue publishes, without the suffix .fifo;
-	// empty: they are not read.
+	// Admissions is the name of the queue of admissions that queue publishes, without the suffix
+	// .fifo; empty: they are not read.
 	Admissions string `env:"ADMISSIONS_QUEUE"`
-	// BeaconURLs are the relays of randomness beacons, asked in this order. What they answer is verified.
+	// BeaconURLs are the relays of randomness beacons, asked in this order. What they answer is
+	// verified.
 	BeaconURLs []string `env:"BEACON_URLS, default=https://api.drand.sh,https://drand.cloudflare.com"`
-	// DrawAfter is the time from a lottery's cutoff to its draw. Less than 10s is for development only: a
-	// request that was accepted in time must have its receipt, and be in the table, by then.
+	// DrawAfter is the time from a lottery's cutoff to its draw. Less than 10s is for development
+	// only: a request that was accepted in time must have its receipt, and be in the table, by then.
 	DrawAfter time.Duration `env:"WORKER_DRAW_AFTER, default=30s" min:"1s" max:"10m"`
-	// Receivers is the number of batches that a replica settles at a time; each is of other promotions.
+	// Receivers is the number of batches that a replica settles at a time; each is of other
+	// promotions.
 	Receivers int `env:"WORKER_RECEIVERS, default=4" min:"1" max:"64"`
 	// MaxAttempts is the number of failed attempts after which a request fails.
 	MaxAttempts int `env:"WORKER_MAX_ATTEMPTS, default=5" min:"1" max:"50"`
-	// RetryDelay is the pause after the first failed attempt, in whole seconds; it grows with each. The
-	// other requests to the promotion wait too, since their order counts.
+	// RetryDelay is the pause after the first failed attempt, in whole seconds; it grows with each.
+	// The other requests to the promotion wait too, since their order counts.
 	RetryDelay time.Duration `env:"WORKER_RETRY_DELAY, default=1s" min:"0s" max:"1m"`
 }
 

@@ -32,8 +32,8 @@ import (
 	"urr.guru/proto/events"
 	"urr.guru/services/worker/internal/app"
 	"urr.guru/services/worker/internal/draw"
-	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/dynamo"
+	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
 // clockFile is the variable with the path of a file that has the time of the test, in ms.

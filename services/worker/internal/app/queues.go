@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// handleTimeout bounds the work on one receipt of admissions.
+	// handleTimeout bounds the work on the admissions that one call has received.
 	handleTimeout = 20 * time.Second
-	// restAfterError is the pause after SQS or the table did not answer.
-	restAfterError = time.Second
+	// errorPause is the pause after a failed call of SQS or of the table.
+	errorPause = time.Second
 )
 
 var admissionsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
@@ -45,7 +45,8 @@ func deadLetters(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dy
 	return deadletter.New(admissions, topics)
 }
 
-// take receives until ctx ends, and finishes what it has received. What fails comes again.
+// take returns the worker that receives until ctx ends, and handles what it has received even then.
+// SQS delivers messages again whose handling has failed.
 func take(from *queue.Queue, handle func(context.Context, []promotion.Delivery) error, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for ctx.Err() == nil {
@@ -57,7 +58,7 @@ func take(from *queue.Queue, handle func(context.Context, []promotion.Delivery) 
 			}
 			if err != nil && ctx.Err() == nil {
 				log.WarnContext(ctx, "admissions not read, trying again", "error", err)
-				loop.Sleep(ctx, restAfterError)
+				loop.Sleep(ctx, errorPause)
 			}
 		}
 		return nil

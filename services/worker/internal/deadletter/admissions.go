@@ -17,8 +17,8 @@ type Queue interface {
 	Forward(ctx context.Context, m promotion.Delivery, id string) error
 }
 
-// Admissions takes the admissions that queue announces, and keeps what it cannot read. Every admission
-// is logged and counted; entry tokens are neither logged nor stored.
+// Admissions takes the admissions that queue announces, and keeps what it cannot read. Every
+// admission is logged and counted; entry tokens are neither logged nor stored.
 type Admissions struct {
 	store Store
 	// queue is nil if admissions are not announced.
@@ -53,13 +53,13 @@ func decode(body string) (a admission, err error) {
 	return a, nil
 }
 
-// Handle takes received messages and deletes them. Dying before the deletion repeats the log and the
-// count only.
+// Handle logs, counts and deletes received messages. A process that dies before the deletion has
+// them logged and counted twice, which is all.
 func (a *Admissions) Handle(ctx context.Context, batch []promotion.Delivery) error {
 	for _, m := range batch {
 		adm, err := decode(m.Body)
 		if err != nil {
-			if err := a.bury(ctx, m, adm, "UNREADABLE", err); err != nil {
+			if err := a.keepUnreadable(ctx, m, adm, "UNREADABLE", err); err != nil {
 				return err
 			}
 			continue
@@ -71,7 +71,8 @@ func (a *Admissions) Handle(ctx context.Context, batch []promotion.Delivery) err
 	return a.queue.Delete(ctx, batch)
 }
 
-// HandleDead keeps what SQS moved to the dead-letter queue: no replica could take it.
+// HandleDead stores the messages that SQS moved to the dead-letter queue, since no replica handled
+// them.
 func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []promotion.Delivery) error {
 	return func(ctx context.Context, batch []promotion.Delivery) error {
 		for _, m := range batch {
@@ -80,7 +81,7 @@ func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []pr
 			if err == nil {
 				code, err = "RECEIVED_TOO_OFTEN", errors.New("it was received often and not taken")
 			}
-			if err := a.bury(ctx, m, adm, code, err); err != nil {
+			if err := a.keepUnreadable(ctx, m, adm, code, err); err != nil {
 				return err
 			}
 		}
@@ -88,8 +89,9 @@ func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []pr
 	}
 }
 
-// bury keeps a message without its token. The key is the same for each receipt.
-func (a *Admissions) bury(ctx context.Context, m promotion.Delivery, adm admission, code string, cause error) error {
+// keepUnreadable stores a message, without its token, as a dead letter. Its key is the same each
+// time the message is received.
+func (a *Admissions) keepUnreadable(ctx context.Context, m promotion.Delivery, adm admission, code string, cause error) error {
 	l := promotion.NewDeadLetter(m.ID, m.SentAt)
 	l.Queue, l.EventID, l.ErrorCode, l.ErrorMessage = promotion.AdmissionDeadLetters, adm.EventID, code, cause.Error()
 	if adm != (admission{}) {
@@ -101,7 +103,7 @@ func (a *Admissions) bury(ctx context.Context, m promotion.Delivery, adm admissi
 	}
 	a.count("unreadable")
 	a.log.WarnContext(ctx, "admission not read", "message_id", m.ID, "error", cause)
-	return a.store.BuryAdmission(ctx, l)
+	return a.store.PutAdmission(ctx, l)
 }
 
 // action bounds the values of a metric's label.
@@ -122,7 +124,7 @@ func (a *Admissions) list(ctx context.Context, cursor string, limit int) (page [
 
 func letterOf(l promotion.DeadLetter) Letter {
 	return Letter{
-		ID: l.ID, Key: l.EventID, Body: shown(l.Body), Error: l.ErrorCode + ": " + l.ErrorMessage, At: l.At, RedrivenAt: l.RedrivenAt,
+		ID: l.ID, Key: l.EventID, Body: truncated(l.Body), Error: l.ErrorCode + ": " + l.ErrorMessage, At: l.At, RedrivenAt: l.RedrivenAt,
 	}
 }
 
@@ -140,8 +142,8 @@ func (a *Admissions) get(ctx context.Context, ids []string) ([]Letter, error) {
 	return out, nil
 }
 
-// redrive sends letters again. A process that dies before it notes that sends one twice, which repeats
-// its log and count.
+// redrive sends letters again. A process that dies before MarkRedriven has one logged and counted
+// twice.
 func (a *Admissions) redrive(ctx context.Context, letters []Letter) (refused []string, err error) {
 	for _, letter := range letters {
 		l, found, err := a.store.Admission(ctx, letter.ID)

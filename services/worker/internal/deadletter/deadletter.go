@@ -1,5 +1,5 @@
-// Package deadletter lists and redrives the dead letters of queues that have no requests in them: the
-// admissions of SQS, and the topics of Kafka.
+// Package deadletter lists and redrives the dead letters of queues that have no requests in them:
+// the admissions of SQS, and the topics of Kafka.
 package deadletter
 
 import (
@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// MaxRedrives bounds the dead letters that one call puts back.
+	// MaxRedrives is the most dead letters that one call puts back.
 	MaxRedrives = 100
-	// pageSize and maxPages bound those that one call looks through.
+	// A call without ids looks through at most maxPages of pageSize dead letters.
 	pageSize = 100
 	maxPages = 10
-	// maxBody bounds what is shown of a message, in bytes.
+	// maxBody is how many bytes of a message are shown.
 	maxBody = 4096
 )
 
@@ -26,17 +26,17 @@ type Letter struct {
 	At, RedrivenAt                            int64
 }
 
-// Result is what a redrive has done, by ids.
+// Result of a redrive, by the ids of letters.
 type Result struct {
 	Redriven, Refused []string
-	// More: there may be more that have not been redriven.
+	// More says that there may be more letters that have not been redriven.
 	More bool
 }
 
-// Store keeps dead letters of admissions, and which of those of the topics were redriven.
+// Store keeps the dead letters of admissions, and when those of Kafka topics were redriven.
 type Store interface {
-	// BuryAdmission writes a dead letter, the same again when repeated.
-	BuryAdmission(ctx context.Context, l promotion.DeadLetter) error
+	// PutAdmission writes a dead letter; it may be repeated.
+	PutAdmission(ctx context.Context, l promotion.DeadLetter) error
 	// Admissions reads a page, the latest first, behind a sort key.
 	Admissions(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	Admission(ctx context.Context, id string) (l promotion.DeadLetter, found bool, err error)
@@ -76,7 +76,8 @@ func (q *Queues) List(ctx context.Context, queue, cursor string, limit int) (pag
 	return s.list(ctx, cursor, limit)
 }
 
-// Redrive puts dead letters back, each once. Without ids it takes those that have not been redriven.
+// Redrive puts dead letters back, each once. Without ids it takes those that have not been
+// redriven.
 func (q *Queues) Redrive(ctx context.Context, queue string, ids []string) (out Result, err error) {
 	s, known := q.sources[queue]
 	if !known {
@@ -84,9 +85,9 @@ func (q *Queues) Redrive(ctx context.Context, queue string, ids []string) (out R
 	}
 	var letters []Letter
 	if len(ids) > 0 {
-		letters, err = chosen(ctx, s, ids, &out)
+		letters, err = lettersByID(ctx, s, ids, &out)
 	} else {
-		letters, err = pending(ctx, s, &out)
+		letters, err = lettersNotRedriven(ctx, s, &out)
 	}
 	if err != nil || len(letters) == 0 {
 		return out, err
@@ -95,22 +96,18 @@ func (q *Queues) Redrive(ctx context.Context, queue string, ids []string) (out R
 	if err != nil {
 		return Result{}, err
 	}
-	no := map[string]bool{}
-	for _, id := range refused {
-		no[id] = true
-	}
+	out.Refused = append(out.Refused, refused...)
 	for _, l := range letters {
-		if no[l.ID] {
-			out.Refused = append(out.Refused, l.ID)
-		} else {
+		if !slices.Contains(refused, l.ID) {
 			out.Redriven = append(out.Redriven, l.ID)
 		}
 	}
 	return out, nil
 }
 
-// chosen are the letters with these ids that were not redriven yet; out gets the others.
-func chosen(ctx context.Context, s source, ids []string, out *Result) ([]Letter, error) {
+// lettersByID returns the letters with these ids that were not redriven yet. The other ids are
+// added to out as refused.
+func lettersByID(ctx context.Context, s source, ids []string, out *Result) ([]Letter, error) {
 	found, err := s.get(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -132,8 +129,9 @@ func chosen(ctx context.Context, s source, ids []string, out *Result) ([]Letter,
 	return letters, nil
 }
 
-// pending are the letters among the latest that were not redriven yet, the earliest first.
-func pending(ctx context.Context, s source, out *Result) ([]Letter, error) {
+// lettersNotRedriven returns the letters among the latest that were not redriven yet, the earliest
+// first.
+func lettersNotRedriven(ctx context.Context, s source, out *Result) ([]Letter, error) {
 	var letters []Letter
 	cursor := ""
 	for range maxPages {
@@ -159,10 +157,5 @@ func pending(ctx context.Context, s source, out *Result) ([]Letter, error) {
 	return letters, nil
 }
 
-// shown is what operators see of a message.
-func shown(body string) string {
-	if len(body) > maxBody {
-		body = body[:maxBody]
-	}
-	return body
-}
+// truncated returns what operators see of a message.
+func truncated(body string) string { return body[:min(len(body), maxBody)] }

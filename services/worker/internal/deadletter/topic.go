@@ -13,8 +13,8 @@ type TopicLetters interface {
 	Republish(ctx context.Context, topic string, ids []string) error
 }
 
-// Topic has the dead letters of one topic. They stay in their dead-letter topic for good; which of them
-// were redriven is in the table.
+// Topic has the dead letters of one topic. They stay in their dead-letter topic for good; which of
+// them were redriven is in the table.
 type Topic struct {
 	name    string
 	letters TopicLetters
@@ -43,7 +43,7 @@ func (t *Topic) noteRedriven(ctx context.Context, letters []Letter) error {
 	ids := make([]string, len(letters))
 	for i := range letters {
 		ids[i] = letters[i].ID
-		letters[i].Body = shown(letters[i].Body)
+		letters[i].Body = truncated(letters[i].Body)
 	}
 	at, err := t.store.Redriven(ctx, t.name, ids)
 	for i := range letters {
@@ -60,8 +60,8 @@ func (t *Topic) get(ctx context.Context, ids []string) ([]Letter, error) {
 	return out, t.noteRedriven(ctx, out)
 }
 
-// redrive publishes letters again, and then notes that. A process that dies in between publishes them
-// twice, which consumers tolerate for as long as their inbox remembers an event.
+// redrive publishes letters again, and then stores that. If the process dies in between, the
+// letters may be published twice; consumers ignore that while their inbox remembers an event.
 func (t *Topic) redrive(ctx context.Context, letters []Letter) (refused []string, err error) {
 	ids := make([]string, len(letters))
 	for i, l := range letters {

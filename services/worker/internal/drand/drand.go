@@ -16,7 +16,7 @@ const timeout = 10 * time.Second
 
 var _ draw.Beacon = (*Source)(nil)
 
-// Source asks relays, which need no trust: every round is verified.
+// Source asks relays. They need not be trusted, since every round is verified.
 type Source struct {
 	urls   []string
 	client *http.Client

@@ -1,6 +1,7 @@
-// Package draw draws the winners of lotteries by pkg/fairdraw, in phases that are stored. A process
-// that dies, or two that work at once, change nothing: each phase is written once, on the condition
-// that the draw is as it was read, and follows from what is stored.
+// Package draw draws the winners of lotteries by pkg/fairdraw, in phases that are stored. Each
+// phase follows from what is stored, and is written once, on the condition that the draw has not
+// changed since it was read. So the result is the same when a process dies, and when two work at
+// once.
 //
 //	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
 //	CLOSED  list entries and exclusions, store the statement, sign it as stored
@@ -13,6 +14,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,10 +28,11 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// ErrChanged means that the draw has changed since it was read. Another process works on it.
+// ErrChanged means that another process has changed the draw since it was read.
 var ErrChanged = errors.New("the draw has changed meanwhile")
 
-// ErrUnreadable means that requests of a draw cannot be read or are missing. The others have been handled.
+// ErrUnreadable means that some requests of a draw cannot be read or are missing. The other
+// requests have been handled.
 var ErrUnreadable = errors.New("requests of the draw cannot be read")
 
 // Lottery is a promotion with the state of its draw.
@@ -37,7 +41,7 @@ type Lottery struct {
 	Draw      promotion.Draw
 }
 
-// Stores are what a Drawer reads and writes, by purpose; one type may be all of them.
+// Stores are what a Drawer reads and writes.
 type Stores struct {
 	Draws
 	Lotteries
@@ -45,53 +49,55 @@ type Stores struct {
 	Results
 }
 
-// Draws are the draws that are not settled. A change of one that is not as it was read is ErrChanged.
+// Draws stores the draws that are not settled.
 type Draws interface {
 	// Acquire takes or renews the lease of a draw for some seconds.
 	Acquire(ctx context.Context, name string) (bool, error)
 	OpenDraws(ctx context.Context) ([]Lottery, error)
-	// Advance changes a draw.
+	// Advance changes a draw, or fails with ErrChanged.
 	Advance(ctx context.Context, before, after promotion.Draw) error
-	// Forget takes a draw off the list of the open ones.
+	// Forget removes a draw from the list of open draws.
 	Forget(ctx context.Context, event string) error
 }
 
-// Lotteries are what operators change.
+// Lotteries stores what operators change.
 type Lotteries interface {
-	// Lottery reads one; found is false when there is no such promotion.
+	// Lottery reads a lottery; found is false when there is no such promotion.
 	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
 	// Cancel changes a draw and its promotion, or fails with ErrChanged.
 	Cancel(ctx context.Context, before, after Lottery) error
 }
 
-// Requests are the requests to lotteries.
+// Requests stores the requests to lotteries.
 type Requests interface {
-	// Unsettled reports whether a request from before a time waits to become an entry.
+	// Unsettled reports whether a request that was made before a time may still become an entry.
 	Unsettled(ctx context.Context, event string, before int64) (bool, error)
-	// CloseGroups ends the taking of entries by all groups.
+	// CloseGroups makes all groups refuse further entries.
 	CloseGroups(ctx context.Context, event string) error
-	// Counted are the numbers of entries by the counters of the groups.
+	// Counted returns how many entries the counter of each group has counted.
 	Counted(ctx context.Context, event string) (map[string]int64, error)
-	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the end.
+	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the
+	// end.
 	Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error)
 	// Exclusions reads all exclusions, sorted by request id.
 	Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error)
 }
 
-// DecideEntry returns the step of an entry at a time; nil: none.
+// DecideEntry returns the change of an entry at a time, nil for none.
 type DecideEntry func(r *promotion.Request, now int64) *promotion.Change
 
-// Results are the winners, and the ends of requests.
+// Results stores the winners, and how requests end.
 type Results interface {
-	// PutWinners stores the winners of a draw that is about to be in phase DRAWN.
+	// PutWinners stores the winners of a draw before it enters the phase DRAWN.
 	PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
-	// SettleEntries writes what decide makes of at most MaxSettled entries. After an error about some of
-	// them, ErrUnreadable, the others have been written.
+	// SettleEntries writes the changes that decide returns for at most MaxSettled entries. After
+	// ErrUnreadable, which is about some of them, the others have been written.
 	SettleEntries(ctx context.Context, entries []uuid.UUID, decide DecideEntry) error
 }
 
-// MaxSettled bounds the entries of one transaction: each has two items in it, the request and its log.
+// MaxSettled is the most entries in one transaction: each has two items in it, the request and its
+// log.
 const MaxSettled = 40
 
 // Beacon fetches verified rounds. It fails with beacon.ErrNotYet for one that is not published.
@@ -99,46 +105,43 @@ type Beacon interface {
 	Round(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
 }
 
-// Meter gets the figures of each pass over the open draws.
+// Meter receives the figures of each pass over the open draws.
 type Meter interface{ Draws(f Figures) }
 
-// Figures are those of the open draws.
+// Figures of the open draws.
 type Figures struct {
-	// Waiting is for how long the draw that waits longest has waited for unsettled requests.
-	Waiting time.Duration
-	// Late is for how long the announcement that is overdue longest has been so.
-	Late time.Duration
-	// KeyMissing is the number of draws with a key that this process does not have.
+	// Waiting is the longest time that a draw has waited for unsettled requests, Late the longest time
+	// that an announcement is overdue.
+	Waiting, Late time.Duration
+	// KeyMissing is the number of draws that need a key which this process does not have.
 	KeyMissing int
-	// Failing is the number of draws that this process could not bring forward.
+	// Failing is the number of draws on which the last step of this process failed.
 	Failing int
 }
 
 // Options of a Drawer.
 type Options struct {
-	// After is the time from the cutoff to the draw's begin. It must be longer than a request can take
-	// from its stamp to its receipt.
+	// After is the time from the cutoff to the begin of the draw. It must be longer than a request can
+	// take from its time stamp to its receipt.
 	After time.Duration
 	Now   func() time.Time
 }
 
 const (
-	// passEvery is the interval at which the open draws are looked at.
-	passEvery = time.Second
-	// renewEvery is the interval at which the lease of a draw is renewed.
-	renewEvery = 5 * time.Second
-	// drawsAtOnce bounds the draws that are worked on at a time, and those whose results are written:
-	// large ones need memory.
-	drawsAtOnce = 4
-	// parallel bounds the groups of a draw that are handled at a time.
-	parallel = 8
-	// unreadableRest is the pause after a draw has met requests that cannot be read.
-	unreadableRest = time.Minute
-	// callTries bounds how often a call is tried while the store does not answer.
+	passEvery  = time.Second     // over the open draws
+	renewEvery = 5 * time.Second // of the lease of a draw
+	// maxDraws is how many draws are processed at a time, and of how many the results are written:
+	// large draws need memory.
+	maxDraws = 4
+	// maxGroups is how many groups of a draw are processed in parallel.
+	maxGroups = 8
+	// unreadablePause is how long a draw rests in which requests cannot be read.
+	unreadablePause = time.Minute
+	// callTries is how often a call is tried while the store does not answer.
 	callTries = 5
 )
 
-// Drawer brings draws forward. Any number may run.
+// Drawer takes the steps of draws. Any number of drawers may run.
 type Drawer struct {
 	store   Stores
 	beacons Beacon
@@ -147,25 +150,26 @@ type Drawer struct {
 	opts    Options
 	log     *slog.Logger
 	terms   termsCache
-	turns   chan struct{} // one for each draw that is worked on until its announcement
 
-	settlingTurns chan struct{} // one for each draw whose results are written
+	// Semaphores of the draws that are not announced yet, and of those whose results are written.
+	drawPermits, settlePermits chan struct{}
 
-	mu      sync.Mutex
-	busy    map[string]bool      // draws that this process works on
-	failing map[string]bool      // draws whose last work failed
-	resumes map[string]time.Time // when the work on a draw goes on that has unreadable requests
+	mu       sync.Mutex
+	busy     map[string]bool      // draws that this process works on
+	failing  map[string]bool      // draws whose last step failed
+	resumeAt map[string]time.Time // end of the pause of a draw with unreadable requests
 }
 
 // New makes a drawer; Run starts it.
 func New(store Stores, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
 	return &Drawer{
 		store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache(),
-		turns: make(chan struct{}, drawsAtOnce), settlingTurns: make(chan struct{}, drawsAtOnce), busy: map[string]bool{}, failing: map[string]bool{}, resumes: map[string]time.Time{},
+		drawPermits: make(chan struct{}, maxDraws), settlePermits: make(chan struct{}, maxDraws),
+		busy: map[string]bool{}, failing: map[string]bool{}, resumeAt: map[string]time.Time{},
 	}
 }
 
-// Run draws until ctx ends. A draw that takes long, since it has many entries, delays no other.
+// Run draws until ctx ends. A draw with many entries takes long, but delays no other.
 func (d *Drawer) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	_ = loop.Every(ctx, passEvery, func(ctx context.Context) { // returns nil
@@ -183,7 +187,7 @@ func (d *Drawer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Pass brings each open draw forward as far as it can go now.
+// Pass takes all steps of the open draws that can be taken now.
 func (d *Drawer) Pass(ctx context.Context) error {
 	open, err := d.store.OpenDraws(ctx)
 	if err != nil {
@@ -196,50 +200,51 @@ func (d *Drawer) Pass(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the work on the draws that are not worked on yet.
+// begin starts the work on the open draws on which this process does not work yet.
 func (d *Drawer) begin(ctx context.Context, open []Lottery, work *sync.WaitGroup) {
 	for i := range open {
 		l := &open[i]
-		if d.take(l.Promotion.EventID) {
+		if d.tryStart(l.Promotion.EventID) {
 			work.Go(func() {
-				err := d.bring(ctx, l)
+				err := d.process(ctx, l)
 				failed := err != nil && !errors.Is(err, ErrChanged) && ctx.Err() == nil
 				if failed {
 					d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", l.Promotion.EventID, "error", err)
 				}
-				d.leave(l.Promotion.EventID, failed, errors.Is(err, ErrUnreadable))
+				d.finish(l.Promotion.EventID, failed, errors.Is(err, ErrUnreadable))
 			})
 		}
 	}
 }
 
-func (d *Drawer) take(event string) (free bool) {
+func (d *Drawer) tryStart(event string) (free bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.busy[event] || d.opts.Now().Before(d.resumes[event]) {
+	if d.busy[event] || d.opts.Now().Before(d.resumeAt[event]) {
 		return false
 	}
 	d.busy[event] = true
 	return true
 }
 
-// leave ends the work on a draw. While requests of it cannot be read, all its entries are read again only
-// now and then.
-func (d *Drawer) leave(event string, failed, unreadable bool) {
+// finish ends the work on a draw. If it has unreadable requests, the next work begins after a
+// pause, since it reads all entries again.
+func (d *Drawer) finish(event string, failed, unreadable bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.busy, event)
-	if delete(d.resumes, event); unreadable {
-		d.resumes[event] = d.opts.Now().Add(unreadableRest)
+	if delete(d.resumeAt, event); unreadable {
+		d.resumeAt[event] = d.opts.Now().Add(unreadablePause)
 	}
 	if delete(d.failing, event); failed {
 		d.failing[event] = true
 	}
 }
 
-// bring takes one step after another until the draw has to wait, and leaves its state in l. It takes
-// another turn for the results, so that they delay no draw that has its round to meet.
-func (d *Drawer) bring(ctx context.Context, l *Lottery) error {
+// process takes one step after another until the draw has to wait, and stores its state in l. The
+// results have their own permits, so that they delay no draw that must be in time for its beacon
+// round.
+func (d *Drawer) process(ctx context.Context, l *Lottery) error {
 	terms, err := d.terms.of(&l.Promotion)
 	if err != nil {
 		return err
@@ -247,23 +252,24 @@ func (d *Drawer) bring(ctx context.Context, l *Lottery) error {
 	s := step{Drawer: d, Lottery: *l, terms: terms}
 	defer func() { l.Draw = s.Draw }()
 	for moved := true; moved && !s.waits(); {
-		if moved, err = d.steps(ctx, &s); err != nil {
+		if moved, err = d.takeSteps(ctx, &s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// steps takes the steps that a turn is for. It holds the draw's lease, which saves work; what is written
-// is safe without it. moved is false when the draw has to wait.
-func (d *Drawer) steps(ctx context.Context, s *step) (moved bool, err error) {
-	turns, settling := d.turns, s.settling()
+// takeSteps takes the steps before the announcement, or those after it, with a permit and the
+// draw's lease. The lease only avoids double work; writes are safe without it. moved is false when
+// the draw has to wait.
+func (d *Drawer) takeSteps(ctx context.Context, s *step) (moved bool, err error) {
+	permits, settling := d.drawPermits, s.settling()
 	if settling {
-		turns = d.settlingTurns
+		permits = d.settlePermits
 	}
 	select {
-	case turns <- struct{}{}:
-		defer func() { <-turns }()
+	case permits <- struct{}{}:
+		defer func() { <-permits }()
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
@@ -271,7 +277,7 @@ func (d *Drawer) steps(ctx context.Context, s *step) (moved bool, err error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	held, stop := d.hold(ctx, leaseName(s.Promotion.EventID))
+	held, stop := d.keepLease(ctx, leaseName(s.Promotion.EventID))
 	defer stop()
 	for moved = true; moved && s.settling() == settling; {
 		if moved, err = s.next(held); err != nil {
@@ -286,8 +292,8 @@ func (d *Drawer) steps(ctx context.Context, s *step) (moved bool, err error) {
 
 func leaseName(event string) string { return "draw-" + event }
 
-// hold renews a lease until stop is called; the returned context ends when the lease is lost.
-func (d *Drawer) hold(ctx context.Context, name string) (held context.Context, stop func()) {
+// keepLease renews a lease until stop is called; the returned context ends when the lease is lost.
+func (d *Drawer) keepLease(ctx context.Context, name string) (held context.Context, stop func()) {
 	held, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -303,8 +309,7 @@ func (d *Drawer) hold(ctx context.Context, name string) (held context.Context, s
 
 // observe reports the figures of a pass.
 func (d *Drawer) observe(open []Lottery) {
-	var f Figures
-	f.Failing = d.failures(open)
+	f := Figures{Failing: d.failures(open)}
 	now := d.opts.Now()
 	keys := d.keys.Keys()
 	for _, l := range open {
@@ -324,28 +329,24 @@ func (d *Drawer) observe(open []Lottery) {
 	d.meter.Draws(f)
 }
 
-// failures is the number of open draws whose last work failed here. Those that other processes have
-// ended since are forgotten.
+// failures returns the number of open draws whose last step failed in this process, and forgets
+// those that are not open any more.
 func (d *Drawer) failures(open []Lottery) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before := d.failing
-	d.failing = map[string]bool{}
-	for _, l := range open {
-		if before[l.Promotion.EventID] {
-			d.failing[l.Promotion.EventID] = true
-		}
-	}
+	maps.DeleteFunc(d.failing, func(event string, _ bool) bool {
+		return !slices.ContainsFunc(open, func(l Lottery) bool { return l.Promotion.EventID == event })
+	})
 	return len(d.failing)
 }
 
-// hasKeys reports whether the keys that an open draw still needs are there.
+// hasKeys reports whether this process has the keys that an open draw still needs.
 func hasKeys(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 	_, seeds := keys.Seed(&t.Commitment, t.nonce)
 	return signs(keys, l, t) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
 }
 
-// signs reports whether the statement of a draw is signed, or its key is there.
+// signs reports whether the statement of a draw is signed, or this process has the key to sign it.
 func signs(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 	_, ok := keys.Signing.KidOf(t.Public())
 	return ok || l.Draw.Public()
@@ -354,10 +355,16 @@ func signs(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 // retry repeats a call of the store while the store does not answer, so that a phase need not begin
 // anew because of one call.
 func retry(ctx context.Context, call func() error) error {
+	_, err := retryRead(ctx, func() (struct{}, error) { return struct{}{}, call() })
+	return err
+}
+
+// retryRead is retry for a call with a result.
+func retryRead[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	for try := 1; ; try++ {
-		err := call()
+		v, err := call()
 		if err == nil || try == callTries || !errors.Is(err, errs.ErrUnavailable) || !loop.Sleep(ctx, time.Duration(try)*100*time.Millisecond) {
-			return err
+			return v, err
 		}
 	}
 }

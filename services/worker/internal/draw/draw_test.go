@@ -23,7 +23,7 @@ import (
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw"
-	"urr.guru/services/worker/internal/draw/drawtest"
+	"urr.guru/services/worker/internal/dynamo/drawtest"
 	"urr.guru/services/worker/internal/settle"
 )
 

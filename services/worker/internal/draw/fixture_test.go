@@ -22,8 +22,8 @@ import (
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw"
-	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/dynamo"
+	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
 // cutoff is after the real time, so that DynamoDB does not delete anything.

@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/worker/internal/draw"
-	"urr.guru/services/worker/internal/draw/drawtest"
+	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
 // memory is a store of one large lottery; entries are computed, not kept.

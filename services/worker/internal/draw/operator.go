@@ -17,13 +17,13 @@ const (
 	voidLead = 10 * time.Second
 	// voidTimeout bounds the write, so that it cannot arrive after the round.
 	voidTimeout = 2 * time.Second
-	// operatorTries bounds how often an operator's change is tried that meets another.
+	// operatorTries is how often an operator's change is tried while others change the draw.
 	operatorTries = 5
 )
 
-// Submit gives a draw the value of the round that decides. It fails with errs.ErrPromotionNotFound,
-// errs.ErrInvalidRequest for a value that the beacon did not sign, and errs.ErrConflict when the
-// draw does not wait for one.
+// Submit stores the beacon's value for the round that decides. It fails with
+// errs.ErrPromotionNotFound, errs.ErrInvalidRequest for a value that the beacon did not sign, and
+// errs.ErrConflict when the draw does not wait for a value.
 func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (promotion.Draw, error) {
 	return d.change(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
@@ -51,8 +51,8 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (pr
 }
 
 // Void cancels a draw and its promotion. It fails with errs.ErrPromotionNotFound, errs.ErrConflict
-// when there is no draw, and errs.ErrDrawFixed when the result may be known. A draw that a lost key
-// keeps from ever having a result is cancelled at any time, with the reason.
+// when there is no draw, and errs.ErrDrawFixed when the result may be known. A draw that cannot
+// end, since its key is lost, may be cancelled at any time; the reason is stored.
 func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error) {
 	return d.change(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
@@ -81,9 +81,9 @@ func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error)
 	})
 }
 
-// lostKey names the key without which the draw cannot end: without the signing key no root becomes
-// public, and without the seed there is no result, unless zeros and a later round decide. Empty: it
-// is there, or no longer needed.
+// lostKey names the missing key without which the draw cannot end; empty: none is missing. Without
+// the signing key no root becomes public. Without the seed there is no result, except where a
+// beacon makes zeros and a later round decide.
 func (s *step) lostKey() promotion.VoidReason {
 	if !signs(s.keys.Keys(), &s.Lottery, &s.terms) {
 		return promotion.SigningKeyLost
@@ -94,9 +94,9 @@ func (s *step) lostKey() promotion.VoidReason {
 	return ""
 }
 
-// voidable reports whether the draw may be cancelled now whatever keys there are: before the round
-// that decides, as verifiers see it. Without a beacon the operator knows the result as soon as the
-// root is public.
+// voidable reports whether the draw may be cancelled now, whatever keys there are: until the round
+// that decides, which verifiers know. Without a beacon it may be cancelled until the root is
+// public, since the operator can compute the result from then on.
 func (s *step) voidable(now time.Time) (bool, error) {
 	until := s.terms.Announced()
 	switch {
@@ -116,8 +116,11 @@ func (s *step) voidable(now time.Time) (bool, error) {
 	return now.Add(voidLead).Before(until), nil
 }
 
-// change decides by the present state, and again when that has changed before it was written.
-func (d *Drawer) change(ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error) (promotion.Draw, error) {
+// change reads a lottery, decides, and writes. It begins again when the lottery was changed
+// meanwhile.
+func (d *Drawer) change(
+	ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error,
+) (promotion.Draw, error) {
 	for range operatorTries {
 		l, found, err := d.store.Lottery(ctx, event)
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// announce stores the seed, from which on the result is public. A draw whose seed is overdue is decided
-// anew instead.
+// announce stores the seed, by which the result becomes public. A draw whose seed is overdue is
+// decided again by zeros instead.
 func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	overdue, err := s.overdue()
 	if err != nil {
@@ -34,28 +34,26 @@ func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	})
 }
 
-// settleAfter keeps a process whose clock is ahead from telling consumers a result before the announcement.
+// settleAfter delays the results, so that a process whose clock is ahead publishes none too early.
 const settleAfter = 10 * time.Second
 
-// settleDelay is the time from the announcement to the first result that is written: 10 s, but at most a
-// twentieth of the time from cutoff to announcement, so that short test lotteries do not wait.
+// settleDelay is the time from the announcement to the first result that is written: 10 s, but at
+// most a twentieth of the time from cutoff to announcement, so that short test lotteries do not
+// wait.
 func (s *step) settleDelay() time.Duration {
 	return min(settleAfter, s.terms.Announced().Sub(s.terms.Cutoff())/20)
 }
 
-// settle writes the results, those of the winners first. Entries that have a result are left out, so
-// that it may begin anew at any time.
+// settle writes the results, those of the winners first. It may be repeated: entries that have a
+// result are left out.
 func (s *step) settle(ctx context.Context) (moved bool, err error) {
-	var winners []uuid.UUID
-	if err := retry(ctx, func() (err error) {
-		winners, err = s.store.Winners(ctx, &s.Draw)
-		return err
-	}); err != nil {
+	winners, err := retryRead(ctx, func() ([]uuid.UUID, error) { return s.store.Winners(ctx, &s.Draw) })
+	if err != nil {
 		return false, err
 	}
 	chunks := slices.Collect(slices.Chunk(winners, MaxSettled))
-	failure := each(ctx, len(chunks), func(ctx context.Context, i int) error {
-		err := s.end(ctx, chunks[i], promotion.Succeeded, promotion.Success)
+	failure := forEach(ctx, len(chunks), func(ctx context.Context, i int) error {
+		err := s.endEntries(ctx, chunks[i], promotion.Succeeded, promotion.Success)
 		failpoint.Hit("worker.draw.settling_winners")
 		return err
 	})
@@ -74,8 +72,8 @@ func (s *step) settle(ctx context.Context) (moved bool, err error) {
 	return false, s.forget(ctx)
 }
 
-// reject ends all requests to a cancelled lottery. Those that are not entries yet are ended by their
-// messages, since their groups are closed.
+// reject ends all entries of a cancelled lottery. Requests that are not entries yet are rejected
+// when their messages are received, since the groups are closed.
 func (s *step) reject(ctx context.Context) error {
 	if s.Draw.SettledAt != 0 {
 		return s.forget(ctx)
@@ -95,11 +93,11 @@ func (s *step) reject(ctx context.Context) error {
 	return s.forget(ctx)
 }
 
-// endGroups rejects all entries but some.
+// endGroups rejects all entries but the given ones.
 func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code promotion.ResultCode) error {
 	groups := promotion.LotteryGroups()
-	return each(ctx, len(groups), func(ctx context.Context, i int) error {
-		return s.group(ctx, groups[i], func(page fairdraw.Entries) error {
+	return forEach(ctx, len(groups), func(ctx context.Context, i int) error {
+		return s.readGroup(ctx, groups[i], func(page fairdraw.Entries) error {
 			var ids []uuid.UUID
 			for i := range page.Len() {
 				if _, won := except.Find(page.At(i)); !won {
@@ -108,7 +106,7 @@ func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code prom
 			}
 			var failures []error
 			for chunk := range slices.Chunk(ids, MaxSettled) {
-				failures = append(failures, s.end(ctx, chunk, promotion.Rejected, code))
+				failures = append(failures, s.endEntries(ctx, chunk, promotion.Rejected, code))
 				failpoint.Hit("worker.draw.settling")
 			}
 			return errors.Join(failures...)
@@ -116,12 +114,12 @@ func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code prom
 	})
 }
 
-func (s *step) end(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error {
-	return retry(ctx, func() error { return s.store.SettleEntries(ctx, entries, ended(status, code)) })
+func (s *step) endEntries(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error {
+	return retry(ctx, func() error { return s.store.SettleEntries(ctx, entries, endUndecided(status, code)) })
 }
 
-// ended is the result of an entry that has none yet.
-func ended(status promotion.Status, code promotion.ResultCode) DecideEntry {
+// endUndecided gives a result to an entry that has none yet.
+func endUndecided(status promotion.Status, code promotion.ResultCode) DecideEntry {
 	return func(r *promotion.Request, now int64) *promotion.Change {
 		if r.Status.Final() {
 			return nil
@@ -135,7 +133,7 @@ func (s *step) forget(ctx context.Context) error {
 	return retry(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID) })
 }
 
-// sorted are ids in ascending order.
+// sorted returns ids in ascending order.
 func sorted(ids []uuid.UUID) fairdraw.Entries {
 	ids = slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	out := make(fairdraw.Entries, 0, len(ids)*len(uuid.UUID{}))

@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/promotion"
 )
 
-// step is the work on one draw, as it was read or as this process has written it last: it decides
-// without reading the draw again.
+// step is the work on one draw. Lottery is as this process has read it, or written it last; it is
+// not read again between two steps.
 type step struct {
 	*Drawer
 	Lottery
@@ -25,7 +23,7 @@ type step struct {
 
 func (s *step) now() time.Time { return s.opts.Now() }
 
-// waits reports, without any call, that there is nothing to do yet.
+// waits reports whether the next step is not due yet. It makes no calls.
 func (s *step) waits() bool {
 	switch now := s.now(); s.Draw.Phase {
 	case promotion.DrawOpen:
@@ -47,7 +45,7 @@ func (s *step) waits() bool {
 	return false
 }
 
-// settling reports that all requests get their results next, which can take long.
+// settling reports whether the next step writes the results of all requests, which can take long.
 func (s *step) settling() bool {
 	return s.Draw.Announced() || s.Draw.Phase == promotion.DrawSettled || s.Draw.Phase == promotion.DrawVoid
 }
@@ -62,7 +60,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 		return s.close(ctx)
 	case promotion.DrawClosed:
 		if s.Draw.Statement == "" {
-			return s.state(ctx)
+			return s.storeStatement(ctx)
 		}
 		return s.sign(ctx)
 	case promotion.DrawRoot:
@@ -74,13 +72,12 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 		return s.settle(ctx)
 	case promotion.DrawVoid:
 		return false, s.reject(ctx)
-	case promotion.DrawSettled: // by a process that died before it took it off the list
+	case promotion.DrawSettled: // by a process that died before Forget
 		return false, s.forget(ctx)
 	}
 	return false, fmt.Errorf("the phase %q is not known", s.Draw.Phase)
 }
 
-// advance writes the next state of the draw.
 func (s *step) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
 	after := s.Draw
 	change(&after)
@@ -93,9 +90,9 @@ func (s *step) advance(ctx context.Context, point string, change func(d *promoti
 	return true, nil
 }
 
-// close ends the taking of entries once every request from before the cutoff is settled. A request that
-// enters meanwhile is in a group that is still open; one that finds its group closed is rejected. So
-// after the second wait the lists are final.
+// close closes the groups once every request from before the cutoff is settled. A request that is
+// settled meanwhile becomes an entry of a group that is still open, or is rejected by a closed one.
+// So the entries are final when no request is unsettled after the groups are closed.
 func (s *step) close(ctx context.Context) (moved bool, err error) {
 	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
 		return false, err
@@ -110,12 +107,8 @@ func (s *step) close(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "closed", func(d *promotion.Draw) { d.Phase, d.ClosedAt = promotion.DrawClosed, s.now().UnixMilli() })
 }
 
-func (s *step) unsettled(ctx context.Context) (unsettled bool, err error) {
-	err = retry(ctx, func() (err error) {
-		unsettled, err = s.store.Unsettled(ctx, s.Promotion.EventID, s.terms.CutoffAt)
-		return err
-	})
-	return unsettled, err
+func (s *step) unsettled(ctx context.Context) (bool, error) {
+	return retryRead(ctx, func() (bool, error) { return s.store.Unsettled(ctx, s.Promotion.EventID, s.terms.CutoffAt) })
 }
 
 func (s *step) closeGroups(ctx context.Context) error {
@@ -124,17 +117,15 @@ func (s *step) closeGroups(ctx context.Context) error {
 	return err
 }
 
-// state lists the entries and the exclusions and stores the statement, which fixes its time.
-func (s *step) state(ctx context.Context) (moved bool, err error) {
+// storeStatement lists the entries and the exclusions and stores the statement, which fixes its
+// time.
+func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 	entries, err := s.entries(ctx)
 	if err != nil {
 		return false, err
 	}
-	var excluded []fairdraw.Exclusion
-	if err := retry(ctx, func() (err error) {
-		excluded, err = s.store.Exclusions(ctx, s.Promotion.EventID)
-		return err
-	}); err != nil {
+	excluded, err := retryRead(ctx, func() ([]fairdraw.Exclusion, error) { return s.store.Exclusions(ctx, s.Promotion.EventID) })
+	if err != nil {
 		return false, err
 	}
 	failpoint.Hit("worker.draw.listed")
@@ -152,19 +143,20 @@ func (s *step) state(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "stated", func(d *promotion.Draw) { d.Statement = string(text) })
 }
 
-// signMargin is the time from the latest begin of the signing write to the latest time at which the root
-// may become public. The write is bounded by half of it; the rest is for clocks that differ.
+// signMargin is the time from the latest begin of the signing write to the latest time at which the
+// root may become public. The write may take half of it; the other half is for clocks that differ.
 const signMargin = 10 * time.Second
 
-// margin is signMargin, or less for delays below fairdraw.MinDelay, which are for development only: their
-// rounds follow each other so fast that no root would be in time for one.
+// margin is signMargin, or less for delays below fairdraw.MinDelay, which are for development only:
+// their rounds follow each other so fast that no root would be in time with signMargin.
 func (s *step) margin() time.Duration {
 	delay := time.Duration(s.terms.Beacon.DelaySeconds) * time.Second
 	return min(signMargin, max(delay/12, min(delay/2, 2*time.Second)))
 }
 
-// round is the round that a root of now names. timely is false when it cannot be sure to be public in
-// time for it: the draw waits then until the round is missed, so that the statement lists it.
+// round returns the beacon round that a root of now names. timely is false when the root may become
+// public too late for it: the draw then waits until the round is missed, and the statement lists
+// it.
 func (s *step) round() (round uint64, timely bool) {
 	if s.terms.Beacon == nil {
 		return 0, true
@@ -175,8 +167,8 @@ func (s *step) round() (round uint64, timely bool) {
 	return round, later == round
 }
 
-// sign publishes the stored statement. One that would be public too late for its round is dropped
-// before it is signed, and made anew for a later round.
+// sign publishes the stored statement. A statement that would be public too late for its round is
+// not signed but dropped, and another is made for a later round.
 func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	if err != nil {
@@ -193,8 +185,8 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 		ctx, cancel = context.WithTimeout(ctx, s.margin()/2)
 		defer cancel()
 	}
-	// The deadline begins before the clock is read, and the write is tried once: a later try would have
-	// to look at the clock again, as the next pass does.
+	// The deadline begins before the clock is read, and the write is tried once: a later try would
+	// have to look at the clock again, as the next pass does.
 	if round, timely := s.round(); !timely || round != statement.Round {
 		return s.advance(ctx, "dropped", func(d *promotion.Draw) { d.Statement = "" })
 	}
@@ -227,7 +219,8 @@ func (s *step) decide(ctx context.Context) (moved bool, err error) {
 	return s.rank(ctx, seed)
 }
 
-// overdue reports that the seed was not revealed in time, so that zeros and a later round decide.
+// overdue reports whether the seed was not revealed in time, so that zeros and a later round
+// decide.
 func (s *step) overdue() (bool, error) {
 	if s.terms.Beacon == nil || s.Draw.ZeroSeed {
 		return false, nil
@@ -246,7 +239,7 @@ func (s *step) withoutSeed(ctx context.Context) (moved bool, err error) {
 	})
 }
 
-// seed is the operator's, or zeros; ok is false when its key is missing.
+// seed returns the operator's seed, or zeros; ok is false when the key is missing.
 func (s *step) seed() (seed fairdraw.Hash, ok bool) {
 	if s.Draw.ZeroSeed {
 		return fairdraw.Hash{}, true
@@ -269,8 +262,7 @@ func (s *step) fetch(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "fetched", func(d *promotion.Draw) { d.Beacon = &round })
 }
 
-// rank stores the winners. They follow from what is stored and from the seed, so any process that does
-// it stores the same.
+// rank stores the winners. Every process computes the same from what is stored and from the seed.
 func (s *step) rank(ctx context.Context, seed fairdraw.Hash) (moved bool, err error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	if err != nil {
@@ -303,17 +295,14 @@ func (s *step) rank(ctx context.Context, seed fairdraw.Hash) (moved bool, err er
 
 // entries lists the entries and compares their number with the counters.
 func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
-	var counted map[string]int64
-	if err := retry(ctx, func() (err error) {
-		counted, err = s.store.Counted(ctx, s.Promotion.EventID)
-		return err
-	}); err != nil {
+	counted, err := retryRead(ctx, func() (map[string]int64, error) { return s.store.Counted(ctx, s.Promotion.EventID) })
+	if err != nil {
 		return nil, err
 	}
 	groups := promotion.LotteryGroups()
 	lists := make([]fairdraw.Entries, len(groups))
-	if err := each(ctx, len(groups), func(ctx context.Context, i int) error {
-		err := s.group(ctx, groups[i], func(page fairdraw.Entries) error {
+	if err := forEach(ctx, len(groups), func(ctx context.Context, i int) error {
+		err := s.readGroup(ctx, groups[i], func(page fairdraw.Entries) error {
 			lists[i] = append(lists[i], page...)
 			return nil
 		})
@@ -324,26 +313,11 @@ func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
 	}); err != nil {
 		return nil, err
 	}
-	size := 0
-	parts := make([]fairdraw.Pages, len(lists))
-	for i, list := range lists {
-		size += len(list)
-		parts[i] = func() (fairdraw.Entries, error) {
-			page := list
-			list = nil
-			return page, nil
-		}
-	}
-	all := make(fairdraw.Entries, 0, size)
-	err := fairdraw.Merge(parts, func(id uuid.UUID) error {
-		all = append(all, id[:]...)
-		return nil
-	})
-	return all, err
+	return fairdraw.MergeAll(lists)
 }
 
-// group reads the entries of a group page by page.
-func (s *step) group(ctx context.Context, group string, take func(page fairdraw.Entries) error) error {
+// readGroup reads the entries of a group page by page.
+func (s *step) readGroup(ctx context.Context, group string, take func(page fairdraw.Entries) error) error {
 	for after := ""; ; {
 		var page fairdraw.Entries
 		var next string

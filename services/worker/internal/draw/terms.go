@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// terms are what a lottery has committed itself to.
+// terms are the parsed commitment of a lottery.
 type terms struct {
 	fairdraw.Commitment
 
@@ -20,10 +20,10 @@ type terms struct {
 	nonce fairdraw.Nonce
 }
 
-// maxTerms bounds the cache.
-const maxTerms = 1000
+const maxTerms = 1000 // in the cache
 
-// termsCache keeps parsed terms: they never change, and checking a beacon's key takes a millisecond.
+// termsCache keeps parsed terms: they never change, and checking a beacon's key takes a
+// millisecond.
 type termsCache struct{ *otter.Cache[string, terms] }
 
 func newTermsCache() termsCache {
@@ -33,13 +33,13 @@ func newTermsCache() termsCache {
 func (c termsCache) of(p *promotion.Promotion) (terms, error) {
 	var err error
 	t, _ := c.ComputeIfAbsent(p.EventID, func() (t terms, cancel bool) {
-		t, err = parse(p)
+		t, err = parseTerms(p)
 		return t, err != nil
 	})
 	return t, err
 }
 
-func parse(p *promotion.Promotion) (t terms, err error) {
+func parseTerms(p *promotion.Promotion) (t terms, err error) {
 	if t.Commitment, t.hash, err = fairdraw.ParseCommitment([]byte(p.Commitment)); err != nil {
 		return t, fmt.Errorf("commitment of %s: %w", p.EventID, err)
 	}
@@ -49,13 +49,13 @@ func parse(p *promotion.Promotion) (t terms, err error) {
 	return t, nil
 }
 
-// each calls do for 0 to n-1, some at a time, and returns the errors of all. Nothing more begins when
-// ctx has ended.
-func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+// forEach calls do for 0 to n-1, maxGroups at a time, and returns the errors of all. It starts no
+// call after ctx has ended.
+func forEach(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	failures := make([]error, n)
 	next := make(chan int)
 	var work sync.WaitGroup
-	for range min(parallel, n) {
+	for range min(maxGroups, n) {
 		work.Go(func() {
 			for i := range next {
 				failures[i] = do(ctx, i)

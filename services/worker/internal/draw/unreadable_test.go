@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/draw"
-	"urr.guru/services/worker/internal/draw/drawtest"
+	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
 // A marker that cannot be read delays the draw of its own request alone.

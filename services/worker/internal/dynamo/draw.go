@@ -23,7 +23,7 @@ var (
 	_ draw.Results   = (*Store)(nil)
 )
 
-// drawsPerRead is the number of lotteries that one read returns; each has two items.
+// drawsPerRead is the number of lotteries per read, of two items each.
 const drawsPerRead = 50
 
 func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
@@ -87,7 +87,7 @@ func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error
 	return changed(tx.Commit(ctx))
 }
 
-// putDraw writes a draw that is as it was read.
+// putDraw writes a draw on the condition that it has not changed since it was read.
 func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	if before.Phase == promotion.DrawOpen {
 		tx.Put(0, table.DrawItem(after), table.DrawAsRead(before))
@@ -126,17 +126,18 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 			if err != nil {
 				return false, err
 			}
-			if concerned, err := s.guards(ctx, it, event); err != nil || concerned {
-				return concerned, err
+			if found, err := s.concerns(ctx, it, event); err != nil || found {
+				return found, err
 			}
 		}
 	}
 	return false, nil
 }
 
-// guards reports whether a marker is of a request to an event. A marker that cannot be read is judged by
-// its request; if that cannot be read either, it may be of any event, until ingest has ended it.
-func (s *Store) guards(ctx context.Context, it dynamo.Item, event string) (bool, error) {
+// concerns reports whether a marker is of a request to an event. If the marker cannot be read, its
+// request says so. A request that cannot be read either may be of any event, until ingest has ended
+// it.
+func (s *Store) concerns(ctx context.Context, it dynamo.Item, event string) (bool, error) {
 	m, err := table.DecodeMarker(it)
 	if err == nil {
 		return m.EventID == event, nil
@@ -183,8 +184,8 @@ func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid
 	return nil
 }
 
-// settleTries bounds how often entries are read again that another process settles too.
-const settleTries = 5
+// maxSettleTries is how often entries are read while another process settles them too.
+const maxSettleTries = 5
 
 func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {
 	keys := make([]dynamo.Item, len(entries))
@@ -210,7 +211,7 @@ func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, decide d
 			return errors.Join(unreadable...)
 		}
 		err = s.commit(ctx, tx)
-		if err == nil || try == settleTries || !dynamo.Contended(err) {
+		if err == nil || try == maxSettleTries || !dynamo.Contended(err) {
 			return errors.Join(append(unreadable, err)...)
 		}
 	}

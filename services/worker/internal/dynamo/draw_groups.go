@@ -12,9 +12,8 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-// CloseGroups implements draw.Requests: by one transaction, or group by group if entries are being
-// written. A group that cannot be closed does not keep the others open. Closed groups are not
-// written again.
+// CloseGroups closes the open groups by one transaction, or one by one while entries are being
+// written. A group that cannot be closed does not keep the others open.
 func (s *Store) CloseGroups(ctx context.Context, event string) error {
 	counters, err := s.counters(ctx, event)
 	if err != nil {
@@ -42,8 +41,7 @@ func (s *Store) CloseGroups(ctx context.Context, event string) error {
 	return errors.Join(failed...)
 }
 
-// CloseGroup ends the taking of entries by one group, also while transactions of entries are
-// writing it.
+// CloseGroup makes one group refuse further entries, also while transactions write entries of it.
 func (s *Store) CloseGroup(ctx context.Context, event, group string) error {
 	u := s.closing(event, group)
 	return dynamo.Err(dynamo.Repeat(ctx, func() error {
@@ -75,7 +73,7 @@ func (s *Store) Counted(ctx context.Context, event string) (map[string]int64, er
 	return counted, nil
 }
 
-// counters reads those of all groups of a lottery.
+// counters reads the entry counters of all groups of a lottery.
 func (s *Store) counters(ctx context.Context, event string) (map[string]promotion.EntryCounter, error) {
 	groups := promotion.LotteryGroups()
 	keys := make([]dynamo.Item, len(groups))

@@ -8,8 +8,8 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-// Exclusions implements draw.Requests. One that cannot be read is mended, so that ingest, which
-// publishes the list, reads what was signed.
+// Exclusions repairs an exclusion that cannot be read, so that ingest, which publishes the list,
+// reads what was signed.
 func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
 	var out []fairdraw.Exclusion
 	reasons := map[promotion.ResultCode]string{} // one text for all exclusions with a reason

@@ -8,15 +8,14 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-// pageSize is the number of items that one read returns.
-const pageSize = 100
+const pageSize = 100 // items of one read
 
 func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
 }
 
-// Announcements implements announce.Store. An item that cannot be read becomes a dead letter, so that
-// those behind it are published.
+// Announcements makes a dead letter of an item that cannot be read, so that those behind it are
+// published.
 func (s *Store) Announcements(ctx context.Context, partition int) (page []promotion.Outbox, more bool, err error) {
 	for more = true; more && len(page) == 0; {
 		var items []dynamo.Item
@@ -93,7 +92,6 @@ func (s *Store) deadLetters(ctx context.Context, queue, after string, limit int)
 	return page, next, nil
 }
 
-// MarkRedriven notes on a dead letter that its request began anew.
 func (s *Store) MarkRedriven(ctx context.Context, l promotion.DeadLetter) error {
 	after := l
 	after.RedrivenAt = s.Millis()

@@ -11,7 +11,7 @@ import (
 
 var _ deadletter.Store = (*Store)(nil)
 
-func (s *Store) BuryAdmission(ctx context.Context, l promotion.DeadLetter) error {
+func (s *Store) PutAdmission(ctx context.Context, l promotion.DeadLetter) error {
 	tx := s.Begin()
 	tx.Put(table.Shared, table.DeadLetterItem(&l), table.Condition{})
 	return tx.Commit(ctx)

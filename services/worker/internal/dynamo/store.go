@@ -34,8 +34,8 @@ type Store struct {
 	written func(partition int)
 }
 
-// New returns a store over the table that cfg names. written is called with the partition of the
-// announcements of each transaction.
+// New returns a store over the table that cfg names. written is called after each transaction with
+// announcements, with their partition.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written func(partition int)) *Store {
 	name := cfg.Table(table.TableName)
 	return &Store{
@@ -45,7 +45,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written f
 	}
 }
 
-// fault converts an error of the store to those that settling distinguishes.
+// fault converts an error of DynamoDB to those that package settle distinguishes.
 func fault(err error) error {
 	switch {
 	case err == nil:
@@ -53,7 +53,7 @@ func fault(err error) error {
 	case dynamo.Contended(err):
 		return fmt.Errorf("%w: %w", settle.ErrChanged, err)
 	case errors.Is(err, errs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return fmt.Errorf("%w: %w", settle.ErrStoreAway, err)
+		return fmt.Errorf("%w: %w", settle.ErrStoreUnavailable, err)
 	default:
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// Snapshot implements settle.Store: one consistent read of the capacity, the requests and the locks.
+// Snapshot reads the capacity, the requests and the locks consistently.
 func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (settle.Snapshot, error) {
 	out := settle.Snapshot{Requests: map[string]promotion.Request{}, Unreadable: map[string]error{}, Locks: map[string]string{}}
 	if len(messages) == 0 {
@@ -75,17 +75,8 @@ func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (set
 	if first.EventType == promotion.Lottery {
 		keys = []dynamo.Item{groupOf(first), table.DrawKey(first.EventID)}
 	}
-	asked := map[string]bool{}
 	for _, m := range messages {
-		for name, key := range map[string]dynamo.Item{
-			"request " + m.RequestID: table.RequestKey(m.RequestID),
-			"lock " + m.UserID:       table.LockKey(m.EventID, m.UserID),
-		} {
-			if !asked[name] {
-				asked[name] = true
-				keys = append(keys, key)
-			}
-		}
+		keys = append(keys, table.RequestKey(m.RequestID), table.LockKey(m.EventID, m.UserID))
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
@@ -120,7 +111,7 @@ func groupOf(m promotion.Message) dynamo.Item {
 	return table.EntryCounterKey(m.EventID, promotion.LotteryGroup(m.RequestID))
 }
 
-// readPromotion reads what the messages of a group have in common.
+// readPromotion decodes the items that the messages of a group have in common.
 func readPromotion(out *settle.Snapshot, items table.Items, m promotion.Message) error {
 	if m.EventType == promotion.Lottery {
 		draw, err := table.DecodeDraw(m.EventID, items.Get(table.DrawKey(m.EventID)))
@@ -150,9 +141,9 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	}
 	if c := st.Capacity; c != nil {
 		before := *c
-		before.Remaining, before.UpdatedAt, before.SentAt = st.Before, 0, 0
+		before.Remaining, before.UpdatedAt, before.SentAt = st.RemainingBefore, 0, 0
 		tx.Update(table.Shared, table.CapacityKey(c.EventID), dynamo.Diff(table.CapacityItem(&before), table.CapacityItem(c)), table.Condition{
-			Expression: "capacityRemaining = :before", Values: dynamo.Item{":before": dynamo.Number(st.Before)},
+			Expression: "capacityRemaining = :before", Values: dynamo.Item{":before": dynamo.Number(st.RemainingBefore)},
 		})
 	}
 	failpoint.Hit("worker.decided")
@@ -184,7 +175,7 @@ func (s *Store) Change(ctx context.Context, c promotion.Change) error {
 	return err
 }
 
-func (s *Store) BuryUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error {
+func (s *Store) PutUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error {
 	err := fault(s.EndUnreadable(ctx, m, l))
 	if err == nil {
 		deadLetters.Inc()
@@ -193,7 +184,7 @@ func (s *Store) BuryUnreadable(ctx context.Context, l promotion.DeadLetter, m pr
 	return err
 }
 
-func (s *Store) Bury(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error {
+func (s *Store) PutDeadLetter(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error {
 	tx := s.Begin()
 	if end != nil {
 		tx.Change(0, *end)

@@ -21,10 +21,10 @@ type Letters struct {
 	producer Producer
 }
 
-// NewLetters makes a reader.
+// NewLetters makes Letters.
 func NewLetters(reader *kafka.DeadLetters, p Producer) *Letters { return &Letters{reader, p} }
 
-// List implements deadletter.TopicLetters. The cursor is a list of <partition>-<offset>.
+// List takes and returns a list of <partition>-<offset> as cursor.
 func (l *Letters) List(ctx context.Context, topic, cursor string, limit int) (page []deadletter.Letter, next string, err error) {
 	before := kafka.Offsets{}
 	if cursor != "" {

@@ -28,7 +28,7 @@ type Producer interface {
 // Publisher publishes the ends of requests.
 type Publisher struct{ producer Producer }
 
-// New makes a publisher.
+// New makes a Publisher.
 func New(p Producer) *Publisher { return &Publisher{p} }
 
 func (p *Publisher) Publish(ctx context.Context, rows []promotion.Announcement) error {

@@ -2,6 +2,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -16,13 +17,11 @@ import (
 const (
 	admin        = "admin"
 	defaultLimit = 20
-	// maxRedrives bounds the requests that one call begins anew.
-	maxRedrives = 100
-	// maxPages bounds the dead letters that one call looks through.
-	maxPages = 20
+	maxRedrives  = 100 // of one call
+	maxPages     = 20  // of dead letters that one call looks through
 )
 
-// Store has the dead letters and begins requests anew.
+// Store has the dead letters and redrives requests.
 type Store interface {
 	DeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	MarkRedriven(ctx context.Context, l promotion.DeadLetter) error
@@ -66,33 +65,38 @@ func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLetter
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	after, err := base64.RawURLEncoding.DecodeString(in.GetCursor())
-	if err != nil {
-		return nil, errs.ErrInvalidCursor
-	}
-	limit := int(in.GetLimit())
-	if limit == 0 {
-		limit = defaultLimit
-	}
-	page, next, err := s.store.DeadLetters(ctx, string(after), limit)
+	after, err := decodeCursor(in.GetCursor())
 	if err != nil {
 		return nil, err
 	}
-	out := &workerv1.ListDeadLettersResponse{NextCursor: base64.RawURLEncoding.EncodeToString([]byte(next))}
+	page, next, err := s.store.DeadLetters(ctx, after, cmp.Or(int(in.GetLimit()), defaultLimit))
+	if err != nil {
+		return nil, err
+	}
+	out := &workerv1.ListDeadLettersResponse{NextCursor: encodeCursor(next)}
 	for _, l := range page {
-		item := &workerv1.DeadLetter{
+		out.Items = append(out.Items, &workerv1.DeadLetter{
 			RequestId: l.RequestID, EventId: l.EventID, Body: l.Body, ErrorCode: l.ErrorCode, ErrorMessage: l.ErrorMessage, At: l.At,
-		}
-		if l.RedrivenAt != 0 {
-			item.RedrivenAt = &l.RedrivenAt
-		}
-		out.Items = append(out.Items, item)
+			RedrivenAt: rpc.Optional(l.RedrivenAt),
+		})
 	}
 	return out, nil
 }
 
-// RedriveRequests implements WorkerAdminService. The dead letters are looked through from the latest
-// on, to note on them what began anew.
+func encodeCursor(sortKey string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(sortKey))
+}
+
+func decodeCursor(cursor string) (string, error) {
+	sortKey, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return "", errs.ErrInvalidCursor
+	}
+	return string(sortKey), nil
+}
+
+// RedriveRequests reads the dead letters from the latest on, since each is marked whose request is
+// redriven.
 func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequestsRequest) (*workerv1.RedriveRequestsResponse, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
@@ -144,8 +148,8 @@ func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequest
 	return out, nil
 }
 
-// redrive begins a request anew and sends it. A message that is not sent now is sent by ingest, which
-// finds the marker.
+// redrive begins a request anew and sends it. If the sending fails, ingest finds the marker and
+// sends it.
 func (s *Admin) redrive(ctx context.Context, id string, out *workerv1.RedriveRequestsResponse) (redriven bool, err error) {
 	r, err := s.store.Redrive(ctx, id)
 	if errors.Is(err, promotion.ErrNotRedrivable) {

@@ -64,7 +64,7 @@ func dead(t *testing.T, store *dynamo.Store, user string) string {
 	l := promotion.NewDeadLetter(r.RequestID, store.Millis())
 	l.RequestID, l.EventID, l.Body, l.ErrorCode = r.RequestID, "demo", "body", "X"
 	end := r.Failed(store.Millis(), promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: "X"})
-	require.NoError(t, store.Bury(t.Context(), l, &end))
+	require.NoError(t, store.PutDeadLetter(t.Context(), l, &end))
 	return r.RequestID
 }
 
@@ -85,7 +85,7 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 		failed[last] = true
 	}
 	unreadable := promotion.NewDeadLetter("message", store.Millis())
-	require.NoError(t, store.Bury(t.Context(), unreadable, nil))
+	require.NoError(t, store.PutDeadLetter(t.Context(), unreadable, nil))
 
 	list := func() (letters []*workerv1.DeadLetter) {
 		t.Helper()

@@ -31,12 +31,9 @@ func (s *Admin) VoidPromotion(ctx context.Context, in *workerv1.VoidPromotionReq
 }
 
 func fromDraw(d *promotion.Draw) *workerv1.DrawState {
-	out := &workerv1.DrawState{EventId: d.EventID, Phase: string(d.Phase)}
+	out := &workerv1.DrawState{EventId: d.EventID, Phase: string(d.Phase), VoidedAt: rpc.Optional(d.VoidedAt)}
 	if d.Beacon != nil {
 		out.Round = &d.Beacon.Round
-	}
-	if d.VoidedAt != 0 {
-		out.VoidedAt = &d.VoidedAt
 	}
 	return out
 }

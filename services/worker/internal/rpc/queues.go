@@ -1,11 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
 	"strings"
 
-	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 	"urr.guru/services/worker/internal/deadletter"
@@ -23,27 +22,20 @@ func (s *Admin) ListQueueDeadLetters(ctx context.Context, in *workerv1.ListQueue
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	cursor, err := base64.RawURLEncoding.DecodeString(in.GetCursor())
-	if err != nil {
-		return nil, errs.ErrInvalidCursor
-	}
-	limit := int(in.GetLimit())
-	if limit == 0 {
-		limit = defaultLimit
-	}
-	page, next, err := s.queues.List(ctx, in.GetQueue(), string(cursor), limit)
+	cursor, err := decodeCursor(in.GetCursor())
 	if err != nil {
 		return nil, err
 	}
-	out := &workerv1.ListQueueDeadLettersResponse{NextCursor: base64.RawURLEncoding.EncodeToString([]byte(next))}
+	page, next, err := s.queues.List(ctx, in.GetQueue(), cursor, cmp.Or(int(in.GetLimit()), defaultLimit))
+	if err != nil {
+		return nil, err
+	}
+	out := &workerv1.ListQueueDeadLettersResponse{NextCursor: encodeCursor(next)}
 	for _, l := range page {
-		item := &workerv1.QueueDeadLetter{
+		out.Items = append(out.Items, &workerv1.QueueDeadLetter{
 			Id: l.ID, Group: l.Group, Key: l.Key, Type: l.Type, Body: strings.ToValidUTF8(l.Body, ""), Error: l.Error, Origin: l.Origin, At: l.At,
-		}
-		if l.RedrivenAt != 0 {
-			item.RedrivenAt = &l.RedrivenAt
-		}
-		out.Items = append(out.Items, item)
+			RedrivenAt: rpc.Optional(l.RedrivenAt),
+		})
 	}
 	return out, nil
 }

@@ -7,9 +7,9 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// HandleDead decides about dead letters, each by itself. A message that SQS moved because it was
-// received too often, although its request had attempts left, goes back under a new generation; a
-// request without attempts fails; what cannot be read is kept for operators.
+// HandleDead handles the messages of the dead-letter queue one by one. A request that has attempts
+// left, whose message SQS moved because it was received too often, goes back to the queue under a
+// new generation. A request without attempts fails. What cannot be read is kept for operators.
 func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) error {
 	var all []error
 	for _, m := range batch {
@@ -17,7 +17,7 @@ func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) er
 		if err == nil {
 			err = s.dead.Delete(ctx, []promotion.Delivery{m})
 		}
-		if err != nil { // it comes again
+		if err != nil { // SQS delivers it again
 			all = append(all, err, s.dead.Release(ctx, []promotion.Delivery{m}, s.opts.RetryDelay))
 		}
 	}
@@ -29,18 +29,18 @@ func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
 	if err != nil {
 		l := letter(m, promotion.Message{})
 		l.ErrorCode, l.ErrorMessage = "UNREADABLE", err.Error()
-		return s.store.Bury(ctx, l, nil)
+		return s.store.PutDeadLetter(ctx, l, nil)
 	}
-	seen, err := s.store.Snapshot(ctx, []promotion.Message{message})
+	snapshot, err := s.store.Snapshot(ctx, []promotion.Message{message})
 	if err != nil {
 		return err
 	}
-	if unreadable := seen.Unreadable[message.RequestID]; unreadable != nil {
+	if unreadable := snapshot.Unreadable[message.RequestID]; unreadable != nil {
 		l := letter(m, message)
 		l.ErrorCode, l.ErrorMessage = string(promotion.FailedSerde), unreadable.Error()
-		return s.store.BuryUnreadable(ctx, l, message)
+		return s.store.PutUnreadable(ctx, l, message)
 	}
-	r, found := seen.Requests[message.RequestID]
+	r, found := snapshot.Requests[message.RequestID]
 	if !found || r.Status.Final() || r.EnteredAt != 0 || message.Gen < r.Gen {
 		return nil
 	}
@@ -50,10 +50,10 @@ func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
 	l := letter(m, message)
 	l.ErrorCode, l.ErrorMessage = r.ErrorCode, r.ErrorMessage
 	end := r.Failed(s.millis(), promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: r.ErrorCode, Message: r.ErrorMessage})
-	return s.store.Bury(ctx, l, &end)
+	return s.store.PutDeadLetter(ctx, l, &end)
 }
 
-// letter has a key that is the same for each receipt of a message.
+// letter makes a dead letter. Its key is the same each time the message is received.
 func letter(m promotion.Delivery, message promotion.Message) promotion.DeadLetter {
 	id := message.RequestID
 	if id == "" {
@@ -64,8 +64,8 @@ func letter(m promotion.Delivery, message promotion.Message) promotion.DeadLette
 	return l
 }
 
-// sendBack sends a request that has attempts left, under a new generation. A process that dies in
-// between leaves a marker by which ingest sends it.
+// sendBack sends a request under a new generation. If the process dies before Send, ingest finds
+// the marker and sends the request.
 func (s *Settler) sendBack(ctx context.Context, r promotion.Request) error {
 	c := r.Requeued()
 	if err := s.store.Change(ctx, c); err != nil {

@@ -1,53 +1,51 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/promotion"
 )
 
-// look reads the state of the messages of a group, all of one event, and sorts them.
-func (s *Settler) look(ctx context.Context, all []delivery) (triage, error) {
-	var t triage
+// triage reads the state of the messages of a group, all of one event, and sorts them.
+func (s *Settler) triage(ctx context.Context, all []delivery) (t triage, err error) {
 	messages := make([]promotion.Message, len(all))
 	for i, d := range all {
 		messages[i] = d.message
 	}
-	seen, err := s.store.Snapshot(ctx, messages)
+	snapshot, err := s.store.Snapshot(ctx, messages)
 	if err != nil {
 		return t, err
 	}
-	t.seen = seen
-	copies := map[string]bool{}
+	t.snapshot = snapshot
+	included := map[string]bool{} // requests in t.live
 	for _, d := range all {
-		request, found := seen.Requests[d.message.RequestID]
+		request, found := snapshot.Requests[d.message.RequestID]
 		switch {
-		case seen.Unreadable[d.message.RequestID] != nil:
+		case snapshot.Unreadable[d.message.RequestID] != nil:
 		case !found, request.EventID != d.message.EventID, request.Status.Final(), d.message.Gen < request.Gen, request.EnteredAt != 0:
 			t.done = append(t.done, d.Delivery)
 			continue
 		}
 		d.request = request
 		t.rest = append(t.rest, d)
-		if !copies[d.message.RequestID] { // a second copy is deleted once the first is settled
-			copies[d.message.RequestID] = true
+		if !included[d.message.RequestID] { // a second message of a request is deleted once it is settled
+			included[d.message.RequestID] = true
 			t.live = append(t.live, d)
 		}
 	}
-	t.unknown = len(t.live) > 0 && !known(t.live[0].request.EventType) && seen.Unreadable[t.live[0].message.RequestID] == nil
+	t.unsupported = len(t.live) > 0 && !known(t.live[0].request.EventType) && snapshot.Unreadable[t.live[0].message.RequestID] == nil
 	return t, nil
 }
 
 // known reports whether this replica can settle requests of a type.
 func known(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
 
-// batchSize is the number of requests that the next transaction settles: up to the first that needs
-// something else before, and a suspicious one alone.
+// batchSize returns how many requests the next transaction settles: those before the first that
+// must be handled in another way. A suspicious request is settled alone.
 func (s *Settler) batchSize(live []delivery, limit int) int {
-	if limit == 0 || limit > len(live) {
-		limit = len(live)
-	}
+	limit = min(cmp.Or(limit, len(live)), len(live))
 	if live[0].Receives >= suspiciousReceives {
 		return 1
 	}
@@ -60,25 +58,25 @@ func (s *Settler) batchSize(live []delivery, limit int) int {
 	return limit
 }
 
-// try settles requests in one transaction. A panic becomes an error that names no request.
-func (s *Settler) try(ctx context.Context, seen Snapshot, live []delivery) (err error) {
+// try settles requests in one transaction. It converts a panic to an error that names no request.
+func (s *Settler) try(ctx context.Context, snapshot Snapshot, live []delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = errs.FromPanic(p)
 		}
 	}()
 	if live[0].request.EventType == promotion.Lottery {
-		return s.store.Settle(ctx, enter(seen, live, s.millis()))
+		return s.store.Settle(ctx, enter(snapshot, live, s.millis()))
 	}
-	return s.store.Settle(ctx, decide(seen, live, s.millis()))
+	return s.store.Settle(ctx, decide(snapshot, live, s.millis()))
 }
 
-// decide gives the places that are left to the first requests and rejects the others. It names the
-// number of places that it is based on, which never rises, so that of all concurrent decisions for a
-// number only one is written.
-func decide(seen Snapshot, live []delivery, now int64) Settlement {
+// decide gives the places that are left to the first requests and rejects the others. The
+// Settlement names the number of places that was read. That number never rises, so of concurrent
+// decisions based on the same number only one is written.
+func decide(snapshot Snapshot, live []delivery, now int64) Settlement {
 	var out Settlement
-	if seen.Capacity == nil {
+	if snapshot.Capacity == nil {
 		for _, d := range live {
 			out.Changes = append(out.Changes, d.request.Failed(now, promotion.FailedValidation, promotion.Failure{
 				Class: promotion.NonRetryable, Code: "PROMOTION_MISSING", Message: "the promotion has no capacity",
@@ -86,47 +84,45 @@ func decide(seen Snapshot, live []delivery, now int64) Settlement {
 		}
 		return out
 	}
-	left := seen.Capacity.Remaining
-	out.Before = left
-	sentAt := seen.Capacity.SentAt
+	remaining := snapshot.Capacity.Remaining
+	out.RemainingBefore = remaining
+	sentAt := snapshot.Capacity.SentAt
 	for _, d := range live {
 		status, code := promotion.Rejected, promotion.RejectedCapacity
-		switch counts, locked := seen.Locks[d.message.RequestID]; {
-		case locked && counts != d.message.RequestID:
+		switch owner, locked := snapshot.Locks[d.message.RequestID]; {
+		case locked && owner != d.message.RequestID:
 			code = promotion.RejectedDuplicate
-		case left > 0:
-			left--
+		case remaining > 0:
+			remaining--
 			status, code = promotion.Succeeded, promotion.Success
 		}
 		out.Changes = append(out.Changes, d.request.Settled(now, status, code, d.SequenceNumber))
 		sentAt = max(sentAt, d.SentAt)
 	}
-	if out.Before > 0 {
-		after := *seen.Capacity
-		after.Remaining, after.UpdatedAt, after.SentAt = left, now, sentAt
+	if out.RemainingBefore > 0 {
+		after := *snapshot.Capacity
+		after.Remaining, after.UpdatedAt, after.SentAt = remaining, now, sentAt
 		out.Capacity = &after
 	}
 	return out
 }
 
-// enter makes requests of one group of a lottery entries, as long as the group takes some. The
-// transaction requires that it still does.
-func enter(seen Snapshot, live []delivery, now int64) Settlement {
-	var out Settlement
-	sentAt := seen.Group.SentAt
+// enter makes entries of the requests of one group of a lottery while the group is open. The
+// transaction requires that it is open still.
+func enter(snapshot Snapshot, live []delivery, now int64) Settlement {
+	out := Settlement{SentAt: snapshot.Group.SentAt}
 	for _, d := range live {
-		sentAt = max(sentAt, d.SentAt)
-		switch counts, locked := seen.Locks[d.message.RequestID]; {
-		case locked && counts != d.message.RequestID:
+		out.SentAt = max(out.SentAt, d.SentAt)
+		switch owner, locked := snapshot.Locks[d.message.RequestID]; {
+		case locked && owner != d.message.RequestID:
 			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.SequenceNumber))
-		case seen.Voided:
+		case snapshot.Voided:
 			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedVoid, d.SequenceNumber))
-		case seen.Group.ClosedAt != 0, d.request.RequestedAt >= d.request.LotteryCutoffAt:
+		case snapshot.Group.ClosedAt != 0, d.request.RequestedAt >= d.request.LotteryCutoffAt:
 			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedLate, d.SequenceNumber))
 		default:
 			out.Changes = append(out.Changes, d.request.Entered(now, d.SequenceNumber))
 		}
 	}
-	out.SentAt = sentAt
 	return out
 }

@@ -284,7 +284,7 @@ func TestLotteryStoreAway(t *testing.T) {
 		}
 		return nil
 	}})
-	require.ErrorIs(t, worker.Handle(t.Context(), batch), settle.ErrStoreAway)
+	require.ErrorIs(t, worker.Handle(t.Context(), batch), settle.ErrStoreUnavailable)
 	require.Equal(t, []string{w.sent[0]}, worker.queue.released)
 	require.Zero(t, w.request(t, w.sent[0]).Attempts)
 	require.Len(t, w.ofType(t, "MARKER"), 1)

@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// handleTimeout bounds the work on one receipt. It is below the shortest useful visibility; a
-	// message that comes again meanwhile is harmless.
+	// handleTimeout bounds the work on one batch. It is below the shortest useful visibility; a
+	// message that is delivered again meanwhile does no harm.
 	handleTimeout = 20 * time.Second
-	// restAfterError is the pause after the queue did not answer, and between two probes of a store that
-	// does not.
-	restAfterError = time.Second
-	// holdFor keeps messages hidden until the next probe of a store that does not answer. If the process
-	// dies, others receive them after it.
-	holdFor      = 10 * time.Second
+	// errorPause is the pause after a failed call of the queue, and between two probes of the store.
+	errorPause = time.Second
+	// outageHold is how long messages stay hidden between two probes of the store. If the process
+	// dies, others receive them after that time.
+	outageHold   = 10 * time.Second
 	probeTimeout = 3 * time.Second
 )
 
-// Run receives and settles with a number of parallel receivers until ctx ends. What was received is
-// finished. While the store does not answer, each receiver keeps what it has.
+// Run receives and settles with a number of parallel receivers until ctx ends. A batch that was
+// received is handled to its end. While the store does not answer, each receiver keeps its batch.
 func (s *Settler) Run(parallel int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var work sync.WaitGroup
@@ -43,7 +42,7 @@ func (s *Settler) receive(ctx context.Context, from Queue, handle func(context.C
 		if err == nil && len(batch) > 0 {
 			err = s.handle(ctx, batch, handle)
 		}
-		for errors.Is(err, ErrStoreAway) {
+		for errors.Is(err, ErrStoreUnavailable) {
 			s.log.WarnContext(ctx, "requests not settled, the store does not answer", "messages", len(batch), "error", err)
 			if !s.awaitStore(ctx, from, batch) {
 				return
@@ -52,25 +51,25 @@ func (s *Settler) receive(ctx context.Context, from Queue, handle func(context.C
 		}
 		if err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "requests not settled, trying again", "error", err)
-			loop.Sleep(ctx, restAfterError)
+			loop.Sleep(ctx, errorPause)
 		}
 	}
 }
 
-// awaitStore keeps a batch hidden from the other receivers until the store answers; false: ctx has
-// ended. Each of them would receive what is released, and SQS makes dead letters of messages that
-// were received too often.
+// awaitStore keeps a batch hidden from the other receivers until the store answers; it returns
+// false when ctx has ended. Released messages would be received again at once, and SQS makes dead
+// letters of messages that were received too often.
 func (s *Settler) awaitStore(ctx context.Context, from Queue, batch []promotion.Delivery) bool {
 	hold := func(ctx context.Context, d time.Duration) {
-		if err := from.Release(ctx, batch, d); err != nil { // they may come again, which is harmless
+		if err := from.Release(ctx, batch, d); err != nil { // they may be delivered again, which is harmless
 			s.log.WarnContext(ctx, "messages not kept", "error", err)
 		}
 	}
-	for loop.Sleep(ctx, restAfterError) {
+	for loop.Sleep(ctx, errorPause) {
 		if s.probe(ctx) == nil {
 			return true
 		}
-		hold(ctx, holdFor)
+		hold(ctx, outageHold)
 	}
 	hold(context.WithoutCancel(ctx), 0)
 	return false

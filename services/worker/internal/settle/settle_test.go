@@ -147,7 +147,7 @@ func TestStoreAwayCountsNoAttempt(t *testing.T) {
 			batch := w.deliveries(w.accept(t, 3))
 			err := worker.Handle(t.Context(), batch)
 			if name != "conflict" {
-				require.ErrorIs(t, err, settle.ErrStoreAway)
+				require.ErrorIs(t, err, settle.ErrStoreUnavailable)
 			}
 			require.Len(t, worker.queue.released, 3, "together")
 			require.Empty(t, worker.queue.deleted)

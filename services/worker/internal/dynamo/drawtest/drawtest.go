@@ -1,4 +1,4 @@
-// Package drawtest opens lotteries in a table, and verifies their draws as anybody can.
+// Package drawtest opens lotteries in a table, and verifies their draws from what is public.
 package drawtest
 
 import (
@@ -31,8 +31,8 @@ const (
 // Winners is the number of places of the lotteries.
 const Winners = 3
 
-// Beacon is that of all lotteries: its keys take as long as a whole draw. It publishes by the real
-// clock; its rounds can be computed at any time.
+// Beacon is the beacon of all lotteries, shared since computing its keys takes as long as a draw.
+// It publishes by the real clock; its rounds can be computed at any time.
 var Beacon = sync.OnceValues(func() (*beacontest.Beacon, error) { return NewBeacon(time.Now) })
 
 // NewBeacon makes the same beacon with another clock.
@@ -46,8 +46,8 @@ func KeyConfig(n byte) fairdraw.KeyConfig {
 	return fairdraw.KeyConfig{DrawSecret: secret, DrawSigningKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
 }
 
-// Open opens a lottery with a cutoff, under the first set of keys, and returns its id. change may alter
-// its terms.
+// Open stores a lottery under the first set of keys, and returns its id. change may alter its
+// terms.
 func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fairdraw.Commitment)) (event string) {
 	t.Helper()
 	p := Promotion(t, ids.NewV7().String(), cutoff, change)
@@ -58,7 +58,7 @@ func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fair
 	return p.EventID
 }
 
-// Promotion is a lottery as Open stores it.
+// Promotion returns a lottery as Open stores it.
 func Promotion(t testing.TB, event string, cutoff time.Time, change func(*fairdraw.Commitment)) promotion.Promotion {
 	t.Helper()
 	b, err := Beacon()
@@ -85,7 +85,7 @@ func Promotion(t testing.TB, event string, cutoff time.Time, change func(*fairdr
 	}
 }
 
-// Read reads a lottery.
+// Read returns a lottery with its draw.
 func Read(t *testing.T, store *dynamo.Store, event string) draw.Lottery {
 	t.Helper()
 	l, found, err := store.Lottery(t.Context(), event)
@@ -124,7 +124,7 @@ func Enter(t *testing.T, store *dynamo.Store, event string, n int) []promotion.R
 	return out
 }
 
-// Verify checks what is public of a draw now.
+// Verify checks a draw by what is public of it now.
 func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Report {
 	t.Helper()
 	l := Read(t, store, event)

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"slices"
 	"time"
 
 	"urr.guru/pkg/idempotency"
@@ -22,60 +23,59 @@ type NewAllocation struct {
 	Reward
 
 	Reason    Reason
-	Milestone int // days, ForMilestone only
+	Milestone int // in days, with ForMilestone only
 	Key       string
 }
 
-// Entering is a way to take part in a campaign.
-type Entering struct {
-	// Reads says what Decide needs to know, or why nobody takes part in this way.
-	Reads func(c *Campaign, now time.Time) (Reads, error)
+// EntryMethod is a way to take part in a campaign.
+type EntryMethod struct {
+	// Query returns what Decide needs to know. It fails if the campaign does not have this way.
+	Query func(c *Campaign, now time.Time) (Query, error)
 	// Decide is called unless the request repeats an earlier one.
 	Decide func(s Standing) (*Change, error)
 }
 
-// Reads says what is read about a member for a decision.
-type Reads struct {
-	// Period of the entry.
-	Period string
-	// Key tells a repeated request; nil: there is one entry per period, which answers all requests.
+// Query says what is read about a member for a decision.
+type Query struct {
+	Period string // of the entry
+	// Key recognises a repeated request; nil: the one entry of the period answers all requests.
 	Key *idempotency.Key
-	// Closed refuses requests that repeat no earlier one; nil: the campaign is open.
+	// Closed is the error of requests that repeat no earlier one; nil: the campaign is open.
 	Closed error
-	// Before is the period whose entry has the streak that a new one continues; empty: none.
+	// Before is the period whose streak a new entry continues; empty: none.
 	Before string
 }
 
-// Standing is what is known of a member while it is locked.
+// Standing is the state of a member, read while the member is locked.
 type Standing struct {
 	Campaign Campaign
 	Now      time.Time
 	// Made is the number of entries in the period.
 	Made int
-	// Streak is that of the entry in the period before, 0 without one; Reached are the milestones
-	// that were reached before. Both are read only where a streak is continued.
+	// Streak is that of the period before, 0 without an entry in it. Reached has the milestones that were
+	// reached before. Both are read only if the query has a period Before.
 	Streak  int
 	Reached map[int]bool
 }
 
-// Change is a new entry with what it earns.
+// Change is a new entry with its rewards.
 type Change struct {
 	Entry   Entry
 	Rewards []NewAllocation
-	// Draw draws the prize of the entry, nil when all are gone. take takes a prize from the stock, and
-	// reports whether one was left. No Draw: nothing is drawn.
+	// Draw draws the prize of the entry; it returns nil when all prizes are gone. take takes a prize from
+	// the stock and reports whether one was left. A nil Draw draws nothing.
 	Draw func(take func(p *Prize) (bool, error)) (*Prize, error)
 }
 
-// attending records the attendance of the present day.
-func attending(eventID, memberID string) Entering {
-	return Entering{
-		Reads: func(c *Campaign, now time.Time) (Reads, error) {
+// attendance records the attendance of the present day.
+func attendance(eventID, memberID string) EntryMethod {
+	return EntryMethod{
+		Query: func(c *Campaign, now time.Time) (Query, error) {
 			if c.Kind != Attendance {
-				return Reads{}, ErrNotOpen
+				return Query{}, ErrNotOpen
 			}
 			day := DayOf(now)
-			return Reads{Period: string(day), Before: string(day.Before()), Closed: c.closed(now)}, nil
+			return Query{Period: string(day), Before: string(day.Before()), Closed: c.requireOpen(now)}, nil
 		},
 		Decide: func(s Standing) (*Change, error) {
 			day := DayOf(s.Now)
@@ -97,14 +97,14 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 	return out
 }
 
-// drawing draws a prize.
-func drawing(eventID, memberID, idempotencyKey string, random func(n int64) int64) Entering {
-	return Entering{
-		Reads: func(c *Campaign, now time.Time) (r Reads, err error) {
+// prizeDraw draws a prize.
+func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) int64) EntryMethod {
+	return EntryMethod{
+		Query: func(c *Campaign, now time.Time) (r Query, err error) {
 			if c.Kind != Random {
-				return Reads{}, ErrNotOpen
+				return Query{}, ErrNotOpen
 			}
-			r = Reads{Period: c.drawPeriod(now), Closed: c.closed(now)}
+			r = Query{Period: c.drawPeriod(now), Closed: c.requireOpen(now)}
 			if c.DrawsPerMember != 1 {
 				r.Key, err = idempotency.Require(memberID, "reward.draw/"+c.EventID, idempotencyKey, c.EventID)
 			}
@@ -122,10 +122,10 @@ func drawing(eventID, memberID, idempotencyKey string, random func(n int64) int6
 	}
 }
 
-// drawPrize takes a prize by weight. A prize whose last one was just taken leaves the weights, so
-// that the draw is repeated among the others.
+// drawPrize takes a prize by weight. If another draw has just taken the last one of it, the draw is
+// repeated among the other prizes.
 func drawPrize(prizes []Prize, random func(n int64) int64, take func(*Prize) (bool, error)) (*Prize, error) {
-	prizes = append([]Prize(nil), prizes...)
+	prizes = slices.Clone(prizes)
 	for {
 		p := pick(prizes, random)
 		if p == nil {
@@ -135,12 +135,11 @@ func drawPrize(prizes []Prize, random func(n int64) int64, take func(*Prize) (bo
 		if err != nil || taken {
 			return p, err
 		}
-		none := int64(0)
-		p.Stock = &none
+		p.Stock = new(int64(0))
 	}
 }
 
-// PrizeRewards are what an entry earns by the prize that it has drawn, nil for none.
+// PrizeRewards returns the rewards of an entry for the prize that it has drawn, nil for none.
 func PrizeRewards(e Entry, p *Prize) []NewAllocation {
 	if p == nil || p.Blank {
 		return nil

@@ -16,7 +16,7 @@ import (
 func TestKept(t *testing.T) {
 	t.Parallel()
 	loads := map[string]int{}
-	kept := request.NewKept(2_500, func(_ context.Context, id string) (string, error) {
+	kept := request.NewSizedCache(2_500, func(_ context.Context, id string) (string, error) {
 		loads[id]++
 		if id == "bad" {
 			return "", errors.New("away")
@@ -47,7 +47,7 @@ func TestKept(t *testing.T) {
 func TestKeptLoadsOnce(t *testing.T) {
 	t.Parallel()
 	var loads atomic.Int64
-	kept := request.NewKept(1_000, func(context.Context, string) (int64, error) { return loads.Add(1), nil }, func(int64) int64 { return 8 })
+	kept := request.NewSizedCache(1_000, func(context.Context, string) (int64, error) { return loads.Add(1), nil }, func(int64) int64 { return 8 })
 	var work sync.WaitGroup
 	for range 20 {
 		work.Go(func() {

@@ -1,0 +1,23 @@
+package rpc
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Optional returns the pointer for an optional member of a message, nil for a zero value.
+func Optional[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+// Timestamp returns a time for a message, nil for the zero time.
+func Timestamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
