@@ -31,12 +31,12 @@ func TestSnapshotReadsAllAgain(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(svc *storetest.Service, now *time.Time){
 		"a while":   func(_ *storetest.Service, now *time.Time) { *now = now.Add(36 * time.Second) },
-		"a restart": func(svc *storetest.Service, _ *time.Time) { svc.EventStore.ReadBeforeARestart("e") },
+		"a restart": func(svc *storetest.Service, _ *time.Time) { svc.EventStore.SetRestarted("e") },
 		"an older server": func(svc *storetest.Service, _ *time.Time) {
-			svc.EventStore.ReadElsewhere("e", "9000000000:9000000000:")
+			svc.EventStore.SetSnapshot("e", "9000000000:9000000000:")
 		},
 		"another server": func(svc *storetest.Service, _ *time.Time) {
-			svc.EventStore.ReadElsewhere("e", "9000000000:9000000009:9000000001")
+			svc.EventStore.SetSnapshot("e", "9000000000:9000000009:9000000001")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 		1: reservation.ErrSeatTaken, 3: reservation.ErrLimitExceeded, 4: reservation.ErrSeatTaken, 5: event.ErrSeatNotFound,
 		7: idempotency.ErrInProgress, 10: reservation.ErrSeatTaken, 11: reservation.ErrSeatTaken,
 	}
-	for i, err := range svc.Holds.Together(t.Context(), reqs...) {
+	for i, err := range svc.Holds.DecideBatch(t.Context(), reqs...) {
 		require.ErrorIs(t, err, want[i], "request %d", i)
 	}
 	require.Equal(t, locked+1, svc.Statements.Sent("LockFreeSeats"), "one transaction")
@@ -108,7 +108,7 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 		svc.Put(t, storetest.Spec("general", event.General, storetest.Admissions("A", 70, 10)))
 		elsewhere := request("u", "A-1-1")
 		elsewhere.EventID = id
-		for _, err := range svc.Holds.Together(t.Context(), elsewhere, elsewhere) {
+		for _, err := range svc.Holds.DecideBatch(t.Context(), elsewhere, elsewhere) {
 			require.ErrorIs(t, err, map[string]error{"nowhere": event.ErrNotFound, "general": event.ErrSeatingMismatch}[id])
 		}
 	}
@@ -133,7 +133,7 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	_, err := svc.Pool.Exec(t.Context(), `UPDATE reservation_seats SET live = false WHERE reservation_id = $1`, broken.ID)
 	require.NoError(t, err)
 	reqs := []reservation.SeatsRequest{request("u", "A-1-1"), request("unlucky", "A-1-20"), request("v", "A-1-2")}
-	for _, err := range svc.Holds.Together(t.Context(), reqs...) {
+	for _, err := range svc.Holds.DecideBatch(t.Context(), reqs...) {
 		require.ErrorIs(t, err, reservation.ErrUndecided)
 	}
 	for i, err := range storetest.Concurrently(len(reqs), func(i int) error { _, err := svc.Holds.HoldSeats(t.Context(), reqs[i]); return err }) {
@@ -158,7 +158,7 @@ func TestHoldSeatsOverAContradiction(t *testing.T) {
 			_, err := svc.Pool.Exec(t.Context(), contradict, broken.ID)
 			require.NoError(t, err)
 			want := []error{nil, reservation.ErrSeatTaken, nil}
-			for i, err := range svc.Holds.Together(t.Context(), request("u", "A-1-1"), request("unlucky", "A-1-4"), request("v", "A-1-8")) {
+			for i, err := range svc.Holds.DecideBatch(t.Context(), request("u", "A-1-1"), request("unlucky", "A-1-4"), request("v", "A-1-8")) {
 				require.ErrorIs(t, err, want[i], "request %d", i)
 			}
 			require.Equal(t, reservation.Expired, svc.Find(t, over.ID).Status)

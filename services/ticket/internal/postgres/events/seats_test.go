@@ -66,7 +66,7 @@ func TestSnapshotReadsOnlyChanges(t *testing.T) {
 
 	r := svc.MustHoldSeats(t, "u", "A-1-1", "A-1-2")
 	paid := svc.MustHoldSeats(t, "v", "A-1-4")
-	svc.Paid(t, paid, storetest.Payment(paid))
+	svc.Confirm(t, paid, storetest.Payment(paid))
 	for _, replica := range []*storetest.Service{svc, other} {
 		require.Equal(t, "xx.x..", free(t, replica))
 	}
