@@ -21,7 +21,7 @@ func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 	p, ref := b.prepared()
 
 	b.tickets.Behind(3 * time.Minute)
-	b.service.WatchOnce(t.Context())
+	b.service.MeasureGate(t.Context())
 	_, err = b.confirm(p, "ok-1", "key")
 	require.ErrorIs(t, err, errs.ErrSettlementDelayed)
 	require.Equal(t, 10*time.Second, errs.From(err).RetryAfter)
@@ -37,7 +37,7 @@ func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 
 	b.tickets.Behind(time.Second)
 	b.exec(`UPDATE outbox SET created_at = clock_timestamp()`)
-	b.service.WatchOnce(t.Context())
+	b.service.MeasureGate(t.Context())
 	got, err := b.confirm(p, "ok-1", "key")
 	require.NoError(t, err)
 	require.Equal(t, "CONFIRMED", got.GetStatus())
@@ -49,7 +49,7 @@ func TestConfirmIsRefusedWhileEventsAreUnpublished(t *testing.T) {
 	paid, _ := b.confirmed()
 	p, _ := b.prepared()
 	confirms := func() error {
-		b.service.WatchOnce(t.Context())
+		b.service.MeasureGate(t.Context())
 		_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 		return err
 	}

@@ -65,7 +65,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	commitAge := pkgkafka.NewCommitAge(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
 	sweeper := &reservation.Sweeper{
-		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, ObserveInconsistent: observeInconsistent, Log: log,
+		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
+		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
 	}
 	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
@@ -96,7 +97,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox is the operators' command for parked events.
+// Outbox returns the operators' command for parked events.
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,

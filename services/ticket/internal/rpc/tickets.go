@@ -15,7 +15,7 @@ type Tickets struct {
 	tickets *ticket.Service
 }
 
-// NewTickets serves holders their tickets.
+// NewTickets makes a Tickets.
 func NewTickets(s *ticket.Service) *Tickets { return &Tickets{tickets: s} }
 
 func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {
@@ -39,11 +39,7 @@ func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTickets
 }
 
 func (s *Tickets) GetMyTicket(ctx context.Context, req *ticketv1.GetMyTicketRequest) (*ticketv1.Ticket, error) {
-	user, err := rpc.UserFrom(req)
-	if err != nil {
-		return nil, err
-	}
-	id, err := parseID(req.GetTicketId())
+	user, id, err := userAndID(req, req.GetTicketId())
 	if err != nil {
 		return nil, err
 	}
