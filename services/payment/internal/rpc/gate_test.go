@@ -20,7 +20,7 @@ func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 	require.NoError(t, err)
 	p, ref := b.prepared()
 
-	b.tickets.Behind(3 * time.Minute)
+	b.tickets.SetOldestUnapplied(3 * time.Minute)
 	b.service.MeasureGate(t.Context())
 	_, err = b.confirm(p, "ok-1", "key")
 	require.ErrorIs(t, err, errs.ErrSettlementDelayed)
@@ -35,7 +35,7 @@ func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 	require.NoError(t, err, "what is confirmed has nothing to wait for")
 	require.Equal(t, "CONFIRMED", again.GetStatus())
 
-	b.tickets.Behind(time.Second)
+	b.tickets.SetOldestUnapplied(time.Second)
 	b.exec(`UPDATE outbox SET created_at = clock_timestamp()`)
 	b.service.MeasureGate(t.Context())
 	got, err := b.confirm(p, "ok-1", "key")

@@ -61,10 +61,9 @@ func paymentIDs(req interface {
 	GetPaymentId() string
 },
 ) (id, payment uuid.UUID, err error) {
-	if id, err = reservationID(req.GetPaymentType(), req.GetReferenceId()); err != nil {
-		return id, payment, err
+	if id, err = reservationID(req.GetPaymentType(), req.GetReferenceId()); err == nil {
+		payment, err = parseID(req.GetPaymentId())
 	}
-	payment, err = parseID(req.GetPaymentId())
 	return id, payment, err
 }
 

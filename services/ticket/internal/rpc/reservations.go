@@ -75,11 +75,7 @@ func (s *Reservations) cancel(ctx context.Context, req *ticketv1.CancelReservati
 func (s *Reservations) ListMyReservations(
 	ctx context.Context, req *ticketv1.ListMyReservationsRequest,
 ) (*ticketv1.ListMyReservationsResponse, error) {
-	user, err := rpc.UserFrom(req)
-	if err != nil {
-		return nil, err
-	}
-	before, err := decodeIDCursor(req.GetCursor())
+	user, before, err := userAndCursor(req, req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +91,19 @@ func (s *Reservations) ListMyReservations(
 }
 
 // userAndID returns the signed-in user of a request, and the id that the request names.
-func userAndID(req any, id string) (user string, parsed uuid.UUID, err error) {
-	if user, err = rpc.UserFrom(req); err != nil {
-		return user, parsed, err
+func userAndID(req any, text string) (user string, id uuid.UUID, err error) {
+	if user, err = rpc.UserFrom(req); err == nil {
+		id, err = parseID(text)
 	}
-	parsed, err = parseID(id)
-	return user, parsed, err
+	return user, id, err
+}
+
+// userAndCursor returns the signed-in user of a request, and the id before which its page begins.
+func userAndCursor(req any, cursor string) (user string, before uuid.UUID, err error) {
+	if user, err = rpc.UserFrom(req); err == nil {
+		before, err = decodeIDCursor(cursor)
+	}
+	return user, before, err
 }
 
 func parseID(s string) (uuid.UUID, error) {

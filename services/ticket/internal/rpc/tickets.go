@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 
-	"urr.guru/pkg/rpc"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -19,11 +18,7 @@ type Tickets struct {
 func NewTickets(s *ticket.Service) *Tickets { return &Tickets{tickets: s} }
 
 func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {
-	user, err := rpc.UserFrom(req)
-	if err != nil {
-		return nil, err
-	}
-	before, err := decodeIDCursor(req.GetCursor())
+	user, before, err := userAndCursor(req, req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
