@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// openJournal replays a file of one JSON entry per line and opens it for appending. An incomplete last
-// line is removed: the process ended while it wrote the line, before it sent the answer.
+// openJournal replays a file of one JSON entry per line and opens it for appending. An incomplete
+// last line is removed: the process ended while it wrote the line, before it sent the answer.
 func openJournal(path string, apply func(entry)) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
@@ -53,8 +53,8 @@ func replay(file *os.File, apply func(entry)) (int64, error) {
 	}
 }
 
-// appendJournal writes an entry by one system call, so that a crash of the process does not lose it. A
-// crash of the machine may.
+// appendJournal writes an entry by one system call, so that a crash of the process does not lose
+// it. A crash of the machine may.
 func appendJournal(file *os.File, e entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {

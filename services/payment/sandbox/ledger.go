@@ -17,8 +17,8 @@ import (
 // Status of a charge.
 type Status string
 
-// The statuses. A pending charge becomes captured, declined or voided. A declined order may be charged
-// again. A captured or voided one never changes.
+// The statuses. A pending charge becomes captured, declined or voided. A declined order may be
+// charged again. A captured or voided one never changes.
 const (
 	Pending  Status = "PENDING"
 	Captured Status = "CAPTURED"
@@ -73,8 +73,8 @@ type entry struct {
 	Refund *Refund `json:"refund,omitempty"`
 }
 
-// Ledger has every charge and refund. Its methods are safe for concurrent use. They write changes to the
-// file before they return.
+// Ledger has every charge and refund. Its methods are safe for concurrent use. They write changes
+// to the file before they return.
 type Ledger struct {
 	mu       sync.Mutex
 	file     *os.File
@@ -84,7 +84,8 @@ type Ledger struct {
 	now      func() time.Time
 }
 
-// Open reads a ledger's file, which need not exist. now is the clock of charges, refunds and webhooks.
+// Open reads a ledger's file, which need not exist. now is the clock of charges, refunds and
+// webhooks.
 func Open(path string, now func() time.Time) (*Ledger, error) {
 	l := &Ledger{orders: map[string]Charge{}, attempts: map[string]Charge{}, refunds: map[string]Refund{}, now: now}
 	file, err := openJournal(path, l.apply)
@@ -112,8 +113,9 @@ func (l *Ledger) attempt(o Order) (c Charge, found bool, err error) {
 	return old, ok, nil
 }
 
-// Charge charges an order with the result Pending, Captured or Declined (with a code). A repeated attempt
-// returns the result of the first one, with fresh false. The charge of a voided order is declined.
+// Charge charges an order with the result Pending, Captured or Declined (with a code). A repeated
+// attempt returns the result of the first one, with fresh false. The charge of a voided order is
+// declined.
 func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, fresh bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,8 +34,8 @@ type Options struct {
 	Delays        *Delays      // nil: those of development
 }
 
-// NewServer makes the server of a ledger, and resumes the ledger's pending charges. The caller ends the
-// server by ctx and then calls Wait.
+// NewServer makes the server of a ledger, and resumes the ledger's pending charges. The caller ends
+// the server by ctx and then calls Wait.
 func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logger) *Server {
 	s := &Server{ledger: ledger, delays: defaultDelays(), log: log, mux: http.NewServeMux(), stopped: ctx.Done()}
 	if opts.Delays != nil {

@@ -54,8 +54,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
-	// Charges may outlive their requests, so the process waits for them after the servers have stopped
-	// and before their dependencies are closed.
+	// Charges may outlive their requests, so the process waits for them after the servers have
+	// stopped and before their dependencies are closed.
 	a.OnClose("charges", service.Wait)
 
 	consumer, err := kafka.NewConsumer(cfg.Kafka, service, log)

@@ -45,8 +45,8 @@ func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
 		reason = events.ReservationRejected
 	}
 	err = c.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
-	// The payment's row is committed before ticket sees the payment, so it is missing only after a loss
-	// of data. A retry would not help; an operator redrives the record.
+	// The payment's row is committed before ticket sees the payment, so it is missing only after a
+	// loss of data. A retry would not help; an operator redrives the record.
 	if errors.Is(err, payment.ErrNotFound) {
 		return kafka.Poison(fmt.Errorf("rejected payment %s is not known here: %w", id, err))
 	}

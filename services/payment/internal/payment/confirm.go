@@ -14,12 +14,13 @@ import (
 // ErrNotSent is returned by a Provider's Charge when the request was certainly not sent.
 var ErrNotSent = errors.New("the provider could not be reached")
 
-// ErrNotAdmitted is returned by a Provider's Charge when no charges are sent at present, whatever the
-// payment is.
+// ErrNotAdmitted is returned by a Provider's Charge when no charges are sent at present, whatever
+// the payment is.
 var ErrNotAdmitted = errors.New("charges are not sent at present")
 
 // ErrChargeRejected is returned by a Provider's Charge when the provider rejected the request as
-// invalid. Whether the payment was charged is unknown, since an earlier attempt may have been accepted.
+// invalid. Whether the payment was charged is unknown, since an earlier attempt may have been
+// accepted.
 var ErrChargeRejected = errors.New("the provider rejects the charge")
 
 // declineUnreachable is the decline code of a charge that was not sent.
@@ -78,7 +79,8 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 // chargeTime bounds a whole confirmation. The sweeper ignores the payment for that time.
 func (s *Service) chargeTime() time.Duration { return s.opts.ProviderTimeout + 7*time.Second }
 
-// beforeDeadline returns a channel that fires shortly before the request's deadline; nil without one.
+// beforeDeadline returns a channel that fires shortly before the request's deadline; nil without
+// one.
 func beforeDeadline(ctx context.Context) <-chan time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -188,7 +190,8 @@ func (s *Service) abort(ctx context.Context, p Payment) {
 	}
 }
 
-// release releases the reference. A refusal is no error: the reference was not claimed for the payment.
+// release releases the reference. A refusal is no error: the reference was not claimed for the
+// payment.
 func (s *Service) release(ctx context.Context, p Payment) error {
 	err := s.tickets.Abort(ctx, p)
 	if _, refused := Refusal(err); refused {

@@ -20,7 +20,8 @@ var (
 	ErrSettlementDelayed   = errs.ErrSettlementDelayed // new payments are refused
 )
 
-// expiryError returns the error of an expired payment. That of a reservation is the one of its hold.
+// expiryError returns the error of an expired payment. That of a reservation is the one of its
+// hold.
 func expiryError(t Type) *errs.Error {
 	if t == Reservation {
 		return ErrHoldExpired
@@ -28,8 +29,8 @@ func expiryError(t Type) *errs.Error {
 	return ErrExpired
 }
 
-// refusals are the errors by which ticket's PayableService refuses a payment. Its reason identifies a
-// refusal; the kind is not enough, since a proxy may answer PermissionDenied or NotFound.
+// refusals are the errors by which ticket's PayableService refuses a payment. Its reason identifies
+// a refusal; the kind is not enough, since a proxy may answer PermissionDenied or NotFound.
 var refusals = []*errs.Error{
 	errs.ErrReferenceNotFound, ErrHoldExpired, ErrAlreadyPaid, errs.ErrNotPayable, errs.ErrEventCancelled, ErrInProgress,
 }

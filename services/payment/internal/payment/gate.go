@@ -25,9 +25,9 @@ type EventBacklog interface {
 	OldestEvent(ctx context.Context) (time.Duration, error)
 }
 
-// Gate refuses confirmations while payments are not settled in time: the event of a new payment would
-// wait behind the others, and its reservation would expire before ticket applies it. After a failed
-// measurement the last value counts.
+// Gate refuses confirmations while payments are not settled in time: the event of a new payment
+// would wait behind the others, and its reservation would expire before ticket applies it. After a
+// failed measurement the last value counts.
 //
 // Each call may reach another replica of ticket, and a replica without a connection to the brokers
 // returns an old measurement. Only the latest measurement counts, so that the gate does not flap.
@@ -50,8 +50,8 @@ func NewGate(events EventBacklog, tickets Tickets, now func() time.Time) *Gate {
 
 func (g *Gate) Closed() bool { return g.closed.Load() }
 
-// Measure opens or closes the gate, and returns the age of the oldest unsettled event. An error names the
-// dependency that did not answer. Measure is not safe for concurrent use.
+// Measure opens or closes the gate, and returns the age of the oldest unsettled event. An error
+// names the dependency that did not answer. Measure is not safe for concurrent use.
 func (g *Gate) Measure(ctx context.Context) (oldest time.Duration, err error) {
 	unpublished, err := g.events.OldestEvent(ctx)
 	if err == nil {

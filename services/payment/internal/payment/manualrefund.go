@@ -26,16 +26,16 @@ const (
 )
 
 // wrongAmount refunds the whole of a charge of another amount than requested, and then declines the
-// payment. No state is stored in between: the provider reports what was refunded, and refunds once per
-// key.
+// payment. No state is stored in between: the provider reports what was refunded, and refunds once
+// per key.
 func (s *Service) wrongAmount(ctx context.Context, p Payment, out Outcome) (known bool, err error) {
 	now, _, err := s.store.Get(ctx, p.ID)
 	if err != nil {
 		return false, err
 	}
 	if now.Status == Confirmed || now.Status == Refunding || now.Status == Refunded {
-		// The provider has reported the right amount before, and the payer has what was paid for. Only an
-		// operator may decide about a refund.
+		// The provider has reported the right amount before, and the payer has what was paid for.
+		// Only an operator may decide about a refund.
 		s.opts.Observe.wrongAmount()
 		s.log.ErrorContext(ctx, "wrong amount charged for a confirmed payment: nothing is changed", "payment_id", p.ID, "order_id", p.OrderID,
 			"charged", out.Amount, "asked", p.Amount)
@@ -58,8 +58,9 @@ func (s *Service) wrongAmount(ctx context.Context, p Payment, out Outcome) (know
 	return true, s.applyDecision(ctx, p, declined(declineWrongAmount, fmt.Sprintf("charged %d instead of %d: given back", out.Amount, p.Amount)))
 }
 
-// captureWithManualRefund confirms a payment of which the provider has already refunded something. The
-// sweeper checks the payment until both changes are written, since the process may die between them.
+// captureWithManualRefund confirms a payment of which the provider has already refunded something.
+// The sweeper checks the payment until both changes are written, since the process may die between
+// them.
 func (s *Service) captureWithManualRefund(ctx context.Context, p Payment, out Outcome) error {
 	confirmed, err := s.store.Apply(ctx, p.ID, captured(out.ChargeID, firstPoll))
 	if err != nil {
@@ -90,8 +91,8 @@ func (s *Service) recordManualRefund(ctx context.Context, p Payment, out Outcome
 	return nil
 }
 
-// manualRefund records that the provider has refunded the whole amount; refunded is the provider's total.
-// A refund in progress may be part of that total, and is finished first.
+// manualRefund records that the provider has refunded the whole amount; refunded is the provider's
+// total. A refund in progress may be part of that total, and is finished first.
 func manualRefund(id uuid.UUID, refunded int64) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirmed || refunded != p.Amount || p.Refunded == p.Amount {
@@ -107,8 +108,8 @@ func manualRefund(id uuid.UUID, refunded int64) Decide {
 	}
 }
 
-// alreadyRefunded reports whether the provider has refunded the whole charge already, so that it refuses
-// the refund r although it is done.
+// alreadyRefunded reports whether the provider has refunded the whole charge already, so that it
+// refuses the refund r although it is done.
 func (s *Service) alreadyRefunded(ctx context.Context, r Refund) (done bool, err error) {
 	lctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
 	defer cancel()

@@ -9,7 +9,8 @@ type Observer struct {
 	Settled func(oldest time.Duration, refused bool)
 	// WrongAmount is called after a charge of another amount than requested was refunded.
 	WrongAmount func()
-	// ManualRefund is called after a manual refund at the provider, of the whole charge or of a part.
+	// ManualRefund is called after a manual refund at the provider, of the whole charge or of a
+	// part.
 	ManualRefund func(whole bool)
 }
 

@@ -101,7 +101,8 @@ type Entry struct {
 	Note   string
 }
 
-// Cause of a refund. PAYMENT_REFUNDED contains it, so that a compensation never ends a live reservation.
+// Cause of a refund. PAYMENT_REFUNDED contains it, so that a compensation never ends a live
+// reservation.
 type Cause string
 
 // The causes.

@@ -11,7 +11,8 @@ import (
 const (
 	// maxRefundWait is the longest pause between two attempts at a refund.
 	maxRefundWait = 5 * time.Minute
-	// refundAlert is the age from which a failed refund is logged as an error. The alert has the same.
+	// refundAlert is the age from which a failed refund is logged as an error. The alert has the
+	// same.
 	refundAlert = 10 * time.Minute
 )
 

@@ -13,15 +13,17 @@ import (
 )
 
 const (
-	// The first lookup of an unknown charge comes after firstPoll; later ones are up to maxPoll apart.
+	// The first lookup of an unknown charge comes after firstPoll; later ones are up to maxPoll
+	// apart.
 	firstPoll = time.Second
 	maxPoll   = 30 * time.Second
 	// abortRetry is the wait before a failed release at ticket is first retried.
 	abortRetry = 5 * time.Second
-	// abandonAfter is the age from which a charge that the provider does not know counts as never made,
-	// even if it cannot be voided.
+	// abandonAfter is the age from which a charge that the provider does not know counts as never
+	// made, even if it cannot be voided.
 	abandonAfter = 15 * time.Minute
-	// leaseTime is the sweeper's lease on a payment or refund. It is well above the provider's timeout.
+	// leaseTime is the sweeper's lease on a payment or refund. It is well above the provider's
+	// timeout.
 	leaseTime = time.Minute
 	// answerMargin is the time before the request's deadline at which the answer is PENDING.
 	answerMargin = 250 * time.Millisecond
@@ -32,11 +34,12 @@ type Options struct {
 	// Provider is the name of the only provider.
 	Provider        string
 	ProviderTimeout time.Duration // of one call
-	// VoidAfter is the age at which a charge that the provider does not know is voided; until then it may
-	// still arrive.
+	// VoidAfter is the age at which a charge that the provider does not know is voided; until then
+	// it may still arrive.
 	VoidAfter time.Duration
 	Observe   Observer
-	// Published is called after each commit that wrote events; nil: the relay finds them by polling.
+	// Published is called after each commit that wrote events; nil: the relay finds them by
+	// polling.
 	Published func()
 	// Now is set by tests only; nil: time.Now. The store has its own clock.
 	Now func() time.Time
@@ -46,14 +49,14 @@ type Options struct {
 type Tickets interface {
 	// Payable returns the amount that a user has to pay for a reference.
 	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
-	// Begin claims the reference for a payment, so that nobody else gets it during the charge. It is
-	// idempotent.
+	// Begin claims the reference for a payment, so that nobody else gets it during the charge. It
+	// is idempotent.
 	Begin(ctx context.Context, p Payment) error
-	// Unsettled returns the age of the oldest payment event that ticket has not applied, and the time
-	// since the answering replica measured it.
+	// Unsettled returns the age of the oldest payment event that ticket has not applied, and the
+	// time since the answering replica measured it.
 	Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error)
-	// Abort releases the reference. It is idempotent, and does nothing when the reference is not claimed
-	// for this payment.
+	// Abort releases the reference. It is idempotent, and does nothing when the reference is not
+	// claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
 }
 
@@ -64,8 +67,8 @@ type Provider interface {
 	Charge(ctx context.Context, p Payment) (Outcome, error)
 	// Lookup returns the outcome of an order.
 	Lookup(ctx context.Context, orderID string) (Outcome, error)
-	// Void makes a later charge of the order impossible. The outcome is Void, or Captured when the order
-	// was already charged.
+	// Void makes a later charge of the order impossible. The outcome is Void, or Captured when the
+	// order was already charged.
 	Void(ctx context.Context, orderID string) (Outcome, error)
 	// Refund refunds r once per r.ID and returns the provider's id of it; ErrRefundRefused when the
 	// provider refuses.
@@ -110,8 +113,8 @@ type Outcome struct {
 
 // Store keeps payments; every method is one transaction.
 type Store interface {
-	// Open returns the open payment of the reference, or stores and returns n. With a repeated key it
-	// returns the payment of the first request.
+	// Open returns the open payment of the reference, or stores and returns n. With a repeated key
+	// it returns the payment of the first request.
 	Open(ctx context.Context, n Payment, key *idempotency.Key) (Payment, error)
 	// Replay returns the payment that a request with this key has opened, nil when there is none.
 	Replay(ctx context.Context, key *idempotency.Key) (*Payment, error)
@@ -211,8 +214,8 @@ func New(store Stores, tickets Tickets, provider Provider, checkout Checkout, lo
 	}
 }
 
-// Wait returns when no charge is running, or when ctx ends. The sweeper of another process settles the
-// charges that are then still running.
+// Wait returns when no charge is running, or when ctx ends. The sweeper of another process settles
+// the charges that are then still running.
 func (s *Service) Wait(ctx context.Context) error { return loop.Wait(ctx, &s.work) }
 
 func (s *Service) wakeSweeper() {

@@ -39,8 +39,8 @@ func (s *Service) Webhook(ctx context.Context, provider string, headers map[stri
 	return s.recheck(ctx, p)
 }
 
-// recheck asks the provider about a payment and applies the answer. If the provider does not answer, the
-// sweeper asks again.
+// recheck asks the provider about a payment and applies the answer. If the provider does not
+// answer, the sweeper asks again.
 func (s *Service) recheck(ctx context.Context, p Payment) error {
 	if _, _, err := s.lookupAndApply(ctx, p); err != nil {
 		s.log.WarnContext(ctx, "webhook not followed up yet", "payment_id", p.ID, "error", err)
@@ -57,8 +57,8 @@ func (s *Service) lookupAndApply(ctx context.Context, p Payment) (out Outcome, k
 	return out, known, err
 }
 
-// applyOutcome applies the provider's answer about a charge. known is false when the outcome is still
-// open.
+// applyOutcome applies the provider's answer about a charge. known is false when the outcome is
+// still open.
 func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (known bool, err error) {
 	switch out.State {
 	case Captured:
@@ -92,8 +92,8 @@ func (s *Service) applyDecision(ctx context.Context, p Payment, decide Decide) e
 	return nil
 }
 
-// settle makes the next step of a due payment: it expires a PREPARED one, releases a reference, or asks
-// the provider about a charge.
+// settle makes the next step of a due payment: it expires a PREPARED one, releases a reference, or
+// asks the provider about a charge.
 func (s *Service) settle(ctx context.Context, p Payment, now time.Time) error {
 	switch {
 	case p.Status == Prepared:
@@ -103,8 +103,8 @@ func (s *Service) settle(ctx context.Context, p Payment, now time.Time) error {
 		if err := s.release(ctx, p); err != nil {
 			return errors.Join(err, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
 		}
-		// The payment stays due: a webhook may have made it due as well, and must not be lost with the
-		// release.
+		// The payment stays due: a webhook may have made it due as well, and must not be lost with
+		// the release.
 		return s.store.Released(ctx, p)
 	case p.Status.Unsettled():
 		return s.settleCharge(ctx, p, now)
@@ -124,8 +124,8 @@ func (s *Service) settleEnded(ctx context.Context, p Payment) error {
 	return errors.Join(err, s.store.Reschedule(ctx, p, wait))
 }
 
-// settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, and voids
-// the order if the outcome has been open for too long.
+// settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, and
+// voids the order if the outcome has been open for too long.
 func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) error {
 	if p.Amount == 0 { // free payments have no provider; the process died before it confirmed this one
 		_, err := s.applyOutcome(ctx, p, Outcome{State: Captured})
@@ -146,8 +146,8 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 }
 
 // void voids an order that the provider does not know after VoidAfter, or has left pending for
-// abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, an order that it
-// does not know after abandonAfter counts as not charged.
+// abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, an order
+// that it does not know after abandonAfter counts as not charged.
 func (s *Service) void(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
 	age := now.Sub(p.ConfirmingAt)
 	if out.State == Absent && age < s.opts.VoidAfter || out.State == Pending && age < abandonAfter {

@@ -11,12 +11,14 @@ import (
 const (
 	sweepEvery = time.Second
 	sweepBatch = 32
-	// sweepers bounds the payments or refunds of a lane that one replica processes at the same time.
+	// sweepers bounds the payments or refunds of a lane that one replica processes at the same
+	// time.
 	sweepers = 16
 )
 
-// Sweep processes due work until ctx ends: unknown charges, references to release, expired payments and
-// refunds, each kind in its own lane. Any number of replicas may sweep: they skip each other's leases.
+// Sweep processes due work until ctx ends: unknown charges, references to release, expired payments
+// and refunds, each kind in its own lane. Any number of replicas may sweep: they skip each other's
+// leases.
 func (s *Service) Sweep(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	for _, lane := range []Lane{Expiries, Releases, Charges} {

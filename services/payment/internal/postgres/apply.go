@@ -42,8 +42,8 @@ func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, 
 	return l, nil
 }
 
-// apply calls decide with a locked payment and writes the change: the payment, its timeline, refund,
-// event and answers. changed is false when decide returns no change.
+// apply calls decide with a locked payment and writes the change: the payment, its timeline,
+// refund, event and answers. changed is false when decide returns no change.
 func (s *Store) apply(
 	ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payment.Decide,
 ) (after payment.Payment, changed bool, err error) {
@@ -126,7 +126,8 @@ func changedPayment(p locked, c *payment.Change) payment.Payment {
 	return after
 }
 
-// finish stores the final answer under the keys of the payment's confirmations, or releases the keys.
+// finish stores the final answer under the keys of the payment's confirmations, or releases the
+// keys.
 func finish(ctx context.Context, tx postgres.Execer, p payment.Payment, final *payment.Answer) error {
 	if final == nil {
 		if p.Status == payment.Confirming {

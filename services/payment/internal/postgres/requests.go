@@ -62,7 +62,8 @@ func openedWith(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.
 	return &p, nil
 }
 
-// openOrExisting returns the open payment of the reference if it serves n, and otherwise replaces it by n.
+// openOrExisting returns the open payment of the reference if it serves n, and otherwise replaces
+// it by n.
 func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	for {
 		row, err := q.LockOpenPayment(ctx, db.LockOpenPaymentParams{
@@ -98,8 +99,8 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	// Checked after the insert, which fails while another payment of the reference is open. A payment
-	// that was confirmed before is visible now.
+	// Checked after the insert, which fails while another payment of the reference is open. A
+	// payment that was confirmed before is visible now.
 	paid, err := q.IsPaid(ctx, ref)
 	if err != nil {
 		return payment.Payment{}, err
@@ -113,8 +114,8 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	return toPayment(row.Payment), err
 }
 
-// confirmTimeout is the time after which the process of a confirmation counts as dead. It is well above
-// the longest charge.
+// confirmTimeout is the time after which the process of a confirmation counts as dead. It is well
+// above the longest charge.
 const confirmTimeout = time.Minute
 
 func (s *Store) Begin(

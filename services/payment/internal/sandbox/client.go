@@ -42,8 +42,8 @@ var (
 	_ payment.Checkout = (*Client)(nil)
 )
 
-// NewClient makes a client of the sandbox at the URL base. Any of the secrets, secret[,secret…], verifies
-// webhooks.
+// NewClient makes a client of the sandbox at the URL base. Any of the secrets, secret[,secret…],
+// verifies webhooks.
 func NewClient(base string, secrets config.Secret) *Client {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
@@ -97,8 +97,8 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	}
 }
 
-// rejected reports whether a status means that this request is invalid. Other 4xx statuses concern all
-// requests (credentials, address) or the provider's load.
+// rejected reports whether a status means that this request is invalid. Other 4xx statuses concern
+// all requests (credentials, address) or the provider's load.
 func rejected(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Client implements payment.Tickets over gRPC. Its errors are ticket's refusals (payment.Refusal) and
-// those of unavailability.
+// Client implements payment.Tickets over gRPC. Its errors are ticket's refusals (payment.Refusal)
+// and those of unavailability.
 type Client struct{ payables ticketv1.PayableServiceClient }
 
 var _ payment.Tickets = (*Client)(nil)
@@ -54,9 +54,9 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	return refusalOrUnavailable(err)
 }
 
-// refusalOrUnavailable returns ticket's refusals and errors of unavailability as they are, and any other
-// error as ErrUnavailable: it comes from a proxy, and neither decides about the payment nor is meant for
-// the payer.
+// refusalOrUnavailable returns ticket's refusals and errors of unavailability as they are, and any
+// other error as ErrUnavailable: it comes from a proxy, and neither decides about the payment nor
+// is meant for the payer.
 func refusalOrUnavailable(err error) error {
 	if err == nil {
 		return nil

@@ -29,8 +29,8 @@ import (
 
 const (
 	name = "ticket"
-	// heapFloor keeps the garbage collector from running many times a second: the live heap is small, and
-	// every request makes garbage.
+	// heapFloor keeps the garbage collector from running many times a second: the live heap is
+	// small, and every request makes garbage.
 	heapFloor = 32 << 20
 )
 

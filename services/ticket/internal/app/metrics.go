@@ -36,8 +36,8 @@ type soldGauge struct {
 
 func (g *soldGauge) run(ctx context.Context) error { return loop.Every(ctx, soldEvery, g.update) }
 
-// update replaces the figures one by one, without a reset, so that a scrape always finds all of them.
-// The last figures stay when new ones cannot be read.
+// update replaces the figures one by one, without a reset, so that a scrape always finds all of
+// them. The last figures stay when new ones cannot be read.
 func (g *soldGauge) update(ctx context.Context) {
 	counts, err := g.count(ctx, soldEvents)
 	if err != nil {

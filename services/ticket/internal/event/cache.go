@@ -10,11 +10,11 @@ import (
 // other readers wait for the same value.
 const loadTimeout = 3 * time.Second
 
-// cache runs one load of a key at a time, however many readers want it, and serves the value to all of
-// them until it is maxAge old, counted from the start of the load. Errors are not cached.
+// cache runs one load of a key at a time, however many readers want it, and serves the value to all
+// of them until it is maxAge old, counted from the start of the load. Errors are not cached.
 //
-// otter.Cache is not used, since its InvalidateAll promises nothing for keys that are being loaded: a
-// list that was read before an event was put could be served after it.
+// otter.Cache is not used, since its InvalidateAll promises nothing for keys that are being loaded:
+// a list that was read before an event was put could be served after it.
 type cache[K comparable, V any] struct {
 	maxAge time.Duration
 	// limit is the number of entries from which on a new key evicts the expired ones.
@@ -67,8 +67,8 @@ type timedValue[V any] struct {
 	began time.Time
 }
 
-// getAll is get for several keys; values are in the order of the keys. A failed load fails all readers
-// of one of its keys, and the values of other loads are kept.
+// getAll is get for several keys; values are in the order of the keys. A failed load fails all
+// readers of one of its keys, and the values of other loads are kept.
 func (c *cache[K, V]) getAll(ctx context.Context, keys []K) ([]timedValue[V], error) {
 	entries := make([]*entry[V], len(keys))
 	var missingKeys []K
@@ -93,7 +93,8 @@ func (c *cache[K, V]) getAll(ctx context.Context, keys []K) ([]timedValue[V], er
 	return values, nil
 }
 
-// claim returns the entry of a key. toLoad means that the caller must fill it. The caller holds c.mu.
+// claim returns the entry of a key. toLoad means that the caller must fill it. The caller holds
+// c.mu.
 func (c *cache[K, V]) claim(key K) (e *entry[V], toLoad bool) {
 	e = c.entries[key]
 	if e != nil && (!e.loaded || e.err == nil && !c.expired(e)) {

@@ -1,5 +1,5 @@
-// Package event has the events on sale, their sections and seats, and the views of them that visitors
-// and operators get.
+// Package event has the events on sale, their sections and seats, and the views of them that
+// visitors and operators get.
 package event
 
 // Seating says how places are sold.

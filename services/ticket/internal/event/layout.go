@@ -27,7 +27,8 @@ type LayoutSection struct {
 	Rows  []LayoutRow
 }
 
-// LayoutRow is a row on the map. Its seat n (from 1) is at (X + n − 1, Y); the stage is above Y = 0.
+// LayoutRow is a row on the map. Its seat n (from 1) is at (X + n − 1, Y); the stage is above Y =
+// 0.
 type LayoutRow struct {
 	Name  string
 	Seats int
@@ -42,8 +43,8 @@ func (e *Event) Seats() (seats int) {
 	return seats
 }
 
-// Layout computes the map from the sections, so that it is never stored. Sections are placed side by
-// side in bands; each band is centred, and the first sections are nearest to the stage.
+// Layout computes the map from the sections, so that it is never stored. Sections are placed side
+// by side in bands; each band is centred, and the first sections are nearest to the stage.
 func (e *Event) Layout() Layout {
 	l := Layout{Sections: make([]LayoutSection, len(e.Sections)), Seats: e.Seats()}
 	for i, s := range e.Sections {
@@ -68,8 +69,8 @@ func (e *Event) Layout() Layout {
 // band is a run of sections, from ≤ index < to, that are side by side on the map.
 type band struct{ from, to, width, height int }
 
-// bands distributes the sections over bands. The width limit makes the map about 1.5 times as wide as
-// deep.
+// bands distributes the sections over bands. The width limit makes the map about 1.5 times as wide
+// as deep.
 func (e *Event) bands() (bands []band, width int) {
 	area := 0
 	for _, s := range e.Sections {

@@ -9,7 +9,8 @@ import (
 )
 
 // List returns up to max events after the cursor, at most 1 s old, and the cursor of the next page,
-// nil after the last one. The counts of free places are at most 5 s old. The snapshots have no bitmap.
+// nil after the last one. The counts of free places are at most 5 s old. The snapshots have no
+// bitmap.
 //
 // Anyone may request any page, so the cost of a page is bounded by the events it shows: places are
 // counted per event, and the counts are shared by all pages.

@@ -19,8 +19,8 @@ type Occupancy struct {
 	sold      []byte          // bit i, most significant first within a byte: seat i is sold
 	soldCount int64           // the number of set bits of sold
 	held      map[int32]int64 // the end of the hold, in µs since 1970, by the seat's index
-	// last is the last snapshot; nil after a change. It is valid before lastUntil (µs since 1970), when
-	// the first hold that it counts as taken ends.
+	// last is the last snapshot; nil after a change. It is valid before lastUntil (µs since 1970),
+	// when the first hold that it counts as taken ends.
 	last      *Snapshot
 	lastUntil int64
 }

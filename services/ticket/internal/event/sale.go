@@ -19,8 +19,8 @@ func (e *Event) Sale() Sale {
 	return Sale{State: e.State, OpenAt: e.SalesOpenAt, CloseAt: e.SalesCloseAt, MaxPerUser: e.MaxPerUser}
 }
 
-// Admits returns nil while the sale is open, ErrCancelled when the event is cancelled, and otherwise
-// ErrSaleNotOpen with saleStatus and salesOpenAt.
+// Admits returns nil while the sale is open, ErrCancelled when the event is cancelled, and
+// otherwise ErrSaleNotOpen with saleStatus and salesOpenAt.
 func (s Sale) Admits(now time.Time) error {
 	status := s.Status(now, false)
 	if status == StatusCancelled {
@@ -70,8 +70,8 @@ func (s SaleStatus) maxAge() time.Duration {
 	return saleStatusAge
 }
 
-// SaleStatuses returns the statuses of sales by event id, each at most 1 s old, SOLD_OUT at most 5 s.
-// Ids without a sale are left out; missing is the age of the oldest of these negative results.
+// SaleStatuses returns the statuses of sales by event id, each at most 1 s old, SOLD_OUT at most 5
+// s. Ids without a sale are left out; missing is the age of the oldest of these negative results.
 // Statuses that are not cached are read by queries of statusesPerQuery sales each.
 func (s *Service) SaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, missing time.Duration, err error) {
 	list, err := s.saleStatuses.getAll(ctx, ids)

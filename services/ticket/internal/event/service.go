@@ -22,8 +22,8 @@ const (
 	countAge      = 5 * time.Second
 	// maxCached bounds the entries of each cache.
 	maxCached = 4096
-	// listLoads bounds the concurrent reads of pages and counts, so that lists leave connections for
-	// buyers; up to listQueue more reads wait.
+	// listLoads bounds the concurrent reads of pages and counts, so that lists leave connections
+	// for buyers; up to listQueue more reads wait.
 	listLoads = 4
 	listQueue = 1000
 	// saleLoads and saleQueue are the same bounds for sale statuses, which every replica of queue
@@ -40,8 +40,8 @@ type Reader interface {
 	FindEvent(ctx context.Context, id string) (Event, error)
 	// Snapshot returns an event with its free places, or ErrNotFound.
 	Snapshot(ctx context.Context, id string) (Snapshot, error)
-	// ListEvents returns up to limit events after the cursor (nil: from the beginning), in descending
-	// order of their start.
+	// ListEvents returns up to limit events after the cursor (nil: from the beginning), in
+	// descending order of their start.
 	ListEvents(ctx context.Context, limit int, after *Cursor) (Page, error)
 	// Taken counts the places of an event that are held or sold.
 	Taken(ctx context.Context, id string, seating Seating) (Counts, error)
@@ -58,9 +58,10 @@ type Page struct {
 
 // Writer changes events.
 type Writer interface {
-	// PutEvent creates or changes an event and returns it as it is stored. ErrLocked when held or sold
-	// places forbid the change, ErrChanged when the stored settings do not meet match (nil: any do).
-	// A repeated call with the same key (nil: none) returns the event that the first call created.
+	// PutEvent creates or changes an event and returns it as it is stored. ErrLocked when held or
+	// sold places forbid the change, ErrChanged when the stored settings do not meet match (nil:
+	// any do). A repeated call with the same key (nil: none) returns the event that the first call
+	// created.
 	PutEvent(ctx context.Context, e Event, match *Match, key *idempotency.Key) (Event, error)
 }
 

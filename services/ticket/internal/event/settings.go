@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// LineSettings are the stored settings of a waiting line. Lines of promotions and campaigns have them
-// too, so that EventID need not name an event of this service.
+// LineSettings are the stored settings of a waiting line. Lines of promotions and campaigns have
+// them too, so that EventID need not name an event of this service.
 type LineSettings struct {
 	EventID string
 	// Threshold bounds the users inside at once, SlotSeconds is the length of a slot; nil: queue's
@@ -38,8 +38,8 @@ type LineChange struct {
 	BlockUser, UnblockUser string
 }
 
-// ETag returns a hash of the id and of the settings that a PUT of the event may change. The event must
-// come from SettingsStore.Settings, which includes the settings of its line.
+// ETag returns a hash of the id and of the settings that a PUT of the event may change. The event
+// must come from SettingsStore.Settings, which includes the settings of its line.
 func (e *Event) ETag() string {
 	h := sha256.New()
 	_, _ = io.WriteString(h, e.ID) // a hash never fails

@@ -13,8 +13,8 @@ type Snapshot struct {
 	Event Event
 	// At is the database's time when the snapshot was taken.
 	At time.Time
-	// Bitmap has bit i (most significant first within a byte) set when the seat with index i is free.
-	// It is empty for general admission.
+	// Bitmap has bit i (most significant first within a byte) set when the seat with index i is
+	// free. It is empty for general admission.
 	Bitmap []byte
 	// Free has the number of free places of each section, in the event's order.
 	Free []int64
@@ -65,7 +65,8 @@ func (s *Snapshot) Status() Status {
 // IsFree reports whether the seat with index i is free.
 func (s *Snapshot) IsFree(i int) bool { return s.Bitmap[i/8]&(0x80>>(i%8)) != 0 }
 
-// maxAge is how long the cache serves the snapshot. The receiver is a value, as the cache passes it.
+// maxAge is how long the cache serves the snapshot. The receiver is a value, as the cache passes
+// it.
 func (s Snapshot) maxAge() time.Duration {
 	if s.Event.Seating == Assigned {
 		return seatsAge

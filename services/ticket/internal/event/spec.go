@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// MaxSeats bounds the seats of an event. One statement inserts them, and must end well within 5 s.
+	// MaxSeats bounds the seats of an event. One statement inserts them, and must end well within 5
+	// s.
 	MaxSeats = 100_000
 	// defaultTimeZone is the time zone of events for which operators have set none.
 	defaultTimeZone = "Asia/Seoul"
@@ -50,15 +51,16 @@ type Section struct {
 	Price int64
 	// Capacity is set by operators with general admission, and computed from the rows otherwise.
 	Capacity int64
-	// Rows and SeatsPerRow are set with assigned seating only. First is the index of the first seat.
+	// Rows and SeatsPerRow are set with assigned seating only. First is the index of the first
+	// seat.
 	Rows, SeatsPerRow, First int
 }
 
 // defaults returns the optional settings of a new event.
 func defaults() *Spec { return &Spec{TimeZone: new(defaultTimeZone)} }
 
-// Complete sets the settings that the spec leaves out to the current ones, or to the defaults of a new
-// event when current is nil.
+// Complete sets the settings that the spec leaves out to the current ones, or to the defaults of a
+// new event when current is nil.
 func (s *Spec) Complete(current *Spec) {
 	if current == nil {
 		current = defaults()
@@ -77,8 +79,8 @@ func (s *Spec) encoded() []byte {
 	return b
 }
 
-// Validated returns the spec as it is stored, with computed members set. The error is ErrInvalid with
-// a field for each rule between members that is broken.
+// Validated returns the spec as it is stored, with computed members set. The error is ErrInvalid
+// with a field for each rule between members that is broken.
 func (s Spec) Validated() (Spec, error) {
 	fields := append(s.checkTimes(), s.checkTimeZone()...)
 	sections, bad := s.validatedSections()
@@ -94,8 +96,8 @@ func (s Spec) Validated() (Spec, error) {
 // would look like a change.
 func toMicroseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// checkTimeZone checks that the time zone exists. The request's own rule refuses names that depend on
-// the machine, such as "Local".
+// checkTimeZone checks that the time zone exists. The request's own rule refuses names that depend
+// on the machine, such as "Local".
 func (s *Spec) checkTimeZone() []errs.Field {
 	if s.TimeZone == nil {
 		return nil
@@ -171,8 +173,8 @@ type Changes struct {
 }
 
 // Compare compares stored settings with new ones, except those of the line, which are stored
-// separately. New prices and capacities do not change the structure: holds keep their amount, and the
-// store refuses a capacity below the number of held and sold places.
+// separately. New prices and capacities do not change the structure: holds keep their amount, and
+// the store refuses a capacity below the number of held and sold places.
 func Compare(old, new Spec) Changes {
 	old.SlotSeconds, old.Threshold = new.SlotSeconds, new.Threshold
 	return Changes{

@@ -31,8 +31,8 @@ func NewConsumer(cfg kafka.Config, s Settler, log *slog.Logger) (*kafka.Consumer
 	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(s)), log)
 }
 
-// Handle settles records of payment-events. A record that cannot be decoded is poison, and so is one of
-// another payment type, since no service would refund such a payment.
+// Handle settles records of payment-events. A record that cannot be decoded is poison, and so is
+// one of another payment type, since no service would refund such a payment.
 func Handle(s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]reservation.PaymentEvent, 0, len(recs))

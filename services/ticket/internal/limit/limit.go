@@ -41,8 +41,9 @@ func Do[T any](ctx context.Context, l *Limiter, fn func() (T, error)) (value T, 
 	return value, err
 }
 
-// Do runs fn when its turn has come, and returns its error. Errors: errs.ErrOverloaded when too many
-// calls wait already, errs.ErrUnavailable after Close, that of ctx when it ends before fn has begun.
+// Do runs fn when its turn has come, and returns its error. Errors: errs.ErrOverloaded when too
+// many calls wait already, errs.ErrUnavailable after Close, that of ctx when it ends before fn has
+// begun.
 func (l *Limiter) Do(ctx context.Context, fn func() error) error {
 	if err := l.accept(); err != nil {
 		return err

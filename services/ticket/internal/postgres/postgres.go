@@ -1,9 +1,10 @@
-// Package postgres has what the stores in the packages below it share: migrations, transactions, the
-// clock, and the locks of users.
+// Package postgres has what the stores in the packages below it share: migrations, transactions,
+// the clock, and the locks of users.
 //
 // Every transaction that changes a reservation takes its locks in one order: the advisory lock of
 // (event, user), then seats by their index (sections with general admission), then reservations by
-// id. All times are the database's, so that the clocks of replicas need not agree. Tests may replace it.
+// id. All times are the database's, so that the clocks of replicas need not agree. Tests may
+// replace it.
 package postgres
 
 import (
@@ -44,7 +45,8 @@ type Database struct {
 type Options struct {
 	// Reads is the pool for visitors' reads of events; nil: the pool of holds and payments.
 	Reads *pgxpool.Pool
-	// Published is called after each commit that wrote events; nil: the relay finds them by polling.
+	// Published is called after each commit that wrote events; nil: the relay finds them by
+	// polling.
 	Published func()
 	// Now replaces the database's clock in tests; nil in production.
 	Now func() time.Time
@@ -61,8 +63,8 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	return &Database{pool: pool, reads: opts.Reads, published: opts.Published, clock: opts.Now}
 }
 
-// Queries are the statements of one transaction, or statements outside of one, with the times that are
-// given to them. A nil time, as in production, stands for the database's clock.
+// Queries are the statements of one transaction, or statements outside of one, with the times that
+// are given to them. A nil time, as in production, stands for the database's clock.
 type Queries struct {
 	*db.Queries
 
@@ -98,8 +100,8 @@ type Tx struct {
 	*Queries
 }
 
-// InTx runs fn in a transaction and commits it. After a deadlock or a serialization failure it runs fn
-// again in a new transaction.
+// InTx runs fn in a transaction and commits it. After a deadlock or a serialization failure it runs
+// fn again in a new transaction.
 func (d *Database) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	return postgres.InTxRetry(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
 		return fn(ctx, &Tx{Tx: tx, Queries: d.queries(tx)})
@@ -135,8 +137,8 @@ func OrNotFound(err, notFound error) error {
 // ErrContradiction means that a bug, or a manual write, has left rows that contradict each other.
 var ErrContradiction = errors.New("the database contradicts itself")
 
-// ExpectRows returns err, or ErrContradiction when a write has changed another number of rows than were
-// locked. The transaction must then not be committed.
+// ExpectRows returns err, or ErrContradiction when a write has changed another number of rows than
+// were locked. The transaction must then not be committed.
 func ExpectRows(changed int64, want int, what string, err error) error {
 	if err != nil {
 		return err
@@ -147,8 +149,8 @@ func ExpectRows(changed int64, want int, what string, err error) error {
 	return nil
 }
 
-// OrMaxUUID returns before, or the greatest UUID for the zero one, so that a list begins with its newest
-// element.
+// OrMaxUUID returns before, or the greatest UUID for the zero one, so that a list begins with its
+// newest element.
 func OrMaxUUID(before uuid.UUID) uuid.UUID {
 	if before == uuid.Nil {
 		return uuid.Max
@@ -159,7 +161,8 @@ func OrMaxUUID(before uuid.UUID) uuid.UUID {
 // User is a user of one event.
 type User struct{ EventID, UserID string }
 
-// LockKey returns the key of the advisory lock that must be held to count or change the user's places.
+// LockKey returns the key of the advisory lock that must be held to count or change the user's
+// places.
 func (u User) LockKey() int64 {
 	sum := sha256.Sum256([]byte("user\x00" + u.EventID + "\x00" + u.UserID))
 	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do

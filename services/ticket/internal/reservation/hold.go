@@ -39,8 +39,8 @@ func CheckLimit(used int64, wanted, limit int) error {
 	return ErrLimitExceeded.With("limit", strconv.Itoa(limit)).With("used", strconv.FormatInt(used, 10))
 }
 
-// LockedSale is the state of an event's sale while a transaction has locked the users whose requests
-// it decides on.
+// LockedSale is the state of an event's sale while a transaction has locked the users whose
+// requests it decides on.
 type LockedSale struct {
 	EventID  string
 	Seating  event.Seating
@@ -77,8 +77,8 @@ type GeneralSale struct {
 	Prices map[string]int64 // by section
 }
 
-// Allot reserves the places of a request. A refused request changes nothing. Requests must be given in
-// the order of their arrival.
+// Allot reserves the places of a request. A refused request changes nothing. Requests must be given
+// in the order of their arrival.
 func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 	if err := g.Sale.Admits(g.Now); err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ type Payable struct {
 }
 
 // Payable returns a user's reservation if it can be paid. ErrReferenceNotFound when it is another
-// user's; ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or event.ErrCancelled when it can no longer be
-// paid.
+// user's; ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or event.ErrCancelled when it can no longer
+// be paid.
 func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error) {
 	r, now, err := s.store.Find(ctx, id)
 	if errors.Is(err, ErrNotFound) || (err == nil && r.UserID != userID) {
@@ -40,8 +40,8 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Pa
 	return &Payable{Reservation: *r, EventTitle: e.Title}, nil
 }
 
-// BeginPayment reserves time for a payment (see Reservation.BeginPayment). It must succeed before the
-// provider is called.
+// BeginPayment reserves time for a payment (see Reservation.BeginPayment). It must succeed before
+// the provider is called.
 func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
 	p, err := s.Payable(ctx, userID, id)
 	if err != nil {

@@ -32,8 +32,8 @@ const (
 
 // Settle applies a payment that the provider has taken. It confirms the reservation or rejects the
 // payment, which is then refunded. While another payment is under way this one is accepted, and the
-// other one is rejected if it is taken later. A payment that was refunded is rejected, since the refund
-// may have been partial. Settle is idempotent.
+// other one is rejected if it is taken later. A payment that was refunded is rejected, since the
+// refund may have been partial. Settle is idempotent.
 func (r *Reservation) Settle(p Payment, now time.Time) {
 	r.Expire(now)
 	switch {
@@ -60,15 +60,15 @@ func (r *Reservation) Settle(p Payment, now time.Time) {
 	}
 }
 
-// rejectPayment emits the event that has p refunded. The version grows even when the status stays, so
-// that the event is newer than the one before.
+// rejectPayment emits the event that has p refunded. The version grows even when the status stays,
+// so that the event is newer than the one before.
 func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) {
 	r.Version++
 	r.emit(EventPaymentRejected, reason, p.ID, now)
 }
 
-// Refund applies the refund of a payment. The reservation ends only if that payment confirmed it and
-// the cause is neither compensation nor transfer.
+// Refund applies the refund of a payment. The reservation ends only if that payment confirmed it
+// and the cause is neither compensation nor transfer.
 func (r *Reservation) Refund(payment uuid.UUID, cause Cause, now time.Time) {
 	if cause == CauseCompensation || cause == CauseTransfer || r.Status != Confirmed || r.PaymentID != payment {
 		return

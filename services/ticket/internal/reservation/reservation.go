@@ -67,8 +67,8 @@ type Reservation struct {
 	Currency string
 	Status   Status
 	Reason   string
-	// ExpiresAt is the end of the hold, or of the time to pay. HoldEndsAt is the original end of the
-	// hold, without extensions by payments.
+	// ExpiresAt is the end of the hold, or of the time to pay. HoldEndsAt is the original end of
+	// the hold, without extensions by payments.
 	ExpiresAt  time.Time
 	HoldEndsAt time.Time
 	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil without one.

@@ -10,13 +10,13 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// ErrUndecided is the result of a request that its batch could not decide on: another transaction has
-// locked what the request needs, or the batch failed. The request must then be decided in its own
-// transaction, in which it may wait.
+// ErrUndecided is the result of a request that its batch could not decide on: another transaction
+// has locked what the request needs, or the batch failed. The request must then be decided in its
+// own transaction, in which it may wait.
 var ErrUndecided = errors.New("to be decided in a transaction of its own")
 
-// SeatSale is the state of an event with assigned seating while a transaction decides on requests. The
-// transaction calls, in this order:
+// SeatSale is the state of an event with assigned seating while a transaction decides on requests.
+// The transaction calls, in this order:
 //
 //	CheckUser   after it has locked the users
 //	CheckSeats  after it has read the seats into Unlocked
@@ -78,8 +78,8 @@ func (s *SeatSale) admits(req SeatsRequest) error {
 	return CheckLimit(s.Used[req.UserID], len(req.SeatIDs), s.Sale.MaxPerUser)
 }
 
-// CheckSeats returns the error of a request for seats that do not exist or are taken, so that it does
-// not wait for their locks.
+// CheckSeats returns the error of a request for seats that do not exist or are taken, so that it
+// does not wait for their locks.
 func (s *SeatSale) CheckSeats(req SeatsRequest) error {
 	var missing, taken []string
 	for _, id := range req.SeatIDs {
@@ -92,8 +92,8 @@ func (s *SeatSale) CheckSeats(req SeatsRequest) error {
 	return seatsError(missing, taken)
 }
 
-// Allot reserves all seats of a request. A refused request changes nothing. Requests must be given in
-// the order of their arrival.
+// Allot reserves all seats of a request. A refused request changes nothing. Requests must be given
+// in the order of their arrival.
 func (s *SeatSale) Allot(req SeatsRequest) (*Reservation, error) {
 	if err := s.admits(req); err != nil {
 		return nil, err
@@ -157,7 +157,8 @@ func (s *SeatSale) reserve(req SeatsRequest) *Reservation {
 	return r
 }
 
-// seatsError returns the error for seats that do not exist, or that for taken seats; nil without any.
+// seatsError returns the error for seats that do not exist, or that for taken seats; nil without
+// any.
 func seatsError(missing, taken []string) error {
 	switch {
 	case len(missing) > 0:

@@ -57,8 +57,8 @@ type Service struct {
 	maxExtension time.Duration
 }
 
-// NewService makes a Service. Payments may extend a hold by maxExtension at most, however often they
-// are declined and begun again; it must be at least PayWithin.
+// NewService makes a Service. Payments may extend a hold by maxExtension at most, however often
+// they are declined and begun again; it must be at least PayWithin.
 func NewService(events Events, holder Holder, store Store, maxExtension time.Duration) *Service {
 	return &Service{events: events, holder: holder, store: store, picker: newPicker(), maxExtension: maxExtension}
 }
@@ -68,8 +68,8 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 }
 
 // HoldBest holds the best free seats of a section, or general admissions. ErrSoldOut when fewer are
-// free; ErrTryAgain when enough are free but not adjacent, or other requests took the seats at every
-// attempt.
+// free; ErrTryAgain when enough are free but not adjacent, or other requests took the seats at
+// every attempt.
 func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, error) {
 	e, err := s.events.Head(ctx, req.EventID)
 	if err != nil {
@@ -150,7 +150,8 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reserv
 	return new(r.At(now)), nil
 }
 
-// List returns a user's own reservations, newest first, and the `before` of the next page (zero: none).
+// List returns a user's own reservations, newest first, and the `before` of the next page (zero:
+// none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, uuid.UUID, error) {
 	list, now, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil {
@@ -165,8 +166,8 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Cancel ends a user's own hold. ErrNotFound for another user's, event.ErrWrongEvent when eventID is
-// neither empty nor that of the hold.
+// Cancel ends a user's own hold. ErrNotFound for another user's, event.ErrWrongEvent when eventID
+// is neither empty nor that of the hold.
 func (s *Service) Cancel(ctx context.Context, userID, eventID string, id uuid.UUID) error {
 	_, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
 		switch {

@@ -28,11 +28,12 @@ type Settlement struct {
 	Now     time.Time
 }
 
-// Apply changes the reservations in the order of the events. It returns the events of payments whose
-// reservation does not exist; the reservations have the other events.
+// Apply changes the reservations in the order of the events. It returns the events of payments
+// whose reservation does not exist; the reservations have the other events.
 //
-// A confirmation may be delivered after the refund of its payment, if it was in the dead-letter topic
-// in the meantime: it confirms nothing. The order of other events of one payment does not matter.
+// A confirmation may be delivered after the refund of its payment, if it was in the dead-letter
+// topic in the meantime: it confirms nothing. The order of other events of one payment does not
+// matter.
 func (s *Settlement) Apply(events []PaymentEvent) (rejected []Event) {
 	for _, e := range events {
 		if e.Refunded {

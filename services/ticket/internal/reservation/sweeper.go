@@ -16,8 +16,8 @@ type Expirer interface {
 	// ExpireDue ends up to max due reservations and returns their number. The error names the tried
 	// reservations that contradict other rows.
 	ExpireDue(ctx context.Context, max int) (int, error)
-	// Inconsistent returns the number of reservations that this process has found to contradict other
-	// rows.
+	// Inconsistent returns the number of reservations that this process has found to contradict
+	// other rows.
 	Inconsistent() int
 }
 

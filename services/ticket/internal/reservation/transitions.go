@@ -17,8 +17,8 @@ func (r *Reservation) Expire(now time.Time) bool {
 	return true
 }
 
-// Cancel ends a hold. It is idempotent. ErrHoldExpired when the hold's time is over, ErrNotHeld in any
-// other status than HELD: a payment under way must end first.
+// Cancel ends a hold. It is idempotent. ErrHoldExpired when the hold's time is over, ErrNotHeld in
+// any other status than HELD: a payment under way must end first.
 func (r *Reservation) Cancel(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
@@ -70,11 +70,11 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtensio
 	return nil
 }
 
-// AbortPayment returns the reservation to HELD after a payment that was definitely declined. The hold
-// lasts until HoldEndsAt, but at least for RetryWithin, and no longer than another payment could begin
-// within maxExtension; a hold without any time left expires at once. AbortPayment does nothing when the
-// payment is not under way or its time is over: an expired hold is not restored, since its user may
-// hold other places by now.
+// AbortPayment returns the reservation to HELD after a payment that was definitely declined. The
+// hold lasts until HoldEndsAt, but at least for RetryWithin, and no longer than another payment
+// could begin within maxExtension; a hold without any time left expires at once. AbortPayment does
+// nothing when the payment is not under way or its time is over: an expired hold is not restored,
+// since its user may hold other places by now.
 func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) {
 		return

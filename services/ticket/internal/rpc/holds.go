@@ -14,7 +14,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// maxPlaces bounds the places of one request. It is the highest limit per user that an event may have.
+// maxPlaces bounds the places of one request. It is the highest limit per user that an event may
+// have.
 const maxPlaces = 1000
 
 // Holder holds places. It bounds the requests that run or wait, and refuses further ones.
@@ -113,7 +114,8 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	return req, err
 }
 
-// buyer is userInEvent for an item. It also validates the id, so that an invalid one fails only its item.
+// buyer is userInEvent for an item. It also validates the id, so that an invalid one fails only its
+// item.
 func buyer(c *commonv1.Caller, eventID string) (string, error) {
 	if !ids.ValidEventID(eventID) {
 		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})

@@ -15,7 +15,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// typeReservation is the only payment type of this service. References of another type are not found.
+// typeReservation is the only payment type of this service. References of another type are not
+// found.
 const typeReservation = "reservation"
 
 // Payables implements PayableService.
@@ -28,8 +29,8 @@ type Payables struct {
 
 // Backlog measures the payment events that this service has not applied yet.
 type Backlog interface {
-	// Age returns the age of the oldest event that is not applied, and the time since the measurement.
-	// known is false before the first measurement.
+	// Age returns the age of the oldest event that is not applied, and the time since the
+	// measurement. known is false before the first measurement.
 	Age() (oldest, measuredAgo time.Duration, known bool)
 }
 

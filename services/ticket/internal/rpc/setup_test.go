@@ -90,12 +90,12 @@ func ptr[T any](v T) *T { return &v }
 
 func admin() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}} }
 
-// inside is a buyer with a verified entry token of the event.
+// inside is a caller with a verified entry token of the event.
 func inside(user, eventID string) *commonv1.Caller {
 	return &commonv1.Caller{UserId: user, EventId: eventID, SlotId: "slot-" + user, Epoch: 7}
 }
 
-// signedIn is someone with a session alone.
+// signedIn is a caller with a session only.
 func signedIn(user string) *commonv1.Caller { return &commonv1.Caller{UserId: user} }
 
 func putEvent(id, seating string, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
@@ -123,7 +123,7 @@ func (c *client) put(t *testing.T, req *ticketv1.PutEventRequest) *ticketv1.Even
 	return e
 }
 
-// requireIn fails unless at is d from now, but for the readings of the clock in between.
+// requireIn fails unless at is d from now, with a tolerance for readings of the test clock.
 func (c *client) requireIn(t *testing.T, d time.Duration, at *timestamppb.Timestamp) {
 	t.Helper()
 	require.WithinDuration(t, c.clock.Now().Add(d), at.AsTime(), time.Millisecond)

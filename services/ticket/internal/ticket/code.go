@@ -11,8 +11,8 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Code is the content of a ticket's code. A door verifies with the public keys alone that the code is
-// genuine, and reads its event and place. Only the service knows whether the ticket was used,
+// Code is the content of a ticket's code. A door verifies with the public keys alone that the code
+// is genuine, and reads its event and place. Only the service knows whether the ticket was used,
 // transferred or refunded.
 //
 // Layout, big-endian, as base64url without padding:
@@ -52,8 +52,8 @@ func (k Keys) Public() map[string]string {
 	return public
 }
 
-// Sign encodes and signs a code. Event ids and places have at most 64 bytes, so that their lengths fit
-// into one byte.
+// Sign encodes and signs a code. Event ids and places have at most 64 bytes, so that their lengths
+// fit into one byte.
 func (k Keys) Sign(c Code) string {
 	kid := k.set.Current()
 	b := make([]byte, 0, 192)

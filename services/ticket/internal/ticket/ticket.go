@@ -1,4 +1,5 @@
-// Package ticket has the tickets of confirmed reservations and their signed codes, which doors verify.
+// Package ticket has the tickets of confirmed reservations and their signed codes, which doors
+// verify.
 package ticket
 
 import (
@@ -110,8 +111,8 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Code returns the ticket's signed code. Codes are never stored, so that a stolen database contains no
-// valid ones.
+// Code returns the ticket's signed code. Codes are never stored, so that a stolen database contains
+// no valid ones.
 func (s *Service) Code(t *Ticket) string {
 	code := Code{TicketID: t.ID, Serial: uint32(t.Serial), EventID: t.EventID, Place: t.Section} //nolint:gosec // counts from 1
 	if t.Seat != nil {

@@ -1,5 +1,5 @@
-// Package paymenttest provides fakes of payment's dependencies: a provider that the test controls, and
-// ticket.
+// Package paymenttest provides fakes of payment's dependencies: a provider that the test controls,
+// and ticket.
 package paymenttest
 
 import (
@@ -27,8 +27,9 @@ const (
 	Refunds = "POST /v1/charges/{orderId}/refunds"
 )
 
-// Provider is the sandbox provider, whose calls a test counts, blocks and fails. Nothing takes time: a
-// connection without an answer is dropped at once, and a late charge stays pending until Settle.
+// Provider is the sandbox provider, whose calls a test counts, blocks and fails. Nothing takes
+// time: a connection without an answer is dropped at once, and a late charge stays pending until
+// Settle.
 type Provider struct {
 	tb     testing.TB
 	ledger *sandbox.Ledger
@@ -89,8 +90,8 @@ func (p *Provider) enter(call string) (gate <-chan struct{}, failing bool) {
 	return p.gates[call], false
 }
 
-// wait reports whether the gate opened before the client left. It reads the body first, since a server
-// notices only then that its client has left.
+// wait reports whether the gate opened before the client left. It reads the body first, since a
+// server notices only then that its client has left.
 func wait(gate <-chan struct{}, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -106,8 +106,8 @@ func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]even
 	return found, pkgpostgres.Err(err)
 }
 
-// SoldByEvent counts the sold places by event, of up to max sales that are open or ended less than a
-// day ago.
+// SoldByEvent counts the sold places by event, of up to max sales that are open or ended less than
+// a day ago.
 func (s *Store) SoldByEvent(ctx context.Context, max int) (map[string]int64, error) {
 	q := s.database.Queries()
 	rows, err := q.SoldByEvent(ctx, db.SoldByEventParams{Now: q.AsOf, Max: int32(max)}) //nolint:gosec // a batch

@@ -90,8 +90,8 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 
-// lockSettings locks an existing event and its line against changes, and returns the event with all of
-// its settings, and the database's time.
+// lockSettings locks an existing event and its line against changes, and returns the event with all
+// of its settings, and the database's time.
 func lockSettings(ctx context.Context, q *postgres.Queries, id string) (now time.Time, e event.Event, err error) {
 	row, err := q.LockEvent(ctx, db.LockEventParams{EventID: id, Now: q.AsOf})
 	if err != nil {

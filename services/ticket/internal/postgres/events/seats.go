@@ -20,16 +20,17 @@ const (
 	maxCachedEvents = 128
 	// readAttempts bounds the reads of an event whose seats are replaced between two statements.
 	readAttempts = 3
-	// All seats are read again after readAllEvery and up to readAllJitter more, so that a change that
-	// the cache has missed is not missed for longer.
+	// All seats are read again after readAllEvery and up to readAllJitter more, so that a change
+	// that the cache has missed is not missed for longer.
 	readAllEvery, readAllJitter = 25 * time.Second, 10 * time.Second
-	// pruneEvery is the interval of Pruner, pruneRows the number of rows that one statement deletes.
+	// pruneEvery is the interval of Pruner, pruneRows the number of rows that one statement
+	// deletes.
 	pruneEvery = 10 * time.Second
 	pruneRows  = 5000
 )
 
-// seatCache has the seats of events with assigned seating, so that a snapshot reads only the changes
-// since the last one.
+// seatCache has the seats of events with assigned seating, so that a snapshot reads only the
+// changes since the last one.
 type seatCache struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -42,8 +43,8 @@ type cachedSeats struct {
 	event    event.Event
 	seats    *event.Occupancy // nil: not read yet
 	snapshot string           // a pg_snapshot
-	// serverStarted is when the server of the snapshot started. The transactions of another server, or
-	// of a restored one, may have the same ids.
+	// serverStarted is when the server of the snapshot started. The transactions of another server,
+	// or of a restored one, may have the same ids.
 	serverStarted time.Time
 	readAllAt     time.Time // the time from which on all seats are read again
 	used          time.Time // guarded by seatCache.mu
@@ -124,7 +125,8 @@ func (c *cachedSeats) set(indexes []int32, states []int64) {
 	}
 }
 
-// readAll reads an event and all of its places. Only events with assigned seating stay in the cache.
+// readAll reads an event and all of its places. Only events with assigned seating stay in the
+// cache.
 func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *cachedSeats) (event.Snapshot, error) {
 	c.seats = nil
 	for range readAttempts {
@@ -154,8 +156,8 @@ func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *
 	return event.Snapshot{}, fmt.Errorf("event %s is being changed", id)
 }
 
-// PruneChanges deletes changes of seats that are at least 30 s old. A replica that has not read them
-// by then reads all seats instead. Any number of replicas may prune at the same time.
+// PruneChanges deletes changes of seats that are at least 30 s old. A replica that has not read
+// them by then reads all seats instead. Any number of replicas may prune at the same time.
 func (s *Store) PruneChanges(ctx context.Context) error {
 	q := s.database.Queries()
 	if err := q.MoveSeatChangesBound(ctx, q.AsOf); err != nil {

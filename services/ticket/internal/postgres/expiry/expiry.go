@@ -30,9 +30,9 @@ func NewStore(d *postgres.Database) *Store {
 	return &Store{database: d, failures: failures{rows: make(map[uuid.UUID]failure)}}
 }
 
-// ExpireDue skips reservations that another transaction has locked, so that any number of replicas may
-// sweep. A reservation that contradicts other rows is named in the error, and then skipped for a minute,
-// so that it does not block the others.
+// ExpireDue skips reservations that another transaction has locked, so that any number of replicas
+// may sweep. A reservation that contradicts other rows is named in the error, and then skipped for
+// a minute, so that it does not block the others.
 func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	now, q := s.database.Now(), s.database.Queries()
 	arg := db.DueReservationsParams{Now: q.AsOf, Max: int32(max), Skipped: s.failures.paused(now)} //nolint:gosec // a batch
@@ -97,8 +97,8 @@ func (s *Store) expire(ctx context.Context, ids []uuid.UUID) (int, error) {
 	return expired, nil
 }
 
-// isContradiction reports errors that the state of a row causes: a conditional write that found another
-// state, a violated constraint (SQLSTATE class 23), or an invalid value (class 22).
+// isContradiction reports errors that the state of a row causes: a conditional write that found
+// another state, a violated constraint (SQLSTATE class 23), or an invalid value (class 22).
 func isContradiction(err error) bool {
 	var pe *pgconn.PgError
 	return errors.Is(err, postgres.ErrContradiction) ||

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// inconsistentAfter is the number of tries after which a locked reservation counts as inconsistent:
-	// some of its seats may not exist, so that not all can be locked. Nine tries take two minutes.
+	// inconsistentAfter is the number of tries after which a locked reservation counts as
+	// inconsistent: some of its seats may not exist, so that not all can be locked. Nine tries take
+	// two minutes.
 	inconsistentAfter = 9
 	// maxPause is the longest pause before the next try.
 	maxPause = time.Minute
@@ -50,8 +51,8 @@ func (f *failures) retain(due []uuid.UUID, now time.Time) {
 	maps.DeleteFunc(f.rows, func(id uuid.UUID, r failure) bool { return !r.nextTry.After(now) && !slices.Contains(due, id) })
 }
 
-// addLocked records that another transaction had locked the reservation. Since such a lock is usually
-// short, the next tries follow at once, then after 1, 2, 4 … s.
+// addLocked records that another transaction had locked the reservation. Since such a lock is
+// usually short, the next tries follow at once, then after 1, 2, 4 … s.
 func (f *failures) addLocked(id uuid.UUID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

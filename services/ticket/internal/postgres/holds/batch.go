@@ -19,8 +19,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// holdBatch is a transaction that decides on a batch of requests for one event. keys and results have
-// an element for each request. A refused request does not affect the others.
+// holdBatch is a transaction that decides on a batch of requests for one event. keys and results
+// have an element for each request. A refused request does not affect the others.
 type holdBatch struct {
 	*postgres.Tx
 
@@ -50,8 +50,8 @@ func (s *Store) decide(ctx context.Context, eventID string, keys []*idempotency.
 	return results, nil
 }
 
-// replayKnown answers repeated requests by their first answers, and returns the indexes of the other
-// requests.
+// replayKnown answers repeated requests by their first answers, and returns the indexes of the
+// other requests.
 func (t *holdBatch) replayKnown(ctx context.Context) ([]int, error) {
 	states, err := answers.ClaimAll(ctx, t, t.keys)
 	if err != nil {
@@ -79,8 +79,8 @@ func (t *holdBatch) refuseAll(pending []int, err error) {
 	}
 }
 
-// allot calls decide for the pending requests in the order of their arrival, and returns the indexes of
-// those that got a reservation.
+// allot calls decide for the pending requests in the order of their arrival, and returns the
+// indexes of those that got a reservation.
 func (t *holdBatch) allot(pending []int, decide func(i int) (*reservation.Reservation, error)) (held []int) {
 	for _, i := range pending {
 		r, err := decide(i)
@@ -134,7 +134,8 @@ func (t *holdBatch) queueUsed(b *pgx.Batch, users []string) {
 	})
 }
 
-// pipeline queues statements and sends them in one round trip. Their results are checked at its end.
+// pipeline queues statements and sends them in one round trip. Their results are checked at its
+// end.
 type pipeline struct {
 	pgx.Tx
 

@@ -32,7 +32,7 @@ func whileWaiting(t *testing.T, svc *storetest.Service, lock func(tx pgx.Tx) err
 	require.NoError(t, <-done)
 }
 
-// Requests are decided together, but a lock delays only those that want the same.
+// Requests are decided in batches, but a lock delays only the requests that need it.
 func TestHoldSeatsThatMeetALockDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -63,7 +63,8 @@ func request(user string, seats ...string) reservation.SeatsRequest {
 	return reservation.SeatsRequest{EventID: "e", UserID: user, SlotID: "slot-" + user, SeatIDs: seats}
 }
 
-// A batch is decided in the order of arrival, in one transaction. A refusal is its request's alone.
+// A batch is decided in the order of arrival, in one transaction. A refusal affects no other
+// request.
 func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -142,7 +143,8 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	require.Equal(t, "xx.................x", seats(t, svc))
 }
 
-// A seat whose hold is over, of a reservation that is not, is taken. It fails no other request.
+// A seat whose hold has expired, but whose reservation has not, is taken. It fails no other
+// request.
 func TestHoldSeatsOverAContradiction(t *testing.T) {
 	t.Parallel()
 	for name, contradict := range map[string]string{
@@ -171,7 +173,7 @@ func TestHoldSeatsOverAContradiction(t *testing.T) {
 	}
 }
 
-// However many requests wait for locks, there is room for those that do not have to.
+// Requests that wait for locks leave connections for those that need not wait.
 func TestHoldSeatsThatWaitLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -218,7 +220,8 @@ func TestHoldSeatsThatAreDeletedMeanwhile(t *testing.T) {
 	svc.MustHoldSeats(t, "u", "A-1-2")
 }
 
-// The server has room for a limited number of locks: a batch takes those of at most a hundred users.
+// The server has room for a limited number of locks: a batch takes those of at most a hundred
+// users.
 func TestBatchesTakeFewLocks(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

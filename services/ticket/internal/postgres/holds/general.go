@@ -27,8 +27,8 @@ func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservat
 	for i, r := range reqs {
 		keys[i] = r.IdempotencyKey
 	}
-	// The context is that of the batch: when it ends, all callers get its error and nothing may be held
-	// for them.
+	// The context is that of the batch: when it ends, all callers get its error and nothing may be
+	// held for them.
 	return limit.Do(ctx, s.limiter, func() ([]result, error) {
 		return s.decide(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
 			return (&generalTx{holdBatch: t, reqs: reqs}).run(ctx)
@@ -64,9 +64,9 @@ func (t *generalTx) run(ctx context.Context) error {
 	return t.save(ctx, p, held)
 }
 
-// lock locks the users, then the sections, and reads the data for the decision. All transactions lock
-// in the same order. The statements are sent in one round trip and run one after the other, so that the
-// reads see everything that was committed before the locks were taken.
+// lock locks the users, then the sections, and reads the data for the decision. All transactions
+// lock in the same order. The statements are sent in one round trip and run one after the other, so
+// that the reads see everything that was committed before the locks were taken.
 func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	sections := distinct(pending, func(i int) string { return t.reqs[i].Section })

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// maxBatch bounds the requests of one transaction. A request takes up to two advisory locks, of its
-	// key and of its user, and the server's max_locks_per_transaction limits their number.
+	// maxBatch bounds the requests of one transaction. A request takes up to two advisory locks, of
+	// its key and of its user, and the server's max_locks_per_transaction limits their number.
 	maxBatch = 100
-	// smallRequest is the number of seats up to which a request's seats are read in the same round trip
-	// as the event's limit.
+	// smallRequest is the number of seats up to which a request's seats are read in the same round
+	// trip as the event's limit.
 	smallRequest = 16
-	// maxWaiting bounds the requests that wait for an event's batch or for a transaction. Further ones
-	// are refused with errs.ErrOverloaded.
+	// maxWaiting bounds the requests that wait for an event's batch or for a transaction. Further
+	// ones are refused with errs.ErrOverloaded.
 	maxWaiting = 5000
 	// maxEvents bounds the events that have requests at the same time.
 	maxEvents = 10_000
-	// seatBatches bounds the concurrent batches of an event with assigned seating: while one is being
-	// committed, the next one reads.
+	// seatBatches bounds the concurrent batches of an event with assigned seating: while one is
+	// being committed, the next one reads.
 	seatBatches = 2
 	// batchDelay is the time for which the first request of an idle event waits for others, since a
 	// gateway sends many requests at the same time.
@@ -50,13 +50,13 @@ type (
 
 var _ reservation.Holder = (*Store)(nil)
 
-// Store makes holds. Requests for an event are batched: one transaction decides on all requests that
-// arrived while the last one was being committed. With general admission all requests write the row of
-// their section, so that one batch of an event runs at a time. Batches of named seats do not wait for
-// locks; a request that has to wait is decided in its own transaction.
+// Store makes holds. Requests for an event are batched: one transaction decides on all requests
+// that arrived while the last one was being committed. With general admission all requests write
+// the row of their section, so that one batch of an event runs at a time. Batches of named seats do
+// not wait for locks; a request that has to wait is decided in its own transaction.
 //
-// All transactions and reads are bounded by one limiter, so that payments find connections however many
-// holds are requested. Transactions that wait for locks use at most half of them.
+// All transactions and reads are bounded by one limiter, so that payments find connections however
+// many holds are requested. Transactions that wait for locks use at most half of them.
 type Store struct {
 	database     *postgres.Database
 	holdFor      time.Duration
@@ -73,8 +73,8 @@ type Option func(*Store)
 // WithTimeout replaces the default of 5 s for the time of a request in the database.
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
-// NewStore makes a Store for that many concurrent transactions and reads. holdFor is the length of a
-// hold when the event does not set one.
+// NewStore makes a Store for that many concurrent transactions and reads. holdFor is the length of
+// a hold when the event does not set one.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration, opts ...Option) *Store {
 	s := &Store{
 		database: d, holdFor: holdFor, timeout: defaultTimeout,
@@ -90,14 +90,14 @@ func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration, opts 
 	return s
 }
 
-// Close waits until all accepted requests are answered. The batches are closed before the limiters that
-// they use.
+// Close waits until all accepted requests are answered. The batches are closed before the limiters
+// that they use.
 func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.general.Close(ctx), s.seats.Close(ctx), s.waitsLimiter.Close(ctx), s.limiter.Close(ctx))
 }
 
-// limited runs fn when the limiter admits it. A running fn does not end with ctx, since pgx would then
-// close the connection.
+// limited runs fn when the limiter admits it. A running fn does not end with ctx, since pgx would
+// then close the connection.
 func limited[T any](ctx context.Context, s *Store, fn func(context.Context) (T, error)) (T, error) {
 	return limit.Do(ctx, s.limiter, func() (T, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)

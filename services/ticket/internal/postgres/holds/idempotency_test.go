@@ -21,7 +21,7 @@ func key(t *testing.T, user, key string, asked ...string) *idempotency.Key {
 	return k
 }
 
-// ways are the three ways to hold; each test of keys runs for all of them.
+// ways are the three ways to hold places. Each test of keys runs for all of them.
 var ways = map[string]struct {
 	spec event.Event
 	hold func(ctx context.Context, svc *storetest.Service, user string, key *idempotency.Key) (*reservation.Reservation, error)

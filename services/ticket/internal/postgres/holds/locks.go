@@ -13,9 +13,9 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// read locks the users and reads the data for the decision. The statements are sent in one round trip
-// and run one after the other, so that the reads see everything that was committed before the users
-// were locked.
+// read locks the users and reads the data for the decision. The statements are sent in one round
+// trip and run one after the other, so that the reads see everything that was committed before the
+// users were locked.
 func (t *seatsTx) read(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	byLock := make(map[int64]string, len(users))
@@ -63,8 +63,8 @@ func (t *seatsTx) addUnlocked(rows []db.SeenSeatsRow) {
 	}
 }
 
-// check refuses requests that cannot succeed, before any seat is locked, and returns the other ones.
-// The seats of a large request are read only after the user's limit has admitted it.
+// check refuses requests that cannot succeed, before any seat is locked, and returns the other
+// ones. The seats of a large request are read only after the user's limit has admitted it.
 func (t *seatsTx) check(ctx context.Context, pending []int) ([]int, error) {
 	pending = t.refuse(pending, t.sale.CheckUser)
 	if many := t.seatsOf(pending, func(n int) bool { return n > smallRequest }); len(many) > 0 {
@@ -87,8 +87,8 @@ func (t *seatsTx) refuse(pending []int, check func(reservation.SeatsRequest) err
 	return others
 }
 
-// lock locks the seats of requests, and all seats of the holds that they would take over, since those
-// that nobody requests become free.
+// lock locks the seats of requests, and all seats of the holds that they would take over, since
+// those that nobody requests become free.
 func (t *seatsTx) lock(ctx context.Context, pending []int) error {
 	if len(pending) == 0 {
 		return nil
@@ -124,8 +124,8 @@ func (t *seatsTx) lock(ctx context.Context, pending []int) error {
 	return t.lockDue(ctx, expired)
 }
 
-// lockDue locks the rows of expired holds all of whose seats are locked, so that no other transaction
-// has locked these rows. A hold that is no longer due by its row keeps its seats.
+// lockDue locks the rows of expired holds all of whose seats are locked, so that no other
+// transaction has locked these rows. A hold that is no longer due by its row keeps its seats.
 func (t *seatsTx) lockDue(ctx context.Context, expired []uuid.UUID) (err error) {
 	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.sale.FullyLocked(id) })
 	if t.due, err = reservations.LockDue(ctx, t.Tx, complete); err != nil {

@@ -37,9 +37,9 @@ func (s *Store) holdWaiting(ctx context.Context, req reservation.SeatsRequest) (
 	})
 }
 
-// holdSeats decides on requests for one event in one transaction that does not wait for locks, so that
-// a lock delays only the requests that need it. After an internal error, which one request may have
-// caused, each request is decided in its own transaction.
+// holdSeats decides on requests for one event in one transaction that does not wait for locks, so
+// that a lock delays only the requests that need it. After an internal error, which one request may
+// have caused, each request is decided in its own transaction.
 func (s *Store) holdSeats(ctx context.Context, eventID string, reqs []reservation.SeatsRequest) ([]result, error) {
 	results, err := limit.Do(ctx, s.limiter, func() ([]result, error) { return s.decideSeats(ctx, eventID, reqs, false) })
 	if err != nil && errs.From(err).Kind == errs.Internal && ctx.Err() == nil {

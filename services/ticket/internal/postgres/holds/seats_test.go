@@ -231,7 +231,7 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Takeovers, payments and the sweeper meet at holds that have just ended.
+// Takeovers, payments and the sweeper work at the same time on holds that have just expired.
 func TestTakeoverConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -53,7 +53,8 @@ func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 	}
 }
 
-// After a restart with a shorter extension, a payment that could not have its whole time is refused.
+// After a restart with a shorter extension, a payment that could not have its whole time is
+// refused.
 func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

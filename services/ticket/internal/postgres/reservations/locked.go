@@ -64,8 +64,8 @@ func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error
 	return lockRows(ctx, tx, ids, seats)
 }
 
-// LockAvailable is Lock for transactions that only end reservations. It does not lock users, and leaves
-// out reservations of which another transaction has locked a seat.
+// LockAvailable is Lock for transactions that only end reservations. It does not lock users, and
+// leaves out reservations of which another transaction has locked a seat.
 func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	locked, err := tx.LockFreeSeatsOf(ctx, ids)
 	if err != nil {
@@ -78,8 +78,8 @@ func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Lock
 	return lockRows(ctx, tx, withAllSeats(ids, locked, seats), seats)
 }
 
-// lockSections locks the sections of reservations with general admission, and reads the seats of the
-// other ones.
+// lockSections locks the sections of reservations with general admission, and reads the seats of
+// the other ones.
 func lockSections(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
 	if err := tx.LockSectionsOf(ctx, ids); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked
 	return lockRows(ctx, tx, ids, nil)
 }
 
-// lockUsersOf locks the users of reservations: while a payment extends a hold beyond its end, no other
-// transaction may count the user's places without those of the hold.
+// lockUsersOf locks the users of reservations: while a payment extends a hold beyond its end, no
+// other transaction may count the user's places without those of the hold.
 func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
 	rows, err := tx.UsersOf(ctx, ids)
 	if err != nil {
@@ -106,7 +106,8 @@ func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
 	return tx.LockUsers(ctx, postgres.LockKeys(users))
 }
 
-// withAllSeats returns those ids all of whose seats are locked. locked has an id once per locked seat.
+// withAllSeats returns those ids all of whose seats are locked. locked has an id once per locked
+// seat.
 func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) []uuid.UUID {
 	count := make(map[uuid.UUID]int, len(ids))
 	for _, id := range locked {
@@ -136,8 +137,8 @@ func lockRows(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, seats map[u
 	return l, nil
 }
 
-// Save writes the changed reservations and returns their events. Every write names the status that it
-// expects to change.
+// Save writes the changed reservations and returns their events. Every write names the status that
+// it expects to change.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event, error) {
 	var changed []*change
 	for _, c := range l.changes {
@@ -175,8 +176,8 @@ func LockDue(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, er
 	return l, nil
 }
 
-// ExpireTakenOver ends locked reservations and returns their events. The caller must move or free their
-// seats.
+// ExpireTakenOver ends locked reservations and returns their events. The caller must move or free
+// their seats.
 func (l *Locked) ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]reservation.Event, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package reservations reads and locks reservations, and writes their changes together with those of
-// seats, counters, tickets and the outbox.
+// Package reservations reads and locks reservations, and writes their changes together with those
+// of seats, counters, tickets and the outbox.
 package reservations
 
 import (

@@ -10,8 +10,8 @@ import (
 )
 
 // invariants are queries that return the rows that violate a rule of the service. At any time there
-// are none. They read only the tables, so that they do not repeat a mistake of the code. A query that
-// needs the time gets it as $1.
+// are none. They read only the tables, so that they do not repeat a mistake of the code. A query
+// that needs the time gets it as $1.
 var invariants = map[string]string{
 	"sold + held + free = capacity, seat by seat": `
 		SELECT s.event_id || ' ' || s.section
@@ -102,8 +102,8 @@ func (s *Service) RequireInvariants(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// RequireNoDeadlocks fails after a deadlock, which the order of locks excludes. No other test notices
-// one, since the aborted transaction is retried.
+// RequireNoDeadlocks fails after a deadlock, which the order of locks excludes. No other test
+// notices one, since the aborted transaction is retried.
 func (s *Service) RequireNoDeadlocks(t *testing.T) {
 	t.Helper()
 	require.Zero(t, s.Count(t, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))

@@ -37,8 +37,8 @@ const (
 	HoldFor = 5 * time.Minute
 )
 
-// Start is the initial time of every test's clock. It is far from the real time, so that a statement
-// that uses the database's time instead of the clock's is noticed.
+// Start is the initial time of every test's clock. It is far from the real time, so that a
+// statement that uses the database's time instead of the clock's is noticed.
 var Start = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
 // Service is one process: all stores and services on a database, with a clock that its test sets.
@@ -86,7 +86,8 @@ func (s *Service) Replica(t *testing.T) *Service {
 	})
 	other := &Service{
 		Clock: s.Clock, Pool: s.Pool, Reads: s.Reads, Statements: s.Statements, Connections: s.Connections, Database: database,
-		EventStore: events.NewStore(database), Holds: holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)), Expiry: expiry.NewStore(database),
+		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
+		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
 		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: settlement.NewStore(database),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
