@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// behaviour is what the prefix of a payment key requests.
+// behaviour is the provider's behaviour that the prefix of a payment key requests.
 type behaviour struct {
-	status  Status        // what the charge becomes; empty: nothing is charged
-	decline string        // its code
-	wait    time.Duration // before that
-	late    bool          // answered PENDING before the wait, not after it
-	silent  bool          // the connection is left without an answer
-	webhook bool
+	status  Status        // the final status of the charge; empty: nothing is charged
+	decline string        // the decline code
+	wait    time.Duration // the time before the charge has its status
+	late    bool          // the answer is PENDING, and is sent before the wait
+	silent  bool          // no answer is sent
+	webhook bool          // the final status is reported
 }
 
 // Delays are the provider's waiting times.
 type Delays struct {
 	Slow    time.Duration // before a slow charge is captured and answered
 	Late    time.Duration // before a late charge is captured or declined
-	Silence time.Duration // before a connection that gets no answer is dropped, unless its client goes first
+	Silence time.Duration // before a connection without an answer is dropped
 }
 
-// defaultDelays are the delays of development: clients time out before a slow charge or a silent
-// one ends.
+// defaultDelays returns the delays of development: clients time out before slow and silent charges
+// end.
 func defaultDelays() Delays {
 	return Delays{Slow: 10 * time.Second, Late: 3 * time.Second, Silence: 30 * time.Second}
 }
 
-// behaviourOf reads the prefix of a payment key. An unknown prefix is declined, so that a forgotten
-// prefix does not look like a payment. Where the answer is lost the webhook is lost too: only a
-// lookup can settle such a payment.
+// behaviourOf returns the behaviour for the prefix of a payment key. An unknown prefix is declined,
+// so that a forgotten prefix does not look like a payment. A charge without an answer has no
+// webhook either, so that only a lookup can settle it.
 func behaviourOf(paymentKey string, d Delays) behaviour {
 	const declined = "CARD_DECLINED"
 	prefixes := []struct {

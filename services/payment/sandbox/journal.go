@@ -11,7 +11,7 @@ import (
 )
 
 // openJournal replays a file of one JSON entry per line and opens it for appending. An incomplete
-// last line was cut off by the end of a process before its answer was sent, so it is dropped.
+// last line is removed: the process ended while it wrote the line, before it sent the answer.
 func openJournal(path string, apply func(entry)) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
@@ -33,7 +33,7 @@ func openJournal(path string, apply func(entry)) (*os.File, error) {
 	return file, nil
 }
 
-// replay returns the number of bytes of complete entries.
+// replay applies the complete entries and returns their number of bytes.
 func replay(file *os.File, apply func(entry)) (int64, error) {
 	var whole int64
 	for r := bufio.NewReader(file); ; {
@@ -53,8 +53,8 @@ func replay(file *os.File, apply func(entry)) (int64, error) {
 	}
 }
 
-// appendJournal writes an entry with one call before the answer is sent: the kernel then has it,
-// and the end of the process does not lose it. A crash of the machine may.
+// appendJournal writes an entry by one system call, so that a crash of the process does not lose
+// it. A crash of the machine may.
 func appendJournal(file *os.File, e entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package sandbox is a payment provider for development and tests: a ledger behind HTTP that
-// captures, declines, answers late or not at all, as the payment key requests. Audits compare with
-// this ledger, not with the platform's tables. The payment service uses only its HTTP API, through
-// the client internal/sandbox.
+// Package sandbox is a payment provider for development and tests: an HTTP server with a ledger. It
+// captures, declines, answers late or not at all, as the payment key requests. Audits compare the
+// platform with this ledger. The payment service uses only the HTTP API, through internal/sandbox.
 package sandbox
 
 import (
@@ -18,8 +17,8 @@ import (
 // Status of a charge.
 type Status string
 
-// A pending charge becomes captured, declined or voided; a declined order may be tried again; a
-// captured or voided one never changes.
+// The statuses. A pending charge becomes captured, declined or voided. A declined order may be
+// charged again. A captured or voided one never changes.
 const (
 	Pending  Status = "PENDING"
 	Captured Status = "CAPTURED"
@@ -27,7 +26,7 @@ const (
 	Voided   Status = "VOIDED"
 )
 
-// Refusals.
+// The errors of a Ledger.
 var (
 	ErrNotFound    = errors.New("no such charge")
 	ErrCaptured    = errors.New("the order is captured already")
@@ -68,26 +67,27 @@ type Order struct {
 	IdempotencyKey string `json:"idempotencyKey"`
 }
 
-// entry is one line of the ledger's file: the new state of a charge, a refund, or both.
+// entry is a line of the ledger's file: the new state of a charge, a refund, or both.
 type entry struct {
 	Charge *Charge `json:"charge,omitempty"`
 	Refund *Refund `json:"refund,omitempty"`
 }
 
-// Ledger keeps every charge and refund. Its methods are safe for concurrent use. What they return
-// is already written to the file, so the end of the process loses nothing.
+// Ledger has every charge and refund. Its methods are safe for concurrent use. They write changes
+// to the file before they return.
 type Ledger struct {
-	mu      sync.Mutex
-	file    *os.File
-	orders  map[string]Charge // by order
-	tries   map[string]Charge // by idempotency key: every attempt's last state
-	refunds map[string]Refund // by idempotency key
-	now     func() time.Time
+	mu       sync.Mutex
+	file     *os.File
+	orders   map[string]Charge // the last charge of each order
+	attempts map[string]Charge // the last state of each charge, by idempotency key
+	refunds  map[string]Refund // by idempotency key
+	now      func() time.Time
 }
 
-// Open reads a ledger's file, which need not exist. now dates charges, refunds and webhooks.
+// Open reads a ledger's file, which need not exist. now is the clock of charges, refunds and
+// webhooks.
 func Open(path string, now func() time.Time) (*Ledger, error) {
-	l := &Ledger{orders: map[string]Charge{}, tries: map[string]Charge{}, refunds: map[string]Refund{}, now: now}
+	l := &Ledger{orders: map[string]Charge{}, attempts: map[string]Charge{}, refunds: map[string]Refund{}, now: now}
 	file, err := openJournal(path, l.apply)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,6 @@ func Open(path string, now func() time.Time) (*Ledger, error) {
 	return l, nil
 }
 
-// Close closes the file.
 func (l *Ledger) Close() error { return l.file.Close() }
 
 // Attempt returns the result of an earlier request with the same idempotency key, if any.
@@ -107,15 +106,16 @@ func (l *Ledger) Attempt(o Order) (c Charge, found bool, err error) {
 }
 
 func (l *Ledger) attempt(o Order) (c Charge, found bool, err error) {
-	old, ok := l.tries[o.IdempotencyKey]
+	old, ok := l.attempts[o.IdempotencyKey]
 	if ok && (old.OrderID != o.OrderID || old.Amount != o.Amount || old.Currency != o.Currency || old.PaymentKey != o.PaymentKey) {
 		return Charge{}, false, ErrKeyReused
 	}
 	return old, ok, nil
 }
 
-// Charge sets the status of an order: Pending, Captured or Declined (with a code). A repeated
-// attempt returns the result of the first, and fresh is false; a voided order is declined.
+// Charge charges an order with the result Pending, Captured or Declined (with a code). A repeated
+// attempt returns the result of the first one, with fresh false. The charge of a voided order is
+// declined.
 func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, fresh bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,15 +132,14 @@ func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, f
 	case Voided:
 		// The attempt is declined, the order stays voided.
 		c.Status, c.DeclineCode = Declined, "ORDER_VOIDED"
-		l.tries[o.IdempotencyKey] = c
+		l.attempts[o.IdempotencyKey] = c
 		return c, true, nil
-	case Declined: // another try
+	case Declined: // may be charged again
 	}
 	return c, true, l.write(entry{Charge: &c})
 }
 
-// Settle captures or declines a pending order. A voided one stays voided, as the returned state
-// shows.
+// Settle captures or declines a pending order. It returns any other order unchanged.
 func (l *Ledger) Settle(orderID string, status Status, declineCode string) (Charge, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +154,7 @@ func (l *Ledger) Settle(orderID string, status Status, declineCode string) (Char
 	return c, l.write(entry{Charge: &c})
 }
 
-// Void makes any later charge of the order impossible. A captured order answers ErrCaptured.
+// Void makes any later charge of the order impossible. ErrCaptured for a captured order.
 func (l *Ledger) Void(orderID string) (Charge, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +164,7 @@ func (l *Ledger) Void(orderID string) (Charge, error) {
 		return Charge{}, ErrCaptured
 	case Voided:
 		return c, nil
-	case Pending, Declined: // or none at all
+	case Pending, Declined: // or an unknown order
 	}
 	c.OrderID, c.Status, c.DeclineCode, c.At = orderID, Voided, "", l.now()
 	return c, l.write(entry{Charge: &c})
@@ -195,7 +194,6 @@ func (l *Ledger) Refund(orderID, key string, amount int64) (Refund, error) {
 	return r, l.write(entry{Charge: &c, Refund: &r})
 }
 
-// Get returns the state of an order.
 func (l *Ledger) Get(orderID string) (Charge, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +231,7 @@ func (l *Ledger) apply(e entry) {
 	if c := e.Charge; c != nil {
 		l.orders[c.OrderID] = *c
 		if c.IdempotencyKey != "" {
-			l.tries[c.IdempotencyKey] = *c
+			l.attempts[c.IdempotencyKey] = *c
 		}
 	}
 	if e.Refund != nil {

@@ -13,7 +13,7 @@ import (
 
 const maxBody = 64 << 10
 
-// Server answers the provider's API.
+// Server serves the provider's API.
 type Server struct {
 	ledger   *Ledger
 	webhooks *webhooks
@@ -22,7 +22,7 @@ type Server struct {
 	mux      *http.ServeMux
 
 	stopped    <-chan struct{}
-	background func(func(context.Context)) // runs work that outlives its request (a late capture, a webhook)
+	background func(func(context.Context)) // starts work that outlives its request: late captures and webhooks
 	work       sync.WaitGroup
 }
 
@@ -30,12 +30,12 @@ type Server struct {
 type Options struct {
 	WebhookURL    string // empty: no webhooks
 	WebhookSecret string
-	Client        *http.Client // sends webhooks; nil: one that waits 5 s
-	Delays        *Delays      // nil: 10 s, 3 s and 30 s
+	Client        *http.Client // for webhooks; nil: one with a timeout of 5 s
+	Delays        *Delays      // nil: those of development
 }
 
-// NewServer serves a ledger until ctx ends, and resumes charges that were pending when its file was
-// last used. Call Wait after ctx has ended.
+// NewServer makes the server of a ledger, and resumes the ledger's pending charges. The caller ends
+// the server by ctx and then calls Wait.
 func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logger) *Server {
 	s := &Server{ledger: ledger, delays: defaultDelays(), log: log, mux: http.NewServeMux(), stopped: ctx.Done()}
 	if opts.Delays != nil {
@@ -62,7 +62,6 @@ func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logg
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Wait returns when no background work is left.
 func (s *Server) Wait() { s.work.Wait() }
 
 func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +87,7 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 	if b.status == "" {
 		s.hang(r)
 	}
-	// From here on the client may leave: its charge is not undone.
+	// A client that leaves from here on does not undo its charge.
 	status := b.status
 	if b.late {
 		status = Pending
@@ -107,7 +106,7 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 	answerCharge(w, c)
 }
 
-// follow starts the work that follows a new charge.
+// follow starts the background work of a new charge.
 func (s *Server) follow(c Charge, b behaviour) {
 	switch {
 	case c.Status == Pending:
@@ -120,7 +119,7 @@ func (s *Server) follow(c Charge, b behaviour) {
 func (s *Server) settleLater(orderID string, b behaviour) {
 	s.background(func(ctx context.Context) {
 		if !s.sleep(b.wait) {
-			return // still pending in the file: the next start takes it up
+			return // the next start resumes the pending charge
 		}
 		c, err := s.ledger.Settle(orderID, b.status, b.decline)
 		if err != nil {
@@ -131,7 +130,7 @@ func (s *Server) settleLater(orderID string, b behaviour) {
 	})
 }
 
-// sleep waits and reports whether the server still runs.
+// sleep waits for d, and returns false when the server stops before.
 func (s *Server) sleep(d time.Duration) bool {
 	select {
 	case <-s.stopped:
@@ -141,7 +140,7 @@ func (s *Server) sleep(d time.Duration) bool {
 	}
 }
 
-// hang drops the connection of a request after a while without an answer; it does not return.
+// hang drops the connection of a request without an answer, after a delay. It does not return.
 func (s *Server) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():
@@ -192,13 +191,13 @@ func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, err)
 		return
 	}
-	if c, ok := s.ledger.Get(refund.OrderID); ok { // for every refund: a manual one is reported in no other way
+	if c, ok := s.ledger.Get(refund.OrderID); ok { // the webhook is the only report of a manual refund
 		s.background(func(ctx context.Context) { s.webhooks.deliver(ctx, "charge.refunded", c) })
 	}
 	answer(w, http.StatusOK, map[string]string{"refundId": refund.RefundID, "status": "REFUNDED"})
 }
 
-// all lists everything, for audits.
+// all answers audits with all charges and refunds.
 func (s *Server) all(w http.ResponseWriter, _ *http.Request) {
 	charges, refunds := s.ledger.All()
 	answer(w, http.StatusOK, map[string]any{"charges": charges, "refunds": refunds})

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// SignatureHeader carries `t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`.
+// SignatureHeader has the value `t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`.
 const SignatureHeader = "x-sandbox-signature"
 
 // Sign returns the value of SignatureHeader for a body sent at a time.
@@ -37,7 +37,7 @@ type Notice struct {
 	Currency string `json:"currency"`
 }
 
-// webhooks delivers notices, each on its own, at least once if the receiver comes back in time.
+// webhooks delivers notices independently of each other. It gives a notice up after five attempts.
 type webhooks struct {
 	url    string
 	secret []byte
@@ -59,7 +59,7 @@ func newWebhooks(opts Options, now func() time.Time, log *slog.Logger) *webhooks
 	}
 }
 
-// send reports the end of a charge, in the calling goroutine. A voided one is reported as declined.
+// send reports the final status of a charge. A voided charge is reported as declined.
 func (w *webhooks) send(ctx context.Context, c Charge) {
 	kind := "charge.declined"
 	if c.Status == Captured {
@@ -68,7 +68,7 @@ func (w *webhooks) send(ctx context.Context, c Charge) {
 	w.deliver(ctx, kind, c)
 }
 
-// deliver reports what became of a charge.
+// deliver sends a notice about a charge until the receiver accepts it or no attempt is left.
 func (w *webhooks) deliver(ctx context.Context, kind string, c Charge) {
 	if w.url == "" {
 		return

@@ -22,7 +22,7 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// name is the service's in logs, metrics and calls.
+// name of the service in logs, metrics and calls.
 const name = "payment"
 
 // Run serves until ctx ends.
@@ -54,8 +54,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
-	// Charges may outlive their requests: they are waited for after the servers have stopped and
-	// before their dependencies are closed.
+	// Charges may outlive their requests, so the process waits for them after the servers have
+	// stopped and before their dependencies are closed.
 	a.OnClose("charges", service.Wait)
 
 	consumer, err := kafka.NewConsumer(cfg.Kafka, service, log)
@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox is the operators' command for events whose key is parked.
+// Outbox returns the operators' command for parked events.
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,

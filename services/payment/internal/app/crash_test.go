@@ -201,7 +201,7 @@ func (c *crash) confirm(p *paymentv1.PrepareResponse, paymentKey string) (*payme
 func TestCrashBeforeRecordingManualRefund(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
-	look := c.provider.Hold(paymenttest.Lookups)
+	look := c.provider.Block(paymenttest.Lookups)
 	killed := c.start("payment.settle.after_captured@1=exit")
 	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
 	got, err := c.confirm(p, "timeout-1")
@@ -234,7 +234,7 @@ func TestCrashWhilePostponingCharge(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
 	c.env["PAYMENT_CHARGES_AT_ONCE"], c.env["PAYMENT_PROVIDER_TIMEOUT"] = "1", "20s"
-	c.provider.Hold(paymenttest.Charges)
+	c.provider.Block(paymenttest.Charges)
 	killed := c.start("payment.confirm.after_release@1=exit")
 	first, ref := c.prepare(c.tickets.Add("ann", 55000, time.Minute)), c.tickets.Add("ann", 55000, time.Minute)
 	p := c.prepare(ref)

@@ -19,14 +19,14 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	wrongAmounts = promauto.NewCounter(prometheus.CounterOpts{
 		Name: "urr_payment_wrong_amounts_total", Help: "Charges of another amount than was asked for, given back.",
 	})
-	byHand = promauto.NewCounterVec(prometheus.CounterOpts{
+	manualRefunds = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_payment_refunds_by_hand_total", Help: "Refunds that somebody made at the provider, of the whole payment or of a part.",
 	}, []string{"extent"})
 )
 
 func observer() payment.Observer {
 	for _, extent := range []string{"part", "whole"} {
-		byHand.WithLabelValues(extent) // start at 0, so that the first one is an increase
+		manualRefunds.WithLabelValues(extent) // start at 0, so that the first one is an increase
 	}
 	return payment.Observer{
 		Settled: func(oldest time.Duration, refused bool) {
@@ -42,7 +42,7 @@ func observer() payment.Observer {
 			if whole {
 				extent = "whole"
 			}
-			byHand.WithLabelValues(extent).Inc()
+			manualRefunds.WithLabelValues(extent).Inc()
 		},
 	}
 }

@@ -1,6 +1,6 @@
-// Package guard protects the provider with a circuit breaker and a limit: while the provider fails
-// or does not answer, charges are refused before anything is sent, so that payers get an answer at
-// once and their payments stay unchanged.
+// Package guard protects the provider with a circuit breaker and a limit of concurrent charges.
+// While the provider fails, charges are refused before anything is sent, so that payers get an
+// answer at once and their payments stay unchanged.
 package guard
 
 import (
@@ -16,9 +16,9 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// The circuit opens when at least 20 charges, and at least half of all, failed within the last
-// minute, and lets one charge through after 5 s. The window must be longer than a charge: charges
-// that began before it are not counted.
+// The circuit opens when at least minFailures charges, and at least half of all, have failed within
+// the window. After openFor it admits one charge. The window must be longer than a charge, since
+// charges that began before it are not counted.
 const (
 	window      = time.Minute
 	bucket      = 5 * time.Second
@@ -30,8 +30,8 @@ var refused = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknog
 	Name: "urr_payment_charges_refused_total", Help: "Charges that were not sent: the circuit is open, or too many are under way.",
 }, []string{"reason"})
 
-// Provider is a payment.Provider whose charges pass a circuit breaker and a bulkhead. Its other
-// calls pass unchecked: they settle charges that were already sent.
+// Provider is a payment.Provider with a circuit breaker and a bulkhead for charges. The other calls
+// are not restricted, since they settle charges that were already sent.
 type Provider struct {
 	payment.Provider
 
@@ -55,9 +55,8 @@ func New(p payment.Provider, atOnce int) *Provider {
 	}
 }
 
-// Charge implements payment.Provider; ErrNotAdmitted when nothing was sent. A decline counts as an
-// answer, and so does the rejection of one request: a few invalid requests must not stop all
-// charges.
+// Charge returns payment.ErrNotAdmitted when it has sent nothing. Declines and rejected requests do
+// not count as failures, so that a few invalid requests do not stop all charges.
 func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Outcome, error) {
 	select {
 	case p.slots <- struct{}{}:

@@ -1,4 +1,4 @@
-// Package kafka consumes the events of other services about payments.
+// Package kafka consumes reservation events, which reject payments that cannot be honoured.
 package kafka
 
 import (
@@ -17,11 +17,11 @@ import (
 
 // Compensator refunds payments that cannot be honoured.
 type Compensator interface {
-	// Compensate may be repeated; payment.ErrNotFound when there is no such payment.
+	// Compensate is idempotent. payment.ErrNotFound when the payment does not exist.
 	Compensate(ctx context.Context, r payment.Rejection) error
 }
 
-// NewConsumer makes the consumer of rejections: reservations that were paid and cannot be honoured.
+// NewConsumer makes the consumer of rejected payments.
 func NewConsumer(cfg kafka.Config, c Compensator, log *slog.Logger) (*kafka.Consumer, error) {
 	return kafka.NewConsumer(cfg, payment.Group, []string{events.Reservations}, kafka.Each(func(ctx context.Context, rec kafka.Record) error {
 		return handle(ctx, c, rec)
@@ -45,8 +45,8 @@ func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
 		reason = events.ReservationRejected
 	}
 	err = c.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
-	// Not retried: the payment's row is committed before ticket sees the payment, so it is only
-	// missing in a lost or wrong database, and an operator redrives the record.
+	// The payment's row is committed before ticket sees the payment, so it is missing only after a
+	// loss of data. A retry would not help; an operator redrives the record.
 	if errors.Is(err, payment.ErrNotFound) {
 		return kafka.Poison(fmt.Errorf("rejected payment %s is not known here: %w", id, err))
 	}

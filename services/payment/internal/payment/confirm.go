@@ -14,13 +14,13 @@ import (
 // ErrNotSent is returned by a Provider's Charge when the request was certainly not sent.
 var ErrNotSent = errors.New("the provider could not be reached")
 
-// ErrNotAdmitted is returned by a Provider's Charge when requests are not sent at present; the
-// payment itself is not the cause.
+// ErrNotAdmitted is returned by a Provider's Charge when no charges are sent at present, whatever
+// the payment is.
 var ErrNotAdmitted = errors.New("charges are not sent at present")
 
-// ErrChargeRejected is returned by a Provider's Charge when the provider rejected this request as
-// invalid. The charge is still unknown, since an earlier attempt may have been accepted; the
-// provider itself works.
+// ErrChargeRejected is returned by a Provider's Charge when the provider rejected the request as
+// invalid. Whether the payment was charged is unknown, since an earlier attempt may have been
+// accepted.
 var ErrChargeRejected = errors.New("the provider rejects the charge")
 
 // declineUnreachable is the decline code of a charge that was not sent.
@@ -76,10 +76,11 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	}
 }
 
-// chargeTime bounds a whole confirmation; the sweeper does not touch the payment before.
+// chargeTime bounds a whole confirmation. The sweeper ignores the payment for that time.
 func (s *Service) chargeTime() time.Duration { return s.opts.ProviderTimeout + 7*time.Second }
 
-// beforeDeadline fires shortly before the request's deadline.
+// beforeDeadline returns a channel that fires shortly before the request's deadline; nil without
+// one.
 func beforeDeadline(ctx context.Context) <-chan time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -152,33 +153,33 @@ func (s *Service) notCharged(ctx context.Context, p Payment, cause error) (Answe
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
 	case settled.Status != Prepared:
-		return answer(settled) // the sweeper was here in the meantime
+		return answer(settled) // the sweeper has settled the payment in the meantime
 	default:
 		return Answer{}, ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(cause)
 	}
 }
 
-// notBegun ends a confirmation whose reference could not be claimed; nothing was charged.
+// notBegun ends a confirmation that could not claim the reference and so has charged nothing.
 func (s *Service) notBegun(ctx context.Context, p Payment, cause error) (Answer, error) {
-	no, definite := Refusal(cause)
+	refusal, definite := Refusal(cause)
 	decide := postponed(p.Lease, "not charged: ticket did not answer")
 	if definite {
-		decide = refused(p.Lease, no.Reason)
+		decide = refused(p.Lease, refusal.Reason)
 	}
 	settled, err := s.store.Apply(ctx, p.ID, decide)
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
 	case settled.Status.Unsettled(), settled.Status == Confirmed:
-		return answer(settled) // the sweeper was here in the meantime
+		return answer(settled) // the sweeper has settled the payment in the meantime
 	case definite:
-		return Answer{}, no
+		return Answer{}, refusal
 	default:
 		return Answer{}, errs.ErrUnavailable.Wrap(cause)
 	}
 }
 
-// abort releases the reference; after a failure the sweeper retries.
+// abort releases the reference. After a failure the sweeper tries again.
 func (s *Service) abort(ctx context.Context, p Payment) {
 	err := s.release(ctx, p)
 	if err == nil {
@@ -189,7 +190,8 @@ func (s *Service) abort(ctx context.Context, p Payment) {
 	}
 }
 
-// release releases the reference; nil also when it was no longer claimed for this payment.
+// release releases the reference. A refusal is no error: the reference was not claimed for the
+// payment.
 func (s *Service) release(ctx context.Context, p Payment) error {
 	err := s.tickets.Abort(ctx, p)
 	if _, refused := Refusal(err); refused {

@@ -1,8 +1,12 @@
 package payment
 
-import "urr.guru/pkg/errs"
+import (
+	"slices"
 
-// The errors of the domain, in the platform's vocabulary.
+	"urr.guru/pkg/errs"
+)
+
+// The errors of the domain, from the platform's catalogue.
 var (
 	ErrNotFound            = errs.ErrPaymentNotFound
 	ErrAmountMismatch      = errs.ErrAmountMismatch
@@ -13,11 +17,11 @@ var (
 	ErrProviderUnknown     = errs.ErrProviderUnknown
 	ErrProviderUnavailable = errs.ErrProviderUnavailable
 	ErrWebhookSignature    = errs.ErrWebhookSignature
-	// ErrSettlementDelayed: payments are not settled in time, so new ones are refused.
-	ErrSettlementDelayed = errs.ErrSettlementDelayed
+	ErrSettlementDelayed   = errs.ErrSettlementDelayed // new payments are refused
 )
 
-// expiryError is the error of a payment whose time is over: for a reservation that of its hold.
+// expiryError returns the error of an expired payment. That of a reservation is the one of its
+// hold.
 func expiryError(t Type) *errs.Error {
 	if t == Reservation {
 		return ErrHoldExpired
@@ -25,24 +29,21 @@ func expiryError(t Type) *errs.Error {
 	return ErrExpired
 }
 
-// refusals are the reasons of ticket's PayableService for a refusal. The kind of an error is not
-// enough: a proxy may answer PermissionDenied or NotFound, and another release of ticket
-// InvalidArgument.
+// refusals are the errors by which ticket's PayableService refuses a payment. Its reason identifies
+// a refusal; the kind is not enough, since a proxy may answer PermissionDenied or NotFound.
 var refusals = []*errs.Error{
 	errs.ErrReferenceNotFound, ErrHoldExpired, ErrAlreadyPaid, errs.ErrNotPayable, errs.ErrEventCancelled, ErrInProgress,
 }
 
-// Refusal returns ticket's refusal. ok is false for any other error, after which ticket's decision
-// is unknown.
-func Refusal(err error) (no *errs.Error, ok bool) {
+// Refusal returns ticket's refusal. ok is false for any other error, which leaves ticket's decision
+// unknown.
+func Refusal(err error) (refusal *errs.Error, ok bool) {
 	if err == nil {
 		return nil, false
 	}
 	e := errs.From(err)
-	for _, no := range refusals {
-		if e.Reason == no.Reason {
-			return e, true
-		}
+	if !slices.ContainsFunc(refusals, func(r *errs.Error) bool { return r.Reason == e.Reason }) {
+		return nil, false
 	}
-	return nil, false
+	return e, true
 }

@@ -15,7 +15,7 @@ const (
 	closeAbove = 2 * time.Minute
 	openBelow  = 30 * time.Second
 	watchEvery = 2 * time.Second
-	// pausedRetry is the advised retry time of a refused confirmation.
+	// pausedRetry is the wait that the payer of a refused confirmation is advised.
 	pausedRetry = 10 * time.Second
 )
 
@@ -25,18 +25,18 @@ type EventBacklog interface {
 	OldestEvent(ctx context.Context) (time.Duration, error)
 }
 
-// Gate stops confirmations while payments are not settled in time: the event of a new payment would
-// wait behind the others, and its reservation would end before ticket applies it. A measurement
-// that fails keeps its last value.
+// Gate refuses confirmations while payments are not settled in time: the event of a new payment
+// would wait behind the others, and its reservation would expire before ticket applies it. After a
+// failed measurement the last value counts.
 //
-// Each call may reach another replica of ticket, so measurements differ: a replica cut off from the
-// brokers returns an old one. The latest measurement counts; otherwise the gate would flap.
+// Each call may reach another replica of ticket, and a replica without a connection to the brokers
+// returns an old measurement. Only the latest measurement counts, so that the gate does not flap.
 type Gate struct {
 	events  EventBacklog
 	tickets Tickets
 	now     func() time.Time
 
-	// Used by Watch only.
+	// Used by Measure only.
 	unpublishedAge, unappliedAge time.Duration
 	measured                     time.Time // when ticket measured unappliedAge; zero: never
 
@@ -48,26 +48,25 @@ func NewGate(events EventBacklog, tickets Tickets, now func() time.Time) *Gate {
 	return &Gate{events: events, tickets: tickets, now: now}
 }
 
-// Closed reports whether confirmations are refused.
 func (g *Gate) Closed() bool { return g.closed.Load() }
 
-// Watch measures once and returns the age of the oldest unsettled event; not for concurrent use. An
-// error names the dependency that did not answer.
-func (g *Gate) Watch(ctx context.Context) (oldest time.Duration, err error) {
+// Measure opens or closes the gate, and returns the age of the oldest unsettled event. An error
+// names the dependency that did not answer. Measure is not safe for concurrent use.
+func (g *Gate) Measure(ctx context.Context) (oldest time.Duration, err error) {
 	unpublished, err := g.events.OldestEvent(ctx)
 	if err == nil {
 		g.unpublishedAge = unpublished
 	}
-	if terr := g.askTicket(ctx); err == nil {
-		err = terr
+	if ticketErr := g.measureTicket(ctx); err == nil {
+		err = ticketErr
 	}
 	oldest = max(g.unpublishedAge, g.unappliedAge)
 	g.closed.Store(oldest > closeAbove || g.closed.Load() && oldest >= openBelow)
 	return oldest, err
 }
 
-// askTicket updates the measurement from one replica of ticket.
-func (g *Gate) askTicket(ctx context.Context) error {
+// measureTicket reads the measurement of one replica of ticket.
+func (g *Gate) measureTicket(ctx context.Context) error {
 	now := g.now()
 	unapplied, ago, err := g.tickets.Unsettled(ctx)
 	if measured := now.Add(-ago); err == nil && !measured.Before(g.measured) {
@@ -76,22 +75,22 @@ func (g *Gate) askTicket(ctx context.Context) error {
 	return err
 }
 
-// WatchGate is the worker that opens and closes the gate.
+// WatchGate opens and closes the gate until ctx ends.
 func (s *Service) WatchGate(ctx context.Context) error {
-	return loop.Every(ctx, watchEvery, s.WatchOnce)
+	return loop.Every(ctx, watchEvery, s.MeasureGate)
 }
 
-// WatchOnce measures once whether payments are settled in time.
-func (s *Service) WatchOnce(ctx context.Context) {
-	was := s.gate.Closed()
-	oldest, err := s.gate.Watch(ctx)
+// MeasureGate opens or closes the gate by one measurement, and reports it.
+func (s *Service) MeasureGate(ctx context.Context) {
+	before := s.gate.Closed()
+	oldest, err := s.gate.Measure(ctx)
 	closed := s.gate.Closed()
 	switch {
 	case ctx.Err() != nil:
 		return
-	case closed && !was:
+	case closed && !before:
 		s.log.ErrorContext(ctx, "confirmations are refused: payments are not settled", "oldest_seconds", oldest.Seconds())
-	case was && !closed:
+	case before && !closed:
 		s.log.InfoContext(ctx, "confirmations are taken again", "oldest_seconds", oldest.Seconds())
 	case err != nil:
 		s.log.DebugContext(ctx, "age of the oldest unsettled payment not known", "error", err)
@@ -99,7 +98,7 @@ func (s *Service) WatchOnce(ctx context.Context) {
 	s.opts.Observe.settled(oldest, closed)
 }
 
-// admission is nil, or the error for which new payments are refused.
+// admission returns the error of new confirmations while the gate is closed, and otherwise nil.
 func (s *Service) admission() error {
 	if s.gate.Closed() {
 		return ErrSettlementDelayed.WithRetry(pausedRetry)

@@ -30,7 +30,7 @@ func TestGateHysteresis(t *testing.T) {
 	g := NewGate(a, a, time.Now)
 	closed := func(here, there time.Duration) bool {
 		a.here, a.there = here, there
-		oldest, err := g.Watch(t.Context())
+		oldest, err := g.Measure(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, max(here, there), oldest)
 		return g.Closed()
@@ -49,15 +49,15 @@ func TestGateKeepsLastMeasurement(t *testing.T) {
 	t.Parallel()
 	a := &ages{there: 3 * time.Minute}
 	g := NewGate(a, a, time.Now)
-	_, err := g.Watch(t.Context())
+	_, err := g.Measure(t.Context())
 	require.NoError(t, err)
 	away := errors.New("away")
 	a.there, a.thereError = 0, away
-	_, err = g.Watch(t.Context())
+	_, err = g.Measure(t.Context())
 	require.ErrorIs(t, err, away)
 	require.True(t, g.Closed())
 	a.thereError, a.hereErr = nil, away
-	_, err = g.Watch(t.Context())
+	_, err = g.Measure(t.Context())
 	require.ErrorIs(t, err, away)
 	require.False(t, g.Closed())
 }
@@ -71,7 +71,7 @@ func TestGateUsesLatestMeasurement(t *testing.T) {
 	closed := func(there, ago time.Duration) bool {
 		clock.Advance(2 * time.Second)
 		a.there, a.ago = there, ago
-		_, err := g.Watch(t.Context())
+		_, err := g.Measure(t.Context())
 		require.NoError(t, err)
 		return g.Closed()
 	}

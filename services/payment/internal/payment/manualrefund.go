@@ -19,24 +19,23 @@ var ErrRefundRefused = errors.New("the provider refuses the refund")
 const (
 	// declineWrongAmount is the decline code of a charge of another amount than requested.
 	declineWrongAmount = "WRONG_AMOUNT"
-	// manualRefundReason is the reason of a refund made manually at the provider, manualRefundID
-	// its provider number.
+	// The reason, the provider id and the timeline note of refunds made manually at the provider.
 	manualRefundReason = "REFUNDED_AT_PROVIDER"
 	manualRefundID     = "by hand"
 	manualRefundNote   = "refunded by hand at the provider"
 )
 
-// wrongAmount refunds the whole of a charge of another amount than requested, and declines the
-// payment only after that. It needs no state of its own: the provider reports what was refunded,
-// and refunds once per key.
+// wrongAmount refunds the whole of a charge of another amount than requested, and then declines the
+// payment. No state is stored in between: the provider reports what was refunded, and refunds once
+// per key.
 func (s *Service) wrongAmount(ctx context.Context, p Payment, out Outcome) (known bool, err error) {
 	now, _, err := s.store.Get(ctx, p.ID)
 	if err != nil {
 		return false, err
 	}
 	if now.Status == Confirmed || now.Status == Refunding || now.Status == Refunded {
-		// It was confirmed with the right amount, and the provider has changed its mind. The payer
-		// has what was paid for, so only an operator may decide about a refund.
+		// The provider has reported the right amount before, and the payer has what was paid for.
+		// Only an operator may decide about a refund.
 		s.opts.Observe.wrongAmount()
 		s.log.ErrorContext(ctx, "wrong amount charged for a confirmed payment: nothing is changed", "payment_id", p.ID, "order_id", p.OrderID,
 			"charged", out.Amount, "asked", p.Amount)
@@ -60,8 +59,8 @@ func (s *Service) wrongAmount(ctx context.Context, p Payment, out Outcome) (know
 }
 
 // captureWithManualRefund confirms a payment of which the provider has already refunded something.
-// Until both changes are written the sweeper keeps checking: a process that dies in between leaves
-// a confirmed payment that nothing else would check.
+// The sweeper checks the payment until both changes are written, since the process may die between
+// them.
 func (s *Service) captureWithManualRefund(ctx context.Context, p Payment, out Outcome) error {
 	confirmed, err := s.store.Apply(ctx, p.ID, captured(out.ChargeID, firstPoll))
 	if err != nil {
@@ -75,8 +74,8 @@ func (s *Service) captureWithManualRefund(ctx context.Context, p Payment, out Ou
 	return s.store.Reschedule(ctx, confirmed, Never)
 }
 
-// recordManualRefund records a refund of a captured charge that was not requested by us. A full
-// refund makes the payment REFUNDED; a partial one needs a person's decision.
+// recordManualRefund records a refund that this service has not requested. A full refund makes the
+// payment REFUNDED; a partial one needs a person's decision.
 func (s *Service) recordManualRefund(ctx context.Context, p Payment, out Outcome) error {
 	after, err := s.store.Apply(ctx, p.ID, manualRefund(newID(), out.Refunded))
 	if err != nil {
@@ -92,8 +91,8 @@ func (s *Service) recordManualRefund(ctx context.Context, p Payment, out Outcome
 	return nil
 }
 
-// manualRefund records that the provider has refunded `refunded` in total. A refund of ours in
-// progress may be part of it and is finished first.
+// manualRefund records that the provider has refunded the whole amount; refunded is the provider's
+// total. A refund in progress may be part of that total, and is finished first.
 func manualRefund(id uuid.UUID, refunded int64) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirmed || refunded != p.Amount || p.Refunded == p.Amount {
@@ -109,8 +108,8 @@ func manualRefund(id uuid.UUID, refunded int64) Decide {
 	}
 }
 
-// alreadyRefunded reports whether a provider refuses a refund because the whole charge is already
-// refunded; the refund is then done.
+// alreadyRefunded reports whether the provider has refunded the whole charge already, so that it
+// refuses the refund r although it is done.
 func (s *Service) alreadyRefunded(ctx context.Context, r Refund) (done bool, err error) {
 	lctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
 	defer cancel()
@@ -118,7 +117,7 @@ func (s *Service) alreadyRefunded(ctx context.Context, r Refund) (done bool, err
 	return err == nil && out.State == Captured && out.Amount > 0 && out.Refunded >= out.Amount, err
 }
 
-// reportManualRefund logs and counts a refund that was not requested by us.
+// reportManualRefund logs and counts a refund that this service has not requested.
 func (s *Service) reportManualRefund(ctx context.Context, p Payment, whole bool) {
 	s.opts.Observe.manualRefund(whole)
 	if whole {

@@ -4,12 +4,13 @@ import "time"
 
 // Observer receives measurements for operators. Functions that are nil are not called.
 type Observer struct {
-	// Settled: the age of the oldest unsettled payment event, and whether confirmations are refused
-	// for it.
+	// Settled receives the age of the oldest unsettled payment event, and whether confirmations are
+	// refused because of it.
 	Settled func(oldest time.Duration, refused bool)
-	// WrongAmount: a charge of another amount than requested was refunded.
+	// WrongAmount is called after a charge of another amount than requested was refunded.
 	WrongAmount func()
-	// ManualRefund: a charge was refunded manually at the provider, completely or in part.
+	// ManualRefund is called after a manual refund at the provider, of the whole charge or of a
+	// part.
 	ManualRefund func(whole bool)
 }
 

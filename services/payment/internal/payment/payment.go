@@ -1,6 +1,5 @@
-// Package payment has the rules of payments: when one may be opened, charged, abandoned and
-// refunded, and what must be known before each step. Every payer ends with what was paid for, or
-// with the money back.
+// Package payment has the rules of payments: when a payment may be opened, charged, abandoned and
+// refunded. In the end every payer has what was paid for, or the money back.
 package payment
 
 import (
@@ -35,7 +34,7 @@ const (
 	Refunded   Status = "REFUNDED"
 )
 
-// Unsettled reports whether it is unknown if the provider has charged.
+// Unsettled reports whether the outcome of the charge is unknown.
 func (s Status) Unsettled() bool { return s == Confirming || s == Unknown }
 
 // Type of what is paid.
@@ -88,7 +87,7 @@ type Payment struct {
 	ExpiresAt time.Time
 	// ConfirmingAt is when charging began; zero before.
 	ConfirmingAt time.Time
-	// AbortDue: the reference was claimed for this payment and must be released.
+	// AbortDue says that the reference was claimed for this payment and must be released.
 	AbortDue bool
 	// Checks counts the sweeper's attempts; Lease is the number of the latest lease on the payment.
 	Checks int
@@ -102,7 +101,7 @@ type Entry struct {
 	Note   string
 }
 
-// Cause of a refund. It is sent in PAYMENT_REFUNDED, so that a compensation never touches a live
+// Cause of a refund. PAYMENT_REFUNDED contains it, so that a compensation never ends a live
 // reservation.
 type Cause string
 
@@ -127,8 +126,7 @@ type Refund struct {
 	// Attempts counts the attempts, including the current one.
 	Attempts int
 	Lease    int64
-	// ProviderID is the provider's number of the refund, once it is done; "by hand" for a refund
-	// made manually at the provider.
+	// ProviderID is the provider's id of a refund that is done; "by hand" for a manual one.
 	ProviderID string
 	CreatedAt  time.Time
 }
@@ -144,7 +142,7 @@ const (
 
 // Answer to a confirmation.
 type Answer struct {
-	// Status is CONFIRMED, DECLINED or (the API's PENDING) UNKNOWN.
+	// Status is CONFIRMED, DECLINED or UNKNOWN, which the API calls PENDING.
 	Status      Status    `json:"status"`
 	DeclineCode string    `json:"declineCode,omitempty"`
 	PaymentID   uuid.UUID `json:"paymentId"`

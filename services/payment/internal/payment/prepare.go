@@ -36,7 +36,7 @@ func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (p Payment, cli
 	return p, s.checkout.ClientParams(p), nil
 }
 
-// open returns the open payment of a reference, a new one if there is none.
+// open returns the open payment of a reference, or a new one if there is none.
 func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	key, err := idempotency.Require(r.UserID, routePrepare, r.IdempotencyKey, string(r.Reference.Type), r.Reference.ID.String())
 	if err != nil {

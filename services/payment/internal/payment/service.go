@@ -12,53 +12,50 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Times that are not configured.
 const (
-	// firstPoll is when the provider is first asked about an unknown charge; later polls are up to
-	// maxPoll apart.
+	// The first lookup of an unknown charge comes after firstPoll; later ones are up to maxPoll
+	// apart.
 	firstPoll = time.Second
 	maxPoll   = 30 * time.Second
-	// abortRetry is when a failed release at ticket is first retried.
+	// abortRetry is the wait before a failed release at ticket is first retried.
 	abortRetry = 5 * time.Second
 	// abandonAfter is the age from which a charge that the provider does not know counts as never
 	// made, even if it cannot be voided.
 	abandonAfter = 15 * time.Minute
-	// leaseTime is the lease of a sweeper on a payment or refund, well above the provider's
+	// leaseTime is the sweeper's lease on a payment or refund. It is well above the provider's
 	// timeout.
 	leaseTime = time.Minute
-	// answerMargin is the time left before a request's deadline when it is answered PENDING.
+	// answerMargin is the time before the request's deadline at which the answer is PENDING.
 	answerMargin = 250 * time.Millisecond
 )
 
 // Options of the service.
 type Options struct {
 	// Provider is the name of the only provider.
-	Provider string
-	// ProviderTimeout bounds one call to the provider.
-	ProviderTimeout time.Duration
-	// VoidAfter is how long a charge that the provider does not know may still arrive before it is
-	// voided.
+	Provider        string
+	ProviderTimeout time.Duration // of one call
+	// VoidAfter is the age at which a charge that the provider does not know is voided; until then
+	// it may still arrive.
 	VoidAfter time.Duration
-	// Observe receives measurements for operators; the zero value ignores them.
-	Observe Observer
-	// Published tells the outbox's relay that events were committed; nil tells nobody.
+	Observe   Observer
+	// Published is called after each commit that wrote events; nil: the relay finds them by
+	// polling.
 	Published func()
-	// Now is set by tests only; nil is time.Now. Timestamps in the store come from the store's
-	// clock.
+	// Now is set by tests only; nil: time.Now. The store has its own clock.
 	Now func() time.Time
 }
 
-// Tickets is the service that owns the references.
+// Tickets is ticket, which owns the references.
 type Tickets interface {
-	// Payable returns what a user has to pay for a reference.
+	// Payable returns the amount that a user has to pay for a reference.
 	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
-	// Begin claims the reference for a payment, so that nobody else gets it while it is charged. It
-	// may be repeated.
+	// Begin claims the reference for a payment, so that nobody else gets it during the charge. It
+	// is idempotent.
 	Begin(ctx context.Context, p Payment) error
-	// Unsettled returns the age of the oldest payment event that ticket has not applied, and how
-	// long ago the answering replica measured it.
+	// Unsettled returns the age of the oldest payment event that ticket has not applied, and the
+	// time since the answering replica measured it.
 	Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error)
-	// Abort releases the reference. It may be repeated, and does nothing when the reference was not
+	// Abort releases the reference. It is idempotent, and does nothing when the reference is not
 	// claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
 }
@@ -70,19 +67,19 @@ type Provider interface {
 	Charge(ctx context.Context, p Payment) (Outcome, error)
 	// Lookup returns the outcome of an order.
 	Lookup(ctx context.Context, orderID string) (Outcome, error)
-	// Void makes a later charge of the order impossible. The outcome is Void, or Captured when it
-	// is too late.
+	// Void makes a later charge of the order impossible. The outcome is Void, or Captured when the
+	// order was already charged.
 	Void(ctx context.Context, orderID string) (Outcome, error)
-	// Refund refunds r once per r.ID and returns the provider's number; ErrRefundRefused when the
+	// Refund refunds r once per r.ID and returns the provider's id of it; ErrRefundRefused when the
 	// provider refuses.
 	Refund(ctx context.Context, r Refund) (string, error)
 }
 
-// Checkout is what a provider's page and webhooks need.
+// Checkout serves a provider's page and webhooks.
 type Checkout interface {
-	// ClientParams are the parameters of the page that collects the payment key.
+	// ClientParams returns the parameters of the page that collects the payment key.
 	ClientParams(p Payment) map[string]string
-	// Webhook verifies a provider's webhook; ErrWebhookSignature.
+	// Webhook verifies and decodes a webhook. ErrWebhookSignature when the signature is wrong.
 	Webhook(headers map[string]string, body []byte, now time.Time) (Notice, error)
 }
 
@@ -90,8 +87,7 @@ type Checkout interface {
 type Notice struct {
 	// OrderID is empty for a webhook that can be ignored.
 	OrderID string
-	// Refund: the webhook is about a refund, not a charge.
-	Refund bool
+	Refund  bool // it is about a refund, not about a charge
 }
 
 // State of a charge at the provider.
@@ -99,13 +95,11 @@ type State int
 
 // The states.
 const (
-	// Absent: the provider does not know the order.
-	Absent State = iota
+	Absent State = iota // the provider does not know the order
 	Captured
 	Refused
 	Pending
-	// Void: the order can never be charged any more.
-	Void
+	Void // the order can never be charged
 )
 
 // Outcome is the provider's answer about a charge.
@@ -119,24 +113,22 @@ type Outcome struct {
 
 // Store keeps payments; every method is one transaction.
 type Store interface {
-	// Open returns the open payment of the reference, or a new one. A repeated key returns the
-	// payment of the first request.
+	// Open returns the open payment of the reference, or stores and returns n. With a repeated key
+	// it returns the payment of the first request.
 	Open(ctx context.Context, n Payment, key *idempotency.Key) (Payment, error)
 	// Replay returns the payment that a request with this key has opened, nil when there is none.
 	Replay(ctx context.Context, key *idempotency.Key) (*Payment, error)
-	// Begin is Apply for a confirmation.
+	// Begin is Apply for the payment of an order, with the Idempotency-Key of a confirmation.
 	Begin(ctx context.Context, orderID string, key *idempotency.Key, decide Decide) (Begun, error)
 	// Apply locks a payment, calls decide, writes the change and returns the payment after it.
 	Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error)
 }
 
-// Begun is the result of the start of a confirmation.
+// Begun is the result of Store.Begin.
 type Begun struct {
-	Payment Payment
-	// MustCharge: this request has to make the charge.
-	MustCharge bool
-	// Replayed is the first answer to a repeated key.
-	Replayed *Answer
+	Payment    Payment
+	MustCharge bool    // this request has to make the charge
+	Replayed   *Answer // the first answer to a repeated key
 }
 
 // Reader reads payments.
@@ -151,14 +143,11 @@ type Reader interface {
 // delays only the work that needs it.
 type Lane string
 
-// The lanes of payments; refunds have their own.
+// The lanes of payments. Refunds have a separate one.
 const (
-	// Expiries need the database only.
-	Expiries Lane = "EXPIRIES"
-	// Releases need ticket.
-	Releases Lane = "RELEASES"
-	// Charges need the provider.
-	Charges Lane = "CHARGES"
+	Expiries Lane = "EXPIRIES" // need the database only
+	Releases Lane = "RELEASES" // need ticket
+	Charges  Lane = "CHARGES"  // need the provider
 )
 
 // Sweeps is the sweeper's view of the store.
@@ -197,7 +186,7 @@ type Stores interface {
 	EventBacklog
 }
 
-// Service implements the operations on payments.
+// Service prepares, charges, settles and refunds payments.
 type Service struct {
 	store    Stores
 	tickets  Tickets
@@ -225,8 +214,8 @@ func New(store Stores, tickets Tickets, provider Provider, checkout Checkout, lo
 	}
 }
 
-// Wait returns when no charge is running, or when ctx ends: the sweeper of another process then
-// settles the charge.
+// Wait returns when no charge is running, or when ctx ends. The sweeper of another process settles
+// the charges that are then still running.
 func (s *Service) Wait(ctx context.Context) error { return loop.Wait(ctx, &s.work) }
 
 func (s *Service) wakeSweeper() {

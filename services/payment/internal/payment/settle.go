@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Webhook handles a provider's webhook. It is only a hint to ask the provider, whose answer counts,
-// so that a replayed or reordered webhook changes nothing. Errors: ErrProviderUnknown,
-// ErrWebhookSignature.
+// Webhook handles a provider's webhook. The provider is asked and its answer is applied, so that a
+// repeated or reordered webhook changes nothing. Errors: ErrProviderUnknown, ErrWebhookSignature.
 func (s *Service) Webhook(ctx context.Context, provider string, headers map[string]string, body []byte) error {
 	if provider != s.opts.Provider {
 		return ErrProviderUnknown
@@ -26,13 +25,13 @@ func (s *Service) Webhook(ctx context.Context, provider string, headers map[stri
 	switch p.Status {
 	case Confirmed:
 		if !notice.Refund {
-			return nil // no webhook about a charge can change this
+			return nil // a webhook about a charge changes nothing
 		}
 		// The charge may have been refunded manually at the provider.
 	case Refunding, Refunded:
-		return nil // a refund of ours
+		return nil // a refund that this service has requested
 	case Confirming, Unknown:
-		// The charging request may be about to write the outcome: both get the same answer from the
+		// The charging request may be about to write the outcome. Both get the same answer from the
 		// provider, and the later one writes nothing.
 	case Prepared, Declined, Expired:
 		// A charge that becomes known late.
@@ -40,22 +39,26 @@ func (s *Service) Webhook(ctx context.Context, provider string, headers map[stri
 	return s.recheck(ctx, p)
 }
 
-// recheck asks the provider about a payment and applies the answer. When the provider does not
-// answer, the sweeper continues to ask.
+// recheck asks the provider about a payment and applies the answer. If the provider does not
+// answer, the sweeper asks again.
 func (s *Service) recheck(ctx context.Context, p Payment) error {
-	out, err := s.lookup(ctx, p)
-	if err == nil {
-		_, err = s.applyOutcome(ctx, p, out)
-	}
-	if err != nil {
+	if _, _, err := s.lookupAndApply(ctx, p); err != nil {
 		s.log.WarnContext(ctx, "webhook not followed up yet", "payment_id", p.ID, "error", err)
 		return s.store.MakeDue(ctx, p.ID)
 	}
 	return nil
 }
 
-// applyOutcome applies the provider's answer about a charge. known is false when the answer decides
-// nothing yet.
+// lookupAndApply asks the provider about a charge and applies the answer (see applyOutcome).
+func (s *Service) lookupAndApply(ctx context.Context, p Payment) (out Outcome, known bool, err error) {
+	if out, err = s.lookup(ctx, p); err == nil {
+		known, err = s.applyOutcome(ctx, p, out)
+	}
+	return out, known, err
+}
+
+// applyOutcome applies the provider's answer about a charge. known is false when the outcome is
+// still open.
 func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (known bool, err error) {
 	switch out.State {
 	case Captured:
@@ -89,8 +92,8 @@ func (s *Service) applyDecision(ctx context.Context, p Payment, decide Decide) e
 	return nil
 }
 
-// settle takes the next step of a due payment: PREPARED expires, a reference is released, an
-// unknown charge is settled.
+// settle makes the next step of a due payment: it expires a PREPARED one, releases a reference, or
+// asks the provider about a charge.
 func (s *Service) settle(ctx context.Context, p Payment, now time.Time) error {
 	switch {
 	case p.Status == Prepared:
@@ -100,23 +103,20 @@ func (s *Service) settle(ctx context.Context, p Payment, now time.Time) error {
 		if err := s.release(ctx, p); err != nil {
 			return errors.Join(err, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
 		}
-		// The payment stays due: a webhook that still has to be followed up must not be lost with
+		// The payment stays due: a webhook may have made it due as well, and must not be lost with
 		// the release.
 		return s.store.Released(ctx, p)
 	case p.Status.Unsettled():
 		return s.settleCharge(ctx, p, now)
 	default:
-		return s.settleLate(ctx, p)
+		return s.settleEnded(ctx, p)
 	}
 }
 
-// settleLate asks the provider again about a payment that has ended: a webhook may have reported a
-// charge.
-func (s *Service) settleLate(ctx context.Context, p Payment) error {
-	out, err := s.lookup(ctx, p)
-	if err == nil {
-		_, err = s.applyOutcome(ctx, p, out)
-	}
+// settleEnded asks the provider about a payment that has ended, since a webhook may have reported a
+// charge of it.
+func (s *Service) settleEnded(ctx context.Context, p Payment) error {
+	_, _, err := s.lookupAndApply(ctx, p)
 	wait := Never
 	if err != nil {
 		wait = backoff(p.Checks, maxPoll)
@@ -125,33 +125,29 @@ func (s *Service) settleLate(ctx context.Context, p Payment) error {
 }
 
 // settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, and
-// voids the order if the provider has left it undecided for too long.
+// voids the order if the outcome has been open for too long.
 func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) error {
-	if p.Amount == 0 { // its process died before confirming it; free payments have no provider
+	if p.Amount == 0 { // free payments have no provider; the process died before it confirmed this one
 		_, err := s.applyOutcome(ctx, p, Outcome{State: Captured})
 		return err
 	}
-	out, err := s.lookup(ctx, p)
-	known := false
-	if err == nil {
-		known, err = s.applyOutcome(ctx, p, out)
-	}
+	out, known, err := s.lookupAndApply(ctx, p)
 	if err == nil && !known {
 		known, err = s.void(ctx, p, out, now)
 	}
 	if known {
 		return err
 	}
-	// Also after an error: the next check must not wait for the end of the lease.
-	if rerr := s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)); rerr != nil {
-		return rerr
+	// Also after an error, so that the next check does not wait for the end of the lease.
+	if rescheduleErr := s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)); rescheduleErr != nil {
+		return rescheduleErr
 	}
 	return err
 }
 
-// void ends an order that the provider does not know, or has left undecided for too long. Until
-// VoidAfter a charge in flight may still arrive and is accepted; then it is made impossible. If the
-// provider cannot void, an order that it has not known for 15 min counts as not charged.
+// void voids an order that the provider does not know after VoidAfter, or has left pending for
+// abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, an order
+// that it does not know after abandonAfter counts as not charged.
 func (s *Service) void(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
 	age := now.Sub(p.ConfirmingAt)
 	if out.State == Absent && age < s.opts.VoidAfter || out.State == Pending && age < abandonAfter {
@@ -183,8 +179,7 @@ func (s *Service) lookup(ctx context.Context, p Payment) (Outcome, error) {
 	return out, nil
 }
 
-// backoff is the pause after the nth attempt (from 1): 1, 2, 4 s … up to a limit, with a jitter of
-// a quarter.
+// backoff returns the pause after the nth attempt (from 1): 1, 2, 4 s … up to a limit, ± an eighth.
 func backoff(n int, limit time.Duration) time.Duration {
 	d := min(firstPoll<<min(max(n-1, 0), 20), limit)
 	return d - d/8 + rand.N(d/4) //nolint:gosec // jitter

@@ -11,13 +11,14 @@ import (
 const (
 	sweepEvery = time.Second
 	sweepBatch = 32
-	// sweepers is how many payments or refunds of a lane one replica processes at a time.
+	// sweepers bounds the payments or refunds of a lane that one replica processes at the same
+	// time.
 	sweepers = 16
 )
 
-// Sweep processes due work until ctx ends: unknown charges, references to release, expired
-// payments, refunds; each kind in its own lane. Any number of replicas may sweep: they skip each
-// other's leases.
+// Sweep processes due work until ctx ends: unknown charges, references to release, expired payments
+// and refunds, each kind in its own lane. Any number of replicas may sweep: they skip each other's
+// leases.
 func (s *Service) Sweep(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	for _, lane := range []Lane{Expiries, Releases, Charges} {
@@ -28,16 +29,16 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// runLane sweeps a lane every second, when woken, and again at once while there may be more.
-func (s *Service) runLane(ctx context.Context, wake <-chan struct{}, round func() (full bool)) {
+// runLane sweeps a lane every second, when it is woken, and without a pause while sweeps are full.
+func (s *Service) runLane(ctx context.Context, wake <-chan struct{}, sweep func() (full bool)) {
 	for ctx.Err() == nil {
-		if !round() {
+		if !sweep() {
 			loop.SleepOrWake(ctx, sweepEvery, wake)
 		}
 	}
 }
 
-// SweepOnce processes what is due now, lane by lane; full reports that there may be more.
+// SweepOnce processes due work, one lane after the other. full means that more may be due.
 func (s *Service) SweepOnce(ctx context.Context) (full bool) {
 	for _, lane := range []Lane{Expiries, Releases, Charges} {
 		full = s.sweepPayments(ctx, lane) || full

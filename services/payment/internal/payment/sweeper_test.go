@@ -22,7 +22,7 @@ type rounds struct {
 	mu   sync.Mutex
 	at   []time.Duration // of each round, since it began
 	full int             // how many of the next rounds are full
-	// refunds is at, for the lane of refunds.
+	// refunds has the sweeps of the lane of refunds.
 	refunds []time.Duration
 }
 

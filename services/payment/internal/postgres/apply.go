@@ -42,8 +42,8 @@ func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, 
 	return l, nil
 }
 
-// apply calls decide with a locked payment and writes the change: state, timeline, refund, event,
-// answers. changed is false when there is none.
+// apply calls decide with a locked payment and writes the change: the payment, its timeline,
+// refund, event and answers. changed is false when decide returns no change.
 func (s *Store) apply(
 	ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payment.Decide,
 ) (after payment.Payment, changed bool, err error) {
@@ -70,18 +70,18 @@ func (s *Store) apply(
 	return after, true, s.record(ctx, tx, p, c, after)
 }
 
-// record writes what follows from a change that is written: timeline, event, answers.
+// record writes the timeline entry, the event and the answers of a change, in one round trip.
 func (s *Store) record(ctx context.Context, tx pgx.Tx, p locked, c *payment.Change, after payment.Payment) error {
-	rest := postgres.Defer(tx)
-	err := db.New(rest).AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note, Now: s.now()})
+	deferred := postgres.Defer(tx)
+	err := db.New(deferred).AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note, Now: s.now()})
 	if err == nil && c.Event != "" {
-		err = outbox.Insert(ctx, rest, source, event(after, c, p.now))
+		err = outbox.Insert(ctx, deferred, source, event(after, c, p.now))
 	}
 	if err == nil {
-		err = finish(ctx, rest, after, c.Answer)
+		err = finish(ctx, deferred, after, c.Answer)
 	}
 	if err == nil {
-		err = rest.Send(ctx)
+		err = deferred.Send(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("record the change of payment %s: %w", p.ID, err)
@@ -89,7 +89,7 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, p locked, c *payment.Chan
 	return nil
 }
 
-// addRefund inserts a refund that is pending or already done; nil is none.
+// addRefund inserts a refund: pending, or done when it has a ProviderID. r may be nil.
 func (s *Store) addRefund(ctx context.Context, q *db.Queries, paymentID uuid.UUID, r *payment.Refund) error {
 	if r == nil {
 		return nil
@@ -126,8 +126,8 @@ func changedPayment(p locked, c *payment.Change) payment.Payment {
 	return after
 }
 
-// finish stores the final answer of the confirmation that works on the payment, or releases its
-// key.
+// finish stores the final answer under the keys of the payment's confirmations, or releases the
+// keys.
 func finish(ctx context.Context, tx postgres.Execer, p payment.Payment, final *payment.Answer) error {
 	if final == nil {
 		if p.Status == payment.Confirming {

@@ -51,8 +51,8 @@ func (s *Store) FinishRefund(ctx context.Context, done payment.Refund, decide pa
 		if err != nil {
 			return err
 		}
-		// Independent of the lease: the provider has refunded under this id, and only the first
-		// report counts.
+		// The lease does not matter: the provider has refunded under this id, and only the first
+		// report changes anything.
 		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID, Now: s.now()})
 		if err != nil || n == 0 {
 			return err

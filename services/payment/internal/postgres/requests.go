@@ -31,7 +31,7 @@ func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Ke
 		if err != nil {
 			return err
 		}
-		if first != nil { // the same request was faster
+		if first != nil { // a concurrent request with the same key has opened it
 			p = *first
 			return nil
 		}
@@ -62,8 +62,8 @@ func openedWith(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.
 	return &p, nil
 }
 
-// openOrExisting returns the open payment of the reference if it still serves, or a new one in its
-// place.
+// openOrExisting returns the open payment of the reference if it serves n, and otherwise replaces
+// it by n.
 func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	for {
 		row, err := q.LockOpenPayment(ctx, db.LockOpenPaymentParams{
@@ -86,7 +86,7 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return opened, err
 		}
-		// Another request has just opened one: read it.
+		// Another request has opened a payment in the meantime: read that one.
 	}
 }
 
@@ -99,8 +99,8 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	// Checked after the insert: the insert fails while another payment of the reference is open, so
-	// a payment that was confirmed since is visible here.
+	// Checked after the insert, which fails while another payment of the reference is open. A
+	// payment that was confirmed before is visible now.
 	paid, err := q.IsPaid(ctx, ref)
 	if err != nil {
 		return payment.Payment{}, err
@@ -114,8 +114,8 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	return toPayment(row.Payment), err
 }
 
-// confirmTimeout is the time after which the process of a confirmation counts as dead, well above
-// the longest charge.
+// confirmTimeout is the time after which the process of a confirmation counts as dead. It is well
+// above the longest charge.
 const confirmTimeout = time.Minute
 
 func (s *Store) Begin(

@@ -48,7 +48,7 @@ func NewStore(pool *pgxpool.Pool, opts Options) *Store {
 	return &Store{pool: pool, q: db.New(pool), opts: opts}
 }
 
-// now is the parameter of the statements; nil is the database's clock.
+// now returns the time for statements; nil stands for the database's clock.
 func (s *Store) now() *time.Time {
 	if s.opts.Now == nil {
 		return nil
@@ -57,7 +57,7 @@ func (s *Store) now() *time.Time {
 	return &t
 }
 
-// inTx runs fn in a transaction and repeats it after a deadlock.
+// inTx runs fn in a transaction, again after a deadlock.
 func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, q *db.Queries) error) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx, db.New(tx)) })
 }

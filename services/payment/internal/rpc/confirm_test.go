@@ -59,7 +59,7 @@ func TestDeclineReleasesTheReference(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "DECLINED", got.GetStatus())
 	require.Equal(t, "CARD_DECLINED", got.GetDeclineCode())
-	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 	require.Empty(t, b.eventTypes(p))
 
 	next, err := b.prepare(ref, newIdempotencyKey())
@@ -77,13 +77,13 @@ func TestReleaseIsRetried(t *testing.T) {
 	b.tickets.Fail("Abort", errs.ErrInternal, errs.ErrInternal)
 	_, err := b.confirm(p, "decline-1", newIdempotencyKey())
 	require.NoError(t, err)
-	require.Zero(t, b.tickets.Hold(ref).Aborted)
+	require.Zero(t, b.tickets.Hold(ref).Aborts)
 	b.sweep(5 * time.Second)
-	require.Zero(t, b.tickets.Hold(ref).Aborted, "the second attempt fails too")
+	require.Zero(t, b.tickets.Hold(ref).Aborts, "the second attempt fails too")
 	b.sweep(2 * time.Second)
-	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 	b.sweep(time.Hour)
-	require.Equal(t, 1, b.tickets.Hold(ref).Aborted, "once is enough")
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts, "once is enough")
 }
 
 // Nothing is charged when ticket refuses; the answer is ticket's error.
@@ -152,9 +152,9 @@ func TestOnlyTicketRefusalsEndRelease(t *testing.T) {
 			b.tickets.Fail("Abort", answer)
 			_, err := b.confirm(p, "decline-1", newIdempotencyKey())
 			require.NoError(t, err)
-			require.Zero(t, b.tickets.Hold(ref).Aborted)
+			require.Zero(t, b.tickets.Hold(ref).Aborts)
 			b.sweep(5 * time.Second)
-			require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+			require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 		})
 	}
 }
@@ -200,7 +200,7 @@ func TestProviderUnreachable(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "DECLINED", got.GetStatus())
 	require.Equal(t, "PROVIDER_UNREACHABLE", got.GetDeclineCode())
-	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 }
 
 func TestFreePaymentNeedsNoProvider(t *testing.T) {
@@ -241,7 +241,7 @@ func TestConfirmIsRepeatableByKey(t *testing.T) {
 	b := setup(t)
 	p, _ := b.prepared()
 	key := newIdempotencyKey()
-	release := b.provider.Hold(paymenttest.Charges)
+	release := b.provider.Block(paymenttest.Charges)
 	running := make(chan error, 1)
 	go func() {
 		_, err := b.confirm(p, "ok-1", key)
@@ -288,7 +288,7 @@ func TestChargeOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.prepared()
-	release := b.provider.Hold(paymenttest.Charges)
+	release := b.provider.Block(paymenttest.Charges)
 	ctx, cancel := context.WithCancel(t.Context())
 	got, err := b.service.Confirm(outOfTime{ctx}, payment.ConfirmRequest{
 		OrderID: p.GetOrderId(), UserID: user, PaymentKey: "ok-1", Amount: amount, IdempotencyKey: newIdempotencyKey(),
@@ -308,7 +308,7 @@ func TestSweeperTakesOverAfterChargeTimeout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.prepared()
-	release := b.provider.Hold(paymenttest.Charges)
+	release := b.provider.Block(paymenttest.Charges)
 	charging := make(chan error, 1)
 	go func() {
 		_, err := b.confirm(p, "ok-1", newIdempotencyKey())
@@ -322,6 +322,6 @@ func TestSweeperTakesOverAfterChargeTimeout(t *testing.T) {
 	release()
 	require.NoError(t, testkit.Receive(t, charging, "the answer"))
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
-	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 	require.Empty(t, b.eventTypes(p))
 }

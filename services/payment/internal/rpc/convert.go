@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// pending is what the API calls a charge whose outcome is not known.
+// pending is the API's status of a charge whose outcome is unknown.
 const pending = "PENDING"
 
 func status(s payment.Status) string {

@@ -20,8 +20,8 @@ func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 	require.NoError(t, err)
 	p, ref := b.prepared()
 
-	b.tickets.Behind(3 * time.Minute)
-	b.service.WatchOnce(t.Context())
+	b.tickets.SetOldestUnapplied(3 * time.Minute)
+	b.service.MeasureGate(t.Context())
 	_, err = b.confirm(p, "ok-1", "key")
 	require.ErrorIs(t, err, errs.ErrSettlementDelayed)
 	require.Equal(t, 10*time.Second, errs.From(err).RetryAfter)
@@ -35,9 +35,9 @@ func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 	require.NoError(t, err, "what is confirmed has nothing to wait for")
 	require.Equal(t, "CONFIRMED", again.GetStatus())
 
-	b.tickets.Behind(time.Second)
+	b.tickets.SetOldestUnapplied(time.Second)
 	b.exec(`UPDATE outbox SET created_at = clock_timestamp()`)
-	b.service.WatchOnce(t.Context())
+	b.service.MeasureGate(t.Context())
 	got, err := b.confirm(p, "ok-1", "key")
 	require.NoError(t, err)
 	require.Equal(t, "CONFIRMED", got.GetStatus())
@@ -49,7 +49,7 @@ func TestConfirmIsRefusedWhileEventsAreUnpublished(t *testing.T) {
 	paid, _ := b.confirmed()
 	p, _ := b.prepared()
 	confirms := func() error {
-		b.service.WatchOnce(t.Context())
+		b.service.MeasureGate(t.Context())
 		_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 		return err
 	}

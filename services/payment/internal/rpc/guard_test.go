@@ -16,7 +16,7 @@ import (
 func TestUnsentChargeCanBeRetried(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	release := b.provider.Hold(paymenttest.Charges)
+	release := b.provider.Block(paymenttest.Charges)
 	answers := make(chan *paymentv1.ConfirmResponse, chargesAtOnce)
 	for range chargesAtOnce {
 		other, _ := b.prepared()
@@ -51,7 +51,7 @@ func TestUnsentChargeCanBeRetried(t *testing.T) {
 func TestUnsentChargeExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	release := b.provider.Hold(paymenttest.Charges)
+	release := b.provider.Block(paymenttest.Charges)
 	done := make(chan struct{}, chargesAtOnce)
 	for range chargesAtOnce {
 		other, _ := b.prepared()

@@ -23,7 +23,7 @@ func TestSilentProviderDelaysOnlyItsLane(t *testing.T) {
 	_, err := b.confirm(refused, "decline-1", newIdempotencyKey())
 	require.NoError(t, err)
 	b.pending("lost-1")
-	b.provider.Hold(paymenttest.Lookups)
+	b.provider.Block(paymenttest.Lookups)
 	b.clock.Advance(time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	swept := make(chan error, 1)
@@ -39,5 +39,5 @@ func TestSilentProviderDelaysOnlyItsLane(t *testing.T) {
 	b.clock.Advance(holdTime)
 	testkit.Until(t, func() bool { return b.get(late).GetStatus() == "EXPIRED" }, "a payment expires")
 	testkit.Until(t, func() bool { return b.get(paid).GetStatus() == "REFUNDED" }, "a refund is made")
-	testkit.Until(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, "a reference is released")
+	testkit.Until(t, func() bool { return b.tickets.Hold(ref).Aborts == 1 }, "a reference is released")
 }

@@ -28,7 +28,7 @@ func TestWrongAmountIsRefunded(t *testing.T) {
 			require.Equal(t, captured, b.provider.Order(p.GetOrderId()).RefundedAmount)
 			require.Zero(t, got.GetRefundedAmount(), "it was no payment")
 			require.Empty(t, b.eventTypes(p))
-			require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+			require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 
 			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()), "again")
 			require.Equal(t, captured, b.provider.Order(p.GetOrderId()).RefundedAmount)

@@ -22,11 +22,7 @@ type Server struct {
 func New(payments *payment.Service) *Server { return &Server{payments: payments} }
 
 func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {
-	user, err := rpc.UserFrom(in)
-	if err != nil {
-		return nil, err
-	}
-	id, err := parseID(in.GetReferenceId())
+	user, id, err := userAndID(in, in.GetReferenceId())
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +56,7 @@ func (s *Server) Confirm(ctx context.Context, in *paymentv1.ConfirmRequest) (*pa
 }
 
 func (s *Server) GetPayment(ctx context.Context, in *paymentv1.GetPaymentRequest) (*paymentv1.Payment, error) {
-	user, err := rpc.UserFrom(in)
-	if err != nil {
-		return nil, err
-	}
-	id, err := parseID(in.GetPaymentId())
+	user, id, err := userAndID(in, in.GetPaymentId())
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +74,13 @@ func (s *Server) HandleWebhook(ctx context.Context, in *paymentv1.HandleWebhookR
 	return &paymentv1.HandleWebhookResponse{}, nil
 }
 
-func parseID(s string) (uuid.UUID, error) {
-	id, err := uuid.Parse(s)
-	if err != nil {
-		return uuid.UUID{}, errs.ErrInvalidID.Wrap(err)
+// userAndID returns the signed-in user of a request, and the id that the request names.
+func userAndID(in any, text string) (user string, id uuid.UUID, err error) {
+	if user, err = rpc.UserFrom(in); err != nil {
+		return user, id, err
 	}
-	return id, nil
+	if id, err = uuid.Parse(text); err != nil {
+		err = errs.ErrInvalidID.Wrap(err)
+	}
+	return user, id, err
 }

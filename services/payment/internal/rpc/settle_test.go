@@ -39,7 +39,7 @@ func TestLostCharge(t *testing.T) {
 	got := b.becomes(p, "DECLINED")
 	require.Equal(t, "NOT_CHARGED", got.GetDeclineCode())
 	require.EqualValues(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status, "not found is final only when it cannot be charged any more")
-	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 	require.Empty(t, b.eventTypes(p))
 }
 
@@ -247,5 +247,5 @@ func TestFailedReleaseIsRetriedSoon(t *testing.T) {
 	for range 15 {
 		b.sweep(time.Second)
 	}
-	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 }

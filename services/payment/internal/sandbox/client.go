@@ -1,6 +1,5 @@
-// Package sandbox is the client of the sandbox provider, which declines, times out and answers late
-// on demand. The provider itself is the package urr.guru/services/payment/sandbox, which only
-// development and tests import.
+// Package sandbox is the client of the sandbox provider, urr.guru/services/payment/sandbox. Only
+// development and tests import the provider itself.
 package sandbox
 
 import (
@@ -43,15 +42,15 @@ var (
 	_ payment.Checkout = (*Client)(nil)
 )
 
-// NewClient makes a client of the sandbox at base (its URL). Webhooks are signed with one of the
-// secrets, secret[,secret…].
+// NewClient makes a client of the sandbox at the URL base. Any of the secrets, secret[,secret…],
+// verifies webhooks.
 func NewClient(base string, secrets config.Secret) *Client {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     time.Minute,
 	}
-	// No timeout here: every call has that of its context.
+	// The client has no timeout, since every call has the deadline of its context.
 	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport}}
 	c.Rekey(secrets)
 	return c
@@ -63,10 +62,9 @@ func (c *Client) Rekey(secrets config.Secret) {
 	c.secrets.Store(&list)
 }
 
-// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// charge is the sandbox's answer to most calls.
+// charge is the sandbox's answer to all calls; each sets some of the members.
 type charge struct {
 	ChargeID       string `json:"chargeId"`
 	Status         string `json:"status"`
@@ -99,8 +97,8 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	}
 }
 
-// rejected reports whether a status concerns one request. Other 4xx concern all requests
-// (credentials, address) or the provider's load.
+// rejected reports whether a status means that this request is invalid. Other 4xx statuses concern
+// all requests (credentials, address) or the provider's load.
 func rejected(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:
@@ -202,7 +200,7 @@ func (c *Client) call(ctx context.Context, method, path string, body any) (statu
 	if err != nil {
 		return 0, charge{}, fmt.Errorf("sandbox answer: %w", err)
 	}
-	// Errors may come without JSON; their status says enough.
+	// An error may have another body than JSON; its status is enough.
 	if err := json.Unmarshal(b, &got); err != nil && resp.StatusCode < http.StatusBadRequest {
 		return 0, charge{}, fmt.Errorf("sandbox answer: %w", err)
 	}

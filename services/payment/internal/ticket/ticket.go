@@ -1,4 +1,4 @@
-// Package ticket is the client of the service that owns the references.
+// Package ticket is the client of ticket, which owns the references.
 package ticket
 
 import (
@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Client implements payment.Tickets over gRPC. Its errors are ticket's own refusals
-// (payment.Refusal), or unavailability.
+// Client implements payment.Tickets over gRPC. Its errors are ticket's refusals (payment.Refusal)
+// and those of unavailability.
 type Client struct{ payables ticketv1.PayableServiceClient }
 
 var _ payment.Tickets = (*Client)(nil)
@@ -28,7 +28,7 @@ func (c *Client) Payable(ctx context.Context, ref payment.Reference, userID stri
 		PaymentType: string(ref.Type), ReferenceId: ref.ID.String(), UserId: userID,
 	})
 	if err != nil {
-		return payment.Payable{}, answered(err)
+		return payment.Payable{}, refusalOrUnavailable(err)
 	}
 	return payment.Payable{
 		EventID: out.GetEventId(), Amount: out.GetAmount(), Currency: out.GetCurrency(), ExpiresAt: out.GetExpiresAt().AsTime(),
@@ -39,7 +39,7 @@ func (c *Client) Begin(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(), UserId: p.UserID,
 	})
-	return answered(err)
+	return refusalOrUnavailable(err)
 }
 
 func (c *Client) Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error) {
@@ -51,17 +51,17 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(),
 	})
-	return answered(err)
+	return refusalOrUnavailable(err)
 }
 
-// answered keeps ticket's own refusals and errors that mean unavailability. Anything else comes
-// from a proxy or another release, and is neither a decision about the payment nor meant for the
-// payer.
-func answered(err error) error {
+// refusalOrUnavailable returns ticket's refusals and errors of unavailability as they are, and any
+// other error as ErrUnavailable: it comes from a proxy, and neither decides about the payment nor
+// is meant for the payer.
+func refusalOrUnavailable(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, no := payment.Refusal(err); no {
+	if _, refused := payment.Refusal(err); refused {
 		return err
 	}
 	switch errs.From(err).Kind {

@@ -29,8 +29,8 @@ import (
 
 const (
 	name = "ticket"
-	// heapFloor keeps the collector from running many times a second: what lives is small, and every
-	// request makes garbage.
+	// heapFloor keeps the garbage collector from running many times a second: the live heap is
+	// small, and every request makes garbage.
 	heapFloor = 32 << 20
 )
 
@@ -58,15 +58,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	eventService := event.NewService(eventStore, eventStore, eventStore)
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdFor())
 	a.OnClose("holds", holder.Close)
-	reservationService := reservation.NewService(
-		eventService, holder, reservations.NewStore(database), settlement.NewStore(database), cfg.HoldMaxExtension)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, reservationService, log)
+	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, settlement.NewStore(database), log)
 	if err != nil {
 		return err
 	}
 	commitAge := pkgkafka.NewCommitAge(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
 	sweeper := &reservation.Sweeper{
-		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, ObserveInconsistent: observeInconsistent, Log: log,
+		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
+		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
 	}
 	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
@@ -97,7 +97,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox is the operators' command for parked events.
+// Outbox returns the operators' command for parked events.
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,

@@ -57,7 +57,7 @@ func (c *Config) Validate() error {
 
 func (c *Config) holdFor() time.Duration { return time.Duration(c.HoldSeconds) * time.Second }
 
-// reads is Postgres with connections of its own.
+// reads returns the configuration of the pool for visitors' reads.
 func (c *Config) reads() postgres.Config {
 	reads := c.Postgres
 	reads.MaxConns = c.ReadMaxConns

@@ -1,8 +1,20 @@
 package app
 
 import (
+	"context"
+	"log/slog"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/pkg/loop"
+)
+
+const (
+	soldEvery = 10 * time.Second
+	// soldEvents bounds the values of the gauge's label, to the sales that opened last.
+	soldEvents = 100
 )
 
 var inconsistent = promauto.NewGauge(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
@@ -10,4 +22,37 @@ var inconsistent = promauto.NewGauge(prometheus.GaugeOpts{ //nolint:gochecknoglo
 	Help: "Reservations whose time is over and that cannot be expired, since they contradict what else the database says. Each replica finds them itself.",
 })
 
-func observeInconsistent(n int) { inconsistent.Set(float64(n)) }
+var sold = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_sold",
+	Help: "Places sold and not refunded, by event, of sales that are open or ended less than a day ago. Every replica reports the same.",
+}, []string{"event"})
+
+// soldGauge updates urr_sold.
+type soldGauge struct {
+	count func(ctx context.Context, max int) (map[string]int64, error)
+	log   *slog.Logger
+	last  map[string]int64
+}
+
+func (g *soldGauge) run(ctx context.Context) error { return loop.Every(ctx, soldEvery, g.update) }
+
+// update replaces the figures one by one, without a reset, so that a scrape always finds all of
+// them. The last figures stay when new ones cannot be read.
+func (g *soldGauge) update(ctx context.Context) {
+	counts, err := g.count(ctx, soldEvents)
+	if err != nil {
+		if ctx.Err() == nil {
+			g.log.WarnContext(ctx, "sold places not counted", "error", err)
+		}
+		return
+	}
+	for id, n := range counts {
+		sold.WithLabelValues(id).Set(float64(n))
+	}
+	for id := range g.last {
+		if _, still := counts[id]; !still {
+			sold.DeleteLabelValues(id)
+		}
+	}
+	g.last = counts
+}

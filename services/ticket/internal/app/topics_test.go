@@ -20,8 +20,7 @@ import (
 
 const group = "ticket-service-group"
 
-// pay publishes what payment would: the reservation's whole amount was taken. It returns the
-// event's id.
+// pay publishes the event that a payment of the reservation's amount was taken, and returns its id.
 func (s *service) pay(r *ticketv1.Reservation, payment string) uuid.UUID {
 	s.t.Helper()
 	return s.publish(&eventsv1.PaymentEvent{

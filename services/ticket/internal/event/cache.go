@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// loadTimeout bounds one load. It is independent of its caller's deadline, since other readers wait
-// for the same value.
+// loadTimeout bounds one load. The deadline of the reader that runs the load does not apply, since
+// other readers wait for the same value.
 const loadTimeout = 3 * time.Second
 
-// cache loads each key once at a time, however many readers want it, and serves the value to all of
-// them until it is maxAge old, counted from the start of the load. Errors are not cached.
+// cache runs one load of a key at a time, however many readers want it, and serves the value to all
+// of them until it is maxAge old, counted from the start of the load. Errors are not cached.
 //
-// It is no otter.Cache since InvalidateAll there promises nothing for keys that are being loaded: a
-// list that was read before an event was put could be served after it.
+// otter.Cache is not used, since its InvalidateAll promises nothing for keys that are being loaded:
+// a list that was read before an event was put could be served after it.
 type cache[K comparable, V any] struct {
 	maxAge time.Duration
-	// limit is the most keys cached; above it expired entries are evicted.
+	// limit is the number of entries from which on a new key evicts the expired ones.
 	limit int
 	load  func(context.Context, []K) (map[K]V, error)
-	// maxAgeOf, unless nil, replaces maxAge for a value; maxKeysPerLoad, unless 0, is the most keys
-	// of one load.
-	maxAgeOf       func(V) time.Duration
+	// maxAgeOf, unless nil, replaces maxAge by a maximum age for each value.
+	maxAgeOf func(V) time.Duration
+	// maxKeysPerLoad bounds the keys of one load; 0: no bound.
 	maxKeysPerLoad int
 
 	mu      sync.Mutex
@@ -30,11 +30,11 @@ type cache[K comparable, V any] struct {
 }
 
 type entry[V any] struct {
-	value   V
-	err     error
-	began   time.Time     // when the load began
-	done    chan struct{} // closed when the load has ended
-	settled bool
+	value  V
+	err    error
+	began  time.Time     // the start of the load
+	done   chan struct{} // closed at the end of the load
+	loaded bool          // guarded by cache.mu
 }
 
 func newCache[K comparable, V any](maxAge time.Duration, limit int, load func(context.Context, K) (V, error)) *cache[K, V] {
@@ -44,60 +44,60 @@ func newCache[K comparable, V any](maxAge time.Duration, limit int, load func(co
 	})
 }
 
-// newBatchCache makes a cache that loads all missing keys of a reader together. Keys that load
-// leaves out have the zero value.
+// newBatchCache makes a cache whose load reads several keys. The zero value is cached for keys that
+// load leaves out.
 func newBatchCache[K comparable, V any](maxAge time.Duration, limit int, load func(context.Context, []K) (map[K]V, error)) *cache[K, V] {
 	return &cache[K, V]{maxAge: maxAge, limit: limit, load: load, entries: make(map[K]*entry[V])}
 }
 
-// get returns a value at most maxAge old, or the result of the load that is running.
+// get returns the cached value of a key, or the result of its load.
 func (c *cache[K, V]) get(ctx context.Context, key K) (V, error) {
 	c.mu.Lock()
-	e, owned := c.claim(key)
+	e, toLoad := c.claim(key)
 	c.mu.Unlock()
-	if owned {
+	if toLoad {
 		c.fill(ctx, []K{key}, []*entry[V]{e})
 	}
 	return e.wait(ctx)
 }
 
-// loaded is a value and when its load began.
-type loaded[V any] struct {
+// timedValue is a value with the start of its load.
+type timedValue[V any] struct {
 	value V
 	began time.Time
 }
 
-// getAll is get for several keys, in their order. A failed load fails all readers of one of its
-// keys; the values of other loads are kept.
-func (c *cache[K, V]) getAll(ctx context.Context, keys []K) ([]loaded[V], error) {
+// getAll is get for several keys; values are in the order of the keys. A failed load fails all
+// readers of one of its keys, and the values of other loads are kept.
+func (c *cache[K, V]) getAll(ctx context.Context, keys []K) ([]timedValue[V], error) {
 	entries := make([]*entry[V], len(keys))
-	var missing []K
-	var owned []*entry[V]
+	var missingKeys []K
+	var missing []*entry[V]
 	c.mu.Lock()
 	for i, k := range keys {
 		e, toLoad := c.claim(k)
 		if entries[i] = e; toLoad {
-			missing, owned = append(missing, k), append(owned, e)
+			missingKeys, missing = append(missingKeys, k), append(missing, e)
 		}
 	}
 	c.mu.Unlock()
-	c.fillAll(ctx, missing, owned)
-	values := make([]loaded[V], len(keys))
+	c.fillAll(ctx, missingKeys, missing)
+	values := make([]timedValue[V], len(keys))
 	for i, e := range entries {
 		v, err := e.wait(ctx)
 		if err != nil {
 			return nil, err
 		}
-		values[i] = loaded[V]{value: v, began: e.began}
+		values[i] = timedValue[V]{value: v, began: e.began}
 	}
 	return values, nil
 }
 
-// claim returns the entry of a key, and whether the caller has to load it. The caller
-// must hold c.mu.
-func (c *cache[K, V]) claim(key K) (*entry[V], bool) {
-	e := c.entries[key]
-	if e != nil && (!e.settled || e.err == nil && !c.expired(e)) {
+// claim returns the entry of a key. toLoad means that the caller must fill it. The caller holds
+// c.mu.
+func (c *cache[K, V]) claim(key K) (e *entry[V], toLoad bool) {
+	e = c.entries[key]
+	if e != nil && (!e.loaded || e.err == nil && !c.expired(e)) {
 		return e, false
 	}
 	c.evictExpired()
@@ -106,7 +106,6 @@ func (c *cache[K, V]) claim(key K) (*entry[V], bool) {
 	return e, true
 }
 
-// expired reports whether a value is older than it may be.
 func (c *cache[K, V]) expired(e *entry[V]) bool {
 	maxAge := c.maxAge
 	if c.maxAgeOf != nil {
@@ -115,7 +114,7 @@ func (c *cache[K, V]) expired(e *entry[V]) bool {
 	return time.Since(e.began) > maxAge
 }
 
-// wait returns the loaded value, or the context's error when ctx ends first.
+// wait returns the loaded value, or the error of ctx when that ends before the load.
 func (e *entry[V]) wait(ctx context.Context) (V, error) {
 	select {
 	case <-e.done:
@@ -131,7 +130,7 @@ func (e *entry[V]) wait(ctx context.Context) (V, error) {
 	}
 }
 
-// fillAll is fill by loads of at most maxKeysPerLoad keys, one after the other.
+// fillAll fills entries by successive loads of at most maxKeysPerLoad keys.
 func (c *cache[K, V]) fillAll(ctx context.Context, keys []K, entries []*entry[V]) {
 	n := len(keys)
 	if n == 0 {
@@ -140,19 +139,19 @@ func (c *cache[K, V]) fillAll(ctx context.Context, keys []K, entries []*entry[V]
 	if c.maxKeysPerLoad > 0 {
 		n = min(n, c.maxKeysPerLoad)
 	}
-	defer c.fillAll(ctx, keys[n:], entries[n:]) // also after a panic of load
+	defer c.fillAll(ctx, keys[n:], entries[n:]) // deferred, so that it also runs when load panics
 	c.fill(ctx, keys[:n], entries[:n])
 }
 
-// fill loads in the goroutine of the first reader, and goes on when that reader's context ends.
+// fill loads keys into their entries. The load goes on when ctx, that of the first reader, ends.
 func (c *cache[K, V]) fill(ctx context.Context, keys []K, entries []*entry[V]) {
 	var values map[K]V
 	err := context.Canceled
-	defer func() { // also after a panic of load, so that no reader waits for ever
+	defer func() { // deferred, so that readers also stop waiting when load panics
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for i, e := range entries {
-			e.value, e.err, e.settled = values[keys[i]], err, true
+			e.value, e.err, e.loaded = values[keys[i]], err, true
 			if err != nil && c.entries[keys[i]] == e {
 				delete(c.entries, keys[i])
 			}
@@ -164,27 +163,25 @@ func (c *cache[K, V]) fill(ctx context.Context, keys []K, entries []*entry[V]) {
 	values, err = c.load(ctx, keys)
 }
 
-// invalidate makes the next reader load the key again.
 func (c *cache[K, V]) invalidate(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.entries, key)
 }
 
-// invalidateAll makes the next reader of every key load it again.
 func (c *cache[K, V]) invalidateAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.entries)
 }
 
-// evictExpired is called with the lock held.
+// evictExpired makes room above the limit. The caller holds c.mu.
 func (c *cache[K, V]) evictExpired() {
 	if len(c.entries) < c.limit {
 		return
 	}
 	for k, e := range c.entries {
-		if e.settled && c.expired(e) {
+		if e.loaded && c.expired(e) {
 			delete(c.entries, k)
 		}
 	}

@@ -76,18 +76,18 @@ func TestCacheLoadsMissingKeysTogether(t *testing.T) {
 			return found, nil
 		})
 		began := time.Now()
-		other := make(chan outcome[[]loaded[string]], 1)
+		other := make(chan outcome[[]timedValue[string]], 1)
 		go func() {
 			values, err := c.getAll(t.Context(), []string{"a", "b", "b"})
-			other <- outcome[[]loaded[string]]{values, err}
+			other <- outcome[[]timedValue[string]]{values, err}
 		}()
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
 		values, err := c.getAll(t.Context(), []string{"c", "b", "d", "a"})
 		require.NoError(t, err)
 		later := began.Add(time.Millisecond)
-		require.Equal(t, []loaded[string]{{"", later}, {"b!", began}, {"d!", later}, {"", began}}, values)
-		require.Equal(t, outcome[[]loaded[string]]{value: []loaded[string]{{"", began}, {"b!", began}, {"b!", began}}}, <-other)
+		require.Equal(t, []timedValue[string]{{"", later}, {"b!", began}, {"d!", later}, {"", began}}, values)
+		require.Equal(t, outcome[[]timedValue[string]]{value: []timedValue[string]{{"", began}, {"b!", began}, {"b!", began}}}, <-other)
 		require.Equal(t, [][]string{{"a", "b"}, {"c", "d"}}, [][]string{<-loads, <-loads})
 		_, err = c.getAll(t.Context(), []string{"bad", "e"})
 		require.Error(t, err)

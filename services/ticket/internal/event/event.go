@@ -1,4 +1,5 @@
-// Package event is what is on sale: events, their sections and seats, and what can be seen of them.
+// Package event has the events on sale, their sections and seats, and the views of them that
+// visitors and operators get.
 package event
 
 // Seating says how places are sold.
@@ -10,7 +11,7 @@ const (
 	General  Seating = "GENERAL"  // a number of admissions per section
 )
 
-// State is set by operators.
+// State is what operators have done to a sale.
 type State string
 
 // The states of a sale.
@@ -20,7 +21,8 @@ const (
 	Cancelled State = "CANCELLED"
 )
 
-// Status is what visitors see; it follows from the state, the clock and the sold places.
+// Status is what visitors see of a sale. It is computed from the state, the clock and the number of
+// sold places.
 type Status string
 
 // The statuses of an event.
@@ -33,7 +35,7 @@ const (
 	StatusCancelled Status = "CANCELLED"
 )
 
-// Event is one event with its settings in force.
+// Event is one event with its current settings.
 type Event struct {
 	ID string
 	Spec
@@ -42,14 +44,14 @@ type Event struct {
 	Version int64
 }
 
-// Count is how many places of a section are not free, and how many of them are sold.
+// Count is the number of places of a section that are held or sold (Taken), and of those sold.
 type Count struct{ Taken, Sold int64 }
 
-// Counts are the counts of an event by section; a section with none may be missing.
+// Counts are the counts of an event by section. A section without taken places may be missing.
 type Counts map[string]Count
 
-// Free returns the sections' free places, in their order. Counts and sections that were read at
-// different moments may not match; free is then at least 0.
+// Free returns the number of free places of each section, in the order of e.Sections. It is never
+// negative, although counts may have been read at another time than the capacities.
 func (e *Event) Free(counts Counts) []int64 {
 	free := make([]int64, len(e.Sections))
 	for i, s := range e.Sections {

@@ -11,36 +11,44 @@ import (
 // aisle is the space between two sections on the map, in seats.
 const aisle = 2
 
-// Layout is the seat map: the places of all seats, whether free or not.
+// Layout is the seat map: the position of every seat, free or not.
 type Layout struct {
 	Sections []LayoutSection
-	// Seats in all; the length of the availability bitmap.
+	// Seats is the number of all seats, and so of the bits of the availability bitmap.
 	Seats int
 	// ETag changes with every change of the map.
 	ETag string
 }
 
-// LayoutSection is a section's place on the map; without rows for general admission.
+// LayoutSection is a section on the map. It has no rows with general admission.
 type LayoutSection struct {
 	Name  string
 	Price int64
 	Rows  []LayoutRow
 }
 
-// LayoutRow is a row: its seat n stands at (X + n − 1, Y). The stage is above y = 0.
+// LayoutRow is a row on the map. Its seat n (from 1) is at (X + n − 1, Y); the stage is above Y =
+// 0.
 type LayoutRow struct {
 	Name  string
 	Seats int
 	X, Y  int
 }
 
-// Layout draws the map. It follows from the sections alone, so that it never has to be stored:
-// sections stand side by side in bands, each band centred, the first sections nearest to the stage.
+// Seats returns the number of seats, 0 with general admission.
+func (e *Event) Seats() (seats int) {
+	for _, s := range e.Sections {
+		seats += s.Rows * s.SeatsPerRow
+	}
+	return seats
+}
+
+// Layout computes the map from the sections, so that it is never stored. Sections are placed side
+// by side in bands; each band is centred, and the first sections are nearest to the stage.
 func (e *Event) Layout() Layout {
-	l := Layout{Sections: make([]LayoutSection, len(e.Sections))}
+	l := Layout{Sections: make([]LayoutSection, len(e.Sections)), Seats: e.Seats()}
 	for i, s := range e.Sections {
 		l.Sections[i] = LayoutSection{Name: s.Name, Price: s.Price}
-		l.Seats += s.Rows * s.SeatsPerRow
 	}
 	if e.Seating == Assigned {
 		bands, width := e.bands()
@@ -58,11 +66,11 @@ func (e *Event) Layout() Layout {
 	return l
 }
 
-// band is a run of sections that stand side by side.
+// band is a run of sections, from ≤ index < to, that are side by side on the map.
 type band struct{ from, to, width, height int }
 
-// bands fills one band after the other up to a width that makes the whole about half as deep again
-// as a square.
+// bands distributes the sections over bands. The width limit makes the map about 1.5 times as wide
+// as deep.
 func (e *Event) bands() (bands []band, width int) {
 	area := 0
 	for _, s := range e.Sections {
@@ -109,12 +117,12 @@ func (l *Layout) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// SeatID names seat number of a row, both from 1: section-row-number.
+// SeatID returns the id section-row-number; rows and numbers count from 1.
 func SeatID(section string, row, number int) string {
 	return section + "-" + strconv.Itoa(row) + "-" + strconv.Itoa(number)
 }
 
-// SeatsAt returns the ids of the seats with those indexes; "" for one that does not exist.
+// SeatsAt returns the ids of the seats with the given indexes, "" for an index without a seat.
 func (e *Event) SeatsAt(indexes []int) []string {
 	ids := make([]string, len(indexes))
 	for n, index := range indexes {
@@ -127,7 +135,6 @@ func (e *Event) SeatsAt(indexes []int) []string {
 	return ids
 }
 
-// Section finds a section by name.
 func (e *Event) Section(name string) (Section, bool) {
 	for _, s := range e.Sections {
 		if s.Name == name {

@@ -4,23 +4,26 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
+
+	"urr.guru/services/ticket/internal/limit"
 )
 
-// List returns up to limit events behind the cursor, at most 1 s old, and the cursor of the next
-// page, nil after the last. Their free places are at most 5 s old; the snapshots have no bitmap.
+// List returns up to max events after the cursor, at most 1 s old, and the cursor of the next page,
+// nil after the last one. The counts of free places are at most 5 s old. The snapshots have no
+// bitmap.
 //
 // Anyone may request any page, so the cost of a page is bounded by the events it shows: places are
 // counted per event, and the counts are shared by all pages.
-func (s *Service) List(ctx context.Context, limit int, after Cursor) ([]Snapshot, *Cursor, error) {
-	page, err := s.pages.get(ctx, pageKey{limit: limit + 1, after: after})
+func (s *Service) List(ctx context.Context, max int, after Cursor) ([]Snapshot, *Cursor, error) {
+	page, err := s.pages.get(ctx, pageKey{limit: max + 1, after: after})
 	if err != nil {
 		return nil, nil, err
 	}
 	events := page.Events
 	var next *Cursor
-	if len(events) > limit {
-		events = events[:limit]
-		next = &Cursor{StartsAt: events[limit-1].StartsAt, ID: events[limit-1].ID}
+	if len(events) > max {
+		events = events[:max]
+		next = &Cursor{StartsAt: events[max-1].StartsAt, ID: events[max-1].ID}
 	}
 	list := make([]Snapshot, len(events))
 	group, ctx := errgroup.WithContext(ctx)
@@ -44,22 +47,14 @@ func (s *Service) List(ctx context.Context, limit int, after Cursor) ([]Snapshot
 	return list, next, nil
 }
 
-func (s *Service) loadPage(ctx context.Context, k pageKey) (page Page, err error) {
+func (s *Service) loadPage(ctx context.Context, k pageKey) (Page, error) {
 	var after *Cursor
 	if k.after != (Cursor{}) {
 		after = &k.after
 	}
-	err = s.lists.Do(ctx, func() error {
-		page, err = s.reader.ListEvents(ctx, k.limit, after)
-		return err
-	})
-	return page, err
+	return limit.Do(ctx, s.lists, func() (Page, error) { return s.reader.ListEvents(ctx, k.limit, after) })
 }
 
-func (s *Service) loadCount(ctx context.Context, k countKey) (counts Counts, err error) {
-	err = s.lists.Do(ctx, func() error {
-		counts, err = s.reader.Taken(ctx, k.id, k.seating)
-		return err
-	})
-	return counts, err
+func (s *Service) loadCount(ctx context.Context, k countKey) (Counts, error) {
+	return limit.Do(ctx, s.lists, func() (Counts, error) { return s.reader.Taken(ctx, k.id, k.seating) })
 }

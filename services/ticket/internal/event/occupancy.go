@@ -6,35 +6,32 @@ import (
 	"time"
 )
 
-// Seat states as they are stored: free, sold, or held until a time in µs since 1970.
+// Seat states as they are stored. Any other value means: held until that time, in µs since 1970.
 const (
 	SeatFree int64 = 0
 	SeatSold int64 = -1
 )
 
-// Occupancy is who has the seats of an event with assigned seating. It is kept up to date by single
-// changes, so that a snapshot costs no more than what is held.
+// Occupancy has the states of the seats of an event with assigned seating. It is updated seat by
+// seat, so that the cost of a snapshot depends only on the number of held seats.
 type Occupancy struct {
-	seats int
-	sold  []byte          // a bitmap as that of Snapshot
-	count int64           // of sold seats
-	held  map[int32]int64 // by the seat's index
-	// last is the last snapshot while nothing has changed, until the first hold that it counts as
-	// taken is over.
-	last  *Snapshot
-	until int64
+	seats     int
+	sold      []byte          // bit i, most significant first within a byte: seat i is sold
+	soldCount int64           // the number of set bits of sold
+	held      map[int32]int64 // the end of the hold, in µs since 1970, by the seat's index
+	// last is the last snapshot; nil after a change. It is valid before lastUntil (µs since 1970),
+	// when the first hold that it counts as taken ends.
+	last      *Snapshot
+	lastUntil int64
 }
 
-// NewOccupancy has all seats free.
+// NewOccupancy makes the Occupancy of an event whose seats are all free.
 func NewOccupancy(e *Event) *Occupancy {
-	seats := 0
-	for _, s := range e.Sections {
-		seats += s.Rows * s.SeatsPerRow
-	}
+	seats := e.Seats()
 	return &Occupancy{seats: seats, sold: make([]byte, (seats+7)/8), held: make(map[int32]int64)}
 }
 
-// Set sets the state of the seat of an index; unknown indexes are ignored.
+// Set sets the state of the seat with this index. Unknown indexes are ignored.
 func (o *Occupancy) Set(index int32, state int64) {
 	if index < 0 || int(index) >= o.seats {
 		return
@@ -43,33 +40,33 @@ func (o *Occupancy) Set(index int32, state int64) {
 	at, bit := index/8, byte(0x80>>(index%8))
 	if o.sold[at]&bit != 0 {
 		o.sold[at] &^= bit
-		o.count--
+		o.soldCount--
 	}
 	delete(o.held, index)
 	switch state {
 	case SeatFree:
 	case SeatSold:
 		o.sold[at] |= bit
-		o.count++
+		o.soldCount++
 	default:
 		o.held[index] = state
 	}
 }
 
-// Snapshot is what is free of the event at a moment. Expired holds are free.
+// Snapshot returns the event with its free seats at a time. Expired holds count as free.
 func (o *Occupancy) Snapshot(e *Event, at time.Time) Snapshot {
 	now := at.UnixMicro()
-	if o.last != nil && now >= o.last.At.UnixMicro() && now < o.until {
+	if o.last != nil && now >= o.last.At.UnixMicro() && now < o.lastUntil {
 		s := *o.last
 		s.At = at
 		return s
 	}
 	bitmap := bytes.Clone(o.sold)
-	o.until = math.MaxInt64
+	o.lastUntil = math.MaxInt64
 	for index, until := range o.held {
 		if until > now {
 			bitmap[index/8] |= 0x80 >> (index % 8)
-			o.until = min(o.until, until)
+			o.lastUntil = min(o.lastUntil, until)
 		}
 	}
 	for i := range bitmap {
@@ -78,7 +75,7 @@ func (o *Occupancy) Snapshot(e *Event, at time.Time) Snapshot {
 	if rest := o.seats % 8; rest > 0 {
 		bitmap[len(bitmap)-1] &= 0xff << (8 - rest)
 	}
-	s := Snapshot{Event: *e, At: at, Bitmap: bitmap, Free: make([]int64, len(e.Sections)), Sold: o.count}
+	s := Snapshot{Event: *e, At: at, Bitmap: bitmap, Free: make([]int64, len(e.Sections)), Sold: o.soldCount}
 	for i, sec := range e.Sections {
 		s.Free[i] = countBits(bitmap, sec.First, sec.First+sec.Rows*sec.SeatsPerRow)
 	}

@@ -3,9 +3,11 @@ package event
 import (
 	"context"
 	"time"
+
+	"urr.guru/services/ticket/internal/limit"
 )
 
-// Sale is what decides whether a hold is admitted.
+// Sale has the settings of an event that decide whether places may be held.
 type Sale struct {
 	State      State
 	OpenAt     time.Time
@@ -13,13 +15,12 @@ type Sale struct {
 	MaxPerUser int
 }
 
-// Sale returns the event's.
 func (e *Event) Sale() Sale {
 	return Sale{State: e.State, OpenAt: e.SalesOpenAt, CloseAt: e.SalesCloseAt, MaxPerUser: e.MaxPerUser}
 }
 
-// Admits is nil while the sale is on; else ErrCancelled, or ErrSaleNotOpen with saleStatus and
-// salesOpenAt.
+// Admits returns nil while the sale is open, ErrCancelled when the event is cancelled, and
+// otherwise ErrSaleNotOpen with saleStatus and salesOpenAt.
 func (s Sale) Admits(now time.Time) error {
 	status := s.Status(now, false)
 	if status == StatusCancelled {
@@ -31,8 +32,8 @@ func (s Sale) Admits(now time.Time) error {
 	return ErrSaleNotOpen.With("saleStatus", string(status)).With("salesOpenAt", s.OpenAt.UTC().Format(time.RFC3339))
 }
 
-// Status is the status of a sale at a moment; soldOut: every place is sold. Held places are not
-// sold, since they may become free again.
+// Status returns the status at the time now. soldOut says that every place is sold; held places do
+// not count as sold, since they may become free again.
 func (s Sale) Status(now time.Time, soldOut bool) Status {
 	switch {
 	case s.State == Cancelled:
@@ -50,19 +51,18 @@ func (s Sale) Status(now time.Time, soldOut bool) Status {
 	}
 }
 
-// SaleStatus is the status of a sale, for those who wait for it.
+// SaleStatus is the status of a sale, as waiting lines ask for it.
 type SaleStatus struct {
-	Status Status
-	// OpensAt is when the sale opens, ClosesAt when it closes.
+	Status            Status
 	OpensAt, ClosesAt time.Time
 	// SettingsVersion changes with the settings of the event's line.
 	SettingsVersion int64
-	// Age is how long ago it was measured, as Service.SaleStatuses answers it.
+	// Age is the time since the status was read. Only Service.SaleStatuses sets it.
 	Age time.Duration
 }
 
-// maxAge is how old a sale status may be. Only a sold-out hall is read whole, so that status is
-// read less often.
+// maxAge is how old a cached sale status may be. SOLD_OUT is read less often: only then does the
+// query look at every seat.
 func (s SaleStatus) maxAge() time.Duration {
 	if s.Status == StatusSoldOut {
 		return soldOutAge
@@ -70,9 +70,9 @@ func (s SaleStatus) maxAge() time.Duration {
 	return saleStatusAge
 }
 
-// SaleStatuses returns the statuses of sales by id, each at most 1 s old, SOLD_OUT at most 5 s. Ids
-// without a sale are left out; missing is how long ago that was measured, for the oldest of them.
-// What is not cached is read by queries of statusesPerQuery sales.
+// SaleStatuses returns the statuses of sales by event id, each at most 1 s old, SOLD_OUT at most 5
+// s. Ids without a sale are left out; missing is the age of the oldest of these negative results.
+// Statuses that are not cached are read by queries of statusesPerQuery sales each.
 func (s *Service) SaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, missing time.Duration, err error) {
 	list, err := s.saleStatuses.getAll(ctx, ids)
 	if err != nil {
@@ -91,10 +91,6 @@ func (s *Service) SaleStatuses(ctx context.Context, ids []string) (found map[str
 	return found, missing, nil
 }
 
-func (s *Service) loadSaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, err error) {
-	err = s.sales.Do(ctx, func() error {
-		found, err = s.reader.SaleStatuses(ctx, ids)
-		return err
-	})
-	return found, err
+func (s *Service) loadSaleStatuses(ctx context.Context, ids []string) (map[string]SaleStatus, error) {
+	return limit.Do(ctx, s.sales, func() (map[string]SaleStatus, error) { return s.reader.SaleStatuses(ctx, ids) })
 }

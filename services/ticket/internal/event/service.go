@@ -10,29 +10,27 @@ import (
 	"urr.guru/services/ticket/internal/limit"
 )
 
-// How old cached values may be.
 const (
-	snapshotAge = 100 * time.Millisecond
-	// seatsAge is for snapshots with seats: gateways may keep them as long again.
+	// Maximum ages of cached values. seatsAge is for snapshots with seats, which gateways may cache
+	// for as long again; countAge is for the free places in lists.
+	snapshotAge   = 100 * time.Millisecond
 	seatsAge      = 50 * time.Millisecond
 	headAge       = time.Second
 	pageAge       = time.Second
 	saleStatusAge = time.Second
 	soldOutAge    = 5 * time.Second
-	// countAge is for the free places that a list shows. They are counted event by event, whichever
-	// pages are requested.
-	countAge = 5 * time.Second
+	countAge      = 5 * time.Second
 	// maxCached bounds the entries of each cache.
 	maxCached = 4096
-	// listLoads is how many pages and counts are read at once, so that lists leave connections for
-	// buyers; listQueue is how many more may wait.
+	// listLoads bounds the concurrent reads of pages and counts, so that lists leave connections
+	// for buyers; up to listQueue more reads wait.
 	listLoads = 4
 	listQueue = 1000
-	// saleLoads and saleQueue are the same for sale statuses, which every replica of queue requests
-	// once a second.
+	// saleLoads and saleQueue are the same bounds for sale statuses, which every replica of queue
+	// requests once a second.
 	saleLoads = 1
 	saleQueue = 100
-	// statusesPerQuery is how many sales one query reads. When it fails, it fails for all of them.
+	// statusesPerQuery bounds the sales of one query, since a failed query fails for all of them.
 	statusesPerQuery = 50
 )
 
@@ -40,12 +38,12 @@ const (
 type Reader interface {
 	// FindEvent returns an event with its sections, or ErrNotFound.
 	FindEvent(ctx context.Context, id string) (Event, error)
-	// Snapshot reads what is free now, or ErrNotFound.
+	// Snapshot returns an event with its free places, or ErrNotFound.
 	Snapshot(ctx context.Context, id string) (Snapshot, error)
-	// ListEvents returns up to limit events behind the cursor (nil: from the beginning), the latest
-	// to start first.
+	// ListEvents returns up to limit events after the cursor (nil: from the beginning), in
+	// descending order of their start.
 	ListEvents(ctx context.Context, limit int, after *Cursor) (Page, error)
-	// Taken counts the places of an event that are not free, by section.
+	// Taken counts the places of an event that are held or sold.
 	Taken(ctx context.Context, id string, seating Seating) (Counts, error)
 	// SaleStatuses returns the statuses of sales by id; ids without a sale are left out.
 	SaleStatuses(ctx context.Context, ids []string) (map[string]SaleStatus, error)
@@ -54,41 +52,40 @@ type Reader interface {
 // Page is a part of the list of events.
 type Page struct {
 	Events []Event
-	// At is the database's clock when it was read.
+	// At is the database's time when the page was read.
 	At time.Time
 }
 
 // Writer changes events.
 type Writer interface {
-	// PutEvent creates the event when it is absent. Else it changes the event as far as held and
-	// sold places allow (ErrLocked), if the settings still match, unless match is nil (ErrChanged).
-	// It returns the stored event. A repetition with the same key, unless nil, returns the event that
-	// the first call created.
+	// PutEvent creates or changes an event and returns it as it is stored. ErrLocked when held or
+	// sold places forbid the change, ErrChanged when the stored settings do not meet match (nil:
+	// any do). A repeated call with the same key (nil: none) returns the event that the first call
+	// created.
 	PutEvent(ctx context.Context, e Event, match *Match, key *idempotency.Key) (Event, error)
 }
 
-// SettingsStore keeps what operators have set for events and waiting lines.
+// SettingsStore has the settings of events and waiting lines.
 type SettingsStore interface {
-	// Settings returns an event with all its settings, those of its line too, as they are now, or
-	// ErrNotFound.
+	// Settings returns an event with all its settings, including those of its line, or ErrNotFound.
 	Settings(ctx context.Context, id string) (Event, error)
-	// LineSettings returns defaults for settings that are not set, or ErrNotFound for an id that
-	// has neither an event nor settings.
+	// LineSettings returns the settings of a line, with defaults for those that nobody has set, or
+	// ErrNotFound for an id that has neither an event nor settings.
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
-	// ChangeLine changes a line's settings and returns them all.
+	// ChangeLine changes settings of a line and returns all of them.
 	ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error)
-	// MarkLineOpened records that a line was opened, and reports whether this call did.
+	// MarkLineOpened records that a line was opened; first is false when it was recorded before.
 	MarkLineOpened(ctx context.Context, eventID string) (first bool, err error)
 }
 
-// Cursor is a place in the list of events.
+// Cursor is a position in the list of events.
 type Cursor struct {
 	StartsAt time.Time
 	ID       string
 }
 
-// Service answers what is on sale. Settings are not cached: it offers the methods of their store as
-// they are.
+// Service reads events through caches, and changes them. Settings are not cached: the methods of
+// SettingsStore are those of the store.
 type Service struct {
 	SettingsStore
 
@@ -132,27 +129,25 @@ func NewService(reader Reader, writer Writer, settings SettingsStore) *Service {
 	return s
 }
 
-// Snapshot returns an event and what is free of it, at most 100 ms old.
+// Snapshot returns an event with its free places, at most 100 ms old.
 func (s *Service) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 	return s.snapshots.get(ctx, id)
 }
 
-// Head returns an event without its free places, at most 1 s old: for what rarely changes, as title
-// and seating.
+// Head returns an event without its free places, at most 1 s old.
 func (s *Service) Head(ctx context.Context, id string) (Event, error) { return s.heads.get(ctx, id) }
 
-// Create makes a new event with an id of its own.
 func (s *Service) Create(ctx context.Context, spec Spec, key *idempotency.Key) (Snapshot, error) {
 	return s.put(ctx, uuid.Must(uuid.NewV7()).String(), spec, nil, key)
 }
 
-// Put creates the event or changes it; putting again what is there already changes nothing.
+// Put creates or changes an event. It is idempotent.
 func (s *Service) Put(ctx context.Context, id string, spec Spec, match *Match) (Snapshot, error) {
 	return s.put(ctx, id, spec, match, nil)
 }
 
 func (s *Service) put(ctx context.Context, id string, spec Spec, match *Match, key *idempotency.Key) (Snapshot, error) {
-	spec, err := spec.Checked()
+	spec, err := spec.Validated()
 	if err != nil {
 		return Snapshot{}, err
 	}

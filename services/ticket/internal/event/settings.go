@@ -8,37 +8,38 @@ import (
 	"time"
 )
 
-// LineSettings are the durable settings of a waiting line. Any event id may have them, also one
-// that is not on sale here.
+// LineSettings are the stored settings of a waiting line. Lines of promotions and campaigns have
+// them too, so that EventID need not name an event of this service.
 type LineSettings struct {
 	EventID string
-	// Threshold is how many may be inside at once, SlotSeconds how long; nil: the queue's default.
+	// Threshold bounds the users inside at once, SlotSeconds is the length of a slot; nil: queue's
+	// default.
 	Threshold   *int64
 	SlotSeconds *int64
-	// ClosesAt is the end of the sale, when all slots end; nil when the event is not on sale here.
+	// ClosesAt is the end of the sale, when all slots end; nil when EventID names no event.
 	ClosesAt     *time.Time
 	Paused       bool
 	BlockedUsers []string
-	// Closed: the sale has ended, by its closing time or because the event is cancelled.
+	// Closed says that the sale has ended, by its closing time or because the event is cancelled.
 	Closed bool
-	// NeverOpened: nobody has opened the line yet.
+	// NeverOpened says that queue has not opened the line yet.
 	NeverOpened bool
 }
 
-// MaxBlockedUsers is how many users may be blocked from a line. Every replica of queue reads them
-// all whenever one of the line's settings changes.
+// MaxBlockedUsers bounds the users blocked from a line. Every replica of queue reads all of them
+// whenever a setting of the line changes.
 const MaxBlockedUsers = 10_000
 
-// LineChange changes those settings of a line that are not nil. BlockUser, unless empty, joins the
-// blocked users (ErrTooManyBlocked), or UnblockUser leaves them.
+// LineChange changes those settings of a line that are not nil. Unless they are empty, BlockUser is
+// added to the blocked users (ErrTooManyBlocked) and UnblockUser is removed from them.
 type LineChange struct {
 	Threshold              *int64
 	Paused                 *bool
 	BlockUser, UnblockUser string
 }
 
-// ETag is a hash of what a PUT of the event may change, and of nothing else. The event is one of
-// SettingsStore.Settings, which has the settings of its line too.
+// ETag returns a hash of the id and of the settings that a PUT of the event may change. The event
+// must come from SettingsStore.Settings, which includes the settings of its line.
 func (e *Event) ETag() string {
 	h := sha256.New()
 	_, _ = io.WriteString(h, e.ID) // a hash never fails
@@ -49,7 +50,7 @@ func (e *Event) ETag() string {
 // Match is the If-Match condition of a client's PUT: the stored settings that it may replace
 // (RFC 9110 §13.1.1).
 type Match struct {
-	// Any is true for "*": any stored settings match.
+	// Any is true for "*", which any stored settings match.
 	Any   bool
 	ETags []string
 }

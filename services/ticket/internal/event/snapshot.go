@@ -11,21 +11,21 @@ import (
 // Snapshot is an event at one moment, with its free places. Expired holds count as free.
 type Snapshot struct {
 	Event Event
-	// At is the database's clock when it was taken.
+	// At is the database's time when the snapshot was taken.
 	At time.Time
-	// Bitmap has bit i (most significant first within a byte) set when the seat of index i is free;
-	// empty for general admission.
+	// Bitmap has bit i (most significant first within a byte) set when the seat with index i is
+	// free. It is empty for general admission.
 	Bitmap []byte
-	// Free places by section, in the event's order.
+	// Free has the number of free places of each section, in the event's order.
 	Free []int64
-	// Sold is how many places are sold, of all sections.
+	// Sold is the number of sold places of all sections.
 	Sold int64
-	// ETag is a hash of what is free.
+	// ETag is a hash of Bitmap and Free.
 	ETag string
 }
 
-// NewCounted makes the snapshot of an event with general admission, or one without a bitmap, from
-// what is counted in its sections.
+// NewCounted makes a snapshot without a bitmap from the counts of the sections: of an event with
+// general admission, or for a list.
 func NewCounted(e Event, at time.Time, counts Counts) Snapshot {
 	s := Snapshot{Event: e, At: at, Free: e.Free(counts)}
 	for _, c := range counts {
@@ -35,7 +35,6 @@ func NewCounted(e Event, at time.Time, counts Counts) Snapshot {
 	return s
 }
 
-// TotalFree is the number of free places of the whole event.
 func (s *Snapshot) TotalFree() int64 {
 	var n int64
 	for _, f := range s.Free {
@@ -44,7 +43,7 @@ func (s *Snapshot) TotalFree() int64 {
 	return n
 }
 
-// FreeIn is the number of free places of a section, 0 when it does not exist.
+// FreeIn returns the number of free places of a section, 0 when the section does not exist.
 func (s *Snapshot) FreeIn(section string) int64 {
 	for i, sec := range s.Event.Sections {
 		if sec.Name == section {
@@ -54,7 +53,7 @@ func (s *Snapshot) FreeIn(section string) int64 {
 	return 0
 }
 
-// Status is the event's at the moment of the snapshot.
+// Status returns the status of the sale at the time of the snapshot.
 func (s *Snapshot) Status() Status {
 	var capacity int64
 	for _, sec := range s.Event.Sections {
@@ -63,10 +62,11 @@ func (s *Snapshot) Status() Status {
 	return s.Event.Sale().Status(s.At, s.Sold >= capacity)
 }
 
-// IsFree reports whether the seat of index i is free.
+// IsFree reports whether the seat with index i is free.
 func (s *Snapshot) IsFree(i int) bool { return s.Bitmap[i/8]&(0x80>>(i%8)) != 0 }
 
-// maxAge is how long it is served. A value receiver, as the cache passes values.
+// maxAge is how long the cache serves the snapshot. The receiver is a value, as the cache passes
+// it.
 func (s Snapshot) maxAge() time.Duration {
 	if s.Event.Seating == Assigned {
 		return seatsAge
@@ -83,7 +83,7 @@ func (s *Snapshot) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// countBits counts the bits set in [from, to).
+// countBits counts the set bits with indexes in [from, to).
 func countBits(bitmap []byte, from, to int) int64 {
 	n := 0
 	for i := from; i < to; {

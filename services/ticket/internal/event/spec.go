@@ -7,15 +7,20 @@ import (
 	"reflect"
 	"slices"
 	"time"
+	_ "time/tzdata" // the container image has no time zone database
 
 	"urr.guru/pkg/errs"
 )
 
-// MaxSeats is the largest venue with assigned seating. Its seats are made by one statement, which
-// must end well within 5 s.
-const MaxSeats = 100_000
+const (
+	// MaxSeats bounds the seats of an event. One statement inserts them, and must end well within 5
+	// s.
+	MaxSeats = 100_000
+	// defaultTimeZone is the time zone of events for which operators have set none.
+	defaultTimeZone = "Asia/Seoul"
+)
 
-// Spec is what operators set of an event. Members that may be left out are pointers.
+// Spec has the settings of an event that operators make. Members that may be left out are pointers.
 type Spec struct {
 	Title        string
 	Artist       string
@@ -24,13 +29,13 @@ type Spec struct {
 	SalesOpenAt  time.Time
 	SalesCloseAt time.Time
 	Seating      Seating
-	// ISO 4217.
+	// Currency is an ISO 4217 code.
 	Currency   string
 	MaxPerUser int
-	// HoldSeconds is the length of a hold; nil in force: the service's default.
+	// HoldSeconds is the length of a hold; nil in a stored event: the service's default.
 	HoldSeconds *int32
-	// SlotSeconds and Threshold are settings of the event's line; nil in force: the queue's default.
-	// Of all readers only SettingsStore.Settings sets them.
+	// SlotSeconds and Threshold are settings of the event's line; nil in a stored event: queue's
+	// default. They are read only by SettingsStore.Settings.
 	SlotSeconds *int64
 	Threshold   *int64
 	// TimeZone is the IANA time zone of the venue.
@@ -42,27 +47,25 @@ type Spec struct {
 // Section is a part of the venue with one price.
 type Section struct {
 	Name string
-	// Price in the currency's minor unit.
+	// Price is in the currency's minor unit.
 	Price int64
-	// Capacity is what operators set with general admission, and follows from the rows otherwise.
+	// Capacity is set by operators with general admission, and computed from the rows otherwise.
 	Capacity int64
-	// Assigned seating only: rows of equally many seats, and the index of the first one.
+	// Rows and SeatsPerRow are set with assigned seating only. First is the index of the first
+	// seat.
 	Rows, SeatsPerRow, First int
 }
 
-// defaults are the optional settings of a new event.
-func defaults() *Spec {
-	zone := DefaultTimeZone
-	return &Spec{TimeZone: &zone}
-}
+// defaults returns the optional settings of a new event.
+func defaults() *Spec { return &Spec{TimeZone: new(defaultTimeZone)} }
 
-// Complete sets the settings that the spec leaves out to those in force, or to the defaults of a new
-// event when inForce is nil.
-func (s *Spec) Complete(inForce *Spec) {
-	if inForce == nil {
-		inForce = defaults()
+// Complete sets the settings that the spec leaves out to the current ones, or to the defaults of a
+// new event when current is nil.
+func (s *Spec) Complete(current *Spec) {
+	if current == nil {
+		current = defaults()
 	}
-	to, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(inForce).Elem()
+	to, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(current).Elem()
 	for i := range to.NumField() {
 		if member := to.Field(i); member.Kind() == reflect.Pointer && member.IsNil() {
 			member.Set(from.Field(i))
@@ -70,31 +73,42 @@ func (s *Spec) Complete(inForce *Spec) {
 	}
 }
 
-// encoded is the spec as JSON: equal for equal specs.
+// encoded returns the spec as JSON, which is equal for equal specs.
 func (s *Spec) encoded() []byte {
 	b, _ := json.Marshal(s) // every member can be written
 	return b
 }
 
-// Checked returns the spec as it is stored, with what follows from its members. The error is
-// ErrInvalid with a field for everything that is wrong with how they fit together.
-func (s Spec) Checked() (Spec, error) {
-	fields := append(s.times(), s.timeZone()...)
-	sections, more := s.sections()
-	if fields = append(fields, more...); len(fields) > 0 {
+// Validated returns the spec as it is stored, with computed members set. The error is ErrInvalid
+// with a field for each rule between members that is broken.
+func (s Spec) Validated() (Spec, error) {
+	fields := append(s.checkTimes(), s.checkTimeZone()...)
+	sections, bad := s.validatedSections()
+	if fields = append(fields, bad...); len(fields) > 0 {
 		return Spec{}, ErrInvalid.WithFields(fields...)
 	}
-	s.StartsAt, s.SalesOpenAt, s.SalesCloseAt = stored(s.StartsAt), stored(s.SalesOpenAt), stored(s.SalesCloseAt)
+	s.StartsAt, s.SalesOpenAt, s.SalesCloseAt = toMicroseconds(s.StartsAt), toMicroseconds(s.SalesOpenAt), toMicroseconds(s.SalesCloseAt)
 	s.Sections = sections
 	return s, nil
 }
 
-// stored is t as the database keeps it: to the microsecond. Otherwise a repeated PUT with
-// nanoseconds would look like a change.
-func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+// toMicroseconds truncates t to what the database stores. Otherwise a repeated PUT with nanoseconds
+// would look like a change.
+func toMicroseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-func (s *Spec) times() []errs.Field {
-	var bad []errs.Field
+// checkTimeZone checks that the time zone exists. The request's own rule refuses names that depend
+// on the machine, such as "Local".
+func (s *Spec) checkTimeZone() []errs.Field {
+	if s.TimeZone == nil {
+		return nil
+	}
+	if _, err := time.LoadLocation(*s.TimeZone); err != nil {
+		return []errs.Field{{Path: "timeZone", Message: "must be an IANA time zone, such as Asia/Seoul"}}
+	}
+	return nil
+}
+
+func (s *Spec) checkTimes() (bad []errs.Field) {
 	if !s.SalesCloseAt.After(s.SalesOpenAt) {
 		bad = append(bad, errs.Field{Path: "salesCloseAt", Message: "must be after salesOpenAt"})
 	}
@@ -104,9 +118,8 @@ func (s *Spec) times() []errs.Field {
 	return bad
 }
 
-func (s *Spec) sections() ([]Section, []errs.Field) {
-	var bad []errs.Field
-	sections := slices.Clone(s.Sections)
+func (s *Spec) validatedSections() (sections []Section, bad []errs.Field) {
+	sections = slices.Clone(s.Sections)
 	seats := 0
 	for i := range sections {
 		section, path := &sections[i], fmt.Sprintf("sections[%d]", i)
@@ -127,7 +140,7 @@ func (s *Spec) sections() ([]Section, []errs.Field) {
 	return sections, bad
 }
 
-// checkCapacity is for general admission.
+// checkCapacity checks a section of general admission.
 func (s *Section) checkCapacity(path string) (bad []errs.Field) {
 	if s.Capacity == 0 {
 		bad = append(bad, errs.Field{Path: path + ".capacity", Message: "is required for general admission"})
@@ -138,7 +151,7 @@ func (s *Section) checkCapacity(path string) (bad []errs.Field) {
 	return bad
 }
 
-// setCapacity is for assigned seating.
+// setCapacity checks a section of assigned seating, and computes its capacity.
 func (s *Section) setCapacity(path string) []errs.Field {
 	if s.Rows == 0 || s.SeatsPerRow == 0 {
 		return []errs.Field{{Path: path + ".rows", Message: "is required for assigned seating, with seatsPerRow"}}
@@ -151,17 +164,17 @@ func (s *Section) setCapacity(path string) []errs.Field {
 	return nil
 }
 
-// Changes says which parts of a stored event a new version of it changes.
+// Changes says what a new version of an event changes.
 type Changes struct {
-	// Structure: seating, currency, and which places there are.
+	// Structure is true when the seating, the currency or the set of places changes.
 	Structure bool
-	// Anything at all.
+	// Any is true when any setting changes.
 	Any bool
 }
 
-// Compare returns the differences between the stored settings and new ones, but for those of the
-// line, which are stored apart. New prices and capacities are no change of structure: holds keep the
-// amount with which they were made, and the store refuses a capacity below what is held and sold.
+// Compare compares stored settings with new ones, except those of the line, which are stored
+// separately. New prices and capacities do not change the structure: holds keep their amount, and
+// the store refuses a capacity below the number of held and sold places.
 func Compare(old, new Spec) Changes {
 	old.SlotSeconds, old.Threshold = new.SlotSeconds, new.Threshold
 	return Changes{

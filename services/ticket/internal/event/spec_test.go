@@ -34,13 +34,13 @@ func general() event.Spec {
 
 func TestSpecIsStoredWithWhatFollowsFromIt(t *testing.T) {
 	t.Parallel()
-	s, err := assigned().Checked()
+	s, err := assigned().Validated()
 	require.NoError(t, err)
 	require.Equal(t, []event.Section{
 		{Name: "A", Price: 70, Capacity: 10, Rows: 2, SeatsPerRow: 5, First: 0},
 		{Name: "B", Price: 50, Capacity: 12, Rows: 3, SeatsPerRow: 4, First: 10},
 	}, s.Sections)
-	s, err = general().Checked()
+	s, err = general().Validated()
 	require.NoError(t, err)
 	require.Equal(t, []event.Section{{Name: "A", Price: 70, Capacity: 9}}, s.Sections)
 }
@@ -64,7 +64,7 @@ func TestSpecRefuses(t *testing.T) {
 		"sections[0].rows ":    {general(), func(s *event.Spec) { s.Sections[0].Rows = 1 }},
 	} {
 		c.change(&c.spec)
-		_, err := c.spec.Checked()
+		_, err := c.spec.Validated()
 		require.ErrorIs(t, err, event.ErrInvalid, path)
 		e := errs.From(err)
 		require.Len(t, e.Fields, 1, path)
@@ -103,22 +103,22 @@ func TestCompare(t *testing.T) {
 		c.change(&after)
 		before.Complete(nil)
 		after.Complete(nil)
-		a, err := before.Checked()
+		a, err := before.Validated()
 		require.NoError(t, err)
-		b, err := after.Checked()
+		b, err := after.Validated()
 		require.NoError(t, err)
 		require.Equal(t, c.want, event.Compare(a, b), name)
 	}
 	one, two := general(), general()
 	two.Sections[0].Capacity = 10
-	a, _ := one.Checked()
-	b, _ := two.Checked()
+	a, _ := one.Validated()
+	b, _ := two.Validated()
 	require.Equal(t, event.Changes{Any: true}, event.Compare(a, b), "more general admission is no change of structure")
 }
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	s, err := assigned().Checked()
+	s, err := assigned().Validated()
 	require.NoError(t, err)
 	e := event.Event{ID: "e", Spec: s}
 	for _, c := range []struct {

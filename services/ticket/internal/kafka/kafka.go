@@ -1,4 +1,4 @@
-// Package kafka consumes the events of payments.
+// Package kafka consumes payment events.
 package kafka
 
 import (
@@ -20,8 +20,9 @@ const Group = "ticket-service-group"
 // maxBatch bounds the payments of one transaction, and so the seats that it locks.
 const maxBatch = 200
 
-// Settler applies payment events, each once.
+// Settler applies payment events.
 type Settler interface {
+	// Settle applies each event once in the consumer group.
 	Settle(ctx context.Context, group string, events []reservation.PaymentEvent) error
 }
 
@@ -30,8 +31,8 @@ func NewConsumer(cfg kafka.Config, s Settler, log *slog.Logger) (*kafka.Consumer
 	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(s)), log)
 }
 
-// Handle settles records of payment-events. A record that cannot be read is poison. So is one of a
-// payment type that this service does not sell: no other service would refund it.
+// Handle settles records of payment-events. A record that cannot be decoded is poison, and so is
+// one of another payment type, since no service would refund such a payment.
 func Handle(s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]reservation.PaymentEvent, 0, len(recs))
@@ -46,7 +47,7 @@ func Handle(s Settler) func(context.Context, []kafka.Record) error {
 	}
 }
 
-// typeReservation is the payment type that is sold here; an absent type means the same.
+// typeReservation is the only payment type of this service; an absent type means the same.
 const typeReservation = "reservation"
 
 func decode(rec kafka.Record) (reservation.PaymentEvent, error) {

@@ -9,31 +9,41 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/loop"
 )
 
-// retryAfter is when a refused caller may try again.
+// retryAfter is the wait that a refused caller is advised.
 const retryAfter = time.Second
 
-// Limiter runs functions of its callers, a bounded number at once; the others wait in the order of
-// their arrival.
+// Limiter runs a bounded number of calls at once. Further calls wait in the order of their arrival.
 type Limiter struct {
 	running *semaphore.Weighted
-	// most is the most calls accepted at once: those that run and those that wait.
-	most int
+	// maxAccepted bounds the calls that run or wait.
+	maxAccepted int
 
 	mu       sync.Mutex
 	accepted int
 	closed   bool
-	idle     chan struct{} // closed when a closed limiter has no accepted call left
+	work     sync.WaitGroup // the accepted calls
 }
 
 // New makes a Limiter for `running` calls at once and `waiting` more that wait.
 func New(running, waiting int) *Limiter {
-	return &Limiter{running: semaphore.NewWeighted(int64(running)), most: running + waiting, idle: make(chan struct{})}
+	return &Limiter{running: semaphore.NewWeighted(int64(running)), maxAccepted: running + waiting}
 }
 
-// Do runs fn in its turn and returns its error; errs.ErrOverloaded when too many wait already,
-// errs.ErrUnavailable after Close, and the context's error when ctx ends before it is fn's turn.
+// Do is Limiter.Do for a function with a result.
+func Do[T any](ctx context.Context, l *Limiter, fn func() (T, error)) (value T, err error) {
+	err = l.Do(ctx, func() error {
+		value, err = fn()
+		return err
+	})
+	return value, err
+}
+
+// Do runs fn when its turn has come, and returns its error. Errors: errs.ErrOverloaded when too
+// many calls wait already, errs.ErrUnavailable after Close, that of ctx when it ends before fn has
+// begun.
 func (l *Limiter) Do(ctx context.Context, fn func() error) error {
 	if err := l.accept(); err != nil {
 		return err
@@ -52,10 +62,11 @@ func (l *Limiter) accept() error {
 	if l.closed {
 		return errs.ErrUnavailable
 	}
-	if l.accepted >= l.most {
+	if l.accepted >= l.maxAccepted {
 		return errs.ErrOverloaded.WithRetry(retryAfter)
 	}
 	l.accepted++
+	l.work.Add(1)
 	return nil
 }
 
@@ -63,25 +74,13 @@ func (l *Limiter) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.accepted--
-	if l.closed && l.accepted == 0 {
-		close(l.idle)
-	}
+	l.work.Done()
 }
 
 // Close refuses further calls and waits until the accepted ones have ended, or ctx ends.
 func (l *Limiter) Close(ctx context.Context) error {
 	l.mu.Lock()
-	if !l.closed {
-		l.closed = true
-		if l.accepted == 0 {
-			close(l.idle)
-		}
-	}
+	l.closed = true
 	l.mu.Unlock()
-	select {
-	case <-l.idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return loop.Wait(ctx, &l.work)
 }

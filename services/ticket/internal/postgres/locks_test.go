@@ -70,7 +70,7 @@ func TestLockOrderOfSeats(t *testing.T) {
 	r = svc.MustHoldSeats(t, "u", "A-1-5")
 	require.NoError(t, whileLocked(t, svc, lockLast,
 		func() error {
-			return svc.Reservations.Settle(t.Context(), storetest.Group, []reservation.PaymentEvent{{Key: "k", ReservationID: r.ID, Payment: storetest.Payment(r)}})
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []reservation.PaymentEvent{{Key: "k", ReservationID: r.ID, Payment: storetest.Payment(r)}})
 		},
 		func() { requireUnlocked(t, svc, reservations) }))
 	svc.RequireInvariants(t)

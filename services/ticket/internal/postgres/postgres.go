@@ -1,18 +1,20 @@
-// Package postgres is the service's database. The packages below it are its stores, one per thing
-// that is stored; this one has what they share: the migrations, the transactions, the clock, and
-// the locks of users.
+// Package postgres has what the stores in the packages below it share: migrations, transactions,
+// the clock, and the locks of users.
 //
 // Every transaction that changes a reservation takes its locks in one order: the advisory lock of
 // (event, user), then seats by their index (sections with general admission), then reservations by
-// id. Time is the database's everywhere, so that replicas need not agree on theirs; tests may set
-// it.
+// id. All times are the database's, so that the clocks of replicas need not agree. Tests may
+// replace it.
 package postgres
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,7 +34,7 @@ var files embed.FS
 // Migrations create all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "ticket", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Database is what all stores work on.
+// Database runs the statements and transactions of all stores.
 type Database struct {
 	pool, reads *pgxpool.Pool
 	published   func()
@@ -41,13 +43,12 @@ type Database struct {
 
 // Options of a Database.
 type Options struct {
-	// Reads is the pool of what visitors read of events, apart from the one that holds and payments
-	// use; nil: the same.
+	// Reads is the pool for visitors' reads of events; nil: the pool of holds and payments.
 	Reads *pgxpool.Pool
 	// Published is called after each commit that wrote events; nil: the relay finds them by
 	// polling.
 	Published func()
-	// Now is the clock that rules are judged by; nil, as in production: the database's.
+	// Now replaces the database's clock in tests; nil in production.
 	Now func() time.Time
 }
 
@@ -62,18 +63,18 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	return &Database{pool: pool, reads: opts.Reads, published: opts.Published, clock: opts.Now}
 }
 
-// Queries are the statements of one transaction, or of reads outside of one, with the time that
-// they are given. A nil time, as in production, means the database's clock.
+// Queries are the statements of one transaction, or statements outside of one, with the times that
+// are given to them. A nil time, as in production, stands for the database's clock.
 type Queries struct {
 	*db.Queries
 
-	// AsOf replaces now(), which does not move during a transaction.
+	// AsOf replaces now(), which is constant in a transaction.
 	AsOf *time.Time
 
 	clock func() time.Time
 }
 
-// ClockTime replaces clock_timestamp(), which moves during a transaction.
+// ClockTime replaces clock_timestamp(), which advances during a transaction.
 func (q *Queries) ClockTime() *time.Time {
 	if q.clock == nil {
 		return nil
@@ -88,10 +89,9 @@ func (d *Database) queries(conn db.DBTX) *Queries {
 	return q
 }
 
-// Queries returns the statements outside of a transaction.
 func (d *Database) Queries() *Queries { return d.queries(d.pool) }
 
-// ReadQueries returns the statements on the pool of what visitors read.
+// ReadQueries returns the statements on the pool for visitors' reads.
 func (d *Database) ReadQueries() *Queries { return d.queries(d.reads) }
 
 // Tx is a transaction with its statements.
@@ -100,15 +100,15 @@ type Tx struct {
 	*Queries
 }
 
-// InTx runs fn in a transaction, again when PostgreSQL aborted it for another one's sake. The error
-// of the commit is returned.
+// InTx runs fn in a transaction and commits it. After a deadlock or a serialization failure it runs
+// fn again in a new transaction.
 func (d *Database) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	return postgres.InTxRetry(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
 		return fn(ctx, &Tx{Tx: tx, Queries: d.queries(tx)})
 	})
 }
 
-// InSnapshot runs the reads of fn on one snapshot of the database.
+// InSnapshot runs fn in a read-only transaction with one snapshot of the database.
 func (d *Database) InSnapshot(ctx context.Context, fn func(ctx context.Context, q *Queries) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, d.pool, opts, func(tx pgx.Tx) error { return fn(ctx, d.queries(tx)) })
@@ -118,7 +118,7 @@ func (d *Database) InSnapshot(ctx context.Context, fn func(ctx context.Context, 
 // Published wakes the outbox relay after a commit that wrote events.
 func (d *Database) Published() { d.published() }
 
-// Now is the process's clock, for what only this process decides.
+// Now returns the time of this process, for decisions that concern no other one.
 func (d *Database) Now() time.Time {
 	if d.clock != nil {
 		return d.clock()
@@ -126,7 +126,7 @@ func (d *Database) Now() time.Time {
 	return time.Now()
 }
 
-// OrNotFound replaces the driver's error for "no row" by the domain's.
+// OrNotFound returns notFound for pgx.ErrNoRows, and any other error as postgres.Err does.
 func OrNotFound(err, notFound error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return notFound
@@ -137,8 +137,8 @@ func OrNotFound(err, notFound error) error {
 // ErrContradiction means that a bug, or a manual write, has left rows that contradict each other.
 var ErrContradiction = errors.New("the database contradicts itself")
 
-// ExpectRows makes an error of a write that changed another number of rows than are locked: its
-// transaction must not be committed.
+// ExpectRows returns err, or ErrContradiction when a write has changed another number of rows than
+// were locked. The transaction must then not be committed.
 func ExpectRows(changed int64, want int, what string, err error) error {
 	if err != nil {
 		return err
@@ -149,10 +149,31 @@ func ExpectRows(changed int64, want int, what string, err error) error {
 	return nil
 }
 
-// OrMaxUUID is the id before which a list begins, newest first: the whole list for the zero UUID.
+// OrMaxUUID returns before, or the greatest UUID for the zero one, so that a list begins with its
+// newest element.
 func OrMaxUUID(before uuid.UUID) uuid.UUID {
 	if before == uuid.Nil {
 		return uuid.Max
 	}
 	return before
+}
+
+// User is a user of one event.
+type User struct{ EventID, UserID string }
+
+// LockKey returns the key of the advisory lock that must be held to count or change the user's
+// places.
+func (u User) LockKey() int64 {
+	sum := sha256.Sum256([]byte("user\x00" + u.EventID + "\x00" + u.UserID))
+	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
+}
+
+// LockKeys returns the lock keys of users in the order in which all transactions take them.
+func LockKeys(users []User) []int64 {
+	keys := make([]int64, len(users))
+	for i, u := range users {
+		keys[i] = u.LockKey()
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }

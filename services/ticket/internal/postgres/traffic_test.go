@@ -61,7 +61,7 @@ func (s shopper) visit(ctx context.Context) error {
 
 func (s shopper) settle(ctx context.Context, e reservation.PaymentEvent) error {
 	e.Key = uuid.NewString()
-	return s.Reservations.Settle(ctx, storetest.Group, []reservation.PaymentEvent{e})
+	return s.Settlement.Settle(ctx, storetest.Group, []reservation.PaymentEvent{e})
 }
 
 // ignoreRefusal returns nil for a refusal, and any other error as it is.

@@ -10,25 +10,24 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// maxAttempts is how often seats are picked before the request is refused with ErrTryAgain.
+// maxAttempts bounds the picks of seats for one request, which then fails with ErrTryAgain.
 const maxAttempts = 6
 
 // picker chooses seats from snapshots. Concurrent requests would all choose the same seats of a
-// snapshot, so it remembers which seats it handed out since the snapshot was taken. Conflicts with
-// other replicas become rarer with each attempt: it chooses at random among more and more
-// candidates.
+// snapshot, so the picker remembers the seats that it has chosen since the snapshot was taken. Each
+// further attempt chooses at random among more candidates, so that conflicts with other replicas
+// become rarer.
 type picker struct {
 	mu     sync.Mutex
-	events map[string]*handedOut
+	events map[string]*freeSeats
 }
 
-// handedOut is what is free in a snapshot, without the seats that were handed out since.
-type handedOut struct {
-	since            time.Time
-	snapshot, bitmap []byte
-	// rows is by how many rows from the front of a section a search for that many adjacent seats may
-	// begin: those before have none.
-	rows map[search]int
+// freeSeats are the seats of an event that are free in a snapshot and were not chosen since.
+type freeSeats struct {
+	at               time.Time // of the snapshot
+	snapshot, bitmap []byte    // the snapshot's bitmap, and that of the seats that are left
+	// firstRow is the first row of a section that may have n adjacent seats.
+	firstRow map[search]int
 }
 
 type search struct {
@@ -36,61 +35,61 @@ type search struct {
 	n       int
 }
 
-func newPicker() *picker { return &picker{events: make(map[string]*handedOut)} }
+func newPicker() *picker { return &picker{events: make(map[string]*freeSeats)} }
 
-func (g *handedOut) free(i int) bool { return g.bitmap[i/8]&(0x80>>(i%8)) != 0 }
+func (f *freeSeats) isFree(i int) bool { return f.bitmap[i/8]&(0x80>>(i%8)) != 0 }
 
-// pick returns n seats (indexes) of the section that are free in the snapshot and not handed out
-// yet, nil when there are none. Attempt 0 takes the best seats, later attempts any of the best 4,
-// 16, 64 and so on.
-func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent bool, try int) []int {
+// pick returns the indexes of n free seats of the section that it has not chosen yet; nil when
+// there are fewer. Attempt 0 takes the best seats, later attempts any of the best 4, 16, 64 and so
+// on.
+func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent bool, attempt int) []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := p.events[snap.Event.ID]
-	if g == nil || g.since.Before(snap.At) || len(g.bitmap) != len(snap.Bitmap) {
-		g = &handedOut{since: snap.At, snapshot: snap.Bitmap, bitmap: bytes.Clone(snap.Bitmap), rows: make(map[search]int)}
-		p.events[snap.Event.ID] = g
+	f := p.events[snap.Event.ID]
+	if f == nil || f.at.Before(snap.At) || len(f.bitmap) != len(snap.Bitmap) {
+		f = &freeSeats{at: snap.At, snapshot: snap.Bitmap, bitmap: bytes.Clone(snap.Bitmap), firstRow: make(map[search]int)}
+		p.events[snap.Event.ID] = f
 	}
 	var seats []int
-	if candidates := 1 << (2 * min(try, 5)); adjacent {
-		seats = g.pickAdjacent(sec, n, candidates)
+	if candidates := 1 << (2 * min(attempt, 5)); adjacent {
+		seats = f.pickAdjacent(sec, n, candidates)
 	} else {
-		seats = pickAny(sec, n, candidates, g.free)
+		seats = pickAny(sec, n, candidates, f.isFree)
 	}
 	for _, i := range seats {
-		g.bitmap[i/8] &^= 0x80 >> (i % 8)
+		f.bitmap[i/8] &^= 0x80 >> (i % 8)
 	}
 	return seats
 }
 
-// release returns seats whose request failed for a reason other than the seats.
+// release makes chosen seats available again whose request failed for another reason.
 func (p *picker) release(eventID string, seats []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if g := p.events[eventID]; g != nil {
+	if f := p.events[eventID]; f != nil {
 		for _, i := range seats {
-			if i/8 < len(g.bitmap) {
-				g.bitmap[i/8] |= g.snapshot[i/8] & (0x80 >> (i % 8))
+			if i/8 < len(f.bitmap) {
+				f.bitmap[i/8] |= f.snapshot[i/8] & (0x80 >> (i % 8))
 			}
 		}
-		clear(g.rows)
+		clear(f.firstRow)
 	}
 }
 
 // pickAdjacent chooses n adjacent seats: rows from the front, in each row the run nearest to the
-// middle. A run that leaves a single free seat beside it is a last resort, since single seats
-// hardly sell.
-func (g *handedOut) pickAdjacent(sec event.Section, n, candidates int) []int {
+// middle. A run that leaves a single free seat beside it is chosen only if there is no other, since
+// single seats hardly sell.
+func (f *freeSeats) pickAdjacent(sec event.Section, n, candidates int) []int {
 	var withoutSingle, withSingle []int // the first seat of each candidate
 	offsets := middleOut(sec.SeatsPerRow - n + 1)
 	wanted := search{section: sec.Name, n: n}
-	for row := g.rows[wanted]; row < sec.Rows; row++ {
+	for row := f.firstRow[wanted]; row < sec.Rows; row++ {
 		first := sec.First + row*sec.SeatsPerRow
-		inRow := func(i int) bool { return i >= first && i < first+sec.SeatsPerRow && g.free(i) }
+		inRow := func(i int) bool { return i >= first && i < first+sec.SeatsPerRow && f.isFree(i) }
 		for _, offset := range offsets {
 			start := first + offset
 			switch {
-			case !allFree(start, n, g.free):
+			case !allFree(start, n, f.isFree):
 			case leavesSingleSeat(start-1, -1, inRow) || leavesSingleSeat(start+n, 1, inRow):
 				withSingle = append(withSingle, start)
 			default:
@@ -101,7 +100,7 @@ func (g *handedOut) pickAdjacent(sec event.Section, n, candidates int) []int {
 			break
 		}
 		if len(withoutSingle)+len(withSingle) == 0 {
-			g.rows[wanted] = row + 1
+			f.firstRow[wanted] = row + 1
 		}
 	}
 	if len(withoutSingle) == 0 {
@@ -118,12 +117,12 @@ func (g *handedOut) pickAdjacent(sec event.Section, n, candidates int) []int {
 	return seats
 }
 
-// leavesSingleSeat reports whether seat i is free and its neighbour in that direction is not.
+// leavesSingleSeat reports whether seat i is free and its neighbour in that direction (±1) is not.
 func leavesSingleSeat(i, direction int, free func(int) bool) bool {
 	return free(i) && !free(i+direction)
 }
 
-// pickAny chooses any n seats, the best first.
+// pickAny chooses n seats, adjacent or not, among the best n−1+candidates.
 func pickAny(sec event.Section, n, candidates int, free func(int) bool) []int {
 	var seats []int
 	for row := range sec.Rows {
@@ -156,7 +155,7 @@ func allFree(start, n int, free func(int) bool) bool {
 	return true
 }
 
-// middleOut lists 0 to n−1 from the middle outwards; nothing for n below 1.
+// middleOut lists 0 to n−1 from the middle outwards; nil for n below 1.
 func middleOut(n int) []int {
 	if n <= 0 {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"urr.guru/proto/events"
 )
 
-// EventType names what happened to a reservation.
+// EventType is the type of an event about a reservation.
 type EventType string
 
-// The types of events that are published.
+// The types of events.
 const (
 	EventCreated         EventType = events.ReservationCreated
 	EventConfirmed       EventType = events.ReservationConfirmed
@@ -20,19 +20,19 @@ const (
 	EventPaymentRejected EventType = events.ReservationRejected
 )
 
-// Event is one thing that happened, with the reservation as it was right after.
+// Event is a change of a reservation, with the reservation right after the change.
 type Event struct {
 	Type        EventType
 	Reservation Reservation
-	// Reason is why it happened; empty without one.
+	// Reason may be empty.
 	Reason string
 	// PaymentID is the payment that confirmed the reservation or was rejected; zero: none.
 	PaymentID uuid.UUID
 	At        time.Time
 }
 
-// TakeEvents returns the events since the reservation was read, and forgets them. They are written
-// in the transaction of the change.
+// TakeEvents returns and removes the events since the reservation was read. The transaction of the
+// change must write them.
 func (r *Reservation) TakeEvents() []Event {
 	taken := r.events
 	r.events = nil
@@ -40,13 +40,13 @@ func (r *Reservation) TakeEvents() []Event {
 }
 
 func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now time.Time) {
-	seen := *r
-	seen.events = nil
-	r.events = append(r.events, Event{Type: t, Reservation: seen, Reason: reason, PaymentID: payment, At: now})
+	copied := *r
+	copied.events = nil
+	r.events = append(r.events, Event{Type: t, Reservation: copied, Reason: reason, PaymentID: payment, At: now})
 }
 
-// rejectUnknown returns the event that rejects a payment whose reservation does not exist. Such a
-// payment has to be refunded, as every payment that cannot be honoured.
+// rejectUnknown returns the event that rejects a payment whose reservation does not exist. It has
+// the payment refunded, as every payment that cannot be honoured.
 func rejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
 	return Event{
 		Type: EventPaymentRejected, Reason: ReasonUnknown, PaymentID: p.ID, At: now,

@@ -12,75 +12,73 @@ import (
 type SeatsRequest struct {
 	EventID, UserID, SlotID string
 	SeatIDs                 []string
-	// SkipLocked: a seat that another transaction has locked counts as taken; else the request
-	// waits for it.
+	// SkipLocked makes a seat that another transaction has locked count as taken. Otherwise the
+	// request waits for the lock.
 	SkipLocked bool
 	// IdempotencyKey is nil when the client sent none.
 	IdempotencyKey *idempotency.Key
 }
 
-// BestRequest asks for a number of places of a section: the best that are free, or general
-// admissions.
+// BestRequest asks for a number of places of a section: the best free seats, or general admissions.
 type BestRequest struct {
 	EventID, UserID, SlotID string
 	Section                 string
 	Quantity                int
-	// Adjacent: the seats must be next to each other in one row. Ignored for general admission.
+	// Adjacent requires seats next to each other in one row. It is ignored for general admission.
 	Adjacent bool
 	// IdempotencyKey is nil when the client sent none.
 	IdempotencyKey *idempotency.Key
 }
 
-// CheckLimit is ErrLimitExceeded when a user who has bought or holds used places may not have want
-// more.
-func CheckLimit(used int64, want, limit int) error {
-	if used+int64(want) <= int64(limit) {
+// CheckLimit returns ErrLimitExceeded when used places (bought or held by the user) and wanted ones
+// are together more than the limit.
+func CheckLimit(used int64, wanted, limit int) error {
+	if used+int64(wanted) <= int64(limit) {
 		return nil
 	}
 	return ErrLimitExceeded.With("limit", strconv.Itoa(limit)).With("used", strconv.FormatInt(used, 10))
 }
 
-// LockedSale is what decisions about all holds of an event need to know while their users are
-// locked.
+// LockedSale is the state of an event's sale while a transaction has locked the users whose
+// requests it decides on.
 type LockedSale struct {
 	EventID  string
 	Seating  event.Seating
 	Sale     event.Sale
 	Currency string
-	// HoldFor is how long new holds live.
+	// HoldFor is the length of new holds.
 	HoldFor time.Duration
 	Now     time.Time
-	// Used is what each user has bought or holds.
+	// Used is the number of places that each user has bought or holds.
 	Used map[string]int64
 }
 
-// CheckSeating is event.ErrSeatingMismatch when the event is not sold in this way.
-func (s *LockedSale) CheckSeating(want event.Seating) error {
-	if s.Seating != want {
+// CheckSeating returns event.ErrSeatingMismatch when the event has another seating.
+func (s *LockedSale) CheckSeating(wanted event.Seating) error {
+	if s.Seating != wanted {
 		return event.ErrSeatingMismatch
 	}
 	return nil
 }
 
-// hold makes a reservation, which counts as used from now on.
-func (s *LockedSale) hold(h Hold) *Reservation {
-	h.ID, h.EventID, h.Currency, h.For = NewID(), s.EventID, s.Currency, s.HoldFor
-	s.Used[h.UserID] += int64(h.Quantity)
-	return NewHeld(h, s.Now)
+// hold makes a reservation for the user, section, seats and amount of r, and counts it as used.
+func (s *LockedSale) hold(r Reservation) *Reservation {
+	r.ID, r.EventID, r.Currency = NewID(), s.EventID, s.Currency
+	s.Used[r.UserID] += int64(r.Quantity)
+	return NewHeld(r, s.HoldFor, s.Now)
 }
 
 // GeneralSale is the state of an event with general admission while its sections are locked.
 type GeneralSale struct {
 	LockedSale
 
-	// Free places by section; a section that is missing does not exist.
-	Free map[string]int64
-	// Prices of the sections.
-	Prices map[string]int64
+	// Free has the number of free places of each section that exists.
+	Free   map[string]int64
+	Prices map[string]int64 // by section
 }
 
-// Allot gives a request its places, or returns why not. It is called in the order of arrival; a
-// refused request takes nothing.
+// Allot reserves the places of a request. A refused request changes nothing. Requests must be given
+// in the order of their arrival.
 func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 	if err := g.Sale.Admits(g.Now); err != nil {
 		return nil, err
@@ -96,19 +94,19 @@ func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 		return nil, ErrSoldOut
 	}
 	g.Free[req.Section] -= int64(req.Quantity)
-	return g.hold(Hold{
+	return g.hold(Reservation{
 		UserID: req.UserID, SlotID: req.SlotID, Section: req.Section, Quantity: req.Quantity, Amount: g.Prices[req.Section] * int64(req.Quantity),
 	}), nil
 }
 
-// Release makes the places of expired holds free.
+// Release adds the places of expired holds to the free ones.
 func (g *GeneralSale) Release(expired []*Reservation) {
 	for _, r := range expired {
 		g.Free[r.Section] += int64(r.Quantity)
 	}
 }
 
-// Suffices reports whether there are as many free places as are wanted, by section.
+// Suffices reports whether each section has as many free places as are wanted in it.
 func (g *GeneralSale) Suffices(wanted map[string]int64) bool {
 	for section, n := range wanted {
 		if g.Free[section] < n {

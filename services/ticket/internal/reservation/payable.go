@@ -3,6 +3,7 @@ package reservation
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,9 +16,9 @@ type Payable struct {
 	EventTitle  string
 }
 
-// Payable returns the amount due for a user's reservation, and until when. ErrReferenceNotFound
-// when it is not that user's; ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or event.ErrCancelled
-// when it cannot be paid any more.
+// Payable returns a user's reservation if it can be paid. ErrReferenceNotFound when it is another
+// user's; ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or event.ErrCancelled when it can no longer
+// be paid.
 func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error) {
 	r, now, err := s.store.Find(ctx, id)
 	if errors.Is(err, ErrNotFound) || (err == nil && r.UserID != userID) {
@@ -39,14 +40,16 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Pa
 	return &Payable{Reservation: *r, EventTitle: e.Title}, nil
 }
 
-// BeginPayment reserves time for a payment (see Reservation.BeginPayment). The provider must not be
-// called before.
+// BeginPayment reserves time for a payment (see Reservation.BeginPayment). It must succeed before
+// the provider is called.
 func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
 	p, err := s.Payable(ctx, userID, id)
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := s.store.Change(ctx, id, paymentBegun(payment, s.extension))
+	r, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
+		return r.BeginPayment(payment, now, s.maxExtension)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +60,10 @@ func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment u
 // AbortPayment undoes BeginPayment for a payment that was definitely declined (see
 // Reservation.AbortPayment).
 func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
-	_, _, err := s.store.Change(ctx, id, paymentAborted(payment, s.extension))
+	_, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
+		r.AbortPayment(payment, now, s.maxExtension)
+		return nil
+	})
 	if errors.Is(err, ErrNotFound) {
 		return ErrReferenceNotFound
 	}

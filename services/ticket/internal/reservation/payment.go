@@ -13,14 +13,14 @@ type Payment struct {
 	EventID  string
 	Amount   int64
 	Currency string
-	// AlreadyRefunded: it is known to have been refunded since.
+	// AlreadyRefunded says that a later event has reported a refund of this payment.
 	AlreadyRefunded bool
 }
 
 // Cause says why a payment was refunded.
 type Cause string
 
-// The causes of refunds. The first two do not change the reservation: a compensation refunds a
+// The causes of refunds. The first two do not change the reservation: a compensation returns a
 // rejected payment, and a transfer pays a part of the price to the seller.
 const (
 	CauseCompensation   Cause = "COMPENSATION"
@@ -30,11 +30,11 @@ const (
 	CauseEventCancelled Cause = "EVENT_CANCELLED"
 )
 
-// Paid settles a payment that the provider has taken: it either confirms the reservation, or is
-// rejected by an event and then refunded. A payment is accepted while the reservation waits for
-// another one, which is rejected if it is taken later. A payment that is already refunded is
-// rejected too, since the refund may have been partial. Repeating it changes nothing.
-func (r *Reservation) Paid(p Payment, now time.Time) {
+// Settle applies a payment that the provider has taken. It confirms the reservation or rejects the
+// payment, which is then refunded. While another payment is under way this one is accepted, and the
+// other one is rejected if it is taken later. A payment that was refunded is rejected, since the
+// refund may have been partial. Settle is idempotent.
+func (r *Reservation) Settle(p Payment, now time.Time) {
 	r.Expire(now)
 	switch {
 	case r.PaymentID == p.ID && !r.Status.Unpaid(): // settled already: confirmed, rejected or refunded
@@ -55,19 +55,19 @@ func (r *Reservation) Paid(p Payment, now time.Time) {
 		}
 		r.Status, r.PaymentID, r.Reason = Rejected, p.ID, reason
 		r.rejectPayment(p, reason, now)
-	default: // REJECTED or REFUNDED, and one more payment
+	default: // another payment of a REJECTED or REFUNDED reservation
 		r.rejectPayment(p, r.Reason, now)
 	}
 }
 
-// rejectPayment publishes that p must be refunded. The version grows even when the status does not
-// change, so that the event is newer than the one before.
+// rejectPayment emits the event that has p refunded. The version grows even when the status stays,
+// so that the event is newer than the one before.
 func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) {
 	r.Version++
 	r.emit(EventPaymentRejected, reason, p.ID, now)
 }
 
-// Refund settles the refund of a payment. It ends the reservation only if that payment confirmed it
+// Refund applies the refund of a payment. The reservation ends only if that payment confirmed it
 // and the cause is neither compensation nor transfer.
 func (r *Reservation) Refund(payment uuid.UUID, cause Cause, now time.Time) {
 	if cause == CauseCompensation || cause == CauseTransfer || r.Status != Confirmed || r.PaymentID != payment {

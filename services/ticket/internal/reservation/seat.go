@@ -14,7 +14,7 @@ type Seat struct {
 	Section string
 	Row     string
 	Number  int
-	// Price in the currency's minor unit.
+	// Price is in the currency's minor unit.
 	Price int64
 }
 
@@ -24,7 +24,7 @@ func NewSeat(id string, price int64) Seat {
 	return Seat{ID: id, Section: section, Row: row, Number: number, Price: price}
 }
 
-// SortSeats sorts seats as people count them: by section, row and number, row 9 before row 10.
+// SortSeats sorts seats by section, row and number; row 9 comes before row 10.
 func SortSeats(seats []Seat) {
 	slices.SortFunc(seats, func(a, b Seat) int {
 		return cmp.Or(strings.Compare(a.Section, b.Section), cmp.Compare(len(a.Row), len(b.Row)), strings.Compare(a.Row, b.Row),
@@ -32,7 +32,6 @@ func SortSeats(seats []Seat) {
 	})
 }
 
-// SeatIDs lists the seats' ids.
 func (r *Reservation) SeatIDs() []string {
 	ids := make([]string, len(r.Seats))
 	for i, s := range r.Seats {

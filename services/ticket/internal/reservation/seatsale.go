@@ -11,95 +11,95 @@ import (
 )
 
 // ErrUndecided is the result of a request that its batch could not decide on: another transaction
-// has locked what the request needs, or the batch failed. The request is decided in a transaction
-// of its own, in which it may wait.
-var ErrUndecided = errors.New("to be decided alone")
+// has locked what the request needs, or the batch failed. The request must then be decided in its
+// own transaction, in which it may wait.
+var ErrUndecided = errors.New("to be decided in a transaction of its own")
 
-// SeatSale is the state of an event with assigned seating while one transaction decides on
-// requests, in this order:
+// SeatSale is the state of an event with assigned seating while a transaction decides on requests.
+// The transaction calls, in this order:
 //
-//	Refusal       the users are locked
-//	SeatsRefusal  the seats are read, in Seen
-//	Allot         the seats are locked, in Locked, and so are the holds in Expired
+//	CheckUser   after it has locked the users
+//	CheckSeats  after it has read the seats into Unlocked
+//	Allot       after it has locked the seats in Locked, and the holds in Expired
 type SeatSale struct {
 	LockedSale
 
-	// Waits: the only request waits for the locks that it needs, unless it skips locked seats. Else
-	// no request waits.
+	// Waits says that the transaction decides on one request and waits for its locks, unless the
+	// request skips locked seats. Otherwise it never waits.
 	Waits bool
-	// Busy are the users that another transaction has locked.
-	Busy map[string]bool
-	// Seen are the seats that exist, as they were before any was locked.
-	Seen   map[string]SeenSeat
-	Locked map[string]*LockedSeat
-	// Expired are the holds that may be taken over, with their seats.
+	// BusyUsers are the users that another transaction has locked.
+	BusyUsers map[string]bool
+	// Unlocked has the seats that exist, as they were read before any was locked.
+	Unlocked map[string]UnlockedSeat
+	Locked   map[string]*LockedSeat
+	// Expired has the seats of each expired hold that may be taken over.
 	Expired map[uuid.UUID][]string
-	// Ended are those that were taken over.
-	Ended []uuid.UUID
+	// TakenOver are the expired holds that were taken over.
+	TakenOver []uuid.UUID
 }
 
-// SeenSeat is a seat as it was before it was locked.
-type SeenSeat struct {
+// UnlockedSeat is a seat as it was read without a lock.
+type UnlockedSeat struct {
 	Price int64
-	// Takeable: it is free, or the time of its hold is over.
+	// Takeable says that the seat is free or its hold has expired.
 	Takeable bool
-	// HeldBy is the hold whose time is over; zero: none.
+	// HeldBy is the expired hold; zero: none.
 	HeldBy uuid.UUID
 }
 
-// LockedSeat is a seat while it is locked: as the store has it, and what is decided.
+// LockedSeat is a locked seat as it is stored, and the decision about it.
 type LockedSeat struct {
 	Free   bool
 	HeldBy uuid.UUID // an expired hold
-	Moved  bool
-	Owner  uuid.UUID // of a moved seat; the zero UUID when it becomes free
+	Moved  bool      // the decision changes the owner
+	Owner  uuid.UUID // the new owner; zero: the seat becomes free
 }
 
-// NewSeatSale makes a SeatSale of which nothing is known yet.
+// NewSeatSale makes a SeatSale without any data.
 func NewSeatSale(waits bool) SeatSale {
 	return SeatSale{
-		Waits: waits, Busy: make(map[string]bool), Seen: make(map[string]SeenSeat), Locked: make(map[string]*LockedSeat),
+		Waits: waits, BusyUsers: make(map[string]bool), Unlocked: make(map[string]UnlockedSeat), Locked: make(map[string]*LockedSeat),
 		Expired: make(map[uuid.UUID][]string),
 	}
 }
 
-// Refusal returns why a request gets nothing, as far as is known before its seats are read.
-func (s *SeatSale) Refusal(req SeatsRequest) error {
-	if s.Busy[req.UserID] {
+// CheckUser returns the error of a request that is refused whatever its seats are, or ErrUndecided.
+func (s *SeatSale) CheckUser(req SeatsRequest) error {
+	if s.BusyUsers[req.UserID] {
 		return ErrUndecided
 	}
-	return s.admitsUser(req)
+	return s.admits(req)
 }
 
-// admitsUser checks what does not depend on the seats.
-func (s *SeatSale) admitsUser(req SeatsRequest) error {
+func (s *SeatSale) admits(req SeatsRequest) error {
 	if err := s.Sale.Admits(s.Now); err != nil {
 		return err
 	}
 	return CheckLimit(s.Used[req.UserID], len(req.SeatIDs), s.Sale.MaxPerUser)
 }
 
-// SeatsRefusal returns why a request cannot have its seats, as far as is known before they are
-// locked. A seat that is known to be taken is not waited for.
-func (s *SeatSale) SeatsRefusal(req SeatsRequest) error {
+// CheckSeats returns the error of a request for seats that do not exist or are taken, so that it
+// does not wait for their locks.
+func (s *SeatSale) CheckSeats(req SeatsRequest) error {
 	var missing, taken []string
 	for _, id := range req.SeatIDs {
-		if seat, ok := s.Seen[id]; !ok {
+		if seat, ok := s.Unlocked[id]; !ok {
 			missing = append(missing, id)
 		} else if !seat.Takeable {
 			taken = append(taken, id)
 		}
 	}
-	return refusalOf(missing, taken)
+	return seatsError(missing, taken)
 }
 
-// Allot gives a request all of its seats, or returns why not. It is called in the order of arrival.
+// Allot reserves all seats of a request. A refused request changes nothing. Requests must be given
+// in the order of their arrival.
 func (s *SeatSale) Allot(req SeatsRequest) (*Reservation, error) {
-	if err := s.admitsUser(req); err != nil {
+	if err := s.admits(req); err != nil {
 		return nil, err
 	}
 	var missing, taken []string
-	var over []uuid.UUID
+	var expired []uuid.UUID
 	for _, id := range req.SeatIDs {
 		seat := s.Locked[id]
 		switch {
@@ -109,58 +109,57 @@ func (s *SeatSale) Allot(req SeatsRequest) (*Reservation, error) {
 			return nil, ErrUndecided
 		case seat == nil || (!seat.Free && s.Expired[seat.HeldBy] == nil):
 			taken = append(taken, id)
-		case !seat.Free && !slices.Contains(over, seat.HeldBy):
-			over = append(over, seat.HeldBy)
+		case !seat.Free && !slices.Contains(expired, seat.HeldBy):
+			expired = append(expired, seat.HeldBy)
 		}
 	}
-	if err := refusalOf(missing, taken); err != nil {
+	if err := seatsError(missing, taken); err != nil {
 		return nil, err
 	}
-	for _, hold := range over {
-		if !s.Complete(hold) { // it may have been extended, or another transaction has locked a seat of it
+	for _, hold := range expired {
+		if !s.FullyLocked(hold) { // the hold was extended, or another transaction has locked one of its seats
 			if !s.Waits && !req.SkipLocked {
 				return nil, ErrUndecided
 			}
 			return nil, takenError(req.SeatIDs)
 		}
 	}
-	for _, hold := range over {
-		s.end(hold)
+	for _, hold := range expired {
+		s.takeOver(hold)
 	}
-	return s.give(req), nil
+	return s.reserve(req), nil
 }
 
-// Complete reports whether all seats of an expired hold are locked and still its own.
-func (s *SeatSale) Complete(hold uuid.UUID) bool {
+// FullyLocked reports whether all seats of an expired hold are locked and still belong to it.
+func (s *SeatSale) FullyLocked(hold uuid.UUID) bool {
 	return !slices.ContainsFunc(s.Expired[hold], func(id string) bool { return s.Locked[id] == nil || s.Locked[id].HeldBy != hold })
 }
 
-// end makes all seats of an expired hold free.
-func (s *SeatSale) end(hold uuid.UUID) {
-	s.Ended = append(s.Ended, hold)
+// takeOver makes all seats of an expired hold free.
+func (s *SeatSale) takeOver(hold uuid.UUID) {
+	s.TakenOver = append(s.TakenOver, hold)
 	for _, id := range s.Expired[hold] {
 		*s.Locked[id] = LockedSeat{Free: true, Moved: true}
 	}
 }
 
-// give gives a request its seats.
-func (s *SeatSale) give(req SeatsRequest) *Reservation {
-	h := Hold{UserID: req.UserID, SlotID: req.SlotID, Quantity: len(req.SeatIDs), Seats: make([]Seat, len(req.SeatIDs))}
+func (s *SeatSale) reserve(req SeatsRequest) *Reservation {
+	wanted := Reservation{UserID: req.UserID, SlotID: req.SlotID, Quantity: len(req.SeatIDs), Seats: make([]Seat, len(req.SeatIDs))}
 	for n, id := range req.SeatIDs {
-		h.Seats[n] = NewSeat(id, s.Seen[id].Price)
-		h.Amount += h.Seats[n].Price
+		wanted.Seats[n] = NewSeat(id, s.Unlocked[id].Price)
+		wanted.Amount += wanted.Seats[n].Price
 	}
-	SortSeats(h.Seats)
-	r := s.hold(h)
+	SortSeats(wanted.Seats)
+	r := s.hold(wanted)
 	for _, id := range req.SeatIDs {
 		*s.Locked[id] = LockedSeat{Moved: true, Owner: r.ID}
 	}
 	return r
 }
 
-// refusalOf is the error for seats that do not exist, else for those that are taken; nil without
+// seatsError returns the error for seats that do not exist, or that for taken seats; nil without
 // any.
-func refusalOf(missing, taken []string) error {
+func seatsError(missing, taken []string) error {
 	switch {
 	case len(missing) > 0:
 		return event.ErrSeatNotFound.With("seatIds", strings.Join(missing, ","))
@@ -171,7 +170,6 @@ func refusalOf(missing, taken []string) error {
 	}
 }
 
-// takenError is ErrSeatTaken with the taken seats.
 func takenError(seatIDs []string) error {
 	return ErrSeatTaken.With("seatIds", strings.Join(seatIDs, ","))
 }

@@ -12,25 +12,25 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// seatSale is a sale of the seats A-1-1 to A-1-6, all of them read: A-1-5 and A-1-6 have a hold whose
-// time is over, A-1-4 is sold. Those named are locked.
-func seatSale(waits bool, over uuid.UUID, locked ...string) *reservation.SeatSale {
+// seatSale is a sale of the seats A-1-1 to A-1-6, all of which were read. A-1-4 is sold, A-1-5 and
+// A-1-6 belong to the expired hold. The named seats are locked.
+func seatSale(waits bool, expired uuid.UUID, locked ...string) *reservation.SeatSale {
 	s := reservation.NewSeatSale(waits)
 	s.LockedSale = reservation.LockedSale{
 		EventID: "e", Seating: event.Assigned, Currency: "KRW", HoldFor: time.Minute, Now: noon, Used: map[string]int64{"old": 3},
 		Sale: event.Sale{State: event.Open, OpenAt: noon.Add(-1), CloseAt: noon.Add(time.Hour), MaxPerUser: 4},
 	}
 	state := map[string]reservation.LockedSeat{
-		"A-1-1": {Free: true}, "A-1-2": {Free: true}, "A-1-3": {Free: true}, "A-1-4": {}, "A-1-5": {HeldBy: over}, "A-1-6": {HeldBy: over},
+		"A-1-1": {Free: true}, "A-1-2": {Free: true}, "A-1-3": {Free: true}, "A-1-4": {}, "A-1-5": {HeldBy: expired}, "A-1-6": {HeldBy: expired},
 	}
 	for id, seat := range state {
-		s.Seen[id] = reservation.SeenSeat{Price: 70, Takeable: id != "A-1-4", HeldBy: seat.HeldBy}
+		s.Unlocked[id] = reservation.UnlockedSeat{Price: 70, Takeable: id != "A-1-4", HeldBy: seat.HeldBy}
 	}
 	for _, id := range locked {
 		seat := state[id]
 		s.Locked[id] = &seat
 	}
-	s.Expired[over] = []string{"A-1-5", "A-1-6"}
+	s.Expired[expired] = []string{"A-1-5", "A-1-6"}
 	return &s
 }
 
@@ -41,24 +41,24 @@ func seatsOf(user string, ids ...string) reservation.SeatsRequest {
 func TestSeatsAreRefusedBeforeTheyAreLocked(t *testing.T) {
 	t.Parallel()
 	s := seatSale(false, uuid.New())
-	s.Busy["busy"] = true
-	require.ErrorIs(t, s.Refusal(seatsOf("busy", "A-1-1")), reservation.ErrUndecided)
-	require.ErrorIs(t, s.Refusal(seatsOf("old", "A-1-1", "A-1-2")), reservation.ErrLimitExceeded)
-	require.NoError(t, s.Refusal(seatsOf("old", "A-1-1")))
-	require.NoError(t, s.SeatsRefusal(seatsOf("u", "A-1-1", "A-1-5")))
-	err := s.SeatsRefusal(seatsOf("u", "A-1-4", "A-1-9", "A-1-8"))
+	s.BusyUsers["busy"] = true
+	require.ErrorIs(t, s.CheckUser(seatsOf("busy", "A-1-1")), reservation.ErrUndecided)
+	require.ErrorIs(t, s.CheckUser(seatsOf("old", "A-1-1", "A-1-2")), reservation.ErrLimitExceeded)
+	require.NoError(t, s.CheckUser(seatsOf("old", "A-1-1")))
+	require.NoError(t, s.CheckSeats(seatsOf("u", "A-1-1", "A-1-5")))
+	err := s.CheckSeats(seatsOf("u", "A-1-4", "A-1-9", "A-1-8"))
 	require.ErrorIs(t, err, event.ErrSeatNotFound)
 	require.Equal(t, "A-1-9,A-1-8", errs.From(err).Metadata["seatIds"])
-	require.ErrorIs(t, s.SeatsRefusal(seatsOf("u", "A-1-1", "A-1-4")), reservation.ErrSeatTaken)
+	require.ErrorIs(t, s.CheckSeats(seatsOf("u", "A-1-1", "A-1-4")), reservation.ErrSeatTaken)
 	s.Now = noon.Add(time.Hour)
-	require.ErrorIs(t, s.Refusal(seatsOf("u", "A-1-1")), event.ErrSaleNotOpen)
+	require.ErrorIs(t, s.CheckUser(seatsOf("u", "A-1-1")), event.ErrSaleNotOpen)
 	require.ErrorIs(t, s.CheckSeating(event.General), event.ErrSeatingMismatch)
 }
 
 func TestSeatsAreAllottedInOrder(t *testing.T) {
 	t.Parallel()
-	over := uuid.New()
-	s := seatSale(false, over, "A-1-1", "A-1-2", "A-1-4", "A-1-5", "A-1-6")
+	expired := uuid.New()
+	s := seatSale(false, expired, "A-1-1", "A-1-2", "A-1-4", "A-1-5", "A-1-6")
 	first, err := s.Allot(seatsOf("u", "A-1-2", "A-1-1"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-1", "A-1-2"}, first.SeatIDs())
@@ -76,15 +76,15 @@ func TestSeatsAreAllottedInOrder(t *testing.T) {
 		_, err := s.Allot(c.req)
 		require.ErrorIs(t, err, c.want, c.req.SeatIDs)
 	}
-	require.Empty(t, s.Ended, "whoever was refused took nothing")
+	require.Empty(t, s.TakenOver, "whoever was refused took nothing")
 	_, err = s.Allot(seatsOf("v", "A-1-5"))
 	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{over}, s.Ended)
+	require.Equal(t, []uuid.UUID{expired}, s.TakenOver)
 	_, err = s.Allot(seatsOf("w", "A-1-6"))
 	require.NoError(t, err, "the end of the hold has made it free")
 }
 
-// A hold that is over is taken over as a whole: all of its seats must be locked.
+// An expired hold is taken over only when all of its seats are locked.
 func TestSeatsOfAHoldThatIsNotLockedAsAWhole(t *testing.T) {
 	t.Parallel()
 	skipping := seatsOf("u", "A-1-5")

@@ -12,76 +12,64 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Events is what holds need to know of what is on sale.
+// Events reads the events for which places are held.
 type Events interface {
 	// Head returns an event, at most 1 s old.
 	Head(ctx context.Context, id string) (event.Event, error)
-	// Snapshot returns what is free, at most 100 ms old.
+	// Snapshot returns an event with its free places, at most 100 ms old.
 	Snapshot(ctx context.Context, id string) (event.Snapshot, error)
 }
 
 // Holder makes holds.
 type Holder interface {
-	// HoldSeats holds all the seats or none: ErrSeatTaken, event.ErrSeatNotFound, ErrLimitExceeded,
-	// event.ErrSaleNotOpen… Seats of expired holds are taken over.
+	// HoldSeats holds all the seats or none. Seats of expired holds are taken over. Errors:
+	// ErrSeatTaken, event.ErrSeatNotFound, ErrLimitExceeded, event.ErrSaleNotOpen…
 	HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error)
-	// HoldGeneral holds a number of general admissions; ErrSoldOut.
+	// HoldGeneral holds a number of general admissions. ErrSoldOut when fewer are free.
 	HoldGeneral(ctx context.Context, req BestRequest) (*Reservation, error)
 	// Replay returns the reservation that an earlier request with the key made, as it was created;
-	// nil when there was none, idempotency.ErrInProgress while it runs.
+	// nil when there was none, idempotency.ErrInProgress while the earlier request runs.
 	Replay(ctx context.Context, key *idempotency.Key) (*Reservation, error)
 	// CountFree counts the free seats of a section with assigned seating.
 	CountFree(ctx context.Context, eventID, section string) (int64, error)
 }
 
+// Decide changes a locked reservation at the database's time, or returns the error of its caller.
+type Decide func(r *Reservation, now time.Time) error
+
 // Store keeps reservations.
 type Store interface {
 	// Find returns a reservation and the database's time, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
-	// List returns a user's reservations, newest first, those older than before (zero: all).
+	// List returns a user's reservations with smaller ids than before (zero: all), newest first.
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)
-	// Change applies a decision to a locked reservation and writes what it changed, with the events.
-	// An error of the decision is returned and nothing is written.
-	Change(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, time.Time, error)
+	// Change locks a reservation, calls decide, and writes the changes and events in the same
+	// transaction. Nothing is written when decide returns an error.
+	Change(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
 }
 
-// Settler applies payment events.
-type Settler interface {
-	// Settle applies events by Settlement.Apply in one transaction, each once: those that the group
-	// has settled before are left out.
-	Settle(ctx context.Context, group string, events []PaymentEvent) error
-}
-
-// Service holds seats and applies payments and cancellations to reservations.
+// Service holds places, and reads, cancels and begins to pay reservations.
 type Service struct {
-	events  Events
-	holder  Holder
-	store   Store
-	settler Settler
-	picker  *picker
-	// extension is by how much payments may extend a hold in all.
-	extension time.Duration
+	events       Events
+	holder       Holder
+	store        Store
+	picker       *picker
+	maxExtension time.Duration
 }
 
-// NewService makes a Service; extension is by how much payments may extend a hold in all, however
-// often they are declined and begun again: at least PayWithin.
-func NewService(events Events, holder Holder, store Store, settler Settler, extension time.Duration) *Service {
-	return &Service{events: events, holder: holder, store: store, settler: settler, picker: newPicker(), extension: extension}
+// NewService makes a Service. Payments may extend a hold by maxExtension at most, however often
+// they are declined and begun again; it must be at least PayWithin.
+func NewService(events Events, holder Holder, store Store, maxExtension time.Duration) *Service {
+	return &Service{events: events, holder: holder, store: store, picker: newPicker(), maxExtension: maxExtension}
 }
 
-// Settle applies payment events, each once in the consumer group.
-func (s *Service) Settle(ctx context.Context, group string, events []PaymentEvent) error {
-	return s.settler.Settle(ctx, group, events)
-}
-
-// HoldSeats holds the named seats.
 func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error) {
 	return s.holder.HoldSeats(ctx, req)
 }
 
 // HoldBest holds the best free seats of a section, or general admissions. ErrSoldOut when fewer are
-// free; ErrTryAgain when enough are free, but not adjacent, or other requests were faster each
-// time.
+// free; ErrTryAgain when enough are free but not adjacent, or other requests took the seats at
+// every attempt.
 func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, error) {
 	e, err := s.events.Head(ctx, req.EventID)
 	if err != nil {
@@ -90,14 +78,14 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if e.Seating == event.General {
 		return s.holder.HoldGeneral(ctx, req)
 	}
-	// Before seats are picked: once the section is sold out, a repeated request would not reach the
-	// transaction that replays it.
+	// A repeated request must get its answer even when the section is sold out by now, and so no
+	// transaction would begin.
 	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
 	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey, SkipLocked: true}
 	var snap event.Snapshot
-	for try := range maxAttempts {
+	for attempt := range maxAttempts {
 		if snap, err = s.events.Snapshot(ctx, req.EventID); err != nil {
 			return nil, err
 		}
@@ -105,31 +93,31 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 		if !ok {
 			return nil, event.ErrSectionNotFound
 		}
-		picked := s.picker.pick(&snap, sec, req.Quantity, req.Adjacent, try)
+		picked := s.picker.pick(&snap, sec, req.Quantity, req.Adjacent, attempt)
 		if len(picked) == 0 {
 			break
 		}
 		seats.SeatIDs = snap.Event.SeatsAt(picked)
 		r, err := s.holder.HoldSeats(ctx, seats)
 		if err == nil || !errors.Is(err, ErrSeatTaken) {
-			if err != nil && errs.From(err).Kind != errs.Internal { // which these seats may have caused
+			if err != nil && errs.From(err).Kind != errs.Internal { // these seats may have caused an internal error
 				s.picker.release(req.EventID, picked)
 			}
 			return r, err
 		}
 	}
-	why := s.refusalReason(ctx, req, &snap)
-	// A concurrent repetition of the request may have made the hold: a double click gets that hold.
+	refusal := s.refusal(ctx, req, &snap)
+	// A concurrent request with the same key may have made the hold, as after a double click.
 	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
-	return nil, why
+	return nil, refusal
 }
 
-// refusalReason returns why nothing was held. Reasons that no other seats can change come first.
-// Then a count that waits for no lock tells ErrSoldOut from ErrTryAgain. The snapshot is such a
-// count: once a section is sold out in it, requests do not count the seats again.
-func (s *Service) refusalReason(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
+// refusal returns the error of a request that got no seats. Errors that other seats would not avoid
+// come first. Then the number of free seats distinguishes ErrSoldOut from ErrTryAgain; seats are
+// counted only while the snapshot has enough free ones.
+func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
 	if err := snap.Event.Sale().Admits(snap.At); err != nil {
 		return err
 	}
@@ -150,8 +138,7 @@ func (s *Service) refusalReason(ctx context.Context, req BestRequest, snap *even
 	}
 }
 
-// Get returns a user's own reservation; one whose time is over has expired. ErrNotFound for any
-// other user.
+// Get returns a user's own reservation, EXPIRED if it is due. ErrNotFound for another user's.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reservation, error) {
 	r, now, err := s.store.Find(ctx, id)
 	if err != nil {
@@ -160,12 +147,11 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reserv
 	if r.UserID != userID {
 		return nil, ErrNotFound
 	}
-	seen := r.At(now)
-	return &seen, nil
+	return new(r.At(now)), nil
 }
 
-// List returns a user's own reservations, newest first, and where the next page begins (zero: there
-// is none).
+// List returns a user's own reservations, newest first, and the `before` of the next page (zero:
+// none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, uuid.UUID, error) {
 	list, now, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil {
@@ -180,8 +166,18 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Cancel ends a user's own hold; eventID, unless empty, must be its event.
+// Cancel ends a user's own hold. ErrNotFound for another user's, event.ErrWrongEvent when eventID
+// is neither empty nor that of the hold.
 func (s *Service) Cancel(ctx context.Context, userID, eventID string, id uuid.UUID) error {
-	_, _, err := s.store.Change(ctx, id, cancelled(userID, eventID))
+	_, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
+		switch {
+		case r.UserID != userID:
+			return ErrNotFound
+		case eventID != "" && r.EventID != eventID:
+			return event.ErrWrongEvent
+		default:
+			return r.Cancel(now)
+		}
+	})
 	return err
 }

@@ -15,8 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// hall is one section of four seats, some of which are taken, and counts how often its seats are
-// counted.
+// hall is one section of four seats. It records how often its seats are counted.
 type hall struct {
 	reservation.Holder
 
@@ -74,7 +73,7 @@ func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &hall{taken: c.taken}
-			_, err := reservation.NewService(h, h, nil, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
+			_, err := reservation.NewService(h, h, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
 				EventID: "e", UserID: "u", Section: "A", Quantity: 2, Adjacent: true,
 			})
 			require.ErrorIs(t, err, c.want)
@@ -83,11 +82,11 @@ func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 	}
 }
 
-// Whoever comes next is not given the seats of which a hold has failed.
+// The next request does not get the seats of a hold that failed with an internal error.
 func TestSeatsOfAFailureAreNotPickedAgain(t *testing.T) {
 	t.Parallel()
 	h := &hall{broken: "A-1-2"} // the best one
-	svc := reservation.NewService(h, h, nil, nil, extension)
+	svc := reservation.NewService(h, h, nil, extension)
 	req := reservation.BestRequest{EventID: "e", UserID: "u", Section: "A", Quantity: 1}
 	_, err := svc.HoldBest(t.Context(), req)
 	require.Error(t, err)

@@ -8,31 +8,29 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// sweepBatch bounds the holds that one transaction ends, and with them the seats it has locked.
+// sweepBatch bounds the holds that one transaction ends, and so the seats that it locks.
 const sweepBatch = 200
 
-// Expirer ends reservations whose time is over.
+// Expirer ends due reservations.
 type Expirer interface {
-	// ExpireDue ends up to max due reservations and returns how many. The error also names those
-	// that contradict other rows, once each time they are tried.
+	// ExpireDue ends up to max due reservations and returns their number. The error names the tried
+	// reservations that contradict other rows.
 	ExpireDue(ctx context.Context, max int) (int, error)
-	// Inconsistent is the number of reservations that contradict other rows, as far as this process
-	// has found.
+	// Inconsistent returns the number of reservations that this process has found to contradict
+	// other rows.
 	Inconsistent() int
 }
 
-// Sweeper ends holds whose time is over, so that their events are published: for their former
-// holders, queue and stats. The seats of such a hold can be taken before it is swept.
+// Sweeper ends due holds, so that users, queue and stats get their events. It need not be punctual:
+// the seats of a due hold can be taken before it is swept.
 type Sweeper struct {
 	Expirer Expirer
 	Every   time.Duration
-	// ObserveInconsistent is called after each sweep with the number of reservations that cannot be
-	// expired.
+	// ObserveInconsistent is called with Expirer.Inconsistent after each sweep.
 	ObserveInconsistent func(int)
 	Log                 *slog.Logger
 }
 
-// Run sweeps until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) error {
 	return loop.Every(ctx, s.Every, func(ctx context.Context) {
 		if err := s.expire(ctx); err != nil && ctx.Err() == nil {
@@ -42,7 +40,6 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	})
 }
 
-// expire ends holds until it finds less than a full batch.
 func (s *Sweeper) expire(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if n, err := s.Expirer.ExpireDue(ctx, sweepBatch); err != nil || n < sweepBatch {

@@ -6,8 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Expire ends a reservation whose time is over; false when its time is not over, or it is in a
-// final status.
+// Expire ends the reservation if it is due, and reports whether it was.
 func (r *Reservation) Expire(now time.Time) bool {
 	if !r.Due(now) {
 		return false
@@ -18,8 +17,8 @@ func (r *Reservation) Expire(now time.Time) bool {
 	return true
 }
 
-// Cancel ends a hold. It is idempotent. ErrHoldExpired when its time is over, ErrNotHeld in any
-// other status: a payment that has begun must end first.
+// Cancel ends a hold. It is idempotent. ErrHoldExpired when the hold's time is over, ErrNotHeld in
+// any other status than HELD: a payment under way must end first.
 func (r *Reservation) Cancel(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
@@ -35,7 +34,7 @@ func (r *Reservation) Cancel(now time.Time) error {
 	return nil
 }
 
-// Payable is nil while the reservation can be paid: held, or with a payment under way, and in time.
+// Payable returns nil while the reservation is HELD or PAYING and its time is not over.
 func (r *Reservation) Payable(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
@@ -49,11 +48,10 @@ func (r *Reservation) Payable(now time.Time) error {
 	}
 }
 
-// BeginPayment moves the reservation to PAYING for PayWithin, during which its seats cannot be
-// taken. Repeating it for the same payment changes nothing, not even the time; meanwhile another
-// payment is refused with ErrPaymentInProgress. ErrHoldExpired when the payment would extend the
-// hold by more than extension.
-func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, extension time.Duration) error {
+// BeginPayment moves the reservation to PAYING for PayWithin, in which its places stay held. It is
+// idempotent, and a repetition does not move the end. ErrPaymentInProgress while another payment is
+// under way; ErrHoldExpired when the payment would extend the hold by more than maxExtension.
+func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) error {
 	if err := r.Payable(now); err != nil {
 		return err
 	}
@@ -64,7 +62,7 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, extension t
 		return nil
 	}
 	end := now.Add(PayWithin)
-	if end.After(r.HoldEndsAt.Add(extension)) {
+	if end.After(r.HoldEndsAt.Add(maxExtension)) {
 		return ErrHoldExpired
 	}
 	r.Status, r.PaymentID, r.ExpiresAt = Paying, payment, end
@@ -72,12 +70,12 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, extension t
 	return nil
 }
 
-// AbortPayment returns the reservation to HELD after a payment that was definitely declined: for
-// the rest of the hold, but at least RetryWithin, as long as another payment could still have its
-// whole time within extension. A hold that could not be paid any more expires at once. Nothing
-// happens when that payment is not under way, or its time is over: an expired hold is not restored,
-// since its user may hold other seats by now.
-func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, extension time.Duration) {
+// AbortPayment returns the reservation to HELD after a payment that was definitely declined. The
+// hold lasts until HoldEndsAt, but at least for RetryWithin, and no longer than another payment
+// could begin within maxExtension; a hold without any time left expires at once. AbortPayment does
+// nothing when the payment is not under way or its time is over: an expired hold is not restored,
+// since its user may hold other places by now.
+func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) {
 		return
 	}
@@ -85,7 +83,7 @@ func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, extension t
 	if least := now.Add(RetryWithin); r.ExpiresAt.Before(least) {
 		r.ExpiresAt = least
 	}
-	if last := r.HoldEndsAt.Add(extension - PayWithin); r.ExpiresAt.After(last) {
+	if last := r.HoldEndsAt.Add(maxExtension - PayWithin); r.ExpiresAt.After(last) {
 		r.ExpiresAt = last
 	}
 	r.Version++

@@ -13,14 +13,14 @@ import (
 
 var noon = time.Date(2030, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// extension is by how much payments may extend a hold in all.
+// extension bounds the time by which payments may extend a hold.
 const extension = 30 * time.Minute
 
 func held() *reservation.Reservation {
-	return reservation.NewHeld(reservation.Hold{
-		ID: reservation.NewID(), EventID: "e", UserID: "u", SlotID: "s", Quantity: 1, Amount: 70, Currency: "KRW", For: 5 * time.Minute,
+	return reservation.NewHeld(reservation.Reservation{
+		ID: reservation.NewID(), EventID: "e", UserID: "u", SlotID: "s", Quantity: 1, Amount: 70, Currency: "KRW",
 		Seats: []reservation.Seat{{ID: "A-1-1", Section: "A", Row: "1", Number: 1, Price: 70}},
-	}, noon)
+	}, 5*time.Minute, noon)
 }
 
 func pay(r *reservation.Reservation) reservation.Payment {
@@ -94,7 +94,7 @@ func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	r := held()
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
 	p := pay(r)
-	r.Paid(p, noon.Add(time.Minute))
+	r.Settle(p, noon.Add(time.Minute))
 	r.Refund(p.ID, reservation.CauseUser, noon.Add(2*time.Minute))
 	type seen struct {
 		Type    reservation.EventType
@@ -121,7 +121,7 @@ func TestAsCreated(t *testing.T) {
 	r := held()
 	first := *r.AsCreated()
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
-	r.Paid(pay(r), noon)
+	r.Settle(pay(r), noon)
 	require.Equal(t, first, *r.AsCreated())
 }
 
@@ -134,7 +134,7 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		func(r *reservation.Reservation, now time.Time) { _ = r.BeginPayment(uuid.New(), now, extension) },
 		func(r *reservation.Reservation, now time.Time) { r.AbortPayment(r.PaymentID, now, extension) },
 		func(r *reservation.Reservation, now time.Time) { r.Expire(now) },
-		func(r *reservation.Reservation, now time.Time) { r.Paid(pay(r), now) },
+		func(r *reservation.Reservation, now time.Time) { r.Settle(pay(r), now) },
 		func(r *reservation.Reservation, now time.Time) { r.Refund(r.PaymentID, reservation.CauseUser, now) },
 		func(*reservation.Reservation, time.Time) {}, // time passes
 	}
@@ -146,7 +146,7 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		}
 		r.TakeEvents()
 		was, p := *r, pay(r)
-		r.Paid(p, now)
+		r.Settle(p, now)
 		var confirmed, refused int
 		for _, e := range r.TakeEvents() {
 			if e.PaymentID == p.ID && e.Type == reservation.EventConfirmed {
@@ -161,7 +161,7 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		require.Equal(t, confirmed == 1, r.Status == reservation.Confirmed && r.PaymentID == p.ID)
 		again := *r
 		if r.PaymentID == p.ID {
-			r.Paid(p, now)
+			r.Settle(p, now)
 			require.Equal(t, again, *r, "settled once")
 		}
 	}

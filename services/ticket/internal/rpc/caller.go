@@ -1,4 +1,4 @@
-// Package rpc serves the service's RPCs: one file per group, conversions at the edge.
+// Package rpc serves the RPCs of the service.
 package rpc
 
 import (
@@ -15,11 +15,12 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// roleAdmin is required for operators' calls; the gateway has checked it too.
-const roleAdmin = "admin"
-
-// defaultLimit is a page's length when the request has none.
-const defaultLimit = 20
+const (
+	// roleAdmin is required for operators' calls. The gateway has checked it too.
+	roleAdmin = "admin"
+	// defaultLimit is the length of a page when the request sets none.
+	defaultLimit = 20
+)
 
 func limitOf(limit int32) int {
 	if limit == 0 {
@@ -28,8 +29,7 @@ func limitOf(limit int32) int {
 	return int(limit)
 }
 
-// userInEvent returns the signed-in user of a caller whose verified entry token opens exactly this
-// event.
+// userInEvent returns the caller's user. The caller's verified entry token must be for this event.
 func userInEvent(c *commonv1.Caller, eventID string) (user string, err error) {
 	switch {
 	case c.GetUserId() == "":

@@ -36,11 +36,9 @@ func fromLayout(e *event.Event) *ticketv1.SeatMap {
 }
 
 func fromAvailability(s *event.Snapshot) *ticketv1.Availability {
-	a := &ticketv1.Availability{EventId: s.Event.ID, Bitmap: s.Bitmap, Etag: s.ETag, Sections: fromSections(s)}
-	for _, sec := range s.Event.Sections {
-		a.Seats += int64(sec.Rows) * int64(sec.SeatsPerRow)
+	return &ticketv1.Availability{
+		EventId: s.Event.ID, Bitmap: s.Bitmap, Etag: s.ETag, Sections: fromSections(s), Seats: int64(s.Event.Seats()),
 	}
-	return a
 }
 
 func fromLineSettings(l event.LineSettings) *ticketv1.LineSettings {

@@ -20,10 +20,9 @@ type Events struct {
 	events *event.Service
 }
 
-// NewEvents serves what is on sale.
+// NewEvents makes an Events.
 func NewEvents(s *event.Service) *Events { return &Events{events: s} }
 
-// ListEvents implements EventService: the latest to start first, at most 1 s old.
 func (s *Events) ListEvents(ctx context.Context, req *ticketv1.ListEventsRequest) (*ticketv1.ListEventsResponse, error) {
 	after, err := decodeEventCursor(req.GetCursor())
 	if err != nil {
@@ -92,14 +91,11 @@ func (s *Events) GetSaleStatus(ctx context.Context, req *ticketv1.GetSaleStatusR
 	return res, nil
 }
 
-// GetLineSettings implements EventService: defaults where nothing is set, EVENT_NOT_FOUND for an id
-// that has neither an event nor settings.
 func (s *Events) GetLineSettings(ctx context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	return lineSettings(s.events.LineSettings(ctx, req.GetEventId()))
 }
 
-// PutLineSettings implements EventService. It accepts any id, so that promotions and campaigns,
-// which are not on sale here, get a line.
+// PutLineSettings accepts any id, since promotions and campaigns have lines too.
 func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	block, unblock := req.GetBlockUser(), req.GetUnblockUser()
 	switch {
@@ -137,7 +133,7 @@ type EventAdmin struct {
 	events *event.Service
 }
 
-// NewEventAdmin serves operators.
+// NewEventAdmin makes an EventAdmin.
 func NewEventAdmin(s *event.Service) *EventAdmin { return &EventAdmin{events: s} }
 
 func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventRequest) (*ticketv1.Event, error) {
@@ -171,8 +167,8 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	return s.withSettings(ctx, &snap)
 }
 
-// withSettings completes an operator's answer with the settings in force, read after the change:
-// another operator may have changed them meanwhile.
+// withSettings makes the answer to an operator's change: the event with its current settings, which
+// another operator may have changed since.
 func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*ticketv1.Event, error) {
 	set, err := s.events.Settings(ctx, snap.Event.ID)
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// maxPlaces is the most places of one request: the highest limit per person of an event.
+// maxPlaces bounds the places of one request. It is the highest limit per user that an event may
+// have.
 const maxPlaces = 1000
 
-// Holder holds places. It bounds how many requests run at once, and refuses more.
+// Holder holds places. It bounds the requests that run or wait, and refuses further ones.
 type Holder interface {
 	HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error)
 	HoldBest(ctx context.Context, req reservation.BestRequest) (*reservation.Reservation, error)
@@ -25,14 +26,14 @@ type Holder interface {
 
 var _ Holder = (*reservation.Service)(nil)
 
-// Holds implements HoldService. The items of a call are independent: each has its own result.
+// Holds implements HoldService. The items of a call are independent of each other.
 type Holds struct {
 	ticketv1.UnimplementedHoldServiceServer
 
 	holder Holder
 }
 
-// NewHolds serves buyers.
+// NewHolds makes a Holds.
 func NewHolds(h Holder) *Holds { return &Holds{holder: h} }
 
 func (s *Holds) HoldSeats(ctx context.Context, req *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
@@ -113,7 +114,8 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	return req, err
 }
 
-// buyer is userInEvent for an item, whose ids are not validated yet.
+// buyer is userInEvent for an item. It also validates the id, so that an invalid one fails only its
+// item.
 func buyer(c *commonv1.Caller, eventID string) (string, error) {
 	if !ids.ValidEventID(eventID) {
 		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})

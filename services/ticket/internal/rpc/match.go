@@ -6,13 +6,13 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// toMatch reads an If-Match header (RFC 9110 §13.1.1): * or a list of entity tags. Weak ones are
-// read and match nothing, since the comparison is the strong one. nil: there is no such header.
+// toMatch parses an If-Match header (RFC 9110 §13.1.1): * or a list of entity tags; nil without a
+// header. Weak tags are accepted but never match, since If-Match requires the strong comparison.
 func toMatch(header string) (*event.Match, error) {
 	rest := strings.Trim(header, " \t")
 	switch rest {
 	case "":
-		return nil, nil //nolint:nilnil // nothing is demanded
+		return nil, nil //nolint:nilnil // no condition
 	case "*":
 		return &event.Match{Any: true}, nil
 	}
@@ -29,7 +29,7 @@ func toMatch(header string) (*event.Match, error) {
 		if !weak {
 			m.ETags = append(m.ETags, tag)
 		}
-		rest = strings.TrimLeft(next, ", \t") // empty elements of a list are ignored
+		rest = strings.TrimLeft(next, ", \t") // the RFC allows empty elements of a list
 	}
 	return m, nil
 }

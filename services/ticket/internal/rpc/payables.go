@@ -15,7 +15,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// typeReservation is the only payment type that is sold; a reference of another type is not found.
+// typeReservation is the only payment type of this service. References of another type are not
+// found.
 const typeReservation = "reservation"
 
 // Payables implements PayableService.
@@ -23,45 +24,52 @@ type Payables struct {
 	ticketv1.UnimplementedPayableServiceServer
 
 	reservations *reservation.Service
-	settlement   Settlement
+	backlog      Backlog
 }
 
-// Settlement measures how far behind this service is with the events of payments.
-type Settlement interface {
-	// Age of the oldest payment event that is not applied, and how long ago that was measured; not
-	// known before the first measurement.
+// Backlog measures the payment events that this service has not applied yet.
+type Backlog interface {
+	// Age returns the age of the oldest event that is not applied, and the time since the
+	// measurement. known is false before the first measurement.
 	Age() (oldest, measuredAgo time.Duration, known bool)
 }
 
-// NewPayables serves payment.
-func NewPayables(s *reservation.Service, settlement Settlement) *Payables {
-	return &Payables{reservations: s, settlement: settlement}
+// NewPayables makes a Payables.
+func NewPayables(s *reservation.Service, backlog Backlog) *Payables {
+	return &Payables{reservations: s, backlog: backlog}
 }
 
 func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
-	oldest, ago, known := s.settlement.Age()
-	if !known { // an age of 0 would say that nothing waits
+	oldest, ago, known := s.backlog.Age()
+	if !known { // an age of 0 would mean that every event is applied
 		return nil, errs.ErrUnavailable
 	}
 	return &ticketv1.Settlement{OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds()}, nil
 }
 
-// payableRequest is what the requests of all payables name.
-type payableRequest interface {
-	GetPaymentType() string
-	GetReferenceId() string
-}
-
-// reservationID is the reservation that a request names.
-func reservationID(req payableRequest) (uuid.UUID, error) {
-	if req.GetPaymentType() != typeReservation {
+// reservationID returns the id of a reference, which must be a reservation.
+func reservationID(paymentType, referenceID string) (uuid.UUID, error) {
+	if paymentType != typeReservation {
 		return uuid.Nil, reservation.ErrReferenceNotFound
 	}
-	return parseID(req.GetReferenceId())
+	return parseID(referenceID)
+}
+
+// paymentIDs returns the ids of a request about a payment of a reservation.
+func paymentIDs(req interface {
+	GetPaymentType() string
+	GetReferenceId() string
+	GetPaymentId() string
+},
+) (id, payment uuid.UUID, err error) {
+	if id, err = reservationID(req.GetPaymentType(), req.GetReferenceId()); err == nil {
+		payment, err = parseID(req.GetPaymentId())
+	}
+	return id, payment, err
 }
 
 func (s *Payables) GetPayable(ctx context.Context, req *ticketv1.GetPayableRequest) (*ticketv1.Payable, error) {
-	id, err := reservationID(req)
+	id, err := reservationID(req.GetPaymentType(), req.GetReferenceId())
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +81,7 @@ func (s *Payables) GetPayable(ctx context.Context, req *ticketv1.GetPayableReque
 }
 
 func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentRequest) (*ticketv1.Payable, error) {
-	id, err := reservationID(req)
-	if err != nil {
-		return nil, err
-	}
-	payment, err := parseID(req.GetPaymentId())
+	id, payment, err := paymentIDs(req)
 	if err != nil {
 		return nil, err
 	}
@@ -89,11 +93,7 @@ func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentR
 }
 
 func (s *Payables) AbortPayment(ctx context.Context, req *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
-	id, err := reservationID(req)
-	if err != nil {
-		return nil, err
-	}
-	payment, err := parseID(req.GetPaymentId())
+	id, payment, err := paymentIDs(req)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func fromPayable(p *reservation.Payable) *ticketv1.Payable {
 	}
 }
 
-// describe is what a provider's page shows: the title and the places.
+// describe returns the text of a provider's page: the title and the places.
 func describe(p *reservation.Payable) string {
 	r := &p.Reservation
 	if len(r.Seats) > 0 {

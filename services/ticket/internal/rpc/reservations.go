@@ -20,11 +20,9 @@ type Reservations struct {
 	reservations *reservation.Service
 }
 
-// NewReservations serves people their reservations.
+// NewReservations makes a Reservations.
 func NewReservations(s *reservation.Service) *Reservations { return &Reservations{reservations: s} }
 
-// GetReservation implements ReservationService: the caller's own, of the event that the entry token
-// opens.
 func (s *Reservations) GetReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
 	r, err := s.ownReservation(ctx, req)
 	if err != nil {
@@ -45,11 +43,7 @@ func (s *Reservations) GetMyReservation(ctx context.Context, req *ticketv1.GetRe
 }
 
 func (s *Reservations) ownReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*reservation.Reservation, error) {
-	user, err := rpc.UserFrom(req)
-	if err != nil {
-		return nil, err
-	}
-	id, err := parseID(req.GetReservationId())
+	user, id, err := userAndID(req, req.GetReservationId())
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +62,7 @@ func (s *Reservations) CancelMyReservation(ctx context.Context, req *ticketv1.Ca
 }
 
 func (s *Reservations) cancel(ctx context.Context, req *ticketv1.CancelReservationRequest, eventID string) (*emptypb.Empty, error) {
-	user, err := rpc.UserFrom(req)
-	if err != nil {
-		return nil, err
-	}
-	id, err := parseID(req.GetReservationId())
+	user, id, err := userAndID(req, req.GetReservationId())
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +75,7 @@ func (s *Reservations) cancel(ctx context.Context, req *ticketv1.CancelReservati
 func (s *Reservations) ListMyReservations(
 	ctx context.Context, req *ticketv1.ListMyReservationsRequest,
 ) (*ticketv1.ListMyReservationsResponse, error) {
-	user, err := rpc.UserFrom(req)
-	if err != nil {
-		return nil, err
-	}
-	before, err := decodeIDCursor(req.GetCursor())
+	user, before, err := userAndCursor(req, req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +90,22 @@ func (s *Reservations) ListMyReservations(
 	return res, nil
 }
 
-// parseID parses an id that was validated already.
+// userAndID returns the signed-in user of a request, and the id that the request names.
+func userAndID(req any, text string) (user string, id uuid.UUID, err error) {
+	if user, err = rpc.UserFrom(req); err == nil {
+		id, err = parseID(text)
+	}
+	return user, id, err
+}
+
+// userAndCursor returns the signed-in user of a request, and the id before which its page begins.
+func userAndCursor(req any, cursor string) (user string, before uuid.UUID, err error) {
+	if user, err = rpc.UserFrom(req); err == nil {
+		before, err = decodeIDCursor(cursor)
+	}
+	return user, before, err
+}
+
 func parseID(s string) (uuid.UUID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil {

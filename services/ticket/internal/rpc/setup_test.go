@@ -46,10 +46,10 @@ type client struct {
 	ticketv1.PayableServiceClient
 	ticketv1.TicketServiceClient
 
-	clock        *testkit.Clock
-	pool         *pgxpool.Pool
-	reservations *reservation.Service
-	keys         ticket.Keys
+	clock      *testkit.Clock
+	pool       *pgxpool.Pool
+	settlement *settlement.Store
+	keys       ticket.Keys
 }
 
 func serve(t *testing.T, opts ...rpctest.Option) *client {
@@ -60,15 +60,14 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	t.Cleanup(pool.Close)
 	clock := testkit.NewClock(opening)
 	database := postgres.New(pool, postgres.Options{
-		// Each reading is later than the one before, for snapshots are told apart by their time.
+		// The test clock advances 1 µs per reading: snapshots are identified by their time.
 		Now: func() time.Time { return clock.Advance(time.Microsecond) },
 	})
 	holder := holds.NewStore(database, 4, holdFor)
 	t.Cleanup(func() { require.NoError(t, holder.Close(context.Background())) })
 	eventStore := events.NewStore(database)
 	eventService := event.NewService(eventStore, eventStore, eventStore)
-	reservationService := reservation.NewService(
-		eventService, holder, reservations.NewStore(database), settlement.NewStore(database), 30*time.Minute)
+	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), 30*time.Minute)
 	keys, err := ticket.ParseKeys(config.Secret(tokentest.Seed('k')))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
@@ -83,7 +82,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
-		clock: clock, pool: pool, reservations: reservationService, keys: keys,
+		clock: clock, pool: pool, settlement: settlement.NewStore(database), keys: keys,
 	}
 }
 
@@ -91,12 +90,12 @@ func ptr[T any](v T) *T { return &v }
 
 func admin() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}} }
 
-// inside is a buyer with a verified entry token of the event.
+// inside is a caller with a verified entry token of the event.
 func inside(user, eventID string) *commonv1.Caller {
 	return &commonv1.Caller{UserId: user, EventId: eventID, SlotId: "slot-" + user, Epoch: 7}
 }
 
-// signedIn is someone with a session alone.
+// signedIn is a caller with a session only.
 func signedIn(user string) *commonv1.Caller { return &commonv1.Caller{UserId: user} }
 
 func putEvent(id, seating string, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
@@ -124,7 +123,7 @@ func (c *client) put(t *testing.T, req *ticketv1.PutEventRequest) *ticketv1.Even
 	return e
 }
 
-// requireIn fails unless at is d from now, but for the readings of the clock in between.
+// requireIn fails unless at is d from now, with a tolerance for readings of the test clock.
 func (c *client) requireIn(t *testing.T, d time.Duration, at *timestamppb.Timestamp) {
 	t.Helper()
 	require.WithinDuration(t, c.clock.Now().Add(d), at.AsTime(), time.Millisecond)

@@ -7,7 +7,6 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// toSpec reads what an operator puts.
 func toSpec(in *ticketv1.EventSpec) event.Spec {
 	s := event.Spec{
 		Title: in.GetTitle(), Artist: in.GetArtist(), Venue: in.GetVenue(), StartsAt: in.GetStartsAt().AsTime(),
@@ -25,7 +24,7 @@ func toSpec(in *ticketv1.EventSpec) event.Spec {
 	return s
 }
 
-// fromSpec is the inverse of toSpec: what it returns may be put again and changes nothing.
+// fromSpec is the inverse of toSpec: a PUT of its result changes nothing.
 func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 	out := &ticketv1.EventSpec{
 		Title: s.Title, Artist: s.Artist, Venue: s.Venue, StartsAt: timestamppb.New(s.StartsAt),
@@ -46,7 +45,7 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 	return out
 }
 
-// fromSnapshot is what visitors see.
+// fromSnapshot returns the event as visitors see it.
 func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 	e := &s.Event
 	return &ticketv1.Event{

@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 
-	"urr.guru/pkg/rpc"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -15,15 +14,11 @@ type Tickets struct {
 	tickets *ticket.Service
 }
 
-// NewTickets serves holders their tickets.
+// NewTickets makes a Tickets.
 func NewTickets(s *ticket.Service) *Tickets { return &Tickets{tickets: s} }
 
 func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {
-	user, err := rpc.UserFrom(req)
-	if err != nil {
-		return nil, err
-	}
-	before, err := decodeIDCursor(req.GetCursor())
+	user, before, err := userAndCursor(req, req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -39,11 +34,7 @@ func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTickets
 }
 
 func (s *Tickets) GetMyTicket(ctx context.Context, req *ticketv1.GetMyTicketRequest) (*ticketv1.Ticket, error) {
-	user, err := rpc.UserFrom(req)
-	if err != nil {
-		return nil, err
-	}
-	id, err := parseID(req.GetTicketId())
+	user, id, err := userAndID(req, req.GetTicketId())
 	if err != nil {
 		return nil, err
 	}

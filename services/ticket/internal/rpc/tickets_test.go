@@ -16,7 +16,7 @@ func TestTicketsOverRPC(t *testing.T) {
 	ctx := t.Context()
 	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
 	r := c.holdSeats(t, "u", "A-1-1", "A-1-2", "A-1-3")
-	require.NoError(t, c.reservations.Settle(ctx, "group", []reservation.PaymentEvent{{
+	require.NoError(t, c.settlement.Settle(ctx, "group", []reservation.PaymentEvent{{
 		Key: "k", ReservationID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: uuid.New(), Amount: r.GetAmount(), Currency: "KRW"},
 	}}))
 	page, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2})

@@ -11,9 +11,9 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Code is the content of a ticket's code. With the public keys alone a door verifies that it is
-// genuine, for which event and for which place; whether it was used, transferred or refunded only
-// the service knows.
+// Code is the content of a ticket's code. A door verifies with the public keys alone that the code
+// is genuine, and reads its event and place. Only the service knows whether the ticket was used,
+// transferred or refunded.
 //
 // Layout, big-endian, as base64url without padding:
 //
@@ -22,7 +22,7 @@ import (
 // The signature (RFC 8032) covers "urr/ticket/1" and all before it. Lengths are one byte.
 type Code struct {
 	TicketID uuid.UUID
-	// Serial counts the codes of this ticket; only the last one admits.
+	// Serial counts the codes of this ticket, of which only the last one is valid.
 	Serial  uint32
 	EventID string
 	// Place is the seat's id, or the section for general admission.
@@ -34,7 +34,7 @@ const (
 	codeDomain  = "urr/ticket/1"
 )
 
-// Keys sign codes with the first key and verify with all of them.
+// Keys sign codes with the first key and verify them with any key.
 type Keys struct{ set token.SigningKeys }
 
 // ParseKeys reads `kid:seed[,kid:seed…]` (token.ParseSigningKeys). Errors never contain a seed.
@@ -52,8 +52,8 @@ func (k Keys) Public() map[string]string {
 	return public
 }
 
-// Sign makes the code. Event ids and places are at most 64 bytes long everywhere, so their lengths
-// fit.
+// Sign encodes and signs a code. Event ids and places have at most 64 bytes, so that their lengths
+// fit into one byte.
 func (k Keys) Sign(c Code) string {
 	kid := k.set.Current()
 	b := make([]byte, 0, 192)
@@ -67,7 +67,7 @@ func (k Keys) Sign(c Code) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Verify reads a code that one of the keys signed; ErrCodeInvalid for anything else.
+// Verify decodes a code that one of the keys has signed. ErrCodeInvalid for any other code.
 func (k Keys) Verify(code string) (Code, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(code)
 	if err != nil || len(b) < ed25519.SignatureSize {
@@ -95,7 +95,7 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, byte(len(s))), s...) //nolint:gosec // at most 64
 }
 
-// reader reads the fields of a body; missing bytes read as zeros and set short.
+// reader reads the fields of a body. It returns zeros for missing bytes, and sets short.
 type reader struct {
 	b     []byte
 	short bool

@@ -36,7 +36,7 @@ func TestCodeRoundTrip(t *testing.T) {
 	require.Equal(t, code, k.Sign(sample), "the same again")
 }
 
-// A door needs nothing but the public key and the layout.
+// A door verifies a code with the public key and the layout alone.
 func TestCodeVerifiesOffline(t *testing.T) {
 	t.Parallel()
 	k := keys(t, "kid:"+tokentest.Seed('x'))

@@ -1,4 +1,5 @@
-// Package ticket has the tickets of confirmed reservations, and the signed codes that doors verify.
+// Package ticket has the tickets of confirmed reservations and their signed codes, which doors
+// verify.
 package ticket
 
 import (
@@ -40,17 +41,16 @@ type Ticket struct {
 	Section string
 	// Seat is nil for general admission.
 	Seat *reservation.Seat
-	// Price is the face value, in the currency's minor unit.
+	// Price is the face value in the currency's minor unit.
 	Price    int64
 	Currency string
 	Status   Status
-	// Serial grows with every new code, which invalidates the codes before it.
+	// Serial grows with every new code, which invalidates the earlier ones.
 	Serial   int
 	IssuedAt time.Time
 }
 
-// Issue makes the tickets of a confirmed reservation: one for each seat, or for each general
-// admission.
+// Issue makes the tickets of a confirmed reservation, one for each place.
 func Issue(r *reservation.Reservation) []Ticket {
 	tickets := make([]Ticket, r.Quantity)
 	for i := range tickets {
@@ -71,7 +71,7 @@ func Issue(r *reservation.Reservation) []Ticket {
 type Store interface {
 	// FindTicket returns a ticket, or ErrNotFound.
 	FindTicket(ctx context.Context, id uuid.UUID) (*Ticket, error)
-	// ListTickets returns a user's tickets, newest first, those older than before (zero: all).
+	// ListTickets returns a user's tickets with smaller ids than before (zero: all), newest first.
 	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, error)
 }
 
@@ -88,10 +88,9 @@ func NewService(store Store, keys Keys) *Service {
 	return s
 }
 
-// Rekey replaces the signing keys.
 func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
-// Get returns a user's own ticket, or ErrNotFound for any other user.
+// Get returns a user's own ticket. ErrNotFound for another user's.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket, error) {
 	t, err := s.store.FindTicket(ctx, id)
 	if err != nil {
@@ -103,8 +102,7 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket
 	return t, nil
 }
 
-// List returns a user's own tickets, newest first, and where the next page begins (zero: there is
-// none).
+// List returns a user's own tickets, newest first, and the `before` of the next page (zero: none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, uuid.UUID, error) {
 	list, err := s.store.ListTickets(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -113,8 +111,8 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Code is the ticket's signed code. It is derived from the ticket and never stored, so a stolen
-// database contains no valid codes.
+// Code returns the ticket's signed code. Codes are never stored, so that a stolen database contains
+// no valid ones.
 func (s *Service) Code(t *Ticket) string {
 	code := Code{TicketID: t.ID, Serial: uint32(t.Serial), EventID: t.EventID, Place: t.Section} //nolint:gosec // counts from 1
 	if t.Seat != nil {

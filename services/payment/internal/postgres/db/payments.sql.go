@@ -88,7 +88,7 @@ type ClaimDueRow struct {
 	Now     time.Time
 }
 
-// ClaimDue takes payments of a lane that are due, each under a new lease that ends by itself.
+// ClaimDue takes due payments of a lane, each with a new lease that ends at check_at.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, ClaimDue,
 		arg.Now,
@@ -399,7 +399,7 @@ type ReleasePaymentParams struct {
 	Now     *time.Time
 }
 
-// ReleasePayment makes the payment due at once, so that the provider is asked again after the release.
+// ReleasePayment records the release and makes the payment due at once, so that the provider is asked again.
 func (q *Queries) ReleasePayment(ctx context.Context, arg ReleasePaymentParams) error {
 	_, err := q.db.Exec(ctx, ReleasePayment,
 		arg.ID,
@@ -500,7 +500,7 @@ type UpdatePaymentParams struct {
 	SeenStatus     string
 }
 
-// UpdatePayment writes a decision; the status and version that it was made on must still stand.
+// UpdatePayment writes a decision, if the payment still has the status and version that it was made on.
 func (q *Queries) UpdatePayment(ctx context.Context, arg UpdatePaymentParams) (int64, error) {
 	result, err := q.db.Exec(ctx, UpdatePayment,
 		arg.ID,

@@ -43,7 +43,7 @@ type ClaimRefundsRow struct {
 	CreatedAt time.Time
 }
 
-// ClaimRefunds takes refunds that are due, each under a new lease that ends by itself.
+// ClaimRefunds takes due refunds, each with a new lease that ends at attempt_at.
 func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]ClaimRefundsRow, error) {
 	rows, err := q.db.Query(ctx, ClaimRefunds, arg.Now, arg.LeaseSeconds, arg.Batch)
 	if err != nil {

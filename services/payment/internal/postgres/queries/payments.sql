@@ -29,14 +29,14 @@ SELECT EXISTS (
     SELECT 1 FROM payments WHERE payment_type = $1 AND reference_id = $2 AND status IN ('CONFIRMED', 'REFUNDING')
 );
 
--- UpdatePayment writes a decision; the status and version that it was made on must still stand.
+-- UpdatePayment writes a decision, if the payment still has the status and version that it was made on.
 -- name: UpdatePayment :execrows
 UPDATE payments
 SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, refunded_amount = $6, confirming_at = $7, abort_due = $8,
     check_at = $9, checks = $10, lease = $11, version = version + 1
 WHERE id = $1 AND version = @seen_version AND status = @seen_status;
 
--- ClaimDue takes payments of a lane that are due, each under a new lease that ends by itself.
+-- ClaimDue takes due payments of a lane, each with a new lease that ends at check_at.
 -- name: ClaimDue :many
 UPDATE payments AS p
 SET lease = p.lease + 1, checks = p.checks + 1,
@@ -62,7 +62,7 @@ WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL;
 -- name: SettlePayment :exec
 UPDATE payments SET check_at = NULL, checks = 0, abort_due = false WHERE id = $1 AND lease = $2 AND version = $3;
 
--- ReleasePayment makes the payment due at once, so that the provider is asked again after the release.
+-- ReleasePayment records the release and makes the payment due at once, so that the provider is asked again.
 -- name: ReleasePayment :exec
 UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()), checks = 0, abort_due = false
 WHERE id = $1 AND lease = $2 AND version = $3;

@@ -6,7 +6,7 @@ ON CONFLICT (payment_id) WHERE cause = 'COMPENSATION' DO NOTHING;
 -- name: PendingRefundAmount :one
 SELECT coalesce(sum(amount), 0)::bigint FROM refunds WHERE payment_id = $1 AND status = 'PENDING';
 
--- ClaimRefunds takes refunds that are due, each under a new lease that ends by itself.
+-- ClaimRefunds takes due refunds, each with a new lease that ends at attempt_at.
 -- name: ClaimRefunds :many
 UPDATE refunds AS r
 SET lease = r.lease + 1, attempts = r.attempts + 1,

@@ -1,5 +1,5 @@
-// Package paymenttest provides fakes of payment's dependencies: the sandbox provider under a test's
-// control, and ticket.
+// Package paymenttest provides fakes of payment's dependencies: a provider that the test controls,
+// and ticket.
 package paymenttest
 
 import (
@@ -27,18 +27,18 @@ const (
 	Refunds = "POST /v1/charges/{orderId}/refunds"
 )
 
-// Provider is the sandbox provider; a test counts, blocks and fails its calls. Nothing takes time:
-// where the sandbox would let a client wait without an answer, the connection is dropped at once,
-// and a late charge stays pending until Settle.
+// Provider is the sandbox provider, whose calls a test counts, blocks and fails. Nothing takes
+// time: a connection without an answer is dropped at once, and a late charge stays pending until
+// Settle.
 type Provider struct {
 	tb     testing.TB
 	ledger *sandbox.Ledger
 	server *sandbox.Server
 
-	mu      sync.Mutex
-	calls   map[string]int
-	refusal map[string]int           // how many calls still fail
-	gates   map[string]chan struct{} // none: open
+	mu       sync.Mutex
+	calls    map[string]int
+	failures map[string]int           // the number of next calls that fail
+	gates    map[string]chan struct{} // calls without a gate are not blocked
 }
 
 // NewProvider makes a provider without orders; it ends with the test.
@@ -57,10 +57,9 @@ func NewProvider(tb testing.TB, now func() time.Time) *Provider {
 			tb.Error(err)
 		}
 	})
-	return &Provider{tb: tb, ledger: ledger, server: server, calls: map[string]int{}, refusal: map[string]int{}, gates: map[string]chan struct{}{}}
+	return &Provider{tb: tb, ledger: ledger, server: server, calls: map[string]int{}, failures: map[string]int{}, gates: map[string]chan struct{}{}}
 }
 
-// Handler serves the protocol.
 func (p *Provider) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, call := range []string{Charges, Lookups, Voids, Refunds} {
@@ -84,15 +83,15 @@ func (p *Provider) enter(call string) (gate <-chan struct{}, failing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls[call]++
-	if p.refusal[call] > 0 {
-		p.refusal[call]--
+	if p.failures[call] > 0 {
+		p.failures[call]--
 		return nil, true
 	}
 	return p.gates[call], false
 }
 
-// wait reports whether the gate opened before the client left. The body is read first, since a
-// server notices that its client has left only after that.
+// wait reports whether the gate opened before the client left. It reads the body first, since a
+// server notices only then that its client has left.
 func wait(gate <-chan struct{}, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -107,8 +106,8 @@ func wait(gate <-chan struct{}, r *http.Request) bool {
 	}
 }
 
-// Hold blocks calls of a kind until the returned function is called, or the test ends.
-func (p *Provider) Hold(call string) (release func()) {
+// Block blocks calls of a kind until the returned function is called, or the test ends.
+func (p *Provider) Block(call string) (release func()) {
 	gate := make(chan struct{})
 	p.mu.Lock()
 	p.gates[call] = gate
@@ -122,17 +121,16 @@ func (p *Provider) Hold(call string) (release func()) {
 func (p *Provider) Fail(call string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refusal[call] = n
+	p.failures[call] = n
 }
 
-// Calls counts the calls of a kind.
 func (p *Provider) Calls(call string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls[call]
 }
 
-// Order returns an order's state; the zero Charge for one that the provider does not know.
+// Order returns the state of an order, the zero Charge for an unknown one.
 func (p *Provider) Order(orderID string) sandbox.Charge {
 	c, _ := p.ledger.Get(orderID)
 	return c
@@ -146,7 +144,7 @@ func (p *Provider) Settle(orderID, status string) {
 	}
 }
 
-// Capture charges an order without a request from payment, like a charge that was long in flight.
+// Capture charges an order without a request from payment, as by a request that was delayed.
 func (p *Provider) Capture(orderID string, amount int64) {
 	p.tb.Helper()
 	o := sandbox.Order{PaymentKey: "ok-late", OrderID: orderID, Amount: amount, Currency: "KRW", IdempotencyKey: uuid.NewString()}
@@ -156,7 +154,7 @@ func (p *Provider) Capture(orderID string, amount int64) {
 	}
 }
 
-// RefundManually refunds a charge as a person does at the provider.
+// RefundManually refunds a charge as a person would do it at the provider.
 func (p *Provider) RefundManually(orderID string, amount int64) {
 	p.tb.Helper()
 	if _, err := p.ledger.Refund(orderID, uuid.NewString(), amount); err != nil {

@@ -13,18 +13,16 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// Hold is what can be paid.
+// Hold is a reservation that can be paid.
 type Hold struct {
 	UserID    string
 	Amount    int64
 	ExpiresAt time.Time
-	// Payment is the payment that has claimed the hold; empty if none.
-	Payment string
-	// Aborted counts the releases.
-	Aborted int
+	Payment   string // the payment that has claimed the hold; empty: none
+	Aborts    int    // the number of releases
 }
 
-// Tickets implements ticketv1.PayableServiceServer over holds in memory.
+// Tickets implements ticketv1.PayableServiceServer for holds in memory.
 type Tickets struct {
 	ticketv1.UnimplementedPayableServiceServer
 
@@ -32,9 +30,9 @@ type Tickets struct {
 
 	mu    sync.Mutex
 	holds map[string]Hold
-	fail  map[string][]error // by method: what the next calls answer
+	fail  map[string][]error // the errors of the next calls, by method
 
-	behind time.Duration
+	oldestUnapplied time.Duration
 }
 
 // NewTickets makes a ticket service without holds.
@@ -51,7 +49,6 @@ func (t *Tickets) Add(userID string, amount int64, life time.Duration) string {
 	return id
 }
 
-// Hold returns a hold's state.
 func (t *Tickets) Hold(id string) Hold {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,17 +101,17 @@ func (t *Tickets) BeginPayment(_ context.Context, in *ticketv1.BeginPaymentReque
 	return h.payable(in.GetReferenceId()), t.failure("BeginAnswer")
 }
 
-// Behind sets the age of the oldest unapplied payment event.
-func (t *Tickets) Behind(d time.Duration) {
+// SetOldestUnapplied sets the age of the oldest unapplied payment event.
+func (t *Tickets) SetOldestUnapplied(age time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.behind = d
+	t.oldestUnapplied = age
 }
 
 func (t *Tickets) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return &ticketv1.Settlement{OldestUnappliedMs: t.behind.Milliseconds()}, t.failure("Settlement")
+	return &ticketv1.Settlement{OldestUnappliedMs: t.oldestUnapplied.Milliseconds()}, t.failure("Settlement")
 }
 
 func (t *Tickets) AbortPayment(_ context.Context, in *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
@@ -125,7 +122,7 @@ func (t *Tickets) AbortPayment(_ context.Context, in *ticketv1.AbortPaymentReque
 	}
 	if h := t.holds[in.GetReferenceId()]; h.Payment == in.GetPaymentId() {
 		h.Payment = ""
-		h.Aborted++
+		h.Aborts++
 		t.holds[in.GetReferenceId()] = h
 	}
 	return &emptypb.Empty{}, nil

@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Taken is the snapshot of an event of which the seats of these indexes are sold.
+// Taken returns the snapshot of an event whose seats with these indexes are sold.
 func Taken(e event.Event, at time.Time, seats ...int32) event.Snapshot {
 	o := event.NewOccupancy(&e)
 	for _, i := range seats {

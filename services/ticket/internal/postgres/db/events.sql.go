@@ -100,7 +100,8 @@ DELETE FROM seat_changes
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT $1::int))
 `
 
-// Some of what was restored from a backup of another server, whose transactions had higher ids.
+// Deletes up to @max changes that were restored from a backup of another server, whose transactions had
+// higher ids.
 func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64, error) {
 	result, err := q.db.Exec(ctx, DropRestoredSeatChanges, max)
 	if err != nil {
@@ -404,7 +405,7 @@ SET below = next, next = pg_snapshot_xmin(pg_current_snapshot()), read_at = coal
 WHERE only_row AND read_at <= coalesce($1::timestamptz, now()) - interval '30 seconds'
 `
 
-// Every transaction below the bound had ended when it was read.
+// Every transaction below the bound had ended when the bound was read.
 func (q *Queries) MoveSeatChangesBound(ctx context.Context, now *time.Time) error {
 	_, err := q.db.Exec(ctx, MoveSeatChangesBound, now)
 	return err
@@ -415,7 +416,7 @@ DELETE FROM seat_changes
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid < (SELECT below FROM seat_changes_pruned WHERE only_row) LIMIT $1::int))
 `
 
-// Some of what is below the bound, so that no statement runs for long.
+// Deletes up to @max changes below the bound, so that no statement runs for long.
 func (q *Queries) PruneSeatChanges(ctx context.Context, max int32) (int64, error) {
 	result, err := q.db.Exec(ctx, PruneSeatChanges, max)
 	if err != nil {
@@ -452,8 +453,8 @@ type SaleStandingsRow struct {
 	SettingsVersion int64
 }
 
-// Looks for one place that is not sold, in the order of an index: it is found at once while there are
-// many. (A scalar subquery: EXISTS may be answered by a hash of all seats of all events.)
+// Looks for one place that is not sold, along an index: while there are many, one is found at once. It
+// is a scalar subquery, since PostgreSQL may answer EXISTS by a hash of all seats of all events.
 func (q *Queries) SaleStandings(ctx context.Context, arg SaleStandingsParams) ([]SaleStandingsRow, error) {
 	rows, err := q.db.Query(ctx, SaleStandings, arg.Now, arg.EventIds)
 	if err != nil {
@@ -521,10 +522,10 @@ type SeatChangesRow struct {
 	States        []int64
 }
 
-// What the snapshot "since" does not see, in the order of the changes of each seat: changes by
-// transactions that had not begun, and by those that were running. One range from the oldest of these
-// on would have all that was committed while it runs. A change that the current snapshot does not
-// have as visible was restored from a backup of another server.
+// The changes that the snapshot "since" does not see, in order for each seat. The first SELECT has those
+// of transactions that began later, the second those of transactions that were running: one range from
+// the oldest running transaction on would return all changes again while that one runs. Changes that
+// are not visible to the current snapshot were restored from a backup of another server.
 func (q *Queries) SeatChanges(ctx context.Context, arg SeatChangesParams) ([]SeatChangesRow, error) {
 	rows, err := q.db.Query(ctx, SeatChanges, arg.Now, arg.Since, arg.EventID)
 	if err != nil {
@@ -621,7 +622,7 @@ type TakenAdmissionsRow struct {
 	Sold    int64
 }
 
-// General admission. Expired holds are free, though the counter still includes them.
+// For general admission. Expired holds count as free, although the counter still includes them.
 func (q *Queries) TakenAdmissions(ctx context.Context, arg TakenAdmissionsParams) ([]TakenAdmissionsRow, error) {
 	rows, err := q.db.Query(ctx, TakenAdmissions, arg.Now, arg.EventID)
 	if err != nil {
@@ -666,8 +667,8 @@ type TakenSeatsRow struct {
 	States        []int64
 }
 
-// All seats that are not free, as one array: a sold-out hall has 50,000 of them. A statement sees one
-// snapshot, so the version of the event is that of its seats.
+// All seats that are not free, as arrays in one row, since there may be 50,000. The statement sees one
+// snapshot, so that the event's version belongs to these seats.
 func (q *Queries) TakenSeats(ctx context.Context, arg TakenSeatsParams) (TakenSeatsRow, error) {
 	row := q.db.QueryRow(ctx, TakenSeats, arg.Now, arg.EventID)
 	var i TakenSeatsRow

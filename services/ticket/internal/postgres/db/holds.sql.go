@@ -32,8 +32,8 @@ type DueInSectionsParams struct {
 	Now      *time.Time
 }
 
-// MATERIALIZED leaves only the index by end to choose, in which little is due: the others find all
-// reservations of the event.
+// MATERIALIZED makes PostgreSQL use the index by expires_at, in which few rows are due. The other indexes
+// would find all reservations of the event.
 func (q *Queries) DueInSections(ctx context.Context, arg DueInSectionsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, DueInSections,
 		arg.EventID,
@@ -123,7 +123,7 @@ type InsertHoldsParams struct {
 	CreatedAt      time.Time
 }
 
-// The seats of the reservations are a list of their own: owners, seat_ids and prices.
+// The seats of the reservations are in separate arrays: owners, seat_ids and prices.
 func (q *Queries) InsertHolds(ctx context.Context, arg InsertHoldsParams) error {
 	_, err := q.db.Exec(ctx, InsertHolds,
 		arg.Owners,
@@ -207,7 +207,7 @@ type LockSeatsRow struct {
 	HeldBy uuid.UUID
 }
 
-// In the order of their indexes, as everywhere.
+// Seats are locked in the order of their indexes by all transactions.
 func (q *Queries) LockSeats(ctx context.Context, arg LockSeatsParams) ([]LockSeatsRow, error) {
 	rows, err := q.db.Query(ctx, LockSeats, arg.Now, arg.EventID, arg.SeatIds)
 	if err != nil {
@@ -232,8 +232,8 @@ const LockUsers = `-- name: LockUsers :exec
 SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k
 `
 
-// Waits for the users' other holds of this event. A statement of its own, so that the next statements
-// see what those have committed.
+// Waits for the users' concurrent holds of this event. It is a separate statement, so that the next ones
+// see what those holds have committed.
 func (q *Queries) LockUsers(ctx context.Context, keys []int64) error {
 	_, err := q.db.Exec(ctx, LockUsers, keys)
 	return err
@@ -254,8 +254,8 @@ type MoveSeatsParams struct {
 	SeatIds   []string
 }
 
-// Gives locked seats to reservations; those with null become free. A join with a list of seats would
-// read all seats of the event.
+// Changes the owners of locked seats; a seat whose owner is null becomes free. The owners are JSON, since
+// a join with a list of seats would read all seats of the event.
 func (q *Queries) MoveSeats(ctx context.Context, arg MoveSeatsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MoveSeats,
 		arg.Owners,
@@ -331,7 +331,7 @@ type SeenSeatsRow struct {
 	HeldBy   uuid.UUID
 }
 
-// What is known of seats before they are locked. held_by is the expired hold that may be taken over.
+// Seats before they are locked. held_by is the expired hold that may be taken over.
 func (q *Queries) SeenSeats(ctx context.Context, arg SeenSeatsParams) ([]SeenSeatsRow, error) {
 	rows, err := q.db.Query(ctx, SeenSeats, arg.Now, arg.EventID, arg.SeatIds)
 	if err != nil {
@@ -408,8 +408,8 @@ type UsedByRow struct {
 	Used   int64
 }
 
-// What users have bought or hold. LATERAL makes each lookup use the index, also with a plan that was
-// cached while the table was empty: else all reservations of the event are read.
+// The number of places that users have bought or hold. LATERAL makes each lookup use the index, even
+// with a plan that was cached while the table was empty; that plan would read all reservations.
 func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, error) {
 	rows, err := q.db.Query(ctx, UsedBy, arg.UserIds, arg.EventID, arg.Now)
 	if err != nil {

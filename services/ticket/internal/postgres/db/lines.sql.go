@@ -32,8 +32,8 @@ type ChangeLineParams struct {
 	MaxBlocked  int32
 }
 
-// Members that are NULL stay as they are; of the users, unless empty, one is added once or removed. No row is changed if that would block
-// more users than the maximum.
+// Members that are NULL stay unchanged. block_user, unless empty, is added once, or unblock_user is removed. No row is changed if more users
+// than the maximum would be blocked.
 func (q *Queries) ChangeLine(ctx context.Context, arg ChangeLineParams) (int64, error) {
 	result, err := q.db.Exec(ctx, ChangeLine,
 		arg.EventID,
@@ -75,7 +75,7 @@ type LineSettingsRow struct {
 	NeverOpened  bool
 }
 
-// No row: nobody ever put settings for the id, and no event has it.
+// Returns no row when the id has neither settings nor an event.
 func (q *Queries) LineSettings(ctx context.Context, arg LineSettingsParams) (LineSettingsRow, error) {
 	row := q.db.QueryRow(ctx, LineSettings, arg.Now, arg.EventID)
 	var i LineSettingsRow
@@ -126,7 +126,7 @@ type PutLineParams struct {
 	SlotSeconds *int64
 }
 
-// What the operator puts with the event; NULL leaves what is there.
+// Sets what the operator puts with the event. Members that are NULL stay unchanged.
 func (q *Queries) PutLine(ctx context.Context, arg PutLineParams) error {
 	_, err := q.db.Exec(ctx, PutLine, arg.EventID, arg.Threshold, arg.SlotSeconds)
 	return err

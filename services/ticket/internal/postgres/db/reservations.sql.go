@@ -209,8 +209,8 @@ type LockReservationsRow struct {
 	Now         time.Time
 }
 
-// Last of the locks. The time is that at which all locks are held, not the beginning of the
-// transaction: while it waited, other transactions may have seen these reservations expired.
+// A transaction locks reservations last. The time is that at which it has all locks, not that of its
+// begin: while it waited, other transactions may have seen these reservations as expired.
 func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsParams) ([]LockReservationsRow, error) {
 	rows, err := q.db.Query(ctx, LockReservations, arg.Now, arg.ReservationIds)
 	if err != nil {
@@ -257,7 +257,7 @@ ORDER BY s.event_id, s.idx
 FOR UPDATE OF s
 `
 
-// First of the locks of a change after the users': the seats, in the order of their indexes.
+// After the users a transaction locks the seats, in the order of their indexes.
 func (q *Queries) LockSeatsOf(ctx context.Context, reservationIds []uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, LockSeatsOf, reservationIds)
 	if err != nil {
@@ -287,7 +287,7 @@ ORDER BY s.event_id, s.section
 FOR UPDATE OF s
 `
 
-// The counters stand for the seats of general admission.
+// With general admission a transaction locks the counters instead of seats.
 func (q *Queries) LockSectionsOf(ctx context.Context, reservationIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, LockSectionsOf, reservationIds)
 	return err

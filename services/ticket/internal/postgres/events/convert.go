@@ -28,7 +28,7 @@ func orZero(n *int32) int {
 	return int(*n)
 }
 
-// toRow is the inverse of toEvent, for a new event and for a changed one.
+// toRow is the inverse of toEvent. Its result serves InsertEvent and UpdateEvent.
 func toRow(e *event.Event) db.InsertEventParams {
 	return db.InsertEventParams{
 		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue,

@@ -1,5 +1,4 @@
-// Package events stores what is on sale: events with their sections and seats, and the settings of
-// waiting lines.
+// Package events stores events with their sections and seats, and the settings of waiting lines.
 package events
 
 import (
@@ -18,15 +17,15 @@ var (
 	_ event.SettingsStore = (*Store)(nil)
 )
 
-// Store keeps events. Visitors' reads go through a pool of their own.
+// Store keeps events. Reads for visitors use a separate pool of connections.
 type Store struct {
 	database *postgres.Database
-	halls    halls
+	seats    seatCache
 }
 
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store {
-	return &Store{database: d, halls: halls{now: time.Now, open: make(map[string]*hall)}}
+	return &Store{database: d, seats: seatCache{now: time.Now, entries: make(map[string]*cachedSeats)}}
 }
 
 func (s *Store) FindEvent(ctx context.Context, id string) (event.Event, error) {
@@ -107,7 +106,8 @@ func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]even
 	return found, pkgpostgres.Err(err)
 }
 
-// SoldByEvent counts the places sold of up to max sales that are open or ended less than a day ago.
+// SoldByEvent counts the sold places by event, of up to max sales that are open or ended less than
+// a day ago.
 func (s *Store) SoldByEvent(ctx context.Context, max int) (map[string]int64, error) {
 	q := s.database.Queries()
 	rows, err := q.SoldByEvent(ctx, db.SoldByEventParams{Now: q.AsOf, Max: int32(max)}) //nolint:gosec // a batch

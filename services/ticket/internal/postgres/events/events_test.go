@@ -23,7 +23,7 @@ func TestPutEventCreatesWhatIsDescribed(t *testing.T) {
 	require.NoError(t, err)
 
 	want := event.Event{ID: "e", State: event.Open, Version: 1}
-	want.Spec, err = s.Checked()
+	want.Spec, err = s.Validated()
 	require.NoError(t, err)
 	want.Complete(nil)
 	require.Equal(t, want, snap.Event)
@@ -270,7 +270,7 @@ func TestSoldByEvent(t *testing.T) {
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
 	svc.Put(t, storetest.Spec("g", event.General, storetest.Admissions("A", 55, 10)))
 	seats := svc.MustHoldSeats(t, "u", "A-1-2", "A-1-3")
-	svc.Paid(t, seats, storetest.Payment(seats))
+	svc.Confirm(t, seats, storetest.Payment(seats))
 	_, err := svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "g", UserID: "u", Section: "A", Quantity: 2})
 	require.NoError(t, err)
 	sold, err := svc.EventStore.SoldByEvent(t.Context(), 10)

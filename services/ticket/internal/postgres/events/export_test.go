@@ -2,11 +2,11 @@ package events
 
 import "time"
 
-// SetNow sets the clock by which all seats are read again.
-func (s *Store) SetNow(now func() time.Time) { s.halls.now = now }
+// SetNow sets the clock that decides when all seats are read again.
+func (s *Store) SetNow(now func() time.Time) { s.seats.now = now }
 
-// ReadElsewhere makes the seats of an event those that a snapshot of another server has shown.
-func (s *Store) ReadElsewhere(id, snapshot string) { s.halls.of(id).snapshot = snapshot }
+// SetSnapshot sets the database's snapshot of the cached seats of an event.
+func (s *Store) SetSnapshot(id, snapshot string) { s.seats.get(id).snapshot = snapshot }
 
-// ReadBeforeARestart makes the seats of an event those that were read before the server started.
-func (s *Store) ReadBeforeARestart(id string) { s.halls.of(id).started = time.Time{} }
+// SetRestarted makes the cached seats of an event older than the start of the server.
+func (s *Store) SetRestarted(id string) { s.seats.get(id).serverStarted = time.Time{} }

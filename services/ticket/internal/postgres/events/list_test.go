@@ -56,8 +56,7 @@ func TestReadsUseTheirOwnPool(t *testing.T) {
 	require.Equal(t, before, svc.Pool.Stat().AcquireCount())
 }
 
-// A list counts places apart from reading events, so the counts may be of another moment, but they
-// never exceed the capacity.
+// A list reads events and counts at different times, but the counts never exceed the capacity.
 func TestListShowsSoldOutEvents(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -46,7 +46,7 @@ func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *ev
 	if inserted == 0 {
 		return changeEvent(ctx, q, &e, match)
 	}
-	if match != nil { // nothing was there to match
+	if match != nil { // no settings existed that could match
 		return event.ErrChanged
 	}
 	if err := insertPlaces(ctx, q, &created); err != nil {
@@ -59,8 +59,8 @@ func putLine(ctx context.Context, q *postgres.Queries, e *event.Event) error {
 	return q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: e.Threshold, SlotSeconds: e.SlotSeconds})
 }
 
-// changeEvent locks the event's row, so that operators' changes are serialized. Buyers never wait
-// for it. Settings that the new version leaves out stay as they are.
+// changeEvent changes an existing event. The lock of its row serializes operators' changes; buyers
+// never wait for it. Settings that the new version leaves out stay unchanged.
 func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match *event.Match) error {
 	now, old, err := lockSettings(ctx, q, e.ID)
 	if err != nil {
@@ -69,17 +69,17 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if match != nil && !match.Allows(old.ETag()) {
 		return event.ErrChanged
 	}
-	if given(e.Threshold, old.Threshold) || given(e.SlotSeconds, old.SlotSeconds) {
+	if changes(e.Threshold, old.Threshold) || changes(e.SlotSeconds, old.SlotSeconds) {
 		if err := putLine(ctx, q, e); err != nil {
 			return err
 		}
 	}
 	e.Complete(&old.Spec)
-	changes := event.Compare(old.Spec, e.Spec)
-	if !changes.Any {
+	diff := event.Compare(old.Spec, e.Spec)
+	if !diff.Any {
 		return nil
 	}
-	if changes.Structure {
+	if diff.Structure {
 		err = replacePlaces(ctx, q, &old, e, now)
 	} else {
 		err = updateSections(ctx, q, e)
@@ -90,34 +90,33 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 
-// lockSettings reads an existing event with all its settings, and locks them against changes by
-// either route.
-func lockSettings(ctx context.Context, q *postgres.Queries, id string) (time.Time, event.Event, error) {
+// lockSettings locks an existing event and its line against changes, and returns the event with all
+// of its settings, and the database's time.
+func lockSettings(ctx context.Context, q *postgres.Queries, id string) (now time.Time, e event.Event, err error) {
 	row, err := q.LockEvent(ctx, db.LockEventParams{EventID: id, Now: q.AsOf})
 	if err != nil {
-		return time.Time{}, event.Event{}, err
+		return now, e, err
 	}
 	if err := q.LockLine(ctx, id); err != nil {
-		return time.Time{}, event.Event{}, err
+		return now, e, err
 	}
 	sections, err := q.Sections(ctx, []string{id})
 	if err != nil {
-		return time.Time{}, event.Event{}, err
+		return now, e, err
 	}
-	e := toEvent(row.Event, sections)
-	err = addLine(ctx, q, &e)
-	return row.Now, e, err
+	e = toEvent(row.Event, sections)
+	return row.Now, e, readLine(ctx, q, &e)
 }
 
-// addLine sets the settings of the event's line.
-func addLine(ctx context.Context, q *postgres.Queries, e *event.Event) error {
+// readLine reads the settings of an event's line into the event.
+func readLine(ctx context.Context, q *postgres.Queries, e *event.Event) error {
 	line, err := lineSettings(ctx, q, e.ID)
 	e.Threshold, e.SlotSeconds = line.Threshold, line.SlotSeconds
 	return err
 }
 
-// replacePlaces replaces all seats and sections. Once the sale has opened, or anything is held,
-// they stay: visitors have the map.
+// replacePlaces replaces all seats and sections. ErrLocked once the sale has opened, since visitors
+// have the map then, and while anything is held.
 func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, e.ID)
 	if err != nil {
@@ -134,8 +133,8 @@ func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event
 	if err != nil {
 		return err
 	}
-	// A hold that was made meanwhile keeps its seat, and so the whole layout.
-	if seats != int64(old.Layout().Seats) || sections != int64(len(old.Sections)) {
+	// Fewer rows were deleted: a hold that was made in the meantime has one of the places.
+	if seats != int64(old.Seats()) || sections != int64(len(old.Sections)) {
 		return event.ErrLocked.With("member", "sections")
 	}
 	return insertPlaces(ctx, q, e)
@@ -158,13 +157,14 @@ func insertPlaces(ctx context.Context, q *postgres.Queries, e *event.Event) erro
 		return nil
 	}
 	seats, err := q.InsertSeats(ctx, e.ID)
-	if err == nil && seats != int64(e.Layout().Seats) {
-		err = fmt.Errorf("%d seats made, not %d", seats, e.Layout().Seats)
+	if err == nil && seats != int64(e.Seats()) {
+		err = fmt.Errorf("%d seats made, not %d", seats, e.Seats())
 	}
 	return err
 }
 
-// updateSections sets prices and capacities; a capacity below what is held and sold is refused.
+// updateSections sets prices and capacities. ErrLocked when a capacity would be below the number of
+// held and sold places.
 func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) error {
 	arg := db.UpdateSectionsParams{EventID: e.ID}
 	for _, s := range e.Sections {
@@ -172,7 +172,7 @@ func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) er
 		arg.Prices = append(arg.Prices, s.Price)
 		arg.Capacities = append(arg.Capacities, s.Capacity)
 	}
-	// In the order in which holds lock them.
+	// Locked first, since this query locks in the same order as holds do.
 	if _, err := q.LockSections(ctx, db.LockSectionsParams{EventID: e.ID, Sections: slices.Clone(arg.Sections)}); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) er
 	return err
 }
 
-// given reports whether a setting is set and differs from the one in force.
-func given[T comparable](setting, live *T) bool {
-	return setting != nil && (live == nil || *setting != *live)
+// changes reports whether a setting is given and differs from the current one.
+func changes[T comparable](setting, current *T) bool {
+	return setting != nil && (current == nil || *setting != *current)
 }

@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/storetest"
 )
 
-// sellUnseen sells the first seat without a row among the changes.
+// sellUnseen sells the first seat without recording the change.
 func sellUnseen(t *testing.T, svc *storetest.Service) {
 	t.Helper()
 	_, err := svc.Pool.Exec(t.Context(), `ALTER TABLE seats DISABLE TRIGGER seats_changed`)
@@ -25,18 +25,18 @@ func sellUnseen(t *testing.T, svc *storetest.Service) {
 	require.NoError(t, err)
 }
 
-// What the changes do not have is seen after a while, and at once when the server is another one, or
-// was started again.
+// A change that was not recorded is seen after at most 35 s, and at once when the server is another
+// one or was restarted.
 func TestSnapshotReadsAllAgain(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(svc *storetest.Service, now *time.Time){
 		"a while":   func(_ *storetest.Service, now *time.Time) { *now = now.Add(36 * time.Second) },
-		"a restart": func(svc *storetest.Service, _ *time.Time) { svc.EventStore.ReadBeforeARestart("e") },
+		"a restart": func(svc *storetest.Service, _ *time.Time) { svc.EventStore.SetRestarted("e") },
 		"an older server": func(svc *storetest.Service, _ *time.Time) {
-			svc.EventStore.ReadElsewhere("e", "9000000000:9000000000:")
+			svc.EventStore.SetSnapshot("e", "9000000000:9000000000:")
 		},
 		"another server": func(svc *storetest.Service, _ *time.Time) {
-			svc.EventStore.ReadElsewhere("e", "9000000000:9000000009:9000000001")
+			svc.EventStore.SetSnapshot("e", "9000000000:9000000009:9000000001")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func (n *planNode) read(table string) (rows float64) {
 	return rows
 }
 
-// A transaction that runs for long keeps the snapshots' beginning where it was. Changes that were
-// seen since are not read again.
+// A long transaction keeps the snapshots' xmin in place. Changes that were read since are not read
+// again.
 func TestSnapshotDuringALongTransaction(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -122,8 +122,8 @@ func explainChanges(t *testing.T, svc *storetest.Service, since string) *planNod
 	return &plans[0].Plan
 }
 
-// The state of a seat is part of the statement: a call for each of 50,000 seats takes longer than
-// all else of it.
+// PostgreSQL inlines the function of a seat's state: 50,000 calls would take longer than the rest
+// of the statement.
 func TestStateOfSeatsIsInlined(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -98,7 +98,7 @@ func TestSoldOut(t *testing.T) {
 	paid := make([]reservation.Payment, len(held))
 	for i, r := range held {
 		paid[i] = storetest.Payment(r)
-		svc.Paid(t, r, paid[i])
+		svc.Confirm(t, r, paid[i])
 		if i == 1 {
 			require.Equal(t, map[string]event.Status{"e": event.StatusSoldOut, "g": event.StatusOnSale}, statuses(t, svc, "e", "g"))
 		}

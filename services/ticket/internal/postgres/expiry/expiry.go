@@ -1,4 +1,4 @@
-// Package expiry ends reservations whose time is over.
+// Package expiry ends due reservations.
 package expiry
 
 import (
@@ -19,27 +19,30 @@ import (
 
 var _ reservation.Expirer = (*Store)(nil)
 
-// Store expires reservations, and remembers those that could not be.
+// Store expires reservations, and remembers those that it could not expire.
 type Store struct {
 	database *postgres.Database
-	stuck    stuck
+	failures failures
 }
 
 // NewStore makes a Store.
-func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+func NewStore(d *postgres.Database) *Store {
+	return &Store{database: d, failures: failures{rows: make(map[uuid.UUID]failure)}}
+}
 
-// ExpireDue implements reservation.Expirer. Reservations that another transaction has locked are
-// left to it, so that any number of replicas may sweep. One that contradicts other rows is skipped,
-// and tried again after a minute, so that it does not block the others; the error then names it,
-// once each time it is tried.
+// ExpireDue skips reservations that another transaction has locked, so that any number of replicas
+// may sweep. A reservation that contradicts other rows is named in the error, and then skipped for
+// a minute, so that it does not block the others.
 func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	now, q := s.database.Now(), s.database.Queries()
-	arg := db.DueReservationsParams{Now: q.AsOf, Max: int32(max), Skipped: s.stuck.skipped(now)} //nolint:gosec // a batch
+	arg := db.DueReservationsParams{Now: q.AsOf, Max: int32(max), Skipped: s.failures.paused(now)} //nolint:gosec // a batch
 	ids, err := q.DueReservations(ctx, arg)
 	if err != nil {
 		return 0, pkgpostgres.Err(err)
 	}
-	s.stuck.retain(ids, len(ids) == max, now)
+	if len(ids) < max { // these are all due reservations
+		s.failures.retain(ids, now)
+	}
 	if len(ids) == 0 {
 		return 0, nil
 	}
@@ -48,11 +51,11 @@ func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 		return expired, err
 	}
 	var bad []error
-	for _, id := range ids { // at least one of them is inconsistent: one by one
+	for _, id := range ids { // at least one is inconsistent, so each gets its own transaction
 		n, err := s.expire(ctx, []uuid.UUID{id})
 		switch expired += n; {
 		case isContradiction(err):
-			s.stuck.addInconsistent(id, now)
+			s.failures.addInconsistent(id, now)
 			bad = append(bad, fmt.Errorf("reservation %s: %w", id, err))
 		case err != nil:
 			return expired, err
@@ -61,9 +64,9 @@ func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	return expired, errors.Join(bad...)
 }
 
-func (s *Store) Inconsistent() int { return s.stuck.inconsistent() }
+func (s *Store) Inconsistent() int { return s.failures.inconsistent() }
 
-// expire ends those of the reservations that are due and that no other transaction has locked.
+// expire ends those reservations that are due and not locked by another transaction.
 func (s *Store) expire(ctx context.Context, ids []uuid.UUID) (int, error) {
 	expired := 0
 	var locked *reservations.Locked
@@ -83,9 +86,9 @@ func (s *Store) expire(ctx context.Context, ids []uuid.UUID) (int, error) {
 	}
 	for _, id := range ids {
 		if locked.Find(id) == nil {
-			s.stuck.addLocked(id, s.database.Now())
+			s.failures.addLocked(id, s.database.Now())
 		} else {
-			s.stuck.forget(id)
+			s.failures.remove(id)
 		}
 	}
 	if expired > 0 {
@@ -94,8 +97,8 @@ func (s *Store) expire(ctx context.Context, ids []uuid.UUID) (int, error) {
 	return expired, nil
 }
 
-// isContradiction reports errors that come of a row's own state: a conditional write that found
-// something else, a violated constraint (SQLSTATE 23), or an impossible value (22).
+// isContradiction reports errors that the state of a row causes: a conditional write that found
+// another state, a violated constraint (SQLSTATE class 23), or an invalid value (class 22).
 func isContradiction(err error) bool {
 	var pe *pgconn.PgError
 	return errors.Is(err, postgres.ErrContradiction) ||

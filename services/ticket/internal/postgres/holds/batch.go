@@ -2,7 +2,6 @@ package holds
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -20,22 +19,22 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// holdBatch is the transaction that decides on some requests of one event. A refused request fails
-// no other.
+// holdBatch is a transaction that decides on a batch of requests for one event. keys and results
+// have an element for each request. A refused request does not affect the others.
 type holdBatch struct {
 	*postgres.Tx
 
 	store   *Store
 	eventID string
-	keys    []*idempotency.Key // of the requests
-	results []result           // of the requests
+	keys    []*idempotency.Key
+	results []result
 
-	row    db.SaleOfRow     // the sale
-	used   map[string]int64 // places that users have bought or hold
+	row    db.SaleOfRow
+	used   map[string]int64 // the places that each user has bought or holds
 	events []reservation.Event
 }
 
-// decide runs fn in a transaction that it commits, and returns the results.
+// decide runs fn in a transaction and returns the results after the commit.
 func (s *Store) decide(ctx context.Context, eventID string, keys []*idempotency.Key, fn func(context.Context, *holdBatch) error) ([]result, error) {
 	var results []result
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
@@ -51,8 +50,8 @@ func (s *Store) decide(ctx context.Context, eventID string, keys []*idempotency.
 	return results, nil
 }
 
-// replayKnown answers repeated requests by their first answer, and returns the indexes of the
-// others.
+// replayKnown answers repeated requests by their first answers, and returns the indexes of the
+// other requests.
 func (t *holdBatch) replayKnown(ctx context.Context) ([]int, error) {
 	states, err := answers.ClaimAll(ctx, t, t.keys)
 	if err != nil {
@@ -74,14 +73,28 @@ func (t *holdBatch) replayKnown(ctx context.Context) ([]int, error) {
 	return pending, nil
 }
 
-// refuse gives requests an error.
-func (t *holdBatch) refuse(pending []int, err error) {
+func (t *holdBatch) refuseAll(pending []int, err error) {
 	for _, i := range pending {
 		t.results[i].Err = err
 	}
 }
 
-// sale is what was read of the sale, for the domain.
+// allot calls decide for the pending requests in the order of their arrival, and returns the
+// indexes of those that got a reservation.
+func (t *holdBatch) allot(pending []int, decide func(i int) (*reservation.Reservation, error)) (held []int) {
+	for _, i := range pending {
+		r, err := decide(i)
+		if err != nil {
+			t.results[i].Err = err
+			continue
+		}
+		t.events = append(t.events, r.TakeEvents()...)
+		t.results[i].Value = r
+		held = append(held, i)
+	}
+	return held
+}
+
 func (t *holdBatch) sale() reservation.LockedSale {
 	r := &t.row
 	holdFor := t.store.holdFor
@@ -94,17 +107,15 @@ func (t *holdBatch) sale() reservation.LockedSale {
 	}
 }
 
-// lockKeys are the keys of users' locks, in the order that all transactions keep.
-func (t *holdBatch) lockKeys(users []string) []int64 {
-	keys := make([]int64, len(users))
-	for i, u := range users {
-		keys[i] = postgres.User{EventID: t.eventID, UserID: u}.LockKey()
+func (t *holdBatch) lockKeys(userIDs []string) []int64 {
+	users := make([]postgres.User, len(userIDs))
+	for i, id := range userIDs {
+		users[i] = postgres.User{EventID: t.eventID, UserID: id}
 	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	return postgres.LockKeys(users)
 }
 
-// queueSale reads the sale; pgx.ErrNoRows without one.
+// queueSale reads the event's sale; pgx.ErrNoRows when the event does not exist.
 func (t *holdBatch) queueSale(b *pgx.Batch) {
 	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
 		s := &t.row
@@ -112,7 +123,6 @@ func (t *holdBatch) queueSale(b *pgx.Batch) {
 	})
 }
 
-// queueUsed reads what users have bought or hold.
 func (t *holdBatch) queueUsed(b *pgx.Batch, users []string) {
 	b.Queue(db.UsedBy, users, t.eventID, t.AsOf).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.UsedByRow])
@@ -124,13 +134,7 @@ func (t *holdBatch) queueUsed(b *pgx.Batch, users []string) {
 	})
 }
 
-// grant gives a request its reservation.
-func (t *holdBatch) grant(i int, r *reservation.Reservation) {
-	t.events = append(t.events, r.TakeEvents()...)
-	t.results[i].Value = r
-}
-
-// pipeline queues statements and sends them in one round trip; their results are checked at its
+// pipeline queues statements and sends them in one round trip. Their results are checked at its
 // end.
 type pipeline struct {
 	pgx.Tx
@@ -138,21 +142,21 @@ type pipeline struct {
 	batch pgx.Batch
 }
 
-// Exec queues a statement; what it returns is not its result.
+// Exec queues a statement and returns an empty tag.
 func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	p.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil
 }
 
-// expect queues a statement that must change as many rows.
+// expect queues a statement that must change that many rows; what names them in the error.
 func (p *pipeline) expect(rows int, what, sql string, args ...any) {
 	p.batch.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
 		return postgres.ExpectRows(tag.RowsAffected(), rows, what, nil)
 	})
 }
 
-// save sends what was queued, and with it the answers to requests that got something and what
-// happened: the fewer exchanges with the database, the shorter the locks.
+// save queues the answers of held requests and the events, and sends the pipeline. With fewer round
+// trips the locks are held for a shorter time.
 func (t *holdBatch) save(ctx context.Context, p *pipeline, held []int) error {
 	keys, replies := make([]*idempotency.Key, len(held)), make([]string, len(held))
 	for n, i := range held {
@@ -170,7 +174,7 @@ func (t *holdBatch) save(ctx context.Context, p *pipeline, held []int) error {
 	return t.SendBatch(ctx, &p.batch).Close()
 }
 
-// holdRows are new reservations as columns.
+// holdRows has the columns of new reservations.
 type holdRows struct {
 	ids                    []uuid.UUID
 	users, slots, sections []string
@@ -188,11 +192,12 @@ func (t *holdBatch) rows(held []int) (c holdRows) {
 	return c
 }
 
-// distinct lists what of gives for the pending requests, each value once.
-func distinct(pending []int, of func(i int) string) []string {
-	values := make(map[string]struct{}, len(pending))
-	for _, i := range pending {
-		values[of(i)] = struct{}{}
+// distinct returns the values of a member of the pending requests, each once.
+func distinct(pending []int, member func(i int) string) []string {
+	values := make([]string, len(pending))
+	for n, i := range pending {
+		values[n] = member(i)
 	}
-	return slices.Collect(maps.Keys(values))
+	slices.Sort(values)
+	return slices.Compact(values)
 }

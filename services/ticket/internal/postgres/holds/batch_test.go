@@ -32,7 +32,7 @@ func whileWaiting(t *testing.T, svc *storetest.Service, lock func(tx pgx.Tx) err
 	require.NoError(t, <-done)
 }
 
-// Requests are decided together, but a lock delays only those that want the same.
+// Requests are decided in batches, but a lock delays only the requests that need it.
 func TestHoldSeatsThatMeetALockDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -63,7 +63,8 @@ func request(user string, seats ...string) reservation.SeatsRequest {
 	return reservation.SeatsRequest{EventID: "e", UserID: user, SlotID: "slot-" + user, SeatIDs: seats}
 }
 
-// A batch is decided in the order of arrival, in one transaction. A refusal is its request's alone.
+// A batch is decided in the order of arrival, in one transaction. A refusal affects no other
+// request.
 func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -93,7 +94,7 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 		1: reservation.ErrSeatTaken, 3: reservation.ErrLimitExceeded, 4: reservation.ErrSeatTaken, 5: event.ErrSeatNotFound,
 		7: idempotency.ErrInProgress, 10: reservation.ErrSeatTaken, 11: reservation.ErrSeatTaken,
 	}
-	for i, err := range svc.Holds.Together(t.Context(), reqs...) {
+	for i, err := range svc.Holds.DecideBatch(t.Context(), reqs...) {
 		require.ErrorIs(t, err, want[i], "request %d", i)
 	}
 	require.Equal(t, locked+1, svc.Statements.Sent("LockFreeSeats"), "one transaction")
@@ -108,7 +109,7 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 		svc.Put(t, storetest.Spec("general", event.General, storetest.Admissions("A", 70, 10)))
 		elsewhere := request("u", "A-1-1")
 		elsewhere.EventID = id
-		for _, err := range svc.Holds.Together(t.Context(), elsewhere, elsewhere) {
+		for _, err := range svc.Holds.DecideBatch(t.Context(), elsewhere, elsewhere) {
 			require.ErrorIs(t, err, map[string]error{"nowhere": event.ErrNotFound, "general": event.ErrSeatingMismatch}[id])
 		}
 	}
@@ -133,7 +134,7 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	_, err := svc.Pool.Exec(t.Context(), `UPDATE reservation_seats SET live = false WHERE reservation_id = $1`, broken.ID)
 	require.NoError(t, err)
 	reqs := []reservation.SeatsRequest{request("u", "A-1-1"), request("unlucky", "A-1-20"), request("v", "A-1-2")}
-	for _, err := range svc.Holds.Together(t.Context(), reqs...) {
+	for _, err := range svc.Holds.DecideBatch(t.Context(), reqs...) {
 		require.ErrorIs(t, err, reservation.ErrUndecided)
 	}
 	for i, err := range storetest.Concurrently(len(reqs), func(i int) error { _, err := svc.Holds.HoldSeats(t.Context(), reqs[i]); return err }) {
@@ -142,7 +143,8 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	require.Equal(t, "xx.................x", seats(t, svc))
 }
 
-// A seat whose hold is over, of a reservation that is not, is taken. It fails no other request.
+// A seat whose hold has expired, but whose reservation has not, is taken. It fails no other
+// request.
 func TestHoldSeatsOverAContradiction(t *testing.T) {
 	t.Parallel()
 	for name, contradict := range map[string]string{
@@ -158,7 +160,7 @@ func TestHoldSeatsOverAContradiction(t *testing.T) {
 			_, err := svc.Pool.Exec(t.Context(), contradict, broken.ID)
 			require.NoError(t, err)
 			want := []error{nil, reservation.ErrSeatTaken, nil}
-			for i, err := range svc.Holds.Together(t.Context(), request("u", "A-1-1"), request("unlucky", "A-1-4"), request("v", "A-1-8")) {
+			for i, err := range svc.Holds.DecideBatch(t.Context(), request("u", "A-1-1"), request("unlucky", "A-1-4"), request("v", "A-1-8")) {
 				require.ErrorIs(t, err, want[i], "request %d", i)
 			}
 			require.Equal(t, reservation.Expired, svc.Find(t, over.ID).Status)
@@ -171,7 +173,7 @@ func TestHoldSeatsOverAContradiction(t *testing.T) {
 	}
 }
 
-// However many requests wait for locks, there is room for those that do not have to.
+// Requests that wait for locks leave connections for those that need not wait.
 func TestHoldSeatsThatWaitLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -218,7 +220,8 @@ func TestHoldSeatsThatAreDeletedMeanwhile(t *testing.T) {
 	svc.MustHoldSeats(t, "u", "A-1-2")
 }
 
-// The server has room for a limited number of locks: a batch takes those of at most a hundred users.
+// The server has room for a limited number of locks: a batch takes those of at most a hundred
+// users.
 func TestBatchesTakeFewLocks(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Together decides on requests of one event as one batch, and returns their errors.
-func (s *Store) Together(ctx context.Context, reqs ...reservation.SeatsRequest) []error {
+// DecideBatch decides on requests for one event as one batch, and returns their errors.
+func (s *Store) DecideBatch(ctx context.Context, reqs ...reservation.SeatsRequest) []error {
 	results, err := s.holdSeats(ctx, reqs[0].EventID, reqs)
 	errs := make([]error, len(reqs))
 	for i := range errs {

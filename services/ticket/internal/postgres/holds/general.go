@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/limit"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/reservations"
@@ -20,30 +21,28 @@ func (s *Store) HoldGeneral(ctx context.Context, req reservation.BestRequest) (*
 	return s.general.Do(ctx, req.EventID, req)
 }
 
-// holdGeneral decides on requests of one event in one transaction.
-func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservation.BestRequest) (results []result, err error) {
+// holdGeneral decides on requests for one event in one transaction.
+func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservation.BestRequest) ([]result, error) {
 	keys := make([]*idempotency.Key, len(reqs))
 	for i, r := range reqs {
 		keys[i] = r.IdempotencyKey
 	}
-	// The batch's context, not one detached from it: when it ends all callers get its error, so
-	// nothing may be held for them.
-	err = s.limiter.Do(ctx, func() error {
-		results, err = s.decide(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
+	// The context is that of the batch: when it ends, all callers get its error and nothing may be
+	// held for them.
+	return limit.Do(ctx, s.limiter, func() ([]result, error) {
+		return s.decide(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
 			return (&generalTx{holdBatch: t, reqs: reqs}).run(ctx)
 		})
-		return err
 	})
-	return results, err
 }
 
-// generalTx is the transaction of one batch.
+// generalTx is the transaction of a batch of requests for general admission.
 type generalTx struct {
 	*holdBatch
 
 	reqs []reservation.BestRequest
 	sale reservation.GeneralSale
-	due  []uuid.UUID // holds whose time is over, some of them
+	due  []uuid.UUID // up to releaseBatch due holds
 }
 
 func (t *generalTx) run(ctx context.Context) error {
@@ -57,7 +56,7 @@ func (t *generalTx) run(ctx context.Context) error {
 	if err := t.release(ctx, pending); err != nil {
 		return err
 	}
-	held := t.allot(pending)
+	held := t.allot(pending, func(i int) (*reservation.Reservation, error) { return t.sale.Allot(t.reqs[i]) })
 	p := &pipeline{Tx: t.Tx}
 	if err := t.insert(ctx, p, held); err != nil {
 		return err
@@ -65,9 +64,9 @@ func (t *generalTx) run(ctx context.Context) error {
 	return t.save(ctx, p, held)
 }
 
-// lock takes the users' locks, then the sections', both in an order that every batch keeps, and
-// reads what the decision needs. The statements are sent at once: each begins after the one before
-// has ended, so that they see what was committed until the locks were taken.
+// lock locks the users, then the sections, and reads the data for the decision. All transactions
+// lock in the same order. The statements are sent in one round trip and run one after the other, so
+// that the reads see everything that was committed before the locks were taken.
 func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	sections := distinct(pending, func(i int) string { return t.reqs[i].Section })
@@ -83,7 +82,7 @@ func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	})
 	t.queueSale(&b)
 	t.queueUsed(&b, users)
-	b.Queue(db.DueInSections, t.eventID, sections, maxReleased, t.AsOf).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(db.DueInSections, t.eventID, sections, releaseBatch, t.AsOf).Query(func(rows pgx.Rows) (err error) {
 		t.due, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
 	})
@@ -94,7 +93,7 @@ func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	return t.sale.CheckSeating(event.General)
 }
 
-// release expires holds whose time is over, until there is enough for all requests or none is left.
+// release expires due holds until all requests can be fulfilled or no due hold is left.
 func (t *generalTx) release(ctx context.Context, pending []int) error {
 	wanted := make(map[string]int64)
 	for _, i := range pending {
@@ -111,32 +110,17 @@ func (t *generalTx) release(ctx context.Context, pending []int) error {
 			return err
 		}
 		t.events = append(t.events, events...)
-		if len(t.due) < maxReleased || t.sale.Suffices(wanted) {
+		if len(t.due) < releaseBatch || t.sale.Suffices(wanted) {
 			return nil
 		}
 		t.due, err = t.DueInSections(ctx, db.DueInSectionsParams{
-			EventID: t.eventID, Sections: slices.Collect(maps.Keys(t.sale.Free)), Now: t.AsOf, Max: maxReleased,
+			EventID: t.eventID, Sections: slices.Collect(maps.Keys(t.sale.Free)), Now: t.AsOf, Max: releaseBatch,
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// allot decides in the order of arrival and returns the indexes of the requests that got something.
-func (t *generalTx) allot(pending []int) []int {
-	var held []int
-	for _, i := range pending {
-		r, err := t.sale.Allot(t.reqs[i])
-		if err != nil {
-			t.results[i].Err = err
-			continue
-		}
-		t.grant(i, r)
-		held = append(held, i)
-	}
-	return held
 }
 
 func (t *generalTx) insert(ctx context.Context, p *pipeline, held []int) error {

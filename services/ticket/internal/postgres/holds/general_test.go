@@ -134,7 +134,7 @@ func TestGeneralAdmissionFollowsItsReservations(t *testing.T) {
 	_, err = svc.Reservations.BeginPayment(t.Context(), "paid", paid.ID, p.ID)
 	require.NoError(t, err)
 	requireSections(9, 0)
-	svc.Paid(t, paid, p)
+	svc.Confirm(t, paid, p)
 	requireSections(7, 2)
 	require.NoError(t, svc.Reservations.Cancel(t.Context(), "cancelled", "e", cancelled.ID))
 	requireSections(4, 2)

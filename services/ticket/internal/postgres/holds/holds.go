@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	// maxBatch bounds the requests of one transaction; the others wait for the next. A request takes
-	// up to two advisory locks, of its key and of its user, and the server has room for a limited
-	// number of them (max_locks_per_transaction).
+	// maxBatch bounds the requests of one transaction. A request takes up to two advisory locks, of
+	// its key and of its user, and the server's max_locks_per_transaction limits their number.
 	maxBatch = 100
-	// fewSeats is up to how many seats of a request are read at once with its event's limit.
-	fewSeats = 16
-	// maxWaiting bounds the requests that wait, for one event or for a transaction; above it they
-	// are refused with errs.ErrOverloaded.
+	// smallRequest is the number of seats up to which a request's seats are read in the same round
+	// trip as the event's limit.
+	smallRequest = 16
+	// maxWaiting bounds the requests that wait for an event's batch or for a transaction. Further
+	// ones are refused with errs.ErrOverloaded.
 	maxWaiting = 5000
-	// maxEvents bounds the events that have requests at once.
+	// maxEvents bounds the events that have requests at the same time.
 	maxEvents = 10_000
-	// seatBatches is how many batches of an event decide on named seats at once: while one is being
-	// committed, the next one reads.
+	// seatBatches bounds the concurrent batches of an event with assigned seating: while one is
+	// being committed, the next one reads.
 	seatBatches = 2
-	// gatherFor is how long the first request of an idle event waits for others: gateways send many at
-	// once, and wait for all of them.
-	gatherFor = 300 * time.Microsecond
-	// maxReleased is how many expired holds are released at once.
-	maxReleased = 1000
-	// defaultTimeout bounds what one request does in the database.
+	// batchDelay is the time for which the first request of an idle event waits for others, since a
+	// gateway sends many requests at the same time.
+	batchDelay = 300 * time.Microsecond
+	// releaseBatch bounds the due holds that are released by the same statements.
+	releaseBatch = 1000
+	// defaultTimeout bounds the time of a request in the database.
 	defaultTimeout = 5 * time.Second
 )
 
@@ -50,62 +50,60 @@ type (
 
 var _ reservation.Holder = (*Store)(nil)
 
-// Store makes holds. Requests for an event are batched: a transaction decides on all that arrived
-// while the last one was being committed. A section of general admission is one row that all
-// requests write, so one batch of an event runs at a time. Batches of named seats wait for no lock;
-// requests that would have to wait get a transaction of their own.
+// Store makes holds. Requests for an event are batched: one transaction decides on all requests
+// that arrived while the last one was being committed. With general admission all requests write
+// the row of their section, so that one batch of an event runs at a time. Batches of named seats do
+// not wait for locks; a request that has to wait is decided in its own transaction.
 //
-// All of its transactions and reads go through one limiter, so that payments find connections
-// however many holds are requested. Those that wait for locks take no more than half of it.
+// All transactions and reads are bounded by one limiter, so that payments find connections however
+// many holds are requested. Transactions that wait for locks use at most half of them.
 type Store struct {
-	database *postgres.Database
-	holdFor  time.Duration
-	timeout  time.Duration // of what one request does in the database
-	limiter  *limit.Limiter
-	alone    *limit.Limiter // taken before limiter
-	general  *batches[reservation.BestRequest]
-	seats    *batches[reservation.SeatsRequest]
+	database     *postgres.Database
+	holdFor      time.Duration
+	timeout      time.Duration // of a request in the database
+	limiter      *limit.Limiter
+	waitsLimiter *limit.Limiter // for transactions that wait for locks; taken before limiter
+	general      *batches[reservation.BestRequest]
+	seats        *batches[reservation.SeatsRequest]
 }
 
 // Option changes a Store.
 type Option func(*Store)
 
-// WithTimeout replaces the 5 s of what one request does in the database.
+// WithTimeout replaces the default of 5 s for the time of a request in the database.
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
-// NewStore makes a Store for `concurrent` transactions and reads at once. holdFor is the length of
+// NewStore makes a Store for that many concurrent transactions and reads. holdFor is the length of
 // a hold when the event does not set one.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration, opts ...Option) *Store {
 	s := &Store{
 		database: d, holdFor: holdFor, timeout: defaultTimeout,
-		limiter: limit.New(concurrent, maxWaiting), alone: limit.New(max(1, concurrent/2), maxWaiting),
+		limiter: limit.New(concurrent, maxWaiting), waitsLimiter: limit.New(max(1, concurrent/2), maxWaiting),
 	}
 	for _, opt := range opts {
 		opt(s)
 	}
-	cfg := batch.Config{Max: maxBatch, Delay: gatherFor, Queue: maxWaiting, Timeout: s.timeout}
+	cfg := batch.Config{Max: maxBatch, Delay: batchDelay, Queue: maxWaiting, Timeout: s.timeout}
 	s.general = batch.NewGroups(cfg, maxEvents, s.holdGeneral)
 	cfg.Inflight = seatBatches
 	s.seats = batch.NewGroups(cfg, maxEvents, s.holdSeats)
 	return s
 }
 
-// Close waits until the accepted requests are answered.
+// Close waits until all accepted requests are answered. The batches are closed before the limiters
+// that they use.
 func (s *Store) Close(ctx context.Context) error {
-	// Each before what it needs.
-	return errors.Join(s.general.Close(ctx), s.seats.Close(ctx), s.alone.Close(ctx), s.limiter.Close(ctx))
+	return errors.Join(s.general.Close(ctx), s.seats.Close(ctx), s.waitsLimiter.Close(ctx), s.limiter.Close(ctx))
 }
 
-// limited runs fn when the limiter admits it. Once begun it does not end with its caller: pgx would
-// close the connection.
-func limited[T any](ctx context.Context, s *Store, fn func(context.Context) (T, error)) (value T, err error) {
-	err = s.limiter.Do(ctx, func() error {
+// limited runs fn when the limiter admits it. A running fn does not end with ctx, since pgx would
+// then close the connection.
+func limited[T any](ctx context.Context, s *Store, fn func(context.Context) (T, error)) (T, error) {
+	return limit.Do(ctx, s.limiter, func() (T, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 		defer cancel()
-		value, err = fn(ctx)
-		return err
+		return fn(ctx)
 	})
-	return value, err
 }
 
 func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.Reservation, error) {
@@ -114,24 +112,18 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.
 	}
 	return limited(ctx, s, func(ctx context.Context) (r *reservation.Reservation, err error) {
 		err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-			r, err = replay(ctx, tx, key)
+			answer, err := answers.Claim(ctx, tx, key)
+			if err != nil || answer == "" {
+				return err
+			}
+			r, err = replayAnswer(ctx, tx, answer)
 			return err
 		})
 		return r, err
 	})
 }
 
-// replay claims the key and returns the reservation that an earlier request with it made, nil when
-// there was none.
-func replay(ctx context.Context, tx *postgres.Tx, key *idempotency.Key) (*reservation.Reservation, error) {
-	answer, err := answers.Claim(ctx, tx, key)
-	if err != nil || answer == "" {
-		return nil, err
-	}
-	return replayAnswer(ctx, tx, answer)
-}
-
-// replayAnswer returns a reservation as it was created. Its id is the answer that is kept.
+// replayAnswer returns the reservation whose id is the stored answer, as it was created.
 func replayAnswer(ctx context.Context, tx *postgres.Tx, answer string) (*reservation.Reservation, error) {
 	id, err := uuid.Parse(answer)
 	if err != nil {

@@ -21,7 +21,7 @@ func key(t *testing.T, user, key string, asked ...string) *idempotency.Key {
 	return k
 }
 
-// ways are the three ways to hold; each test of keys runs for all of them.
+// ways are the three ways to hold places. Each test of keys runs for all of them.
 var ways = map[string]struct {
 	spec event.Event
 	hold func(ctx context.Context, svc *storetest.Service, user string, key *idempotency.Key) (*reservation.Reservation, error)
@@ -65,7 +65,7 @@ func TestIdempotencyKeyReplaysTheFirstAnswer(t *testing.T) {
 			_, err = way.hold(ctx, svc, "v", key(t, "v", "k", "body"))
 			require.Error(t, err, "a key belongs to its user: this is another request, and nothing is left")
 
-			svc.Paid(t, first, storetest.Payment(first))
+			svc.Confirm(t, first, storetest.Payment(first))
 			again, err = way.hold(ctx, svc, "u", key(t, "u", "k", "body"))
 			require.NoError(t, err)
 			require.Equal(t, first, again, "the first answer, not what became of it")

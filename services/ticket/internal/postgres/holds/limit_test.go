@@ -35,7 +35,7 @@ func TestLimitAtTheEndOfAHold(t *testing.T) {
 			require.NoError(t, err)
 
 			second := make(chan error, 1)
-			_, _, err = svc.Stored.Change(t.Context(), r.ID, func(r *reservation.Reservation, _ time.Time) error {
+			_, err = svc.ReservationStore.Change(t.Context(), r.ID, func(r *reservation.Reservation, _ time.Time) error {
 				svc.Clock.Advance(storetest.HoldFor)
 				go func() {
 					_, err := hold(svc, "B", "A-1-5", "A-1-6", "A-1-7", "A-1-8")

@@ -13,9 +13,9 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// read takes the users' locks, and reads what the decision needs. The statements are sent at once:
-// each begins after the one before has ended, so that they see what was committed until the users
-// were locked.
+// read locks the users and reads the data for the decision. The statements are sent in one round
+// trip and run one after the other, so that the reads see everything that was committed before the
+// users were locked.
 func (t *seatsTx) read(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	byLock := make(map[int64]string, len(users))
@@ -29,7 +29,7 @@ func (t *seatsTx) read(ctx context.Context, pending []int) error {
 		b.Queue(db.TryLockUsers, t.lockKeys(users)).Query(func(rows pgx.Rows) error {
 			var r db.TryLockUsersRow
 			_, err := pgx.ForEachRow(rows, []any{&r.Key, &r.Locked}, func() error {
-				t.sale.Busy[byLock[r.Key]] = !r.Locked
+				t.sale.BusyUsers[byLock[r.Key]] = !r.Locked
 				return nil
 			})
 			return err
@@ -37,18 +37,17 @@ func (t *seatsTx) read(ctx context.Context, pending []int) error {
 	}
 	t.queueSale(&b)
 	t.queueUsed(&b, users)
-	seats := t.seatsOf(pending, func(n int) bool { return n <= fewSeats })
-	if len(seats) > 0 {
+	if seats := t.seatsOf(pending, func(n int) bool { return n <= smallRequest }); len(seats) > 0 {
 		b.Queue(db.SeenSeats, t.AsOf, t.eventID, seats).Query(func(rows pgx.Rows) error {
 			all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.SeenSeatsRow])
-			t.saw(all)
+			t.addUnlocked(all)
 			return err
 		})
 	}
 	return t.SendBatch(ctx, &b).Close()
 }
 
-// seatsOf lists the seats of the requests for such a number of them.
+// seatsOf lists the seats of the pending requests whose number of seats is to be included.
 func (t *seatsTx) seatsOf(pending []int, include func(n int) bool) (seats []string) {
 	for _, i := range pending {
 		if ids := t.reqs[i].SeatIDs; include(len(ids)) {
@@ -58,38 +57,38 @@ func (t *seatsTx) seatsOf(pending []int, include func(n int) bool) (seats []stri
 	return seats
 }
 
-func (t *seatsTx) saw(rows []db.SeenSeatsRow) {
+func (t *seatsTx) addUnlocked(rows []db.SeenSeatsRow) {
 	for _, r := range rows {
-		t.sale.Seen[r.SeatID] = reservation.SeenSeat{Price: r.Price, Takeable: r.Takeable, HeldBy: r.HeldBy}
+		t.sale.Unlocked[r.SeatID] = reservation.UnlockedSeat{Price: r.Price, Takeable: r.Takeable, HeldBy: r.HeldBy}
 	}
 }
 
-// possible returns those requests that may get their seats, as far as is known before seats are
-// locked. Of a request for many seats none is read before the limit admits it.
-func (t *seatsTx) possible(ctx context.Context, pending []int) ([]int, error) {
-	pending = t.accepted(pending, t.sale.Refusal)
-	if many := t.seatsOf(pending, func(n int) bool { return n > fewSeats }); len(many) > 0 {
+// check refuses requests that cannot succeed, before any seat is locked, and returns the other
+// ones. The seats of a large request are read only after the user's limit has admitted it.
+func (t *seatsTx) check(ctx context.Context, pending []int) ([]int, error) {
+	pending = t.refuse(pending, t.sale.CheckUser)
+	if many := t.seatsOf(pending, func(n int) bool { return n > smallRequest }); len(many) > 0 {
 		rows, err := t.SeenSeats(ctx, db.SeenSeatsParams{Now: t.AsOf, EventID: t.eventID, SeatIds: many})
 		if err != nil {
 			return nil, err
 		}
-		t.saw(rows)
+		t.addUnlocked(rows)
 	}
-	return t.accepted(pending, t.sale.SeatsRefusal), nil
+	return t.refuse(pending, t.sale.CheckSeats), nil
 }
 
-// accepted refuses requests, and returns the others.
-func (t *seatsTx) accepted(pending []int, refusal func(reservation.SeatsRequest) error) (others []int) {
+// refuse refuses the requests for which check returns an error, and returns the other ones.
+func (t *seatsTx) refuse(pending []int, check func(reservation.SeatsRequest) error) (others []int) {
 	for _, i := range pending {
-		if t.results[i].Err = refusal(t.reqs[i]); t.results[i].Err == nil {
+		if t.results[i].Err = check(t.reqs[i]); t.results[i].Err == nil {
 			others = append(others, i)
 		}
 	}
 	return others
 }
 
-// lock locks the seats of requests. Of a hold that would be taken over all seats are locked, for its
-// others become free.
+// lock locks the seats of requests, and all seats of the holds that they would take over, since
+// those that nobody requests become free.
 func (t *seatsTx) lock(ctx context.Context, pending []int) error {
 	if len(pending) == 0 {
 		return nil
@@ -99,7 +98,7 @@ func (t *seatsTx) lock(ctx context.Context, pending []int) error {
 	for _, i := range pending {
 		for _, id := range t.reqs[i].SeatIDs {
 			seats = append(seats, id)
-			if hold := t.sale.Seen[id].HeldBy; hold != uuid.Nil && t.sale.Expired[hold] == nil {
+			if hold := t.sale.Unlocked[id].HeldBy; hold != uuid.Nil && t.sale.Expired[hold] == nil {
 				t.sale.Expired[hold] = []string{}
 				expired = append(expired, hold)
 			}
@@ -125,10 +124,10 @@ func (t *seatsTx) lock(ctx context.Context, pending []int) error {
 	return t.lockDue(ctx, expired)
 }
 
-// lockDue locks the rows of expired holds whose seats are locked; nobody else can have them locked
-// then. A hold whose row says that its time is not over keeps its seats.
+// lockDue locks the rows of expired holds all of whose seats are locked, so that no other
+// transaction has locked these rows. A hold that is no longer due by its row keeps its seats.
 func (t *seatsTx) lockDue(ctx context.Context, expired []uuid.UUID) (err error) {
-	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.sale.Complete(id) })
+	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.sale.FullyLocked(id) })
 	if t.due, err = reservations.LockDue(ctx, t.Tx, complete); err != nil {
 		return err
 	}

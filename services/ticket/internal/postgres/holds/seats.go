@@ -12,6 +12,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/limit"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/reservation"
@@ -22,15 +23,11 @@ func (s *Store) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*r
 	if !errors.Is(err, reservation.ErrUndecided) {
 		return held, err
 	}
-	err = s.alone.Do(ctx, func() error {
-		held, err = s.holdAlone(ctx, req)
-		return err
-	})
-	return held, err
+	return limit.Do(ctx, s.waitsLimiter, func() (*reservation.Reservation, error) { return s.holdWaiting(ctx, req) })
 }
 
-// holdAlone decides on a request in a transaction of its own, in which it waits for locks.
-func (s *Store) holdAlone(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
+// holdWaiting decides on one request in a transaction that waits for locks.
+func (s *Store) holdWaiting(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
 	return limited(ctx, s, func(ctx context.Context) (*reservation.Reservation, error) {
 		results, err := s.decideSeats(ctx, req.EventID, []reservation.SeatsRequest{req}, true)
 		if err != nil {
@@ -40,14 +37,11 @@ func (s *Store) holdAlone(ctx context.Context, req reservation.SeatsRequest) (*r
 	})
 }
 
-// holdSeats decides on requests of one event in one transaction, which waits for no lock: whoever
-// holds one for long delays only those that want the same. A failure that one request may have
-// caused is not the others'.
-func (s *Store) holdSeats(ctx context.Context, eventID string, reqs []reservation.SeatsRequest) (results []result, err error) {
-	err = s.limiter.Do(ctx, func() error {
-		results, err = s.decideSeats(ctx, eventID, reqs, false)
-		return err
-	})
+// holdSeats decides on requests for one event in one transaction that does not wait for locks, so
+// that a lock delays only the requests that need it. After an internal error, which one request may
+// have caused, each request is decided in its own transaction.
+func (s *Store) holdSeats(ctx context.Context, eventID string, reqs []reservation.SeatsRequest) ([]result, error) {
+	results, err := limit.Do(ctx, s.limiter, func() ([]result, error) { return s.decideSeats(ctx, eventID, reqs, false) })
 	if err != nil && errs.From(err).Kind == errs.Internal && ctx.Err() == nil {
 		results = make([]result, len(reqs))
 		for i := range results {
@@ -68,14 +62,13 @@ func (s *Store) decideSeats(ctx context.Context, eventID string, reqs []reservat
 	})
 }
 
-// seatsTx is the transaction of one batch.
+// seatsTx is the transaction of a batch of requests for named seats.
 type seatsTx struct {
 	*holdBatch
 
 	reqs []reservation.SeatsRequest
 	sale reservation.SeatSale
-	// due are the rows of those expired holds that are locked with all of their seats.
-	due *reservations.Locked
+	due  *reservations.Locked // the expired holds that are locked with all of their seats
 }
 
 func (t *seatsTx) run(ctx context.Context) error {
@@ -85,41 +78,31 @@ func (t *seatsTx) run(ctx context.Context) error {
 	}
 	if err := t.read(ctx, pending); err != nil {
 		if errors.Is(err, pgx.ErrNoRows) {
-			t.refuse(pending, event.ErrNotFound)
+			t.refuseAll(pending, event.ErrNotFound)
 			return nil
 		}
 		return err
 	}
 	t.sale.LockedSale = t.holdBatch.sale()
 	if err := t.sale.CheckSeating(event.Assigned); err != nil {
-		t.refuse(pending, err)
+		t.refuseAll(pending, err)
 		return nil
 	}
-	if pending, err = t.possible(ctx, pending); err != nil {
+	if pending, err = t.check(ctx, pending); err != nil {
 		return err
 	}
 	if err := t.lock(ctx, pending); err != nil {
 		return err
 	}
-	var held []int
-	for _, i := range pending {
-		r, err := t.sale.Allot(t.reqs[i])
-		if err != nil {
-			t.results[i].Err = err
-			continue
-		}
-		t.grant(i, r)
-		held = append(held, i)
-	}
+	held := t.allot(pending, func(i int) (*reservation.Reservation, error) { return t.sale.Allot(t.reqs[i]) })
 	return t.write(ctx, held)
 }
 
-// write writes what was decided.
 func (t *seatsTx) write(ctx context.Context, held []int) error {
 	if len(held) == 0 {
 		return nil
 	}
-	ended, err := t.due.ExpireTakenOver(ctx, t.Tx, t.sale.Ended)
+	ended, err := t.due.ExpireTakenOver(ctx, t.Tx, t.sale.TakenOver)
 	if err != nil {
 		return err
 	}
@@ -135,7 +118,7 @@ func (t *seatsTx) write(ctx context.Context, held []int) error {
 	return t.save(ctx, p, held)
 }
 
-// move gives the locked seats to those who get them.
+// move changes the owners of the locked seats as decided.
 func (t *seatsTx) move(p *pipeline, until time.Time) error {
 	var seats []string
 	owners := make(map[string]*uuid.UUID) // nil: free

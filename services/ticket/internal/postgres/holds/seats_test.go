@@ -136,7 +136,7 @@ func TestHoldSeatsLimitCountsWhatIsSoldAndUnexpired(t *testing.T) {
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
 	bought := svc.MustHoldSeats(t, "u", "A-1-1", "A-1-2")
-	svc.Paid(t, bought, storetest.Payment(bought))
+	svc.Confirm(t, bought, storetest.Payment(bought))
 	svc.MustHoldSeats(t, "u", "A-1-3", "A-1-4")
 	_, err := svc.HoldSeats(t.Context(), "u", "A-1-5")
 	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
@@ -231,7 +231,7 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Takeovers, payments and the sweeper meet at holds that have just ended.
+// Takeovers, payments and the sweeper work at the same time on holds that have just expired.
 func TestTakeoverConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -259,7 +259,7 @@ func TestTakeoverConcurrently(t *testing.T) {
 		}
 		settle := func(i int) error {
 			paid := reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: old[i].ID, Payment: storetest.Payment(old[i])}
-			return svc.Reservations.Settle(t.Context(), storetest.Group, []reservation.PaymentEvent{paid})
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []reservation.PaymentEvent{paid})
 		}
 		sweep := func(int) error { _, err := svc.Expiry.ExpireDue(t.Context(), 5); return err }
 

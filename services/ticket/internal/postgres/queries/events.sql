@@ -23,8 +23,8 @@ FROM sections
 WHERE event_id = ANY (@event_ids::text[])
 ORDER BY event_id, ordinal;
 
--- All seats that are not free, as one array: a sold-out hall has 50,000 of them. A statement sees one
--- snapshot, so the version of the event is that of its seats.
+-- All seats that are not free, as arrays in one row, since there may be 50,000. The statement sees one
+-- snapshot, so that the event's version belongs to these seats.
 -- name: TakenSeats :one
 SELECT e.version, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
        pg_postmaster_start_time()::timestamptz AS server_started,
@@ -34,10 +34,10 @@ CROSS JOIN LATERAL (SELECT array_agg(s.idx) AS idx, array_agg(seat_state(s.statu
                     FROM seats s WHERE s.event_id = e.event_id AND s.status <> 'FREE') t
 WHERE e.event_id = @event_id;
 
--- What the snapshot "since" does not see, in the order of the changes of each seat: changes by
--- transactions that had not begun, and by those that were running. One range from the oldest of these
--- on would have all that was committed while it runs. A change that the current snapshot does not
--- have as visible was restored from a backup of another server.
+-- The changes that the snapshot "since" does not see, in order for each seat. The first SELECT has those
+-- of transactions that began later, the second those of transactions that were running: one range from
+-- the oldest running transaction on would return all changes again while that one runs. Changes that
+-- are not visible to the current snapshot were restored from a backup of another server.
 -- name: SeatChanges :many
 SELECT e.version, e.state, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, pg_current_snapshot()::text AS snapshot,
        pg_postmaster_start_time()::timestamptz AS server_started,
@@ -59,18 +59,19 @@ LEFT JOIN LATERAL (
 WHERE e.event_id = @event_id
 ORDER BY c.id;
 
--- Every transaction below the bound had ended when it was read.
+-- Every transaction below the bound had ended when the bound was read.
 -- name: MoveSeatChangesBound :exec
 UPDATE seat_changes_pruned
 SET below = next, next = pg_snapshot_xmin(pg_current_snapshot()), read_at = coalesce(sqlc.narg('now')::timestamptz, now())
 WHERE only_row AND read_at <= coalesce(sqlc.narg('now')::timestamptz, now()) - interval '30 seconds';
 
--- Some of what is below the bound, so that no statement runs for long.
+-- Deletes up to @max changes below the bound, so that no statement runs for long.
 -- name: PruneSeatChanges :execrows
 DELETE FROM seat_changes
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid < (SELECT below FROM seat_changes_pruned WHERE only_row) LIMIT @max::int));
 
--- Some of what was restored from a backup of another server, whose transactions had higher ids.
+-- Deletes up to @max changes that were restored from a backup of another server, whose transactions had
+-- higher ids.
 -- name: DropRestoredSeatChanges :execrows
 DELETE FROM seat_changes
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT @max::int));
@@ -82,7 +83,7 @@ WHERE event_id = @event_id
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))
 GROUP BY 1;
 
--- General admission. Expired holds are free, though the counter still includes them.
+-- For general admission. Expired holds count as free, although the counter still includes them.
 -- name: TakenAdmissions :many
 SELECT s.section,
        (s.sold + s.held - coalesce((
@@ -93,8 +94,8 @@ SELECT s.section,
 FROM sections s
 WHERE s.event_id = @event_id;
 
--- Looks for one place that is not sold, in the order of an index: it is found at once while there are
--- many. (A scalar subquery: EXISTS may be answered by a hash of all seats of all events.)
+-- Looks for one place that is not sold, along an index: while there are many, one is found at once. It
+-- is a scalar subquery, since PostgreSQL may answer EXISTS by a hash of all seats of all events.
 -- name: SaleStandings :many
 SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
        CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false

@@ -1,5 +1,5 @@
--- Waits for the users' other holds of this event. A statement of its own, so that the next statements
--- see what those have committed.
+-- Waits for the users' concurrent holds of this event. It is a separate statement, so that the next ones
+-- see what those holds have committed.
 -- name: LockUsers :exec
 SELECT pg_advisory_xact_lock(k) FROM unnest(@keys::bigint[]) AS k;
 
@@ -13,8 +13,8 @@ SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, ho
 FROM events
 WHERE event_id = @event_id;
 
--- What users have bought or hold. LATERAL makes each lookup use the index, also with a plan that was
--- cached while the table was empty: else all reservations of the event are read.
+-- The number of places that users have bought or hold. LATERAL makes each lookup use the index, even
+-- with a plan that was cached while the table was empty; that plan would read all reservations.
 -- name: UsedBy :many
 SELECT u.user_id::text AS user_id, r.used::bigint AS used
 FROM unnest(@user_ids::text[]) AS u (user_id)
@@ -24,7 +24,7 @@ CROSS JOIN LATERAL (
     WHERE event_id = @event_id AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
       AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
 
--- What is known of seats before they are locked. held_by is the expired hold that may be taken over.
+-- Seats before they are locked. held_by is the expired hold that may be taken over.
 -- name: SeenSeats :many
 SELECT s.seat_id, c.price,
        (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))::boolean AS takeable,
@@ -34,7 +34,7 @@ FROM seats s
 JOIN sections c ON c.event_id = s.event_id AND c.section = split_part(s.seat_id, '-', 1)
 WHERE s.event_id = @event_id AND s.seat_id = ANY (@seat_ids::text[]);
 
--- In the order of their indexes, as everywhere.
+-- Seats are locked in the order of their indexes by all transactions.
 -- name: LockSeats :many
 SELECT seat_id, (status = 'FREE')::boolean AS free,
        coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()) THEN reservation_id END,
@@ -54,8 +54,8 @@ WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[])
 ORDER BY idx
 FOR UPDATE SKIP LOCKED;
 
--- Gives locked seats to reservations; those with null become free. A join with a list of seats would
--- read all seats of the event.
+-- Changes the owners of locked seats; a seat whose owner is null becomes free. The owners are JSON, since
+-- a join with a list of seats would read all seats of the event.
 -- name: MoveSeats :execrows
 UPDATE seats
 SET status = CASE WHEN @owners::jsonb ->> seat_id IS NULL THEN 'FREE' ELSE 'HELD' END,
@@ -63,7 +63,7 @@ SET status = CASE WHEN @owners::jsonb ->> seat_id IS NULL THEN 'FREE' ELSE 'HELD
     held_until = CASE WHEN @owners::jsonb ->> seat_id IS NOT NULL THEN @held_until::timestamptz END
 WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[]);
 
--- The seats of the reservations are a list of their own: owners, seat_ids and prices.
+-- The seats of the reservations are in separate arrays: owners, seat_ids and prices.
 -- name: InsertHolds :exec
 WITH r AS (
     INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
@@ -82,8 +82,8 @@ SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text
        unnest(@quantities::int[]), unnest(@amounts::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
        @expires_at::timestamptz, 1, @created_at::timestamptz;
 
--- MATERIALIZED leaves only the index by end to choose, in which little is due: the others find all
--- reservations of the event.
+-- MATERIALIZED makes PostgreSQL use the index by expires_at, in which few rows are due. The other indexes
+-- would find all reservations of the event.
 -- name: DueInSections :many
 WITH due AS MATERIALIZED (
     SELECT reservation_id, event_id, section, expires_at

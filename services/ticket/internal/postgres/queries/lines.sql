@@ -1,4 +1,4 @@
--- No row: nobody ever put settings for the id, and no event has it.
+-- Returns no row when the id has neither settings nor an event.
 -- name: LineSettings :one
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
        coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at,
@@ -9,8 +9,8 @@ LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
 WHERE l.event_id IS NOT NULL OR e.event_id IS NOT NULL;
 
--- Members that are NULL stay as they are; of the users, unless empty, one is added once or removed. No row is changed if that would block
--- more users than the maximum.
+-- Members that are NULL stay unchanged. block_user, unless empty, is added once, or unblock_user is removed. No row is changed if more users
+-- than the maximum would be blocked.
 -- name: ChangeLine :execrows
 INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users)
 VALUES (@event_id, sqlc.narg(threshold), coalesce(sqlc.narg(paused)::boolean, false),
@@ -23,7 +23,7 @@ SET threshold = coalesce(sqlc.narg(threshold), l.threshold),
     updated_at = now()
 WHERE @block_user::text = '' OR @block_user::text = ANY (l.blocked_users) OR cardinality(l.blocked_users) < @max_blocked::int;
 
--- What the operator puts with the event; NULL leaves what is there.
+-- Sets what the operator puts with the event. Members that are NULL stay unchanged.
 -- name: PutLine :exec
 INSERT INTO line_settings AS l (event_id, threshold, slot_seconds)
 VALUES (@event_id, sqlc.narg(threshold), sqlc.narg(slot_seconds))

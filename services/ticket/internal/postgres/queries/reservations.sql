@@ -20,7 +20,7 @@ SELECT DISTINCT event_id, user_id
 FROM reservations
 WHERE reservation_id = ANY (@reservation_ids::uuid[]);
 
--- First of the locks of a change after the users': the seats, in the order of their indexes.
+-- After the users a transaction locks the seats, in the order of their indexes.
 -- name: LockSeatsOf :many
 SELECT rs.reservation_id
 FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
@@ -35,7 +35,7 @@ WHERE rs.reservation_id = ANY (@reservation_ids::uuid[]) AND rs.live
 ORDER BY s.event_id, s.idx
 FOR UPDATE OF s SKIP LOCKED;
 
--- The counters stand for the seats of general admission.
+-- With general admission a transaction locks the counters instead of seats.
 -- name: LockSectionsOf :exec
 SELECT 1
 FROM (SELECT DISTINCT event_id, section FROM reservations
@@ -44,8 +44,8 @@ JOIN sections s ON s.event_id = r.event_id AND s.section = r.section
 ORDER BY s.event_id, s.section
 FOR UPDATE OF s;
 
--- Last of the locks. The time is that at which all locks are held, not the beginning of the
--- transaction: while it waited, other transactions may have seen these reservations expired.
+-- A transaction locks reservations last. The time is that at which it has all locks, not that of its
+-- begin: while it waited, other transactions may have seen these reservations as expired.
 -- name: LockReservations :many
 SELECT sqlc.embed(reservations), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations

@@ -16,11 +16,11 @@ import (
 // Locked are reservations whose rows, and seats or sections, one transaction has locked.
 type Locked struct {
 	changes []*change
-	// Now is the database's time at which all of them were locked; zero without any.
+	// Now is the database's time at which all were locked; zero without any reservation.
 	Now time.Time
 }
 
-// change is a locked reservation: as it was read, and as the domain leaves it.
+// change is a locked reservation as it was read, and as the domain has changed it.
 type change struct {
 	before  reservation.Reservation
 	current *reservation.Reservation
@@ -28,7 +28,7 @@ type change struct {
 
 func (c *change) changed() bool { return c.current.Version != c.before.Version }
 
-// Find returns a locked reservation, nil when it is not among them.
+// Find returns a locked reservation, nil when it is not locked.
 func (l *Locked) Find(id uuid.UUID) *reservation.Reservation {
 	for _, c := range l.changes {
 		if c.before.ID == id {
@@ -38,7 +38,7 @@ func (l *Locked) Find(id uuid.UUID) *reservation.Reservation {
 	return nil
 }
 
-// Expire ends those reservations whose time is over, and returns them.
+// Expire ends the due reservations and returns them.
 func (l *Locked) Expire() []*reservation.Reservation {
 	var expired []*reservation.Reservation
 	for _, c := range l.changes {
@@ -49,8 +49,7 @@ func (l *Locked) Expire() []*reservation.Reservation {
 	return expired
 }
 
-// Lock locks reservations in the order that holds everywhere, their users' locks included, and
-// reads them.
+// Lock locks and reads reservations, after the locks of their users and of their seats or sections.
 func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if err := lockUsersOf(ctx, tx, ids); err != nil {
 		return nil, err
@@ -65,8 +64,8 @@ func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error
 	return lockRows(ctx, tx, ids, seats)
 }
 
-// LockAvailable is Lock for transactions that only end reservations: it leaves out reservations of
-// which another transaction has a seat locked, and takes no users' locks.
+// LockAvailable is Lock for transactions that only end reservations. It does not lock users, and
+// leaves out reservations of which another transaction has locked a seat.
 func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	locked, err := tx.LockFreeSeatsOf(ctx, ids)
 	if err != nil {
@@ -79,7 +78,8 @@ func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Lock
 	return lockRows(ctx, tx, withAllSeats(ids, locked, seats), seats)
 }
 
-// lockSections locks the sections of reservations whose seats are locked, and reads the seats.
+// lockSections locks the sections of reservations with general admission, and reads the seats of
+// the other ones.
 func lockSections(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
 	if err := tx.LockSectionsOf(ctx, ids); err != nil {
 		return nil, err
@@ -87,14 +87,13 @@ func lockSections(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uu
 	return seatsOf(ctx, tx.Queries, ids)
 }
 
-// LockGeneral locks and reads reservations of general admission whose sections are locked already.
+// LockGeneral locks and reads reservations with general admission, whose sections must be locked.
 func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	return lockRows(ctx, tx, ids, nil)
 }
 
-// lockUsersOf takes the locks of the reservations' users: a payment may extend a hold beyond its
-// end, and a transaction that counts the user's places must not take them for free at the same
-// time.
+// lockUsersOf locks the users of reservations: while a payment extends a hold beyond its end, no
+// other transaction may count the user's places without those of the hold.
 func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
 	rows, err := tx.UsersOf(ctx, ids)
 	if err != nil {
@@ -104,11 +103,11 @@ func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
 	for i, r := range rows {
 		users[i] = postgres.User{EventID: r.EventID, UserID: r.UserID}
 	}
-	return tx.LockUsers(ctx, users)
+	return tx.LockUsers(ctx, postgres.LockKeys(users))
 }
 
-// withAllSeats keeps the reservations all of whose seats were locked. locked names a reservation
-// once per seat.
+// withAllSeats returns those ids all of whose seats are locked. locked has an id once per locked
+// seat.
 func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) []uuid.UUID {
 	count := make(map[uuid.UUID]int, len(ids))
 	for _, id := range locked {
@@ -123,7 +122,7 @@ func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Sea
 	return complete
 }
 
-// lockRows locks and reads the reservations' rows; their seats or sections must be locked already.
+// lockRows locks and reads the rows of reservations, whose seats or sections must be locked.
 func lockRows(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) (*Locked, error) {
 	rows, err := tx.LockReservations(ctx, db.LockReservationsParams{ReservationIds: ids, Now: tx.ClockTime()})
 	if err != nil {
@@ -138,8 +137,8 @@ func lockRows(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, seats map[u
 	return l, nil
 }
 
-// Save writes what the domain changed, every status by a write that names the one it expects, and
-// returns what happened.
+// Save writes the changed reservations and returns their events. Every write names the status that
+// it expects to change.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event, error) {
 	var changed []*change
 	for _, c := range l.changes {
@@ -150,19 +149,17 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	q := tx.Queries
 	for _, write := range []func(context.Context, *postgres.Queries, []*change) error{
 		updateReservations, updateSeats, endSeats, moveCounters, changeTickets,
 	} {
-		if err := write(ctx, q, changed); err != nil {
+		if err := write(ctx, tx.Queries, changed); err != nil {
 			return nil, err
 		}
 	}
 	return takeEvents(changed), nil
 }
 
-// LockDue locks and reads those reservations whose time is over; all of their seats must be locked
-// already.
+// LockDue locks reservations, all of whose seats must be locked, and keeps the due ones.
 func LockDue(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil
@@ -179,8 +176,8 @@ func LockDue(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, er
 	return l, nil
 }
 
-// ExpireTakenOver ends locked reservations whose seats the caller's transaction takes over or frees
-// itself, and returns what happened.
+// ExpireTakenOver ends locked reservations and returns their events. The caller must move or free
+// their seats.
 func (l *Locked) ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]reservation.Event, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -208,8 +205,7 @@ func takeEvents(changed []*change) []reservation.Event {
 	return events
 }
 
-// changeTickets issues the tickets of reservations that were confirmed, and refunds those of
-// refunded ones.
+// changeTickets issues the tickets of confirmed reservations and refunds those of refunded ones.
 func changeTickets(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var confirmed []*reservation.Reservation
 	var refunded []uuid.UUID

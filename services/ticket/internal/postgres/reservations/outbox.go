@@ -14,13 +14,14 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// source is the CloudEvents source of what this service publishes.
+// source is the CloudEvents source of this service's events.
 const source = "ticket"
 
-// InsertEvents writes what happened into the outbox. The reservations' rows must be locked, or new.
-func InsertEvents(ctx context.Context, tx pgx.Tx, happened []reservation.Event) error {
-	out := make([]outbox.Event, len(happened))
-	for i, e := range happened {
+// InsertEvents inserts events into the outbox. The rows of their reservations must be locked or
+// new.
+func InsertEvents(ctx context.Context, tx pgx.Tx, list []reservation.Event) error {
+	out := make([]outbox.Event, len(list))
+	for i, e := range list {
 		out[i] = outbox.Event{
 			Topic: events.Reservations, Key: e.Reservation.ID.String(), Type: string(e.Type), EntityVersion: e.Reservation.Version,
 			Payload: payload(&e),

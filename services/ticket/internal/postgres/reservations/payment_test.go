@@ -38,7 +38,7 @@ func TestBeginPayment(t *testing.T) {
 			return
 		}
 		require.NoError(t, err)
-		svc.RequireIn(t, reservation.PayWithin, got.Reservation.ExpiresAt)
+		svc.RequireFromNow(t, reservation.PayWithin, got.Reservation.ExpiresAt)
 		require.Equal(t, "Concert e", got.EventTitle)
 	})
 }
@@ -80,7 +80,7 @@ func TestAbortPayment(t *testing.T) {
 		svc.Clock.Set(r.HoldEndsAt.Add(-30 * time.Second))
 		p = svc.BeginPayment(t, r)
 		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
-		svc.RequireIn(t, reservation.RetryWithin, svc.Find(t, r.ID).ExpiresAt) // not the 30 seconds that were left
+		svc.RequireFromNow(t, reservation.RetryWithin, svc.Find(t, r.ID).ExpiresAt) // not the 30 seconds that were left
 
 		p = svc.BeginPayment(t, r)
 		svc.Clock.Advance(reservation.PayWithin)

@@ -1,5 +1,5 @@
-// Package reservations stores reservations: it reads them, locks them, and writes what the domain
-// changed, with everything that follows from it: seats, counters, tickets and events.
+// Package reservations reads and locks reservations, and writes their changes together with those
+// of seats, counters, tickets and the outbox.
 package reservations
 
 import (
@@ -26,7 +26,7 @@ func (s *Store) Find(ctx context.Context, id uuid.UUID) (*reservation.Reservatio
 	return Find(ctx, s.database.Queries(), id)
 }
 
-// Find reads a reservation and the database's time; reservation.ErrNotFound.
+// Find reads a reservation and the database's time, or returns reservation.ErrNotFound.
 func Find(ctx context.Context, q *postgres.Queries, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
 	row, err := q.FindReservation(ctx, db.FindReservationParams{ReservationID: id, Now: q.AsOf})
 	if err != nil {
@@ -64,31 +64,29 @@ func (s *Store) List(
 	return list, rows[0].Now.UTC(), nil
 }
 
-func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, time.Time, error) {
-	var changed *reservation.Reservation
-	var now time.Time
-	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		set, err := Lock(ctx, tx, []uuid.UUID{id})
+func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (changed *reservation.Reservation, err error) {
+	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		locked, err := Lock(ctx, tx, []uuid.UUID{id})
 		if err != nil {
 			return err
 		}
-		if changed, now = set.Find(id), set.Now; changed == nil {
+		if changed = locked.Find(id); changed == nil {
 			return reservation.ErrNotFound
 		}
-		if err := decide(changed, now); err != nil {
+		if err := decide(changed, locked.Now); err != nil {
 			return err
 		}
-		events, err := set.Save(ctx, tx)
+		events, err := locked.Save(ctx, tx)
 		if err != nil {
 			return err
 		}
 		return InsertEvents(ctx, tx, events)
 	})
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, err
 	}
 	s.database.Published()
-	return changed, now, nil
+	return changed, nil
 }
 
 func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Reservation {
@@ -100,7 +98,7 @@ func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Rese
 	}
 }
 
-// seatsOf reads the seats of reservations, each one's in the order in which people read them.
+// seatsOf reads the seats of reservations, sorted by reservation.SortSeats.
 func seatsOf(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
 	rows, err := q.SeatsOf(ctx, ids)
 	if err != nil {

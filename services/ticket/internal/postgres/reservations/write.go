@@ -26,7 +26,7 @@ func updateReservations(ctx context.Context, q *postgres.Queries, changed []*cha
 	return postgres.ExpectRows(n, len(changed), "reservations", err)
 }
 
-// seatStatus is the status of the seats of a reservation.
+// seatStatus returns the status of the seats of a reservation in status s.
 func seatStatus(s reservation.Status) string {
 	switch {
 	case s == reservation.Confirmed:
@@ -38,7 +38,7 @@ func seatStatus(s reservation.Status) string {
 	}
 }
 
-// updateSeats gives the seats of changed reservations the status and expiry of their reservation.
+// updateSeats sets the status and the end of the hold of the reservations' seats.
 func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var arg db.UpdateSeatsParams
 	seats := 0
@@ -60,8 +60,8 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) er
 	return postgres.ExpectRows(n, seats, "seats", err)
 }
 
-// endSeats marks the seats of reservations that have just ended as not live, so that the unique
-// index lets others reserve them.
+// endSeats marks the seats of reservations that end as not live, so that the unique index lets
+// others reserve them.
 func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var ended []uuid.UUID
 	seats := 0
@@ -78,46 +78,40 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error
 	return postgres.ExpectRows(n, seats, "seats of reservations", err)
 }
 
-// Section names a section of an event.
-type Section struct{ EventID, Name string }
+type section struct{ eventID, name string }
 
-// Counters are places of a section with general admission.
-type Counters struct{ Held, Sold int64 }
+// counters are numbers of places of a section with general admission.
+type counters struct{ held, sold int64 }
 
-// moveCounters does for general admission what updateSeats does for seats.
+func (c *counters) add(s reservation.Status, n int) {
+	switch seatStatus(s) {
+	case "HELD":
+		c.held += int64(n)
+	case "SOLD":
+		c.sold += int64(n)
+	}
+}
+
+// moveCounters changes the counters of locked sections, as updateSeats changes seats.
 func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) error {
-	deltas := make(map[Section]Counters)
+	deltas := make(map[section]counters)
 	for _, c := range changed {
 		if c.before.Section == "" {
 			continue
 		}
-		key := Section{EventID: c.before.EventID, Name: c.before.Section}
+		key := section{eventID: c.before.EventID, name: c.before.Section}
 		d := deltas[key]
 		d.add(c.before.Status, -c.before.Quantity)
 		d.add(c.current.Status, c.current.Quantity)
 		deltas[key] = d
 	}
-	return MoveCounters(ctx, q, deltas)
-}
-
-func (c *Counters) add(s reservation.Status, n int) {
-	switch seatStatus(s) {
-	case "HELD":
-		c.Held += int64(n)
-	case "SOLD":
-		c.Sold += int64(n)
-	}
-}
-
-// MoveCounters adds to the counters of sections, which must be locked.
-func MoveCounters(ctx context.Context, q *postgres.Queries, deltas map[Section]Counters) error {
 	var arg db.MoveCountersParams
 	for s, d := range deltas {
-		if d == (Counters{}) {
+		if d == (counters{}) {
 			continue
 		}
-		arg.EventIds, arg.Sections = append(arg.EventIds, s.EventID), append(arg.Sections, s.Name)
-		arg.Held, arg.Sold = append(arg.Held, d.Held), append(arg.Sold, d.Sold)
+		arg.EventIds, arg.Sections = append(arg.EventIds, s.eventID), append(arg.Sections, s.name)
+		arg.Held, arg.Sold = append(arg.Held, d.held), append(arg.Sold, d.sold)
 	}
 	if len(arg.Sections) == 0 {
 		return nil

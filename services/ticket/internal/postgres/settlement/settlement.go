@@ -15,14 +15,14 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-var _ reservation.Settler = (*Store)(nil)
-
-// Store keeps which payment events were applied, and which payments were refunded.
+// Store keeps the ids of applied payment events, and the refunded payments.
 type Store struct{ database *postgres.Database }
 
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
+// Settle applies payment events to their reservations in one transaction, without those that the
+// consumer group has settled before.
 func (s *Store) Settle(ctx context.Context, group string, events []reservation.PaymentEvent) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		keys := make([]string, len(events))
@@ -33,7 +33,7 @@ func (s *Store) Settle(ctx context.Context, group string, events []reservation.P
 		if err != nil {
 			return err
 		}
-		if err := settle(ctx, tx, unseen(events, fresh)); err != nil {
+		if err := settle(ctx, tx, firstDeliveries(events, fresh)); err != nil {
 			return err
 		}
 		return failpoint.Err("ticket.confirm.before_commit")
@@ -46,16 +46,15 @@ func (s *Store) Settle(ctx context.Context, group string, events []reservation.P
 	return nil
 }
 
-// unseen keeps the events that are fresh, each once.
-func unseen(events []reservation.PaymentEvent, fresh map[string]bool) []reservation.PaymentEvent {
-	var todo []reservation.PaymentEvent
+// firstDeliveries returns the events whose keys are fresh, each once.
+func firstDeliveries(events []reservation.PaymentEvent, fresh map[string]bool) (first []reservation.PaymentEvent) {
 	for _, e := range events {
 		if fresh[e.Key] {
 			delete(fresh, e.Key)
-			todo = append(todo, e)
+			first = append(first, e)
 		}
 	}
-	return todo
+	return first
 }
 
 func settle(ctx context.Context, tx *postgres.Tx, events []reservation.PaymentEvent) error {
@@ -71,7 +70,7 @@ func settle(ctx context.Context, tx *postgres.Tx, events []reservation.PaymentEv
 	if err != nil {
 		return err
 	}
-	now, err := tx.Now(ctx, tx.ClockTime()) // not locked.Now: none of the reservations may exist
+	now, err := tx.Now(ctx, tx.ClockTime()) // not locked.Now, which is zero when no reservation exists
 	if err != nil {
 		return err
 	}
@@ -84,14 +83,14 @@ func settle(ctx context.Context, tx *postgres.Tx, events []reservation.PaymentEv
 	if err := saveRefunds(ctx, tx.Queries, events); err != nil {
 		return err
 	}
-	happened, err := locked.Save(ctx, tx)
+	saved, err := locked.Save(ctx, tx)
 	if err != nil {
 		return err
 	}
-	return reservations.InsertEvents(ctx, tx, append(happened, rejected...))
+	return reservations.InsertEvents(ctx, tx, append(saved, rejected...))
 }
 
-// refundsOf reads the known refunds of the events' payments: the payment's version by its id. The
+// refundsOf reads, by payment id, the versions of the refunded ones among the events' payments. The
 // reservations must be locked.
 func refundsOf(ctx context.Context, q *postgres.Queries, events []reservation.PaymentEvent) (map[uuid.UUID]int64, error) {
 	ids := make([]uuid.UUID, len(events))
@@ -109,8 +108,7 @@ func refundsOf(ctx context.Context, q *postgres.Queries, events []reservation.Pa
 	return refunds, nil
 }
 
-// saveRefunds keeps which payments were refunded, for a confirmation that is delivered after its
-// refund.
+// saveRefunds stores which payments were refunded, for confirmations that are delivered after that.
 func saveRefunds(ctx context.Context, q *postgres.Queries, events []reservation.PaymentEvent) error {
 	var refunds db.SaveRefundsParams
 	for _, e := range events {

@@ -23,12 +23,12 @@ func TestPaid(t *testing.T) {
 		status, r, p := svc.Status, svc.Reservation, svc.Payment
 		before := len(svc.OutboxEvents(t, r.ID))
 		if !status.Unpaid() && status != reservation.Cancelled && status != reservation.Expired {
-			svc.Paid(t, r, p)
+			svc.Confirm(t, r, p)
 			require.Equal(t, r, svc.Find(t, r.ID), "settled already")
 			require.Len(t, svc.OutboxEvents(t, r.ID), before)
 		}
 		p = storetest.Payment(r)
-		svc.Paid(t, r, p)
+		svc.Confirm(t, r, p)
 
 		got, events := svc.Find(t, r.ID), svc.OutboxEvents(t, r.ID)
 		require.Len(t, events, before+1)
@@ -62,7 +62,7 @@ func TestPaidAfterExpiry(t *testing.T) {
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
 	p := svc.BeginPayment(t, r)
 	svc.Clock.Advance(reservation.PayWithin)
-	svc.Paid(t, r, p)
+	svc.Confirm(t, r, p)
 	require.Equal(t, reservation.Rejected, svc.Find(t, r.ID).Status)
 	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
 	svc.MustHoldSeats(t, "v", "A-1-1")
@@ -80,14 +80,14 @@ func TestMismatchedPaymentsAreRejected(t *testing.T) {
 	} {
 		p := storetest.Payment(r)
 		change(&p)
-		svc.Paid(t, r, p)
+		svc.Confirm(t, r, p)
 		require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status, "it can still be paid rightly")
 		events := svc.OutboxEvents(t, r.ID)
 		require.Equal(t, "AMOUNT_MISMATCH", events[len(events)-1].Reason)
 	}
 	unknown := &reservation.Reservation{ID: uuid.New(), EventID: "e", UserID: "u", Amount: 5, Currency: "KRW"}
 	p := storetest.Payment(unknown)
-	svc.Paid(t, unknown, p)
+	svc.Confirm(t, unknown, p)
 	events := svc.OutboxEvents(t, unknown.ID)
 	require.Len(t, events, 1)
 	require.Equal(t, "RESERVATION_REJECTED", events[0].Type)
@@ -156,7 +156,7 @@ func TestConfirmationAfterItsRefund(t *testing.T) {
 			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
 			last := svc.OutboxEvents(t, r.ID)[1]
 			require.Equal(t, []string{p.ID.String(), "REFUNDED"}, []string{last.PaymentID, last.Reason}, "what is left of it goes back too")
-			svc.Paid(t, r, storetest.Payment(r))
+			svc.Confirm(t, r, storetest.Payment(r))
 			require.Equal(t, reservation.Confirmed, svc.Find(t, r.ID).Status, "another payment is welcome")
 			svc.RequireInvariants(t)
 		})

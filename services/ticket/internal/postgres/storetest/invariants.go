@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// invariants are queries that return what contradicts a rule of the service: nothing, at every
-// instant. They read the tables only, so that they do not repeat a mistake of the code. One that
-// needs the time has it as its parameter.
+// invariants are queries that return the rows that violate a rule of the service. At any time there
+// are none. They read only the tables, so that they do not repeat a mistake of the code. A query
+// that needs the time gets it as $1.
 var invariants = map[string]string{
 	"sold + held + free = capacity, seat by seat": `
 		SELECT s.event_id || ' ' || s.section
@@ -62,13 +62,13 @@ var invariants = map[string]string{
 		WHERE entity_version <= before`,
 }
 
-// Violations reads all invariants from one snapshot and says which rows violate them; nothing, as
-// it should be.
+// Violations checks all invariants in one snapshot of the database and lists the rows that violate
+// them.
 func (s *Service) Violations(ctx context.Context) (string, error) {
 	var found []string
 	err := pgx.BeginTxFunc(ctx, s.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		// The first statement takes the snapshot; at this time, which is read after it, nothing in
-		// the snapshot is still to come.
+		// The first statement takes the snapshot. The time is read after it, so that no time in the
+		// snapshot is later.
 		if _, err := tx.Exec(ctx, `SELECT 1`); err != nil {
 			return err
 		}
@@ -95,7 +95,6 @@ func (s *Service) Violations(ctx context.Context) (string, error) {
 	return strings.Join(found, "\n"), err
 }
 
-// RequireInvariants fails when an invariant is violated.
 func (s *Service) RequireInvariants(t *testing.T) {
 	t.Helper()
 	found, err := s.Violations(t.Context())
@@ -103,8 +102,8 @@ func (s *Service) RequireInvariants(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// RequireNoDeadlocks fails after a deadlock: with one order of locks there is none. Nothing else
-// would show it, since the victim is run again and succeeds.
+// RequireNoDeadlocks fails after a deadlock, which the order of locks excludes. No other test
+// notices one, since the aborted transaction is retried.
 func (s *Service) RequireNoDeadlocks(t *testing.T) {
 	t.Helper()
 	require.Zero(t, s.Count(t, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))

@@ -20,16 +20,16 @@ func (s *Service) BeginPayment(t *testing.T, held *reservation.Reservation) rese
 	return p
 }
 
-// paid confirms a payment of a reservation and returns it.
-func paid(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+// confirm confirms a payment of a reservation and returns it.
+func confirm(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
 	t.Helper()
 	p := Payment(held)
-	s.Paid(t, held, p)
+	s.Confirm(t, held, p)
 	return p
 }
 
-// transitions bring a new hold into a status, and return the payment that did, else one that could
-// be made now.
+// transitions bring a new hold into a status. They return the payment of the transition, or else a
+// payment that could be made now.
 var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment{
 	reservation.Held: func(_ *testing.T, _ *Service, held *reservation.Reservation) reservation.Payment {
 		return Payment(held)
@@ -38,7 +38,7 @@ var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *re
 		t.Helper()
 		return s.BeginPayment(t, held)
 	},
-	reservation.Confirmed: paid,
+	reservation.Confirmed: confirm,
 	reservation.Cancelled: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
 		t.Helper()
 		require.NoError(t, s.Reservations.Cancel(t.Context(), held.UserID, "", held.ID))
@@ -54,11 +54,11 @@ var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *re
 	reservation.Rejected: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
 		t.Helper()
 		s.Clock.Advance(HoldFor)
-		return paid(t, s, held)
+		return confirm(t, s, held)
 	},
 	reservation.Refunded: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
 		t.Helper()
-		p := paid(t, s, held)
+		p := confirm(t, s, held)
 		s.Settle(t, reservation.PaymentEvent{
 			Key: uuid.NewString(), ReservationID: held.ID, Payment: p, Refunded: true, Cause: reservation.CauseOperator,
 		})
@@ -66,8 +66,7 @@ var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *re
 	},
 }
 
-// InStatus is a reservation in a status, and the payment that brought it there, else one that could
-// be made now.
+// InStatus is a reservation in a status, with the payment that its transition returned.
 type InStatus struct {
 	*Service
 

@@ -31,40 +31,39 @@ import (
 const (
 	// Group is the consumer group of payment events.
 	Group = "ticket-service-group"
-	// MaxExtension is by how much payments may extend a hold in all.
+	// MaxExtension bounds the time by which payments may extend a hold.
 	MaxExtension = 30 * time.Minute
 	// HoldFor is the length of a hold when the event does not set one.
 	HoldFor = 5 * time.Minute
 )
 
-// Start is when the clock of every test starts: far from the real time, so that a statement which
-// asks the database for the time instead of the clock is noticed.
+// Start is the initial time of every test's clock. It is far from the real time, so that a
+// statement that uses the database's time instead of the clock's is noticed.
 var Start = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
 // Service is one process: all stores and services on a database, with a clock that its test sets.
 type Service struct {
-	Clock        *testkit.Clock
-	Pool, Reads  *pgxpool.Pool
-	Statements   *Statements  // sent to both pools
-	Connections  *Connections // of Pool
-	Database     *postgres.Database
-	EventStore   *events.Store
-	Holds        *holds.Store
-	Expiry       *expiry.Store
-	Tickets      *tickets.Store
-	Stored       *reservations.Store
-	Settlement   *settlement.Store
-	Events       *event.Service
-	Reservations *reservation.Service
+	Clock            *testkit.Clock
+	Pool, Reads      *pgxpool.Pool
+	Statements       *Statements  // sent to both pools
+	Connections      *Connections // of Pool
+	Database         *postgres.Database
+	EventStore       *events.Store
+	Holds            *holds.Store
+	Expiry           *expiry.Store
+	Tickets          *tickets.Store
+	ReservationStore *reservations.Store
+	Settlement       *settlement.Store
+	Events           *event.Service
+	Reservations     *reservation.Service
 }
 
 // New makes a service on a fresh database.
 func New(t *testing.T) *Service {
 	t.Helper()
-	// Tests hold locks until another session is seen to wait for them, which takes as long as the
-	// machine needs.
+	// Tests hold locks until another session waits for them, which may take long on a busy machine.
 	url := postgrestest.URL(t, postgres.Migrations...) + "&statement_timeout=1min&idle_in_transaction_session_timeout=1min"
-	statements := &Statements{}
+	statements := &Statements{names: make(map[string]int)}
 	s := &Service{Clock: testkit.NewClock(Start), Statements: statements, Connections: &Connections{Statements: statements}}
 	open := func(conns int, tracer pgx.QueryTracer) *pgxpool.Pool {
 		pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: conns}, t.Name(), pkgpostgres.Indexed(),
@@ -82,16 +81,17 @@ func (s *Service) Replica(t *testing.T) *Service {
 	t.Helper()
 	database := postgres.New(s.Pool, postgres.Options{
 		Reads: s.Reads,
-		// Each reading is later than the one before, for snapshots are told apart by their time.
+		// The test clock advances 1 µs per reading: snapshots are identified by their time.
 		Now: func() time.Time { return s.Clock.Advance(time.Microsecond) },
 	})
 	other := &Service{
 		Clock: s.Clock, Pool: s.Pool, Reads: s.Reads, Statements: s.Statements, Connections: s.Connections, Database: database,
-		EventStore: events.NewStore(database), Holds: holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)), Expiry: expiry.NewStore(database),
-		Tickets: tickets.NewStore(database), Stored: reservations.NewStore(database), Settlement: settlement.NewStore(database),
+		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
+		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
+		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: settlement.NewStore(database),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
-	other.Reservations = reservation.NewService(other.Events, other.Holds, other.Stored, other.Settlement, MaxExtension)
+	other.Reservations = reservation.NewService(other.Events, other.Holds, other.ReservationStore, MaxExtension)
 	t.Cleanup(func() { require.NoError(t, other.Holds.Close(context.Background())) })
 	return other
 }
@@ -115,7 +115,6 @@ func Admissions(name string, price, capacity int64) event.Section {
 	return event.Section{Name: name, Price: price, Capacity: capacity}
 }
 
-// Put puts an event.
 func (s *Service) Put(t *testing.T, spec event.Event) {
 	t.Helper()
 	_, err := s.Events.Put(t.Context(), spec.ID, spec.Spec, nil)
@@ -127,7 +126,6 @@ func (s *Service) HoldSeats(ctx context.Context, user string, seats ...string) (
 	return s.Holds.HoldSeats(ctx, reservation.SeatsRequest{EventID: "e", UserID: user, SlotID: "slot-" + user, SeatIDs: seats})
 }
 
-// MustHoldSeats is HoldSeats that must succeed.
 func (s *Service) MustHoldSeats(t *testing.T, user string, seats ...string) *reservation.Reservation {
 	t.Helper()
 	held, err := s.HoldSeats(t.Context(), user, seats...)
@@ -167,10 +165,9 @@ func CountSucceeded(t *testing.T, results []error, expected error) int {
 	return n
 }
 
-// Find reads a reservation.
 func (s *Service) Find(t *testing.T, id uuid.UUID) *reservation.Reservation {
 	t.Helper()
-	found, _, err := s.Stored.Find(t.Context(), id)
+	found, _, err := s.ReservationStore.Find(t.Context(), id)
 	require.NoError(t, err)
 	return found
 }
@@ -180,16 +177,15 @@ func Payment(r *reservation.Reservation) reservation.Payment {
 	return reservation.Payment{ID: uuid.New(), UserID: r.UserID, EventID: r.EventID, Amount: r.Amount, Currency: r.Currency}
 }
 
-// Paid settles the confirmation of a payment.
-func (s *Service) Paid(t *testing.T, paid *reservation.Reservation, p reservation.Payment) {
+// Confirm settles the event that a payment of a reservation was taken.
+func (s *Service) Confirm(t *testing.T, r *reservation.Reservation, p reservation.Payment) {
 	t.Helper()
-	s.Settle(t, reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: paid.ID, Payment: p})
+	s.Settle(t, reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p})
 }
 
-// Settle settles payment events.
 func (s *Service) Settle(t *testing.T, events ...reservation.PaymentEvent) {
 	t.Helper()
-	require.NoError(t, s.Reservations.Settle(t.Context(), Group, events))
+	require.NoError(t, s.Settlement.Settle(t.Context(), Group, events))
 }
 
 // OutboxEvent is an event as the outbox has it.
@@ -249,13 +245,12 @@ func (s *Service) Count(t *testing.T, sql string, args ...any) int64 {
 	return n
 }
 
-// RequireIn fails unless `at` is d from now, but for the readings of the clock in between.
-func (s *Service) RequireIn(t *testing.T, d time.Duration, at time.Time) {
+// RequireFromNow fails unless `at` is d from now, with a tolerance for readings of the test clock.
+func (s *Service) RequireFromNow(t *testing.T, d time.Duration, at time.Time) {
 	t.Helper()
 	require.WithinDuration(t, s.Clock.Now().Add(d), at, time.Millisecond)
 }
 
-// WaitingForLocks counts the sessions that wait for a lock.
 func (s *Service) WaitingForLocks(t *testing.T) int64 {
 	t.Helper()
 	return s.Count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)

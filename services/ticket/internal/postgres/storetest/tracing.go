@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements counts what is sent to the database, by the queries' names.
+// Statements counts the statements sent to the database, by the names of their queries.
 type Statements struct {
 	mu    sync.Mutex
 	names map[string]int
@@ -20,9 +20,6 @@ func (s *Statements) count(sql string) {
 		name, _, _ := strings.Cut(rest, " ")
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.names == nil {
-			s.names = make(map[string]int)
-		}
 		s.names[name]++
 	}
 }
@@ -44,7 +41,7 @@ func (s *Statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.Tr
 
 func (*Statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// Sent is how often a query was sent.
+// Sent counts the statements of a query.
 func (s *Statements) Sent(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,8 +56,7 @@ func toTicket(r db.Ticket) ticket.Ticket {
 	return t
 }
 
-// Issue writes the tickets of reservations that were confirmed. The reservations' rows must be
-// locked.
+// Issue inserts the tickets of confirmed reservations, whose rows must be locked.
 func Issue(ctx context.Context, q *postgres.Queries, confirmed []*reservation.Reservation) error {
 	var arg db.InsertTicketsParams
 	for _, r := range confirmed {
@@ -86,8 +85,7 @@ func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {
 	arg.Currencies = append(arg.Currencies, t.Currency)
 }
 
-// Refund marks the tickets of reservations that were refunded. The reservations' rows must be
-// locked.
+// Refund marks the tickets of refunded reservations, whose rows must be locked.
 func Refund(ctx context.Context, q *postgres.Queries, reservations []uuid.UUID) error {
 	if len(reservations) == 0 {
 		return nil

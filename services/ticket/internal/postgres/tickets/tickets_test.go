@@ -18,10 +18,10 @@ func TestTicketsOfAReservation(t *testing.T) {
 	g := storetest.Spec("g", event.General, storetest.Admissions("A", 55, 10))
 	svc.Put(t, g)
 	seats := svc.MustHoldSeats(t, "u", "A-1-2", "B-1-3")
-	svc.Paid(t, seats, storetest.Payment(seats))
+	svc.Confirm(t, seats, storetest.Payment(seats))
 	general, err := svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "g", UserID: "u", Section: "A", Quantity: 2})
 	require.NoError(t, err)
-	svc.Paid(t, general, storetest.Payment(general))
+	svc.Confirm(t, general, storetest.Payment(general))
 
 	list, err := svc.Tickets.ListTickets(t.Context(), "u", 10, uuid.Nil)
 	require.NoError(t, err)

@@ -66,7 +66,7 @@ func TestSnapshotReadsOnlyChanges(t *testing.T) {
 
 	r := svc.MustHoldSeats(t, "u", "A-1-1", "A-1-2")
 	paid := svc.MustHoldSeats(t, "v", "A-1-4")
-	svc.Paid(t, paid, storetest.Payment(paid))
+	svc.Confirm(t, paid, storetest.Payment(paid))
 	for _, replica := range []*storetest.Service{svc, other} {
 		require.Equal(t, "xx.x..", free(t, replica))
 	}
@@ -87,8 +87,7 @@ func TestSnapshotReadsOnlyChanges(t *testing.T) {
 	require.EqualValues(t, 1, snap.Sold)
 }
 
-// Neither ids nor the order of transactions tell what is new: a transaction with a lower id may
-// commit later.
+// A change may have a lower id than one that was read before: its transaction committed later.
 func TestSnapshotSeesWhatCommitsLate(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -108,8 +107,8 @@ func TestSnapshotSeesWhatCommitsLate(t *testing.T) {
 	require.Equal(t, read, svc.Statements.Sent("TakenSeats"), "only changes are read")
 }
 
-// Two transactions change one seat, the one with the lower id last. A transaction that runs
-// meanwhile makes changes of the first be looked at twice; they must not win.
+// Two transactions change one seat, the one with the lower id last. Since a third transaction runs
+// at the same time, the first change is read twice; it must not replace the second one.
 func TestSnapshotKeepsTheOrderOfASeat(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -128,7 +127,7 @@ func TestSnapshotKeepsTheOrderOfASeat(t *testing.T) {
 	require.Equal(t, "...x", free(t, svc))
 }
 
-// Whoever has not read before changes were deleted reads all seats.
+// A replica that has not read changes before they were deleted reads all seats.
 func TestSnapshotAfterPruning(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -213,8 +212,8 @@ func TestSnapshotsUnderConcurrentChanges(t *testing.T) {
 	require.Equal(t, []string{all, all}, seen)
 }
 
-// changeAtRandom changes two seats per transaction, in an order that no two transactions have
-// differently, with pauses before each and before the commit.
+// changeAtRandom changes two seats per transaction, in ascending order, with pauses before each
+// change and before the commit.
 func changeAtRandom(ctx context.Context, svc *storetest.Service, rounds int) error {
 	for range rounds {
 		err := pgx.BeginFunc(ctx, svc.Pool, func(tx pgx.Tx) error {

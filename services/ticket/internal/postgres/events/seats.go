@@ -1,0 +1,182 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/loop"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+)
+
+const (
+	// maxCachedEvents bounds the events whose seats are cached, at most 1 MB each.
+	maxCachedEvents = 128
+	// readAttempts bounds the reads of an event whose seats are replaced between two statements.
+	readAttempts = 3
+	// All seats are read again after readAllEvery and up to readAllJitter more, so that a change
+	// that the cache has missed is not missed for longer.
+	readAllEvery, readAllJitter = 25 * time.Second, 10 * time.Second
+	// pruneEvery is the interval of Pruner, pruneRows the number of rows that one statement
+	// deletes.
+	pruneEvery = 10 * time.Second
+	pruneRows  = 5000
+)
+
+// seatCache has the seats of events with assigned seating, so that a snapshot reads only the
+// changes since the last one.
+type seatCache struct {
+	now     func() time.Time
+	mu      sync.Mutex
+	entries map[string]*cachedSeats
+}
+
+// cachedSeats are the seats of an event as a snapshot of the database shows them.
+type cachedSeats struct {
+	mu       sync.Mutex
+	event    event.Event
+	seats    *event.Occupancy // nil: not read yet
+	snapshot string           // a pg_snapshot
+	// serverStarted is when the server of the snapshot started. The transactions of another server,
+	// or of a restored one, may have the same ids.
+	serverStarted time.Time
+	readAllAt     time.Time // the time from which on all seats are read again
+	used          time.Time // guarded by seatCache.mu
+}
+
+// get returns the entry of an event, a new one if there is none. A new entry replaces the least
+// recently used one when the cache is full.
+func (c *seatCache) get(id string) *cachedSeats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[id] == nil {
+		if len(c.entries) >= maxCachedEvents {
+			c.evictOldest()
+		}
+		c.entries[id] = &cachedSeats{}
+	}
+	c.entries[id].used = c.now()
+	return c.entries[id]
+}
+
+func (c *seatCache) evictOldest() {
+	var oldest string
+	for id, entry := range c.entries {
+		if oldest == "" || entry.used.Before(c.entries[oldest].used) {
+			oldest = id
+		}
+	}
+	delete(c.entries, oldest)
+}
+
+func (c *seatCache) remove(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, id)
+}
+
+func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error) {
+	c, q := s.seats.get(id), s.database.ReadQueries()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seats != nil && s.seats.now().Before(c.readAllAt) {
+		at, ok, err := c.update(ctx, q, id)
+		if err != nil {
+			return event.Snapshot{}, err
+		}
+		if ok {
+			return c.seats.Snapshot(&c.event, at), nil
+		}
+	}
+	return s.readAll(ctx, q, id, c)
+}
+
+// update applies the changes since the last snapshot, and returns the time of the new one. ok is
+// false when the changes are not enough and all seats must be read.
+func (c *cachedSeats) update(ctx context.Context, q *postgres.Queries, id string) (at time.Time, ok bool, err error) {
+	rows, err := q.SeatChanges(ctx, db.SeatChangesParams{EventID: id, Since: c.snapshot, Now: q.AsOf})
+	if err != nil {
+		return at, false, pkgpostgres.Err(err)
+	}
+	if len(rows) == 0 || !c.precedes(&rows[0]) {
+		return at, false, nil
+	}
+	for _, r := range rows {
+		c.set(r.Idx, r.States)
+	}
+	c.snapshot = rows[0].Snapshot
+	return rows[0].Now.UTC(), true, nil
+}
+
+// precedes reports whether the rows read are all changes since the cached snapshot.
+func (c *cachedSeats) precedes(r *db.SeatChangesRow) bool {
+	return r.Complete && r.ServerStarted.Equal(c.serverStarted) && r.Version == c.event.Version && event.State(r.State) == c.event.State
+}
+
+func (c *cachedSeats) set(indexes []int32, states []int64) {
+	for i, index := range indexes {
+		c.seats.Set(index, states[i])
+	}
+}
+
+// readAll reads an event and all of its places. Only events with assigned seating stay in the
+// cache.
+func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *cachedSeats) (event.Snapshot, error) {
+	c.seats = nil
+	for range readAttempts {
+		e, now, err := findEvent(ctx, q, id)
+		if err != nil || e.Seating == event.General {
+			s.seats.remove(id)
+		}
+		if err != nil {
+			return event.Snapshot{}, err
+		}
+		if e.Seating == event.General {
+			taken, err := takenAdmissions(ctx, q, id)
+			return event.NewCounted(e, now, taken), err
+		}
+		row, err := q.TakenSeats(ctx, db.TakenSeatsParams{EventID: id, Now: q.AsOf})
+		if err != nil {
+			return event.Snapshot{}, pkgpostgres.Err(err)
+		}
+		if row.Version != e.Version { // the event was changed between the statements
+			continue
+		}
+		c.event, c.seats, c.snapshot, c.serverStarted = e, event.NewOccupancy(&e), row.Snapshot, row.ServerStarted
+		c.readAllAt = s.seats.now().Add(readAllEvery + rand.N(readAllJitter)) //nolint:gosec // spreads load, nothing secret
+		c.set(row.Idx, row.States)
+		return c.seats.Snapshot(&c.event, row.Now.UTC()), nil
+	}
+	return event.Snapshot{}, fmt.Errorf("event %s is being changed", id)
+}
+
+// PruneChanges deletes changes of seats that are at least 30 s old. A replica that has not read
+// them by then reads all seats instead. Any number of replicas may prune at the same time.
+func (s *Store) PruneChanges(ctx context.Context) error {
+	q := s.database.Queries()
+	if err := q.MoveSeatChangesBound(ctx, q.AsOf); err != nil {
+		return pkgpostgres.Err(err)
+	}
+	for _, remove := range []func(context.Context, int32) (int64, error){q.PruneSeatChanges, q.DropRestoredSeatChanges} {
+		for n := int64(pruneRows); n == pruneRows; { // fewer rows: nothing is left, or another replica deletes it
+			var err error
+			if n, err = remove(ctx, pruneRows); err != nil {
+				return pkgpostgres.Err(err)
+			}
+		}
+	}
+	return nil
+}
+
+// Pruner returns a worker that prunes changes until its context ends.
+func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, pruneEvery, log, "changes of seats not pruned", s.PruneChanges)
+	}
+}

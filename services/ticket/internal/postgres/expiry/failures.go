@@ -1,0 +1,88 @@
+package expiry
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// inconsistentAfter is the number of tries after which a locked reservation counts as
+	// inconsistent: some of its seats may not exist, so that not all can be locked. Nine tries take
+	// two minutes.
+	inconsistentAfter = 9
+	// maxPause is the longest pause before the next try.
+	maxPause = time.Minute
+)
+
+// failures remembers the due reservations that this process could not expire, so that a sweep finds
+// others.
+type failures struct {
+	mu   sync.Mutex
+	rows map[uuid.UUID]failure
+}
+
+type failure struct {
+	tries   int
+	nextTry time.Time
+}
+
+// paused returns the reservations whose next try is later than now. It never returns nil, which SQL
+// would take for NULL.
+func (f *failures) paused(now time.Time) []uuid.UUID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ids := make([]uuid.UUID, 0, len(f.rows))
+	for id, r := range f.rows {
+		if r.nextTry.After(now) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// retain removes the reservations that are not paused and no longer due.
+func (f *failures) retain(due []uuid.UUID, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.rows, func(id uuid.UUID, r failure) bool { return !r.nextTry.After(now) && !slices.Contains(due, id) })
+}
+
+// addLocked records that another transaction had locked the reservation. Since such a lock is
+// usually short, the next tries follow at once, then after 1, 2, 4 … s.
+func (f *failures) addLocked(id uuid.UUID, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.rows[id]
+	if r.tries++; r.tries > 2 {
+		r.nextTry = now.Add(min(time.Second<<min(r.tries-3, 10), maxPause))
+	}
+	f.rows[id] = r
+}
+
+func (f *failures) addInconsistent(id uuid.UUID, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rows[id] = failure{tries: inconsistentAfter, nextTry: now.Add(maxPause)}
+}
+
+func (f *failures) remove(id uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.rows, id)
+}
+
+func (f *failures) inconsistent() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, r := range f.rows {
+		if r.tries >= inconsistentAfter {
+			n++
+		}
+	}
+	return n
+}
