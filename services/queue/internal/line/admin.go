@@ -19,25 +19,6 @@ const (
 // Load is a line's load, for tier 1.
 type Load struct{ Waiting, Active, Parked, Arrived int64 }
 
-// Open reads a line's settings and its sale's status, and opens the line if it was never opened. It
-// is idempotent.
-func (s *Service) Open(ctx context.Context, eventID string) error {
-	if err := s.open(ctx, eventID); err != nil {
-		return err
-	}
-	s.cache.Contact(eventID)
-	s.refetchSale(ctx, eventID)
-	return s.refresh(ctx, eventID)
-}
-
-func (s *Service) refetchSale(ctx context.Context, eventID string) {
-	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
-	defer cancel()
-	if err := s.fetchSales(ctx, []string{eventID}); err != nil {
-		s.log.WarnContext(ctx, "where a sale stands is not known", "event", eventID, "error", err)
-	}
-}
-
 // Load returns the line's load; all zero when there is no line. It reads the line, since tier 1
 // compares the answers of several replicas, whose cached states differ in age.
 func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {

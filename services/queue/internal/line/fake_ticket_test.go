@@ -95,8 +95,15 @@ func (w *testEnv) replicaAsking(tickets *fakeTicket) *replica {
 func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	w.t.Helper()
 	r := w.replicaAsking(tickets)
-	require.NoError(w.t, r.service.Open(w.t.Context(), w.event))
+	r.open(w.t, w.event)
 	return r
+}
+
+// open opens an event's line by a visitor without a position, who gets no place.
+func (r *replica) open(t *testing.T, event string) {
+	t.Helper()
+	opener := line.Caller{UserID: "opener", Tier1: line.Tier1{Required: true}}
+	require.ErrorIs(t, r.service.Check(t.Context(), []line.Request{{EventID: event, Caller: opener}})[0].Err, line.ErrPassRequired)
 }
 
 // requirePlace compares a place's status and sale status.

@@ -72,7 +72,7 @@ func newEnvWithHangingEvent(t *testing.T) (w *testEnv, r *replica, stuck string,
 	r = w.replica()
 	stuck = w.event + "-stuck"
 	for _, id := range []string{w.event, stuck} {
-		require.NoError(t, r.service.Open(t.Context(), id))
+		r.open(t, id)
 		require.NoError(t, r.check(t.Context(), id, "in").Err)
 	}
 	j = newBlockingHook(t, "{"+stuck+"}")

@@ -37,7 +37,6 @@ type Operation interface {
 
 // Control has the calls of gateways and tier 1.
 type Control interface {
-	Open(ctx context.Context, eventID string) error
 	Load(ctx context.Context, eventID string) (line.Load, error)
 	Closed(ctx context.Context, eventID string) (bool, error)
 	Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error
@@ -142,13 +141,6 @@ func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerSt
 		return nil
 	})
 	return nil
-}
-
-func (v *Visitors) OpenLine(ctx context.Context, req *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
-	if err := v.control.Open(ctx, req.GetEventId()); err != nil {
-		return nil, err
-	}
-	return &queuev1.OpenLineResponse{}, nil
 }
 
 func (v *Visitors) GetSale(ctx context.Context, req *queuev1.GetSaleRequest) (*queuev1.GetSaleResponse, error) {
