@@ -72,7 +72,6 @@ func NewClaims(s *Store) *Claims {
 	}
 }
 
-// Claim queues a claim for the next group of its round. It does not block.
 func (c *Claims) Claim(r room.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +218,6 @@ func (c *Claims) requeue(q *claimQueue, claims []claim) {
 	claimsTotal.WithLabelValues("failed").Add(float64(len(claims)))
 }
 
-// count adds the number of new claims to the count of a round.
 func (c *Claims) count(ctx context.Context, k groupKey, added int64) {
 	if added == 0 {
 		return

@@ -70,7 +70,6 @@ func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error
 	return count, unavailable(r.Err())
 }
 
-// ClaimCount reads the number of claims of a round.
 func (s *Store) ClaimCount(ctx context.Context, eventID string, round room.Round) (int64, error) {
 	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.positions, Key: claimedKey(groupKey{eventID, round}), ConsistentRead: aws.Bool(true),

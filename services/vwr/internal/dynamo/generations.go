@@ -13,7 +13,6 @@ func newGenerations(limit int) generations {
 	return generations{max: limit, young: make(map[uuid.UUID]struct{})}
 }
 
-// add adds id and reports whether it was new.
 func (g *generations) add(id uuid.UUID) bool {
 	if _, ok := g.young[id]; ok {
 		return false

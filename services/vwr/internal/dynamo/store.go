@@ -80,7 +80,6 @@ func New(db *dynamodb.Client, cfg dynamo.Config, perWrite int, now func() time.T
 	return s
 }
 
-// Close waits for the groups in flight.
 func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.takes.Close(ctx), s.finds.Close(ctx), s.reads.Close(ctx))
 }

@@ -72,13 +72,11 @@ func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []
 	return ids
 }
 
-// Seal signs the ticket of a record.
 func (p *Passes) Seal(r room.Record) string {
 	t := claims.VwrTicket{Round: int64(r.Round), RequestID: r.RequestID, Position: r.Position}
 	return t.Seal(p.current.Load().tickets, r.EventID, r.Visitor)
 }
 
-// Open verifies a ticket of this event and visitor.
 func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
 	t, err := claims.OpenVwrTicket(p.current.Load().tickets, eventID, visitor, ticket)
 	if err != nil {

@@ -1,6 +1,7 @@
 package room
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -38,9 +39,8 @@ const (
 // CounterSource is what the Advancer needs of the store.
 type CounterSource interface {
 	ServingWriter
-	// Active reads, consistently, the events in the registry and those in also, which may have left
-	// it.
-	Active(ctx context.Context, also []string) ([]Counters, error)
+	// Active reads the events in the registry consistently, and the known ones, which may have left it.
+	Active(ctx context.Context, known []string) ([]Counters, error)
 }
 
 // LoadSource returns the load of tier 2.
@@ -67,8 +67,8 @@ type Advancer struct {
 	now          func() time.Time
 	log          *slog.Logger
 
-	trackers map[string]*tracker // only touched by Step
-	swept    time.Time           // likewise; zero before the first step
+	trackers map[string]*tracker // used by Step only
+	swept    time.Time           // used by Step only; zero before the first step
 	stats    AdvancerStats
 
 	mu   sync.Mutex
@@ -103,7 +103,6 @@ func NewAdvancer(sc *StateCache, s CounterSource, cc ClaimCounter, l LoadSource,
 	return &Advancer{cache: sc, source: s, claimCounter: cc, loads: l, now: now, log: log, trackers: make(map[string]*tracker)}
 }
 
-// Stats returns the counts since the start.
 func (a *Advancer) Stats() *AdvancerStats { return &a.stats }
 
 // TierTwoFull reports whether the last step served nobody of the event because tier 2 was full. It
@@ -161,15 +160,13 @@ func (a *Advancer) Step(ctx context.Context) error {
 		if !c.Active {
 			continue
 		}
-		tr := a.trackers[c.EventID]
-		if tr == nil {
-			tr = new(tracker)
-		}
+		tr := cmp.Or(a.trackers[c.EventID], new(tracker))
 		trackers[c.EventID] = tr
 		if c.Lobby.Pending() {
-			continue // nobody is served before the shuffle, and the time until then earns nothing
+			continue // nobody is served before the shuffle, and that time does not count for the limiter
 		}
-		tr.observe(c, now)
+		tr.limiter.Observe(c, now)
+		tr.meter.Observe(c, now)
 		a.cache.SetRate(c.EventID, c.Round, math.Round(tr.meter.Rate()*100)/100)
 		slots <- struct{}{}
 		work.Go(func() {
@@ -185,7 +182,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 	return nil
 }
 
-// sweep makes the cache forget rooms that were closed long ago.
+// sweep sweeps the cache when that is due. The first sweep is due sweepInterval after the first step.
 func (a *Advancer) sweep(now time.Time) {
 	switch {
 	case a.swept.IsZero():
@@ -203,11 +200,6 @@ func (a *Advancer) closeDeleted(known []string, counters []Counters) {
 			a.cache.MarkDeleted(id)
 		}
 	}
-}
-
-func (tr *tracker) observe(c Counters, now time.Time) {
-	tr.limiter.Observe(c, now)
-	tr.meter.Observe(c, now)
 }
 
 func (a *Advancer) advance(ctx context.Context, tr *tracker, c Counters) {

@@ -48,7 +48,6 @@ func NewCloser(sc *StateCache, r RoomStore, s Sales, log *slog.Logger) *Closer {
 	return &Closer{cache: sc, rooms: r, sales: s, log: log}
 }
 
-// Run calls Step periodically until ctx ends.
 func (c *Closer) Run(ctx context.Context) error { return loop.Every(ctx, closeInterval, c.Step) }
 
 // Step checks every active room once, several in parallel, so that an event whose check hangs does

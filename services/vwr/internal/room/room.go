@@ -53,9 +53,9 @@ const (
 	NextReward Next = "REWARD"
 )
 
-// fits fails with ErrInvalidSettings when a room leads to a promotion or a campaign that cannot have
-// the id: both have UUIDs.
-func (n Next) fits(id string) error {
+// checkID fails with ErrInvalidSettings unless a page of this kind can have the id: promotions and
+// campaigns have UUIDs.
+func (n Next) checkID(id string) error {
 	if n == NextQueue || uuid.Validate(id) == nil {
 		return nil
 	}
@@ -68,7 +68,6 @@ func DefaultSettings() Settings {
 	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic, Next: NextQueue}
 }
 
-// Rate returns the configured positions per second.
 func (s Settings) Rate() float64 { return float64(s.Batch) / s.Interval.Seconds() }
 
 // Change lists the settings to change; nil members stay unchanged.
@@ -114,7 +113,6 @@ func (s Settings) With(c Change) (Settings, error) {
 	return s, nil
 }
 
-// shards returns the number of shards of a new round.
 func (c Change) shards() (int, error) {
 	n := 1
 	set(&n, c.Shards)
@@ -146,7 +144,6 @@ type Counters struct {
 	UpdatedAt time.Time
 }
 
-// Waiting returns the number of positions not served yet.
 func (c Counters) Waiting() int64 { return max(0, c.Issued-c.Serving) }
 
 // Record is one visitor's position. It is stored durably before the visitor gets it.
