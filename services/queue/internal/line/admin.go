@@ -49,7 +49,6 @@ func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
 	return set.Closed, nil
 }
 
-// Watch sends epochs, pauses and sale statuses until ctx ends.
 func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
 	return s.cache.Watch(ctx, send)
 }
@@ -65,11 +64,11 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 		return err
 	}
 	if err := s.ensureSale(ctx, eventID, maxSaleAge); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
-		return fmt.Errorf("where the sale of %s stands: %w", eventID, err)
+		return fmt.Errorf("sale status of %s: %w", eventID, err)
 	}
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
-		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.blockAgain(ctx, eventID, st))
+		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.restoreBlocked(ctx, eventID, st))
 	}
 	if set.NeverOpened { // created while ticket did not answer
 		if _, err := s.events.MarkOpened(ctx, eventID); err != nil && st.SettingsAt == 0 {
@@ -91,10 +90,10 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	return nil
 }
 
-// blockAgain blocks the users that this replica knows to be blocked, if the line may have lost them
-// while ticket does not answer: KnownState, which restores the other settings, does not have them.
-// Waiting for ticket may have used up the time of ctx.
-func (s *Service) blockAgain(ctx context.Context, eventID string, st State) error {
+// restoreBlocked blocks the users that this replica knows to be blocked, in case the line has lost them
+// while ticket does not answer. KnownState restores only the other settings. It has its own timeout,
+// since waiting for ticket may have used up that of ctx.
+func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) error {
 	users := s.cache.lostBlocked(eventID, st.Epoch)
 	if len(users) == 0 {
 		return nil
@@ -138,8 +137,8 @@ func (s *Service) readSettings(ctx context.Context, eventID string) {
 }
 
 // refreshIdle reads the settings of a line before it admits visitors, if this replica has not kept
-// them current for a while, as while nobody came to the line. Concurrent calls share one read; if it
-// fails, the line keeps its settings.
+// them current, because nobody came to the line. Concurrent calls share one read. If it fails, the
+// line keeps its settings.
 func (s *Service) refreshIdle(ctx context.Context, eventID string) {
 	if s.cache.settingsCurrent(eventID) {
 		return
@@ -154,47 +153,43 @@ func (s *Service) refreshIdle(ctx context.Context, eventID string) {
 	})
 }
 
-// Known titles are read again after infoTTL, missing ones after infoRetryInterval. A visitor waits
-// for a title at most infoTimeout.
+// Known titles are read again after titleTTL, missing ones after titleRetryInterval. A visitor waits
+// for a title at most titleTimeout.
 const (
-	infoTTL           = 60 * time.Second
-	infoRetryInterval = 5 * time.Second
-	infoTimeout       = 150 * time.Millisecond
+	titleTTL           = 60 * time.Second
+	titleRetryInterval = 5 * time.Second
+	titleTimeout       = 150 * time.Millisecond
 )
 
-// info returns the event's title; empty when it is not available, since the line works without it.
-// The first caller that finds it expired reads it, the others use the old one.
-func (s *Service) info(ctx context.Context, eventID string) TitleAndArtist {
+// title returns the event's title and artist; empty while they are not available, since the line works
+// without them. The first caller that finds them expired reads them, the others use the old ones.
+func (s *Service) title(ctx context.Context, eventID string) TitleAndArtist {
 	p := s.cache.find(eventID)
 	if p == nil { // no line
 		return TitleAndArtist{}
 	}
 	p.mu.Lock()
-	info, now := p.info, s.now()
-	wait := infoRetryInterval
-	if p.infoKnown {
-		wait = infoTTL
+	title, now := p.title, s.now()
+	wait := titleRetryInterval
+	if p.titleKnown {
+		wait = titleTTL
 	}
-	if !p.infoAt.IsZero() && now.Sub(p.infoAt) < wait {
+	if !p.titleTriedAt.IsZero() && now.Sub(p.titleTriedAt) < wait {
 		p.mu.Unlock()
-		return info
+		return title
 	}
-	p.infoAt = now
+	p.titleTriedAt = now
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	ctx, cancel := context.WithTimeout(ctx, titleTimeout)
 	defer cancel()
 	got, err := s.events.TitleAndArtist(ctx, eventID)
-	switch {
-	case err == nil:
-		info = got
-	case errors.Is(err, errs.ErrEventNotFound): // a promotion or a campaign, which has no title
-		info = TitleAndArtist{}
-	default:
+	// A promotion or a campaign has no title.
+	if err != nil && !errors.Is(err, errs.ErrEventNotFound) {
 		s.log.WarnContext(ctx, "event title not read", "event", eventID, "error", err)
-		return info
+		return title
 	}
 	p.mu.Lock()
-	p.info, p.infoKnown = info, true
-	p.mu.Unlock()
-	return info
+	defer p.mu.Unlock()
+	p.title, p.titleKnown = got, true
+	return got
 }

@@ -106,5 +106,4 @@ func (c *eventExistenceCache) hasAsync(ctx context.Context, eventID string) (exi
 	return false, nil
 }
 
-// wait waits for the background calls.
 func (c *eventExistenceCache) wait() { c.work.Wait() }

@@ -15,11 +15,11 @@ import (
 type fakeTicket struct {
 	directory
 
-	mu    sync.Mutex
-	words map[string]line.SaleReport
-	age   time.Duration
-	err   error
-	calls [][]string
+	mu      sync.Mutex
+	reports map[string]line.SaleReport
+	age     time.Duration
+	err     error
+	calls   [][]string
 }
 
 func (o *fakeTicket) Sales(_ context.Context, ids []string) (map[string]line.SaleReport, time.Duration, error) {
@@ -31,7 +31,7 @@ func (o *fakeTicket) Sales(_ context.Context, ids []string) (map[string]line.Sal
 	}
 	found := make(map[string]line.SaleReport)
 	for _, id := range ids {
-		if w, ok := o.words[id]; ok {
+		if w, ok := o.reports[id]; ok {
 			w.Age = o.age
 			found[id] = w
 		}
@@ -48,10 +48,10 @@ func (o *fakeTicket) setError(err error) {
 func (o *fakeTicket) setStatus(event string, status line.SaleStatus, opens time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.words == nil {
-		o.words = make(map[string]line.SaleReport)
+	if o.reports == nil {
+		o.reports = make(map[string]line.SaleReport)
 	}
-	o.words[event] = line.SaleReport{Sale: line.Sale{
+	o.reports[event] = line.SaleReport{Sale: line.Sale{
 		Status: status, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(24 * time.Hour).UnixMilli(),
 	}}
 }
@@ -63,9 +63,9 @@ func (o *fakeTicket) setThreshold(event string, threshold int64) {
 	o.directory.mu.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	word := o.words[event]
-	word.SettingsVersion++
-	o.words[event] = word
+	report := o.reports[event]
+	report.SettingsVersion++
+	o.reports[event] = report
 }
 
 // asked returns the calls so far and clears them.

@@ -83,12 +83,12 @@ type Ticket struct {
 // Redis lost data and to restore the line's settings. The zero value means that nothing is known.
 type KnownState struct {
 	Epoch, Rev int64
-	// Alive is Redis's time at the line's last answer, SettingsAt when its settings were read;
+	// AnsweredAt is Redis's time at the line's last answer, SettingsAt when its settings were read;
 	// epoch milliseconds, 0 = never.
-	Alive, SettingsAt int64
-	Threshold         int64
-	Paused            bool
-	SlotMS, ClosesAt  int64
+	AnsweredAt, SettingsAt int64
+	Threshold              int64
+	Paused                 bool
+	SlotMS, ClosesAt       int64
 	// Sale is the latest sale report known to this replica.
 	Sale Sale
 }
@@ -120,7 +120,6 @@ type State struct {
 	Sale Sale
 }
 
-// Exists reports whether the line exists.
 func (s State) Exists() bool { return s.Epoch > 0 }
 
 // Members counts all visitors of the line.
@@ -136,7 +135,6 @@ func (s State) AcceptsEpoch(epoch int64) bool {
 	return epoch == s.Epoch || s.Recovering() && epoch >= s.Prev && epoch < s.Epoch
 }
 
-// SaleStatus returns the current status of the sale.
 func (s State) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
 
 // Admitting reports whether the line assigns free slots.

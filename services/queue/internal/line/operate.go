@@ -29,7 +29,6 @@ func (s *Service) Pause(ctx context.Context, eventID string) (Overview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(true)})
 }
 
-// Resume ends an operator's pause.
 func (s *Service) Resume(ctx context.Context, eventID string) (Overview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(false)})
 }

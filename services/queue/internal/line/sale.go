@@ -127,9 +127,9 @@ func (s *Service) logSalesOutage(ctx context.Context, failed *error) {
 	switch {
 	case ctx.Err() != nil || s.salesFailing.Swap(failing) == failing:
 	case failing:
-		s.log.WarnContext(ctx, "where sales stand is not known", "error", *failed)
+		s.log.WarnContext(ctx, "sale statuses not read", "error", *failed)
 	default:
-		s.log.InfoContext(ctx, "where sales stand is known again")
+		s.log.InfoContext(ctx, "sale statuses can be read again")
 	}
 }
 
@@ -145,14 +145,14 @@ func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 		return err
 	}
 	for i, id := range eventIDs {
-		word, ok := found[id]
+		report, ok := found[id]
 		if !ok {
-			word.Age = missing
+			report.Age = missing
 		}
-		word.At = at[i] - word.Age.Milliseconds()
-		s.cache.SetSale(id, word.Sale)
-		if word.SettingsVersion != 0 {
-			s.cache.settingsChanged(id, word.SettingsVersion)
+		report.At = at[i] - report.Age.Milliseconds()
+		s.cache.SetSale(id, report.Sale)
+		if report.SettingsVersion != 0 {
+			s.cache.settingsChanged(id, report.SettingsVersion)
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (s *Service) ensureSale(ctx context.Context, eventID string, limit time.Dur
 		return nil, s.fetchSales(ctx, []string{eventID})
 	})
 	if err != nil && !s.cache.saleIsKnown(eventID) {
-		s.log.WarnContext(ctx, "where a sale stands is not known", "event", eventID, "error", err)
+		s.log.WarnContext(ctx, "sale status not read", "event", eventID, "error", err)
 	}
 	return err
 }

@@ -156,7 +156,7 @@ func TestLaterSaleReportWins(t *testing.T) {
 		require.Equal(t, line.SalePaused, r.status(t.Context(), w.event, "u").Sale)
 		require.Equal(t, line.SalePaused, r.lines(t)[0].Sale)
 	}
-	delete(lags.words, w.event)
+	delete(lags.reports, w.event)
 	w.second(b)
 	require.Equal(t, line.SalePaused, b.status(t.Context(), w.event, "u").Sale, "that there is none is as old")
 	lags.age = 0
@@ -233,7 +233,7 @@ func TestOldEndOfSaleIsVerified(t *testing.T) {
 	tickets.setError(errs.ErrUnavailable)
 	w.clock.Advance(time.Hour)
 	for _, id := range []string{w.event, lineless} {
-		require.Equal(t, line.SaleClosed, r.check(t.Context(), id, "u").Place.Sale, "while ticket is away its last word counts")
+		require.Equal(t, line.SaleClosed, r.check(t.Context(), id, "u").Place.Sale, "while ticket is away its last report counts")
 	}
 }
 

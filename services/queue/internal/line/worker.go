@@ -34,7 +34,7 @@ const (
 	firstSalesTimeout = 3 * time.Second
 )
 
-var errSalesNotLoaded = errors.New("where sales stand was not asked for yet")
+var errSalesNotLoaded = errors.New("the sale statuses have not been read yet")
 
 // Worker runs ticks of lines periodically: the store's call that admits waiting visitors. Each
 // replica runs a worker. The schedule divides the ticks among them, and the store ensures that
@@ -46,11 +46,11 @@ type Worker struct {
 	clean       time.Duration
 	salesLoaded chan struct{} // closed after the first read of all sale statuses
 
-	mu      sync.Mutex
-	busy    map[string]bool // lines that are being ticked
-	failed  map[string]bool // lines whose last call failed
-	planned int64           // TickPlan.Now of the last plan
-	reports []TickReport    // not sent yet
+	mu         sync.Mutex
+	busy       map[string]bool // lines that are being ticked
+	failed     map[string]bool // lines whose last call failed
+	lastPlanAt int64           // TickPlan.Now of the last plan
+	reports    []TickReport    // not sent yet
 }
 
 // NewWorker returns a worker with these intervals of ticks and cleanups.
@@ -78,7 +78,6 @@ func (w *Worker) Admit(ctx context.Context) error {
 	return cmp.Or(ticks.Wait(), failing.Wait(), err)
 }
 
-// Clean cleans up until ctx ends.
 func (w *Worker) Clean(ctx context.Context) error { return loop.After(ctx, w.clean, w.Sweep) }
 
 // ReadSettings reads settings periodically until ctx ends. It is a separate loop, so that no tick
@@ -126,7 +125,6 @@ func (w *Worker) observeLine(ctx context.Context, eventID string) {
 	} // a failing line is logged by its tick
 }
 
-// Tick runs the ticks that are due once.
 func (w *Worker) Tick(ctx context.Context) {
 	lines := w.failing()
 	var failing sync.WaitGroup
@@ -138,7 +136,7 @@ func (w *Worker) Tick(ctx context.Context) {
 // tickAll handles the healthy lines. They do not wait for the registry, which is on one node of a
 // cluster.
 func (w *Worker) tickAll(ctx context.Context) {
-	due := w.plan(ctx)
+	due := w.claimTicks(ctx)
 	var ticks sync.WaitGroup
 	ticks.Go(func() {
 		inParallel(ctx, due, w.tickHealthy)
@@ -186,7 +184,6 @@ func (w *Worker) Sweep(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.startSweep(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.sweep(ctx, eventID)) })
 }
 
-// RefreshSettings reads the settings that are due.
 func (w *Worker) RefreshSettings(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.settingsDue(), w.service.readSettings)
 }
@@ -223,7 +220,6 @@ func without(eventIDs, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(eventIDs), func(id string) bool { return excluded[id] })
 }
 
-// failing returns the lines whose last call failed.
 func (w *Worker) failing() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -272,7 +268,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		if !st.Exists() { // the line is gone; it is unlisted after a while without contact
 			s.cache.MarkListed(eventID)
 			s.meter.Forget(eventID)
-			w.record(eventID, st, result)
+			w.recordTick(eventID, st, result)
 			return true
 		}
 		s.cache.Observe(eventID, st)
@@ -282,7 +278,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		s.meter.Line(eventID, figures(st, result))
 		s.meter.Admitted(eventID, result.Admitted)
 		if !result.More || !s.now().Before(end) {
-			w.record(eventID, st, result)
+			w.recordTick(eventID, st, result)
 			return true
 		}
 	}

@@ -33,7 +33,7 @@ const (
 
 // checkRequest has the claims of one call.
 type checkRequest struct {
-	memory line.KnownState
+	known  line.KnownState
 	claims []line.Claim
 }
 
@@ -50,46 +50,44 @@ func (s *Store) coalesce() {
 	s.queries = batch.NewGroups(cfg, maxLines, s.runQueries)
 }
 
-// Close waits for the calls in progress.
 func (s *Store) Close(ctx context.Context) error {
 	err := s.checks.Close(ctx)
 	return cmp.Or(s.queries.Close(ctx), err)
 }
 
-// checkRequests runs scripts in sequence, each for as many requests as fit.
-func (s *Store) checkRequests(ctx context.Context, eventID string, pieces []checkRequest) ([]batch.Result[checkResult], error) {
-	out := make([]batch.Result[checkResult], len(pieces))
-	for from := 0; from < len(pieces); {
-		to := from + countFitting(pieces[from:])
-		s.checkBatch(ctx, eventID, pieces[from:to], out[from:to])
+func (s *Store) checkRequests(ctx context.Context, eventID string, requests []checkRequest) ([]batch.Result[checkResult], error) {
+	out := make([]batch.Result[checkResult], len(requests))
+	for from := 0; from < len(requests); {
+		to := from + countFitting(requests[from:])
+		s.checkBatch(ctx, eventID, requests[from:to], out[from:to])
 		from = to
 	}
 	return out, nil
 }
 
 // countFitting returns how many of the requests fit into one script; at least one.
-func countFitting(pieces []checkRequest) int {
+func countFitting(requests []checkRequest) int {
 	claims := 0
-	for n, p := range pieces {
+	for n, p := range requests {
 		claims += len(p.claims)
 		if n > 0 && claims > maxClaimsPerScript {
 			return n
 		}
 	}
-	return len(pieces)
+	return len(requests)
 }
 
-func (s *Store) checkBatch(ctx context.Context, eventID string, pieces []checkRequest, out []batch.Result[checkResult]) {
+func (s *Store) checkBatch(ctx context.Context, eventID string, requests []checkRequest, out []batch.Result[checkResult]) {
 	var claims []line.Claim
-	var memory line.KnownState
-	for _, p := range pieces {
+	var known line.KnownState
+	for _, p := range requests {
 		claims = append(claims, p.claims...)
-		if m := p.memory; m.Epoch > memory.Epoch || m.Epoch == memory.Epoch && m.Rev >= memory.Rev {
-			memory = m
+		if m := p.known; m.Epoch > known.Epoch || m.Epoch == known.Epoch && m.Rev >= known.Rev {
+			known = m
 		}
 	}
-	state, outcomes, err := s.check(ctx, eventID, memory, claims)
-	for i, p := range pieces {
+	state, outcomes, err := s.check(ctx, eventID, known, claims)
+	for i, p := range requests {
 		if err != nil {
 			out[i].Err = deadlineAsUnavailable(err)
 			continue
@@ -100,9 +98,8 @@ func (s *Store) checkBatch(ctx context.Context, eventID string, pieces []checkRe
 	}
 }
 
-// runQueries runs the queries of several calls in shared pipelines.
-func (s *Store) runQueries(ctx context.Context, eventID string, pieces [][]line.MemberQuery) ([]batch.Result[[]line.MemberState], error) {
-	all := slices.Concat(pieces...)
+func (s *Store) runQueries(ctx context.Context, eventID string, requests [][]line.MemberQuery) ([]batch.Result[[]line.MemberState], error) {
+	all := slices.Concat(requests...)
 	members := make([]line.MemberState, 0, len(all))
 	for part := range slices.Chunk(all, maxQueriesPerPipeline) {
 		found, err := s.readMembers(ctx, eventID, part)
@@ -111,8 +108,8 @@ func (s *Store) runQueries(ctx context.Context, eventID string, pieces [][]line.
 		}
 		members = append(members, found...)
 	}
-	out := make([]batch.Result[[]line.MemberState], len(pieces))
-	for i, p := range pieces {
+	out := make([]batch.Result[[]line.MemberState], len(requests))
+	for i, p := range requests {
 		out[i].Value = members[:len(p):len(p)]
 		members = members[len(p):]
 	}

@@ -61,7 +61,6 @@ func numbers(v any, n int) ([]int64, error) {
 	return out, nil
 }
 
-// outcomes parses the result of check.
 func (r reply) outcomes(n int) ([]line.Outcome, error) {
 	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]line.Outcome, n), nil

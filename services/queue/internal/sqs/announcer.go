@@ -76,7 +76,6 @@ func (a *Announcer) Run(ctx context.Context) error {
 	}
 }
 
-// fillBatch adds queued admissions to a batch.
 func (a *Announcer) fillBatch(batch []line.Admission) []line.Admission {
 	for len(batch) < maxBatchSize {
 		select {

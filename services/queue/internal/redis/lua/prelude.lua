@@ -37,7 +37,7 @@ if not us then
 end
 local now = math.floor(us / 1000)
 
-local knownEpoch, knownRev, alive = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local knownEpoch, knownRev, answeredAt = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local knownSettings = { at = tonumber(ARGV[5]), threshold = ARGV[6], paused = ARGV[7], slot = ARGV[8], closes = ARGV[9] }
 local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]) }
 
@@ -88,12 +88,12 @@ local function slotOf(user)
   return id, score, tonumber(hold), extended == '1'
 end
 
--- setTicketBound sets the earliest issue time of valid tickets of ended epochs: C.memory before the
+-- setTicketBound sets the earliest issue time of valid tickets of ended epochs: C.ticketWindow before the
 -- last answer that any replica got. For the epoch whose data survived it is the last surviving
 -- decision: the data has all earlier places.
 local function setTicketBound(stored)
-  set({ b0 = line.lostAt - C.memory })
-  if stored > 0 then set({ ['b:' .. int(stored)] = math.max(line.survived, line.lostAt - C.memory) }) end
+  set({ b0 = line.lostAt - C.ticketWindow })
+  if stored > 0 then set({ ['b:' .. int(stored)] = math.max(line.survived, line.lostAt - C.ticketWindow) }) end
 end
 
 local function removeOldBounds()
@@ -135,7 +135,7 @@ local function beginEpoch()
   if stored > 0 then removeOldBounds() end
   set({
     epoch = math.max(us, knownEpoch + 1, stored + 1), rev = 0, run = run, ['until'] = now + C.pause, silent = 0, settings = 0,
-    lostAt = alive > 0 and alive or now - C.parked + C.memory, survived = line.at - C.slack, opened = 0,
+    lostAt = answeredAt > 0 and answeredAt or now - C.parked + C.ticketWindow, survived = line.at - C.writeSlack, opened = 0,
     prev = stored > 0 and stored or knownEpoch,
     resumed = (stored > 0 or knownEpoch > 0) and now or 0,
   })
@@ -156,8 +156,8 @@ elseif knownEpoch > 0 and knownEpoch < line.epoch then
   if line.opened == 1 then
     set({ ['until'] = now + C.pause, opened = 0, prev = knownEpoch, resumed = now })
   end
-  if alive > line.lostAt and alive * 1000 <= line.epoch then
-    set({ lostAt = alive })
+  if answeredAt > line.lostAt and answeredAt * 1000 <= line.epoch then
+    set({ lostAt = answeredAt })
     setTicketBound(call('HEXISTS', kLine, 'b:' .. int(line.prev)) == 1 and line.prev or 0)
   end
 end
