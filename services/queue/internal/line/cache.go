@@ -23,10 +23,9 @@ const (
 type LineCache struct {
 	now func() time.Time
 
-	mu    sync.RWMutex // locked before an entry's
-	lines map[string]*entry
-	// plannedAt is when the schedule last listed the busy lines.
-	plannedAt time.Time
+	mu        sync.RWMutex // locked before an entry's
+	lines     map[string]*entry
+	plannedAt time.Time // when the schedule last listed the busy lines
 
 	watch   sync.Mutex // locked after an entry's
 	changes uint64
@@ -64,16 +63,14 @@ type entry struct {
 	// epoch of the line in which they were blocked.
 	blocked      []string
 	blockedEpoch int64
-	// mayOpenUntil is the time until which this replica may open the line; zero = it may not.
-	mayOpenUntil time.Time
+	mayOpenUntil time.Time // the time until which this replica may open the line; zero = it may not
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
 	// salesReadAt is when the sale report was last due. salesSlow means that it is read only every
 	// idleSalesInterval.
-	salesReadAt time.Time
-	salesSlow   bool
-	// settingsVersion is the last settings version reported by ticket.
-	settingsVersion int64
+	salesReadAt     time.Time
+	salesSlow       bool
+	settingsVersion int64 // the last settings version reported by ticket
 	// change is the value of LineCache.changes at the last change of the epoch, the pause or the sale
 	// status.
 	change uint64

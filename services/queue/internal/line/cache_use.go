@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	// maxIdleSweeps bounds the cleanups of lines that are no longer in use, each time.
-	maxIdleSweeps = 50
+	maxIdleSweeps = 50 // bounds the cleanups of lines that are no longer in use, each time
 	// idleSweepAfter is how long a line is empty before it is cleaned up for the last time: a line
 	// whose sale has ended is freed before that, while ticket reports it. idleSweepRetry is the time
 	// until the next attempt after a failure, so that failing lines do not keep out the others.

@@ -16,13 +16,10 @@ const (
 	positiveTTL = time.Minute
 	// negativeTTL is how long any other result is cached. The event may be created, or ticket
 	// recover, at any time.
-	negativeTTL = time.Second
-	// existenceTimeout bounds the call to ticket; visitors wait for it.
-	existenceTimeout = 500 * time.Millisecond
-	// existenceCacheSize bounds the cache, since ids may be made up.
-	existenceCacheSize = 10_000
-	// backgroundLimit bounds the calls in the background.
-	backgroundLimit = 8
+	negativeTTL        = time.Second
+	existenceTimeout   = 500 * time.Millisecond // bounds the call to ticket; visitors wait for it
+	existenceCacheSize = 10_000                 // bounds the cache, since ids may be made up
+	backgroundLimit    = 8                      // bounds the calls in the background
 )
 
 // eventExistenceCache caches which events exist, so that a made-up id gets no line. It is used only

@@ -12,11 +12,9 @@ type Overview struct {
 	Waiting, Parked, Active, Threshold int64
 	AdmittedPerMinute                  float64
 	Epoch                              int64
-	// Pauses are the reasons why nobody is admitted; empty while the line admits.
-	Pauses []Pause
-	// RecoveryEndsAt is epoch milliseconds, 0 when the line does not recover.
-	RecoveryEndsAt int64
-	Sale           SaleStatus
+	Pauses                             []Pause // the reasons why nobody is admitted; empty while the line admits
+	RecoveryEndsAt                     int64   // epoch milliseconds, 0 when the line does not recover
+	Sale                               SaleStatus
 }
 
 // SetThreshold sets how many may be inside at once.

@@ -45,8 +45,7 @@ type Sale struct {
 	Status SaleStatus
 	// OpensAt and ClosesAt are epoch milliseconds, 0 = none.
 	OpensAt, ClosesAt int64
-	// At is the line's time (epoch ms) of the measurement; of two reports the later one counts.
-	At int64
+	At                int64 // the line's time (epoch ms) of the measurement; of two reports the later one counts
 }
 
 // StatusAt returns the status at a time (epoch ms). A sale opens and closes at its times without a
@@ -70,10 +69,8 @@ func (s Sale) StatusAt(now int64) SaleStatus {
 type SaleReport struct {
 	Sale
 
-	// Age is the time since ticket measured the status.
-	Age time.Duration
-	// SettingsVersion changes with the line's settings; 0 = unknown.
-	SettingsVersion int64
+	Age             time.Duration // the time since ticket measured the status
+	SettingsVersion int64         // changes with the line's settings; 0 = unknown
 }
 
 // Sales reads sale statuses.

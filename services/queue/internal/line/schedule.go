@@ -9,18 +9,15 @@ import (
 )
 
 const (
-	// busyFor is how long a line counts as busy after a contact, at any replica.
-	busyFor = contactWindow
-	// busyMarkInterval is the time between two marks of a line with contact.
-	busyMarkInterval = busyFor / 3
+	busyFor          = contactWindow // how long a line counts as busy after a contact, at any replica
+	busyMarkInterval = busyFor / 3   // the time between two marks of a line with contact
 	// idleTickInterval is about the time between two ticks of a line without visitors, by all
 	// replicas together. They find out that Redis lost data, and keep the figures current.
 	idleTickInterval = time.Minute
 	// scheduleTimeout bounds a call to the schedule, which is on one node of a cluster. The ticks
 	// of lines with visitors wait for it.
 	scheduleTimeout = 250 * time.Millisecond
-	// minBusyListAge is the minimum age up to which the schedule's list of busy lines counts.
-	minBusyListAge = 5 * time.Second
+	minBusyListAge  = 5 * time.Second // the minimum age up to which the schedule's list of busy lines counts
 )
 
 // Schedule divides the ticks among the replicas. One replica claims each tick that is due, and reports
@@ -36,22 +33,17 @@ type TickRequest struct {
 	// Busy lines are marked as busy for BusyFor. The tick of one that was idle is due immediately.
 	Busy    []string
 	BusyFor time.Duration
-	// Lease is how long a claim lasts; 0: nothing is claimed.
-	Lease time.Duration
-	// Skip are lines that this replica cannot tick now.
-	Skip []string
-	// Since is the Now of this replica's last plan; 0 = none.
-	Since int64
+	Lease   time.Duration // how long a claim lasts; 0: nothing is claimed
+	Skip    []string      // lines that this replica cannot tick now
+	Since   int64         // the Now of this replica's last plan; 0 = none
 }
 
 // TickPlan is the answer to a TickRequest.
 type TickPlan struct {
-	// Now is the schedule's time in epoch milliseconds.
-	Now int64
+	Now int64 // the schedule's time in epoch milliseconds
 	// Due are the claimed lines, Busy all busy ones.
 	Due, Busy []string
-	// Reports are those since TickRequest.Since, of all replicas.
-	Reports []TickReport
+	Reports   []TickReport // those since TickRequest.Since, of all replicas
 }
 
 // TickResults are a replica's latest ticks.
@@ -65,10 +57,8 @@ type TickReport struct {
 	EventID string
 	State   State
 	Tick    Tick
-	// AgeMS is the time since the state was read, in ms.
-	AgeMS int64
-	// IdleFor is the time until the next tick unless the line is busy; 0: it has visitors.
-	IdleFor time.Duration
+	AgeMS   int64         // the time since the state was read, in ms
+	IdleFor time.Duration // the time until the next tick unless the line is busy; 0: it has visitors
 
 	at time.Time // this process's time of the tick
 }

@@ -17,9 +17,8 @@ import (
 const (
 	// maxClaimsPerScript bounds the claims of one store call, since Redis does nothing else
 	// meanwhile.
-	maxClaimsPerScript = 64
-	// maxParallelKnownLines bounds the parallel calls for cached lines of one batch.
-	maxParallelKnownLines = 64
+	maxClaimsPerScript    = 64
+	maxParallelKnownLines = 64 // bounds the parallel calls for cached lines of one batch
 	// maxParallelUnknownLines bounds the parallel calls for lines that are not cached, over all
 	// batches.
 	maxParallelUnknownLines = 8
@@ -57,8 +56,7 @@ type Deps struct {
 	Meter    Meter
 	Rules    Rules
 	Log      *slog.Logger
-	// Now is time.Now except in tests.
-	Now func() time.Time
+	Now      func() time.Time // time.Now except in tests
 }
 
 // NewService returns a Service.
@@ -80,35 +78,40 @@ func (s *Service) Close(context.Context) error {
 // independently.
 func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
-	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int, err error) {
-		if err != nil {
-			for _, i := range at {
-				out[i].Err = err
-			}
-			return
-		}
+	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
 		s.cache.Contact(eventID)
 		s.markInUse(ctx, eventID)
 		s.checkInChunks(ctx, eventID, reqs, at, true, out)
-	})
+		return nil
+	}, func(i int, err error) { out[i].Err = err })
 	return out
 }
 
 // perLine groups n items by line and calls do for each line in parallel, so that no line waits for
 // another. Calls for lines that are not cached share a small semaphore, so that made-up ids cannot
-// delay the others. do gets an error when ctx ends before the semaphore is free.
-func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int, err error)) {
+// delay the others. If do fails or panics, or ctx ends before the semaphore is free, it calls fail for
+// each item of the line.
+func (s *Service) perLine(
+	ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int) error, fail func(i int, err error),
+) {
 	lines := byEvent(n, event)
+	failAll := func(positions []int, err error) {
+		for _, i := range positions {
+			fail(i, err)
+		}
+	}
 	var known, unknown errgroup.Group
 	known.SetLimit(maxParallelKnownLines)
 	unknown.SetLimit(maxParallelUnknownLines)
 	doSafely := func(eventID string, positions []int) {
 		defer func() { // a panic in another goroutine would end the process
 			if p := recover(); p != nil {
-				do(eventID, positions, errs.FromPanic(p))
+				failAll(positions, errs.FromPanic(p))
 			}
 		}()
-		do(eventID, positions, nil)
+		if err := do(eventID, positions); err != nil {
+			failAll(positions, err)
+		}
 	}
 	if len(lines) == 1 { // most batches: a gateway sends one for each line
 		for eventID, at := range lines {
@@ -136,7 +139,7 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 				defer func() { <-s.unknown }()
 				doSafely(eventID, lines[eventID])
 			case <-ctx.Done():
-				do(eventID, lines[eventID], errs.ErrUnavailable.Wrap(ctx.Err()).WithRetry(time.Second))
+				failAll(lines[eventID], errs.ErrUnavailable.Wrap(ctx.Err()).WithRetry(time.Second))
 			}
 			return nil
 		})

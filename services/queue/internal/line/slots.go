@@ -27,14 +27,9 @@ const recoveryRetry = time.Second
 // holder's next status or heartbeat restores it if possible.
 func (s *Service) Verify(ctx context.Context, slots []Slot) []Verdict {
 	out := make([]Verdict, len(slots))
-	s.perLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int, err error) {
-		if err == nil {
-			err = s.verifySlotsOfLine(ctx, eventID, slots, at, out)
-		}
-		if err != nil {
-			failVerdicts(err, at, out)
-		}
-	})
+	s.perLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int) error {
+		return s.verifySlotsOfLine(ctx, eventID, slots, at, out)
+	}, func(i int, err error) { out[i] = Verdict{Err: err} })
 	return out
 }
 

@@ -12,16 +12,9 @@ import (
 // admitted meanwhile) or whose token is of another epoch. Answers have the order of the requests.
 func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
-	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int, err error) {
-		if err == nil {
-			err = s.statusLine(ctx, eventID, reqs, at, out)
-		}
-		if err != nil {
-			for _, i := range at {
-				out[i].Err = err
-			}
-		}
-	})
+	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
+		return s.statusLine(ctx, eventID, reqs, at, out)
+	}, func(i int, err error) { out[i].Err = err })
 	return out
 }
 

@@ -117,8 +117,7 @@ type Figures struct {
 	// Active includes the slot holders of the ended epoch, Kept is the number of slots kept for late
 	// visitors.
 	Waiting, Active, Kept, Threshold int64
-	// Epoch is the epoch's start in µs.
-	Epoch int64
+	Epoch                            int64 // the epoch's start in µs
 	// Selling means that the sale allows admission, Paused that an operator paused the line, Silent
 	// that no visitor has contact.
 	Selling, Paused, Silent bool

@@ -9,8 +9,7 @@ const (
 	// averagingTime is the time constant of the average in milliseconds: a sample a minute old
 	// weighs an eighth.
 	averagingTime = 30_000
-	// maxWait bounds the estimate to a day, in seconds.
-	maxWait = 86_400
+	maxWait       = 86_400 // bounds the estimate to a day, in seconds
 )
 
 // rateEstimator measures a line's admissions per second, as an exponentially weighted moving

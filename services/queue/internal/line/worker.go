@@ -21,17 +21,13 @@ const (
 	// maxParallelTicks bounds the overlapping ticks, so that a tick that waits for a hanging line
 	// does not delay the other lines.
 	maxParallelTicks = 4
-	// unlistAfter is how long a line must be empty before it is removed from the registry.
-	unlistAfter = 10 * time.Minute
+	unlistAfter      = 10 * time.Minute // how long a line must be empty before it is removed from the registry
 	// cleanPause is the pause between two pages of a cleanup, so that visitors' calls run in
 	// between.
-	cleanPause = 100 * time.Millisecond
-	// tickBudget bounds the repetitions of one tick.
-	tickBudget = 800 * time.Millisecond
-	// settingsInterval is the time between a worker's checks for settings that are due.
-	settingsInterval = time.Second
-	// firstSalesTimeout bounds the first read of all sale statuses at start-up.
-	firstSalesTimeout = 3 * time.Second
+	cleanPause        = 100 * time.Millisecond
+	tickBudget        = 800 * time.Millisecond // bounds the repetitions of one tick
+	settingsInterval  = time.Second            // the time between a worker's checks for settings that are due
+	firstSalesTimeout = 3 * time.Second        // bounds the first read of all sale statuses at start-up
 )
 
 var errSalesNotLoaded = errors.New("the sale statuses have not been read yet")

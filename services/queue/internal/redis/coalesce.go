@@ -15,20 +15,17 @@ import (
 const (
 	// maxClaimsPerScript bounds the claims of one script call, since Redis does nothing else
 	// meanwhile (about 15 µs each).
-	maxClaimsPerScript = 64
-	// maxQueriesPerPipeline bounds the queries of one pipeline.
-	maxQueriesPerPipeline = 1000
+	maxClaimsPerScript    = 64
+	maxQueriesPerPipeline = 1000 // bounds the queries of one pipeline
 	// maxInflight bounds a line's parallel batches of a kind. Redis is single-threaded, so a few
 	// keep it busy. Calls that arrive meanwhile share the next batch and its fixed costs (100 µs
 	// per script, and a round trip).
 	maxInflight = 4
-	// maxQueued is how many calls of a line may wait for a batch; above it they fail immediately.
-	maxQueued = 4096
+	maxQueued   = 4096 // how many calls of a line may wait for a batch; above it they fail immediately
 	// maxLines bounds the lines with calls in progress. Ids may be made up, and each costs a script
 	// call.
-	maxLines = 4096
-	// batchTimeout bounds one batch.
-	batchTimeout = time.Second
+	maxLines     = 4096
+	batchTimeout = time.Second // bounds one batch
 )
 
 // checkRequest has the claims of one call.

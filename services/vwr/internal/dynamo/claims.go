@@ -16,16 +16,13 @@ import (
 const (
 	// maxQueuedClaims bounds the queued claims of a round. Claims above it are dropped; visitors
 	// never wait for claims.
-	maxQueuedClaims = 20_000
-	// maxClaimsPerGroup is the maximum number of claims in a group.
-	maxClaimsPerGroup = 500
+	maxQueuedClaims   = 20_000
+	maxClaimsPerGroup = 500 // the maximum number of claims in a group
 	// claimGroupInterval is the minimum time between two groups of a round. It limits writes to the
 	// counter item; the share is measured over 20 s, so the delay does not matter.
-	claimGroupInterval = 200 * time.Millisecond
-	// maxParallelClaimWrites bounds the sets of a round that a replica writes in parallel.
-	maxParallelClaimWrites = 8
-	// claimsFlushTimeout bounds the write of queued claims at shutdown.
-	claimsFlushTimeout = 3 * time.Second
+	claimGroupInterval     = 200 * time.Millisecond
+	maxParallelClaimWrites = 8               // bounds the sets of a round that a replica writes in parallel
+	claimsFlushTimeout     = 3 * time.Second // bounds the write of queued claims at shutdown
 	// maxRememberedClaims is how many claimed positions a replica remembers (at most twice as
 	// many), so that repeated checks cost no write.
 	maxRememberedClaims = 50_000

@@ -22,10 +22,8 @@ import (
 )
 
 const (
-	// maxJoins is the most entries of one transaction; one item is the group's counter.
-	maxJoins = dynamo.MaxTransaction - 1
-	// maxJoinTries bounds the attempts to store entries of a group that other replicas write too.
-	maxJoinTries = 10
+	maxJoins     = dynamo.MaxTransaction - 1 // the most entries of one transaction; one item is the group's counter
+	maxJoinTries = 10                        // bounds the attempts to store entries of a group that other replicas write too
 )
 
 // joinRequest is an entry to store. Unless open is set, only a stored entry may be returned.

@@ -14,19 +14,16 @@ import (
 )
 
 const (
-	// scanInterval is the time between two scans of the unfinished lobbies.
-	scanInterval = time.Second
+	scanInterval = time.Second // the time between two scans of the unfinished lobbies
 	// workTimeout bounds the work on one lobby in one scan. Listing a million entries takes most of it.
-	workTimeout = 5 * time.Minute
-	// writeTimeout bounds one write.
-	writeTimeout = 3 * time.Second
+	workTimeout  = 5 * time.Minute
+	writeTimeout = 3 * time.Second // bounds one write
 	// voidLead is how long before the result can be known the driver stops to void lobbies: a clock may
 	// be slow, and the write takes time.
 	voidLead = 10 * time.Second
 	// countInterval is the time between two counts of the entries of a lobby, which read every group.
 	countInterval = 30 * time.Second
-	// maxSteps bounds the steps of one lobby in one scan.
-	maxSteps = 10
+	maxSteps      = 10 // bounds the steps of one lobby in one scan
 )
 
 // Driver moves every lobby through its phases. Every replica runs one.
@@ -40,11 +37,10 @@ type Driver struct {
 
 	working sync.WaitGroup
 
-	mu     sync.Mutex
-	busy   map[Key]bool // lobbies that are being worked on
-	states map[Key]Progress
-	// failing has the last error of each lobby.
-	failing map[Key]string
+	mu      sync.Mutex
+	busy    map[Key]bool // lobbies that are being worked on
+	states  map[Key]Progress
+	failing map[Key]string // the last error of each lobby
 	joined  map[Key]counted
 }
 

@@ -150,8 +150,7 @@ const (
 	// DefaultLead gives a minute to compute the root, a minute in which everybody can save it, and a
 	// minute between the beacon's value and the start.
 	DefaultLead = 3 * time.Minute
-	// margin is the time from the beacon's round to the start.
-	margin = time.Minute
+	margin      = time.Minute // the time from the beacon's round to the start
 	// minDelay is the shortest time from the closing to a beacon's round for which the root can be
 	// public in time. minMargin is the margin with the shortest lead. Both are for development.
 	minDelay  = fairdraw.RootLead + 15*time.Second

@@ -3,6 +3,8 @@ package lobby
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +15,7 @@ import (
 )
 
 const (
-	// documentAge is how long a document is served from memory, since anybody may request it.
-	documentAge = time.Second
+	documentAge = time.Second // how long a document is served from memory, since anybody may request it
 	// maxDocuments and maxFiles bound the documents and files in memory.
 	maxDocuments = 1024
 	maxFiles     = 4
@@ -31,8 +32,7 @@ type publications struct {
 	files     map[Key]*file
 	listLocks map[Key]*listLock
 
-	// listings bounds the files that are listed in parallel, since anybody may request old ones.
-	listings chan struct{}
+	listings chan struct{} // bounds the files that are listed in parallel, since anybody may request old ones
 }
 
 // listLock lets one call at a time list a lobby.
@@ -282,13 +282,9 @@ func (p *publications) keep(k Key, f *file) *file {
 	}
 	f.usedAt = p.service.now()
 	if len(p.files) >= maxFiles {
-		oldest := k
-		for other, g := range p.files {
-			if oldest == k || g.usedAt.Before(p.files[oldest].usedAt) {
-				oldest = other
-			}
-		}
-		delete(p.files, oldest)
+		delete(p.files, slices.MinFunc(slices.Collect(maps.Keys(p.files)), func(a, b Key) int {
+			return p.files[a].usedAt.Compare(p.files[b].usedAt)
+		}))
 	}
 	p.files[k] = f
 	return f

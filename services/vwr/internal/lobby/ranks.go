@@ -14,11 +14,10 @@ import (
 
 // ranks are the positions of a shuffled lobby: 20 bytes per entry.
 type ranks struct {
-	entries fairdraw.Entries
-	rank    []uint32 // of each entry, from 1
-	key     fairdraw.Hash
-	// orderHash is the hash of the order, in hex.
-	orderHash string
+	entries   fairdraw.Entries
+	rank      []uint32 // of each entry, from 1
+	key       fairdraw.Hash
+	orderHash string // the hash of the order, in hex
 }
 
 // shuffle ranks the entries.
@@ -51,13 +50,12 @@ type memory struct {
 }
 
 type cachedLobby struct {
-	key     Key
-	entries fairdraw.Entries
-	listed  bool   // entries are final
-	ranks   *ranks // nil: not shuffled yet
-	// unpublished are ranks that were computed before the shuffle was published.
-	unpublished *ranks
-	void        bool // takes no entries, though the room is open
+	key         Key
+	entries     fairdraw.Entries
+	listed      bool   // entries are final
+	ranks       *ranks // nil: not shuffled yet
+	unpublished *ranks // ranks that were computed before the shuffle was published
+	void        bool   // takes no entries, though the room is open
 }
 
 func newMemory() *memory { return &memory{known: make(map[string]*cachedLobby)} }

@@ -16,8 +16,7 @@ type Summary struct {
 	Phase              fairdraw.Phase
 	ClosesAt, StartsAt int64         // ms since the epoch
 	Commitment         fairdraw.Hash // every receipt of the lobby contains it
-	// Entries is nil before the root is public.
-	Entries *int64
+	Entries            *int64        // nil before the root is public
 }
 
 // Rounds lists the lobbies of an event, the latest first: at most maxRounds that are earlier than

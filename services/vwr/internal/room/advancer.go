@@ -19,21 +19,17 @@ import (
 const ReadInterval = 400 * time.Millisecond
 
 const (
-	// stepTimeout bounds one step, so that a store that hangs does not block the replica.
-	stepTimeout = 2 * time.Second
+	stepTimeout = 2 * time.Second // bounds one step, so that a store that hangs does not block the replica
 	// loadTimeout bounds the call to tier 2, claimsTimeout the read of the claims. A step takes as
 	// long as its slowest event.
-	loadTimeout   = 300 * time.Millisecond
-	claimsTimeout = 300 * time.Millisecond
-	// claimsInterval is the minimum time between two successful reads of an event's claims.
-	claimsInterval = time.Second
+	loadTimeout    = 300 * time.Millisecond
+	claimsTimeout  = 300 * time.Millisecond
+	claimsInterval = time.Second // the minimum time between two successful reads of an event's claims
 	// LoadGrace is how long calls to tier 2 may fail before an event falls back to the configured
 	// rate. Until then nobody is served: tier 2 may be full.
-	LoadGrace = 5 * time.Second
-	// sweepInterval is the time between two sweeps of the cache.
-	sweepInterval = time.Hour
-	// maxParallelSteps bounds the events advanced in parallel.
-	maxParallelSteps = 32
+	LoadGrace        = 5 * time.Second
+	sweepInterval    = time.Hour // the time between two sweeps of the cache
+	maxParallelSteps = 32        // bounds the events advanced in parallel
 )
 
 // CounterSource is what the Advancer needs of the store.
@@ -94,8 +90,7 @@ type tracker struct {
 	// unansweredSince is the time of the first failed call to tier 2 since the last successful one;
 	// zero if the last call succeeded.
 	unansweredSince time.Time
-	// full means that the last step served nobody, since tier 2 is full.
-	full bool
+	full            bool // the last step served nobody, since tier 2 is full
 }
 
 // NewAdvancer returns an Advancer. now must be monotonic (time.Now is).

@@ -21,10 +21,8 @@ import (
 //	                     theirs and the counter moves, once Shuffled
 type Lobby struct {
 	OpensAt, ClosesAt, StartsAt int64
-	// Sized means that the entries are final and that Issued includes them.
-	Sized bool
-	// Shuffled means that every entry has its position.
-	Shuffled bool
+	Sized                       bool // the entries are final and Issued includes them
+	Shuffled                    bool // every entry has its position
 }
 
 func (l Lobby) Exists() bool { return l.StartsAt != 0 }

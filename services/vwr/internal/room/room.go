@@ -22,8 +22,7 @@ type Inlet string
 
 // Inlets.
 const (
-	// Periodic serves Batch positions per Interval.
-	Periodic Inlet = "PERIODIC"
+	Periodic Inlet = "PERIODIC" // serves Batch positions per Interval
 	// MaxInFlight keeps at most Settings.MaxInFlight people in tier 2 or in transit to it.
 	MaxInFlight Inlet = "MAX_IN_FLIGHT"
 )
@@ -45,12 +44,9 @@ type Next string
 
 // Values of Next.
 const (
-	// NextQueue is the page of an event, with the line of tier 2.
-	NextQueue Next = "QUEUE"
-	// NextPromo is the page of a promotion.
-	NextPromo Next = "PROMO"
-	// NextReward is the page of a reward campaign.
-	NextReward Next = "REWARD"
+	NextQueue  Next = "QUEUE"  // the page of an event, with the line of tier 2
+	NextPromo  Next = "PROMO"  // the page of a promotion
+	NextReward Next = "REWARD" // the page of a reward campaign
 )
 
 // checkID fails with ErrInvalidSettings unless a page of this kind can have the id: promotions and
@@ -151,10 +147,8 @@ type Record struct {
 	EventID   string
 	Round     Round
 	RequestID uuid.UUID
-	// Position is from 1; 0 for an entry of a lobby that has none yet.
-	Position int64
-	// Visitor is the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby.
-	Visitor string
+	Position  int64  // from 1; 0 for an entry of a lobby that has none yet
+	Visitor   string // the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby
 }
 
 // Load is the load of tier 2.

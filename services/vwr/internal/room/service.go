@@ -69,8 +69,7 @@ type Checked struct {
 	Token          string
 	TokenExpiresAt time.Time
 	Ticket         string // set when the request had none, or one without a position
-	// LobbyUntil is the start of the room (epoch ms) for users who wait in the lobby; else 0.
-	LobbyUntil int64
+	LobbyUntil     int64  // the start of the room (epoch ms) for users who wait in the lobby; else 0
 }
 
 // Caller has the visitor's id in the signed cookie and the id of the signed-in user. Either may be

@@ -12,8 +12,7 @@ import (
 type State struct {
 	Counters
 
-	// Rate is the measured number of positions per second; 0 until measured.
-	Rate float64
+	Rate float64 // the measured number of positions per second; 0 until measured
 
 	rev uint64 // the cache's revision at this event's last change
 }
