@@ -30,10 +30,8 @@ func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {
 }
 
 // Closed reports whether the event's sale has ended. It fails with ErrEventUnknown when there is no
-// such event. It calls ticket instead of reading the line, because tier 1 has rooms for events
-// without a line.
-//
-// From then on every replica tracks the sale status, as long as tier 1 keeps calling.
+// such event. It asks ticket, since tier 1 has rooms for events without a line. From then on every
+// replica tracks the sale status, as long as tier 1 keeps calling.
 func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
@@ -90,9 +88,9 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	return nil
 }
 
-// restoreBlocked blocks the users that this replica knows to be blocked, in case the line has lost them
-// while ticket does not answer. KnownState restores only the other settings. It has its own timeout,
-// since waiting for ticket may have used up that of ctx.
+// restoreBlocked blocks the users that this replica knows to be blocked, in case the line has lost
+// them while ticket does not answer. KnownState restores only the other settings. It has its own
+// timeout, since waiting for ticket may have used up that of ctx.
 func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) error {
 	users := s.cache.lostBlocked(eventID, st.Epoch)
 	if len(users) == 0 {
@@ -109,9 +107,8 @@ func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) 
 	return nil
 }
 
-// readSettings is refresh for workers and first visitors, with a limited rate and a timeout. A
-// failure is only logged: a new line admits nobody until it has settings, and an old line keeps its
-// settings.
+// readSettings is refresh for workers and first visitors, with a limited rate and a timeout. After a
+// failure, which is only logged, a line keeps its settings; a new one admits nobody.
 func (s *Service) readSettings(ctx context.Context, eventID string) {
 	p := s.cache.entry(eventID)
 	p.mu.Lock()
@@ -136,9 +133,8 @@ func (s *Service) readSettings(ctx context.Context, eventID string) {
 	}
 }
 
-// refreshIdle reads the settings of a line before it admits visitors, if this replica has not kept
-// them current, because nobody came to the line. Concurrent calls share one read. If it fails, the
-// line keeps its settings.
+// refreshIdle reads the settings of a line that was idle, before it admits visitors. Concurrent
+// calls share one read. If that fails, the line keeps its settings.
 func (s *Service) refreshIdle(ctx context.Context, eventID string) {
 	if s.cache.settingsCurrent(eventID) {
 		return
@@ -161,8 +157,8 @@ const (
 	titleTimeout       = 150 * time.Millisecond
 )
 
-// title returns the event's title and artist; empty while they are not available, since the line works
-// without them. The first caller that finds them expired reads them, the others use the old ones.
+// title returns the event's title and artist; empty while not available, since the line works
+// without them. The first caller that finds them expired reads them.
 func (s *Service) title(ctx context.Context, eventID string) TitleAndArtist {
 	p := s.cache.find(eventID)
 	if p == nil { // no line

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// contactWindow is how long after a contact a replica ticks an event that the registry does not
-	// list.
+	// contactWindow is how long after a contact a replica ticks an event that is not in the registry.
 	contactWindow = 60 * time.Second
 	// maxStateAge is the maximum age of a cached state for answering visitors. Workers refresh it
 	// once a second.
@@ -135,8 +134,7 @@ func (c *LineCache) Contact(eventID string) {
 	c.update(eventID, func(e *entry) { e.contact = c.now() })
 }
 
-// Observe updates the cache with a state from the store. It ignores states older than the cached
-// one.
+// Observe updates the cache with a state from the store, unless the cached one is newer.
 func (c *LineCache) Observe(eventID string, s State) { c.observe(eventID, s, 0) }
 
 // observe is Observe for a state read some time ago.

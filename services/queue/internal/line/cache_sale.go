@@ -84,8 +84,7 @@ func (c *LineCache) MarkListed(eventID string) {
 	})
 }
 
-// FirstContact records a contact for an existing event, and reports whether it is the first within
-// a minute.
+// FirstContact records a contact for an existing event, and whether it is the minute's first.
 func (c *LineCache) FirstContact(eventID string) bool {
 	known := c.find(eventID) != nil
 	e := c.entry(eventID)
@@ -109,8 +108,7 @@ func (c *LineCache) sale(eventID string) SaleStatus {
 	return read(c, eventID, func(e *entry) SaleStatus { return e.known.Sale.StatusAt(e.time(c.now())) })
 }
 
-// time returns an estimate of the line's time (epoch ms); this process's time when there is no
-// line.
+// time returns an estimate of the line's time (epoch ms); this process's time without a line.
 func (c *LineCache) time(eventID string) int64 {
 	now := c.now()
 	return cmp.Or(read(c, eventID, func(e *entry) int64 { return e.time(now) }), now.UnixMilli())

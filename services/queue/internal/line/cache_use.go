@@ -85,8 +85,8 @@ func (c *LineCache) markFiguresChanged(eventID string) {
 	c.update(eventID, func(e *entry) { e.figuresChanged = true })
 }
 
-// startMark reports whether the caller must mark a line with contact as busy. While marking fails, it
-// is tried by one visitor of the line every two seconds, and by each plan.
+// startMark reports whether the caller must mark a line with contact as busy. While marking fails,
+// it is tried by one visitor of the line every two seconds, and by each plan.
 func (c *LineCache) startMark(eventID string) bool {
 	return read(c, eventID, func(e *entry) bool {
 		now := c.now()
@@ -109,9 +109,9 @@ func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 	c.plannedAt = now
 }
 
-// takeSaleEvents lists the events whose sale reports are due: those of lines in use at every call, and
-// those of other lines and of listed events without a line every idleSalesInterval. It also applies
-// the times at which sales open and close.
+// takeSaleEvents lists the events whose sale reports are due: those of lines in use at every call,
+// and those of other lines and of listed events without a line every idleSalesInterval. It also
+// applies the times at which sales open and close.
 func (c *LineCache) takeSaleEvents() []string {
 	return c.filter(func(e *entry, now time.Time) bool {
 		if e.updateStatus(e.time(now)) {

@@ -23,8 +23,7 @@ const (
 )
 
 // eventExistenceCache caches which events exist, so that a made-up id gets no line. It is used only
-// for events without a line. Concurrent lookups of an event share one call to ticket. It is safe
-// for concurrent use.
+// for events without a line. Concurrent lookups share one call. It is safe for concurrent use.
 type eventExistenceCache struct {
 	lookUp func(ctx context.Context, eventID string) error
 	// results are what has returns, nil for events that exist.
@@ -50,8 +49,7 @@ func newEventExistenceCache(now func() time.Time, lookUp func(context.Context, s
 	}
 }
 
-// cacheClock is the clock of a cache that has no goroutine of its own: writes remove what has
-// expired.
+// cacheClock is the clock of a cache without a goroutine of its own: writes remove expired results.
 type cacheClock func() time.Time
 
 func (now cacheClock) NowNano() int64 { return now().UnixNano() }

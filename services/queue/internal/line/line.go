@@ -83,8 +83,7 @@ type KnownState struct {
 	Sale                   Sale // the latest sale report known to this replica
 }
 
-// State is the line's state, which the store returns with every answer. The zero value is a line
-// that does not exist.
+// State is the line's state, part of every answer of the store; zero for a line that does not exist.
 type State struct {
 	Epoch, Rev int64
 	// Now is Redis's time, PauseUntil the end of the recovery, both epoch milliseconds.
@@ -101,8 +100,7 @@ type State struct {
 	// Admitted is the total number of admissions, Arrived the number of newcomers with a position
 	// of the latest tier-1 round.
 	Admitted, Arrived int64
-	// Prev is the previous epoch, whose holders are taken over while the line recovers; 0 =
-	// unknown.
+	// Prev is the previous epoch, whose holders are taken over during recovery; 0 = unknown.
 	Prev int64
 	Sale Sale // the latest sale report that any replica passed to the line
 }
@@ -196,8 +194,7 @@ type Outcome struct {
 	Entered bool
 }
 
-// MemberQuery is a read of one visitor's data: as the holder of a slot if Holder is set, else as a
-// waiter.
+// MemberQuery is a read of one visitor's data, as a slot holder if Holder is set, else as a waiter.
 type MemberQuery struct {
 	UserID string
 	Holder bool

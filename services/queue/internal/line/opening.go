@@ -52,8 +52,8 @@ func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	return first, err
 }
 
-// openLine opens the line in Redis. It also ends the recovery of a line that was created a moment ago
-// and not used yet.
+// openLine opens the line in Redis. It also ends the recovery of a line that was created a moment
+// ago and not used yet.
 func (s *Service) openLine(ctx context.Context, eventID string) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

@@ -10,8 +10,7 @@ import (
 	"urr.guru/pkg/waits"
 )
 
-// Rules are the constants of all lines. The store renders them into its scripts, so that they are
-// defined once.
+// Rules are the constants of all lines. The store renders them into its scripts.
 type Rules struct {
 	Threshold int64         // the default for the maximum number of slot holders of an event
 	Slot      time.Duration // the default length of an entry slot

@@ -81,9 +81,9 @@ type Sales interface {
 }
 
 const (
-	// salesInterval is the time between a worker's reads of the sale statuses of lines in use,
-	// idleSalesInterval of others, whose first visitor waits for a read. Events that nobody and no
-	// registry has named for idleWindow are not read.
+	// salesInterval is the time between a worker's reads of the sale statuses of lines in use, and
+	// idleSalesInterval that of others, whose first visitor waits for a read. Events that had neither
+	// contact nor an entry in the registry for idleWindow are not read.
 	salesInterval     = time.Second
 	idleSalesInterval = 10 * time.Second
 	idleWindow        = 3 * idleTickInterval

@@ -20,9 +20,9 @@ const (
 	minBusyListAge  = 5 * time.Second // the minimum age up to which the schedule's list of busy lines counts
 )
 
-// Schedule divides the ticks among the replicas. One replica claims each tick that is due, and reports
-// the result to the others. A line with visitors is busy: its next tick is due when the last claim has
-// expired. The schedule is only a hint, since it is not atomic with a line: extra ticks do no harm.
+// Schedule divides the ticks among the replicas. One replica claims each tick that is due, and
+// reports the result to the others. A line with visitors is busy: its next tick is due when the last
+// claim has expired. It is only a hint, not atomic with a line: extra ticks do no harm.
 type Schedule interface {
 	ClaimTicks(ctx context.Context, r TickRequest) (TickPlan, error)
 	ReportTicks(ctx context.Context, r TickResults) error
@@ -63,8 +63,8 @@ type TickReport struct {
 	at time.Time // this process's time of the tick
 }
 
-// claimTicks returns the lines that this replica must tick, and applies the reports of other replicas.
-// While the schedule does not answer, it returns the lines that this replica knows to be in use.
+// claimTicks returns the lines that this replica must tick, and applies the reports of other
+// replicas. Without the schedule it returns the lines known here to be in use.
 func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	s := w.service
 	w.mu.Lock()
@@ -154,8 +154,8 @@ func (w *Worker) report(ctx context.Context) {
 	}
 }
 
-// markInUse marks a line as busy when its first visitor comes, so that it is ticked even if this replica
-// dies now. The mark does not depend on the visitor's call, which may be cancelled.
+// markInUse marks a line as busy when its first visitor comes, so that it is ticked even if this
+// replica dies now. The mark does not depend on the visitor's call, which may be cancelled.
 func (s *Service) markInUse(ctx context.Context, eventID string) {
 	if !s.cache.startMark(eventID) {
 		return

@@ -19,8 +19,7 @@ const (
 	// meanwhile.
 	maxClaimsPerScript    = 64
 	maxParallelKnownLines = 64 // bounds the parallel calls for cached lines of one batch
-	// maxParallelUnknownLines bounds the parallel calls for lines that are not cached, over all
-	// batches.
+	// maxParallelUnknownLines bounds all batches' parallel calls for lines that are not cached.
 	maxParallelUnknownLines = 8
 )
 
@@ -74,8 +73,7 @@ func (s *Service) Close(context.Context) error {
 	return nil
 }
 
-// Check finds or assigns each visitor's place. Answers have the order of the requests; items fail
-// independently.
+// Check finds or assigns each visitor's place, in the order of the requests. Items fail alone.
 func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
 	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
@@ -89,8 +87,8 @@ func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 
 // perLine groups n items by line and calls do for each line in parallel, so that no line waits for
 // another. Calls for lines that are not cached share a small semaphore, so that made-up ids cannot
-// delay the others. If do fails or panics, or ctx ends before the semaphore is free, it calls fail for
-// each item of the line.
+// delay the others. If do fails or panics, or ctx ends before the semaphore is free, it calls fail
+// for each item of the line.
 func (s *Service) perLine(
 	ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int) error, fail func(i int, err error),
 ) {

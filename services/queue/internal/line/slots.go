@@ -39,8 +39,7 @@ func failVerdicts(err error, positions []int, out []Verdict) {
 	}
 }
 
-// verifySlotsOfLine verifies the slots of one event. Slots that seem to have ended are verified
-// again if the epoch of the line has changed meanwhile.
+// verifySlotsOfLine verifies the slots of one event.
 func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
 	st, err := s.state(ctx, eventID)
 	if err == nil && slices.ContainsFunc(positions, func(i int) bool { return slots[i].Epoch > st.Epoch }) {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Status finds each visitor's place and never enqueues newcomers. It counts as contact. It is the hot
-// path: waiters and slot holders cost plain reads, one pipeline per line, and a write only when the
-// stored contact is old. The script runs only for visitors whom the reads do not find (parked, or
-// admitted meanwhile) or whose token is of another epoch. Answers have the order of the requests.
+// Status finds each visitor's place and never enqueues newcomers. It counts as contact. It is the
+// hot path: waiters and slot holders cost plain reads, one pipeline per line, and a write only when
+// the stored contact is old. The script runs only for visitors whom the reads do not find (parked,
+// or admitted meanwhile) or whose token is of another epoch. Answers have the order of the requests.
 func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
 	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
@@ -59,9 +59,8 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 	return nil
 }
 
-// answerWithoutLine answers the requests at the given indexes, all for one missing line: the
-// visitors are in no set, or the event does not exist. It does not wait for ticket, since the first
-// holds in both cases.
+// answerWithoutLine answers the requests at the given indexes, all for one missing line: that the
+// visitors have no place, or, if that is known without waiting for ticket, that there is no event.
 func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []Request, st lineView, positions []int, out []Answer) {
 	if len(positions) == 0 {
 		return
@@ -155,8 +154,7 @@ func (s *Service) needsUpdate(q MemberQuery, m MemberState, st State) bool {
 	return poll > m.Poll || age >= s.rules.MaxSilence(poll)/3
 }
 
-// updateLastSeen writes contacts. A failure is harmless, since the next poll comes long before the
-// deadline.
+// updateLastSeen writes contacts. Failures are harmless: the next poll precedes the deadline.
 func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) {
 	if len(updates) == 0 {
 		return

@@ -3,8 +3,7 @@ package line
 import "math"
 
 const (
-	// minObservation is how long a line is observed before its measured rate is used, in
-	// milliseconds.
+	// minObservation is how long (ms) a line is observed before its measured rate is used.
 	minObservation = 5000
 	// averagingTime is the time constant of the average in milliseconds: a sample a minute old
 	// weighs an eighth.

@@ -22,8 +22,7 @@ const (
 	// does not delay the other lines.
 	maxParallelTicks = 4
 	unlistAfter      = 10 * time.Minute // how long a line must be empty before it is removed from the registry
-	// cleanPause is the pause between two pages of a cleanup, so that visitors' calls run in
-	// between.
+	// cleanPause is the pause between two pages of a cleanup, in which visitors' calls run.
 	cleanPause        = 100 * time.Millisecond
 	tickBudget        = 800 * time.Millisecond // bounds the repetitions of one tick
 	settingsInterval  = time.Second            // the time between a worker's checks for settings that are due
@@ -32,10 +31,9 @@ const (
 
 var errSalesNotLoaded = errors.New("the sale statuses have not been read yet")
 
-// Worker runs ticks of lines periodically: the store's call that admits waiting visitors. Each
-// replica runs a worker. The schedule divides the ticks among them, and the store ensures that
-// together they admit no more than one would, however often they tick. It is safe for concurrent
-// use.
+// Worker runs the ticks of lines: calls of the store that admit waiting visitors. Each replica runs
+// one. The schedule divides the ticks among them, and the store limits the admissions per second
+// however often they tick. It is safe for concurrent use.
 type Worker struct {
 	service     *Service
 	every       time.Duration
@@ -82,16 +80,14 @@ func (w *Worker) ReadSettings(ctx context.Context) error {
 	return loop.After(ctx, settingsInterval, w.RefreshSettings)
 }
 
-// RefreshSales reads sale statuses periodically until ctx ends, in a separate loop. It must be
-// called once.
+// RefreshSales reads sale statuses periodically until ctx ends. It must be called once.
 func (w *Worker) RefreshSales(ctx context.Context) error {
 	w.loadSales(ctx)
 	return loop.After(ctx, salesInterval, w.service.RefreshSales)
 }
 
-// Ready returns nil after the first read of all sale statuses. Before that, a watching gateway
-// would get a snapshot without sales and drop those it knows. An outage of ticket delays readiness
-// by at most 3 s.
+// Ready returns nil after the first read of all sale statuses, or its timeout: a watching gateway
+// that got a snapshot without sales would drop those it knows.
 func (w *Worker) Ready(context.Context) error {
 	select {
 	case <-w.salesLoaded:
@@ -129,8 +125,7 @@ func (w *Worker) Tick(ctx context.Context) {
 	failing.Wait()
 }
 
-// tickAll handles the healthy lines. They do not wait for the registry, which is on one node of a
-// cluster.
+// tickAll handles the healthy lines. The registry, on one node of a cluster, does not delay them.
 func (w *Worker) tickAll(ctx context.Context) {
 	due := w.claimTicks(ctx)
 	var ticks sync.WaitGroup
@@ -308,8 +303,7 @@ func (w *Worker) sweep(ctx context.Context, eventID string) bool {
 	return true
 }
 
-// updateRegistry adds lines with contact to the registry and removes lines that were empty for
-// long.
+// updateRegistry adds lines with contact to the registry, and removes those empty for long.
 func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, known []string) {
 	s := w.service
 	var add []string
@@ -330,8 +324,7 @@ func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, kno
 	}
 }
 
-// unlist removes a line from the registry and reads it again: if somebody came in between, it must
-// stay listed.
+// unlist removes a line from the registry, but adds it again if a visitor came at the same time.
 func (w *Worker) unlist(ctx context.Context, eventID string) {
 	s := w.service
 	err := s.store.Remove(ctx, eventID)

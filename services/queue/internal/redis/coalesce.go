@@ -22,8 +22,7 @@ const (
 	// per script, and a round trip).
 	maxInflight = 4
 	maxQueued   = 4096 // how many calls of a line may wait for a batch; above it they fail immediately
-	// maxLines bounds the lines with calls in progress. Ids may be made up, and each costs a script
-	// call.
+	// maxLines bounds the lines with calls in progress, since made-up ids cost script calls too.
 	maxLines     = 4096
 	batchTimeout = time.Second // bounds one batch
 )

@@ -48,9 +48,8 @@ const (
 	lateSlotTTL = 70 * time.Second
 )
 
-// compile joins the rules, the prelude and each script. The rules are rendered into the source, so
-// that calls need not pass them and Go and Lua cannot differ. Replicas with other rules (during a
-// rollout) use another script.
+// compile joins the rules, the prelude and each script. The rules are part of the source, so that Go
+// and Lua cannot differ. Replicas with other rules (during a rollout) use another script.
 func compile(r line.Rules) (map[string]*redis.Script, error) {
 	prelude, err := sources.ReadFile("lua/prelude.lua")
 	if err != nil {

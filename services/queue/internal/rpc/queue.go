@@ -53,8 +53,7 @@ type Visitors struct {
 
 var _ pkgrpc.Prevalidator = (*Visitors)(nil)
 
-// Register registers both services. Streams end when stop is closed, so that they do not delay a
-// shutdown.
+// Register registers both services. Closing stop ends the streams, so that they delay no shutdown.
 func Register(s grpc.ServiceRegistrar, l Line, c Control, o Operation, stop <-chan struct{}) {
 	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
 	queuev1.RegisterQueueAdminServiceServer(s, &Operators{lines: o})
@@ -79,8 +78,7 @@ func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queue
 	return answer(ctx, "status", req, v.line.Status), nil
 }
 
-// Heartbeat implements queuev1.QueueServiceServer. It is a status: both count as contact and renew
-// tokens.
+// Heartbeat is like Status: both count as contact and renew tokens.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
 	return answer(ctx, "heartbeat", req, v.line.Status), nil
 }

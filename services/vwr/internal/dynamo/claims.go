@@ -92,8 +92,7 @@ func (c *Claims) enqueueLocked(k groupKey, cl claim) {
 	claimsTotal.WithLabelValues("dropped").Inc()
 }
 
-// queueLocked returns the queue of a round and creates it if needed; nil when there are too many
-// queues.
+// queueLocked returns the queue of a round, new if needed; nil when there are too many queues.
 func (c *Claims) queueLocked(k groupKey) *claimQueue {
 	q := c.queues[k]
 	if q == nil && len(c.queues) < maxEvents {
@@ -171,8 +170,7 @@ func (c *Claims) queueLen(q *claimQueue) int {
 	return len(q.waiting)
 }
 
-// write adds the positions of a group to their sets, and the number of new ones to the round's
-// count.
+// write adds the positions of a group to their sets, and counts the new ones for the round.
 func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 	blocks := make(map[int64][]claim)
 	for _, cl := range group {
@@ -236,8 +234,7 @@ func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) 
 	return c.store.addCount(ctx, k, 0)
 }
 
-// countIncomplete reports whether this replica has more unwritten claims than fit in the next
-// group.
+// countIncomplete reports whether this replica has more unwritten claims than fit in the next group.
 func (c *Claims) countIncomplete(k groupKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

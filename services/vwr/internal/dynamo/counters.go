@@ -43,8 +43,7 @@ func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counter
 	return counters, err
 }
 
-// Active reads the known events with the registry. Events that only the registry has cost a second
-// read.
+// Active reads the known events with the registry. Other events in the registry cost a second read.
 func (s *Store) Active(ctx context.Context, known []string) ([]room.Counters, error) {
 	registry, counters, err := s.read(ctx, append([]string{registryID}, known...))
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Lobbies stores the entries of lobbies and their shuffles in the tables of a Store. It is safe for
-// concurrent use.
+// Lobbies stores lobbies and their shuffles in the tables of a Store. It is safe for concurrent use.
 type Lobbies struct {
 	*Store
 

@@ -101,8 +101,7 @@ func (b *backlog) idle() bool {
 	return b.waiting == 0
 }
 
-// observeGroup updates the estimate from the duration of a group of n. A small group can only lower
-// it.
+// observeGroup updates the estimate by the duration of a group of n. Small groups can only lower it.
 func (b *backlog) observeGroup(n int, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -53,8 +53,7 @@ type groupKey struct {
 	round   room.Round
 }
 
-// takeGroup handles the requests of an event's group, each round separately. The next group forms
-// meanwhile.
+// takeGroup handles the requests of an event's group, each round separately.
 func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest) ([]batch.Result[room.Record], error) {
 	start := time.Now()
 	defer func() { s.backlogs.forEvent(eventID).observeGroup(len(in), time.Since(start)) }()
@@ -170,8 +169,7 @@ func (s *Store) putInTransaction(ctx context.Context, records []newRecord) error
 // isAbsent is the condition that a record does not exist yet.
 const isAbsent = "attribute_not_exists(" + attrEvent + ")"
 
-// put stores a new record. When two replicas race for one visitor, the first record wins and both
-// return it.
+// put stores a new record. When two replicas race for one visitor, both return the first record.
 func (s *Store) put(ctx context.Context, r newRecord) (room.Record, error) {
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.positions,

@@ -92,9 +92,8 @@ func unavailable(err error) error {
 	}
 }
 
-// conditional is like unavailable, but returns ErrStale for a failed condition. A conflict with a
-// transaction on the same item (an activation) is ErrStale too: nothing was written, and the state
-// is changing.
+// conditional is like unavailable, but returns ErrStale for a failed condition, and for a conflict
+// with a transaction on the same item (an activation): nothing was written.
 func conditional(err error) error {
 	if dynamo.Contended(err) {
 		return room.ErrStale

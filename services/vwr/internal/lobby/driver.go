@@ -164,7 +164,7 @@ func (d *Driver) forget(wanted map[Key]bool) {
 	d.service.memory.retain(func(k Key) bool { return !unwanted(k) })
 }
 
-// report logs why the work on a lobby failed, once for each reason, since it is retried every second.
+// report logs why the work on a lobby failed, once for each reason: retries come every second.
 func (d *Driver) report(ctx context.Context, k Key, err error) {
 	if ctx.Err() != nil {
 		return

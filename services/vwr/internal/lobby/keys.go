@@ -49,8 +49,7 @@ func (k Keys) missing(t *terms) error {
 }
 
 // requestID derives the id of a user's entry from the key that the commitment names, so that a user
-// has one entry at every replica, whichever key signs there. Without the key nobody can compute or
-// choose an id.
+// has one entry, whichever key signs at a replica. Nobody else can compute or choose an id.
 func (k Keys) requestID(c *fairdraw.Commitment, round room.Round, user string) (uuid.UUID, bool) {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(round)) //nolint:gosec // a time after 1970

@@ -107,7 +107,7 @@ func (s *Service) rank(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.
 	return ranked, nil
 }
 
-// key derives the key of the order from the seed and the value of the beacon's round, if there is one.
+// key derives the key of the order from the seed and the value of the beacon's round, if any.
 func (s *Shuffle) key(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
 	seed, err := fairdraw.ParseHash(s.Seed)
 	if err != nil {

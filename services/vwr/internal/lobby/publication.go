@@ -59,7 +59,7 @@ type file struct {
 	ranks   *ranks // nil until the first request after the shuffle
 }
 
-// ranked returns the ranks of a shuffled lobby. It computes them once, since a million take a second.
+// ranked returns the ranks of a shuffled lobby. It computes them once: a million take a second.
 func (f *file) ranked(key fairdraw.Hash) *ranks {
 	f.ranking.Lock()
 	defer f.ranking.Unlock()
@@ -76,8 +76,8 @@ func newPublications(s *Service) *publications {
 	}
 }
 
-// read returns the shuffle of a round, or of the event's latest lobby for round 0, at most documentAge
-// old. Unknown rounds are not cached, since anybody may make them up.
+// read returns the shuffle of a round, or of the event's latest lobby for round 0, at most
+// documentAge old. Unknown rounds are not cached, since anybody may make them up.
 func (p *publications) read(ctx context.Context, k Key) (document, error) {
 	now := p.service.now()
 	p.mu.Lock()

@@ -20,8 +20,8 @@ type Summary struct {
 }
 
 // Rounds lists the lobbies of an event, the latest first: at most maxRounds that are earlier than
-// before (0: all). next continues the list; 0 when it ends. Abandoned lobbies are listed too, so that
-// an operator cannot secretly repeat shuffles until one suits.
+// before (0: all). next continues the list; 0 when it ends. Abandoned lobbies are listed too, so
+// that an operator cannot secretly repeat shuffles until one suits.
 func (s *Service) Rounds(ctx context.Context, eventID string, before room.Round) (list []Summary, next room.Round, err error) {
 	shuffles, err := s.shuffles.Shuffles(ctx, eventID, before, maxRounds)
 	if err != nil {

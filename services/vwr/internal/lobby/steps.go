@@ -127,8 +127,8 @@ func (r *snapshot) closeJoining(ctx context.Context) (more bool, err error) {
 }
 
 // storeStatement stores the statement, dated now, in place of an unsigned one. When the root could
-// not be public in time for the next beacon round, it does nothing until that round has passed, since
-// a statement lists the missed rounds.
+// not be public in time for the next beacon round, it does nothing until that round has passed,
+// since a statement lists the missed rounds.
 func (r *snapshot) storeStatement(ctx context.Context, root fairdraw.Hash, count int64) (more bool, err error) {
 	now := r.Driver.now()
 	if _, timely := r.terms.round(now); !timely {

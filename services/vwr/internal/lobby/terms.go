@@ -29,8 +29,8 @@ func termsOf(s *Shuffle) (*terms, error) {
 	return &terms{commitment: c, hash: hash, nonce: s.Nonce}, nil
 }
 
-// maxCloseGrace covers 5 s for a driver whose clock is ahead, and most of the 10 s for which a join may
-// wait for its group: the time of the request decides whether an entry is taken.
+// maxCloseGrace covers 5 s for a driver whose clock is ahead, and most of the 10 s for which a join
+// may wait for its group: the time of the request decides whether an entry is taken.
 const maxCloseGrace = 12 * time.Second
 
 // closeGrace returns how long after the closing the entries accepted before it may still be stored.
@@ -40,11 +40,11 @@ func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.window(
 // document.
 const maxSignMargin = 15 * time.Second
 
-// signMargin returns the time from the latest start of the signing write to the latest publication of
-// the root.
+// signMargin returns the time from the latest start of the signing write to the latest publication
+// of the root.
 func (t *terms) signMargin() time.Duration { return min(maxSignMargin, t.window()/4) }
 
-// signTimeout bounds the signing write to a part of the margin. A lead below MinLead leaves no margin.
+// signTimeout bounds the signing write to a part of the margin. A lead below MinLead leaves none.
 func (t *terms) signTimeout() time.Duration {
 	if t.commitment.Beacon == nil || t.signMargin() == 0 {
 		return writeTimeout
@@ -52,8 +52,8 @@ func (t *terms) signTimeout() time.Duration {
 	return t.signMargin() * 4 / 5
 }
 
-// round returns the beacon round that decides if the root is signed now. timely is false when the root
-// may be public too late for it.
+// round returns the beacon round that decides if the root is signed now. timely is false when the
+// root may be public too late for it.
 func (t *terms) round(now time.Time) (round uint64, timely bool) {
 	round, _ = t.commitment.RoundFor(now)
 	later, _ := t.commitment.RoundFor(now.Add(t.signMargin()))

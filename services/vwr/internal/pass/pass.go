@@ -49,9 +49,8 @@ func (p *Passes) Rekey(secret config.Secret) error {
 	return nil
 }
 
-// RequestIDs returns the keys of a visitor's record in a round, one per secret, so that a rotation
-// of secrets gives nobody a second position. An id does not reveal its visitor and cannot be
-// guessed.
+// RequestIDs returns the ids of a visitor's record in a round, one per secret, so that a rotation of
+// secrets gives nobody a second position. An id does not reveal its visitor and cannot be guessed.
 func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []uuid.UUID {
 	requests := p.current.Load().requests
 	kids := requests.Kids()

@@ -100,8 +100,8 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 	})
 }
 
-// sameLobby fails with ErrLobbyFixed if the given terms differ from those of the running round. Equal
-// terms are accepted, since an operator may repeat an activation.
+// sameLobby fails with ErrLobbyFixed if the given terms differ from those of the running round.
+// Equal terms are accepted, since an operator may repeat an activation.
 func (a *Admin) sameLobby(ctx context.Context, c Counters, t LobbyTerms) error {
 	different := func(at time.Time, ms int64) bool { return !at.IsZero() && at.UnixMilli() != ms }
 	if different(t.OpensAt, c.Lobby.OpensAt) || different(t.StartsAt, c.Lobby.StartsAt) {
@@ -134,8 +134,7 @@ func (a *Admin) Deactivate(ctx context.Context, eventID string) (State, error) {
 	})
 }
 
-// Advance moves the serving counter by n positions (0 = one batch), never past the last issued
-// position.
+// Advance moves the serving counter by n positions (0 = one batch), up to the last issued position.
 func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if !found || !c.Active {
@@ -156,8 +155,7 @@ func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, er
 	})
 }
 
-// Status returns the event's state. It fails with ErrInactive for an event that never had a waiting
-// room.
+// Status returns the event's state, or ErrInactive for an event that never had a waiting room.
 func (a *Admin) Status(ctx context.Context, eventID string) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(_ Counters, found bool) (bool, error) {
 		if !found {

@@ -14,8 +14,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// ReadInterval is the time between two reads of the counters by a replica. A takeover takes as
-// long.
+// ReadInterval is the time between a replica's reads of the counters. A takeover takes as long.
 const ReadInterval = 400 * time.Millisecond
 
 const (
@@ -177,7 +176,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 	return nil
 }
 
-// sweep sweeps the cache when that is due. The first sweep is due sweepInterval after the first step.
+// sweep sweeps the cache when that is due. The first is due sweepInterval after the first step.
 func (a *Advancer) sweep(now time.Time) {
 	switch {
 	case a.swept.IsZero():

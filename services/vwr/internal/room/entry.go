@@ -24,8 +24,8 @@ func (s *Service) lobbyPlace(ctx context.Context, st State, user string) (Record
 	return rec, found, err
 }
 
-// findEntry returns the user's entry in the lobby of the round if it has the id. When nobody is signed
-// in, it fails with ErrSignedOut, not with ErrUnknown: the user may have an entry, and must sign in.
+// findEntry returns the user's entry in the lobby of the round if it has the id. When nobody is
+// signed in, it fails with ErrSignedOut, not ErrUnknown: the user may have an entry.
 func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.UUID) (Record, error) {
 	if !st.Lobby.Exists() {
 		return Record{}, ErrUnknown
@@ -50,8 +50,8 @@ func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.
 	return rec, err
 }
 
-// checkEntry answers a user whose ticket has no position yet. It answers from memory, since all users
-// of the lobby ask at the start. Once the lobby is shuffled they get a ticket with their position.
+// checkEntry answers a user whose ticket has no position yet. It answers from memory, since all
+// users of the lobby ask at the start. After the shuffle they get a ticket with their position.
 func (s *Service) checkEntry(ctx context.Context, rec Record) (Checked, error) {
 	st, ok := s.cache.Get(rec.EventID)
 	if !ok || st.Round < rec.Round {

@@ -75,8 +75,8 @@ func (t LobbyTerms) Given() bool {
 	return !t.OpensAt.IsZero() || !t.StartsAt.IsZero() || t.Beacon != nil
 }
 
-// Opening is the constant data of a shuffle, stored with the start of its round: the public commitment
-// and the nonce from which the seed is derived.
+// Opening is the constant data of a shuffle, stored with the start of its round: the public
+// commitment and the nonce from which the seed is derived.
 type Opening struct {
 	Commitment []byte // canonical JSON
 	Nonce      fairdraw.Nonce
@@ -88,8 +88,8 @@ type Lobbies interface {
 	Open(eventID string, terms LobbyTerms) (Lobby, *Opening, error)
 	// SameBeacon reports whether the shuffle of a round was opened with this beacon.
 	SameBeacon(ctx context.Context, eventID string, round Round, b *fairdraw.Beacon) (bool, error)
-	// EntryID returns the id that the user's entry in the lobby of a round has, or would have. It reads no
-	// entry. ok is false when this replica cannot compute the id.
+	// EntryID returns the id that the user's entry in the lobby of a round has, or would have. It reads
+	// no entry. ok is false when this replica cannot compute the id.
 	EntryID(ctx context.Context, c Counters, user string) (id uuid.UUID, ok bool, err error)
 	// Find returns the user's entry in the lobby of a round, with its position once the lobby is
 	// shuffled. It fails with ErrUnavailable while a shuffled lobby is not in memory.

@@ -27,8 +27,7 @@ func (l *RateLimiter) Observe(c Counters, now time.Time) {
 	*l = RateLimiter{observed: true, round: c.Round, serving: c.Serving, since: now}
 }
 
-// NotBefore moves the start of the measurement to t if it is earlier: the time before t allows no
-// positions.
+// NotBefore moves the start of the measurement to t if it is earlier: only later time counts.
 func (l *RateLimiter) NotBefore(t time.Time) {
 	if l.since.Before(t) {
 		l.since = t

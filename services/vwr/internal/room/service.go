@@ -72,8 +72,7 @@ type Checked struct {
 	LobbyUntil     int64  // the start of the room (epoch ms) for users who wait in the lobby; else 0
 }
 
-// Caller has the visitor's id in the signed cookie and the id of the signed-in user. Either may be
-// empty.
+// Caller has the visitor's id in the signed cookie and the id of the signed-in user; both optional.
 type Caller struct {
 	Visitor, User string
 }
@@ -147,9 +146,9 @@ func (s *Service) assigned(rec Record, st State) Assigned {
 }
 
 // Check reports whether the visitor is admitted, and if so signs a token. Without a ticket it reads
-// the record. It fails with ErrUnknown for an invalid ticket, a position of another round or visitor,
-// or no position at all. It fails with ErrSignedOut when nobody is signed in and the id may be that of
-// a user's entry in a lobby.
+// the record. It fails with ErrUnknown for an invalid ticket, a position of another round or
+// visitor, or no position at all. It fails with ErrSignedOut when nobody is signed in and the id may
+// be that of a user's entry in a lobby.
 func (s *Service) Check(ctx context.Context, eventID string, caller Caller, id uuid.UUID, ticket string) (Checked, error) {
 	if caller.Visitor == "" {
 		return Checked{}, ErrVisitorRequired

@@ -77,9 +77,9 @@ func (sc *StateCache) MarkDeleted(eventID string) {
 }
 
 // Sweep forgets the closed rooms that were not merged since the last Sweep, so that memory does not
-// grow with every event that ever had a room. A visitor of such a room costs a read. The time between
-// two calls must be longer than a read may take: else a read that began while the room was open could
-// bring it back.
+// grow with every event that ever had a room. A visitor of such a room costs a read. The time
+// between two calls must be longer than a read may take: else a read that began while the room was
+// open could bring it back.
 func (sc *StateCache) Sweep() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()

@@ -72,8 +72,8 @@ func change(req *vwrv1.ActivateRequest) room.Change {
 	return c
 }
 
-// act does what an operator asks for, and answers with the state of the room. The figures of its lobby
-// are left out if they cannot be read, since the act took effect.
+// act does what an operator asks for, and answers with the state of the room. The figures of its
+// lobby are left out if they cannot be read, since the act took effect.
 func (o *Operators) act(ctx context.Context, req any, do func() (room.State, error)) (*vwrv1.VwrStatus, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
