@@ -65,8 +65,8 @@ local function takeOver(user, item)
       return nil
     end
     call('ZREM', kOld, user)
-    firstTime('s:' .. id) -- a token replayed after leaving must not restore the slot
-  elseif active < limit and isAdoptable(user, item) and firstTime('s:' .. item.slot) then
+    addMark('s:' .. id) -- a token replayed after leaving must not restore the slot
+  elseif active < limit and isAdoptable(user, item) and addMark('s:' .. item.slot) then
     wrote = true
     id, till = item.slot, tonumber(item.slotEnd)
     call('HSET', kSlot, user, id .. ' ' .. int(us) .. ' 0 0')

@@ -65,9 +65,10 @@ local function set(fields)
   call('HSET', kLine, unpack(flat))
 end
 
--- since returns from when on (ms) a user who enters the line now counts as present. It is needed
--- only when somebody behind may have been admitted already (the score is not above the highest
--- admitted). It is the next millisecond, since that admission may be in this one.
+-- since returns the time (ms) from which a user who enters the line now counts as present, for the
+-- check of the admissions' order. It returns nil if the score is above the highest one admitted: then
+-- nobody behind was admitted yet. The time is the next millisecond, since such an admission may be in
+-- this one.
 local function since(score)
   return tonumber(score) <= line.high and int(now + 1) or nil
 end
@@ -248,15 +249,15 @@ local function endSlot(user)
   call('HDEL', kHolds, user)
 end
 
--- firstTime returns true when `what` is named for the first time within 2 * C.parked.
-local function firstTime(what)
-  if call('SADD', kRestored, what) == 0 then return false end
+-- addMark adds a member to `restored`, for at least 2 * C.parked, and reports whether it is new.
+local function addMark(mark)
+  if call('SADD', kRestored, mark) == 0 then return false end
   call('PEXPIRE', kRestored, 2 * C.parked)
   return true
 end
 
--- revokedMark is what a revoked user is remembered by who has no slot: a token of the previous epoch
--- must not restore one in this epoch.
+-- revokedMark returns the member of `restored` for a revoked user without a slot: a token of the
+-- previous epoch must not restore a slot in this epoch.
 local function revokedMark(user) return 'r:' .. int(line.epoch) .. ':' .. user end
 
 -- unqueue removes a user from the queue.
