@@ -23,7 +23,6 @@ type fakeQueue struct {
 	check   func(context.Context, *queuev1.LineRequest) (*queuev1.LineResponse, error)
 	leave   func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error)
 	getLoad func(context.Context, *queuev1.GetLoadRequest) (*queuev1.GetLoadResponse, error)
-	open    func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error)
 	watch   func(grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error
 }
 
@@ -43,10 +42,6 @@ func (f *fakeQueue) GetLoad(ctx context.Context, r *queuev1.GetLoadRequest) (*qu
 		return &queuev1.GetLoadResponse{}, nil
 	}
 	return f.getLoad(ctx, r)
-}
-
-func (f *fakeQueue) OpenLine(ctx context.Context, r *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
-	return f.open(ctx, r)
 }
 
 func (f *fakeQueue) WatchLines(_ *queuev1.WatchLinesRequest, s grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error {

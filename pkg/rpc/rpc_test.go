@@ -57,10 +57,10 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := serve(t, &fakeQueue{open: func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
+			q := serve(t, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
 				return nil, tc.sent
 			}})
-			_, err := q.OpenLine(t.Context(), &queuev1.OpenLineRequest{EventId: "demo"})
+			_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 			require.ErrorIs(t, err, tc.want)
 			require.NotContains(t, err.Error(), "10.0.0.7", "causes are not sent")
 			got, sent := errs.From(err), errs.From(tc.sent)
@@ -75,10 +75,10 @@ func TestPanicFailsOneCall(t *testing.T) {
 	t.Parallel()
 	var out logs
 	q := serve(t, &fakeQueue{
-		open:  func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) { panic("nil map") },
+		leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) { panic("nil map") },
 		watch: func(grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error { panic("nil stream") },
 	}, rpctest.WithLogger(out.logger()))
-	_, err := q.OpenLine(t.Context(), &queuev1.OpenLineRequest{EventId: "demo"})
+	_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 	require.ErrorIs(t, err, errs.ErrInternal)
 	require.NotContains(t, err.Error(), "nil map")
 
@@ -87,7 +87,7 @@ func TestPanicFailsOneCall(t *testing.T) {
 	_, err = s.Recv()
 	require.ErrorIs(t, err, errs.ErrInternal)
 
-	_, err = q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+	_, err = q.GetLoad(t.Context(), &queuev1.GetLoadRequest{EventId: "demo"})
 	require.NoError(t, err, "the server still serves")
 	lines := out.lines(t)
 	require.Len(t, lines, 2)
@@ -100,9 +100,9 @@ func TestFailuresAreLoggedOnceAtTheirLevel(t *testing.T) {
 	t.Parallel()
 	var out logs
 	reply := errs.ErrSoldOut.Wrap(errors.New("0 of 3 free"))
-	q := serve(t, &fakeQueue{open: func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) { return nil, reply }},
+	q := serve(t, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) { return nil, reply }},
 		rpctest.WithLogger(out.logger()))
-	_, err := q.OpenLine(telemetry.WithRequestID(t.Context(), "req-1"), &queuev1.OpenLineRequest{EventId: "demo"})
+	_, err := q.Leave(telemetry.WithRequestID(t.Context(), "req-1"), &queuev1.LeaveRequest{EventId: "demo"})
 	require.Error(t, err)
 	lines := out.lines(t)
 	require.Len(t, lines, 1)
@@ -110,7 +110,7 @@ func TestFailuresAreLoggedOnceAtTheirLevel(t *testing.T) {
 	require.Equal(t, "SOLD_OUT", lines[0]["reason"])
 	require.Equal(t, "0 of 3 free", lines[0]["error"])
 	require.Equal(t, "gateway", lines[0]["caller"])
-	require.Equal(t, "/urr.queue.v1.QueueService/OpenLine", lines[0]["method"])
+	require.Equal(t, "/urr.queue.v1.QueueService/Leave", lines[0]["method"])
 }
 
 // Ten lines of a kind are written per second; the next line has the number of omitted ones.
@@ -118,16 +118,16 @@ func TestFailureLogIsLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out logs
-		q := serve(t, &fakeQueue{open: func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
+		q := serve(t, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
 			return nil, errs.ErrSoldOut
 		}}, rpctest.WithLogger(out.logger()))
 		for range 300 {
-			_, err := q.OpenLine(t.Context(), &queuev1.OpenLineRequest{EventId: "demo"})
+			_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 			require.ErrorIs(t, err, errs.ErrSoldOut)
 		}
 		require.Len(t, out.lines(t), 10)
 		<-time.After(time.Second)
-		_, err := q.OpenLine(t.Context(), &queuev1.OpenLineRequest{EventId: "demo"})
+		_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 		require.ErrorIs(t, err, errs.ErrSoldOut)
 		lines := out.lines(t)
 		require.Len(t, lines, 11)

@@ -32,6 +32,7 @@ func TestIdleLinesCostNothing(t *testing.T) {
 	}
 	events := ticketv1.NewEventAdminServiceClient(p.Dial(platform.Gateway, platform.Ticket, 0))
 	operator := &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
+	opener := &commonv1.Caller{UserId: "opener", Tier1: &commonv1.Tier1{Required: true}}
 	name := func(i int) string { return fmt.Sprintf("idle-%04d", i) }
 	now, first := time.Now(), queue(0)
 	for i := range open {
@@ -41,8 +42,10 @@ func TestIdleLinesCostNothing(t *testing.T) {
 			Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 1000, Capacity: new(int64(100))}},
 		}})
 		require.NoError(t, err)
-		_, err = first.OpenLine(t.Context(), &queuev1.OpenLineRequest{Caller: operator, EventId: name(i)})
+		// A visitor without a position opens the line, and gets no place.
+		opened, err := first.Check(t.Context(), &queuev1.LineRequest{Items: []*queuev1.LineItem{{EventId: name(i), Caller: opener}}})
 		require.NoError(t, err)
+		require.Equal(t, "VWR_TOKEN_REQUIRED", opened.GetResults()[0].GetProblem().GetReason())
 	}
 	for i := range replicas {
 		p.Service(platform.Queue).Stop(i)

@@ -67,7 +67,6 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// rules returns the configured line.Rules.
 func (c *Config) rules() line.Rules {
 	seconds := func(n int64) time.Duration { return time.Duration(n) * time.Second }
 	r := line.DefaultRules()

@@ -7,9 +7,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Every replica exports the same gauges of a line, so take the maximum over replicas. A line whose
-// tick failed at a replica has no gauges there, since the last values would be taken for current
-// ones.
+// Every replica exports the same gauges of a line, so take the maximum over replicas. A replica
+// whose tick of a line failed exports no gauges of the line, since its values are old.
 var ( //nolint:gochecknoglobals // metrics are registered once per process
 	waiting   = lineGauge("urr_queue_waiting", "Visitors in the event's queue.")
 	active    = lineGauge("urr_queue_active", "Visitors who hold a slot of the event.")

@@ -19,25 +19,6 @@ const (
 // Load is a line's load, for tier 1.
 type Load struct{ Waiting, Active, Parked, Arrived int64 }
 
-// Open reads a line's settings and its sale's status, and opens the line if it was never opened. It
-// is idempotent.
-func (s *Service) Open(ctx context.Context, eventID string) error {
-	if err := s.open(ctx, eventID); err != nil {
-		return err
-	}
-	s.cache.Contact(eventID)
-	s.refetchSale(ctx, eventID)
-	return s.refresh(ctx, eventID)
-}
-
-func (s *Service) refetchSale(ctx context.Context, eventID string) {
-	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
-	defer cancel()
-	if err := s.fetchSales(ctx, []string{eventID}); err != nil {
-		s.log.WarnContext(ctx, "where a sale stands is not known", "event", eventID, "error", err)
-	}
-}
-
 // Load returns the line's load; all zero when there is no line. It reads the line, since tier 1
 // compares the answers of several replicas, whose cached states differ in age.
 func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {
@@ -49,10 +30,8 @@ func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {
 }
 
 // Closed reports whether the event's sale has ended. It fails with ErrEventUnknown when there is no
-// such event. It calls ticket instead of reading the line, because tier 1 has rooms for events
-// without a line.
-//
-// From then on every replica tracks the sale status, as long as tier 1 keeps calling.
+// such event. It asks ticket, since tier 1 has rooms for events without a line. From then on every
+// replica tracks the sale status, as long as tier 1 keeps calling.
 func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
@@ -68,7 +47,6 @@ func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
 	return set.Closed, nil
 }
 
-// Watch sends epochs, pauses and sale statuses until ctx ends.
 func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
 	return s.cache.Watch(ctx, send)
 }
@@ -84,11 +62,11 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 		return err
 	}
 	if err := s.ensureSale(ctx, eventID, maxSaleAge); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
-		return fmt.Errorf("where the sale of %s stands: %w", eventID, err)
+		return fmt.Errorf("sale status of %s: %w", eventID, err)
 	}
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
-		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.blockAgain(ctx, eventID, st))
+		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.restoreBlocked(ctx, eventID, st))
 	}
 	if set.NeverOpened { // created while ticket did not answer
 		if _, err := s.events.MarkOpened(ctx, eventID); err != nil && st.SettingsAt == 0 {
@@ -110,10 +88,10 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	return nil
 }
 
-// blockAgain blocks the users that this replica knows to be blocked, if the line may have lost them
-// while ticket does not answer: KnownState, which restores the other settings, does not have them.
-// Waiting for ticket may have used up the time of ctx.
-func (s *Service) blockAgain(ctx context.Context, eventID string, st State) error {
+// restoreBlocked blocks the users that this replica knows to be blocked, in case the line has lost
+// them while ticket does not answer. KnownState restores only the other settings. It has its own
+// timeout, since waiting for ticket may have used up that of ctx.
+func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) error {
 	users := s.cache.lostBlocked(eventID, st.Epoch)
 	if len(users) == 0 {
 		return nil
@@ -129,9 +107,8 @@ func (s *Service) blockAgain(ctx context.Context, eventID string, st State) erro
 	return nil
 }
 
-// readSettings is refresh for workers and first visitors, with a limited rate and a timeout. A
-// failure is only logged: a new line admits nobody until it has settings, and an old line keeps its
-// settings.
+// readSettings is refresh for workers and first visitors, with a limited rate and a timeout. After a
+// failure, which is only logged, a line keeps its settings; a new one admits nobody.
 func (s *Service) readSettings(ctx context.Context, eventID string) {
 	p := s.cache.entry(eventID)
 	p.mu.Lock()
@@ -156,9 +133,8 @@ func (s *Service) readSettings(ctx context.Context, eventID string) {
 	}
 }
 
-// refreshIdle reads the settings of a line before it admits visitors, if this replica has not kept
-// them current for a while, as while nobody came to the line. Concurrent calls share one read; if it
-// fails, the line keeps its settings.
+// refreshIdle reads the settings of a line that was idle, before it admits visitors. Concurrent
+// calls share one read. If that fails, the line keeps its settings.
 func (s *Service) refreshIdle(ctx context.Context, eventID string) {
 	if s.cache.settingsCurrent(eventID) {
 		return
@@ -173,47 +149,43 @@ func (s *Service) refreshIdle(ctx context.Context, eventID string) {
 	})
 }
 
-// Known titles are read again after infoTTL, missing ones after infoRetryInterval. A visitor waits
-// for a title at most infoTimeout.
+// Known titles are read again after titleTTL, missing ones after titleRetryInterval. A visitor waits
+// for a title at most titleTimeout.
 const (
-	infoTTL           = 60 * time.Second
-	infoRetryInterval = 5 * time.Second
-	infoTimeout       = 150 * time.Millisecond
+	titleTTL           = 60 * time.Second
+	titleRetryInterval = 5 * time.Second
+	titleTimeout       = 150 * time.Millisecond
 )
 
-// info returns the event's title; empty when it is not available, since the line works without it.
-// The first caller that finds it expired reads it, the others use the old one.
-func (s *Service) info(ctx context.Context, eventID string) TitleAndArtist {
+// title returns the event's title and artist; empty while not available, since the line works
+// without them. The first caller that finds them expired reads them.
+func (s *Service) title(ctx context.Context, eventID string) TitleAndArtist {
 	p := s.cache.find(eventID)
 	if p == nil { // no line
 		return TitleAndArtist{}
 	}
 	p.mu.Lock()
-	info, now := p.info, s.now()
-	wait := infoRetryInterval
-	if p.infoKnown {
-		wait = infoTTL
+	title, now := p.title, s.now()
+	wait := titleRetryInterval
+	if p.titleKnown {
+		wait = titleTTL
 	}
-	if !p.infoAt.IsZero() && now.Sub(p.infoAt) < wait {
+	if !p.titleTriedAt.IsZero() && now.Sub(p.titleTriedAt) < wait {
 		p.mu.Unlock()
-		return info
+		return title
 	}
-	p.infoAt = now
+	p.titleTriedAt = now
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	ctx, cancel := context.WithTimeout(ctx, titleTimeout)
 	defer cancel()
 	got, err := s.events.TitleAndArtist(ctx, eventID)
-	switch {
-	case err == nil:
-		info = got
-	case errors.Is(err, errs.ErrEventNotFound): // a promotion or a campaign, which has no title
-		info = TitleAndArtist{}
-	default:
+	// A promotion or a campaign has no title.
+	if err != nil && !errors.Is(err, errs.ErrEventNotFound) {
 		s.log.WarnContext(ctx, "event title not read", "event", eventID, "error", err)
-		return info
+		return title
 	}
 	p.mu.Lock()
-	p.info, p.infoKnown = info, true
-	p.mu.Unlock()
-	return info
+	defer p.mu.Unlock()
+	p.title, p.titleKnown = got, true
+	return got
 }

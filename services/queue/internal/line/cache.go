@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// contactWindow is how long after a contact a replica ticks an event that the registry does not
-	// list.
+	// contactWindow is how long after a contact a replica ticks an event that is not in the registry.
 	contactWindow = 60 * time.Second
 	// maxStateAge is the maximum age of a cached state for answering visitors. Workers refresh it
 	// once a second.
@@ -23,10 +22,9 @@ const (
 type LineCache struct {
 	now func() time.Time
 
-	mu    sync.RWMutex // locked before an entry's
-	lines map[string]*entry
-	// plannedAt is when the schedule last listed the busy lines.
-	plannedAt time.Time
+	mu        sync.RWMutex // locked before an entry's
+	lines     map[string]*entry
+	plannedAt time.Time // when the schedule last listed the busy lines
 
 	watch   sync.Mutex // locked after an entry's
 	changes uint64
@@ -36,45 +34,44 @@ type LineCache struct {
 // entry caches one line. Fields of type time.Time use this process's clock.
 type entry struct {
 	mu        sync.Mutex
-	memory    KnownState
+	known     KnownState
 	state     State
 	updatedAt time.Time
 	created   time.Time // of this entry
 	contact   time.Time // zero = none yet
 	// busyAt is when the schedule last listed the line as busy, which counts until busyUntil.
 	busyAt, busyUntil time.Time
-	// markedAt is when this replica last marked the line as busy, wokenAt when it last tried to for
+	// markedAt is when this replica last marked the line as busy, markTriedAt when it last tried to for
 	// a visitor.
-	markedAt, wokenAt time.Time
-	// figuresChanged is that the exported figures are older than the settings or the sale status, so
-	// that the line is to be ticked soon.
+	markedAt, markTriedAt time.Time
+	// figuresChanged means that the exported figures are older than the settings or the sale status, so
+	// that a tick is due soon.
 	figuresChanged bool
-	// swept is that the line was cleaned up since it was last in use, sweptAt the last attempt.
+	// swept means that the line was cleaned up since it was last in use; sweptAt is the last attempt.
 	swept             bool
 	sweptAt           time.Time
 	empty             time.Time // since when all sets are empty; zero = not empty
 	rate              rateEstimator
 	admissions        admissionCounter
-	info              TitleAndArtist
-	infoAt            time.Time // the last attempt, successful or not
-	infoKnown         bool
+	title             TitleAndArtist
+	titleTriedAt      time.Time // the last attempt to read the title, successful or not
+	titleKnown        bool
 	settingsTriedAt   time.Time // the last attempt to read the settings
 	settingsCurrentAt time.Time // when this replica last knew whether the settings had changed
 	// blocked are the blocked users by the last settings that this replica read, blockedEpoch the
 	// epoch of the line in which they were blocked.
 	blocked      []string
 	blockedEpoch int64
-	// mayOpenUntil is the time until which this replica may open the line; zero = it may not.
-	mayOpenUntil time.Time
+	mayOpenUntil time.Time // the time until which this replica may open the line; zero = it may not
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
-	// salesAskedAt is when the sale report was last due, salesSlow that it is read only from time to
-	// time.
-	salesAskedAt time.Time
-	salesSlow    bool
-	// settingsVersion is the last settings version reported by ticket.
-	settingsVersion int64
-	// LineCache.changes at the last change of the epoch, the pause or the sale status.
+	// salesReadAt is when the sale report was last due. salesSlow means that it is read only every
+	// idleSalesInterval.
+	salesReadAt     time.Time
+	salesSlow       bool
+	settingsVersion int64 // the last settings version reported by ticket
+	// change is the value of LineCache.changes at the last change of the epoch, the pause or the sale
+	// status.
 	change uint64
 }
 
@@ -103,31 +100,41 @@ func (c *LineCache) entry(eventID string) *entry {
 	return e
 }
 
-// Snapshot returns what the store's calls need to know.
-func (c *LineCache) Snapshot(eventID string) KnownState {
-	e := c.find(eventID)
-	if e == nil {
-		return KnownState{}
+// read returns a value of an event's entry; the zero value if there is no entry.
+func read[T any](c *LineCache, eventID string, get func(*entry) T) (value T) {
+	c.update(eventID, func(e *entry) { value = get(e) })
+	return value
+}
+
+// update calls change with an event's entry, if there is one.
+func (c *LineCache) update(eventID string, change func(*entry)) {
+	if e := c.find(eventID); e != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		change(e)
 	}
+}
+
+// upsert calls change with an event's entry, and creates the entry if there is none.
+func (c *LineCache) upsert(eventID string, change func(*entry)) {
+	e := c.entry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.memory
+	change(e)
+}
+
+// Snapshot returns this replica's knowledge of a line, which calls of the store need.
+func (c *LineCache) Snapshot(eventID string) KnownState {
+	return read(c, eventID, func(e *entry) KnownState { return e.known })
 }
 
 // Contact records a visitor's call, so that this replica ticks the event. An event without a line
 // gets no entry, since ids may be made up.
 func (c *LineCache) Contact(eventID string) {
-	e := c.find(eventID)
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	e.contact = c.now()
-	e.mu.Unlock()
+	c.update(eventID, func(e *entry) { e.contact = c.now() })
 }
 
-// Observe updates the cache with a state from the store. It ignores states older than the cached
-// one.
+// Observe updates the cache with a state from the store, unless the cached one is newer.
 func (c *LineCache) Observe(eventID string, s State) { c.observe(eventID, s, 0) }
 
 // observe is Observe for a state read some time ago.
@@ -138,8 +145,8 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 	e := c.entry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := &e.memory
-	if s.Epoch < m.Epoch || s.Epoch == m.Epoch && (s.Rev < m.Rev || s.Rev == m.Rev && s.Now < m.Alive) {
+	m := &e.known
+	if s.Epoch < m.Epoch || s.Epoch == m.Epoch && (s.Rev < m.Rev || s.Rev == m.Rev && s.Now < m.AnsweredAt) {
 		return
 	}
 	if s.Epoch != e.state.Epoch {
@@ -147,7 +154,7 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 		e.settingsTriedAt = time.Time{}
 	}
 	moved := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev
-	m.Epoch, m.Rev, m.Alive = s.Epoch, s.Rev, s.Now
+	m.Epoch, m.Rev, m.AnsweredAt = s.Epoch, s.Rev, s.Now
 	if s.SettingsAt > 0 {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 	}
@@ -195,22 +202,16 @@ func (e *entry) estimate(position int64, s State) int64 {
 	return e.rate.wait(position, s)
 }
 
-// admittedPerMinute returns the admissions of the last minute.
 func (c *LineCache) admittedPerMinute(eventID string) float64 {
-	e := c.entry(eventID)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.admissions.perMinute()
+	return read(c, eventID, func(e *entry) float64 { return e.admissions.perMinute() })
 }
 
-// Known lists the cached events, sorted.
 func (c *LineCache) Known() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Sorted(maps.Keys(c.lines))
 }
 
-// Contacted lists the events with a contact within the last minute.
 func (c *LineCache) Contacted() []string {
 	return c.filter(func(e *entry, now time.Time) bool { return now.Sub(e.contact) <= contactWindow })
 }
@@ -249,24 +250,15 @@ func (c *LineCache) Forget(keep map[string]bool) []string {
 // idle returns how long a line has been empty, without contact here, and not busy elsewhere; 0 while
 // it is in use or unknown.
 func (c *LineCache) idle(eventID string) time.Duration {
-	e := c.find(eventID)
-	if e == nil {
-		return 0
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	since := e.empty
-	if !e.state.Exists() {
-		since = e.created // the line was never created
-	}
-	if since.IsZero() {
-		return 0
-	}
-	// A busy line had contact up to busyFor before.
-	for _, at := range []time.Time{e.contact, e.busyAt.Add(-busyFor)} {
-		if at.After(since) {
-			since = at
+	return read(c, eventID, func(e *entry) time.Duration {
+		since := e.empty
+		if !e.state.Exists() {
+			since = e.created // the line was never created
 		}
-	}
-	return c.now().Sub(since)
+		if since.IsZero() {
+			return 0
+		}
+		// A busy line had contact up to busyFor before.
+		return c.now().Sub(slices.MaxFunc([]time.Time{since, e.contact, e.busyAt.Add(-busyFor)}, time.Time.Compare))
+	})
 }

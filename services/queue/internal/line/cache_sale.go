@@ -1,23 +1,26 @@
 package line
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // SetSale stores a sale report of ticket, unless a later one is known. The next call on the line
 // passes it to the store.
-func (c *LineCache) SetSale(eventID string, word Sale) {
+func (c *LineCache) SetSale(eventID string, report Sale) {
 	e := c.entry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.time(c.now())
 	// A later time than now means that the clock was set back.
-	if known := e.memory.Sale.At; word.At < known && known <= now {
+	if known := e.known.Sale.At; report.At < known && known <= now {
 		return
 	}
-	e.memory.Sale, e.state.Sale = word, word
-	if word.Status != NoSale {
-		e.memory.ClosesAt, e.state.ClosesAt = word.ClosesAt, word.ClosesAt
+	e.known.Sale, e.state.Sale = report, report
+	if report.Status != NoSale {
+		e.known.ClosesAt, e.state.ClosesAt = report.ClosesAt, report.ClosesAt
 	} else {
-		e.memory.Sale.ClosesAt, e.state.Sale.ClosesAt = e.state.ClosesAt, e.state.ClosesAt
+		e.known.Sale.ClosesAt, e.state.Sale.ClosesAt = e.state.ClosesAt, e.state.ClosesAt
 	}
 	if e.updateStatus(now) {
 		e.change = c.bump()
@@ -27,29 +30,22 @@ func (c *LineCache) SetSale(eventID string, word Sale) {
 
 // keepBlocked records the users that were blocked in an epoch of the line.
 func (c *LineCache) keepBlocked(eventID string, epoch int64, users []string) {
-	e := c.entry(eventID)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.blocked, e.blockedEpoch = users, epoch
+	c.upsert(eventID, func(e *entry) { e.blocked, e.blockedEpoch = users, epoch })
 }
 
 // lostBlocked returns the users that were blocked in another epoch than this one.
 func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
-	e := c.entry(eventID)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.blockedEpoch == epoch {
-		return nil
-	}
-	return e.blocked
+	return read(c, eventID, func(e *entry) []string {
+		if e.blockedEpoch == epoch {
+			return nil
+		}
+		return e.blocked
+	})
 }
 
 // markSettingsCurrent records that this replica knows the line's settings, or cannot read them now.
 func (c *LineCache) markSettingsCurrent(eventID string) {
-	e := c.entry(eventID)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.settingsCurrentAt = c.now()
+	c.upsert(eventID, func(e *entry) { e.settingsCurrentAt = c.now() })
 }
 
 // settingsCurrent reports whether this replica has kept the line's settings current: within the last
@@ -70,28 +66,25 @@ func (c *LineCache) settingsCurrent(eventID string) bool {
 
 // settingsChanged makes the line's settings due for a read, unless the version is known.
 func (c *LineCache) settingsChanged(eventID string, version int64) {
-	e := c.entry(eventID)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.settingsCurrentAt = c.now()
-	if e.settingsVersion != version {
-		e.settingsVersion, e.settingsTriedAt = version, time.Time{}
-	}
+	c.upsert(eventID, func(e *entry) {
+		e.settingsCurrentAt = c.now()
+		if e.settingsVersion != version {
+			e.settingsVersion, e.settingsTriedAt = version, time.Time{}
+		}
+	})
 }
 
 // MarkListed records that the registry lists an event without a line.
 func (c *LineCache) MarkListed(eventID string) {
-	e := c.entry(eventID)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.listed = c.now()
-	if e.updateStatus(e.time(e.listed)) {
-		e.change = c.bump()
-	}
+	c.upsert(eventID, func(e *entry) {
+		e.listed = c.now()
+		if e.updateStatus(e.time(e.listed)) {
+			e.change = c.bump()
+		}
+	})
 }
 
-// FirstContact records a contact for an existing event, and reports whether it is the first within
-// a minute.
+// FirstContact records a contact for an existing event, and whether it is the minute's first.
 func (c *LineCache) FirstContact(eventID string) bool {
 	known := c.find(eventID) != nil
 	e := c.entry(eventID)
@@ -111,27 +104,14 @@ func (c *LineCache) saleIsRecent(eventID string, limit time.Duration) bool {
 	return at > 0 && c.time(eventID)-at <= limit.Milliseconds()
 }
 
-// sale returns the current sale status of an event.
 func (c *LineCache) sale(eventID string) SaleStatus {
-	e := c.find(eventID)
-	if e == nil {
-		return NoSale
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.memory.Sale.StatusAt(e.time(c.now()))
+	return read(c, eventID, func(e *entry) SaleStatus { return e.known.Sale.StatusAt(e.time(c.now())) })
 }
 
-// time returns an estimate of the line's time (epoch ms); this process's time when there is no
-// line.
+// time returns an estimate of the line's time (epoch ms); this process's time without a line.
 func (c *LineCache) time(eventID string) int64 {
-	e := c.find(eventID)
-	if e == nil {
-		return c.now().UnixMilli()
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.time(c.now())
+	now := c.now()
+	return cmp.Or(read(c, eventID, func(e *entry) int64 { return e.time(now) }), now.UnixMilli())
 }
 
 func (e *entry) time(now time.Time) int64 {
@@ -142,16 +122,16 @@ func (e *entry) time(now time.Time) int64 {
 }
 
 // mergeSale returns the later of the store's and the cached sale report.
-func (e *entry) mergeSale(word Sale) Sale {
-	if word.At >= e.memory.Sale.At {
-		e.memory.Sale = word
+func (e *entry) mergeSale(report Sale) Sale {
+	if report.At >= e.known.Sale.At {
+		e.known.Sale = report
 	}
-	return e.memory.Sale
+	return e.known.Sale
 }
 
 // updateStatus updates the sale status, and reports whether it has changed.
 func (e *entry) updateStatus(now int64) bool {
 	before := e.status
-	e.status = e.memory.Sale.StatusAt(now)
+	e.status = e.known.Sale.StatusAt(now)
 	return e.status != before
 }

@@ -23,7 +23,7 @@ func TestCacheKeepsLatestState(t *testing.T) {
 	b, _ := newTestCache()
 	require.Equal(t, KnownState{}, b.Snapshot("ev"))
 	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
-	want := KnownState{Epoch: 5, Rev: 7, Alive: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
+	want := KnownState{Epoch: 5, Rev: 7, AnsweredAt: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
 	require.Equal(t, want, b.Snapshot("ev"))
 	for name, late := range map[string]State{
 		"an older rev":    {Epoch: 5, Rev: 6, Now: 101, SettingsAt: 90, Threshold: 9},
@@ -35,7 +35,7 @@ func TestCacheKeepsLatestState(t *testing.T) {
 		require.Equal(t, want, b.Snapshot("ev"), name)
 	}
 	b.Observe("ev", State{Epoch: 6, Rev: 0, Now: 50})
-	want.Epoch, want.Rev, want.Alive = 6, 0, 50
+	want.Epoch, want.Rev, want.AnsweredAt = 6, 0, 50
 	require.Equal(t, want, b.Snapshot("ev"), "settings are remembered until the line has read them again")
 }
 
@@ -103,7 +103,7 @@ func watchersSeeEveryEpoch(t *testing.T) {
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
 	// The same.
 	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})
-	// An older word.
+	// An older report.
 	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}})
 	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)
@@ -133,7 +133,7 @@ func TestCacheAcceptsStateAfterClockWentBack(t *testing.T) {
 	b, _ := newTestCache()
 	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})
 	b.Observe("ev", State{Epoch: 5, Rev: 8, Now: 500, Waiting: 2})
-	require.Equal(t, KnownState{Epoch: 5, Rev: 8, Alive: 500}, b.Snapshot("ev"))
+	require.Equal(t, KnownState{Epoch: 5, Rev: 8, AnsweredAt: 500}, b.Snapshot("ev"))
 	b.Observe("ev", State{Epoch: 5, Rev: 8, Now: 600, Waiting: 2})
-	require.Equal(t, int64(600), b.Snapshot("ev").Alive)
+	require.Equal(t, int64(600), b.Snapshot("ev").AnsweredAt)
 }

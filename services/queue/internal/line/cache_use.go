@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	// maxIdleSweeps bounds the cleanups of lines that are no longer in use, each time.
-	maxIdleSweeps = 50
+	maxIdleSweeps = 50 // bounds the cleanups of lines that are no longer in use, each time
 	// idleSweepAfter is how long a line is empty before it is cleaned up for the last time: a line
 	// whose sale has ended is freed before that, while ticket reports it. idleSweepRetry is the time
 	// until the next attempt after a failure, so that failing lines do not keep out the others.
@@ -18,17 +17,16 @@ const (
 	lostMarkAfter = 2 * time.Second
 )
 
-// inUse reports whether a line has visitors, or had contact within the last minute here, or a
-// minute or two elsewhere. Cost must follow such lines, not all that exist.
+// inUse reports whether a line has visitors, had contact here within the last minute, or elsewhere
+// within the last two. Only lines in use may cause regular work.
 func (e *entry) inUse(now time.Time) bool {
 	return e.state.Members() > 0 || now.Sub(e.contact) <= contactWindow || now.Before(e.busyUntil)
 }
 
-// InUse lists the lines in use.
 func (c *LineCache) InUse() []string { return c.filter((*entry).inUse) }
 
-// startSweep lists the lines to clean up: those in use, and those that no longer are until that has
-// succeeded once, of which it takes maxIdleSweeps at a time.
+// startSweep lists the lines to clean up: all lines in use, and up to maxIdleSweeps lines that were
+// not cleaned up since they were last in use.
 func (c *LineCache) startSweep() []string {
 	idle := 0
 	return c.filter(func(e *entry, now time.Time) bool {
@@ -49,14 +47,8 @@ func (c *LineCache) startSweep() []string {
 
 // endSweep records that a line was cleaned up. It counts only if the line is still not in use.
 func (c *LineCache) endSweep(eventID string) {
-	e := c.find(eventID)
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	now := c.now()
-	e.swept = !e.inUse(now) && now.Sub(e.empty) >= idleSweepAfter
+	c.update(eventID, func(e *entry) { e.swept = !e.inUse(now) && now.Sub(e.empty) >= idleSweepAfter })
 }
 
 // settingsDue lists the lines whose settings are read again: those in use, and those whose settings
@@ -82,60 +74,44 @@ func (c *LineCache) unmarked() []string {
 	})
 }
 
-// marked records that the lines were marked as busy.
 func (c *LineCache) marked(eventIDs []string) {
 	for _, id := range eventIDs {
-		if e := c.find(id); e != nil {
-			e.mu.Lock()
-			e.markedAt, e.figuresChanged = c.now(), false
-			e.mu.Unlock()
-		}
+		c.update(id, func(e *entry) { e.markedAt, e.figuresChanged = c.now(), false })
 	}
 }
 
 // markFiguresChanged makes a tick of the line due, so that the exported figures are updated.
 func (c *LineCache) markFiguresChanged(eventID string) {
-	if e := c.find(eventID); e != nil {
-		e.mu.Lock()
-		e.figuresChanged = true
-		e.mu.Unlock()
-	}
+	c.update(eventID, func(e *entry) { e.figuresChanged = true })
 }
 
-// startMark reports whether a line with contact may not be marked as busy yet. Then the caller marks
-// it. While that fails, one visitor of the line tries it every two seconds, and each plan.
+// startMark reports whether the caller must mark a line with contact as busy. While marking fails,
+// it is tried by one visitor of the line every two seconds, and by each plan.
 func (c *LineCache) startMark(eventID string) bool {
-	e := c.find(eventID)
-	if e == nil {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := c.now()
-	if now.Sub(e.markedAt) <= contactWindow || now.Before(e.busyUntil) || now.Sub(e.wokenAt) < lostMarkAfter {
-		return false
-	}
-	e.wokenAt = now
-	return true
+	return read(c, eventID, func(e *entry) bool {
+		now := c.now()
+		if now.Sub(e.markedAt) <= contactWindow || now.Before(e.busyUntil) || now.Sub(e.markTriedAt) < lostMarkAfter {
+			return false
+		}
+		e.markTriedAt = now
+		return true
+	})
 }
 
 // markBusy records the schedule's list of busy lines, which counts for a time.
 func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 	now := c.now()
 	for _, id := range eventIDs {
-		e := c.entry(id)
-		e.mu.Lock()
-		e.busyAt, e.busyUntil = now, now.Add(valid)
-		e.mu.Unlock()
+		c.upsert(id, func(e *entry) { e.busyAt, e.busyUntil = now, now.Add(valid) })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.plannedAt = now
 }
 
-// takeSaleEvents lists the events whose sale reports are due: each time those in use, and from time
-// to time the other lines and the events in the registry without a line. It also applies the times
-// at which sales open and close.
+// takeSaleEvents lists the events whose sale reports are due: those of lines in use at every call,
+// and those of other lines and of listed events without a line every idleSalesInterval. It also
+// applies the times at which sales open and close.
 func (c *LineCache) takeSaleEvents() []string {
 	return c.filter(func(e *entry, now time.Time) bool {
 		if e.updateStatus(e.time(now)) {
@@ -143,10 +119,10 @@ func (c *LineCache) takeSaleEvents() []string {
 			e.figuresChanged = e.state.Exists()
 		}
 		e.salesSlow = !e.inUse(now)
-		due := !e.salesSlow || now.Sub(e.salesAskedAt) >= idleSalesInterval && slices.ContainsFunc(
+		due := !e.salesSlow || now.Sub(e.salesReadAt) >= idleSalesInterval && slices.ContainsFunc(
 			[]time.Time{e.created, e.contact, e.updatedAt, e.listed}, func(at time.Time) bool { return now.Sub(at) <= idleWindow })
 		if due {
-			e.salesAskedAt = now
+			e.salesReadAt = now
 		}
 		return due
 	})

@@ -105,7 +105,7 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	r := w.replica()
 	stuck, sound := masters[1].eventsOn(20), append(masters[0].eventsOn(1), masters[2].eventsOn(1)...)
 	for _, id := range append(stuck, sound...) {
-		require.NoError(t, r.service.Open(t.Context(), id))
+		r.open(t, id)
 		require.NoError(t, r.check(t.Context(), id, "in").Err)
 		require.NoError(t, r.check(t.Context(), id, "w").Err)
 	}

@@ -8,6 +8,5 @@ var (
 	ErrPassRequired = errs.ErrVWRTokenRequired
 	ErrBlocked      = errs.ErrUserBlocked
 	ErrRecovering   = errs.ErrLineRecovering
-	// ErrEventUnknown means that there is neither a line nor an event with that id.
-	ErrEventUnknown = errs.ErrEventNotFound
+	ErrEventUnknown = errs.ErrEventNotFound // there is neither a line nor an event with that id
 )

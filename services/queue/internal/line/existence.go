@@ -16,18 +16,14 @@ const (
 	positiveTTL = time.Minute
 	// negativeTTL is how long any other result is cached. The event may be created, or ticket
 	// recover, at any time.
-	negativeTTL = time.Second
-	// existenceTimeout bounds the call to ticket; visitors wait for it.
-	existenceTimeout = 500 * time.Millisecond
-	// existenceCacheSize bounds the cache, since ids may be made up.
-	existenceCacheSize = 10_000
-	// backgroundLimit bounds the calls in the background.
-	backgroundLimit = 8
+	negativeTTL        = time.Second
+	existenceTimeout   = 500 * time.Millisecond // bounds the call to ticket; visitors wait for it
+	existenceCacheSize = 10_000                 // bounds the cache, since ids may be made up
+	backgroundLimit    = 8                      // bounds the calls in the background
 )
 
 // eventExistenceCache caches which events exist, so that a made-up id gets no line. It is used only
-// for events without a line. Concurrent lookups of an event share one call to ticket. It is safe
-// for concurrent use.
+// for events without a line. Concurrent lookups share one call. It is safe for concurrent use.
 type eventExistenceCache struct {
 	lookUp func(ctx context.Context, eventID string) error
 	// results are what has returns, nil for events that exist.
@@ -53,8 +49,7 @@ func newEventExistenceCache(now func() time.Time, lookUp func(context.Context, s
 	}
 }
 
-// cacheClock is the clock of a cache that has no goroutine of its own: writes remove what has
-// expired.
+// cacheClock is the clock of a cache without a goroutine of its own: writes remove expired results.
 type cacheClock func() time.Time
 
 func (now cacheClock) NowNano() int64 { return now().UnixNano() }
@@ -106,5 +101,4 @@ func (c *eventExistenceCache) hasAsync(ctx context.Context, eventID string) (exi
 	return false, nil
 }
 
-// wait waits for the background calls.
 func (c *eventExistenceCache) wait() { c.work.Wait() }

@@ -15,11 +15,11 @@ import (
 type fakeTicket struct {
 	directory
 
-	mu    sync.Mutex
-	words map[string]line.SaleReport
-	age   time.Duration
-	err   error
-	calls [][]string
+	mu      sync.Mutex
+	reports map[string]line.SaleReport
+	age     time.Duration
+	err     error
+	calls   [][]string
 }
 
 func (o *fakeTicket) Sales(_ context.Context, ids []string) (map[string]line.SaleReport, time.Duration, error) {
@@ -31,7 +31,7 @@ func (o *fakeTicket) Sales(_ context.Context, ids []string) (map[string]line.Sal
 	}
 	found := make(map[string]line.SaleReport)
 	for _, id := range ids {
-		if w, ok := o.words[id]; ok {
+		if w, ok := o.reports[id]; ok {
 			w.Age = o.age
 			found[id] = w
 		}
@@ -48,10 +48,10 @@ func (o *fakeTicket) setError(err error) {
 func (o *fakeTicket) setStatus(event string, status line.SaleStatus, opens time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.words == nil {
-		o.words = make(map[string]line.SaleReport)
+	if o.reports == nil {
+		o.reports = make(map[string]line.SaleReport)
 	}
-	o.words[event] = line.SaleReport{Sale: line.Sale{
+	o.reports[event] = line.SaleReport{Sale: line.Sale{
 		Status: status, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(24 * time.Hour).UnixMilli(),
 	}}
 }
@@ -63,9 +63,9 @@ func (o *fakeTicket) setThreshold(event string, threshold int64) {
 	o.directory.mu.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	word := o.words[event]
-	word.SettingsVersion++
-	o.words[event] = word
+	report := o.reports[event]
+	report.SettingsVersion++
+	o.reports[event] = report
 }
 
 // asked returns the calls so far and clears them.
@@ -95,8 +95,15 @@ func (w *testEnv) replicaAsking(tickets *fakeTicket) *replica {
 func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	w.t.Helper()
 	r := w.replicaAsking(tickets)
-	require.NoError(w.t, r.service.Open(w.t.Context(), w.event))
+	r.open(w.t, w.event)
 	return r
+}
+
+// open opens an event's line by a visitor without a position, who gets no place.
+func (r *replica) open(t *testing.T, event string) {
+	t.Helper()
+	opener := line.Caller{UserID: "opener", Tier1: line.Tier1{Required: true}}
+	require.ErrorIs(t, r.service.Check(t.Context(), []line.Request{{EventID: event, Caller: opener}})[0].Err, line.ErrPassRequired)
 }
 
 // requirePlace compares a place's status and sale status.

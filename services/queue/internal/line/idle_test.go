@@ -22,7 +22,7 @@ func (w *testEnv) postpone() {
 // idle opens the event's line, and runs the replicas until it is not in use.
 func (w *testEnv) idle(rs ...*replica) {
 	w.t.Helper()
-	require.NoError(w.t, rs[0].service.Open(w.t.Context(), w.event))
+	rs[0].open(w.t, w.event)
 	for range 150 {
 		w.second(rs...)
 	}
@@ -106,7 +106,7 @@ func TestLostMarkIsRepeated(t *testing.T) {
 func TestBusyListOutlivesLongInterval(t *testing.T) {
 	w := newTestEnv(t)
 	all, store := w.replicas(2)
-	require.NoError(t, all[0].service.Open(t.Context(), w.event))
+	all[0].open(t, w.event)
 	slow := line.NewWorker(all[1].service, 5*time.Second, time.Minute)
 	w.tick(all[0])
 	slow.Tick(t.Context())
@@ -147,7 +147,7 @@ func TestIdleLineIsCleanedUpInTheEnd(t *testing.T) {
 		return left > 0
 	}
 	keep := func() { require.NoError(t, w.client.Persist(t.Context(), "{"+w.event+"}:line").Err()) }
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	live(200 * time.Second)
 	keep()
 	store.err = errs.ErrUnavailable

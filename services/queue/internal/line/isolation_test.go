@@ -18,18 +18,18 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// blockingHook blocks every command whose keys contain a word, like a hanging server, until it is
+// blockingHook blocks every command whose keys contain a report, like a hanging server, until it is
 // opened.
 type blockingHook struct {
-	word  string
-	held  chan struct{}
-	open  chan struct{}
-	close func()
+	report string
+	held   chan struct{}
+	open   chan struct{}
+	close  func()
 }
 
-func newBlockingHook(t *testing.T, word string) *blockingHook {
+func newBlockingHook(t *testing.T, report string) *blockingHook {
 	t.Helper()
-	j := &blockingHook{word: word, held: make(chan struct{}, 1000), open: make(chan struct{})}
+	j := &blockingHook{report: report, held: make(chan struct{}, 1000), open: make(chan struct{})}
 	j.close = sync.OnceFunc(func() { close(j.open) })
 	t.Cleanup(j.close)
 	return j
@@ -38,7 +38,7 @@ func newBlockingHook(t *testing.T, word string) *blockingHook {
 func (j *blockingHook) wait(cmds ...goredis.Cmder) {
 	for _, cmd := range cmds {
 		for _, arg := range cmd.Args() {
-			if s, ok := arg.(string); ok && strings.Contains(s, j.word) {
+			if s, ok := arg.(string); ok && strings.Contains(s, j.report) {
 				j.held <- struct{}{}
 				<-j.open
 				return
@@ -72,7 +72,7 @@ func newEnvWithHangingEvent(t *testing.T) (w *testEnv, r *replica, stuck string,
 	r = w.replica()
 	stuck = w.event + "-stuck"
 	for _, id := range []string{w.event, stuck} {
-		require.NoError(t, r.service.Open(t.Context(), id))
+		r.open(t, id)
 		require.NoError(t, r.check(t.Context(), id, "in").Err)
 	}
 	j = newBlockingHook(t, "{"+stuck+"}")

@@ -10,8 +10,7 @@ type Caller struct {
 
 // Tier1 is the visitor's state in the event's virtual waiting room.
 type Tier1 struct {
-	// Required means that a newcomer needs a position.
-	Required bool
+	Required bool // a newcomer needs a position
 	// Round is the start of the position's round in µs, and Position counts from 1; 0 without a
 	// valid token.
 	Round, Position int64
@@ -28,10 +27,8 @@ type Entry struct {
 type Request struct {
 	EventID string
 	Caller  Caller
-	// Ticket is the signed queue ticket sent by the page, "" without one.
-	Ticket string
-	// Entry is nil without a valid token of this event and user.
-	Entry *Entry
+	Ticket  string // the signed queue ticket sent by the page, "" without one
+	Entry   *Entry // nil without a valid token of this event and user
 }
 
 // Statuses of a Place.
@@ -52,16 +49,11 @@ type Place struct {
 	Active, Threshold, QueueSize int64
 	// Title and Artist are empty while they are not known.
 	Title, Artist string
-	// EntryToken is set when the request's token is missing or expires within 30 s.
-	EntryToken string
-	// ExpiresAt is the slot's end in epoch milliseconds; 0 outside.
-	ExpiresAt int64
-	// Sale is the status of the event's sale.
-	Sale SaleStatus
-	// Paused means paused by an operator.
-	Paused bool
-	// Ticket is set while waiting.
-	Ticket string
+	EntryToken    string     // set when the request's token is missing or expires within 30 s
+	ExpiresAt     int64      // the slot's end in epoch milliseconds; 0 outside
+	Sale          SaleStatus // the status of the event's sale
+	Paused        bool       // paused by an operator
+	Ticket        string     // set while waiting
 }
 
 // Answer is a Place or an error.
@@ -73,54 +65,46 @@ type Answer struct {
 // Ticket has the content of a signed queue ticket: its holder waited with this score in this epoch.
 // It restores the place after a data loss.
 type Ticket struct {
-	Score int64 // µs
-	Epoch int64 // µs
-	// IssuedAt is Redis's time in epoch milliseconds.
-	IssuedAt int64
+	Score    int64 // µs
+	Epoch    int64 // µs
+	IssuedAt int64 // Redis's time in epoch milliseconds
 }
 
 // KnownState is what a replica knows of a line. Every call passes it to the store, to detect that
 // Redis lost data and to restore the line's settings. The zero value means that nothing is known.
 type KnownState struct {
 	Epoch, Rev int64
-	// Alive is Redis's time at the line's last answer, SettingsAt when its settings were read;
+	// AnsweredAt is Redis's time at the line's last answer, SettingsAt when its settings were read;
 	// epoch milliseconds, 0 = never.
-	Alive, SettingsAt int64
-	Threshold         int64
-	Paused            bool
-	SlotMS, ClosesAt  int64
-	// Sale is the latest sale report known to this replica.
-	Sale Sale
+	AnsweredAt, SettingsAt int64
+	Threshold              int64
+	Paused                 bool
+	SlotMS, ClosesAt       int64
+	Sale                   Sale // the latest sale report known to this replica
 }
 
-// State is the line's state, which the store returns with every answer. The zero value is a line
-// that does not exist.
+// State is the line's state, part of every answer of the store; zero for a line that does not exist.
 type State struct {
 	Epoch, Rev int64
 	// Now is Redis's time, PauseUntil the end of the recovery, both epoch milliseconds.
 	Now, PauseUntil int64
-	// Fresh means that this call began the epoch.
-	Fresh bool
+	Fresh           bool // this call began the epoch
 	// Waiting counts the queue, Active the slot holders, Old the slot holders of the ended epoch
 	// without contact since, Parked the absent waiters whose places are kept.
 	Waiting, Active, Old, Parked int64
 	Threshold                    int64
-	// Paused means paused by an operator.
-	Paused bool
+	Paused                       bool // paused by an operator
 	// SettingsAt is when the settings were read (0 = not yet, nobody is admitted), SlotMS the slot
 	// length, ClosesAt the sale's end (0 = none).
 	SettingsAt, SlotMS, ClosesAt int64
 	// Admitted is the total number of admissions, Arrived the number of newcomers with a position
 	// of the latest tier-1 round.
 	Admitted, Arrived int64
-	// Prev is the previous epoch, whose holders are taken over while the line recovers; 0 =
-	// unknown.
+	// Prev is the previous epoch, whose holders are taken over during recovery; 0 = unknown.
 	Prev int64
-	// Sale is the latest sale report that any replica passed to the line.
-	Sale Sale
+	Sale Sale // the latest sale report that any replica passed to the line
 }
 
-// Exists reports whether the line exists.
 func (s State) Exists() bool { return s.Epoch > 0 }
 
 // Members counts all visitors of the line.
@@ -136,7 +120,6 @@ func (s State) AcceptsEpoch(epoch int64) bool {
 	return epoch == s.Epoch || s.Recovering() && epoch >= s.Prev && epoch < s.Epoch
 }
 
-// SaleStatus returns the current status of the sale.
 func (s State) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
 
 // Admitting reports whether the line assigns free slots.
@@ -147,10 +130,9 @@ type Pause string
 
 // The reasons.
 const (
-	PausedByOperator Pause = "OPERATOR"
-	PausedToRecover  Pause = "RECOVERY"
-	// PausedForSettings means that the line's settings were not read yet.
-	PausedForSettings Pause = "SETTINGS"
+	PausedByOperator  Pause = "OPERATOR"
+	PausedToRecover   Pause = "RECOVERY"
+	PausedForSettings Pause = "SETTINGS" // the line's settings were not read yet
 	PausedBySale      Pause = "SALE"
 )
 
@@ -174,8 +156,7 @@ func (s State) Pauses() (reasons []Pause) {
 // Claim is one visitor's request to the store.
 type Claim struct {
 	UserID string
-	// Join enqueues a newcomer.
-	Join bool
+	Join   bool // enqueues a newcomer
 	// Begin allows the call to create a line that is missing and unknown to this replica: the event
 	// is known to exist. A valid ticket or token allows it too, since a line must have issued it.
 	Begin  bool
@@ -213,8 +194,7 @@ type Outcome struct {
 	Entered bool
 }
 
-// MemberQuery is a read of one visitor's data: as the holder of a slot if Holder is set, else as a
-// waiter.
+// MemberQuery is a read of one visitor's data, as a slot holder if Holder is set, else as a waiter.
 type MemberQuery struct {
 	UserID string
 	Holder bool
@@ -243,8 +223,7 @@ type LastSeenUpdate struct {
 // Hold is a reservation's hold of seats, made by a slot holder.
 type Hold struct {
 	UserID, SlotID, ReservationID string
-	// Until is when the hold ends; zero when it was ended early.
-	Until time.Time
+	Until                         time.Time // when the hold ends; zero when it was ended early
 }
 
 // Tick is the result of one admission call.
@@ -253,21 +232,18 @@ type Tick struct {
 	// More means that there is more to do immediately, Silent that nobody has contact and nothing
 	// was decided.
 	More, Silent bool
-	// Kept is the number of slots kept for late visitors.
-	Kept int64
+	Kept         int64 // the number of slots kept for late visitors
 }
 
 // Settings are a line's durable settings. Nil and zero values mean the default, or none.
 type Settings struct {
-	Threshold *int64
-	Slot      time.Duration
-	ClosesAt  time.Time
-	Paused    bool
-	Blocked   []string
-	// Closed means that the sale has ended, according to ticket.
-	Closed bool
-	// NeverOpened means that the line was never opened, so a new line has lost no data.
-	NeverOpened bool
+	Threshold   *int64
+	Slot        time.Duration
+	ClosesAt    time.Time
+	Paused      bool
+	Blocked     []string
+	Closed      bool // the sale has ended, according to ticket
+	NeverOpened bool // the line was never opened, so a new line has lost no data
 }
 
 // SettingsChange changes those of a line's durable settings that are set.

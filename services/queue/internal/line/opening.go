@@ -33,8 +33,8 @@ func (s *Service) open(ctx context.Context, eventID string) error {
 	return err
 }
 
-// mayOpen reports whether this replica has recorded the opening at ticket, now or within
-// openWithin.
+// mayOpen records the opening at ticket, and reports whether this replica may open the line: it was
+// the first to record that, now or within openWithin.
 func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -52,7 +52,8 @@ func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	return first, err
 }
 
-// openLine opens the line in Redis, also one that has just begun with a recovery and that nobody has used.
+// openLine opens the line in Redis. It also ends the recovery of a line that was created a moment
+// ago and not used yet.
 func (s *Service) openLine(ctx context.Context, eventID string) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -72,19 +73,9 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 
 // permitOpening allows this replica to open a line for openWithin.
 func (c *LineCache) permitOpening(eventID string) {
-	e := c.entry(eventID)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.mayOpenUntil = c.now().Add(openWithin)
+	c.upsert(eventID, func(e *entry) { e.mayOpenUntil = c.now().Add(openWithin) })
 }
 
-// openingPermitted reports whether this replica may still open the line.
 func (c *LineCache) openingPermitted(eventID string) bool {
-	e := c.find(eventID)
-	if e == nil {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return c.now().Before(e.mayOpenUntil)
+	return read(c, eventID, func(e *entry) bool { return c.now().Before(e.mayOpenUntil) })
 }

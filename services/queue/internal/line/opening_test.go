@@ -87,19 +87,33 @@ func TestTwoReplicasCreateNewLine(t *testing.T) {
 
 var errLost = errors.New("connection lost")
 
-// brokenStore fails every Open.
-type brokenStore struct{ line.Store }
+// brokenStore neither opens nor creates lines while it is down.
+type brokenStore struct {
+	line.Store
 
-func (brokenStore) Open(context.Context, string, line.KnownState) (line.State, error) {
-	return line.State{}, errLost
+	down bool
+}
+
+func (s *brokenStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+	if s.down {
+		return line.State{}, errLost
+	}
+	return s.Store.Open(ctx, eventID, m)
+}
+
+func (s *brokenStore) Check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+	if s.down && claims[0].Begin {
+		return line.State{}, nil, errLost
+	}
+	return s.Store.Check(ctx, eventID, m, claims)
 }
 
 // A replica that dies after ticket recorded the opening, and before the line is open, leaves a line
 // that recovers.
 func TestCrashDuringOpeningLeavesRecoveringLine(t *testing.T) {
 	w := newTestEnv(t)
-	dying := w.replicaOn(brokenStore{w.store()})
-	require.ErrorIs(t, dying.service.Open(t.Context(), w.event), errLost)
+	dying := w.replicaOn(&brokenStore{w.store(), true})
+	require.ErrorIs(t, dying.check(t.Context(), w.event, "u").Err, errLost)
 	require.Equal(t, line.StatusQueued, w.replica().check(t.Context(), w.event, "u").Place.Status)
 	require.True(t, w.recovers())
 }
@@ -136,8 +150,10 @@ func TestFailedOpeningIsRetriedBriefly(t *testing.T) {
 	for after, recovers := range map[time.Duration]bool{4 * time.Second: false, 6 * time.Second: true} {
 		t.Run(after.String(), func(t *testing.T) {
 			w := newTestEnv(t)
-			r := w.replicaOn(flakyStore{w.store(), new(bool)})
-			require.ErrorIs(t, r.service.Open(t.Context(), w.event), errLost)
+			store := &brokenStore{w.store(), true}
+			r := w.replicaOn(store)
+			require.ErrorIs(t, r.check(t.Context(), w.event, "u").Err, errLost)
+			store.down = false
 			w.clock.Advance(after)
 			require.NoError(t, r.check(t.Context(), w.event, "u").Err)
 			require.Equal(t, recovers, w.recovers())
@@ -159,14 +175,14 @@ func TestUnrecordedLineIsRecorded(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// OpenLine may be called at any time. It must not open a lost line.
-func TestOpenDoesNotCreateLostLine(t *testing.T) {
+// A lost line is not opened, even if nobody has got a place in it.
+func TestLostLineIsNotOpened(t *testing.T) {
 	w := newTestEnv(t)
-	require.NoError(t, w.replica().service.Open(t.Context(), w.event))
+	w.replica().open(t, w.event)
 	w.clock.Advance(time.Second)
 	w.wipe()
 	r := w.replica()
-	require.NoError(t, r.service.Open(t.Context(), w.event))
+	r.open(t, w.event)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
 	require.True(t, w.recovers())
 }

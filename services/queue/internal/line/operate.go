@@ -12,11 +12,9 @@ type Overview struct {
 	Waiting, Parked, Active, Threshold int64
 	AdmittedPerMinute                  float64
 	Epoch                              int64
-	// Pauses are the reasons why nobody is admitted; empty while the line admits.
-	Pauses []Pause
-	// RecoveryEndsAt is epoch milliseconds, 0 when the line does not recover.
-	RecoveryEndsAt int64
-	Sale           SaleStatus
+	Pauses                             []Pause // the reasons why nobody is admitted; empty while the line admits
+	RecoveryEndsAt                     int64   // epoch milliseconds, 0 when the line does not recover
+	Sale                               SaleStatus
 }
 
 // SetThreshold sets how many may be inside at once.
@@ -29,7 +27,6 @@ func (s *Service) Pause(ctx context.Context, eventID string) (Overview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(true)})
 }
 
-// Resume ends an operator's pause.
 func (s *Service) Resume(ctx context.Context, eventID string) (Overview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(false)})
 }
@@ -44,9 +41,8 @@ func (s *Service) Unblock(ctx context.Context, eventID, userID string) error {
 	return s.change(ctx, eventID, SettingsChange{Unblock: userID})
 }
 
-// Revoke ends a user's slot, and reports whether there was one. Seats that are held stay so until
-// their hold ends. It is not durable: there is nothing to restore later, since a slot that Redis
-// lost is restored only by a token of the last 60 s.
+// Revoke ends a user's slot, and reports whether there was one. Holds of seats continue until they
+// end. Ticket does not store it, since only a token of the last 60 s restores a lost slot.
 func (s *Service) Revoke(ctx context.Context, eventID, userID string) (bool, error) {
 	st, ended, err := s.store.Revoke(ctx, eventID, s.cache.Snapshot(eventID), userID)
 	if err != nil {
@@ -66,8 +62,8 @@ func (s *Service) changeAndShow(ctx context.Context, eventID string, c SettingsC
 	return s.Line(ctx, eventID)
 }
 
-// change writes settings durably at ticket, then into the line. After an error they may be in effect;
-// the caller may repeat the call.
+// change writes settings durably at ticket, then into the line. After an error they may be in
+// effect; the caller may repeat the call.
 func (s *Service) change(ctx context.Context, eventID string, c SettingsChange) error {
 	// Change accepts ids of unknown events; Settings refuses them.
 	if _, err := s.events.Settings(ctx, eventID); err != nil {
@@ -81,8 +77,7 @@ func (s *Service) change(ctx context.Context, eventID string, c SettingsChange) 
 	return s.refresh(ctx, eventID)
 }
 
-// Line returns the state of an event's line. For an event without a line it returns the settings
-// only.
+// Line returns the state of an event's line; only the settings if there is no line.
 func (s *Service) Line(ctx context.Context, eventID string) (Overview, error) {
 	st, err := s.peek(ctx, eventID)
 	if err != nil {

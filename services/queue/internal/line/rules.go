@@ -10,28 +10,22 @@ import (
 	"urr.guru/pkg/waits"
 )
 
-// Rules are the constants of all lines. The store renders them into its scripts, so that they are
-// defined once.
+// Rules are the constants of all lines. The store renders them into its scripts.
 type Rules struct {
-	// Threshold is the default for the maximum number of slot holders of an event.
-	Threshold int64
-	// Slot is the default length of an entry slot.
-	Slot time.Duration
+	Threshold int64         // the default for the maximum number of slot holders of an event
+	Slot      time.Duration // the default length of an entry slot
 	// ActiveSeen is how long a slot holder may be without contact before the slot ends, and how
 	// long a line waits for holders of a lost epoch.
 	ActiveSeen time.Duration
-	// Seen is how long a waiter may be without contact before cleanup parks them.
-	Seen time.Duration
+	Seen       time.Duration // how long a waiter may be without contact before cleanup parks them
 	// Parked is how long a parked place is kept, and how long tickets restore places after Redis
 	// lost data.
 	Parked time.Duration
-	// Pause is how long a line recovers after Redis lost data before it admits again.
-	Pause time.Duration
+	Pause  time.Duration // how long a line recovers after Redis lost data before it admits again
 	// Batch is the maximum number of admissions by ticks of all replicas per second of Redis's
 	// clock.
-	Batch int64
-	// Absent is the minimum time without contact after which a waiter counts as absent.
-	Absent time.Duration
+	Batch  int64
+	Absent time.Duration // the minimum time without contact after which a waiter counts as absent
 	// Silence is the minimum time without any contact, or without ticks, that counts as an outage
 	// of the system; at most one per SilenceCap.
 	Silence, SilenceCap time.Duration

@@ -45,8 +45,7 @@ type Sale struct {
 	Status SaleStatus
 	// OpensAt and ClosesAt are epoch milliseconds, 0 = none.
 	OpensAt, ClosesAt int64
-	// At is the line's time (epoch ms) of the measurement; of two reports the later one counts.
-	At int64
+	At                int64 // the line's time (epoch ms) of the measurement; of two reports the later one counts
 }
 
 // StatusAt returns the status at a time (epoch ms). A sale opens and closes at its times without a
@@ -70,10 +69,8 @@ func (s Sale) StatusAt(now int64) SaleStatus {
 type SaleReport struct {
 	Sale
 
-	// Age is the time since ticket measured the status.
-	Age time.Duration
-	// SettingsVersion changes with the line's settings; 0 = unknown.
-	SettingsVersion int64
+	Age             time.Duration // the time since ticket measured the status
+	SettingsVersion int64         // changes with the line's settings; 0 = unknown
 }
 
 // Sales reads sale statuses.
@@ -84,9 +81,9 @@ type Sales interface {
 }
 
 const (
-	// salesInterval is the time between a worker's reads of the sale statuses of lines in use,
-	// idleSalesInterval of others, whose first visitor waits for a read. Events that nobody and no
-	// registry has named for idleWindow are not read.
+	// salesInterval is the time between a worker's reads of the sale statuses of lines in use, and
+	// idleSalesInterval that of others, whose first visitor waits for a read. Events that had neither
+	// contact nor an entry in the registry for idleWindow are not read.
 	salesInterval     = time.Second
 	idleSalesInterval = 10 * time.Second
 	idleWindow        = 3 * idleTickInterval
@@ -127,9 +124,9 @@ func (s *Service) logSalesOutage(ctx context.Context, failed *error) {
 	switch {
 	case ctx.Err() != nil || s.salesFailing.Swap(failing) == failing:
 	case failing:
-		s.log.WarnContext(ctx, "where sales stand is not known", "error", *failed)
+		s.log.WarnContext(ctx, "sale statuses not read", "error", *failed)
 	default:
-		s.log.InfoContext(ctx, "where sales stand is known again")
+		s.log.InfoContext(ctx, "sale statuses can be read again")
 	}
 }
 
@@ -145,14 +142,14 @@ func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 		return err
 	}
 	for i, id := range eventIDs {
-		word, ok := found[id]
+		report, ok := found[id]
 		if !ok {
-			word.Age = missing
+			report.Age = missing
 		}
-		word.At = at[i] - word.Age.Milliseconds()
-		s.cache.SetSale(id, word.Sale)
-		if word.SettingsVersion != 0 {
-			s.cache.settingsChanged(id, word.SettingsVersion)
+		report.At = at[i] - report.Age.Milliseconds()
+		s.cache.SetSale(id, report.Sale)
+		if report.SettingsVersion != 0 {
+			s.cache.settingsChanged(id, report.SettingsVersion)
 		}
 	}
 	return nil
@@ -170,7 +167,7 @@ func (s *Service) ensureSale(ctx context.Context, eventID string, limit time.Dur
 		return nil, s.fetchSales(ctx, []string{eventID})
 	})
 	if err != nil && !s.cache.saleIsKnown(eventID) {
-		s.log.WarnContext(ctx, "where a sale stands is not known", "event", eventID, "error", err)
+		s.log.WarnContext(ctx, "sale status not read", "event", eventID, "error", err)
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func TestSalesAreReadInBatches(t *testing.T) {
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, fmt.Sprintf("%s-%d", w.event, i))
-		require.NoError(t, a.service.Open(t.Context(), ids[i]))
+		a.open(t, ids[i])
 	}
 	w.second(b) // it finds them in the registry
 	tickets.asked()
@@ -148,7 +148,7 @@ func TestLaterSaleReportWins(t *testing.T) {
 	knows.setStatus(w.event, line.SalePaused, now)
 	lags.setStatus(w.event, line.OnSale, now.Add(-time.Hour))
 	a, b := w.replicaAsking(knows), w.replicaAsking(lags)
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	require.Equal(t, line.StatusQueued, a.check(t.Context(), w.event, "u").Place.Status)
 	lags.age = 2 * time.Second
 	w.second(b)
@@ -156,7 +156,7 @@ func TestLaterSaleReportWins(t *testing.T) {
 		require.Equal(t, line.SalePaused, r.status(t.Context(), w.event, "u").Sale)
 		require.Equal(t, line.SalePaused, r.lines(t)[0].Sale)
 	}
-	delete(lags.words, w.event)
+	delete(lags.reports, w.event)
 	w.second(b)
 	require.Equal(t, line.SalePaused, b.status(t.Context(), w.event, "u").Sale, "that there is none is as old")
 	lags.age = 0
@@ -180,24 +180,12 @@ func TestLaterSaleReportWinsWithoutLine(t *testing.T) {
 	require.Equal(t, line.OnSale, r.lines(t)[0].Sale)
 }
 
-// An operator's change takes effect immediately, despite a recent report.
-func TestOpenReadsSaleAgain(t *testing.T) {
-	w, tickets := newSaleEnv(t, line.OnSale)
-	now := w.clock.Now()
-	r := w.opened(tickets)
-	tickets.setStatus(w.event, line.Scheduled, now.Add(time.Hour))
-	w.clock.Advance(time.Millisecond)
-	require.NoError(t, r.service.Open(t.Context(), w.event))
-	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
-}
-
 // A new line waits for its sale status, as for its settings.
 func TestNewLineWaitsForItsSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
 	tickets.setError(errs.ErrUnavailable)
 	r := w.replicaAsking(tickets)
-	require.ErrorIs(t, r.service.Open(t.Context(), w.event), errs.ErrUnavailable)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
 	seconds := func(n int) string {
 		for range n {
@@ -245,7 +233,7 @@ func TestOldEndOfSaleIsVerified(t *testing.T) {
 	tickets.setError(errs.ErrUnavailable)
 	w.clock.Advance(time.Hour)
 	for _, id := range []string{w.event, lineless} {
-		require.Equal(t, line.SaleClosed, r.check(t.Context(), id, "u").Place.Sale, "while ticket is away its last word counts")
+		require.Equal(t, line.SaleClosed, r.check(t.Context(), id, "u").Place.Sale, "while ticket is away its last report counts")
 	}
 }
 
@@ -259,7 +247,7 @@ func TestReadyAfterFirstReadOfSales(t *testing.T) {
 		tickets.setStatus(id, line.Scheduled, opens)
 	}
 	a, b := w.replicaAsking(tickets), w.replicaAsking(tickets)
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	_, err := a.service.Closed(t.Context(), lineless)
 	require.NoError(t, err)
 	require.Error(t, b.worker.Ready(t.Context()))

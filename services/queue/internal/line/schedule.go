@@ -2,28 +2,27 @@ package line
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
 const (
-	// busyFor is how long a line counts as busy after a contact, at any replica.
-	busyFor = contactWindow
-	// busyMarkInterval is the time between two marks of a line with contact.
-	busyMarkInterval = busyFor / 3
+	busyFor          = contactWindow // how long a line counts as busy after a contact, at any replica
+	busyMarkInterval = busyFor / 3   // the time between two marks of a line with contact
 	// idleTickInterval is about the time between two ticks of a line without visitors, by all
 	// replicas together. They find out that Redis lost data, and keep the figures current.
 	idleTickInterval = time.Minute
 	// scheduleTimeout bounds a call to the schedule, which is on one node of a cluster. The ticks
 	// of lines with visitors wait for it.
 	scheduleTimeout = 250 * time.Millisecond
-	// minBusyListAge is the minimum age up to which the schedule's list of busy lines counts.
-	minBusyListAge = 5 * time.Second
+	minBusyListAge  = 5 * time.Second // the minimum age up to which the schedule's list of busy lines counts
 )
 
-// Schedule divides the ticks among the replicas: each that is due is claimed by one of them, which
-// reports its result to the others. A line with visitors is busy, and due as soon as the last claim
-// has expired. It is not atomic with a line, hence a hint: a tick too many does no harm.
+// Schedule divides the ticks among the replicas. One replica claims each tick that is due, and
+// reports the result to the others. A line with visitors is busy: its next tick is due when the last
+// claim has expired. It is only a hint, not atomic with a line: extra ticks do no harm.
 type Schedule interface {
 	ClaimTicks(ctx context.Context, r TickRequest) (TickPlan, error)
 	ReportTicks(ctx context.Context, r TickResults) error
@@ -34,22 +33,17 @@ type TickRequest struct {
 	// Busy lines are marked as busy for BusyFor. The tick of one that was idle is due immediately.
 	Busy    []string
 	BusyFor time.Duration
-	// Lease is how long a claim lasts; 0: nothing is claimed.
-	Lease time.Duration
-	// Skip are lines that this replica cannot tick now.
-	Skip []string
-	// Since is the Now of this replica's last plan; 0 = none.
-	Since int64
+	Lease   time.Duration // how long a claim lasts; 0: nothing is claimed
+	Skip    []string      // lines that this replica cannot tick now
+	Since   int64         // the Now of this replica's last plan; 0 = none
 }
 
 // TickPlan is the answer to a TickRequest.
 type TickPlan struct {
-	// Now is the schedule's time in epoch milliseconds.
-	Now int64
+	Now int64 // the schedule's time in epoch milliseconds
 	// Due are the claimed lines, Busy all busy ones.
 	Due, Busy []string
-	// Reports are those since TickRequest.Since, of all replicas.
-	Reports []TickReport
+	Reports   []TickReport // those since TickRequest.Since, of all replicas
 }
 
 // TickResults are a replica's latest ticks.
@@ -63,27 +57,25 @@ type TickReport struct {
 	EventID string
 	State   State
 	Tick    Tick
-	// AgeMS is the time since the state was read, in ms.
-	AgeMS int64
-	// IdleFor is the time until the next tick unless the line is busy; 0: it has visitors.
-	IdleFor time.Duration
+	AgeMS   int64         // the time since the state was read, in ms
+	IdleFor time.Duration // the time until the next tick unless the line is busy; 0: it has visitors
 
 	at time.Time // this process's time of the tick
 }
 
-// plan claims the ticks that this replica shall run, and takes over what others report. Without the
-// schedule each replica ticks the lines that it knows to be in use.
-func (w *Worker) plan(ctx context.Context) (due []string) {
+// claimTicks returns the lines that this replica must tick, and applies the reports of other
+// replicas. Without the schedule it returns the lines known here to be in use.
+func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	s := w.service
 	w.mu.Lock()
-	since := w.planned
+	since := w.lastPlanAt
 	w.mu.Unlock()
 	marks := s.cache.unmarked()
 	bounded, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	p, err := s.store.ClaimTicks(bounded, TickRequest{
-		// Plans are not exactly w.every apart. A claim that ends later than the next plan would skip
-		// a tick, and the admissions of a second with it; one tick too many shares them.
+		// Plans are not exactly w.every apart. A claim that lasts beyond the next plan would skip a
+		// tick, and the admissions of that second. An extra tick does not admit more.
 		Busy: marks, BusyFor: busyFor, Lease: w.every / 2, Skip: w.unavailable(), Since: since,
 	})
 	if err != nil {
@@ -93,12 +85,12 @@ func (w *Worker) plan(ctx context.Context) (due []string) {
 		return s.cache.InUse()
 	}
 	w.mu.Lock()
-	w.planned = p.Now
+	w.lastPlanAt = p.Now
 	w.mu.Unlock()
 	s.cache.marked(marks)
 	s.cache.markBusy(p.Busy, max(minBusyListAge, 3*w.every))
 	for _, r := range p.Reports {
-		w.take(r)
+		w.applyReport(r)
 	}
 	return p.Due
 }
@@ -108,20 +100,13 @@ func (w *Worker) plan(ctx context.Context) (due []string) {
 func (w *Worker) unavailable() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var ids []string
-	for id := range w.failed {
-		ids = append(ids, id)
-	}
-	for id := range w.busy {
-		if !w.failed[id] {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+	all := maps.Clone(w.failed)
+	maps.Copy(all, w.busy)
+	return slices.Collect(maps.Keys(all))
 }
 
-// take uses a report as if this replica had run the tick, except for lines that fail here.
-func (w *Worker) take(r TickReport) {
+// applyReport uses a report as if this replica had run the tick, unless the line's calls fail here.
+func (w *Worker) applyReport(r TickReport) {
 	w.mu.Lock()
 	failing := w.failed[r.EventID]
 	w.mu.Unlock()
@@ -137,8 +122,8 @@ func (w *Worker) take(r TickReport) {
 	}
 }
 
-// record keeps the result of a tick for the next report.
-func (w *Worker) record(eventID string, st State, t Tick) {
+// recordTick keeps the result of a tick for the next report.
+func (w *Worker) recordTick(eventID string, st State, t Tick) {
 	r := TickReport{EventID: eventID, State: st, Tick: t, at: w.service.now()}
 	if st.Members() == 0 {
 		r.IdleFor = time.Duration((0.75 + rand.Float64()/2) * float64(idleTickInterval)) //nolint:gosec // spreads the ticks
@@ -169,9 +154,9 @@ func (w *Worker) report(ctx context.Context) {
 	}
 }
 
-// wake marks a line as busy when its first visitor comes, so that it is ticked even if this replica
-// dies now. The mark does not depend on the visitor's call, which may be cancelled.
-func (s *Service) wake(ctx context.Context, eventID string) {
+// markInUse marks a line as busy when its first visitor comes, so that it is ticked even if this
+// replica dies now. The mark does not depend on the visitor's call, which may be cancelled.
+func (s *Service) markInUse(ctx context.Context, eventID string) {
 	if !s.cache.startMark(eventID) {
 		return
 	}

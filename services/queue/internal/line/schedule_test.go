@@ -151,7 +151,7 @@ func TestFailingLineIsLeftToOthers(t *testing.T) {
 func TestIdleLineCostsLittleUntilSomebodyComes(t *testing.T) {
 	w := newTestEnv(t)
 	all, store := w.replicas(3)
-	require.NoError(t, all[0].service.Open(t.Context(), w.event))
+	all[0].open(t, w.event)
 	for range 150 { // contact counts for a minute, and a busy line for another
 		w.tick(all...)
 	}
@@ -208,7 +208,7 @@ func TestFirstVisitorOfIdleLineMeetsCurrentSale(t *testing.T) {
 	tickets := &fakeTicket{}
 	tickets.setStatus(w.event, line.OnSale, w.clock.Now().Add(-time.Hour))
 	a := w.replicaAsking(tickets)
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	for range 150 {
 		w.second(a)
 	}

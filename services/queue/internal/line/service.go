@@ -17,11 +17,9 @@ import (
 const (
 	// maxClaimsPerScript bounds the claims of one store call, since Redis does nothing else
 	// meanwhile.
-	maxClaimsPerScript = 64
-	// maxParallelKnownLines bounds the parallel calls for cached lines of one batch.
-	maxParallelKnownLines = 64
-	// maxParallelUnknownLines bounds the parallel calls for lines that are not cached, over all
-	// batches.
+	maxClaimsPerScript    = 64
+	maxParallelKnownLines = 64 // bounds the parallel calls for cached lines of one batch
+	// maxParallelUnknownLines bounds all batches' parallel calls for lines that are not cached.
 	maxParallelUnknownLines = 8
 )
 
@@ -39,11 +37,10 @@ type Service struct {
 	existence *eventExistenceCache
 	unknown   chan struct{} // semaphore of calls for lines that are not cached
 
-	sales     Sales
-	saleCalls singleflight.Group // reads of sale reports of new lines
-	openings  singleflight.Group // openings of lines
-	// idleRefreshes are reads of the settings of lines that were idle.
-	idleRefreshes singleflight.Group
+	sales         Sales
+	saleCalls     singleflight.Group // reads of sale reports of new lines
+	openings      singleflight.Group // openings of lines
+	idleRefreshes singleflight.Group // reads of the settings of lines that were idle
 	salesFailing  atomic.Bool
 }
 
@@ -58,8 +55,7 @@ type Deps struct {
 	Meter    Meter
 	Rules    Rules
 	Log      *slog.Logger
-	// Now is time.Now except in tests.
-	Now func() time.Time
+	Now      func() time.Time // time.Now except in tests
 }
 
 // NewService returns a Service.
@@ -77,44 +73,48 @@ func (s *Service) Close(context.Context) error {
 	return nil
 }
 
-// Check finds or assigns each visitor's place. Answers have the order of the requests; items fail
-// independently.
+// Check finds or assigns each visitor's place, in the order of the requests. Items fail alone.
 func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
-	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int, err error) {
-		if err != nil {
-			for _, i := range at {
-				out[i].Err = err
-			}
-			return
-		}
+	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
 		s.cache.Contact(eventID)
-		s.wake(ctx, eventID)
+		s.markInUse(ctx, eventID)
 		s.checkInChunks(ctx, eventID, reqs, at, true, out)
-	})
+		return nil
+	}, func(i int, err error) { out[i].Err = err })
 	return out
 }
 
 // perLine groups n items by line and calls do for each line in parallel, so that no line waits for
 // another. Calls for lines that are not cached share a small semaphore, so that made-up ids cannot
-// delay the others. do gets an error when ctx ends before the semaphore is free.
-func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int, err error)) {
+// delay the others. If do fails or panics, or ctx ends before the semaphore is free, it calls fail
+// for each item of the line.
+func (s *Service) perLine(
+	ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int) error, fail func(i int, err error),
+) {
 	lines := byEvent(n, event)
+	failAll := func(positions []int, err error) {
+		for _, i := range positions {
+			fail(i, err)
+		}
+	}
 	var known, unknown errgroup.Group
 	known.SetLimit(maxParallelKnownLines)
 	unknown.SetLimit(maxParallelUnknownLines)
-	ask := func(eventID string, positions []int) {
+	doSafely := func(eventID string, positions []int) {
 		defer func() { // a panic in another goroutine would end the process
 			if p := recover(); p != nil {
-				do(eventID, positions, errs.FromPanic(p))
+				failAll(positions, errs.FromPanic(p))
 			}
 		}()
-		do(eventID, positions, nil)
+		if err := do(eventID, positions); err != nil {
+			failAll(positions, err)
+		}
 	}
 	if len(lines) == 1 { // most batches: a gateway sends one for each line
 		for eventID, at := range lines {
 			if s.cache.find(eventID) != nil {
-				ask(eventID, at)
+				doSafely(eventID, at)
 				return
 			}
 		}
@@ -126,7 +126,7 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 			continue
 		}
 		known.Go(func() error {
-			ask(eventID, at)
+			doSafely(eventID, at)
 			return nil
 		})
 	}
@@ -135,9 +135,9 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 			select {
 			case s.unknown <- struct{}{}:
 				defer func() { <-s.unknown }()
-				ask(eventID, lines[eventID])
+				doSafely(eventID, lines[eventID])
 			case <-ctx.Done():
-				do(eventID, lines[eventID], errs.ErrUnavailable.Wrap(ctx.Err()).WithRetry(time.Second))
+				failAll(lines[eventID], errs.ErrUnavailable.Wrap(ctx.Err()).WithRetry(time.Second))
 			}
 			return nil
 		})
@@ -149,8 +149,8 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 // checkInChunks sends the requests at the given indexes, all of one line, to the store in
 // sequential chunks, so that they keep their order.
 func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
-	for piece := range slices.Chunk(positions, maxClaimsPerScript) {
-		s.checkChunk(ctx, eventID, reqs, piece, join, out)
+	for chunk := range slices.Chunk(positions, maxClaimsPerScript) {
+		s.checkChunk(ctx, eventID, reqs, chunk, join, out)
 	}
 }
 
@@ -172,15 +172,15 @@ func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request
 	s.cache.Observe(eventID, state)
 	if join {
 		s.cache.Contact(eventID) // the line may be new
-		s.wake(ctx, eventID)
+		s.markInUse(ctx, eventID)
 	}
 	if state.Exists() && state.SettingsAt == 0 {
 		s.readSettings(ctx, eventID)
 	}
-	info := s.info(ctx, eventID)
+	title := s.title(ctx, eventID)
 	var entered int64
 	for k, i := range positions {
-		out[i] = s.answer(reqs[i], state, outcomes[k], info)
+		out[i] = s.answer(reqs[i], state, outcomes[k], title)
 		if outcomes[k].Entered {
 			entered++
 		}
@@ -224,16 +224,16 @@ func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim,
 	if s.cache.sale(eventID).Ended() {
 		return State{}, make([]Outcome, len(claims)), nil
 	}
-	failed := s.open(ctx, eventID)
-	if failed != nil {
-		s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", failed)
+	openErr := s.open(ctx, eventID)
+	if openErr != nil {
+		s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", openErr)
 	}
 	for i := range claims {
 		claims[i].Begin = true
 	}
 	state, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
-	// A line that was not opened has just begun with a recovery. That ends at once if ticket has recorded that this replica opens it.
-	if failed != nil && err == nil && s.cache.openingPermitted(eventID) {
+	// A line that could not be opened has just begun with a recovery. The second attempt ends it.
+	if openErr != nil && err == nil && s.cache.openingPermitted(eventID) {
 		if err := s.openLine(ctx, eventID); err != nil {
 			s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", err)
 		}
@@ -251,13 +251,12 @@ func (s *Service) claim(r Request, join bool) Claim {
 	return c
 }
 
-// answer converts an outcome to the visitor's answer.
-func (s *Service) answer(r Request, state State, o Outcome, info TitleAndArtist) Answer {
+func (s *Service) answer(r Request, state State, o Outcome, title TitleAndArtist) Answer {
 	switch o.Standing {
 	case Inside:
-		return s.holderAnswer(r, state, o, info)
+		return s.holderAnswer(r, state, o, title)
 	case Waiting:
-		return Answer{Place: s.waiterPlace(r, state, o.Ahead, o.Score, info)}
+		return Answer{Place: s.waiterPlace(r, state, o.Ahead, o.Score, title)}
 	case PassTaken:
 		return Answer{Err: ErrPassUsed}
 	case PassMissing:
@@ -265,18 +264,17 @@ func (s *Service) answer(r Request, state State, o Outcome, info TitleAndArtist)
 	case Blocked:
 		return Answer{Err: ErrBlocked}
 	default:
-		p := s.basePlace(r.EventID, state, info)
+		p := s.basePlace(r.EventID, state, title)
 		p.Status = StatusNone
 		p.NextPoll = jitter(activePoll)
 		return Answer{Place: p}
 	}
 }
 
-// basePlace returns the fields common to all visitors of a line.
-func (s *Service) basePlace(eventID string, state State, info TitleAndArtist) Place {
+func (s *Service) basePlace(eventID string, state State, title TitleAndArtist) Place {
 	p := Place{
 		Sale: state.SaleStatus(), Paused: state.Paused,
-		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: info.Title, Artist: info.Artist,
+		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: title.Title, Artist: title.Artist,
 	}
 	if !state.Exists() {
 		p.Threshold, p.Sale = s.rules.Threshold, s.cache.sale(eventID)
@@ -284,8 +282,8 @@ func (s *Service) basePlace(eventID string, state State, info TitleAndArtist) Pl
 	return p
 }
 
-func (s *Service) waiterPlace(r Request, state State, ahead, score int64, info TitleAndArtist) Place {
-	p := s.basePlace(r.EventID, state, info)
+func (s *Service) waiterPlace(r Request, state State, ahead, score int64, title TitleAndArtist) Place {
+	p := s.basePlace(r.EventID, state, title)
 	p.Status = StatusQueued
 	p.Ahead, p.Position = ahead, ahead+1
 	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the position
@@ -298,9 +296,9 @@ func (s *Service) waiterPlace(r Request, state State, ahead, score int64, info T
 
 // holderAnswer answers a slot holder. It issues a token if the request's is missing, of another
 // slot or epoch, or about to expire.
-func (s *Service) holderAnswer(r Request, state State, o Outcome, info TitleAndArtist) Answer {
+func (s *Service) holderAnswer(r Request, state State, o Outcome, title TitleAndArtist) Answer {
 	now := s.now()
-	p := s.basePlace(r.EventID, state, info)
+	p := s.basePlace(r.EventID, state, title)
 	p.Status, p.NextPoll, p.ExpiresAt = StatusActive, jitter(activePoll), o.End
 	e := r.Entry
 	if o.Claimed || e == nil || e.SlotID != o.SlotID || e.Epoch != state.Epoch || e.ExpiresAt-now.UnixMilli() < tokenRenewalMargin.Milliseconds() {

@@ -27,14 +27,9 @@ const recoveryRetry = time.Second
 // holder's next status or heartbeat restores it if possible.
 func (s *Service) Verify(ctx context.Context, slots []Slot) []Verdict {
 	out := make([]Verdict, len(slots))
-	s.perLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int, err error) {
-		if err == nil {
-			err = s.verifySlotsOfLine(ctx, eventID, slots, at, out)
-		}
-		if err != nil {
-			failVerdicts(err, at, out)
-		}
-	})
+	s.perLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int) error {
+		return s.verifySlotsOfLine(ctx, eventID, slots, at, out)
+	}, func(i int, err error) { out[i] = Verdict{Err: err} })
 	return out
 }
 
@@ -44,8 +39,7 @@ func failVerdicts(err error, positions []int, out []Verdict) {
 	}
 }
 
-// verifySlotsOfLine verifies the slots of one event. Slots that seem to have ended are verified
-// again if the epoch of the line has changed meanwhile.
+// verifySlotsOfLine verifies the slots of one event.
 func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
 	st, err := s.state(ctx, eventID)
 	if err == nil && slices.ContainsFunc(positions, func(i int) bool { return slots[i].Epoch > st.Epoch }) {
@@ -88,16 +82,16 @@ func (s *Service) verifySlots(ctx context.Context, eventID string, st State, slo
 	var updates []LastSeenUpdate
 	var lost []int
 	for k, i := range positions {
-		g, slot := members[k], slots[i]
+		m, slot := members[k], slots[i]
 		switch {
 		case !st.Exists():
 			// The data was lost and no replica knows the line, but the token shows that it existed.
 			out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
 		case !st.AcceptsEpoch(slot.Epoch):
 			// The token's epoch has expired, and the gateways know the new one.
-		case g.Found && g.SlotID == slot.SlotID && st.slotEnd(g.End) > st.Now:
+		case m.Found && m.SlotID == slot.SlotID && st.slotEnd(m.End) > st.Now:
 			out[i].Active = true
-			if s.needsUpdate(queries[k], g, st) {
+			if s.needsUpdate(queries[k], m, st) {
 				updates = append(updates, LastSeenUpdate{UserID: slot.UserID, Holder: true, At: st.Now})
 			}
 		case slot.Epoch != st.Epoch:
@@ -115,9 +109,9 @@ func (s *Service) verifySlots(ctx context.Context, eventID string, st State, slo
 
 // takeOver runs the check script for holders of the ended epoch.
 func (s *Service) takeOver(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
-	for piece := range slices.Chunk(positions, maxClaimsPerScript) {
-		claims := make([]Claim, len(piece))
-		for k, i := range piece {
+	for chunk := range slices.Chunk(positions, maxClaimsPerScript) {
+		claims := make([]Claim, len(chunk))
+		for k, i := range chunk {
 			claims[k] = Claim{UserID: slots[i].UserID}
 		}
 		st, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
@@ -125,7 +119,7 @@ func (s *Service) takeOver(ctx context.Context, eventID string, slots []Slot, po
 			return err
 		}
 		s.cache.Observe(eventID, st)
-		for k, i := range piece {
+		for k, i := range chunk {
 			switch {
 			case outcomes[k].Standing == Inside && outcomes[k].SlotID == slots[i].SlotID:
 				out[i].Active = true

@@ -8,21 +8,13 @@ import (
 
 // Status finds each visitor's place and never enqueues newcomers. It counts as contact. It is the
 // hot path: waiters and slot holders cost plain reads, one pipeline per line, and a write only when
-// the stored contact is old. The script runs only for visitors whom the reads do not find or whose
-// token is of another epoch (parked, admitted meanwhile, or to be taken over after a loss). Answers
-// have the order of the requests.
+// the stored contact is old. The script runs only for visitors whom the reads do not find (parked,
+// or admitted meanwhile) or whose token is of another epoch. Answers have the order of the requests.
 func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
-	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int, err error) {
-		if err == nil {
-			err = s.statusLine(ctx, eventID, reqs, at, out)
-		}
-		if err != nil {
-			for _, i := range at {
-				out[i].Err = err
-			}
-		}
-	})
+	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
+		return s.statusLine(ctx, eventID, reqs, at, out)
+	}, func(i int, err error) { out[i].Err = err })
 	return out
 }
 
@@ -37,39 +29,38 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 			return err
 		}
 	}
-	st := lineView{State: state, info: s.info(ctx, eventID)}
-	var seen memberReads
-	var decide, absent []int
+	st := lineView{State: state, title: s.title(ctx, eventID)}
+	var reads memberReads
+	var undecided, absent []int
 	for _, i := range positions {
 		r := reqs[i]
 		switch {
 		case st.SaleStatus().Ended():
-			out[i] = s.answer(r, st.State, Outcome{}, st.info)
+			out[i] = s.answer(r, st.State, Outcome{}, st.title)
 		case st.Exists() && r.Entry != nil && r.Entry.Epoch != st.Epoch && st.AcceptsEpoch(r.Entry.Epoch):
 			// The admission may be lost, and the data then has the holder in the queue again.
-			decide = append(decide, i)
+			undecided = append(undecided, i)
 		case st.Exists():
-			seen.add(i, MemberQuery{UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
+			reads.add(i, MemberQuery{UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
 		case r.Ticket != "" || r.Entry != nil: // the line may have been lost with all of Redis
-			decide = append(decide, i)
+			undecided = append(undecided, i)
 		default:
 			absent = append(absent, i)
 		}
 	}
 	s.answerWithoutLine(ctx, eventID, reqs, st, absent, out)
-	lost, err := s.answerFromReads(ctx, eventID, reqs, st, &seen, out)
+	notFound, err := s.answerFromReads(ctx, eventID, reqs, st, &reads, out)
 	if err != nil {
-		for _, i := range seen.positions {
+		for _, i := range reads.positions {
 			out[i].Err = err
 		}
 	}
-	s.checkInChunks(ctx, eventID, reqs, append(decide, lost...), false, out)
+	s.checkInChunks(ctx, eventID, reqs, append(undecided, notFound...), false, out)
 	return nil
 }
 
-// answerWithoutLine answers the requests at the given indexes, all for one missing line: the
-// visitors are in no set, or the event does not exist. It does not wait for ticket, since the first
-// holds in both cases.
+// answerWithoutLine answers the requests at the given indexes, all for one missing line: that the
+// visitors have no place, or, if that is known without waiting for ticket, that there is no event.
 func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []Request, st lineView, positions []int, out []Answer) {
 	if len(positions) == 0 {
 		return
@@ -82,7 +73,7 @@ func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []
 		if errors.Is(err, ErrEventUnknown) {
 			out[i] = Answer{Err: err}
 		} else {
-			out[i] = s.answer(reqs[i], st.State, Outcome{}, st.info)
+			out[i] = s.answer(reqs[i], st.State, Outcome{}, st.title)
 		}
 	}
 }
@@ -91,52 +82,54 @@ func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []
 type memberReads struct {
 	queries   []MemberQuery
 	positions []int
-	updates   []LastSeenUpdate
 }
 
-func (g *memberReads) add(position int, l MemberQuery) {
-	g.queries = append(g.queries, l)
-	g.positions = append(g.positions, position)
+func (m *memberReads) add(position int, q MemberQuery) {
+	m.queries = append(m.queries, q)
+	m.positions = append(m.positions, position)
 }
 
 // answerFromReads answers the visitors found by plain reads, and returns the indexes of the others.
-func (s *Service) answerFromReads(ctx context.Context, eventID string, reqs []Request, st lineView, g *memberReads, out []Answer) (decide []int, err error) {
-	if len(g.queries) == 0 {
+func (s *Service) answerFromReads(
+	ctx context.Context, eventID string, reqs []Request, st lineView, reads *memberReads, out []Answer,
+) (notFound []int, err error) {
+	if len(reads.queries) == 0 {
 		return nil, nil
 	}
-	members, err := s.store.LookUp(ctx, eventID, g.queries)
+	members, err := s.store.LookUp(ctx, eventID, reads.queries)
 	if err != nil {
 		return nil, err
 	}
-	for k, i := range g.positions {
-		r, l := reqs[i], g.queries[k]
-		answer, ok := s.placeOf(r, st, l, members[k])
+	var updates []LastSeenUpdate
+	for k, i := range reads.positions {
+		q := reads.queries[k]
+		answer, ok := s.placeOf(reqs[i], st, q, members[k])
 		if !ok {
-			decide = append(decide, i)
+			notFound = append(notFound, i)
 			continue
 		}
 		out[i] = answer
-		if s.needsUpdate(l, members[k], st.State) {
-			g.updates = append(g.updates, LastSeenUpdate{UserID: l.UserID, Holder: l.Holder, At: st.Now, Poll: Poll(members[k].Ahead)})
+		if s.needsUpdate(q, members[k], st.State) {
+			updates = append(updates, LastSeenUpdate{UserID: q.UserID, Holder: q.Holder, At: st.Now, Poll: Poll(members[k].Ahead)})
 		}
 	}
-	s.updateLastSeen(ctx, eventID, g.updates)
-	return decide, nil
+	s.updateLastSeen(ctx, eventID, updates)
+	return notFound, nil
 }
 
 // placeOf converts a read to an answer; false when the script must decide.
-func (s *Service) placeOf(r Request, st lineView, l MemberQuery, g MemberState) (Answer, bool) {
+func (s *Service) placeOf(r Request, st lineView, q MemberQuery, m MemberState) (Answer, bool) {
 	switch {
-	case !g.Found:
+	case !m.Found:
 		return Answer{}, false
-	case !l.Holder:
-		return Answer{Place: s.waiterPlace(r, st.State, g.Ahead, g.Score, st.info)}, true
+	case !q.Holder:
+		return Answer{Place: s.waiterPlace(r, st.State, m.Ahead, m.Score, st.title)}, true
 	}
-	end := st.slotEnd(g.End)
-	if g.SlotID != r.Entry.SlotID || end <= st.Now {
+	end := st.slotEnd(m.End)
+	if m.SlotID != r.Entry.SlotID || end <= st.Now {
 		return Answer{}, false
 	}
-	return s.holderAnswer(r, st.State, Outcome{Standing: Inside, SlotID: g.SlotID, End: end}, st.info), true
+	return s.holderAnswer(r, st.State, Outcome{Standing: Inside, SlotID: m.SlotID, End: end}, st.title), true
 }
 
 // slotEnd returns the effective end of a slot: the sale's end, if that is earlier.
@@ -152,17 +145,16 @@ func (s State) slotEnd(at int64) int64 {
 
 // needsUpdate reports whether a contact must be written: the stored one is older than a third of
 // the deadline, or the poll interval grew, so that the stored deadline is too short.
-func (s *Service) needsUpdate(l MemberQuery, g MemberState, st State) bool {
-	age := time.Duration(st.Now-g.LastSeen) * time.Millisecond
-	if l.Holder {
+func (s *Service) needsUpdate(q MemberQuery, m MemberState, st State) bool {
+	age := time.Duration(st.Now-m.LastSeen) * time.Millisecond
+	if q.Holder {
 		return age >= holderUpdateInterval
 	}
-	poll := Poll(g.Ahead)
-	return poll > g.Poll || age >= s.rules.MaxSilence(poll)/3
+	poll := Poll(m.Ahead)
+	return poll > m.Poll || age >= s.rules.MaxSilence(poll)/3
 }
 
-// updateLastSeen writes contacts. A failure is harmless, since the next poll comes long before the
-// deadline.
+// updateLastSeen writes contacts. Failures are harmless: the next poll precedes the deadline.
 func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) {
 	if len(updates) == 0 {
 		return
@@ -175,7 +167,7 @@ func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []
 // lineView is the data common to all items of one event.
 type lineView struct {
 	State
-	info TitleAndArtist
+	title TitleAndArtist
 }
 
 // state returns the cached state of a line, or reads it when it is too old. It counts as contact.

@@ -6,8 +6,7 @@ import (
 )
 
 // Places decides places and slots. Each call is atomic, gets this replica's KnownState of the line
-// and returns its State. A State that does not exist means that there is no line and none was
-// created.
+// and returns its State. If that does not exist, there is no line, and none was created.
 type Places interface {
 	// Check processes claims of one event in order and returns one outcome each.
 	Check(ctx context.Context, eventID string, m KnownState, claims []Claim) (State, []Outcome, error)
@@ -15,8 +14,7 @@ type Places interface {
 	Release(ctx context.Context, eventID string, m KnownState, userID, slotID string) (State, bool, error)
 	// Revoke ends whatever slot the user has, and reports whether there was one.
 	Revoke(ctx context.Context, eventID string, m KnownState, userID string) (State, bool, error)
-	// Hold records that seats are held until h.Until, and extends the slot once; or that they are
-	// no longer held.
+	// Hold records that seats are held until h.Until, and extends the slot once; or the hold's end.
 	Hold(ctx context.Context, eventID string, m KnownState, h Hold) (State, bool, error)
 }
 
@@ -44,8 +42,7 @@ type Lines interface {
 // Maintenance has the periodic calls.
 type Maintenance interface {
 	Admit(ctx context.Context, eventID string, m KnownState) (State, Tick, error)
-	// Clean parks or removes up to a page of members without contact; more reports that there are
-	// others.
+	// Clean parks or removes up to a page of members without contact; more means that others remain.
 	Clean(ctx context.Context, eventID string, m KnownState) (s State, moved int64, more bool, err error)
 }
 
@@ -68,7 +65,6 @@ type Store interface {
 
 // Directory reads events from ticket.
 type Directory interface {
-	// TitleAndArtist is for pages.
 	TitleAndArtist(ctx context.Context, eventID string) (TitleAndArtist, error)
 	// Exists returns nil when the event exists, on sale or only with line settings, else
 	// ErrEventUnknown.
@@ -114,11 +110,9 @@ type Meter interface {
 
 // Figures are the exported figures of a line.
 type Figures struct {
-	// Active includes the slot holders of the ended epoch, Kept is the number of slots kept for late
-	// visitors.
+	// Active includes holders of the ended epoch; Kept counts the slots kept for late visitors.
 	Waiting, Active, Kept, Threshold int64
-	// Epoch is the epoch's start in µs.
-	Epoch int64
+	Epoch                            int64 // the epoch's start in µs
 	// Selling means that the sale allows admission, Paused that an operator paused the line, Silent
 	// that no visitor has contact.
 	Selling, Paused, Silent bool

@@ -3,14 +3,12 @@ package line
 import "math"
 
 const (
-	// minObservation is how long a line is observed before its measured rate is used, in
-	// milliseconds.
+	// minObservation is how long (ms) a line is observed before its measured rate is used.
 	minObservation = 5000
 	// averagingTime is the time constant of the average in milliseconds: a sample a minute old
 	// weighs an eighth.
 	averagingTime = 30_000
-	// maxWait bounds the estimate to a day, in seconds.
-	maxWait = 86_400
+	maxWait       = 86_400 // bounds the estimate to a day, in seconds
 )
 
 // rateEstimator measures a line's admissions per second, as an exponentially weighted moving

@@ -9,9 +9,9 @@ import (
 // heartbeatInterval is the maximum time between two messages of a watch.
 const heartbeatInterval = 2 * time.Second
 
-// Recovery is what a gateway needs to verify tokens: the line's epoch, and until when (PauseUntil,
-// epoch ms) tokens of the previous one (Prev, 0 = unknown) are still taken over. Sale is for
-// waiting visitors, also at tier 1: an event without a line has a Sale and no epoch.
+// Recovery has what a gateway needs to verify tokens: the line's epoch, and until when (PauseUntil,
+// epoch ms) slots of the previous one (Prev, 0 = unknown) are taken over. Sale is shown to waiting
+// visitors, also at tier 1: an event without a line has a Sale and no epoch.
 type Recovery struct {
 	EventID                 string
 	Epoch, Prev, PauseUntil int64

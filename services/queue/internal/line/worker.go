@@ -21,36 +21,30 @@ const (
 	// maxParallelTicks bounds the overlapping ticks, so that a tick that waits for a hanging line
 	// does not delay the other lines.
 	maxParallelTicks = 4
-	// unlistAfter is how long a line must be empty before it is removed from the registry.
-	unlistAfter = 10 * time.Minute
-	// cleanPause is the pause between two pages of a cleanup, so that visitors' calls run in
-	// between.
-	cleanPause = 100 * time.Millisecond
-	// tickBudget bounds the repetitions of one tick.
-	tickBudget = 800 * time.Millisecond
-	// settingsInterval is the time between a worker's checks for settings that are due.
-	settingsInterval = time.Second
-	// firstSalesTimeout bounds the first read of all sale statuses at start-up.
-	firstSalesTimeout = 3 * time.Second
+	unlistAfter      = 10 * time.Minute // how long a line must be empty before it is removed from the registry
+	// cleanPause is the pause between two pages of a cleanup, in which visitors' calls run.
+	cleanPause        = 100 * time.Millisecond
+	tickBudget        = 800 * time.Millisecond // bounds the repetitions of one tick
+	settingsInterval  = time.Second            // the time between a worker's checks for settings that are due
+	firstSalesTimeout = 3 * time.Second        // bounds the first read of all sale statuses at start-up
 )
 
-var errSalesNotLoaded = errors.New("where sales stand was not asked for yet")
+var errSalesNotLoaded = errors.New("the sale statuses have not been read yet")
 
-// Worker runs ticks of lines periodically: the store's call that admits waiting visitors. Each
-// replica runs a worker. The schedule divides the ticks among them, and the store ensures that
-// together they admit no more than one would, however often they tick. It is safe for concurrent
-// use.
+// Worker runs the ticks of lines: calls of the store that admit waiting visitors. Each replica runs
+// one. The schedule divides the ticks among them, and the store limits the admissions per second
+// however often they tick. It is safe for concurrent use.
 type Worker struct {
 	service     *Service
 	every       time.Duration
 	clean       time.Duration
 	salesLoaded chan struct{} // closed after the first read of all sale statuses
 
-	mu      sync.Mutex
-	busy    map[string]bool // lines that are being ticked
-	failed  map[string]bool // lines whose last call failed
-	planned int64           // TickPlan.Now of the last plan
-	reports []TickReport    // not sent yet
+	mu         sync.Mutex
+	busy       map[string]bool // lines that are being ticked
+	failed     map[string]bool // lines whose last call failed
+	lastPlanAt int64           // TickPlan.Now of the last plan
+	reports    []TickReport    // not sent yet
 }
 
 // NewWorker returns a worker with these intervals of ticks and cleanups.
@@ -78,7 +72,6 @@ func (w *Worker) Admit(ctx context.Context) error {
 	return cmp.Or(ticks.Wait(), failing.Wait(), err)
 }
 
-// Clean cleans up until ctx ends.
 func (w *Worker) Clean(ctx context.Context) error { return loop.After(ctx, w.clean, w.Sweep) }
 
 // ReadSettings reads settings periodically until ctx ends. It is a separate loop, so that no tick
@@ -87,16 +80,14 @@ func (w *Worker) ReadSettings(ctx context.Context) error {
 	return loop.After(ctx, settingsInterval, w.RefreshSettings)
 }
 
-// RefreshSales reads sale statuses periodically until ctx ends, in a separate loop. It must be
-// called once.
+// RefreshSales reads sale statuses periodically until ctx ends. It must be called once.
 func (w *Worker) RefreshSales(ctx context.Context) error {
 	w.loadSales(ctx)
 	return loop.After(ctx, salesInterval, w.service.RefreshSales)
 }
 
-// Ready returns nil after the first read of all sale statuses. Before that, a watching gateway
-// would get a snapshot without sales and drop those it knows. An outage of ticket delays readiness
-// by at most 3 s.
+// Ready returns nil after the first read of all sale statuses, or its timeout: a watching gateway
+// that got a snapshot without sales would drop those it knows.
 func (w *Worker) Ready(context.Context) error {
 	select {
 	case <-w.salesLoaded:
@@ -126,7 +117,6 @@ func (w *Worker) observeLine(ctx context.Context, eventID string) {
 	} // a failing line is logged by its tick
 }
 
-// Tick runs the ticks that are due once.
 func (w *Worker) Tick(ctx context.Context) {
 	lines := w.failing()
 	var failing sync.WaitGroup
@@ -135,10 +125,9 @@ func (w *Worker) Tick(ctx context.Context) {
 	failing.Wait()
 }
 
-// tickAll handles the healthy lines. They do not wait for the registry, which is on one node of a
-// cluster.
+// tickAll handles the healthy lines. The registry, on one node of a cluster, does not delay them.
 func (w *Worker) tickAll(ctx context.Context) {
-	due := w.plan(ctx)
+	due := w.claimTicks(ctx)
 	var ticks sync.WaitGroup
 	ticks.Go(func() {
 		inParallel(ctx, due, w.tickHealthy)
@@ -186,7 +175,6 @@ func (w *Worker) Sweep(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.startSweep(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.sweep(ctx, eventID)) })
 }
 
-// RefreshSettings reads the settings that are due.
 func (w *Worker) RefreshSettings(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.settingsDue(), w.service.readSettings)
 }
@@ -223,7 +211,6 @@ func without(eventIDs, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(eventIDs), func(id string) bool { return excluded[id] })
 }
 
-// failing returns the lines whose last call failed.
 func (w *Worker) failing() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -272,7 +259,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		if !st.Exists() { // the line is gone; it is unlisted after a while without contact
 			s.cache.MarkListed(eventID)
 			s.meter.Forget(eventID)
-			w.record(eventID, st, result)
+			w.recordTick(eventID, st, result)
 			return true
 		}
 		s.cache.Observe(eventID, st)
@@ -282,7 +269,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		s.meter.Line(eventID, figures(st, result))
 		s.meter.Admitted(eventID, result.Admitted)
 		if !result.More || !s.now().Before(end) {
-			w.record(eventID, st, result)
+			w.recordTick(eventID, st, result)
 			return true
 		}
 	}
@@ -316,8 +303,7 @@ func (w *Worker) sweep(ctx context.Context, eventID string) bool {
 	return true
 }
 
-// updateRegistry adds lines with contact to the registry and removes lines that were empty for
-// long.
+// updateRegistry adds lines with contact to the registry, and removes those empty for long.
 func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, known []string) {
 	s := w.service
 	var add []string
@@ -338,8 +324,7 @@ func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, kno
 	}
 }
 
-// unlist removes a line from the registry and reads it again: if somebody came in between, it must
-// stay listed.
+// unlist removes a line from the registry, but adds it again if a visitor came at the same time.
 func (w *Worker) unlist(ctx context.Context, eventID string) {
 	s := w.service
 	err := s.store.Remove(ctx, eventID)

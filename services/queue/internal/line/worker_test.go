@@ -177,7 +177,7 @@ func (noAnnouncer) Announce(line.Admission) {}
 func TestReplicasTickRegisteredEvents(t *testing.T) {
 	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	in := a.check(t.Context(), w.event, "in")
 	require.NoError(t, in.Err)
 	require.Equal(t, line.StatusActive, in.Place.Status)
@@ -196,7 +196,7 @@ func TestReplicasTickRegisteredEvents(t *testing.T) {
 func TestHoldersOfLostEpochAreCounted(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	require.Equal(t, line.StatusActive, a.check(t.Context(), w.event, "in").Place.Status)
 	w.clock.Advance(time.Second)
 	a.worker.Tick(t.Context())
@@ -231,7 +231,7 @@ func TestFiguresOfUnreadableAndMissingLines(t *testing.T) {
 	w.tickets.threshold = 7
 	store := &unreachable{Store: w.store()}
 	a := w.replicaOn(store)
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	a.check(t.Context(), w.event, "in")
 	w.clock.Advance(time.Second)
 	a.worker.Tick(t.Context())
@@ -323,7 +323,7 @@ func TestContactDuringUnlistIsTicked(t *testing.T) {
 	w := newTestEnv(t)
 	b := w.replica()
 	a := w.replicaOn(racingStore{w.store(), func() { require.NoError(t, b.check(t.Context(), w.event, "v").Err) }})
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	for range 61 {
 		w.clock.Advance(10 * time.Second)
 		a.worker.Tick(t.Context())
@@ -334,7 +334,7 @@ func TestContactDuringUnlistIsTicked(t *testing.T) {
 func TestTickRepeatsWhileThereIsMore(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	over := make([]goredis.Z, 1200)
 	for i := range over {
 		over[i] = goredis.Z{Score: 1, Member: i}
@@ -369,7 +369,7 @@ func TestEventWithoutLineIsUnlisted(t *testing.T) {
 func TestSweepParksAbsentWaiters(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
-	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.open(t, w.event)
 	a.check(t.Context(), w.event, "in")
 	a.check(t.Context(), w.event, "gone")
 	keep := []line.Request{{EventID: w.event, Caller: line.Caller{UserID: "in"}}}

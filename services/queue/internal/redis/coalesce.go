@@ -15,25 +15,21 @@ import (
 const (
 	// maxClaimsPerScript bounds the claims of one script call, since Redis does nothing else
 	// meanwhile (about 15 µs each).
-	maxClaimsPerScript = 64
-	// maxQueriesPerPipeline bounds the queries of one pipeline.
-	maxQueriesPerPipeline = 1000
+	maxClaimsPerScript    = 64
+	maxQueriesPerPipeline = 1000 // bounds the queries of one pipeline
 	// maxInflight bounds a line's parallel batches of a kind. Redis is single-threaded, so a few
 	// keep it busy. Calls that arrive meanwhile share the next batch and its fixed costs (100 µs
 	// per script, and a round trip).
 	maxInflight = 4
-	// maxQueued is how many calls of a line may wait for a batch; above it they fail immediately.
-	maxQueued = 4096
-	// maxLines bounds the lines with calls in progress. Ids may be made up, and each costs a script
-	// call.
-	maxLines = 4096
-	// batchTimeout bounds one batch.
-	batchTimeout = time.Second
+	maxQueued   = 4096 // how many calls of a line may wait for a batch; above it they fail immediately
+	// maxLines bounds the lines with calls in progress, since made-up ids cost script calls too.
+	maxLines     = 4096
+	batchTimeout = time.Second // bounds one batch
 )
 
 // checkRequest has the claims of one call.
 type checkRequest struct {
-	memory line.KnownState
+	known  line.KnownState
 	claims []line.Claim
 }
 
@@ -50,46 +46,44 @@ func (s *Store) coalesce() {
 	s.queries = batch.NewGroups(cfg, maxLines, s.runQueries)
 }
 
-// Close waits for the calls in progress.
 func (s *Store) Close(ctx context.Context) error {
 	err := s.checks.Close(ctx)
 	return cmp.Or(s.queries.Close(ctx), err)
 }
 
-// checkRequests runs scripts in sequence, each for as many requests as fit.
-func (s *Store) checkRequests(ctx context.Context, eventID string, pieces []checkRequest) ([]batch.Result[checkResult], error) {
-	out := make([]batch.Result[checkResult], len(pieces))
-	for from := 0; from < len(pieces); {
-		to := from + countFitting(pieces[from:])
-		s.checkBatch(ctx, eventID, pieces[from:to], out[from:to])
+func (s *Store) checkRequests(ctx context.Context, eventID string, requests []checkRequest) ([]batch.Result[checkResult], error) {
+	out := make([]batch.Result[checkResult], len(requests))
+	for from := 0; from < len(requests); {
+		to := from + countFitting(requests[from:])
+		s.checkBatch(ctx, eventID, requests[from:to], out[from:to])
 		from = to
 	}
 	return out, nil
 }
 
 // countFitting returns how many of the requests fit into one script; at least one.
-func countFitting(pieces []checkRequest) int {
+func countFitting(requests []checkRequest) int {
 	claims := 0
-	for n, p := range pieces {
+	for n, p := range requests {
 		claims += len(p.claims)
 		if n > 0 && claims > maxClaimsPerScript {
 			return n
 		}
 	}
-	return len(pieces)
+	return len(requests)
 }
 
-func (s *Store) checkBatch(ctx context.Context, eventID string, pieces []checkRequest, out []batch.Result[checkResult]) {
+func (s *Store) checkBatch(ctx context.Context, eventID string, requests []checkRequest, out []batch.Result[checkResult]) {
 	var claims []line.Claim
-	var memory line.KnownState
-	for _, p := range pieces {
+	var known line.KnownState
+	for _, p := range requests {
 		claims = append(claims, p.claims...)
-		if m := p.memory; m.Epoch > memory.Epoch || m.Epoch == memory.Epoch && m.Rev >= memory.Rev {
-			memory = m
+		if m := p.known; m.Epoch > known.Epoch || m.Epoch == known.Epoch && m.Rev >= known.Rev {
+			known = m
 		}
 	}
-	state, outcomes, err := s.check(ctx, eventID, memory, claims)
-	for i, p := range pieces {
+	state, outcomes, err := s.check(ctx, eventID, known, claims)
+	for i, p := range requests {
 		if err != nil {
 			out[i].Err = deadlineAsUnavailable(err)
 			continue
@@ -100,9 +94,8 @@ func (s *Store) checkBatch(ctx context.Context, eventID string, pieces []checkRe
 	}
 }
 
-// runQueries runs the queries of several calls in shared pipelines.
-func (s *Store) runQueries(ctx context.Context, eventID string, pieces [][]line.MemberQuery) ([]batch.Result[[]line.MemberState], error) {
-	all := slices.Concat(pieces...)
+func (s *Store) runQueries(ctx context.Context, eventID string, requests [][]line.MemberQuery) ([]batch.Result[[]line.MemberState], error) {
+	all := slices.Concat(requests...)
 	members := make([]line.MemberState, 0, len(all))
 	for part := range slices.Chunk(all, maxQueriesPerPipeline) {
 		found, err := s.readMembers(ctx, eventID, part)
@@ -111,8 +104,8 @@ func (s *Store) runQueries(ctx context.Context, eventID string, pieces [][]line.
 		}
 		members = append(members, found...)
 	}
-	out := make([]batch.Result[[]line.MemberState], len(pieces))
-	for i, p := range pieces {
+	out := make([]batch.Result[[]line.MemberState], len(requests))
+	for i, p := range requests {
 		out[i].Value = members[:len(p):len(p)]
 		members = members[len(p):]
 	}

@@ -342,7 +342,7 @@ func TestAnswersOfReplacedServerAreIgnored(t *testing.T) {
 	f.wipe()
 	f.peek()
 	f.advance(300 * time.Second)
-	deceived.Alive = f.clock().UnixMilli()
+	deceived.AnsweredAt = f.clock().UnixMilli()
 	f.mem = deceived
 	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
 }

@@ -65,7 +65,7 @@ func (f *fixture) observe(s line.State, err error) line.State {
 	require.NoError(f.t, err)
 	m := &f.mem
 	if s.Epoch > m.Epoch || (s.Epoch == m.Epoch && s.Rev >= m.Rev) {
-		m.Epoch, m.Rev, m.Alive = s.Epoch, s.Rev, s.Now
+		m.Epoch, m.Rev, m.AnsweredAt = s.Epoch, s.Rev, s.Now
 		if s.SettingsAt > 0 {
 			m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 		}

@@ -6,8 +6,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// registryKey is the set of events with contact at any replica. Its hash slot differs from the
-// lines'.
+// registryKey is the set of events with contact at any replica. Lines have other hash slots.
 const registryKey = "queue:active-events"
 
 // lineKeys are the names of a line's keys, in the order in which every script gets them. They share
@@ -40,8 +39,7 @@ func keysOf(eventID string) []string {
 	return keys
 }
 
-// positionKeys collects the tier-1 keys of claims, since a script must get every key as an
-// argument.
+// positionKeys collects the tier-1 keys of claims: a script must get every key as an argument.
 type positionKeys struct {
 	keys  []string
 	index map[[2]int64]int // by round and page

@@ -65,8 +65,7 @@ func exec(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// waiterReads are the commands for some waiters. A missing member has the score 0, which no member
-// has.
+// waiterReads are the commands for some waiters. The score of a missing member is 0.
 type waiterReads struct {
 	ranks            []*redis.IntCmd
 	scores, contacts *redis.FloatSliceCmd

@@ -61,7 +61,6 @@ func numbers(v any, n int) ([]int64, error) {
 	return out, nil
 }
 
-// outcomes parses the result of check.
 func (r reply) outcomes(n int) ([]line.Outcome, error) {
 	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]line.Outcome, n), nil
@@ -101,14 +100,12 @@ func outcome(v any) (line.Outcome, error) {
 		if ok1 && ok2 && err == nil {
 			return line.Outcome{Standing: line.Waiting, Ahead: ahead, Score: score}, nil
 		}
-	case a[0] == "N":
-		return line.Outcome{}, nil
-	case a[0] == "P":
-		return line.Outcome{Standing: line.PassTaken}, nil
-	case a[0] == "V":
-		return line.Outcome{Standing: line.PassMissing}, nil
-	case a[0] == "B":
-		return line.Outcome{Standing: line.Blocked}, nil
+	default:
+		kind, _ := a[0].(string)
+		standings := map[string]line.Standing{"N": line.Nowhere, "P": line.PassTaken, "V": line.PassMissing, "B": line.Blocked}
+		if standing, ok := standings[kind]; ok {
+			return line.Outcome{Standing: standing}, nil
+		}
 	}
 	return line.Outcome{}, fmt.Errorf("unexpected %v", v)
 }

@@ -36,8 +36,7 @@ func newSchedule(client redis.UniversalClient, registry string, now func() strin
 	return s
 }
 
-// report is the stored form of a line.TickReport. Other releases may read it, so fields are only
-// added.
+// report is the stored form of a line.TickReport. Other releases read it, so fields are only added.
 type report struct {
 	State line.State `json:"state"`
 	Tick  line.Tick  `json:"tick"`

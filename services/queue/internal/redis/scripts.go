@@ -48,9 +48,8 @@ const (
 	lateSlotTTL = 70 * time.Second
 )
 
-// compile joins the rules, the prelude and each script. The rules are rendered into the source, so
-// that calls need not pass them and Go and Lua cannot differ. Replicas with other rules (during a
-// rollout) use another script.
+// compile joins the rules, the prelude and each script. The rules are part of the source, so that Go
+// and Lua cannot differ. Replicas with other rules (during a rollout) use another script.
 func compile(r line.Rules) (map[string]*redis.Script, error) {
 	prelude, err := sources.ReadFile("lua/prelude.lua")
 	if err != nil {
@@ -89,9 +88,9 @@ func constants(r line.Rules) string {
 	number("park", parkSize)
 	number("cleanup", cleanupSize)
 	number("stream", streamSize)
-	number("crowd", minSilentWaiters)
-	span("memory", ticketWindow)
-	span("slack", writeSlack)
+	number("minSilent", minSilentWaiters)
+	span("ticketWindow", ticketWindow)
+	span("writeSlack", writeSlack)
 	span("spent", r.Parked+ticketWindow) // older tickets do not restore places
 	span("pass", passLife)
 	span("idle", idleLife)
@@ -119,7 +118,7 @@ func constants(r line.Rules) string {
 // KnownState, whether a line may be created, and the latest sale report.
 func commonArgs(now string, m line.KnownState, begin bool) []any {
 	return []any{
-		now, m.Epoch, m.Rev, m.Alive, m.SettingsAt, m.Threshold, flag(m.Paused), m.SlotMS, m.ClosesAt, flag(begin),
+		now, m.Epoch, m.Rev, m.AnsweredAt, m.SettingsAt, m.Threshold, flag(m.Paused), m.SlotMS, m.ClosesAt, flag(begin),
 		m.Sale.At, int64(m.Sale.Status), m.Sale.OpensAt, m.Sale.ClosesAt,
 	}
 }

@@ -71,12 +71,10 @@ func (s *Store) run(ctx context.Context, script, eventID string, extra []string,
 	return r, nil
 }
 
-// args returns the common arguments of a script.
 func (s *Store) args(m line.KnownState, begin bool) []any {
 	return commonArgs(s.now(), m, begin)
 }
 
-// now returns the time argument of a script.
 func (s *Store) now() string {
 	if s.clock == nil {
 		return ""
@@ -88,11 +86,10 @@ func (s *Store) now() string {
 func seed() string { return rand.Text() }
 
 func (s *Store) Check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
-	out, err := s.checks.Do(ctx, eventID, checkRequest{memory: m, claims: claims})
+	out, err := s.checks.Do(ctx, eventID, checkRequest{known: m, claims: claims})
 	return out.state, out.outcomes, err
 }
 
-// check runs the script for claims of one line.
 func (s *Store) check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
 	var tier1 positionKeys
 	begin := false
@@ -207,5 +204,4 @@ func (s *Store) Remove(ctx context.Context, eventID string) error {
 	return pkgredis.Err(s.client.SRem(ctx, s.registry, eventID).Err())
 }
 
-// Ping reports whether Redis answers.
 func (s *Store) Ping(ctx context.Context) error { return pkgredis.Err(s.client.Ping(ctx).Err()) }

@@ -35,8 +35,7 @@ func result(a line.Answer) *queuev1.LineResult {
 	return place(a.Place)
 }
 
-// placeResult is a result with everything that it points to, so that an item of a poll costs one
-// allocation.
+// placeResult is a result with all that it points to: an item of a poll costs one allocation.
 type placeResult struct {
 	result queuev1.LineResult
 	choice queuev1.LineResult_Place

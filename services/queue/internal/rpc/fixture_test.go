@@ -94,12 +94,13 @@ func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 
 func (f *fixture) ctx() context.Context { return f.t.Context() }
 
-// open opens the line with a threshold.
+// open opens the line with a threshold. Its first visitor has no position, and so gets no place.
 func (f *fixture) open(threshold int64) {
 	f.t.Helper()
 	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: &threshold})
-	_, err := f.visitors.OpenLine(f.ctx(), &queuev1.OpenLineRequest{EventId: f.event})
-	require.NoError(f.t, err)
+	opener := f.item("opener")
+	opener.Caller.Tier1 = &commonv1.Tier1{Required: true}
+	require.Equal(f.t, errs.ErrVWRTokenRequired.Reason, f.check(opener).GetProblem().GetReason())
 }
 
 func (f *fixture) item(user string) *queuev1.LineItem {

@@ -37,7 +37,6 @@ type Operation interface {
 
 // Control has the calls of gateways and tier 1.
 type Control interface {
-	Open(ctx context.Context, eventID string) error
 	Load(ctx context.Context, eventID string) (line.Load, error)
 	Closed(ctx context.Context, eventID string) (bool, error)
 	Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error
@@ -54,8 +53,7 @@ type Visitors struct {
 
 var _ pkgrpc.Prevalidator = (*Visitors)(nil)
 
-// Register registers both services. Streams end when stop is closed, so that they do not delay a
-// shutdown.
+// Register registers both services. Closing stop ends the streams, so that they delay no shutdown.
 func Register(s grpc.ServiceRegistrar, l Line, c Control, o Operation, stop <-chan struct{}) {
 	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
 	queuev1.RegisterQueueAdminServiceServer(s, &Operators{lines: o})
@@ -80,8 +78,7 @@ func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queue
 	return answer(ctx, "status", req, v.line.Status), nil
 }
 
-// Heartbeat implements queuev1.QueueServiceServer. It is a status: both count as contact and renew
-// tokens.
+// Heartbeat is like Status: both count as contact and renew tokens.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
 	return answer(ctx, "heartbeat", req, v.line.Status), nil
 }
@@ -142,13 +139,6 @@ func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerSt
 		return nil
 	})
 	return nil
-}
-
-func (v *Visitors) OpenLine(ctx context.Context, req *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
-	if err := v.control.Open(ctx, req.GetEventId()); err != nil {
-		return nil, err
-	}
-	return &queuev1.OpenLineResponse{}, nil
 }
 
 func (v *Visitors) GetSale(ctx context.Context, req *queuev1.GetSaleRequest) (*queuev1.GetSaleResponse, error) {

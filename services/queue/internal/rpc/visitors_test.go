@@ -286,7 +286,7 @@ func TestOutageOfTicket(t *testing.T) {
 	f.restart()
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
 	f.tickets.break_(true)
-	_, err := f.visitors.OpenLine(f.ctx(), &queuev1.OpenLineRequest{EventId: f.event})
+	_, err := f.visitors.GetSale(f.ctx(), &queuev1.GetSaleRequest{EventId: f.event})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	p := f.check(waiter).GetPlace()
 	require.Equal(t, "queued", p.GetStatus())

@@ -74,8 +74,8 @@ var encoding = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // a con
 //
 //	0x01 | kid length | kid | SHA-256(user)[:16] | score u64 | epoch u64 | issued at u64 | HMAC-SHA256 32
 //
-// where the MAC covers "urr/q/1", the event id with its length (one byte), and all fields before
-// it.
+// where the MAC covers "urr/q/1", the event id's length (one byte), the event id, and the fields
+// before the MAC.
 func (s *Sealer) Ticket(eventID, userID string, t line.Ticket) string {
 	tickets := s.current.Load().tickets
 	kid := tickets.Current()

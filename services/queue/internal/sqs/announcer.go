@@ -17,12 +17,9 @@ import (
 )
 
 const (
-	// maxBatchSize is SQS's limit for one batch.
-	maxBatchSize = 10
-	// queueSize is how many admissions may wait to be sent; above it they are dropped.
-	queueSize = 10_000
-	// sendTimeout bounds one batch.
-	sendTimeout = 2 * time.Second
+	maxBatchSize = 10              // SQS's limit for one batch
+	queueSize    = 10_000          // how many admissions may wait to be sent; above it they are dropped
+	sendTimeout  = 2 * time.Second // bounds one batch
 )
 
 var _ line.Announcer = (*Announcer)(nil)
@@ -76,7 +73,6 @@ func (a *Announcer) Run(ctx context.Context) error {
 	}
 }
 
-// fillBatch adds queued admissions to a batch.
 func (a *Announcer) fillBatch(batch []line.Admission) []line.Admission {
 	for len(batch) < maxBatchSize {
 		select {

@@ -83,8 +83,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// firstRead reports whether the active events were read once. That is enough to be ready: during a
-// store outage polls are served from the cache, and every other replica has the same outage.
+// firstRead returns a check that succeeds once the active events were read. Later outages of the
+// store do not make a replica unready: polls are served from the cache, and all replicas are
+// affected.
 func firstRead(cache *room.StateCache) func(context.Context) error {
 	return func(context.Context) error {
 		if !cache.Ready() {

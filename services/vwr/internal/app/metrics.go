@@ -95,14 +95,14 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (f *stateCollector) collectLobbies(out chan<- prometheus.Metric) {
-	running := make(map[string]lobby.Key) // an event has one series: that of its latest round
+	latest := make(map[string]lobby.Key) // an event has one series: that of its latest round
 	progress := f.driver.Progress()
 	for k := range progress {
-		if k.Round > running[k.EventID].Round {
-			running[k.EventID] = k
+		if k.Round > latest[k.EventID].Round {
+			latest[k.EventID] = k
 		}
 	}
-	for event, k := range running {
+	for event, k := range latest {
 		p := progress[k]
 		for d, v := range map[*prometheus.Desc]float64{
 			lobbyEntries: float64(p.Joined), lobbyLate: p.Late.Seconds(), drawKeyMissing: flag(p.KeyMissing), lobbyVoid: flag(p.Void),

@@ -16,16 +16,13 @@ import (
 const (
 	// maxQueuedClaims bounds the queued claims of a round. Claims above it are dropped; visitors
 	// never wait for claims.
-	maxQueuedClaims = 20_000
-	// maxClaimsPerGroup is the maximum number of claims in a group.
-	maxClaimsPerGroup = 500
+	maxQueuedClaims   = 20_000
+	maxClaimsPerGroup = 500 // the maximum number of claims in a group
 	// claimGroupInterval is the minimum time between two groups of a round. It limits writes to the
 	// counter item; the share is measured over 20 s, so the delay does not matter.
-	claimGroupInterval = 200 * time.Millisecond
-	// maxParallelClaimWrites bounds the sets of a round that a replica writes in parallel.
-	maxParallelClaimWrites = 8
-	// claimsFlushTimeout bounds the write of queued claims at shutdown.
-	claimsFlushTimeout = 3 * time.Second
+	claimGroupInterval     = 200 * time.Millisecond
+	maxParallelClaimWrites = 8               // bounds the sets of a round that a replica writes in parallel
+	claimsFlushTimeout     = 3 * time.Second // bounds the write of queued claims at shutdown
 	// maxRememberedClaims is how many claimed positions a replica remembers (at most twice as
 	// many), so that repeated checks cost no write.
 	maxRememberedClaims = 50_000
@@ -72,7 +69,6 @@ func NewClaims(s *Store) *Claims {
 	}
 }
 
-// Claim queues a claim for the next group of its round. It does not block.
 func (c *Claims) Claim(r room.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,8 +92,7 @@ func (c *Claims) enqueueLocked(k groupKey, cl claim) {
 	claimsTotal.WithLabelValues("dropped").Inc()
 }
 
-// queueLocked returns the queue of a round and creates it if needed; nil when there are too many
-// queues.
+// queueLocked returns the queue of a round, new if needed; nil when there are too many queues.
 func (c *Claims) queueLocked(k groupKey) *claimQueue {
 	q := c.queues[k]
 	if q == nil && len(c.queues) < maxEvents {
@@ -175,8 +170,7 @@ func (c *Claims) queueLen(q *claimQueue) int {
 	return len(q.waiting)
 }
 
-// write adds the positions of a group to their sets, and the number of new ones to the round's
-// count.
+// write adds the positions of a group to their sets, and counts the new ones for the round.
 func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 	blocks := make(map[int64][]claim)
 	for _, cl := range group {
@@ -219,7 +213,6 @@ func (c *Claims) requeue(q *claimQueue, claims []claim) {
 	claimsTotal.WithLabelValues("failed").Add(float64(len(claims)))
 }
 
-// count adds the number of new claims to the count of a round.
 func (c *Claims) count(ctx context.Context, k groupKey, added int64) {
 	if added == 0 {
 		return
@@ -241,8 +234,7 @@ func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) 
 	return c.store.addCount(ctx, k, 0)
 }
 
-// countIncomplete reports whether this replica has more unwritten claims than fit in the next
-// group.
+// countIncomplete reports whether this replica has more unwritten claims than fit in the next group.
 func (c *Claims) countIncomplete(k groupKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

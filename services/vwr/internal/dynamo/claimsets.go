@@ -49,8 +49,7 @@ func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64,
 	return added, nil
 }
 
-// addCount adds n claims to the count of a round and returns the new count. The SDK does not retry
-// it.
+// addCount adds n claims to the count of a round and returns the new count, without retries.
 func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
@@ -70,7 +69,6 @@ func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error
 	return count, unavailable(r.Err())
 }
 
-// ClaimCount reads the number of claims of a round.
 func (s *Store) ClaimCount(ctx context.Context, eventID string, round room.Round) (int64, error) {
 	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.positions, Key: claimedKey(groupKey{eventID, round}), ConsistentRead: aws.Bool(true),

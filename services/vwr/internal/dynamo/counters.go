@@ -20,9 +20,7 @@ func (s *Store) Read(ctx context.Context, eventID string) (room.Counters, bool, 
 }
 
 func (s *Store) readGroup(ctx context.Context, ids []string) ([]readResult, error) {
-	unique := slices.Clone(ids)
-	slices.Sort(unique)
-	counters, err := s.ReadMany(ctx, slices.Compact(unique))
+	counters, err := s.ReadMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +43,13 @@ func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counter
 	return counters, err
 }
 
-// Active reads, consistently, the registry, every event in it, and those in also. Registry entries
-// missing from also cost a second read.
-func (s *Store) Active(ctx context.Context, also []string) ([]room.Counters, error) {
-	registry, counters, err := s.read(ctx, append([]string{registryID}, also...))
+// Active reads the known events with the registry. Other events in the registry cost a second read.
+func (s *Store) Active(ctx context.Context, known []string) ([]room.Counters, error) {
+	registry, counters, err := s.read(ctx, append([]string{registryID}, known...))
 	if err != nil {
 		return nil, err
 	}
-	entered := slices.DeleteFunc(registry, func(id string) bool { return slices.Contains(also, id) })
+	entered := slices.DeleteFunc(registry, func(id string) bool { return slices.Contains(known, id) })
 	if len(entered) == 0 {
 		return counters, nil
 	}
@@ -87,7 +84,6 @@ func (s *Store) read(ctx context.Context, ids []string) (registry []string, coun
 // isActiveRound is the condition of writes to one round while it is active.
 const isActiveRound = attrRound + " = :round AND " + attrActive + " = :true"
 
-// Serve moves the serving counter from c.Serving to to.
 func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.counters,
@@ -109,7 +105,6 @@ const (
 	removeShards = ", " + attrShards // after the REMOVE of a lobby's attributes
 )
 
-// Start opens a round and adds the event to the registry. The lobby of an earlier round is removed.
 func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round, opening *room.Opening) error {
 	condition, values := "attribute_not_exists("+attrRound+")", settingValues(next.Settings)
 	if earlier != 0 {
@@ -143,7 +138,6 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 	}, "ADD", next.EventID, more...)
 }
 
-// Stop ends a round and removes the event from the registry.
 func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) error {
 	return s.transact(ctx, &types.Update{
 		TableName:           &s.counters,
@@ -175,7 +169,6 @@ func (s *Store) register(id, act, member string) *types.Update {
 	}
 }
 
-// Configure changes the settings of an active round.
 func (s *Store) Configure(ctx context.Context, eventID string, round room.Round, settings room.Settings) error {
 	values := settingValues(settings)
 	values[":round"], values[":true"], values[":now"] = num(int64(round)), boolean(true), num(s.now().UnixMilli())

@@ -6,25 +6,21 @@ import "github.com/google/uuid"
 // the old one, and the previous old one is dropped.
 type generations struct {
 	max        int
-	young, old map[uuid.UUID]struct{}
+	young, old map[uuid.UUID]bool
 }
 
 func newGenerations(limit int) generations {
-	return generations{max: limit, young: make(map[uuid.UUID]struct{})}
+	return generations{max: limit, young: make(map[uuid.UUID]bool)}
 }
 
-// add adds id and reports whether it was new.
 func (g *generations) add(id uuid.UUID) bool {
-	if _, ok := g.young[id]; ok {
-		return false
-	}
-	if _, ok := g.old[id]; ok {
+	if g.young[id] || g.old[id] {
 		return false
 	}
 	if len(g.young) >= g.max {
-		g.young, g.old = make(map[uuid.UUID]struct{}), g.young
+		g.young, g.old = make(map[uuid.UUID]bool), g.young
 	}
-	g.young[id] = struct{}{}
+	g.young[id] = true
 	return true
 }
 

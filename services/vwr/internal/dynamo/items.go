@@ -150,7 +150,7 @@ func toCounters(it item) (room.Counters, error) {
 		c.Settings.Next = room.Next(s)
 	}
 	c.Shards = int(max(1, r.Number(attrShards)))
-	c.Lobby = toLobby(&r, c.Round)
+	c.Lobby = toLobby(&r)
 	if r.Err() != nil {
 		return c, fmt.Errorf("counters of %s: %w", c.EventID, r.Err())
 	}

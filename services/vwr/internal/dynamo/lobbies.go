@@ -17,8 +17,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Lobbies stores the entries of lobbies and their shuffles in the tables of a Store. It is safe for
-// concurrent use.
+// Lobbies stores lobbies and their shuffles in the tables of a Store. It is safe for concurrent use.
 type Lobbies struct {
 	*Store
 
@@ -26,10 +25,10 @@ type Lobbies struct {
 }
 
 var (
-	_ lobby.Entries    = lobbyStore{}
-	_ lobby.Shuffles   = lobbyStore{}
-	_ lobby.Steps      = lobbyStore{}
-	_ lobby.Unfinished = lobbyStore{}
+	_ lobby.Entries    = (*Lobbies)(nil)
+	_ lobby.Shuffles   = (*Lobbies)(nil)
+	_ lobby.Steps      = (*Lobbies)(nil)
+	_ lobby.Unfinished = (*Lobbies)(nil)
 )
 
 // NewLobbies returns Lobbies over the tables of s.
@@ -40,17 +39,11 @@ func NewLobbies(s *Store) *Lobbies {
 	return l
 }
 
-// Close waits for the joins in flight.
 func (l *Lobbies) Close(ctx context.Context) error { return l.joins.Close(ctx) }
 
-// Lobby returns l as a lobby.Store.
 func (l *Lobbies) Lobby() lobby.Store {
-	s := lobbyStore{l}
-	return lobby.Store{Entries: s, Shuffles: s, Steps: s, Unfinished: s}
+	return lobby.Store{Entries: l, Shuffles: l, Steps: l, Unfinished: l}
 }
-
-// lobbyStore gives methods of Lobbies the names in lobby.Store, which Store has for rooms.
-type lobbyStore struct{ l *Lobbies }
 
 // opening returns the writes that open a lobby with its round.
 func (s *Store) opening(next room.Counters, o *room.Opening) []types.TransactWriteItem {
@@ -60,9 +53,9 @@ func (s *Store) opening(next room.Counters, o *room.Opening) []types.TransactWri
 	}
 }
 
-func (s lobbyStore) Unfinished(ctx context.Context) ([]lobby.Key, error) {
-	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &s.l.counters, Key: counterKey(lobbiesID), ConsistentRead: aws.Bool(true),
+func (l *Lobbies) Unfinished(ctx context.Context) ([]lobby.Key, error) {
+	out, err := l.db.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &l.counters, Key: counterKey(lobbiesID), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
 		return nil, unavailable(err)
@@ -80,18 +73,18 @@ func (s lobbyStore) Unfinished(ctx context.Context) ([]lobby.Key, error) {
 	return keys, nil
 }
 
-func (s lobbyStore) Finish(ctx context.Context, k lobby.Key) error {
-	u := s.l.register(lobbiesID, "DELETE", lobbyName(k))
-	_, err := s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+func (l *Lobbies) Finish(ctx context.Context, k lobby.Key) error {
+	u := l.register(lobbiesID, "DELETE", lobbyName(k))
+	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
 		ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
 	})
 	return conditional(err)
 }
 
-func (s lobbyStore) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bool, error) {
-	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &s.l.positions, Key: shuffleKey(k), ConsistentRead: aws.Bool(true),
+func (l *Lobbies) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bool, error) {
+	out, err := l.db.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &l.positions, Key: shuffleKey(k), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil || out.Item == nil {
 		return lobby.Shuffle{}, false, unavailable(err)
@@ -100,20 +93,20 @@ func (s lobbyStore) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bo
 	return sh, err == nil, unavailable(err)
 }
 
-func (s lobbyStore) Latest(ctx context.Context, eventID string) (lobby.Shuffle, bool, error) {
-	all, err := s.Shuffles(ctx, eventID, 0, 1)
+func (l *Lobbies) Latest(ctx context.Context, eventID string) (lobby.Shuffle, bool, error) {
+	all, err := l.Shuffles(ctx, eventID, 0, 1)
 	if err != nil || len(all) == 0 {
 		return lobby.Shuffle{}, false, err
 	}
 	return all[0], true, nil
 }
 
-func (s lobbyStore) Shuffles(ctx context.Context, eventID string, before room.Round, limit int) ([]lobby.Shuffle, error) {
+func (l *Lobbies) Shuffles(ctx context.Context, eventID string, before room.Round, limit int) ([]lobby.Shuffle, error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	query := dynamodb.NewQueryPaginator(s.l.db, &dynamodb.QueryInput{
-		TableName: &s.l.positions, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)), //nolint:gosec // a constant
+	query := dynamodb.NewQueryPaginator(l.db, &dynamodb.QueryInput{
+		TableName: &l.positions, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)), //nolint:gosec // a constant
 		KeyConditionExpression:    aws.String(attrEvent + " = :lobby AND " + attrRequest + " < :before"),
 		ExpressionAttributeValues: item{":lobby": str(fmt.Sprintf(lobbyPartition, eventID)), ":before": str(fmt.Sprintf(roundForm, before))},
 	})
@@ -135,76 +128,78 @@ func (s lobbyStore) Shuffles(ctx context.Context, eventID string, before room.Ro
 }
 
 // change updates a shuffle on a condition.
-func (s lobbyStore) change(ctx context.Context, k lobby.Key, update, condition string, values item) error {
-	_, err := s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.l.positions, Key: shuffleKey(k), UpdateExpression: &update,
-		ConditionExpression: aws.String(attrOpen + condition), ExpressionAttributeValues: values,
+func (l *Lobbies) change(ctx context.Context, k lobby.Key, update, condition string, values item) error {
+	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &l.positions, Key: shuffleKey(k), UpdateExpression: &update,
+		ConditionExpression: aws.String(isUndecided + condition), ExpressionAttributeValues: values,
 	})
 	return conditional(err)
 }
 
-// attrOpen is the condition of every change: the shuffle is stored, and not final.
-const attrOpen = "attribute_exists(" + attrCommitment + ") AND attribute_not_exists(" + attrSeed + ") AND attribute_not_exists(" + attrVoided + ")"
+// isUndecided is the condition of every change: the shuffle is stored, and not final.
+const isUndecided = "attribute_exists(" + attrCommitment + ") AND attribute_not_exists(" + attrSeed + ") AND attribute_not_exists(" + attrVoided + ")"
 
 const setValue = attrValueRound + " = :beaconRound, " + attrValue + " = :beaconValue, " + attrValueSign + " = :beaconSignature"
 
-func (s lobbyStore) State(ctx context.Context, k lobby.Key, before, statement string) error {
+func (l *Lobbies) SetStatement(ctx context.Context, k lobby.Key, before, statement string) error {
 	condition, values := " AND attribute_not_exists("+attrStatement+")", item{":statement": str(statement)}
 	if before != "" {
 		condition = " AND " + attrStatement + " = :before AND attribute_not_exists(" + attrSignature + ")"
 		values[":before"] = str(before)
 	}
-	return s.change(ctx, k, "SET "+attrStatement+" = :statement", condition, values)
+	return l.change(ctx, k, "SET "+attrStatement+" = :statement", condition, values)
 }
 
-func (s lobbyStore) Sign(ctx context.Context, k lobby.Key, statement, signature string) error {
-	return s.change(ctx, k, "SET "+attrSignature+" = :signature",
+func (l *Lobbies) SetSignature(ctx context.Context, k lobby.Key, statement, signature string) error {
+	return l.change(ctx, k, "SET "+attrSignature+" = :signature",
 		" AND "+attrStatement+" = :statement AND attribute_not_exists("+attrSignature+")",
 		item{":statement": str(statement), ":signature": str(signature)})
 }
 
-func (s lobbyStore) Value(ctx context.Context, k lobby.Key, r beacon.Round) error {
-	return s.change(ctx, k, "SET "+setValue, " AND attribute_exists("+attrSignature+")", roundValues(r))
+func (l *Lobbies) SetBeaconRound(ctx context.Context, k lobby.Key, r beacon.Round) error {
+	return l.change(ctx, k, "SET "+setValue, " AND attribute_exists("+attrSignature+")", roundValues(r))
 }
 
-func (s lobbyStore) Reveal(ctx context.Context, k lobby.Key, seed, orderHash string, r *beacon.Round) error {
+func (l *Lobbies) SetResult(ctx context.Context, k lobby.Key, seed, orderHash string, r *beacon.Round) error {
 	values := item{":seed": str(seed), ":order": str(orderHash)}
-	condition := " AND attribute_exists(" + attrSignature + ") AND attribute_not_exists(" + attrValueRound + ")"
-	if r != nil {
-		condition = " AND attribute_exists(" + attrSignature + ") AND " + attrValueRound + " = :beaconRound AND " + attrValue + " = :beaconValue"
+	condition := " AND attribute_exists(" + attrSignature + ")"
+	if r == nil {
+		condition += " AND attribute_not_exists(" + attrValueRound + ")"
+	} else {
+		condition += " AND " + attrValueRound + " = :beaconRound AND " + attrValue + " = :beaconValue"
 		decided := roundValues(*r)
 		values[":beaconRound"], values[":beaconValue"] = decided[":beaconRound"], decided[":beaconValue"]
 	}
-	return s.change(ctx, k, "SET "+attrSeed+" = :seed, "+attrOrder+" = :order", condition, values)
+	return l.change(ctx, k, "SET "+attrSeed+" = :seed, "+attrOrder+" = :order", condition, values)
 }
 
-func (s lobbyStore) Void(ctx context.Context, k lobby.Key, at int64) error {
-	return s.change(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
+func (l *Lobbies) Void(ctx context.Context, k lobby.Key, at int64) error {
+	return l.change(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
 }
 
-func (s lobbyStore) FixSize(ctx context.Context, k lobby.Key, entries int64) error {
-	return s.changeRoom(ctx, k, attrLobbySize+" = :n, "+attrIssued+" = "+attrIssued+" + :n",
+func (l *Lobbies) FixSize(ctx context.Context, k lobby.Key, entries int64) error {
+	return l.changeRoom(ctx, k, attrLobbySize+" = :n, "+attrIssued+" = "+attrIssued+" + :n",
 		"attribute_not_exists("+attrLobbySize+") AND "+attrIssued+" = :zero AND "+attrServing+" = :zero",
 		item{":n": num(entries), ":zero": num(0)})
 }
 
-func (s lobbyStore) Start(ctx context.Context, k lobby.Key) error {
-	return s.changeRoom(ctx, k, attrShuffledAt+" = :now",
+func (l *Lobbies) SetShuffled(ctx context.Context, k lobby.Key) error {
+	return l.changeRoom(ctx, k, attrShuffledAt+" = :now",
 		"attribute_exists("+attrLobbySize+") AND attribute_not_exists("+attrShuffledAt+")", item{})
 }
 
 // changeRoom sets attributes of the event's counters in the active round of the lobby. The SDK does
-// not retry it: a change that took effect would look like one that lost.
-func (s lobbyStore) changeRoom(ctx context.Context, k lobby.Key, set, condition string, values item) error {
-	values[":now"], values[":round"], values[":true"] = num(s.l.now().UnixMilli()), num(int64(k.Round)), boolean(true)
-	_, err := s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.l.counters, Key: counterKey(k.EventID),
+// not retry it, since the condition of a retry fails if the first attempt took effect.
+func (l *Lobbies) changeRoom(ctx context.Context, k lobby.Key, set, condition string, values item) error {
+	values[":now"], values[":round"], values[":true"] = num(l.now().UnixMilli()), num(int64(k.Round)), boolean(true)
+	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &l.counters, Key: counterKey(k.EventID),
 		UpdateExpression:          aws.String("SET " + set + ", " + attrUpdated + " = :now"),
-		ConditionExpression:       aws.String(isActiveRound + " AND " + attrLobbyRound + " = :round AND " + condition),
+		ConditionExpression:       aws.String(isActiveRound + " AND " + hasLobby + " AND " + condition),
 		ExpressionAttributeValues: values,
 	}, dynamo.NoRetry)
 	return conditional(err)
 }
 
-// errConflict means that joins of one group were disturbed too often.
+// errConflict means that writes of other replicas failed every attempt to store a group's entries.
 var errConflict = errors.New("the group of entries was written by others all the time")

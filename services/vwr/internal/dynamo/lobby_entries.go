@@ -22,26 +22,23 @@ import (
 )
 
 const (
-	// maxJoins is the most entries of one transaction; one item is the group's counter.
-	maxJoins = dynamo.MaxTransaction - 1
-	// maxJoinTries bounds the transactions of a group that other replicas disturb.
-	maxJoinTries = 10
+	maxJoins     = dynamo.MaxTransaction - 1 // the most entries of one transaction; one item is the group's counter
+	maxJoinTries = 10                        // bounds the attempts to store entries of a group that other replicas write too
 )
 
-// joinRequest is an entry to store, if a new one may be made.
+// joinRequest is an entry to store. Unless open is set, only a stored entry may be returned.
 type joinRequest struct {
 	entry lobby.Entry
 	open  bool
 }
 
-// Join implements lobby.Entries. Joins of a group that arrive while one is written are the next
-// transaction.
-func (s lobbyStore) Join(ctx context.Context, e lobby.Entry, open bool) (lobby.Entry, error) {
-	return s.l.joins.Do(ctx, groupOf(e.Key, e.RequestID), joinRequest{e, open})
+// Join collects the joins that arrive while a transaction of their group runs, for the next one.
+func (l *Lobbies) Join(ctx context.Context, e lobby.Entry, open bool) (lobby.Entry, error) {
+	return l.joins.Do(ctx, groupOf(e.Key, e.RequestID), joinRequest{e, open})
 }
 
-// joinGroup stores the entries of one group. It starts again when others write the same group or
-// the same entries; each time it reads which entries are stored.
+// joinGroup stores the entries of one group. When another replica has written the group or one of
+// the entries meanwhile, it reads the stored entries again and retries.
 func (l *Lobbies) joinGroup(ctx context.Context, g group, in []joinRequest) ([]batch.Result[lobby.Entry], error) {
 	out := make([]batch.Result[lobby.Entry], len(in))
 	for try := range maxJoinTries {
@@ -53,7 +50,7 @@ func (l *Lobbies) joinGroup(ctx context.Context, g group, in []joinRequest) ([]b
 			return nil, err
 		}
 		var fresh []lobby.Entry
-		seen := make(map[uuid.UUID]bool)
+		added := make(map[uuid.UUID]bool)
 		for i, r := range in {
 			e, found := stored[r.entry.RequestID]
 			switch {
@@ -61,8 +58,8 @@ func (l *Lobbies) joinGroup(ctx context.Context, g group, in []joinRequest) ([]b
 				out[i] = batch.Result[lobby.Entry]{Value: e}
 			case !r.open:
 				out[i] = batch.Result[lobby.Entry]{Err: room.ErrLobbyClosed}
-			case !seen[r.entry.RequestID]:
-				seen[r.entry.RequestID] = true
+			case !added[r.entry.RequestID]:
+				added[r.entry.RequestID] = true
 				fresh = append(fresh, r.entry)
 			}
 		}
@@ -96,13 +93,12 @@ func answer(in []joinRequest, fresh []lobby.Entry, out []batch.Result[lobby.Entr
 	}
 }
 
-// entries reads the stored entries of requests.
 func (l *Lobbies) entries(ctx context.Context, g group, in []joinRequest) (map[uuid.UUID]lobby.Entry, error) {
-	asked := make(map[uuid.UUID]lobby.Entry, len(in))
+	requested := make(map[uuid.UUID]lobby.Entry, len(in))
 	var keys []item
 	for _, r := range in {
-		if _, twice := asked[r.entry.RequestID]; !twice {
-			asked[r.entry.RequestID] = r.entry
+		if _, found := requested[r.entry.RequestID]; !found {
+			requested[r.entry.RequestID] = r.entry
 			keys = append(keys, g.entryKey(r.entry.RequestID))
 		}
 	}
@@ -114,7 +110,7 @@ func (l *Lobbies) entries(ctx context.Context, g group, in []joinRequest) (map[u
 	for _, it := range items {
 		id, err := g.entryID(&dynamo.Reader{Item: it})
 		if err == nil {
-			stored[id], err = toEntry(it, asked[id])
+			stored[id], err = toEntry(it, requested[id])
 		}
 		if err != nil {
 			return nil, unavailable(err)
@@ -144,9 +140,9 @@ func (l *Lobbies) enter(ctx context.Context, g group, fresh []lobby.Entry) error
 	return conditional(err)
 }
 
-func (s lobbyStore) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby.Entry, bool, error) {
-	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &s.l.positions, Key: groupOf(k, id).entryKey(id), ConsistentRead: aws.Bool(true),
+func (l *Lobbies) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby.Entry, bool, error) {
+	out, err := l.db.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &l.positions, Key: groupOf(k, id).entryKey(id), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil || out.Item == nil {
 		return lobby.Entry{}, false, unavailable(err)
@@ -155,15 +151,15 @@ func (s lobbyStore) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby
 	return e, err == nil, unavailable(err)
 }
 
-func (s lobbyStore) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, error) {
-	states, err := s.l.groupStates(ctx, k)
+func (l *Lobbies) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, error) {
+	states, err := l.groupStates(ctx, k)
 	if err != nil {
 		return nil, err
 	}
 	filled := selectGroups(k, func(g group) bool { return !states[g.number].closed || states[g.number].entries > 0 })
 	var lists [lobbyGroups]fairdraw.Entries
 	if err := inParallel(filled, func(g group) (err error) {
-		lists[g.number], err = s.l.listGroup(ctx, g)
+		lists[g.number], err = l.listGroup(ctx, g)
 		return err
 	}); err != nil {
 		return nil, err

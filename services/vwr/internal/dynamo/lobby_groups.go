@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -14,10 +15,10 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// maxParallelGroups bounds the groups that one pass reads or closes at once.
+// maxParallelGroups bounds the groups of a lobby that are read or closed in parallel.
 const maxParallelGroups = 8
 
-// groupState is what a group's item says. A closed group gets no more entries.
+// groupState is the content of a group's item. A closed group gets no more entries.
 type groupState struct {
 	entries int64
 	closed  bool
@@ -45,18 +46,18 @@ func (l *Lobbies) groupStates(ctx context.Context, k lobby.Key) (states [lobbyGr
 	return states, nil
 }
 
-func (s lobbyStore) Joined(ctx context.Context, k lobby.Key) (n int64, err error) {
-	states, err := s.l.groupStates(ctx, k)
+func (l *Lobbies) Joined(ctx context.Context, k lobby.Key) (n int64, err error) {
+	states, err := l.groupStates(ctx, k)
 	for _, st := range states {
 		n += st.entries
 	}
 	return n, err
 }
 
-// Close implements lobby.Entries. Closed groups are left as they are. The others are closed by one
-// transaction, or one by one if joins are writing some of them.
-func (s lobbyStore) Close(ctx context.Context, k lobby.Key) error {
-	states, err := s.l.groupStates(ctx, k)
+// CloseJoining closes the open groups by one transaction, or one by one if joins are writing some
+// of them.
+func (l *Lobbies) CloseJoining(ctx context.Context, k lobby.Key) error {
+	states, err := l.groupStates(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -66,13 +67,13 @@ func (s lobbyStore) Close(ctx context.Context, k lobby.Key) error {
 	}
 	writes := make([]types.TransactWriteItem, len(open))
 	for i, g := range open {
-		writes[i].Update = s.l.closing(g)
+		writes[i].Update = l.closing(g)
 	}
-	_, err = s.l.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	_, err = l.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 	if err = conditional(err); !errors.Is(err, room.ErrStale) {
 		return err
 	}
-	return inParallel(open, func(g group) error { return s.l.closeGroup(ctx, g) })
+	return inParallel(open, func(g group) error { return l.closeGroup(ctx, g) })
 }
 
 func (l *Lobbies) closing(g group) *types.Update {
@@ -84,7 +85,7 @@ func (l *Lobbies) closing(g group) *types.Update {
 	}
 }
 
-// closeGroup closes one group, again while transactions of joins are writing it.
+// closeGroup closes one group. It retries while transactions of joins are writing the group.
 func (l *Lobbies) closeGroup(ctx context.Context, g group) error {
 	u := l.closing(g)
 	return conditional(dynamo.Repeat(ctx, func() error {
@@ -96,7 +97,7 @@ func (l *Lobbies) closeGroup(ctx context.Context, g group) error {
 	}))
 }
 
-// selectGroups are the groups of a lobby that a condition holds for.
+// selectGroups returns the groups of a lobby for which wanted is true.
 func selectGroups(k lobby.Key, wanted func(group) bool) []group {
 	all := make([]group, 0, lobbyGroups)
 	for i := range lobbyGroups {
@@ -107,7 +108,7 @@ func selectGroups(k lobby.Key, wanted func(group) bool) []group {
 	return all
 }
 
-// inParallel calls do for groups, some at a time, and returns the first error.
+// inParallel calls do for groups, and returns the error of the first group that failed.
 func inParallel(groups []group, do func(group) error) error {
 	failed := make([]error, len(groups))
 	var work sync.WaitGroup
@@ -120,10 +121,5 @@ func inParallel(groups []group, do func(group) error) error {
 		})
 	}
 	work.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(failed...)
 }

@@ -16,39 +16,37 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of the counters table for a lobby. They belong to the round lobbyRound.
+// Attributes of the counters table for the lobby of the event's round. The start of a round sets or
+// removes all of them.
 const (
-	attrLobbyRound    = "lobbyRound"
-	attrLobbyOpensAt  = "lobbyOpensAt"  // epoch ms, as the following
-	attrLobbyClosesAt = "lobbyClosesAt" //
-	attrStartsAt      = "startsAt"
-	attrLobbySize     = "lobbySize"  // entries; once they are final
-	attrShuffledAt    = "shuffledAt" // epoch ms; once each entry has its position
+	attrLobbyOpensAt  = "lobbyOpensAt"  // epoch ms
+	attrLobbyClosesAt = "lobbyClosesAt" // epoch ms
+	attrStartsAt      = "startsAt"      // epoch ms; also of entries
+	attrLobbySize     = "lobbySize"     // number of entries; set when they are final
+	attrShuffledAt    = "shuffledAt"    // epoch ms; set when each entry has its position
 )
 
-// Conditions of positions and of serving, in the round :round.
+// Conditions on the lobby of the round. Positions are issued when a lobby is sized or there is none,
+// and served when it is shuffled or there is none.
 const (
-	otherRound = "(attribute_not_exists(" + attrLobbyRound + ") OR " + attrLobbyRound + " <> :round OR "
-	isSized    = otherRound + "attribute_exists(" + attrLobbySize + "))"
-	isShuffled = otherRound + "attribute_exists(" + attrShuffledAt + "))"
+	hasLobby   = "attribute_exists(" + attrStartsAt + ")"
+	noLobbyOr  = "(attribute_not_exists(" + attrStartsAt + ") OR "
+	isSized    = noLobbyOr + "attribute_exists(" + attrLobbySize + "))"
+	isShuffled = noLobbyOr + "attribute_exists(" + attrShuffledAt + "))"
 )
 
 // Parts of the update that starts a round.
 const (
-	setLobby = ", " + attrLobbyRound + " = :round, " + attrLobbyOpensAt + " = :lobbyOpensAt, " +
-		attrLobbyClosesAt + " = :lobbyClosesAt, " + attrStartsAt + " = :startsAt"
+	setLobby       = ", " + attrLobbyOpensAt + " = :lobbyOpensAt, " + attrLobbyClosesAt + " = :lobbyClosesAt, " + attrStartsAt + " = :startsAt"
 	removeProgress = " REMOVE " + attrLobbySize + ", " + attrShuffledAt
-	removeLobby    = removeProgress + ", " + attrLobbyRound + ", " + attrLobbyOpensAt + ", " + attrLobbyClosesAt + ", " + attrStartsAt
+	removeLobby    = removeProgress + ", " + attrLobbyOpensAt + ", " + attrLobbyClosesAt + ", " + attrStartsAt
 )
 
 func lobbyValues(l room.Lobby) item {
 	return item{":lobbyOpensAt": num(l.OpensAt), ":lobbyClosesAt": num(l.ClosesAt), ":startsAt": num(l.StartsAt)}
 }
 
-func toLobby(r *dynamo.Reader, round room.Round) room.Lobby {
-	if room.Round(r.Number(attrLobbyRound)) != round || round == 0 {
-		return room.Lobby{}
-	}
+func toLobby(r *dynamo.Reader) room.Lobby {
 	_, sized := r.Item[attrLobbySize]
 	_, shuffled := r.Item[attrShuffledAt]
 	return room.Lobby{
@@ -72,7 +70,6 @@ const (
 // id>`, and have no position, so they are not in the index. Each group has an item with the number
 // of its entries, which closes it. The shuffle is at lobbyPartition, `<round>`.
 const (
-	attrStart      = "startsAt" // of an entry's lobby
 	attrCount      = "n"
 	attrClosed     = "closed"
 	attrCommitment = "commitment"
@@ -87,14 +84,15 @@ const (
 	attrVoided     = "voidedAt"
 )
 
-// lobbyTTL is how long lobbies are kept after the start, so that anybody can verify them.
+// lobbyTTL is how long a lobby is kept after its start, so that anybody can verify the shuffle.
 const lobbyTTL = 90 * 24 * time.Hour
 
 func lobbyExpiry(startsAt int64) types.AttributeValue {
 	return num(time.UnixMilli(startsAt).Add(lobbyTTL).Unix())
 }
 
-// group is a part of the entries of a lobby: joining one locks only this part.
+// group is one of the lobbyGroups parts of a lobby's entries. A join writes only the counter of its
+// own group, so that joins of other groups do not conflict with it.
 type group struct {
 	lobby.Key
 
@@ -107,19 +105,19 @@ func (g group) partition() types.AttributeValue {
 	return str(fmt.Sprintf(groupPartition, g.EventID, g.number))
 }
 
-// key is that of the item that counts and closes the group.
+// key returns the key of the item that counts the group's entries and closes the group.
 func (g group) key() item {
 	return item{attrEvent: g.partition(), attrRequest: str(fmt.Sprintf(groupKeyForm, g.Round))}
 }
 
-// prefix is that of the sort keys of the group's entries.
+// prefix returns the common prefix of the sort keys of the group's entries.
 func (g group) prefix() string { return fmt.Sprintf(roundForm+"#", g.Round) }
 
 func (g group) entryKey(id uuid.UUID) item {
 	return item{attrEvent: g.partition(), attrRequest: str(g.prefix() + id.String())}
 }
 
-// entryID is the id in the sort key of an entry.
+// entryID parses the id in the sort key of an entry.
 func (g group) entryID(r *dynamo.Reader) (uuid.UUID, error) {
 	sortKey := r.String(attrRequest)
 	id, err := uuid.Parse(strings.TrimPrefix(sortKey, g.prefix()))
@@ -134,16 +132,16 @@ func fromEntry(e lobby.Entry) item {
 	it[attrRound] = num(int64(e.Round))
 	it[attrVisitor] = str(room.UserVisitor(e.User))
 	it[attrCreated] = num(e.JoinedAt)
-	it[attrStart] = num(e.StartsAt)
+	it[attrStartsAt] = num(e.StartsAt)
 	it[attrTTL] = lobbyExpiry(e.StartsAt)
 	return it
 }
 
-// toEntry converts the item of the entry that was asked for.
-func toEntry(it item, asked lobby.Entry) (lobby.Entry, error) {
+// toEntry converts an item. The key and the request id come from the requested entry.
+func toEntry(it item, requested lobby.Entry) (lobby.Entry, error) {
 	r := dynamo.Reader{Item: it}
 	e := lobby.Entry{
-		Key: asked.Key, RequestID: asked.RequestID, JoinedAt: r.Number(attrCreated), StartsAt: r.Number(attrStart),
+		Key: requested.Key, RequestID: requested.RequestID, JoinedAt: r.Number(attrCreated), StartsAt: r.Number(attrStartsAt),
 		User: strings.TrimPrefix(r.String(attrVisitor), room.UserVisitor("")),
 	}
 	return e, r.Err()
@@ -189,7 +187,7 @@ func roundValues(r beacon.Round) item {
 
 func lobbyName(k lobby.Key) string { return fmt.Sprintf(lobbyNameForm, k.EventID, k.Round) }
 
-// parseLobbyName reads what lobbyName made.
+// parseLobbyName parses a result of lobbyName.
 func parseLobbyName(name string) (lobby.Key, error) {
 	event, round, _ := strings.Cut(name, "#")
 	n, err := strconv.ParseInt(round, 10, 64)

@@ -9,6 +9,9 @@ import (
 	"urr.guru/pkg/errs"
 )
 
+// maxPacerEntries is the number of entries above which expired ones are removed.
+const maxPacerEntries = 1000
+
 // pacer keeps a minimum interval between writes of one event.
 type pacer struct {
 	gap  time.Duration
@@ -16,23 +19,13 @@ type pacer struct {
 	last map[string]time.Time // time of the last write, by event
 }
 
-// maxPacerEntries is the number of entries above which expired ones are removed.
-const maxPacerEntries = 1000
-
 // wait blocks until the event may be written again, or until ctx ends.
 func (p *pacer) wait(ctx context.Context, eventID string) error {
 	p.mu.Lock()
 	now := time.Now()
-	due := p.last[eventID].Add(p.gap)
-	if due.Before(now) {
-		due = now
-	}
+	due := now.Add(max(0, p.last[eventID].Add(p.gap).Sub(now)))
 	if len(p.last) >= maxPacerEntries {
-		for id, at := range p.last {
-			if now.Sub(at) > p.gap {
-				delete(p.last, id)
-			}
-		}
+		maps.DeleteFunc(p.last, func(_ string, at time.Time) bool { return now.Sub(at) > p.gap })
 	}
 	p.last[eventID] = due
 	p.mu.Unlock()
@@ -51,10 +44,8 @@ const (
 	// minSampleSize is the minimum group size for measuring the cost of an assign. In smaller
 	// groups the fixed cost dominates.
 	minSampleSize = 50
+	maxBacklogs   = 1000 // above it idle ones are removed
 )
-
-// maxBacklogs is the number of backlogs above which idle ones are removed.
-const maxBacklogs = 1000
 
 // backlogs holds one backlog per event, so that a slow event refuses only its own visitors.
 type backlogs struct {
@@ -110,8 +101,7 @@ func (b *backlog) idle() bool {
 	return b.waiting == 0
 }
 
-// observeGroup updates the estimate from the duration of a group of n. A small group can only lower
-// it.
+// observeGroup updates the estimate by the duration of a group of n. Small groups can only lower it.
 func (b *backlog) observeGroup(n int, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,7 +27,6 @@ type takeRequest struct {
 	ids     []uuid.UUID
 }
 
-// key is that of the record under one of the visitor's ids.
 func (t takeRequest) key(id uuid.UUID) positionID { return positionIn(t.eventID, t.shards, id) }
 
 // findResult is a record; ok is false when there is none.
@@ -54,8 +53,7 @@ type groupKey struct {
 	round   room.Round
 }
 
-// takeGroup handles the requests of an event's group, each round separately. The next group forms
-// meanwhile.
+// takeGroup handles the requests of an event's group, each round separately.
 func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest) ([]batch.Result[room.Record], error) {
 	start := time.Now()
 	defer func() { s.backlogs.forEvent(eventID).observeGroup(len(in), time.Since(start)) }()
@@ -78,16 +76,13 @@ func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest)
 func (s *Store) takeRound(ctx context.Context, k groupKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
 	groupSize.Observe(float64(len(members)))
 	known, err := s.lookup(ctx, in, members)
-	var (
-		unassigned []takeRequest // one per visitor, in order of arrival
-		// waiters are indexes by request id; a double click gives two.
-		waiters = make(map[uuid.UUID][]int)
-		fail    = func(indexes []int, err error) { // fails all of them
-			for _, i := range indexes {
-				out[i].Err = err
-			}
+	fail := func(indexes []int, err error) {
+		for _, i := range indexes {
+			out[i].Err = err
 		}
-	)
+	}
+	var unassigned []takeRequest         // one per visitor, in order of arrival
+	waiters := make(map[uuid.UUID][]int) // indexes of requests by request id; a double click gives two
 	if err != nil {
 		fail(members, err)
 		return
@@ -146,10 +141,10 @@ func (s *Store) putAll(ctx context.Context, first int64, unassigned []takeReques
 		puts <- struct{}{}
 		work.Go(func() {
 			defer func() { <-puts }()
-			together := len(part) > 1 && s.putInTransaction(ctx, part) == nil
+			inTransaction := len(part) > 1 && s.putInTransaction(ctx, part) == nil
 			for _, r := range part {
 				stored, err := r.Record, error(nil)
-				if !together {
+				if !inTransaction {
 					stored, err = s.put(ctx, r)
 				}
 				failpoint.Hit("vwr.record_stored")
@@ -174,8 +169,7 @@ func (s *Store) putInTransaction(ctx context.Context, records []newRecord) error
 // isAbsent is the condition that a record does not exist yet.
 const isAbsent = "attribute_not_exists(" + attrEvent + ")"
 
-// put stores a new record. When two replicas race for one visitor, the first record wins and both
-// return it.
+// put stores a new record. When two replicas race for one visitor, both return the first record.
 func (s *Store) put(ctx context.Context, r newRecord) (room.Record, error) {
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.positions,
@@ -243,7 +237,6 @@ func (s *Store) lookup(ctx context.Context, in []takeRequest, members []int) (ma
 	return s.positionsOf(ctx, ids)
 }
 
-// Find reads one record consistently; concurrent calls share reads.
 func (s *Store) Find(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
 	got, err := s.finds.Do(ctx, positionIn(c.EventID, c.Shards, id))
 	return got.record, got.ok, err
@@ -262,11 +255,11 @@ func (s *Store) findGroup(ctx context.Context, ids []positionID) ([]findResult, 
 }
 
 func (s *Store) positionsOf(ctx context.Context, ids []positionID) (map[positionID]room.Record, error) {
-	seen := make(map[positionID]struct{}, len(ids))
+	added := make(map[positionID]bool, len(ids))
 	var keys []item
 	for _, id := range ids {
-		if _, twice := seen[id]; !twice {
-			seen[id] = struct{}{}
+		if !added[id] {
+			added[id] = true
 			keys = append(keys, positionKey(id))
 		}
 	}

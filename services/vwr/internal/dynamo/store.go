@@ -19,17 +19,13 @@ const (
 	// minCounterInterval is the minimum time between two writes of a replica that issue positions
 	// of one event: all replicas share the item's limit of 1,000 writes/s.
 	minCounterInterval = 25 * time.Millisecond
-	// maxReadsPerBatch is the maximum number of calls that share one read.
-	maxReadsPerBatch = 1000
-	// readTimeout bounds a shared read; its callers may have shorter deadlines.
-	readTimeout = 3 * time.Second
-	// maxTakesPerGroup is the maximum number of assigns that share one counter write.
-	maxTakesPerGroup = 500
+	maxReadsPerBatch   = 1000            // the maximum number of calls that share one read
+	readTimeout        = 3 * time.Second // bounds a shared read; its callers may have shorter deadlines
+	maxTakesPerGroup   = 500             // the maximum number of assigns that share one counter write
 	// takesTimeout bounds a group of assigns. It exceeds the callers' deadlines, so that an issued
 	// position is stored late rather than lost; the visitor finds it by the next call.
-	takesTimeout = 10 * time.Second
-	// maxParallelPuts bounds a replica's parallel writes of records of one event.
-	maxParallelPuts = 128
+	takesTimeout    = 10 * time.Second
+	maxParallelPuts = 128 // bounds a replica's parallel writes of records of one event
 	// maxEvents bounds the events with assigns in progress. Only active events count.
 	maxEvents = 4096
 	// MaxPerWrite is DynamoDB's limit of items in a transaction.
@@ -80,7 +76,6 @@ func New(db *dynamodb.Client, cfg dynamo.Config, perWrite int, now func() time.T
 	return s
 }
 
-// Close waits for the groups in flight.
 func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.takes.Close(ctx), s.finds.Close(ctx), s.reads.Close(ctx))
 }
@@ -97,9 +92,8 @@ func unavailable(err error) error {
 	}
 }
 
-// conditional is like unavailable, but returns ErrStale for a failed condition. A conflict with a
-// transaction on the same item (an activation) is ErrStale too: nothing was written, and the state
-// is changing.
+// conditional is like unavailable, but returns ErrStale for a failed condition, and for a conflict
+// with a transaction on the same item (an activation): nothing was written.
 func conditional(err error) error {
 	if dynamo.Contended(err) {
 		return room.ErrStale

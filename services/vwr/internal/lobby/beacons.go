@@ -20,13 +20,12 @@ type Sources struct {
 
 var _ Beacons = (*Sources)(nil)
 
-// errNoSources is the error of every round without URLs.
 var errNoSources = errors.New("lobby: BEACON_URLS is empty, so the value of the beacon cannot be fetched")
 
 // maxChains bounds the clients that are kept; chains are operators' settings.
 const maxChains = 64
 
-// NewSources makes Sources of base URLs, which are asked in this order.
+// NewSources returns Sources that try the base URLs in this order.
 func NewSources(urls []string, client *http.Client) *Sources {
 	return &Sources{urls: urls, client: client, clients: make(map[beacon.Chain]*beacon.Client)}
 }
@@ -35,14 +34,14 @@ func (s *Sources) Get(ctx context.Context, chain beacon.Chain, round uint64) (be
 	if len(s.urls) == 0 {
 		return beacon.Round{}, errNoSources
 	}
-	c, err := s.of(chain)
+	c, err := s.clientFor(chain)
 	if err != nil {
 		return beacon.Round{}, err
 	}
 	return c.Get(ctx, round)
 }
 
-func (s *Sources) of(chain beacon.Chain) (*beacon.Client, error) {
+func (s *Sources) clientFor(chain beacon.Chain) (*beacon.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.clients[chain]; c != nil {

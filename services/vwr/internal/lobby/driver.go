@@ -14,22 +14,19 @@ import (
 )
 
 const (
-	// stepInterval is the time between two looks at the unfinished lobbies.
-	stepInterval = time.Second
-	// stepTimeout bounds one look at one lobby. Listing a million entries takes most of it.
-	stepTimeout = 5 * time.Minute
-	// writeTimeout bounds one write.
-	writeTimeout = 3 * time.Second
-	// voidLead is how long before the result can be known a lobby can no longer be void: a clock may be
-	// slow, and the write takes time.
+	scanInterval = time.Second // the time between two scans of the unfinished lobbies
+	// workTimeout bounds the work on one lobby in one scan. Listing a million entries takes most of it.
+	workTimeout  = 5 * time.Minute
+	writeTimeout = 3 * time.Second // bounds one write
+	// voidLead is how long before the result can be known the driver stops to void lobbies: a clock may
+	// be slow, and the write takes time.
 	voidLead = 10 * time.Second
 	// countInterval is the time between two counts of the entries of a lobby, which read every group.
 	countInterval = 30 * time.Second
-	// maxSteps bounds the steps of one lobby in one look.
-	maxSteps = 10
+	maxSteps      = 10 // bounds the steps of one lobby in one scan
 )
 
-// Driver leads every lobby through its phases. Every replica runs one.
+// Driver moves every lobby through its phases. Every replica runs one.
 type Driver struct {
 	service *Service
 	store   Store
@@ -40,11 +37,10 @@ type Driver struct {
 
 	working sync.WaitGroup
 
-	mu     sync.Mutex
-	busy   map[Key]bool // lobbies that are being worked on
-	states map[Key]Progress
-	// failing has the last error of each lobby.
-	failing map[Key]string
+	mu      sync.Mutex
+	busy    map[Key]bool // lobbies that are being worked on
+	states  map[Key]Progress
+	failing map[Key]string // the last error of each lobby
 	joined  map[Key]counted
 }
 
@@ -54,7 +50,7 @@ type counted struct {
 	at      time.Time
 }
 
-// Progress is how far a lobby is, for metrics and alerts.
+// Progress is the progress of a lobby, for metrics and alerts.
 type Progress struct {
 	Phase      fairdraw.Phase
 	Joined     int64
@@ -63,7 +59,7 @@ type Progress struct {
 	Void       bool // and the room is open, so nobody is served
 }
 
-// NewDriver returns a Driver of the lobbies in a store, which are those of the service.
+// NewDriver returns a Driver. The store must be the one of the service.
 func NewDriver(s *Service, store Store, b Beacons, log *slog.Logger) *Driver {
 	return &Driver{
 		service: s, store: store, beacons: b, now: s.now, log: log,
@@ -71,27 +67,27 @@ func NewDriver(s *Service, store Store, b Beacons, log *slog.Logger) *Driver {
 	}
 }
 
-// Run looks at the lobbies periodically until ctx ends. A lobby whose step takes long, such as the
+// Run scans the lobbies periodically until ctx ends. A lobby whose step takes long, such as the
 // listing of a million entries, delays no other.
 func (d *Driver) Run(ctx context.Context) error {
 	defer d.working.Wait()
-	return loop.Every(ctx, stepInterval, func(ctx context.Context) {
-		if err := d.look(ctx); err != nil && ctx.Err() == nil {
-			d.log.WarnContext(ctx, "lobbies not looked at, trying again", "error", err)
+	return loop.Every(ctx, scanInterval, func(ctx context.Context) {
+		if err := d.scan(ctx); err != nil && ctx.Err() == nil {
+			d.log.WarnContext(ctx, "lobbies not read, trying again", "error", err)
 		}
 	})
 }
 
-// Step looks at the lobbies once, and returns when everything that can be done now is done.
+// Step scans the lobbies once, and returns when everything that can be done now is done.
 func (d *Driver) Step(ctx context.Context) error {
-	err := d.look(ctx)
+	err := d.scan(ctx)
 	d.working.Wait()
 	return err
 }
 
-// look begins to lead every unfinished lobby, and to load the positions of the shuffled ones of active
-// rooms, except those that a former look still works on.
-func (d *Driver) look(ctx context.Context) error {
+// scan starts work on every unfinished lobby and on the lobbies of active rooms, whose positions are
+// loaded once they are shuffled. It skips those on which an earlier scan still works.
+func (d *Driver) scan(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	keys, err := d.store.Unfinished.Unfinished(reading)
@@ -109,10 +105,10 @@ func (d *Driver) look(ctx context.Context) error {
 	}
 	d.forget(wanted)
 	for k, unfinished := range wanted {
-		if d.take(k) {
+		if d.acquire(k) {
 			d.working.Go(func() {
 				defer d.release(k)
-				ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+				ctx, cancel := context.WithTimeout(ctx, workTimeout)
 				defer cancel()
 				d.work(ctx, k, unfinished)
 			})
@@ -126,7 +122,7 @@ func (d *Driver) work(ctx context.Context, k Key, unfinished bool) {
 	var err error
 	if unfinished {
 		var p Progress
-		p, err = d.lead(ctx, k)
+		p, err = d.advance(ctx, k)
 		d.mu.Lock()
 		d.states[k] = p
 		d.mu.Unlock()
@@ -137,8 +133,8 @@ func (d *Driver) work(ctx context.Context, k Key, unfinished bool) {
 	d.report(ctx, k, err)
 }
 
-// take reports whether nobody works on a lobby, and lets the caller do so.
-func (d *Driver) take(k Key) bool {
+// acquire marks a lobby as being worked on. It returns false if it is already.
+func (d *Driver) acquire(k Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.busy[k] {
@@ -154,7 +150,7 @@ func (d *Driver) release(k Key) {
 	delete(d.busy, k)
 }
 
-// forget drops what is kept of lobbies that are not wanted, and the progress of finished ones.
+// forget drops the data of lobbies that are not in wanted, and the progress of finished ones.
 func (d *Driver) forget(wanted map[Key]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,7 +164,7 @@ func (d *Driver) forget(wanted map[Key]bool) {
 	d.service.memory.retain(func(k Key) bool { return !unwanted(k) })
 }
 
-// report logs why a lobby is not led on, once for each reason, since it is tried every second.
+// report logs why the work on a lobby failed, once for each reason: retries come every second.
 func (d *Driver) report(ctx context.Context, k Key, err error) {
 	if ctx.Err() != nil {
 		return
@@ -183,22 +179,22 @@ func (d *Driver) report(ctx context.Context, k Key, err error) {
 	d.failing[k] = reason
 	d.mu.Unlock()
 	if reason != "" && reason != before {
-		d.log.WarnContext(ctx, "lobby not led on, trying again", "event", k.EventID, "round", int64(k.Round), "error", err)
+		d.log.WarnContext(ctx, "lobby not advanced, trying again", "event", k.EventID, "round", int64(k.Round), "error", err)
 	}
 }
 
-// lead repeats steps of one lobby until one has nothing to do.
-func (d *Driver) lead(ctx context.Context, k Key) (p Progress, err error) {
+// advance runs steps of one lobby until there is nothing to do.
+func (d *Driver) advance(ctx context.Context, k Key) (p Progress, err error) {
 	for range maxSteps {
-		var r run
+		var r snapshot
 		if r, err = d.read(ctx, k); err != nil {
 			return p, err
 		}
-		again, err := r.step(ctx)
+		more, err := r.step(ctx)
 		p = r.progress(ctx)
 		switch {
 		case errors.Is(err, room.ErrStale): // another replica was faster
-		case err != nil || !again:
+		case err != nil || !more:
 			return p, err
 		}
 	}

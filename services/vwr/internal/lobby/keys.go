@@ -37,19 +37,19 @@ func ParseKeys(c fairdraw.KeyConfig) (Keys, error) {
 // present reports whether new lobbies can open.
 func (k Keys) present() bool { return k.Signing.Current() != "" }
 
-// missing explains why a shuffle cannot go on; nil when the keys that it names are in the set.
+// missing returns an error if a key that the shuffle needs is not in the set.
 func (k Keys) missing(t *terms) error {
 	if err := k.Complete(&t.commitment); err != nil {
 		return err
 	}
 	if _, ok := k.Seed(&t.commitment, t.nonce); !ok {
-		return fmt.Errorf("the seed's key %q is another one than when the lobby was opened", t.commitment.SeedKID)
+		return fmt.Errorf("the seed's key %q is not the same as when the lobby was opened", t.commitment.SeedKID)
 	}
 	return nil
 }
 
-// requestID is the id of a user's entry: by the key that the commitment names, so that a user has
-// one entry at every replica, whichever key signs there. Nobody else can compute it, or choose it.
+// requestID derives the id of a user's entry from the key that the commitment names, so that a user
+// has one entry, whichever key signs at a replica. Nobody else can compute or choose an id.
 func (k Keys) requestID(c *fairdraw.Commitment, round room.Round, user string) (uuid.UUID, bool) {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(round)) //nolint:gosec // a time after 1970

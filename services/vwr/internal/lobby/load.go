@@ -18,17 +18,16 @@ type Stats struct {
 	BeaconFailures atomic.Int64 // fetches of rounds
 }
 
-// Stats returns the counts since the start.
 func (d *Driver) Stats() *Stats { return &d.stats }
 
-// Progress returns how far the unfinished lobbies were when they were last led on.
+// Progress returns the progress of the unfinished lobbies after the last work on each.
 func (d *Driver) Progress() map[Key]Progress {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.states)
 }
 
-func (r *run) progress(ctx context.Context) Progress {
+func (r *snapshot) progress(ctx context.Context) Progress {
 	p := Progress{Phase: phase(&r.shuffle, r.terms, r.now), KeyMissing: r.missing != nil, Void: r.stuck()}
 	if r.current && !r.shuffle.final() {
 		p.Late = max(0, r.now.Sub(r.terms.commitment.Announced()))
@@ -41,7 +40,7 @@ func (r *run) progress(ctx context.Context) Progress {
 	return p
 }
 
-// countJoined is the number of entries, at most countInterval old: a figure for operators.
+// countJoined returns the number of entries, at most countInterval old: a figure for operators.
 func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 	now := d.now()
 	d.mu.Lock()
@@ -50,7 +49,7 @@ func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 	if ok && now.Sub(last.at) < countInterval {
 		return last.entries
 	}
-	// A failed count leaves the last one until the next.
+	// After a failure the last count is used until the next interval.
 	if n, err := d.store.Entries.Joined(ctx, k); err == nil {
 		last.entries = n
 	}
@@ -85,30 +84,30 @@ func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	if ranked.orderHash != sh.OrderHash {
 		return fmt.Errorf("lobby %s: the order has another hash than the published one", k)
 	}
-	s.memory.update(k, func(r *remembered) { r.ranks = ranked })
+	s.memory.update(k, func(r *cachedLobby) { r.ranks = ranked })
 	return nil
 }
 
-// rank computes the positions of a lobby by the seed of sh, once. They are not known to anybody before
-// the shuffle is published: answers take them from remembered.ranks.
+// rank computes the positions of a lobby from the seed of sh, once. It keeps them apart from
+// cachedLobby.ranks, which answers use, since nobody may learn them before the shuffle is published.
 func (s *Service) rank(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.Statement) (*ranks, error) {
 	key, err := sh.key(t.hash, st.Root)
 	if err != nil {
 		return nil, err
 	}
-	if ahead := s.memory.get(sh.Key).ahead; ahead != nil && ahead.key == key {
-		return ahead, nil
+	if ranked := s.memory.get(sh.Key).unpublished; ranked != nil && ranked.key == key {
+		return ranked, nil
 	}
-	entries, err := s.remember(ctx, sh.Key, st)
+	entries, err := s.loadEntries(ctx, sh.Key, st)
 	if err != nil {
 		return nil, err
 	}
 	ranked := shuffle(key, entries)
-	s.memory.update(sh.Key, func(r *remembered) { r.ahead = ranked })
+	s.memory.update(sh.Key, func(r *cachedLobby) { r.unpublished = ranked })
 	return ranked, nil
 }
 
-// key is the key of the ranking: by the seed and by the value of the stored round, if there is one.
+// key derives the key of the order from the seed and the value of the beacon's round, if any.
 func (s *Shuffle) key(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
 	seed, err := fairdraw.ParseHash(s.Seed)
 	if err != nil {
@@ -123,7 +122,7 @@ func (s *Shuffle) key(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
 	return fairdraw.Key(seed, commitment, root, value), nil
 }
 
-// phase is how far a shuffle is, as it is published.
+// phase returns the published phase of a shuffle.
 func phase(s *Shuffle, t *terms, now time.Time) fairdraw.Phase {
 	switch {
 	case s.VoidedAt != 0:
@@ -139,7 +138,7 @@ func phase(s *Shuffle, t *terms, now time.Time) fairdraw.Phase {
 	}
 }
 
-// Figures are what operators see of the lobby of a round.
+// Figures returns what operators see of the lobby of a round.
 func (s *Service) Figures(ctx context.Context, c room.Counters) (joined int64, p fairdraw.Phase, err error) {
 	if !c.Lobby.Exists() {
 		return 0, "", nil

@@ -8,8 +8,8 @@
 //	value     of the beacon's round
 //	shuffled  at the start: the seed is published, and the entries have the positions 1…n
 //
-// Every replica runs the Driver, without a leader. Each step is one conditional write, so that
-// replicas may do it at once, and any of them continues after another was killed.
+// Every replica runs the Driver, without a leader. Each step is one conditional write, so several
+// replicas may try it at once, and any of them continues after another was killed.
 package lobby
 
 import (
@@ -60,7 +60,7 @@ type Shuffle struct {
 // final reports whether nothing of the shuffle can change any more.
 func (s *Shuffle) final() bool { return s.Seed != "" || s.VoidedAt != 0 }
 
-// signed is the statement as published; nil before the signature.
+// signed returns the statement as published; nil before the signature.
 func (s *Shuffle) signed() *fairdraw.SignedStatement {
 	if s.Signature == "" {
 		return nil
@@ -68,7 +68,7 @@ func (s *Shuffle) signed() *fairdraw.SignedStatement {
 	return &fairdraw.SignedStatement{Statement: s.Statement, Signature: s.Signature}
 }
 
-// Store is what lobbies are kept in, by what is done with it. Conditional writes fail with
+// Store stores lobbies; each user of it needs some of the interfaces. Conditional writes fail with
 // room.ErrStale when the stored state differs from the expected one: the caller reads again.
 type Store struct {
 	Entries    Entries
@@ -77,17 +77,17 @@ type Store struct {
 	Unfinished Unfinished
 }
 
-// Entries has the entries.
+// Entries stores the entries of lobbies.
 type Entries interface {
-	// Join stores an entry unless its user has one, and returns the stored one. open tells whether a
-	// new entry may be made. It fails with room.ErrLobbyClosed for a new entry that may not.
+	// Join stores an entry unless its user has one, and returns the stored one. Unless open is set, it
+	// fails with room.ErrLobbyClosed for a new entry.
 	Join(ctx context.Context, e Entry, open bool) (Entry, error)
 	// Entry reads an entry consistently.
 	Entry(ctx context.Context, k Key, id uuid.UUID) (e Entry, found bool, err error)
 	// Joined is the number of entries so far.
 	Joined(ctx context.Context, k Key) (int64, error)
-	// Close ends joining: an entry is stored before it returns, or never.
-	Close(ctx context.Context, k Key) error
+	// CloseJoining ends joining: no entry is stored after it has returned.
+	CloseJoining(ctx context.Context, k Key) error
 	// List reads the ids of all entries in ascending order.
 	List(ctx context.Context, k Key) (fairdraw.Entries, error)
 }
@@ -105,27 +105,27 @@ type Shuffles interface {
 
 // Steps changes a shuffle, as long as it is not final.
 type Steps interface {
-	// State replaces the statement `before` (empty: none) while it is not signed.
-	State(ctx context.Context, k Key, before, statement string) error
-	// Sign adds the signature to this statement.
-	Sign(ctx context.Context, k Key, statement, signature string) error
-	// Value sets the beacon's round while there is no result.
-	Value(ctx context.Context, k Key, r beacon.Round) error
-	// Reveal sets the result. The round r, if any, is the one that decided.
-	Reveal(ctx context.Context, k Key, seed, orderHash string, r *beacon.Round) error
+	// SetStatement replaces the statement `before` (empty: none) while it is not signed.
+	SetStatement(ctx context.Context, k Key, before, statement string) error
+	// SetSignature sets the signature of the stored statement, if that is the given one.
+	SetSignature(ctx context.Context, k Key, statement, signature string) error
+	// SetBeaconRound sets the beacon's round while there is no result.
+	SetBeaconRound(ctx context.Context, k Key, r beacon.Round) error
+	// SetResult sets the result. It requires that r is the stored round of the beacon (nil: none).
+	SetResult(ctx context.Context, k Key, seed, orderHash string, r *beacon.Round) error
 	// Void ends a shuffle without a result while the beacon's value is not set.
 	Void(ctx context.Context, k Key, at int64) error
 }
 
-// Unfinished has the list of lobbies that are still to be led, and their rooms' counters.
+// Unfinished stores the list of unfinished lobbies, and the results in the counters of their rooms.
 type Unfinished interface {
 	// Unfinished lists the lobbies whose shuffle is not final.
 	Unfinished(ctx context.Context) ([]Key, error)
 	// FixSize stores the number of entries, once, and issues as many positions. It fails if any were
 	// issued or served before.
 	FixSize(ctx context.Context, k Key, entries int64) error
-	// Start lets the counter of a shuffled lobby move.
-	Start(ctx context.Context, k Key) error
+	// SetShuffled records that the lobby is shuffled, so that the serving counter may move.
+	SetShuffled(ctx context.Context, k Key) error
 	// Finish removes the lobby from Unfinished.
 	Finish(ctx context.Context, k Key) error
 }
@@ -141,26 +141,25 @@ type Beacons interface {
 	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
 }
 
-// Schedule is how long before the start a lobby closes.
+// Schedule derives the times of lobbies. Lead is how long before the start a lobby closes.
 type Schedule struct {
 	Lead time.Duration
 }
 
 const (
-	// DefaultLead closes the lobby 3 minutes before the start: a minute to make the root, a minute in
-	// which everybody can save it, and a minute between the beacon's value and the start.
+	// DefaultLead gives a minute to compute the root, a minute in which everybody can save it, and a
+	// minute between the beacon's value and the start.
 	DefaultLead = 3 * time.Minute
-	// margin is the time from the beacon's round to the start.
-	margin = time.Minute
-	// minDelay is the shortest delay of the round that a root can meet, and minMargin what a shorter
-	// lead leaves of the margin; both for development.
+	margin      = time.Minute // the time from the beacon's round to the start
+	// minDelay is the shortest time from the closing to a beacon's round for which the root can be
+	// public in time. minMargin is the margin with the shortest lead. Both are for development.
 	minDelay  = fairdraw.RootLead + 15*time.Second
 	minMargin = 5 * time.Second
 	// MinLead is the shortest lead with which a root can be public in time for a round.
 	MinLead = minDelay + minMargin
 )
 
-// delaySeconds is the delay of the beacon's round after the closing.
+// delaySeconds returns the time from the closing to the beacon's round.
 func (s Schedule) delaySeconds() int64 {
 	return int64(max(s.Lead-margin, min(s.Lead-minMargin, minDelay), time.Second) / time.Second)
 }

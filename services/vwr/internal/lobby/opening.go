@@ -13,7 +13,7 @@ import (
 // maxAhead is the longest time until the start.
 const maxAhead = 365 * 24 * time.Hour
 
-// Open implements room.Lobbies: the shuffle's terms, with the present keys.
+// Open commits to the terms of the shuffle, with the current keys.
 func (s *Service) Open(eventID string, terms room.LobbyTerms) (room.Lobby, *room.Opening, error) {
 	now := s.now()
 	l, err := s.schedule.lobby(terms, now)

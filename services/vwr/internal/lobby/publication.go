@@ -3,6 +3,8 @@ package lobby
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,35 +15,33 @@ import (
 )
 
 const (
-	// documentAge is how long a document is served from memory: anybody may ask.
-	documentAge = time.Second
-	// maxDocuments and maxFiles bound what is kept in memory.
+	documentAge = time.Second // how long a document is served from memory, since anybody may request it
+	// maxDocuments and maxFiles bound the documents and files in memory.
 	maxDocuments = 1024
 	maxFiles     = 4
 	// PartSize is the size of a part of the file of entries, in bytes.
 	PartSize = 1 << 20
 )
 
-// publications answers what anybody may ask about shuffles.
+// publications answers public requests about shuffles.
 type publications struct {
 	service *Service
 
 	mu        sync.Mutex
 	documents map[Key]document // that of the latest round has round 0
 	files     map[Key]*file
-	turns     map[Key]*turn
+	listLocks map[Key]*listLock
 
-	// listings bounds the files that are listed at once: anybody may ask for old ones.
-	listings chan struct{}
+	listings chan struct{} // bounds the files that are listed in parallel, since anybody may request old ones
 }
 
-// turn lets one call at a time list a lobby.
-type turn struct {
-	held  chan struct{} // full while a call has the turn
-	calls int           // that have or want the turn; changed under publications.mu
+// listLock lets one call at a time list a lobby.
+type listLock struct {
+	held  chan struct{} // full while a call has the lock
+	calls int           // that have or want the lock; changed under publications.mu
 }
 
-// document is what was last read about a shuffle.
+// document is a shuffle as last read.
 type document struct {
 	readAt  time.Time
 	shuffle Shuffle
@@ -56,10 +56,10 @@ type file struct {
 	usedAt    time.Time
 
 	ranking sync.Mutex
-	ranks   *ranks // nil: nobody has asked since the shuffle
+	ranks   *ranks // nil until the first request after the shuffle
 }
 
-// ranked computes the ranks of a shuffled lobby once: a million take a second.
+// ranked returns the ranks of a shuffled lobby. It computes them once: a million take a second.
 func (f *file) ranked(key fairdraw.Hash) *ranks {
 	f.ranking.Lock()
 	defer f.ranking.Unlock()
@@ -71,13 +71,13 @@ func (f *file) ranked(key fairdraw.Hash) *ranks {
 
 func newPublications(s *Service) *publications {
 	return &publications{
-		service: s, documents: make(map[Key]document), files: make(map[Key]*file), turns: make(map[Key]*turn),
+		service: s, documents: make(map[Key]document), files: make(map[Key]*file), listLocks: make(map[Key]*listLock),
 		listings: make(chan struct{}, maxFiles),
 	}
 }
 
-// read returns the shuffle of a round, or of the event's latest lobby for round 0, at most documentAge
-// old. What is not there is not kept: anybody may make up rounds.
+// read returns the shuffle of a round, or of the event's latest lobby for round 0, at most
+// documentAge old. Unknown rounds are not cached, since anybody may make them up.
 func (p *publications) read(ctx context.Context, k Key) (document, error) {
 	now := p.service.now()
 	p.mu.Lock()
@@ -114,8 +114,8 @@ func (s *Service) shuffle(ctx context.Context, k Key) (Shuffle, bool, error) {
 	return s.shuffles.Shuffle(ctx, k)
 }
 
-// Document is the published document of a lobby, as JSON, and its round. Round 0 asks for the event's
-// latest lobby, as in Entries and Proof. It fails with room.ErrLobbyNotFound.
+// Document returns the published document of a lobby, as JSON, and its round. Round 0 means the
+// event's latest lobby, as in Entries and Proof. It fails with room.ErrLobbyNotFound.
 func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, error) {
 	d, err := s.public.read(ctx, k)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Service) Entries(ctx context.Context, k Key, offset int64) (Part, error
 	return Part{Bytes: f.entries[from:min(from+PartSize, total)], Total: total, Root: f.statement.Root, Round: d.shuffle.Round}, nil
 }
 
-// Proof is where an entry is in the root of a lobby.
+// Proof proves that the root of a lobby contains an entry.
 type Proof struct {
 	fairdraw.Proof
 
@@ -157,7 +157,7 @@ type Proof struct {
 	Round room.Round
 }
 
-// Proof shows that an entry is in the root of a lobby. It fails with room.ErrLobbyNotFound.
+// Proof fails with room.ErrLobbyNotFound for an unknown entry, and before the root is public.
 func (s *Service) Proof(ctx context.Context, k Key, id uuid.UUID) (Proof, error) {
 	f, d, err := s.public.file(ctx, k)
 	if err != nil {
@@ -233,13 +233,13 @@ func (p *publications) list(ctx context.Context, k Key, st fairdraw.Statement) (
 	return p.keep(k, newFile(entries, st)), nil
 }
 
-// lock takes the turn of a lobby, unless ctx ends first.
+// lock acquires the listLock of a lobby, unless ctx ends first.
 func (p *publications) lock(ctx context.Context, k Key) (unlock func(), err error) {
 	p.mu.Lock()
-	t := p.turns[k]
+	t := p.listLocks[k]
 	if t == nil {
-		t = &turn{held: make(chan struct{}, 1)}
-		p.turns[k] = t
+		t = &listLock{held: make(chan struct{}, 1)}
+		p.listLocks[k] = t
 	}
 	t.calls++
 	p.mu.Unlock()
@@ -247,7 +247,7 @@ func (p *publications) lock(ctx context.Context, k Key) (unlock func(), err erro
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if t.calls--; t.calls == 0 {
-			delete(p.turns, k)
+			delete(p.listLocks, k)
 		}
 	}
 	select {
@@ -272,8 +272,8 @@ func (p *publications) known(k Key) *file {
 	return f
 }
 
-// keep keeps a file, and returns the one that is kept already if there is one. It replaces the file
-// that was not asked for the longest time when there are too many.
+// keep keeps a file, and returns the one that is kept already if there is one. When there are too
+// many, it drops the least recently used file.
 func (p *publications) keep(k Key, f *file) *file {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,13 +282,9 @@ func (p *publications) keep(k Key, f *file) *file {
 	}
 	f.usedAt = p.service.now()
 	if len(p.files) >= maxFiles {
-		oldest := k
-		for other, g := range p.files {
-			if oldest == k || g.usedAt.Before(p.files[oldest].usedAt) {
-				oldest = other
-			}
-		}
-		delete(p.files, oldest)
+		delete(p.files, slices.MinFunc(slices.Collect(maps.Keys(p.files)), func(a, b Key) int {
+			return p.files[a].usedAt.Compare(p.files[b].usedAt)
+		}))
 	}
 	p.files[k] = f
 	return f

@@ -14,11 +14,10 @@ import (
 
 // ranks are the positions of a shuffled lobby: 20 bytes per entry.
 type ranks struct {
-	entries fairdraw.Entries
-	rank    []uint32 // of each entry, from 1
-	key     fairdraw.Hash
-	// orderHash is the hash of the order, in hex.
-	orderHash string
+	entries   fairdraw.Entries
+	rank      []uint32 // of each entry, from 1
+	key       fairdraw.Hash
+	orderHash string // the hash of the order, in hex
 }
 
 // shuffle ranks the entries.
@@ -34,7 +33,7 @@ func shuffle(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
 	return r
 }
 
-// of returns the position of an entry, from 1; ok is false for an id that is none.
+// of returns the position of an entry, from 1; ok is false when there is no such entry.
 func (r *ranks) of(id uuid.UUID) (position int64, ok bool) {
 	at, ok := r.entries.Find(id)
 	if !ok {
@@ -43,43 +42,42 @@ func (r *ranks) of(id uuid.UUID) (position int64, ok bool) {
 	return int64(r.rank[at]), true
 }
 
-// memory keeps the entries and the positions of lobbies, by event: those of the latest round. It is
-// no cache that may evict: the driver decides what it holds, and answers depend on it.
+// memory holds the entries and positions of each event's latest lobby. It does not evict, since
+// answers depend on it: the driver decides what it holds.
 type memory struct {
 	mu    sync.Mutex
-	known map[string]*remembered
+	known map[string]*cachedLobby
 }
 
-type remembered struct {
-	key     Key
-	entries fairdraw.Entries
-	listed  bool   // entries are final
-	ranks   *ranks // nil: not shuffled yet
-	// ahead are ranks that were computed before the shuffle was published.
-	ahead *ranks
-	void  bool // takes no entries, though the room is open
+type cachedLobby struct {
+	key         Key
+	entries     fairdraw.Entries
+	listed      bool   // entries are final
+	ranks       *ranks // nil: not shuffled yet
+	unpublished *ranks // ranks that were computed before the shuffle was published
+	void        bool   // takes no entries, though the room is open
 }
 
-func newMemory() *memory { return &memory{known: make(map[string]*remembered)} }
+func newMemory() *memory { return &memory{known: make(map[string]*cachedLobby)} }
 
-// get returns a copy of what is known of a lobby.
-func (m *memory) get(k Key) remembered {
+// get returns a copy of a lobby's data; the zero data of a lobby that is not held.
+func (m *memory) get(k Key) cachedLobby {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.known[k.EventID]; r != nil && r.key == k {
 		return *r
 	}
-	return remembered{key: k}
+	return cachedLobby{key: k}
 }
 
-// update changes what is known of a lobby, unless a later round of its event is known.
-func (m *memory) update(k Key, change func(*remembered)) {
+// update changes a lobby's data, unless a later round of its event is held.
+func (m *memory) update(k Key, change func(*cachedLobby)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.known[k.EventID]
 	switch {
 	case r == nil || r.key.Round < k.Round:
-		r = &remembered{key: k}
+		r = &cachedLobby{key: k}
 		m.known[k.EventID] = r
 	case r.key != k:
 		return
@@ -87,7 +85,6 @@ func (m *memory) update(k Key, change func(*remembered)) {
 	change(r)
 }
 
-// retain forgets the lobbies that keep rejects.
 func (m *memory) retain(keep func(Key) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

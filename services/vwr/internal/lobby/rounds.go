@@ -10,19 +10,18 @@ import (
 // maxRounds is the most lobbies of one list.
 const maxRounds = 100
 
-// Summary is what the list of an event's lobbies tells of one.
+// Summary describes one lobby in the list of an event's lobbies.
 type Summary struct {
 	Round              room.Round
 	Phase              fairdraw.Phase
 	ClosesAt, StartsAt int64         // ms since the epoch
 	Commitment         fairdraw.Hash // every receipt of the lobby contains it
-	// Entries is nil before the root is public.
-	Entries *int64
+	Entries            *int64        // nil before the root is public
 }
 
 // Rounds lists the lobbies of an event, the latest first: at most maxRounds that are earlier than
-// before (0: all). next continues the list; 0 when it ends. A lobby that an operator gave up stays in
-// the list as long as any other: nobody can try shuffles until one suits, unseen.
+// before (0: all). next continues the list; 0 when it ends. Abandoned lobbies are listed too, so
+// that an operator cannot secretly repeat shuffles until one suits.
 func (s *Service) Rounds(ctx context.Context, eventID string, before room.Round) (list []Summary, next room.Round, err error) {
 	shuffles, err := s.shuffles.Shuffles(ctx, eventID, before, maxRounds)
 	if err != nil {

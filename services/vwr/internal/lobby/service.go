@@ -54,7 +54,6 @@ func NewService(sc *room.StateCache, rooms Rooms, s Store, p Passes, k Keys, sch
 	return sv
 }
 
-// Rekey replaces the keys.
 func (s *Service) Rekey(k Keys) { s.keys.Store(&k) }
 
 // Join enters a user in the lobby of the event's round. Repetitions return the same entry at every
@@ -66,7 +65,7 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error
 		return Joined{}, err
 	}
 	if !c.Lobby.Exists() {
-		return Joined{}, c.Lobby.Closed()
+		return Joined{}, c.Lobby.ClosedError()
 	}
 	k := Key{eventID, c.Round}
 	t, err := s.terms.get(ctx, k)
@@ -78,8 +77,7 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error
 		return Joined{}, room.ErrUnavailable.Wrap(err)
 	}
 	id, _ := keys.requestID(&t.commitment, k.Round, user) // its key is in the set
-	// The entry's time is that of the request, and decides about it.
-	now := s.now()
+	now := s.now()                                        // the time of the request decides whether the entry is taken
 	e := Entry{Key: k, RequestID: id, User: user, JoinedAt: now.UnixMilli(), StartsAt: c.Lobby.StartsAt}
 	void := s.memory.get(k).void
 	e, err = s.entries.Join(ctx, e, c.Lobby.TakesEntries(now) && !void)
@@ -87,7 +85,7 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error
 		if void {
 			return Joined{}, errVoid
 		}
-		return Joined{}, c.Lobby.Closed()
+		return Joined{}, c.Lobby.ClosedError()
 	}
 	if err != nil {
 		return Joined{}, err
@@ -98,20 +96,19 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error
 	}, nil
 }
 
-// record is the entry as a visitor's record, without a position.
+// record converts the entry to a visitor's record, without a position.
 func (e Entry) record() room.Record {
 	return room.Record{EventID: e.EventID, Round: e.Round, RequestID: e.RequestID, Visitor: room.UserVisitor(e.User)}
 }
 
-// receipt signs that the entry was accepted.
 func (k Keys) receipt(t *terms, e Entry) string {
 	kid, _ := k.Signing.KidOf(t.commitment.Public())
 	r := fairdraw.Receipt{EventID: e.EventID, RequestID: e.RequestID, At: e.JoinedAt, Commitment: t.hash}
 	return r.Sign(k.Signing, kid)
 }
 
-// active returns the cached state of an active event. Else it reads the state, since another replica
-// may have just activated the event.
+// active returns the cached counters of an active event. For any other it reads them, since another
+// replica may have just activated the event.
 func (s *Service) active(ctx context.Context, eventID string) (room.Counters, error) {
 	if st, ok := s.cache.Get(eventID); ok && st.Active {
 		return st.Counters, nil
@@ -137,7 +134,7 @@ func (s *Service) EntryID(ctx context.Context, c room.Counters, user string) (id
 	if err != nil {
 		return uuid.UUID{}, false, unavailable(err)
 	}
-	// Without its key the id is not known; who has a ticket needs no key.
+	// Without the key the id is not known. A caller with a ticket does not need it.
 	id, ok = s.keys.Load().requestID(&t.commitment, c.Round, user)
 	return id, ok, nil
 }
@@ -188,17 +185,17 @@ func (s *Service) finalEntries(ctx context.Context, k Key, st *fairdraw.Statemen
 	return entries, err
 }
 
-// remember is finalEntries, and keeps the entries in memory as long as the lobby needs them.
-func (s *Service) remember(ctx context.Context, k Key, st *fairdraw.Statement) (fairdraw.Entries, error) {
+// loadEntries returns finalEntries and keeps them in memory as long as the lobby needs them.
+func (s *Service) loadEntries(ctx context.Context, k Key, st *fairdraw.Statement) (fairdraw.Entries, error) {
 	entries, err := s.finalEntries(ctx, k, st)
 	if err != nil {
 		return nil, err
 	}
-	s.memory.update(k, func(r *remembered) { r.entries, r.listed = entries, true })
+	s.memory.update(k, func(r *cachedLobby) { r.entries, r.listed = entries, true })
 	return entries, nil
 }
 
-// errVoid is the answer to who joins a lobby that is void, which gives nobody a position.
+// errVoid is returned to users who join a void lobby, which gives nobody a position.
 var errVoid = room.ErrLobbyClosed.With("phase", string(fairdraw.PhaseVoid))
 
 func unavailable(err error) error {

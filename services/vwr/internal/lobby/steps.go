@@ -12,24 +12,23 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// run is one lobby as it was read.
-type run struct {
+// snapshot is the state of one lobby as it was read.
+type snapshot struct {
 	*Driver
 
-	shuffle  Shuffle
-	terms    *terms
-	counters room.Counters
-	// current means that the lobby's round is the running one.
-	current   bool
+	shuffle   Shuffle
+	terms     *terms
+	counters  room.Counters
+	current   bool                // the lobby's round is the active one
 	statement *fairdraw.Statement // nil: none yet
 	now       time.Time
-	missing   error // a key that is not there
+	missing   error // names a missing key
 }
 
-func (d *Driver) read(ctx context.Context, k Key) (run, error) {
+func (d *Driver) read(ctx context.Context, k Key) (snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	r := run{Driver: d}
+	r := snapshot{Driver: d}
 	var err error
 	var found bool
 	if r.shuffle, found, err = d.store.Shuffles.Shuffle(ctx, k); err != nil {
@@ -57,8 +56,8 @@ func (d *Driver) read(ctx context.Context, k Key) (run, error) {
 	return r, nil
 }
 
-// step does the next thing that can be done now, and reports whether there may be another.
-func (r *run) step(ctx context.Context) (again bool, err error) {
+// step does the next thing that can be done now, and reports whether there may be more to do.
+func (r *snapshot) step(ctx context.Context) (more bool, err error) {
 	c, s := &r.terms.commitment, &r.shuffle
 	switch {
 	case s.final():
@@ -71,7 +70,7 @@ func (r *run) step(ctx context.Context) (again bool, err error) {
 	case r.now.Before(c.Cutoff().Add(r.terms.closeGrace())):
 		return false, nil
 	case s.Statement == "":
-		return r.state(ctx)
+		return r.closeJoining(ctx)
 	case r.current && !r.counters.Lobby.Sized:
 		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.FixSize(ctx, s.Key, r.statement.Count) })
 	case s.Signature == "":
@@ -80,28 +79,29 @@ func (r *run) step(ctx context.Context) (again bool, err error) {
 	return r.draw(ctx)
 }
 
-func (r *run) write(ctx context.Context, write func(context.Context) error) error {
+func (r *snapshot) write(ctx context.Context, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	return write(ctx)
 }
 
-func (r *run) void(ctx context.Context) error {
+func (r *snapshot) void(ctx context.Context) error {
 	return r.write(ctx, func(ctx context.Context) error { return r.store.Steps.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
 }
 
-// spoiled reports that positions were issued or served before the entries were counted, which no
-// replica should do. FixSize fails from then on, so nothing gets signed, and no
-// result is known at any time.
-func (r *run) spoiled() bool {
+// spoiled reports whether positions were issued or served before the entries were counted, which no
+// replica should do. Then FixSize fails, nothing is signed, and no result ever becomes known.
+func (r *snapshot) spoiled() bool {
 	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)
 }
 
-// stuck reports a void lobby whose room is open.
-func (r *run) stuck() bool { return r.shuffle.VoidedAt != 0 && r.current && !r.counters.Lobby.Shuffled }
+// stuck reports whether the lobby is void while its room is open, so that nobody is served.
+func (r *snapshot) stuck() bool {
+	return r.shuffle.VoidedAt != 0 && r.current && !r.counters.Lobby.Shuffled
+}
 
-// decided is when the result can be known: until then a lobby can end without one.
-func (r *run) decided() time.Time {
+// decided returns when the result can be known. Until then a lobby can end without one.
+func (r *snapshot) decided() time.Time {
 	c := &r.terms.commitment
 	switch {
 	case c.Beacon == nil:
@@ -113,23 +113,23 @@ func (r *run) decided() time.Time {
 	}
 }
 
-// state ends joining and stores the statement about the entries.
-func (r *run) state(ctx context.Context) (again bool, err error) {
-	k := r.shuffle.Key
-	if err := r.store.Entries.Close(ctx, k); err != nil {
+// closeJoining ends joining and stores the statement about the entries.
+func (r *snapshot) closeJoining(ctx context.Context) (more bool, err error) {
+	if err := r.store.Entries.CloseJoining(ctx, r.shuffle.Key); err != nil {
 		return false, err
 	}
 	failpoint.Hit("vwr.lobby_closed")
-	entries, err := r.service.remember(ctx, k, nil)
+	entries, err := r.service.loadEntries(ctx, r.shuffle.Key, nil)
 	if err != nil {
 		return false, err
 	}
-	return r.stateEntries(ctx, entries.Root(), int64(entries.Len()))
+	return r.storeStatement(ctx, entries.Root(), int64(entries.Len()))
 }
 
-// stateEntries stores the statement, dated now, in place of one that was not signed. When it is too
-// late for a round it waits until that is missed, since a statement lists the missed rounds.
-func (r *run) stateEntries(ctx context.Context, root fairdraw.Hash, count int64) (again bool, err error) {
+// storeStatement stores the statement, dated now, in place of an unsigned one. When the root could
+// not be public in time for the next beacon round, it does nothing until that round has passed,
+// since a statement lists the missed rounds.
+func (r *snapshot) storeStatement(ctx context.Context, root fairdraw.Hash, count int64) (more bool, err error) {
 	now := r.Driver.now()
 	if _, timely := r.terms.round(now); !timely {
 		return false, nil
@@ -143,15 +143,15 @@ func (r *run) stateEntries(ctx context.Context, root fairdraw.Hash, count int64)
 		return false, err
 	}
 	err = r.write(ctx, func(ctx context.Context) error {
-		return r.store.Steps.State(ctx, r.shuffle.Key, r.shuffle.Statement, string(text))
+		return r.store.Steps.SetStatement(ctx, r.shuffle.Key, r.shuffle.Statement, string(text))
 	})
 	failpoint.Hit("vwr.lobby_stated")
 	return true, err
 }
 
-// sign signs the stored statement, which makes it public. If it would be public too late for its
-// round, it is replaced: nobody has seen it, and a later round decides.
-func (r *run) sign(ctx context.Context) (again bool, err error) {
+// sign signs the stored statement, which makes it public. If that would be too late for the beacon
+// round of the statement, it is replaced by one with a later round: nobody has seen it yet.
+func (r *snapshot) sign(ctx context.Context) (more bool, err error) {
 	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, &r.terms.commitment, []byte(r.shuffle.Statement))
 	if err != nil {
 		return false, err
@@ -161,20 +161,19 @@ func (r *run) sign(ctx context.Context) (again bool, err error) {
 	defer cancel()
 	round, timely := r.terms.round(r.Driver.now())
 	if !timely || round != r.statement.Round {
-		return r.stateEntries(ctx, r.statement.Root, r.statement.Count)
+		return r.storeStatement(ctx, r.statement.Root, r.statement.Count)
 	}
-	err = r.store.Steps.Sign(writing, r.shuffle.Key, signed.Statement, signed.Signature)
+	err = r.store.Steps.SetSignature(writing, r.shuffle.Key, signed.Statement, signed.Signature)
 	failpoint.Hit("vwr.lobby_signed")
 	return true, err
 }
 
 // draw fetches the beacon's round, and at the start publishes the result.
-func (r *run) draw(ctx context.Context) (again bool, err error) {
-	c, k := &r.terms.commitment, r.shuffle.Key
+func (r *snapshot) draw(ctx context.Context) (more bool, err error) {
+	c := &r.terms.commitment
 	seed, known := r.service.keys.Load().Seed(c, r.terms.nonce)
-	// Without its key for a day the seed is replaced by zeros.
 	if !known {
-		seed = fairdraw.Hash{}
+		seed = fairdraw.Hash{} // it takes the seed's place when the key is missing for a day
 	}
 	withheld := !known && c.Beacon != nil && !r.now.Before(c.Announced().Add(fairdraw.SeedDeadline))
 	if c.Beacon != nil {
@@ -194,9 +193,9 @@ func (r *run) draw(ctx context.Context) (again bool, err error) {
 		return false, r.missing
 	}
 	if early && !r.current {
-		return false, nil // nobody asks for its positions, and what was ranked would not be kept
+		return false, nil // nobody asks for its positions, and the ranks would not be kept
 	}
-	// Every replica ranks the entries before the start, when all of them ask for their positions.
+	// Every replica ranks the entries before the start, when all users ask for their positions.
 	revealed := r.shuffle
 	revealed.Seed = seed.String() // as it will be stored
 	ranked, err := r.service.rank(ctx, &revealed, r.terms, r.statement)
@@ -204,14 +203,14 @@ func (r *run) draw(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	err = r.write(ctx, func(ctx context.Context) error {
-		return r.store.Steps.Reveal(ctx, k, revealed.Seed, ranked.orderHash, r.shuffle.Beacon)
+		return r.store.Steps.SetResult(ctx, r.shuffle.Key, revealed.Seed, ranked.orderHash, r.shuffle.Beacon)
 	})
 	failpoint.Hit("vwr.lobby_revealed")
 	return true, err
 }
 
-// fetch stores the value of a round once it is published.
-func (r *run) fetch(ctx context.Context, round uint64) (again bool, err error) {
+// fetch stores the value of a beacon round once it is published.
+func (r *snapshot) fetch(ctx context.Context, round uint64) (more bool, err error) {
 	chain := r.terms.commitment.Beacon.Chain
 	if r.now.Before(chain.TimeOf(round)) {
 		return false, nil
@@ -224,20 +223,20 @@ func (r *run) fetch(ctx context.Context, round uint64) (again bool, err error) {
 		r.stats.BeaconFailures.Add(1)
 		return false, err
 	}
-	err = r.write(ctx, func(ctx context.Context) error { return r.store.Steps.Value(ctx, r.shuffle.Key, got) })
+	err = r.write(ctx, func(ctx context.Context) error { return r.store.Steps.SetBeaconRound(ctx, r.shuffle.Key, got) })
 	failpoint.Hit("vwr.lobby_valued")
 	return true, err
 }
 
-// finish lets the counter move after a shuffle, then takes the lobby off the list. A void lobby whose
-// room is open stays on the list: nobody is served there, and the alert goes on.
-func (r *run) finish(ctx context.Context) error {
+// finish records the shuffle at the room, then removes the lobby from the list. A void lobby whose
+// room is open stays on the list, so that the alert goes on: nobody is served there.
+func (r *snapshot) finish(ctx context.Context) error {
 	if r.stuck() {
-		r.service.memory.update(r.shuffle.Key, func(m *remembered) { m.void = true })
+		r.service.memory.update(r.shuffle.Key, func(m *cachedLobby) { m.void = true })
 		return nil
 	}
 	if r.shuffle.Seed != "" && r.current && !r.counters.Lobby.Shuffled {
-		err := r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.Start(ctx, r.shuffle.Key) })
+		err := r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.SetShuffled(ctx, r.shuffle.Key) })
 		if err != nil {
 			return err
 		}

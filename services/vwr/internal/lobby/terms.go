@@ -14,7 +14,7 @@ import (
 // errNoShuffle means that a lobby's shuffle is not stored (any more).
 var errNoShuffle = errors.New("lobby: no shuffle is stored")
 
-// terms are what never changes of a shuffle.
+// terms are the constant part of a shuffle.
 type terms struct {
 	commitment fairdraw.Commitment
 	hash       fairdraw.Hash
@@ -29,21 +29,22 @@ func termsOf(s *Shuffle) (*terms, error) {
 	return &terms{commitment: c, hash: hash, nonce: s.Nonce}, nil
 }
 
-// maxCloseGrace is 5 s for a driver whose clock is ahead, and most of the 10 s for which a join may wait
-// for its group: the time of the request decides whether an entry is taken.
+// maxCloseGrace covers 5 s for a driver whose clock is ahead, and most of the 10 s for which a join
+// may wait for its group: the time of the request decides whether an entry is taken.
 const maxCloseGrace = 12 * time.Second
 
-// closeGrace is how long after the closing the groups take entries that were accepted before it.
+// closeGrace returns how long after the closing the entries accepted before it may still be stored.
 func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.window()/5) }
 
-// maxSignMargin is the time from the latest begin of the signing write to the latest publication of the
-// root: for the write, for a clock that is 5 s slow, and for the caches in front of the document.
+// maxSignMargin covers the signing write, a clock that is 5 s slow, and the caches in front of the
+// document.
 const maxSignMargin = 15 * time.Second
 
+// signMargin returns the time from the latest start of the signing write to the latest publication
+// of the root.
 func (t *terms) signMargin() time.Duration { return min(maxSignMargin, t.window()/4) }
 
-// signTimeout bounds the signing write, and leaves a margin. Leads below MinLead, of an earlier
-// configuration, leave none.
+// signTimeout bounds the signing write to a part of the margin. A lead below MinLead leaves none.
 func (t *terms) signTimeout() time.Duration {
 	if t.commitment.Beacon == nil || t.signMargin() == 0 {
 		return writeTimeout
@@ -51,16 +52,16 @@ func (t *terms) signTimeout() time.Duration {
 	return t.signMargin() * 4 / 5
 }
 
-// round is the round that decides a root of now. timely is false when the root may be public too late
-// for it.
+// round returns the beacon round that decides if the root is signed now. timely is false when the
+// root may be public too late for it.
 func (t *terms) round(now time.Time) (round uint64, timely bool) {
 	round, _ = t.commitment.RoundFor(now)
 	later, _ := t.commitment.RoundFor(now.Add(t.signMargin()))
 	return round, later == round
 }
 
-// window is the time from the closing to the latest publication of the root. With DefaultLead it is a
-// minute; shorter ones, which are for development, shorten what is derived from it.
+// window returns the time from the closing to the latest publication of the root: a minute with
+// DefaultLead. The shorter leads of development shorten it and what is derived from it.
 func (t *terms) window() time.Duration {
 	c := &t.commitment
 	if c.Beacon == nil {
@@ -69,8 +70,8 @@ func (t *terms) window() time.Duration {
 	return max(0, time.Duration(c.Beacon.DelaySeconds)*time.Second-fairdraw.RootLead)
 }
 
-// termsCache keeps the terms of each event's latest known round. Nothing expires: a later round takes
-// the place of its event's former one, so a cache by age or size has nothing to add.
+// termsCache caches the terms of each event's latest known round. Terms never change, so nothing
+// expires; those of a later round replace those of an earlier one.
 type termsCache struct {
 	store Shuffles
 
@@ -87,7 +88,6 @@ func newTermsCache(s Shuffles) *termsCache {
 	return &termsCache{store: s, known: make(map[string]cachedTerms)}
 }
 
-// get returns the terms of a lobby. It fails with errNoShuffle.
 func (c *termsCache) get(ctx context.Context, k Key) (*terms, error) {
 	c.mu.Lock()
 	got, ok := c.known[k.EventID]

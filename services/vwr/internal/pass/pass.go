@@ -49,9 +49,8 @@ func (p *Passes) Rekey(secret config.Secret) error {
 	return nil
 }
 
-// RequestIDs returns the keys of a visitor's record in a round, one per secret, so that a rotation
-// of secrets gives nobody a second position. An id does not reveal its visitor and cannot be
-// guessed.
+// RequestIDs returns the ids of a visitor's record in a round, one per secret, so that a rotation of
+// secrets gives nobody a second position. An id does not reveal its visitor and cannot be guessed.
 func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []uuid.UUID {
 	requests := p.current.Load().requests
 	kids := requests.Kids()
@@ -72,13 +71,11 @@ func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []
 	return ids
 }
 
-// Seal signs the ticket of a record.
 func (p *Passes) Seal(r room.Record) string {
 	t := claims.VwrTicket{Round: int64(r.Round), RequestID: r.RequestID, Position: r.Position}
 	return t.Seal(p.current.Load().tickets, r.EventID, r.Visitor)
 }
 
-// Open verifies a ticket of this event and visitor.
 func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
 	t, err := claims.OpenVwrTicket(p.current.Load().tickets, eventID, visitor, ticket)
 	if err != nil {

@@ -29,8 +29,7 @@ func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: queuev1.NewQueueServiceClient(conn)}
 }
 
-// Load returns how many are in tier 2 of an event, and how many have arrived there since the round
-// began.
+// Load returns how many are in tier 2 of an event, and how many arrived there since the round began.
 func (c *Client) Load(ctx context.Context, eventID string) (room.Load, error) {
 	if c.rpc == nil {
 		return room.Load{}, errs.ErrUnavailable

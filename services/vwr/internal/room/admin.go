@@ -52,9 +52,9 @@ const maxAttempts = 8
 // Activate starts a new round for an inactive event, with default settings where none are given.
 // For an active event it only changes the given settings. A new round fails with ErrNoEvent when it
 // leads to an event that does not exist. When that cannot be checked, the round starts: an operator
-// must be able to open a waiting room while other services are overloaded. A new round with the
-// terms of a lobby begins with it; those of a running round cannot change (ErrLobbyFixed), nor can
-// its number of shards (ErrShardsFixed).
+// must be able to open a waiting room while other services are overloaded. A new round for which
+// terms of a lobby are given begins with the lobby. A running round keeps its lobby (ErrLobbyFixed)
+// and its number of shards (ErrShardsFixed).
 func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		active, before := found && c.Active, DefaultSettings()
@@ -63,7 +63,7 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 		}
 		s, err := before.With(change)
 		if err == nil {
-			err = s.Next.fits(eventID)
+			err = s.Next.checkID(eventID)
 		}
 		if err != nil {
 			return false, err
@@ -100,12 +100,12 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 	})
 }
 
-// sameLobby fails with ErrLobbyFixed for terms that are not those of the running round. An operator
-// may repeat an activation.
+// sameLobby fails with ErrLobbyFixed if the given terms differ from those of the running round.
+// Equal terms are accepted, since an operator may repeat an activation.
 func (a *Admin) sameLobby(ctx context.Context, c Counters, t LobbyTerms) error {
 	different := func(at time.Time, ms int64) bool { return !at.IsZero() && at.UnixMilli() != ms }
 	if different(t.OpensAt, c.Lobby.OpensAt) || different(t.StartsAt, c.Lobby.StartsAt) {
-		return c.Lobby.explain(ErrLobbyFixed)
+		return c.Lobby.withSchedule(ErrLobbyFixed)
 	}
 	if t.Beacon == nil {
 		return nil
@@ -115,7 +115,7 @@ func (a *Admin) sameLobby(ctx context.Context, c Counters, t LobbyTerms) error {
 	}
 	same, err := a.lobbies.SameBeacon(ctx, c.EventID, c.Round, t.Beacon)
 	if err == nil && !same {
-		err = c.Lobby.explain(ErrLobbyFixed)
+		err = c.Lobby.withSchedule(ErrLobbyFixed)
 	}
 	return err
 }
@@ -134,15 +134,14 @@ func (a *Admin) Deactivate(ctx context.Context, eventID string) (State, error) {
 	})
 }
 
-// Advance moves the serving counter by n positions (0 = one batch), never past the last issued
-// position.
+// Advance moves the serving counter by n positions (0 = one batch), up to the last issued position.
 func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if !found || !c.Active {
 			return false, ErrInactive
 		}
 		if c.Lobby.Pending() {
-			return false, c.Lobby.NotYet()
+			return false, c.Lobby.NotYetError()
 		}
 		step := n
 		if step <= 0 {
@@ -156,8 +155,7 @@ func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, er
 	})
 }
 
-// Status returns the event's state. It fails with ErrInactive for an event that never had a waiting
-// room.
+// Status returns the event's state, or ErrInactive for an event that never had a waiting room.
 func (a *Admin) Status(ctx context.Context, eventID string) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(_ Counters, found bool) (bool, error) {
 		if !found {

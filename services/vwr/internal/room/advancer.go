@@ -1,6 +1,7 @@
 package room
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,34 +14,28 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// ReadInterval is the time between two reads of the counters by a replica. A takeover takes as
-// long.
+// ReadInterval is the time between a replica's reads of the counters. A takeover takes as long.
 const ReadInterval = 400 * time.Millisecond
 
 const (
-	// stepTimeout bounds one step, so that a store that hangs does not block the replica.
-	stepTimeout = 2 * time.Second
+	stepTimeout = 2 * time.Second // bounds one step, so that a store that hangs does not block the replica
 	// loadTimeout bounds the call to tier 2, claimsTimeout the read of the claims. A step takes as
 	// long as its slowest event.
-	loadTimeout   = 300 * time.Millisecond
-	claimsTimeout = 300 * time.Millisecond
-	// claimsInterval is the minimum time between two successful reads of an event's claims.
-	claimsInterval = time.Second
+	loadTimeout    = 300 * time.Millisecond
+	claimsTimeout  = 300 * time.Millisecond
+	claimsInterval = time.Second // the minimum time between two successful reads of an event's claims
 	// LoadGrace is how long calls to tier 2 may fail before an event falls back to the configured
 	// rate. Until then nobody is served: tier 2 may be full.
-	LoadGrace = 5 * time.Second
-	// sweepInterval is the time between two sweeps of the cache.
-	sweepInterval = time.Hour
-	// maxParallelSteps bounds the events advanced in parallel.
-	maxParallelSteps = 32
+	LoadGrace        = 5 * time.Second
+	sweepInterval    = time.Hour // the time between two sweeps of the cache
+	maxParallelSteps = 32        // bounds the events advanced in parallel
 )
 
 // CounterSource is what the Advancer needs of the store.
 type CounterSource interface {
 	ServingWriter
-	// Active reads, consistently, the events in the registry and those in also, which may have left
-	// it.
-	Active(ctx context.Context, also []string) ([]Counters, error)
+	// Active reads the events in the registry consistently, and the known ones, which may have left it.
+	Active(ctx context.Context, known []string) ([]Counters, error)
 }
 
 // LoadSource returns the load of tier 2.
@@ -67,8 +62,8 @@ type Advancer struct {
 	now          func() time.Time
 	log          *slog.Logger
 
-	trackers map[string]*tracker // only touched by Step
-	swept    time.Time           // likewise; zero before the first step
+	trackers map[string]*tracker // used by Step only
+	swept    time.Time           // used by Step only; zero before the first step
 	stats    AdvancerStats
 
 	mu   sync.Mutex
@@ -94,8 +89,7 @@ type tracker struct {
 	// unansweredSince is the time of the first failed call to tier 2 since the last successful one;
 	// zero if the last call succeeded.
 	unansweredSince time.Time
-	// full means that the last step served nobody, since tier 2 is full.
-	full bool
+	full            bool // the last step served nobody, since tier 2 is full
 }
 
 // NewAdvancer returns an Advancer. now must be monotonic (time.Now is).
@@ -103,7 +97,6 @@ func NewAdvancer(sc *StateCache, s CounterSource, cc ClaimCounter, l LoadSource,
 	return &Advancer{cache: sc, source: s, claimCounter: cc, loads: l, now: now, log: log, trackers: make(map[string]*tracker)}
 }
 
-// Stats returns the counts since the start.
 func (a *Advancer) Stats() *AdvancerStats { return &a.stats }
 
 // TierTwoFull reports whether the last step served nobody of the event because tier 2 was full. It
@@ -161,15 +154,13 @@ func (a *Advancer) Step(ctx context.Context) error {
 		if !c.Active {
 			continue
 		}
-		tr := a.trackers[c.EventID]
-		if tr == nil {
-			tr = new(tracker)
-		}
+		tr := cmp.Or(a.trackers[c.EventID], new(tracker))
 		trackers[c.EventID] = tr
 		if c.Lobby.Pending() {
-			continue // nobody is served before the shuffle, and the time until then earns nothing
+			continue // nobody is served before the shuffle, and that time does not count for the limiter
 		}
-		tr.observe(c, now)
+		tr.limiter.Observe(c, now)
+		tr.meter.Observe(c, now)
 		a.cache.SetRate(c.EventID, c.Round, math.Round(tr.meter.Rate()*100)/100)
 		slots <- struct{}{}
 		work.Go(func() {
@@ -185,7 +176,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 	return nil
 }
 
-// sweep makes the cache forget rooms that were closed long ago.
+// sweep sweeps the cache when that is due. The first is due sweepInterval after the first step.
 func (a *Advancer) sweep(now time.Time) {
 	switch {
 	case a.swept.IsZero():
@@ -203,11 +194,6 @@ func (a *Advancer) closeDeleted(known []string, counters []Counters) {
 			a.cache.MarkDeleted(id)
 		}
 	}
-}
-
-func (tr *tracker) observe(c Counters, now time.Time) {
-	tr.limiter.Observe(c, now)
-	tr.meter.Observe(c, now)
 }
 
 func (a *Advancer) advance(ctx context.Context, tr *tracker, c Counters) {

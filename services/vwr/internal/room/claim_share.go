@@ -33,7 +33,6 @@ type shareSample struct {
 	serving, claimed int64
 }
 
-// Due reports whether the claims must be read at now.
 func (s *ClaimShare) Due(c Counters, now time.Time) bool {
 	return s.round != c.Round || len(s.samples) == 0 || now.Sub(s.samples[len(s.samples)-1].at) >= claimsInterval
 }

@@ -11,14 +11,10 @@ import (
 )
 
 const (
-	// closeInterval is the time between two checks whether the sales of active rooms have ended.
-	closeInterval = 30 * time.Second
-	// saleTimeout bounds one such check.
-	saleTimeout = time.Second
-	// stopTimeout bounds the write that ends one room.
-	stopTimeout = 5 * time.Second
-	// maxParallelSaleQueries bounds the checks in parallel.
-	maxParallelSaleQueries = 8
+	closeInterval          = 30 * time.Second // the time between two checks whether the sales of active rooms have ended
+	saleTimeout            = time.Second      // bounds one such check
+	stopTimeout            = 5 * time.Second  // bounds the write that ends one room
+	maxParallelSaleQueries = 8                // bounds the checks in parallel
 )
 
 // Sales tells which events exist and whether their sales have ended.
@@ -48,7 +44,6 @@ func NewCloser(sc *StateCache, r RoomStore, s Sales, log *slog.Logger) *Closer {
 	return &Closer{cache: sc, rooms: r, sales: s, log: log}
 }
 
-// Run calls Step periodically until ctx ends.
 func (c *Closer) Run(ctx context.Context) error { return loop.Every(ctx, closeInterval, c.Step) }
 
 // Step checks every active room once, several in parallel, so that an event whose check hangs does

@@ -8,25 +8,25 @@ import (
 	"urr.guru/pkg/waits"
 )
 
-// entered returns the place of a user who has joined the lobby of the round. It fails with
-// ErrLobbyOpen while no positions are issued, and for users with an entry until they have one.
-func (s *Service) entered(ctx context.Context, st State, user string) (Record, bool, error) {
+// lobbyPlace returns the record of a user who has joined the lobby of the round. It fails with
+// ErrLobbyOpen while no positions are issued, and for users with an entry until it has its position.
+func (s *Service) lobbyPlace(ctx context.Context, st State, user string) (Record, bool, error) {
 	if !st.Lobby.Assigns(s.now()) {
-		return Record{}, false, st.Lobby.NotYet()
+		return Record{}, false, st.Lobby.NotYetError()
 	}
 	if user == "" {
 		return Record{}, false, nil
 	}
 	rec, found, err := s.lobbies.Find(ctx, st.Counters, user)
 	if err == nil && found && rec.Position == 0 {
-		return Record{}, false, st.Lobby.NotYet()
+		return Record{}, false, st.Lobby.NotYetError()
 	}
 	return rec, found, err
 }
 
-// entry returns the user's entry in the lobby of the round if it has the id. Who is signed out may be
-// a user with an entry, which is not lost: it fails with ErrSignedOut, not with ErrUnknown.
-func (s *Service) entry(ctx context.Context, st State, user string, id uuid.UUID) (Record, error) {
+// findEntry returns the user's entry in the lobby of the round if it has the id. When nobody is
+// signed in, it fails with ErrSignedOut, not ErrUnknown: the user may have an entry.
+func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.UUID) (Record, error) {
 	if !st.Lobby.Exists() {
 		return Record{}, ErrUnknown
 	}
@@ -36,11 +36,11 @@ func (s *Service) entry(ctx context.Context, st State, user string, id uuid.UUID
 		}
 		return Record{}, ErrUnknown
 	}
-	mine, ok, err := s.lobbies.EntryID(ctx, st.Counters, user)
+	entryID, ok, err := s.lobbies.EntryID(ctx, st.Counters, user)
 	if err != nil {
 		return Record{}, err
 	}
-	if !ok || mine != id { // made-up ids cost no read of an entry
+	if !ok || entryID != id { // made-up ids cost no read of an entry
 		return Record{}, ErrUnknown
 	}
 	rec, found, err := s.lobbies.Find(ctx, st.Counters, user)
@@ -50,8 +50,8 @@ func (s *Service) entry(ctx context.Context, st State, user string, id uuid.UUID
 	return rec, err
 }
 
-// checkEntry answers an entry whose ticket has no position, from memory: all entries ask at the
-// start. Once the lobby is shuffled they get a ticket with their position.
+// checkEntry answers a user whose ticket has no position yet. It answers from memory, since all
+// users of the lobby ask at the start. After the shuffle they get a ticket with their position.
 func (s *Service) checkEntry(ctx context.Context, rec Record) (Checked, error) {
 	st, ok := s.cache.Get(rec.EventID)
 	if !ok || st.Round < rec.Round {

@@ -8,30 +8,21 @@ import (
 
 // Errors returned to visitors and operators.
 var (
-	// ErrInactive means that the event has no active waiting room; visitors go to the event's page.
-	ErrInactive = errs.ErrVWRInactive
+	ErrInactive = errs.ErrVWRInactive // the event has no active waiting room; visitors go to the event's page
 	// ErrUnknown means that this visitor has no position with that id in the current round; the
 	// page assigns again.
 	ErrUnknown = errs.ErrVWRRequestUnknown
-	// ErrSignedOut means that nobody is signed in, and that the id is that of no visitor's position in a
-	// round with a lobby: it may be that of a user's entry.
-	ErrSignedOut = errs.ErrUnauthenticated
-	// ErrVisitorRequired means that the caller has no visitor id.
-	ErrVisitorRequired = errs.ErrVisitorRequired
-	// ErrInvalidSettings means that the settings contradict each other.
-	ErrInvalidSettings = errs.ErrInvalidRequest
-	// ErrNoEvent means that no event, promotion or campaign has that id.
-	ErrNoEvent = errs.ErrEventNotFound
-	// ErrLobbyOpen means that no positions are issued before the start of the room.
-	ErrLobbyOpen = errs.ErrLobbyOpen
-	// ErrLobbyClosed means that the lobby takes no entries at present, or that there is none.
-	ErrLobbyClosed = errs.ErrLobbyClosed
-	// ErrLobbyFixed means that a running round has another lobby.
-	ErrLobbyFixed = errs.ErrLobbyFixed
-	// ErrShardsFixed means that a running round has another number of shards.
-	ErrShardsFixed = errs.ErrShardsFixed
-	// ErrLobbyNotFound means that nothing is published about a lobby.
-	ErrLobbyNotFound = errs.ErrLobbyNotFound
+	// ErrSignedOut means that nobody is signed in and that the id is not that of the visitor's
+	// position, in a round with a lobby: the id may be that of a user's entry.
+	ErrSignedOut       = errs.ErrUnauthenticated
+	ErrVisitorRequired = errs.ErrVisitorRequired // the caller has no visitor id
+	ErrInvalidSettings = errs.ErrInvalidRequest  // the settings contradict each other
+	ErrNoEvent         = errs.ErrEventNotFound   // no event, promotion or campaign has that id
+	ErrLobbyOpen       = errs.ErrLobbyOpen       // no positions are issued before the start of the room
+	ErrLobbyClosed     = errs.ErrLobbyClosed     // the lobby takes no entries at present, or there is none
+	ErrLobbyFixed      = errs.ErrLobbyFixed      // a running round has another lobby
+	ErrShardsFixed     = errs.ErrShardsFixed     // a running round has another number of shards
+	ErrLobbyNotFound   = errs.ErrLobbyNotFound   // nothing is published about a lobby
 	// ErrUnavailable means that the store does not answer, or that the event changes too often; the
 	// caller may retry.
 	ErrUnavailable = errs.ErrUnavailable

@@ -20,7 +20,6 @@ type inFlightSample struct {
 	serving, arrived int64
 }
 
-// Observe records, at now, a read of the counters and the load read after it.
 func (f *InFlightLimiter) Observe(c Counters, l Load, now time.Time) {
 	// A smaller count means that tier 2 has lost its counter.
 	restarted := len(f.samples) > 0 && l.Arrived < f.samples[len(f.samples)-1].arrived

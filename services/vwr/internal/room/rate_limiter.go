@@ -11,24 +11,23 @@ import (
 // any number of replicas, skewed clocks and crashes. The zero value has observed nothing and allows
 // nothing. It is not safe for concurrent use.
 type RateLimiter struct {
-	seen    bool
-	round   Round
-	serving int64
-	since   time.Time
+	observed bool
+	round    Round
+	serving  int64
+	since    time.Time
 }
 
 // Observe records a consistent read of the counters that completed at now. A counter moved by
 // another replica restarts the measurement: that replica keeps winning, and this one takes over
 // when the other stops.
 func (l *RateLimiter) Observe(c Counters, now time.Time) {
-	if l.seen && l.round == c.Round && l.serving == c.Serving {
+	if l.observed && l.round == c.Round && l.serving == c.Serving {
 		return
 	}
-	*l = RateLimiter{seen: true, round: c.Round, serving: c.Serving, since: now}
+	*l = RateLimiter{observed: true, round: c.Round, serving: c.Serving, since: now}
 }
 
-// NotBefore moves the start of the measurement to t if it is earlier: the time before t allows no
-// positions.
+// NotBefore moves the start of the measurement to t if it is earlier: only later time counts.
 func (l *RateLimiter) NotBefore(t time.Time) {
 	if l.since.Before(t) {
 		l.since = t
@@ -39,7 +38,7 @@ func (l *RateLimiter) NotBefore(t time.Time) {
 // second) times the time for which the counter has been unchanged, at most one batch, and never
 // past the last issued position.
 func (l *RateLimiter) Allowance(c Counters, rate float64, now time.Time) int64 {
-	if !l.seen || l.round != c.Round || l.serving != c.Serving {
+	if !l.observed || l.round != c.Round || l.serving != c.Serving {
 		return 0
 	}
 	return min(l.earnedPositions(rate, now), c.Settings.Batch, c.Waiting())
@@ -50,9 +49,9 @@ func (l *RateLimiter) earnedPositions(rate float64, now time.Time) int64 {
 }
 
 // RecordAdvance records that this replica moved the counter by n in a write begun at start. It
-// keeps the fraction of a position that was earned beyond n, else a rate of 0.9 per step would
-// become 0. It drops what the batch or an empty queue cut off, else an idle period would end in a
-// burst.
+// keeps the fraction of a position that was earned beyond n: without it a rate of 0.9 per step would
+// become 0. It drops whole positions beyond n, which the batch or an empty queue has cut off: with
+// them an idle period would end in a burst.
 func (l *RateLimiter) RecordAdvance(n int64, rate float64, start time.Time) {
 	if l.earnedPositions(rate, start) == n && rate > 0 {
 		l.since = l.since.Add(time.Duration(float64(n) / rate * float64(time.Second)))

@@ -17,16 +17,15 @@ const (
 // RateMeter measures the speed of the serving counter: an exponentially weighted mean over the time
 // in which somebody waits. It is not safe for concurrent use.
 type RateMeter struct {
-	seen               bool
+	observed           bool
 	last               Counters
 	at                 time.Time
 	positions, seconds float64 // decayed positions and seconds
 }
 
-// Observe records a read of the counters at now.
 func (m *RateMeter) Observe(c Counters, now time.Time) {
-	if !m.seen || m.last.Round != c.Round {
-		*m = RateMeter{seen: true, last: c, at: now}
+	if !m.observed || m.last.Round != c.Round {
+		*m = RateMeter{observed: true, last: c, at: now}
 		return
 	}
 	dt := now.Sub(m.at).Seconds()

@@ -22,8 +22,7 @@ type Inlet string
 
 // Inlets.
 const (
-	// Periodic serves Batch positions per Interval.
-	Periodic Inlet = "PERIODIC"
+	Periodic Inlet = "PERIODIC" // serves Batch positions per Interval
 	// MaxInFlight keeps at most Settings.MaxInFlight people in tier 2 or in transit to it.
 	MaxInFlight Inlet = "MAX_IN_FLIGHT"
 )
@@ -45,17 +44,14 @@ type Next string
 
 // Values of Next.
 const (
-	// NextQueue is the page of an event, with the line of tier 2.
-	NextQueue Next = "QUEUE"
-	// NextPromo is the page of a promotion.
-	NextPromo Next = "PROMO"
-	// NextReward is the page of a reward campaign.
-	NextReward Next = "REWARD"
+	NextQueue  Next = "QUEUE"  // the page of an event, with the line of tier 2
+	NextPromo  Next = "PROMO"  // the page of a promotion
+	NextReward Next = "REWARD" // the page of a reward campaign
 )
 
-// fits fails with ErrInvalidSettings when a room leads to a promotion or a campaign that cannot have
-// the id: both have UUIDs.
-func (n Next) fits(id string) error {
+// checkID fails with ErrInvalidSettings unless a page of this kind can have the id: promotions and
+// campaigns have UUIDs.
+func (n Next) checkID(id string) error {
 	if n == NextQueue || uuid.Validate(id) == nil {
 		return nil
 	}
@@ -68,7 +64,6 @@ func DefaultSettings() Settings {
 	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic, Next: NextQueue}
 }
 
-// Rate returns the configured positions per second.
 func (s Settings) Rate() float64 { return float64(s.Batch) / s.Interval.Seconds() }
 
 // Change lists the settings to change; nil members stay unchanged.
@@ -114,7 +109,6 @@ func (s Settings) With(c Change) (Settings, error) {
 	return s, nil
 }
 
-// shards returns the number of shards of a new round.
 func (c Change) shards() (int, error) {
 	n := 1
 	set(&n, c.Shards)
@@ -146,7 +140,6 @@ type Counters struct {
 	UpdatedAt time.Time
 }
 
-// Waiting returns the number of positions not served yet.
 func (c Counters) Waiting() int64 { return max(0, c.Issued-c.Serving) }
 
 // Record is one visitor's position. It is stored durably before the visitor gets it.
@@ -154,10 +147,8 @@ type Record struct {
 	EventID   string
 	Round     Round
 	RequestID uuid.UUID
-	// Position is from 1; 0 for an entry of a lobby that has none yet.
-	Position int64
-	// Visitor is the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby.
-	Visitor string
+	Position  int64  // from 1; 0 for an entry of a lobby that has none yet
+	Visitor   string // the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby
 }
 
 // Load is the load of tier 2.

@@ -69,12 +69,10 @@ type Checked struct {
 	Token          string
 	TokenExpiresAt time.Time
 	Ticket         string // set when the request had none, or one without a position
-	// LobbyUntil is when positions are drawn, in ms, for who waits for that in the lobby; else 0.
-	LobbyUntil int64
+	LobbyUntil     int64  // the start of the room (epoch ms) for users who wait in the lobby; else 0
 }
 
-// Caller is who asks: a visitor by the id in the signed cookie, and the user who is signed in.
-// Either may be empty.
+// Caller has the visitor's id in the signed cookie and the id of the signed-in user; both optional.
 type Caller struct {
 	Visitor, User string
 }
@@ -105,9 +103,8 @@ const maxRoundChanges = 3
 // at every replica. A user with an entry in the round's lobby gets the position of the entry. It
 // fails with ErrInactive, ErrVisitorRequired, ErrLobbyOpen before the start of a room with a lobby,
 // or ErrUnavailable when the position could not be stored.
-func (s *Service) Assign(ctx context.Context, eventID string, who Caller) (Assigned, error) {
-	visitor := who.Visitor
-	if visitor == "" {
+func (s *Service) Assign(ctx context.Context, eventID string, caller Caller) (Assigned, error) {
+	if caller.Visitor == "" {
 		return Assigned{}, ErrVisitorRequired
 	}
 	st, err := s.activeState(ctx, eventID)
@@ -119,7 +116,7 @@ func (s *Service) Assign(ctx context.Context, eventID string, who Caller) (Assig
 			return Assigned{}, ErrInactive
 		}
 		if st.Lobby.Exists() {
-			rec, found, err := s.entered(ctx, st, who.User)
+			rec, found, err := s.lobbyPlace(ctx, st, caller.User)
 			if err != nil {
 				return Assigned{}, err
 			}
@@ -127,7 +124,7 @@ func (s *Service) Assign(ctx context.Context, eventID string, who Caller) (Assig
 				return s.assigned(rec, st), nil
 			}
 		}
-		rec, takeErr := s.positions.Take(ctx, st.Counters, visitor, s.passes.RequestIDs(eventID, st.Round, visitor))
+		rec, takeErr := s.positions.Take(ctx, st.Counters, caller.Visitor, s.passes.RequestIDs(eventID, st.Round, caller.Visitor))
 		if takeErr == nil {
 			s.cache.RecordIssued(rec)
 			return s.assigned(rec, st), nil
@@ -150,13 +147,13 @@ func (s *Service) assigned(rec Record, st State) Assigned {
 
 // Check reports whether the visitor is admitted, and if so signs a token. Without a ticket it reads
 // the record. It fails with ErrUnknown for an invalid ticket, a position of another round or
-// visitor, or no position at all, and with ErrSignedOut for what may be a user's entry in a lobby when
-// nobody is signed in.
-func (s *Service) Check(ctx context.Context, eventID string, who Caller, id uuid.UUID, ticket string) (Checked, error) {
-	if who.Visitor == "" {
+// visitor, or no position at all. It fails with ErrSignedOut when nobody is signed in and the id may
+// be that of a user's entry in a lobby.
+func (s *Service) Check(ctx context.Context, eventID string, caller Caller, id uuid.UUID, ticket string) (Checked, error) {
+	if caller.Visitor == "" {
 		return Checked{}, ErrVisitorRequired
 	}
-	rec, err := s.record(ctx, eventID, who, id, ticket)
+	rec, err := s.record(ctx, eventID, caller, id, ticket)
 	if err != nil {
 		return Checked{}, err
 	}
@@ -170,10 +167,10 @@ func (s *Service) Check(ctx context.Context, eventID string, who Caller, id uuid
 	return s.checked(rec, st, ticket == "")
 }
 
-// checked answers who has a position; sealed asks for a new ticket.
-func (s *Service) checked(rec Record, st State, sealed bool) (out Checked, err error) {
+// checked answers a visitor with a position; newTicket adds a ticket.
+func (s *Service) checked(rec Record, st State, newTicket bool) (out Checked, err error) {
 	out = Checked{Position: rec.Position, Serving: st.Serving}
-	if sealed {
+	if newTicket {
 		out.Ticket = s.passes.Seal(rec)
 	}
 	if st.Active && rec.Position > st.Serving {
@@ -192,11 +189,11 @@ func (s *Service) checked(rec Record, st State, sealed bool) (out Checked, err e
 	return out, nil
 }
 
-func (s *Service) record(ctx context.Context, eventID string, who Caller, id uuid.UUID, ticket string) (Record, error) {
+func (s *Service) record(ctx context.Context, eventID string, caller Caller, id uuid.UUID, ticket string) (Record, error) {
 	if ticket != "" {
-		rec, ok := s.passes.Open(eventID, who.Visitor, ticket)
-		if !ok && who.User != "" {
-			rec, ok = s.passes.Open(eventID, UserVisitor(who.User), ticket)
+		rec, ok := s.passes.Open(eventID, caller.Visitor, ticket)
+		if !ok && caller.User != "" {
+			rec, ok = s.passes.Open(eventID, UserVisitor(caller.User), ticket)
 		}
 		if !ok || rec.RequestID != id {
 			return Record{}, ErrUnknown
@@ -213,22 +210,22 @@ func (s *Service) record(ctx context.Context, eventID string, who Caller, id uui
 		}
 	}
 	// Made-up ids cost no read of a record.
-	if !slices.Contains(s.passes.RequestIDs(eventID, st.Round, who.Visitor), id) {
-		return s.entry(ctx, st, who.User, id)
+	if !slices.Contains(s.passes.RequestIDs(eventID, st.Round, caller.Visitor), id) {
+		return s.findEntry(ctx, st, caller.User, id)
 	}
 	rec, found, err := s.positions.Find(ctx, st.Counters, id)
 	if err != nil {
 		return Record{}, err
 	}
-	if !found || rec.Visitor != who.Visitor {
+	if !found || rec.Visitor != caller.Visitor {
 		return Record{}, ErrUnknown
 	}
 	return rec, nil
 }
 
-// stateForRecord returns the cached state if it shows the position as served, since the counter
-// never decreases. Else it reads the state, since the cache may be behind another replica's counter
-// that the visitor has seen.
+// stateForRecord returns the cached state if that shows the position as served, since the counter
+// never decreases. Otherwise it reads the state, since the cache may be behind another replica's
+// counter that the visitor has seen.
 func (s *Service) stateForRecord(ctx context.Context, rec Record) (State, error) {
 	st, ok := s.cache.Get(rec.EventID)
 	if !ok || !st.Active || st.Round != rec.Round || rec.Position > st.Serving {
@@ -243,7 +240,7 @@ func (s *Service) stateForRecord(ctx context.Context, rec Record) (State, error)
 	return st, nil
 }
 
-// activeState returns the cached state if it is active. Else it reads the state, since another
+// activeState returns the cached state if it is active. Otherwise it reads the state, since another
 // replica may have just activated the event.
 func (s *Service) activeState(ctx context.Context, eventID string) (State, error) {
 	if st, ok := s.cache.Get(eventID); ok && st.Active {

@@ -1,6 +1,7 @@
 package room
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -11,8 +12,7 @@ import (
 type State struct {
 	Counters
 
-	// Rate is the measured number of positions per second; 0 until measured.
-	Rate float64
+	Rate float64 // the measured number of positions per second; 0 until measured
 
 	rev uint64 // the cache's revision at this event's last change
 }
@@ -26,7 +26,6 @@ type StateCache struct {
 	idle    map[string]struct{} // closed rooms that were not merged since the last Sweep
 	rev     uint64
 	changed chan struct{} // closed and replaced at every change
-	loaded  bool
 	ready   chan struct{} // closed after the first read of the registry of active events
 }
 
@@ -40,16 +39,15 @@ func (sc *StateCache) Merge(c Counters) State {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	delete(sc.idle, c.EventID)
-	old, known := sc.events[c.EventID]
-	next := State{Counters: c}
-	if known {
-		next = old
-		next.Counters = merge(old.Counters, c)
-		if next.Round != old.Round {
-			next.Rate = 0
-		}
+	next, known := sc.events[c.EventID]
+	if !known {
+		return sc.put(State{Counters: c})
 	}
-	return sc.put(old, next, known)
+	if c.Round > next.Round {
+		next.Rate = 0
+	}
+	next.Counters = merge(next.Counters, c)
+	return sc.put(next)
 }
 
 // merge returns the later of two views of one event. Within a round the counters only grow, and a
@@ -72,17 +70,16 @@ func merge(old, c Counters) Counters {
 func (sc *StateCache) MarkDeleted(eventID string) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	if old, known := sc.events[eventID]; known {
-		next := old
-		next.Active = false
-		sc.put(old, next, known)
+	if st, known := sc.events[eventID]; known {
+		st.Active = false
+		sc.put(st)
 	}
 }
 
 // Sweep forgets the closed rooms that were not merged since the last Sweep, so that memory does not
-// grow with every event that ever had a room. A visitor of such a room costs a read. Between two calls
-// must be more time than a read may take: a read that began while the room was open must not bring it
-// back.
+// grow with every event that ever had a room. A visitor of such a room costs a read. The time
+// between two calls must be longer than a read may take: else a read that began while the room was
+// open could bring it back.
 func (sc *StateCache) Sweep() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -103,41 +100,35 @@ func (sc *StateCache) Sweep() {
 func (sc *StateCache) SetRate(eventID string, round Round, rate float64) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	old, known := sc.events[eventID]
-	if !known || old.Round != round {
-		return
+	if st, known := sc.events[eventID]; known && st.Round == round {
+		st.Rate = rate
+		sc.put(st)
 	}
-	next := old
-	next.Rate = rate
-	sc.put(old, next, known)
 }
 
 // RecordIssued records a position issued by this replica before the next read shows it.
 func (sc *StateCache) RecordIssued(r Record) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	old, known := sc.events[r.EventID]
-	if !known || old.Round != r.Round || old.Issued >= r.Position {
-		return
+	if st, known := sc.events[r.EventID]; known && st.Round == r.Round && st.Issued < r.Position {
+		st.Issued = r.Position
+		sc.put(st)
 	}
-	next := old
-	next.Issued = r.Position
-	sc.put(old, next, known)
 }
 
-func (sc *StateCache) put(old, next State, known bool) State {
-	if known && next == old {
+// put stores a state and notifies the watchers, unless it is stored already.
+func (sc *StateCache) put(st State) State {
+	if old, known := sc.events[st.EventID]; known && st == old {
 		return old
 	}
 	sc.rev++
-	next.rev = sc.rev
-	sc.events[next.EventID] = next
+	st.rev = sc.rev
+	sc.events[st.EventID] = st
 	close(sc.changed)
 	sc.changed = make(chan struct{})
-	return next
+	return st
 }
 
-// Get returns one event's state.
 func (sc *StateCache) Get(eventID string) (State, bool) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -145,14 +136,12 @@ func (sc *StateCache) Get(eventID string) (State, bool) {
 	return st, ok
 }
 
-// All returns every event, sorted by id.
 func (sc *StateCache) All() []State {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	return slices.SortedFunc(maps.Values(sc.events), byEvent)
 }
 
-// ActiveIDs returns the sorted ids of the active events.
 func (sc *StateCache) ActiveIDs() []string {
 	var ids []string
 	for _, st := range sc.All() {
@@ -167,13 +156,11 @@ func (sc *StateCache) ActiveIDs() []string {
 func (sc *StateCache) MarkLoaded() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	if !sc.loaded {
-		sc.loaded = true
+	if !sc.Ready() {
 		close(sc.ready)
 	}
 }
 
-// Ready reports whether MarkLoaded was called.
 func (sc *StateCache) Ready() bool {
 	select {
 	case <-sc.ready:
@@ -233,13 +220,4 @@ func (w *Watcher) since() ([]State, <-chan struct{}) {
 	return states, sc.changed
 }
 
-func byEvent(a, b State) int {
-	switch {
-	case a.EventID < b.EventID:
-		return -1
-	case a.EventID > b.EventID:
-		return 1
-	default:
-		return 0
-	}
-}
+func byEvent(a, b State) int { return cmp.Compare(a.EventID, b.EventID) }

@@ -28,51 +28,29 @@ func NewOperators(a *room.Admin, l *lobby.Service) *Operators {
 	return &Operators{admin: a, lobbies: l}
 }
 
-// Activate starts a round, or changes the settings of the running one.
 func (o *Operators) Activate(ctx context.Context, req *vwrv1.ActivateRequest) (*vwrv1.VwrStatus, error) {
-	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
-		return nil, err
-	}
-	st, err := o.admin.Activate(ctx, req.GetEventId(), change(req))
-	return o.answer(ctx, st, err)
+	return o.act(ctx, req, func() (room.State, error) { return o.admin.Activate(ctx, req.GetEventId(), change(req)) })
 }
 
-// Deactivate ends the round: everyone is admitted.
 func (o *Operators) Deactivate(ctx context.Context, req *vwrv1.DeactivateRequest) (*vwrv1.VwrStatus, error) {
-	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
-		return nil, err
-	}
-	st, err := o.admin.Deactivate(ctx, req.GetEventId())
-	return o.answer(ctx, st, err)
+	return o.act(ctx, req, func() (room.State, error) { return o.admin.Deactivate(ctx, req.GetEventId()) })
 }
 
-// Advance moves the serving counter manually.
 func (o *Operators) Advance(ctx context.Context, req *vwrv1.AdvanceRequest) (*vwrv1.VwrStatus, error) {
-	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
-		return nil, err
-	}
-	st, err := o.admin.Advance(ctx, req.GetEventId(), req.GetBatchSize())
-	return o.answer(ctx, st, err)
+	return o.act(ctx, req, func() (room.State, error) { return o.admin.Advance(ctx, req.GetEventId(), req.GetBatchSize()) })
 }
 
-// GetStatus reads the event's counters and settings.
 func (o *Operators) GetStatus(ctx context.Context, req *vwrv1.GetStatusRequest) (*vwrv1.VwrStatus, error) {
-	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
-		return nil, err
-	}
-	st, err := o.admin.Status(ctx, req.GetEventId())
-	return o.answer(ctx, st, err)
+	return o.act(ctx, req, func() (room.State, error) { return o.admin.Status(ctx, req.GetEventId()) })
 }
 
 func change(req *vwrv1.ActivateRequest) room.Change {
 	c := room.Change{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork}
 	if req.IntervalSeconds != nil {
-		d := time.Duration(req.GetIntervalSeconds()) * time.Second
-		c.Interval = &d
+		c.Interval = new(time.Duration(req.GetIntervalSeconds()) * time.Second)
 	}
 	if req.Inlet != nil {
-		inlet := room.Inlet(req.GetInlet())
-		c.Inlet = &inlet
+		c.Inlet = new(room.Inlet(req.GetInlet()))
 	}
 	if req.Next != nil {
 		c.Next = new(room.Next(req.GetNext()))
@@ -94,16 +72,19 @@ func change(req *vwrv1.ActivateRequest) room.Change {
 	return c
 }
 
-// answer adds the figures of the lobby. They are not worth an error: the act took effect.
-func (o *Operators) answer(ctx context.Context, st room.State, err error) (*vwrv1.VwrStatus, error) {
+// act does what an operator asks for, and answers with the state of the room. The figures of its
+// lobby are left out if they cannot be read, since the act took effect.
+func (o *Operators) act(ctx context.Context, req any, do func() (room.State, error)) (*vwrv1.VwrStatus, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	st, err := do()
 	if err != nil {
 		return nil, err
 	}
 	out := status(st)
-	if joined, phase, err := o.lobbies.Figures(ctx, st.Counters); err == nil {
-		if phase != "" {
-			out.LobbyEntries, out.LobbyPhase = &joined, new(string(phase))
-		}
+	if joined, phase, err := o.lobbies.Figures(ctx, st.Counters); err == nil && phase != "" {
+		out.LobbyEntries, out.LobbyPhase = &joined, new(string(phase))
 	}
 	return out, nil
 }

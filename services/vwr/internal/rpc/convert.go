@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// phaseLobby is the phase of who waits in the lobby.
+// phaseLobby is the phase in the answer to users who wait in the lobby.
 const phaseLobby = "LOBBY"
 
 func assigned(a room.Assigned) *vwrv1.Assigned {
@@ -59,7 +59,7 @@ func status(st room.State) *vwrv1.VwrStatus {
 	}
 }
 
-// schedule is nil for a round without a lobby.
+// schedule returns nil for a round without a lobby.
 func schedule(l room.Lobby) *vwrv1.Lobby {
 	if !l.Exists() {
 		return nil

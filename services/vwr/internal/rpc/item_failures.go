@@ -16,7 +16,6 @@ type itemFailures struct {
 	failed batchrpc.Failures
 }
 
-// problem converts an item's error for the caller.
 func (f *itemFailures) problem(err error) *commonv1.Problem {
 	answered.WithLabelValues(f.call, errs.From(err).Reason).Inc()
 	return f.failed.Problem(err)

@@ -15,7 +15,6 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Join enters each item's user in the lobby of an event.
 func (v *Visitors) Join(ctx context.Context, req *vwrv1.JoinRequest) (*vwrv1.JoinResponse, error) {
 	failed := itemFailures{call: "join"}
 	defer failed.log(ctx, v.log)
@@ -42,7 +41,6 @@ func joined(j lobby.Joined) *vwrv1.Joined {
 	}
 }
 
-// GetShuffle returns the published document of a lobby.
 func (v *Visitors) GetShuffle(ctx context.Context, req *vwrv1.GetShuffleRequest) (*vwrv1.GetShuffleResponse, error) {
 	document, round, err := v.lobbies.Document(ctx, lobbyOf(req))
 	if err != nil {
@@ -51,7 +49,7 @@ func (v *Visitors) GetShuffle(ctx context.Context, req *vwrv1.GetShuffleRequest)
 	return &vwrv1.GetShuffleResponse{Document: document, Round: int64(round)}, nil
 }
 
-// lobbyOf is the lobby that a request names: the event's latest one has round 0.
+// lobbyOf returns the lobby that a request names; round 0 means the event's latest one.
 func lobbyOf(req interface {
 	GetEventId() string
 	GetRound() int64
@@ -86,7 +84,6 @@ func (v *Visitors) ListShuffles(ctx context.Context, req *vwrv1.ListShufflesRequ
 	return out, nil
 }
 
-// GetShuffleEntries returns a part of its entries.
 func (v *Visitors) GetShuffleEntries(ctx context.Context, req *vwrv1.GetShuffleEntriesRequest) (*vwrv1.GetShuffleEntriesResponse, error) {
 	part, err := v.lobbies.Entries(ctx, lobbyOf(req), req.GetOffset())
 	if err != nil {
@@ -95,7 +92,6 @@ func (v *Visitors) GetShuffleEntries(ctx context.Context, req *vwrv1.GetShuffleE
 	return &vwrv1.GetShuffleEntriesResponse{Entries: part.Bytes, Total: part.Total, Root: part.Root.String(), Round: int64(part.Round)}, nil
 }
 
-// GetShuffleProof shows that an entry is among them.
 func (v *Visitors) GetShuffleProof(ctx context.Context, req *vwrv1.GetShuffleProofRequest) (*vwrv1.ShuffleProof, error) {
 	id, err := uuid.Parse(req.GetRequestId())
 	if err != nil {

@@ -47,10 +47,9 @@ func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1
 }
 
 func (v *Visitors) assign(ctx context.Context, it *vwrv1.AssignItem) (room.Assigned, error) {
-	return v.rooms.Assign(ctx, it.GetEventId(), who(rpc.CallerFrom(it)))
+	return v.rooms.Assign(ctx, it.GetEventId(), callerOf(rpc.CallerFrom(it)))
 }
 
-// Check tells each item's visitor whether they are admitted.
 func (v *Visitors) Check(ctx context.Context, req *vwrv1.CheckRequest) (*vwrv1.CheckResponse, error) {
 	failed := itemFailures{call: "check"}
 	defer failed.log(ctx, v.log)
@@ -68,10 +67,10 @@ func (v *Visitors) check(ctx context.Context, it *vwrv1.CheckItem) (room.Checked
 	if err != nil {
 		return room.Checked{}, errs.ErrInvalidID.Wrap(err)
 	}
-	return v.rooms.Check(ctx, it.GetEventId(), who(rpc.CallerFrom(it)), id, it.GetTicket())
+	return v.rooms.Check(ctx, it.GetEventId(), callerOf(rpc.CallerFrom(it)), id, it.GetTicket())
 }
 
-func who(c *commonv1.Caller) room.Caller {
+func callerOf(c *commonv1.Caller) room.Caller {
 	return room.Caller{Visitor: c.GetAnonId(), User: c.GetUserId()}
 }
 
@@ -86,7 +85,6 @@ func outcome(c room.Checked) string {
 	}
 }
 
-// GetCounters reads the named events from the table.
 func (v *Visitors) GetCounters(ctx context.Context, req *vwrv1.GetCountersRequest) (*vwrv1.GetCountersResponse, error) {
 	states, err := v.rooms.Counters(ctx, req.GetEventIds())
 	if err != nil {

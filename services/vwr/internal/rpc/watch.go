@@ -18,7 +18,6 @@ const watchInterval = 200 * time.Millisecond
 // replica is alive.
 const heartbeatInterval = time.Second
 
-// WatchCounters sends every event, then changes, until the stream ends.
 func (v *Visitors) WatchCounters(_ *vwrv1.WatchCountersRequest, stream grpc.ServerStreamingServer[vwrv1.WatchCountersResponse]) error {
 	ctx := stream.Context()
 	watchers.Inc()

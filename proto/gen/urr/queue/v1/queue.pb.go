@@ -993,94 +993,6 @@ func (x *Line) GetSaleStatus() string {
 	return ""
 }
 
-type OpenLineRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OpenLineRequest) Reset() {
-	*x = OpenLineRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OpenLineRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OpenLineRequest) ProtoMessage() {}
-
-func (x *OpenLineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OpenLineRequest.ProtoReflect.Descriptor instead.
-func (*OpenLineRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *OpenLineRequest) GetCaller() *v1.Caller {
-	if x != nil {
-		return x.Caller
-	}
-	return nil
-}
-
-func (x *OpenLineRequest) GetEventId() string {
-	if x != nil {
-		return x.EventId
-	}
-	return ""
-}
-
-type OpenLineResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OpenLineResponse) Reset() {
-	*x = OpenLineResponse{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OpenLineResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OpenLineResponse) ProtoMessage() {}
-
-func (x *OpenLineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OpenLineResponse.ProtoReflect.Descriptor instead.
-func (*OpenLineResponse) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{16}
-}
-
 type GetLoadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -1090,7 +1002,7 @@ type GetLoadRequest struct {
 
 func (x *GetLoadRequest) Reset() {
 	*x = GetLoadRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[17]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1014,7 @@ func (x *GetLoadRequest) String() string {
 func (*GetLoadRequest) ProtoMessage() {}
 
 func (x *GetLoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[17]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1027,7 @@ func (x *GetLoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLoadRequest.ProtoReflect.Descriptor instead.
 func (*GetLoadRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{17}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetLoadRequest) GetEventId() string {
@@ -1138,7 +1050,7 @@ type GetLoadResponse struct {
 
 func (x *GetLoadResponse) Reset() {
 	*x = GetLoadResponse{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[18]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1062,7 @@ func (x *GetLoadResponse) String() string {
 func (*GetLoadResponse) ProtoMessage() {}
 
 func (x *GetLoadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[18]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1075,7 @@ func (x *GetLoadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLoadResponse.ProtoReflect.Descriptor instead.
 func (*GetLoadResponse) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{18}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetLoadResponse) GetWaiting() int64 {
@@ -1203,7 +1115,7 @@ type GetSaleRequest struct {
 
 func (x *GetSaleRequest) Reset() {
 	*x = GetSaleRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[19]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1127,7 @@ func (x *GetSaleRequest) String() string {
 func (*GetSaleRequest) ProtoMessage() {}
 
 func (x *GetSaleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[19]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1140,7 @@ func (x *GetSaleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSaleRequest.ProtoReflect.Descriptor instead.
 func (*GetSaleRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{19}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetSaleRequest) GetEventId() string {
@@ -1247,7 +1159,7 @@ type GetSaleResponse struct {
 
 func (x *GetSaleResponse) Reset() {
 	*x = GetSaleResponse{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[20]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1171,7 @@ func (x *GetSaleResponse) String() string {
 func (*GetSaleResponse) ProtoMessage() {}
 
 func (x *GetSaleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[20]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1184,7 @@ func (x *GetSaleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSaleResponse.ProtoReflect.Descriptor instead.
 func (*GetSaleResponse) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{20}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetSaleResponse) GetClosed() bool {
@@ -1294,7 +1206,7 @@ type SetThresholdRequest struct {
 
 func (x *SetThresholdRequest) Reset() {
 	*x = SetThresholdRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[21]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1218,7 @@ func (x *SetThresholdRequest) String() string {
 func (*SetThresholdRequest) ProtoMessage() {}
 
 func (x *SetThresholdRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[21]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1231,7 @@ func (x *SetThresholdRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetThresholdRequest.ProtoReflect.Descriptor instead.
 func (*SetThresholdRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{21}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetThresholdRequest) GetCaller() *v1.Caller {
@@ -1353,7 +1265,7 @@ type GetLineRequest struct {
 
 func (x *GetLineRequest) Reset() {
 	*x = GetLineRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[22]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1277,7 @@ func (x *GetLineRequest) String() string {
 func (*GetLineRequest) ProtoMessage() {}
 
 func (x *GetLineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[22]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1290,7 @@ func (x *GetLineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLineRequest.ProtoReflect.Descriptor instead.
 func (*GetLineRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{22}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetLineRequest) GetCaller() *v1.Caller {
@@ -1423,7 +1335,7 @@ type LineStatus struct {
 
 func (x *LineStatus) Reset() {
 	*x = LineStatus{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[23]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1347,7 @@ func (x *LineStatus) String() string {
 func (*LineStatus) ProtoMessage() {}
 
 func (x *LineStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[23]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1360,7 @@ func (x *LineStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineStatus.ProtoReflect.Descriptor instead.
 func (*LineStatus) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{23}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LineStatus) GetEventId() string {
@@ -1538,7 +1450,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[24]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1462,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[24]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1475,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{24}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PauseRequest) GetCaller() *v1.Caller {
@@ -1590,7 +1502,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[25]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1514,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[25]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1527,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{25}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeRequest) GetCaller() *v1.Caller {
@@ -1643,7 +1555,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[26]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1567,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[26]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1580,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{26}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevokeRequest) GetCaller() *v1.Caller {
@@ -1704,7 +1616,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[27]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1628,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[27]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1641,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{27}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RevokeResponse) GetEventId() string {
@@ -1764,7 +1676,7 @@ type BlockRequest struct {
 
 func (x *BlockRequest) Reset() {
 	*x = BlockRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[28]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1688,7 @@ func (x *BlockRequest) String() string {
 func (*BlockRequest) ProtoMessage() {}
 
 func (x *BlockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[28]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1701,7 @@ func (x *BlockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockRequest.ProtoReflect.Descriptor instead.
 func (*BlockRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{28}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BlockRequest) GetCaller() *v1.Caller {
@@ -1825,7 +1737,7 @@ type BlockResponse struct {
 
 func (x *BlockResponse) Reset() {
 	*x = BlockResponse{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[29]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1749,7 @@ func (x *BlockResponse) String() string {
 func (*BlockResponse) ProtoMessage() {}
 
 func (x *BlockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[29]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1762,7 @@ func (x *BlockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockResponse.ProtoReflect.Descriptor instead.
 func (*BlockResponse) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{29}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BlockResponse) GetEventId() string {
@@ -1885,7 +1797,7 @@ type UnblockRequest struct {
 
 func (x *UnblockRequest) Reset() {
 	*x = UnblockRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[30]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1809,7 @@ func (x *UnblockRequest) String() string {
 func (*UnblockRequest) ProtoMessage() {}
 
 func (x *UnblockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[30]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1822,7 @@ func (x *UnblockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockRequest.ProtoReflect.Descriptor instead.
 func (*UnblockRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{30}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UnblockRequest) GetCaller() *v1.Caller {
@@ -1946,7 +1858,7 @@ type UnblockResponse struct {
 
 func (x *UnblockResponse) Reset() {
 	*x = UnblockResponse{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[31]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +1870,7 @@ func (x *UnblockResponse) String() string {
 func (*UnblockResponse) ProtoMessage() {}
 
 func (x *UnblockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[31]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +1883,7 @@ func (x *UnblockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockResponse.ProtoReflect.Descriptor instead.
 func (*UnblockResponse) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{31}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UnblockResponse) GetEventId() string {
@@ -2082,11 +1994,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"prev_epoch\x18\x04 \x01(\x03R\tprevEpoch\x12\x1f\n" +
 	"\vsale_status\x18\x05 \x01(\tR\n" +
-	"saleStatus\"y\n" +
-	"\x0fOpenLineRequest\x12-\n" +
-	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x12\n" +
-	"\x10OpenLineResponse\"I\n" +
+	"saleStatus\"I\n" +
 	"\x0eGetLoadRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"u\n" +
 	"\x0fGetLoadResponse\x12\x18\n" +
@@ -2153,7 +2061,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\x0fUnblockResponse\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
-	"\ablocked\x18\x03 \x01(\bR\ablocked2\xb1\x06\n" +
+	"\ablocked\x18\x03 \x01(\bR\ablocked2\xd4\x05\n" +
 	"\fQueueService\x12P\n" +
 	"\x05Check\x12\x19.urr.queue.v1.LineRequest\x1a\x1a.urr.queue.v1.LineResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12Q\n" +
@@ -2167,9 +2075,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\agateway\x90\x02\x02\x12c\n" +
 	"\n" +
 	"WatchLines\x12\x1f.urr.queue.v1.WatchLinesRequest\x1a .urr.queue.v1.WatchLinesResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x010\x01\x12[\n" +
-	"\bOpenLine\x12\x1d.urr.queue.v1.OpenLineRequest\x1a\x1e.urr.queue.v1.OpenLineResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x02\x12T\n" +
+	"\agateway\x90\x02\x010\x01\x12T\n" +
 	"\aGetLoad\x12\x1c.urr.queue.v1.GetLoadRequest\x1a\x1d.urr.queue.v1.GetLoadResponse\"\f\xa2\xbb\x18\x05\n" +
 	"\x03vwr\x90\x02\x01\x12T\n" +
 	"\aGetSale\x12\x1c.urr.queue.v1.GetSaleRequest\x1a\x1d.urr.queue.v1.GetSaleResponse\"\f\xa2\xbb\x18\x05\n" +
@@ -2209,7 +2115,7 @@ func file_urr_queue_v1_queue_proto_rawDescGZIP() []byte {
 	return file_urr_queue_v1_queue_proto_rawDescData
 }
 
-var file_urr_queue_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_urr_queue_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_urr_queue_v1_queue_proto_goTypes = []any{
 	(*LineRequest)(nil),         // 0: urr.queue.v1.LineRequest
 	(*LineItem)(nil),            // 1: urr.queue.v1.LineItem
@@ -2226,84 +2132,79 @@ var file_urr_queue_v1_queue_proto_goTypes = []any{
 	(*WatchLinesRequest)(nil),   // 12: urr.queue.v1.WatchLinesRequest
 	(*WatchLinesResponse)(nil),  // 13: urr.queue.v1.WatchLinesResponse
 	(*Line)(nil),                // 14: urr.queue.v1.Line
-	(*OpenLineRequest)(nil),     // 15: urr.queue.v1.OpenLineRequest
-	(*OpenLineResponse)(nil),    // 16: urr.queue.v1.OpenLineResponse
-	(*GetLoadRequest)(nil),      // 17: urr.queue.v1.GetLoadRequest
-	(*GetLoadResponse)(nil),     // 18: urr.queue.v1.GetLoadResponse
-	(*GetSaleRequest)(nil),      // 19: urr.queue.v1.GetSaleRequest
-	(*GetSaleResponse)(nil),     // 20: urr.queue.v1.GetSaleResponse
-	(*SetThresholdRequest)(nil), // 21: urr.queue.v1.SetThresholdRequest
-	(*GetLineRequest)(nil),      // 22: urr.queue.v1.GetLineRequest
-	(*LineStatus)(nil),          // 23: urr.queue.v1.LineStatus
-	(*PauseRequest)(nil),        // 24: urr.queue.v1.PauseRequest
-	(*ResumeRequest)(nil),       // 25: urr.queue.v1.ResumeRequest
-	(*RevokeRequest)(nil),       // 26: urr.queue.v1.RevokeRequest
-	(*RevokeResponse)(nil),      // 27: urr.queue.v1.RevokeResponse
-	(*BlockRequest)(nil),        // 28: urr.queue.v1.BlockRequest
-	(*BlockResponse)(nil),       // 29: urr.queue.v1.BlockResponse
-	(*UnblockRequest)(nil),      // 30: urr.queue.v1.UnblockRequest
-	(*UnblockResponse)(nil),     // 31: urr.queue.v1.UnblockResponse
-	(*v1.Caller)(nil),           // 32: urr.common.v1.Caller
-	(*v1.Problem)(nil),          // 33: urr.common.v1.Problem
+	(*GetLoadRequest)(nil),      // 15: urr.queue.v1.GetLoadRequest
+	(*GetLoadResponse)(nil),     // 16: urr.queue.v1.GetLoadResponse
+	(*GetSaleRequest)(nil),      // 17: urr.queue.v1.GetSaleRequest
+	(*GetSaleResponse)(nil),     // 18: urr.queue.v1.GetSaleResponse
+	(*SetThresholdRequest)(nil), // 19: urr.queue.v1.SetThresholdRequest
+	(*GetLineRequest)(nil),      // 20: urr.queue.v1.GetLineRequest
+	(*LineStatus)(nil),          // 21: urr.queue.v1.LineStatus
+	(*PauseRequest)(nil),        // 22: urr.queue.v1.PauseRequest
+	(*ResumeRequest)(nil),       // 23: urr.queue.v1.ResumeRequest
+	(*RevokeRequest)(nil),       // 24: urr.queue.v1.RevokeRequest
+	(*RevokeResponse)(nil),      // 25: urr.queue.v1.RevokeResponse
+	(*BlockRequest)(nil),        // 26: urr.queue.v1.BlockRequest
+	(*BlockResponse)(nil),       // 27: urr.queue.v1.BlockResponse
+	(*UnblockRequest)(nil),      // 28: urr.queue.v1.UnblockRequest
+	(*UnblockResponse)(nil),     // 29: urr.queue.v1.UnblockResponse
+	(*v1.Caller)(nil),           // 30: urr.common.v1.Caller
+	(*v1.Problem)(nil),          // 31: urr.common.v1.Problem
 }
 var file_urr_queue_v1_queue_proto_depIdxs = []int32{
 	1,  // 0: urr.queue.v1.LineRequest.items:type_name -> urr.queue.v1.LineItem
-	32, // 1: urr.queue.v1.LineItem.caller:type_name -> urr.common.v1.Caller
+	30, // 1: urr.queue.v1.LineItem.caller:type_name -> urr.common.v1.Caller
 	2,  // 2: urr.queue.v1.LineItem.entry:type_name -> urr.queue.v1.EntryClaims
 	4,  // 3: urr.queue.v1.LineResponse.results:type_name -> urr.queue.v1.LineResult
 	5,  // 4: urr.queue.v1.LineResult.place:type_name -> urr.queue.v1.Place
-	33, // 5: urr.queue.v1.LineResult.problem:type_name -> urr.common.v1.Problem
-	32, // 6: urr.queue.v1.LeaveRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 5: urr.queue.v1.LineResult.problem:type_name -> urr.common.v1.Problem
+	30, // 6: urr.queue.v1.LeaveRequest.caller:type_name -> urr.common.v1.Caller
 	2,  // 7: urr.queue.v1.LeaveRequest.entry:type_name -> urr.queue.v1.EntryClaims
 	9,  // 8: urr.queue.v1.VerifySlotsRequest.items:type_name -> urr.queue.v1.SlotItem
 	11, // 9: urr.queue.v1.VerifySlotsResponse.results:type_name -> urr.queue.v1.SlotResult
-	33, // 10: urr.queue.v1.SlotResult.problem:type_name -> urr.common.v1.Problem
+	31, // 10: urr.queue.v1.SlotResult.problem:type_name -> urr.common.v1.Problem
 	14, // 11: urr.queue.v1.WatchLinesResponse.lines:type_name -> urr.queue.v1.Line
-	32, // 12: urr.queue.v1.OpenLineRequest.caller:type_name -> urr.common.v1.Caller
-	32, // 13: urr.queue.v1.SetThresholdRequest.caller:type_name -> urr.common.v1.Caller
-	32, // 14: urr.queue.v1.GetLineRequest.caller:type_name -> urr.common.v1.Caller
-	32, // 15: urr.queue.v1.PauseRequest.caller:type_name -> urr.common.v1.Caller
-	32, // 16: urr.queue.v1.ResumeRequest.caller:type_name -> urr.common.v1.Caller
-	32, // 17: urr.queue.v1.RevokeRequest.caller:type_name -> urr.common.v1.Caller
-	32, // 18: urr.queue.v1.BlockRequest.caller:type_name -> urr.common.v1.Caller
-	32, // 19: urr.queue.v1.UnblockRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 20: urr.queue.v1.QueueService.Check:input_type -> urr.queue.v1.LineRequest
-	0,  // 21: urr.queue.v1.QueueService.Status:input_type -> urr.queue.v1.LineRequest
-	0,  // 22: urr.queue.v1.QueueService.Heartbeat:input_type -> urr.queue.v1.LineRequest
-	6,  // 23: urr.queue.v1.QueueService.Leave:input_type -> urr.queue.v1.LeaveRequest
-	8,  // 24: urr.queue.v1.QueueService.VerifySlots:input_type -> urr.queue.v1.VerifySlotsRequest
-	12, // 25: urr.queue.v1.QueueService.WatchLines:input_type -> urr.queue.v1.WatchLinesRequest
-	15, // 26: urr.queue.v1.QueueService.OpenLine:input_type -> urr.queue.v1.OpenLineRequest
-	17, // 27: urr.queue.v1.QueueService.GetLoad:input_type -> urr.queue.v1.GetLoadRequest
-	19, // 28: urr.queue.v1.QueueService.GetSale:input_type -> urr.queue.v1.GetSaleRequest
-	21, // 29: urr.queue.v1.QueueAdminService.SetThreshold:input_type -> urr.queue.v1.SetThresholdRequest
-	22, // 30: urr.queue.v1.QueueAdminService.GetLine:input_type -> urr.queue.v1.GetLineRequest
-	24, // 31: urr.queue.v1.QueueAdminService.Pause:input_type -> urr.queue.v1.PauseRequest
-	25, // 32: urr.queue.v1.QueueAdminService.Resume:input_type -> urr.queue.v1.ResumeRequest
-	26, // 33: urr.queue.v1.QueueAdminService.Revoke:input_type -> urr.queue.v1.RevokeRequest
-	28, // 34: urr.queue.v1.QueueAdminService.Block:input_type -> urr.queue.v1.BlockRequest
-	30, // 35: urr.queue.v1.QueueAdminService.Unblock:input_type -> urr.queue.v1.UnblockRequest
-	3,  // 36: urr.queue.v1.QueueService.Check:output_type -> urr.queue.v1.LineResponse
-	3,  // 37: urr.queue.v1.QueueService.Status:output_type -> urr.queue.v1.LineResponse
-	3,  // 38: urr.queue.v1.QueueService.Heartbeat:output_type -> urr.queue.v1.LineResponse
-	7,  // 39: urr.queue.v1.QueueService.Leave:output_type -> urr.queue.v1.LeaveResponse
-	10, // 40: urr.queue.v1.QueueService.VerifySlots:output_type -> urr.queue.v1.VerifySlotsResponse
-	13, // 41: urr.queue.v1.QueueService.WatchLines:output_type -> urr.queue.v1.WatchLinesResponse
-	16, // 42: urr.queue.v1.QueueService.OpenLine:output_type -> urr.queue.v1.OpenLineResponse
-	18, // 43: urr.queue.v1.QueueService.GetLoad:output_type -> urr.queue.v1.GetLoadResponse
-	20, // 44: urr.queue.v1.QueueService.GetSale:output_type -> urr.queue.v1.GetSaleResponse
-	23, // 45: urr.queue.v1.QueueAdminService.SetThreshold:output_type -> urr.queue.v1.LineStatus
-	23, // 46: urr.queue.v1.QueueAdminService.GetLine:output_type -> urr.queue.v1.LineStatus
-	23, // 47: urr.queue.v1.QueueAdminService.Pause:output_type -> urr.queue.v1.LineStatus
-	23, // 48: urr.queue.v1.QueueAdminService.Resume:output_type -> urr.queue.v1.LineStatus
-	27, // 49: urr.queue.v1.QueueAdminService.Revoke:output_type -> urr.queue.v1.RevokeResponse
-	29, // 50: urr.queue.v1.QueueAdminService.Block:output_type -> urr.queue.v1.BlockResponse
-	31, // 51: urr.queue.v1.QueueAdminService.Unblock:output_type -> urr.queue.v1.UnblockResponse
-	36, // [36:52] is the sub-list for method output_type
-	20, // [20:36] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	30, // 12: urr.queue.v1.SetThresholdRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 13: urr.queue.v1.GetLineRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 14: urr.queue.v1.PauseRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 15: urr.queue.v1.ResumeRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 16: urr.queue.v1.RevokeRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 17: urr.queue.v1.BlockRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 18: urr.queue.v1.UnblockRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 19: urr.queue.v1.QueueService.Check:input_type -> urr.queue.v1.LineRequest
+	0,  // 20: urr.queue.v1.QueueService.Status:input_type -> urr.queue.v1.LineRequest
+	0,  // 21: urr.queue.v1.QueueService.Heartbeat:input_type -> urr.queue.v1.LineRequest
+	6,  // 22: urr.queue.v1.QueueService.Leave:input_type -> urr.queue.v1.LeaveRequest
+	8,  // 23: urr.queue.v1.QueueService.VerifySlots:input_type -> urr.queue.v1.VerifySlotsRequest
+	12, // 24: urr.queue.v1.QueueService.WatchLines:input_type -> urr.queue.v1.WatchLinesRequest
+	15, // 25: urr.queue.v1.QueueService.GetLoad:input_type -> urr.queue.v1.GetLoadRequest
+	17, // 26: urr.queue.v1.QueueService.GetSale:input_type -> urr.queue.v1.GetSaleRequest
+	19, // 27: urr.queue.v1.QueueAdminService.SetThreshold:input_type -> urr.queue.v1.SetThresholdRequest
+	20, // 28: urr.queue.v1.QueueAdminService.GetLine:input_type -> urr.queue.v1.GetLineRequest
+	22, // 29: urr.queue.v1.QueueAdminService.Pause:input_type -> urr.queue.v1.PauseRequest
+	23, // 30: urr.queue.v1.QueueAdminService.Resume:input_type -> urr.queue.v1.ResumeRequest
+	24, // 31: urr.queue.v1.QueueAdminService.Revoke:input_type -> urr.queue.v1.RevokeRequest
+	26, // 32: urr.queue.v1.QueueAdminService.Block:input_type -> urr.queue.v1.BlockRequest
+	28, // 33: urr.queue.v1.QueueAdminService.Unblock:input_type -> urr.queue.v1.UnblockRequest
+	3,  // 34: urr.queue.v1.QueueService.Check:output_type -> urr.queue.v1.LineResponse
+	3,  // 35: urr.queue.v1.QueueService.Status:output_type -> urr.queue.v1.LineResponse
+	3,  // 36: urr.queue.v1.QueueService.Heartbeat:output_type -> urr.queue.v1.LineResponse
+	7,  // 37: urr.queue.v1.QueueService.Leave:output_type -> urr.queue.v1.LeaveResponse
+	10, // 38: urr.queue.v1.QueueService.VerifySlots:output_type -> urr.queue.v1.VerifySlotsResponse
+	13, // 39: urr.queue.v1.QueueService.WatchLines:output_type -> urr.queue.v1.WatchLinesResponse
+	16, // 40: urr.queue.v1.QueueService.GetLoad:output_type -> urr.queue.v1.GetLoadResponse
+	18, // 41: urr.queue.v1.QueueService.GetSale:output_type -> urr.queue.v1.GetSaleResponse
+	21, // 42: urr.queue.v1.QueueAdminService.SetThreshold:output_type -> urr.queue.v1.LineStatus
+	21, // 43: urr.queue.v1.QueueAdminService.GetLine:output_type -> urr.queue.v1.LineStatus
+	21, // 44: urr.queue.v1.QueueAdminService.Pause:output_type -> urr.queue.v1.LineStatus
+	21, // 45: urr.queue.v1.QueueAdminService.Resume:output_type -> urr.queue.v1.LineStatus
+	25, // 46: urr.queue.v1.QueueAdminService.Revoke:output_type -> urr.queue.v1.RevokeResponse
+	27, // 47: urr.queue.v1.QueueAdminService.Block:output_type -> urr.queue.v1.BlockResponse
+	29, // 48: urr.queue.v1.QueueAdminService.Unblock:output_type -> urr.queue.v1.UnblockResponse
+	34, // [34:49] is the sub-list for method output_type
+	19, // [19:34] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_urr_queue_v1_queue_proto_init() }
@@ -2316,15 +2217,15 @@ func file_urr_queue_v1_queue_proto_init() {
 		(*LineResult_Problem)(nil),
 	}
 	file_urr_queue_v1_queue_proto_msgTypes[5].OneofWrappers = []any{}
+	file_urr_queue_v1_queue_proto_msgTypes[19].OneofWrappers = []any{}
 	file_urr_queue_v1_queue_proto_msgTypes[21].OneofWrappers = []any{}
-	file_urr_queue_v1_queue_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_queue_v1_queue_proto_rawDesc), len(file_urr_queue_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -27,7 +27,6 @@ const (
 	QueueService_Leave_FullMethodName       = "/urr.queue.v1.QueueService/Leave"
 	QueueService_VerifySlots_FullMethodName = "/urr.queue.v1.QueueService/VerifySlots"
 	QueueService_WatchLines_FullMethodName  = "/urr.queue.v1.QueueService/WatchLines"
-	QueueService_OpenLine_FullMethodName    = "/urr.queue.v1.QueueService/OpenLine"
 	QueueService_GetLoad_FullMethodName     = "/urr.queue.v1.QueueService/GetLoad"
 	QueueService_GetSale_FullMethodName     = "/urr.queue.v1.QueueService/GetSale"
 )
@@ -63,8 +62,6 @@ type QueueServiceClient interface {
 	VerifySlots(ctx context.Context, in *VerifySlotsRequest, opts ...grpc.CallOption) (*VerifySlotsResponse, error)
 	// Epoch and pause of every line with contact, then changes; a beat at least every 3 s.
 	WatchLines(ctx context.Context, in *WatchLinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLinesResponse], error)
-	// Reads the line's settings at once, and opens the line if it was never opened.
-	OpenLine(ctx context.Context, in *OpenLineRequest, opts ...grpc.CallOption) (*OpenLineResponse, error)
 	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*GetLoadResponse, error)
 	// Whether the event exists, on sale or with only a line, and whether its sale has ended, as
@@ -151,16 +148,6 @@ func (c *queueServiceClient) WatchLines(ctx context.Context, in *WatchLinesReque
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type QueueService_WatchLinesClient = grpc.ServerStreamingClient[WatchLinesResponse]
 
-func (c *queueServiceClient) OpenLine(ctx context.Context, in *OpenLineRequest, opts ...grpc.CallOption) (*OpenLineResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(OpenLineResponse)
-	err := c.cc.Invoke(ctx, QueueService_OpenLine_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *queueServiceClient) GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*GetLoadResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetLoadResponse)
@@ -212,8 +199,6 @@ type QueueServiceServer interface {
 	VerifySlots(context.Context, *VerifySlotsRequest) (*VerifySlotsResponse, error)
 	// Epoch and pause of every line with contact, then changes; a beat at least every 3 s.
 	WatchLines(*WatchLinesRequest, grpc.ServerStreamingServer[WatchLinesResponse]) error
-	// Reads the line's settings at once, and opens the line if it was never opened.
-	OpenLine(context.Context, *OpenLineRequest) (*OpenLineResponse, error)
 	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error)
 	// Whether the event exists, on sale or with only a line, and whether its sale has ended, as
@@ -248,9 +233,6 @@ func (UnimplementedQueueServiceServer) VerifySlots(context.Context, *VerifySlots
 }
 func (UnimplementedQueueServiceServer) WatchLines(*WatchLinesRequest, grpc.ServerStreamingServer[WatchLinesResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchLines not implemented")
-}
-func (UnimplementedQueueServiceServer) OpenLine(context.Context, *OpenLineRequest) (*OpenLineResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method OpenLine not implemented")
 }
 func (UnimplementedQueueServiceServer) GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetLoad not implemented")
@@ -380,24 +362,6 @@ func _QueueService_WatchLines_Handler(srv interface{}, stream grpc.ServerStream)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type QueueService_WatchLinesServer = grpc.ServerStreamingServer[WatchLinesResponse]
 
-func _QueueService_OpenLine_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(OpenLineRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(QueueServiceServer).OpenLine(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: QueueService_OpenLine_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(QueueServiceServer).OpenLine(ctx, req.(*OpenLineRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _QueueService_GetLoad_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetLoadRequest)
 	if err := dec(in); err != nil {
@@ -460,10 +424,6 @@ var QueueService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "VerifySlots",
 			Handler:    _QueueService_VerifySlots_Handler,
-		},
-		{
-			MethodName: "OpenLine",
-			Handler:    _QueueService_OpenLine_Handler,
 		},
 		{
 			MethodName: "GetLoad",

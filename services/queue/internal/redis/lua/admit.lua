@@ -45,7 +45,7 @@ end
 -- lastContact returns the time of the last contact, the shortest poll interval among the ten newest
 -- contacts of waiters, and whether there are ten.
 local function lastContact()
-  local newest = call('ZREVRANGE', kSeen, 0, C.crowd - 1, 'WITHSCORES')
+  local newest = call('ZREVRANGE', kSeen, 0, C.minSilent - 1, 'WITHSCORES')
   local latest = tonumber(call('ZREVRANGE', kActiveSeen, 0, 0, 'WITHSCORES')[2] or 0)
   local shortest = C.longestPoll
   for i = 2, #newest, 2 do
@@ -54,7 +54,7 @@ local function lastContact()
     local p = pollIn(score)
     if p > 0 then shortest = math.min(shortest, p) end
   end
-  return latest, shortest, #newest == 2 * C.crowd
+  return latest, shortest, #newest == 2 * C.minSilent
 end
 
 -- detectOutage reports whether an outage of the system keeps everybody from making contact. Then

@@ -65,8 +65,8 @@ local function takeOver(user, item)
       return nil
     end
     call('ZREM', kOld, user)
-    firstTime('s:' .. id) -- a token replayed after leaving must not restore the slot
-  elseif active < limit and isAdoptable(user, item) and firstTime('s:' .. item.slot) then
+    addMark('s:' .. id) -- a token replayed after leaving must not restore the slot
+  elseif active < limit and isAdoptable(user, item) and addMark('s:' .. item.slot) then
     wrote = true
     id, till = item.slot, tonumber(item.slotEnd)
     call('HSET', kSlot, user, id .. ' ' .. int(us) .. ' 0 0')
@@ -107,14 +107,14 @@ local function epochEnd(epoch)
 end
 
 -- isRestorable reports whether a ticket has a place that was lost with an earlier epoch and not
--- used since. Used places are kept in `spent` for C.spent, so older tickets are rejected. C.slack
+-- used since. Used places are kept in `spent` for C.spent, so older tickets are rejected. C.writeSlack
 -- covers tickets issued by a replica that did not know yet that the place was used.
 local function isRestorable(user, item)
   local epoch, issued = tonumber(item.ticketEpoch), tonumber(item.issued)
-  if not epoch or epoch >= line.epoch or now >= epochEnd(epoch) + C.parked or issued <= now - C.spent + C.slack then return false end
+  if not epoch or epoch >= line.epoch or now >= epochEnd(epoch) + C.parked or issued <= now - C.spent + C.writeSlack then return false end
   if issued < tonumber(call('HGET', kLine, 'b:' .. item.ticketEpoch) or call('HGET', kLine, 'b0') or now) then return false end
   local spent = call('ZSCORE', kSpent, user)
-  return not (spent and issued <= tonumber(spent) + C.slack)
+  return not (spent and issued <= tonumber(spent) + C.writeSlack)
 end
 
 -- restoredScore returns the score with which a returning visitor gets the earlier place back, or

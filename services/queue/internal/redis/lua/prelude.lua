@@ -37,7 +37,7 @@ if not us then
 end
 local now = math.floor(us / 1000)
 
-local knownEpoch, knownRev, alive = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local knownEpoch, knownRev, answeredAt = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local knownSettings = { at = tonumber(ARGV[5]), threshold = ARGV[6], paused = ARGV[7], slot = ARGV[8], closes = ARGV[9] }
 local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]) }
 
@@ -65,9 +65,10 @@ local function set(fields)
   call('HSET', kLine, unpack(flat))
 end
 
--- since returns from when on (ms) a user who enters the line now counts as present. It is needed
--- only when somebody behind may have been admitted already (the score is not above the highest
--- admitted). It is the next millisecond, since that admission may be in this one.
+-- since returns the time (ms) from which a user who enters the line now counts as present, for the
+-- check of the admissions' order. It returns nil if the score is above the highest one admitted: then
+-- nobody behind was admitted yet. The time is the next millisecond, since such an admission may be in
+-- this one.
 local function since(score)
   return tonumber(score) <= line.high and int(now + 1) or nil
 end
@@ -88,12 +89,12 @@ local function slotOf(user)
   return id, score, tonumber(hold), extended == '1'
 end
 
--- setTicketBound sets the earliest issue time of valid tickets of ended epochs: C.memory before the
+-- setTicketBound sets the earliest issue time of valid tickets of ended epochs: C.ticketWindow before the
 -- last answer that any replica got. For the epoch whose data survived it is the last surviving
 -- decision: the data has all earlier places.
 local function setTicketBound(stored)
-  set({ b0 = line.lostAt - C.memory })
-  if stored > 0 then set({ ['b:' .. int(stored)] = math.max(line.survived, line.lostAt - C.memory) }) end
+  set({ b0 = line.lostAt - C.ticketWindow })
+  if stored > 0 then set({ ['b:' .. int(stored)] = math.max(line.survived, line.lostAt - C.ticketWindow) }) end
 end
 
 local function removeOldBounds()
@@ -135,7 +136,7 @@ local function beginEpoch()
   if stored > 0 then removeOldBounds() end
   set({
     epoch = math.max(us, knownEpoch + 1, stored + 1), rev = 0, run = run, ['until'] = now + C.pause, silent = 0, settings = 0,
-    lostAt = alive > 0 and alive or now - C.parked + C.memory, survived = line.at - C.slack, opened = 0,
+    lostAt = answeredAt > 0 and answeredAt or now - C.parked + C.ticketWindow, survived = line.at - C.writeSlack, opened = 0,
     prev = stored > 0 and stored or knownEpoch,
     resumed = (stored > 0 or knownEpoch > 0) and now or 0,
   })
@@ -156,8 +157,8 @@ elseif knownEpoch > 0 and knownEpoch < line.epoch then
   if line.opened == 1 then
     set({ ['until'] = now + C.pause, opened = 0, prev = knownEpoch, resumed = now })
   end
-  if alive > line.lostAt and alive * 1000 <= line.epoch then
-    set({ lostAt = alive })
+  if answeredAt > line.lostAt and answeredAt * 1000 <= line.epoch then
+    set({ lostAt = answeredAt })
     setTicketBound(call('HEXISTS', kLine, 'b:' .. int(line.prev)) == 1 and line.prev or 0)
   end
 end
@@ -248,15 +249,15 @@ local function endSlot(user)
   call('HDEL', kHolds, user)
 end
 
--- firstTime returns true when `what` is named for the first time within 2 * C.parked.
-local function firstTime(what)
-  if call('SADD', kRestored, what) == 0 then return false end
+-- addMark adds a member to `restored`, for at least 2 * C.parked, and reports whether it is new.
+local function addMark(mark)
+  if call('SADD', kRestored, mark) == 0 then return false end
   call('PEXPIRE', kRestored, 2 * C.parked)
   return true
 end
 
--- revokedMark is what a revoked user is remembered by who has no slot: a token of the previous epoch
--- must not restore one in this epoch.
+-- revokedMark returns the member of `restored` for a revoked user without a slot: a token of the
+-- previous epoch must not restore a slot in this epoch.
 local function revokedMark(user) return 'r:' .. int(line.epoch) .. ':' .. user end
 
 -- unqueue removes a user from the queue.

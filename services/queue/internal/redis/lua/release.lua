@@ -20,11 +20,11 @@ end
 if id == '*' then
   local slot = slotOf(user)
   if slot then
-    firstTime('s:' .. slot) -- its token must not restore it after a loss
+    addMark('s:' .. slot) -- its token must not restore it after a loss
   elseif now < line['until'] then
     -- The slot may be lost with the previous epoch. Neither its token nor an earlier ticket of the
     -- user, who is in no set, may restore anything.
-    firstTime(revokedMark(user))
+    addMark(revokedMark(user))
     if not call('ZSCORE', kQueue, user) and not call('ZSCORE', kParked, user) then
       markSpent(int(now), user)
       wrote = true
@@ -39,7 +39,7 @@ elseif id ~= '' then
     endSlot(user)
     ended = 1
   elseif now < line['until'] then
-    firstTime('s:' .. id) -- the slot was lost with the previous epoch; its token must not restore it
+    addMark('s:' .. id) -- the slot was lost with the previous epoch; its token must not restore it
   end
 else
   ended = unqueue(user) + call('ZREM', kParked, user)

@@ -31,14 +31,13 @@ var ErrDown = errors.New("roomtest: the store is down")
 
 // Memory is an in-memory store.
 type Memory struct {
-	mu      sync.Mutex
-	events  map[string]room.Counters
-	records map[positionID]room.Record
-	claimed map[positionID]bool
-	counts  map[roundKey]int64 // of claims
-	down    bool
-	// claimsDown makes only the claims fail.
-	claimsDown bool
+	mu         sync.Mutex
+	events     map[string]room.Counters
+	records    map[positionID]room.Record
+	claimed    map[positionID]bool
+	counts     map[roundKey]int64 // of claims
+	down       bool
+	claimsDown bool // makes only the claims fail
 	now        func() time.Time
 }
 

@@ -24,14 +24,12 @@ var _ room.Sales = (*Sales)(nil)
 // NewSales returns a Sales without answers.
 func NewSales() *Sales { return &Sales{answers: make(map[string]sale)} }
 
-// SetAnswer sets the answer for an event.
 func (s *Sales) SetAnswer(eventID string, closed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[eventID] = sale{closed, err}
 }
 
-// OnQuery sets a function that is called before each answer.
 func (s *Sales) OnQuery(fn func(eventID string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
 -- claim: marks lines as busy, and claims the ticks that are due, so that one replica runs each. The
--- schedule is not on the lines' slot, hence a hint: a tick too many does no harm, and one that its
--- replica did not run is due again when its claim expires.
+-- schedule has another hash slot than the lines, so it is only a hint: an extra tick does no harm, and
+-- a tick that was claimed and not run is due again when the claim expires.
 --
 -- KEYS   1 registry (SET of events) · 2 due (ZSET, when the next tick is due) · 3 busy (ZSET, until
 --        when a line counts as busy) · 4 reports (HASH) · 5 reported (ZSET, when) · 6 run (the
