@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -23,23 +22,20 @@ const (
 	maxMapBytes = 7000
 )
 
-// availabilityGroup is the row of visitors who poll which seats are free.
-func availabilityGroup() group {
-	return group{rows: []string{availabilityRow}, run: func(ctx context.Context, opts Options, _ []string, done func(rounds.Result)) error {
-		services := harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
-		return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
-			opts.Say("%d visitors sign in and are admitted", users)
-			h := &hallVisitors{world: &world{platform: p}}
-			if err := h.arrive(ctx); err != nil {
-				return err
-			}
-			r, err := h.row(ctx, opts.Rounds)
-			if err == nil {
-				done(r)
-			}
+// runAvailability measures the row of visitors who poll which seats are free.
+func runAvailability(ctx context.Context, opts Options, _ []string, done func(rounds.Result)) error {
+	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
+		opts.Say("%d visitors sign in and are admitted", users)
+		h := &hallVisitors{world: &world{platform: p}}
+		if err := h.arrive(ctx); err != nil {
 			return err
-		})
-	}}
+		}
+		r, err := h.row(ctx, opts.Rounds)
+		if err == nil {
+			done(r)
+		}
+		return err
+	})
 }
 
 // hallVisitors poll which seats of the hall are free.
@@ -92,35 +88,24 @@ func (h *hallVisitors) request(i int) []byte {
 
 // row measures polls of an unchanged map. map_bytes is the length of the response that has the map.
 func (h *hallVisitors) row(ctx context.Context, n int) (r rounds.Result, err error) {
-	addr := h.platform.Service(platform.Gateway).Addr(0)
 	h.requests()
-	full, size, err := ask(ctx, addr, h.request(0))
+	full, size, err := h.ask(ctx, h.request(0))
 	if err != nil {
 		return r, err
 	}
 	h.etag = full.Header.Get("ETag")
-	unchanged, _, err := ask(ctx, addr, h.request(0))
+	unchanged, _, err := h.ask(ctx, h.request(0))
 	if err != nil {
 		return r, err
 	}
 	if full.Status != http.StatusOK || h.etag == "" || unchanged.Status != http.StatusNotModified {
 		return r, fmt.Errorf("the map: %d with ETag %q: %s; unchanged: %d", full.Status, h.etag, full.Body, unchanged.Status)
 	}
-	server, err := startBare(ctx, unchanged)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, server.close()) }()
-	polls := polling{connections: 32, status: http.StatusNotModified, requests: h.requests}
-	unchangedMap := h.side(h.pids([]string{platform.Gateway, platform.Ticket}), addr, polls)
-	return compare(ctx, n, rounds.Result{
-		Name: availabilityRow, What: "GET /api/v1/seats/{event}/availability of 50,000 seats, unchanged", Besides: besidesBare,
-		Unit: "CPU-µs per request", Must: 0.7, Aim: 0.8, Limits: map[string]float64{"map_bytes": maxMapBytes},
-	}, func(ctx context.Context) (float64, map[string]float64, error) {
-		µs, parts, err := unchangedMap(ctx)
-		if err == nil {
-			parts["map_bytes"] = float64(size)
-		}
-		return µs, parts, err
-	}, h.side(server.pids(), server.addr, polls))
+	return h.besideBare(ctx, n, rounds.Result{
+		Name: availabilityRow, What: "GET /api/v1/seats/{event}/availability of 50,000 seats, unchanged",
+		Must: 0.7, Aim: 0.8, Limits: map[string]float64{"map_bytes": maxMapBytes},
+	}, unchanged, polling{
+		connections: 32, services: []string{platform.Gateway, platform.Ticket}, requests: h.requests,
+		parts: map[string]float64{"map_bytes": float64(size)},
+	})
 }

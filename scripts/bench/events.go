@@ -144,9 +144,14 @@ func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args 
 	}
 }
 
-// published waits until every event of a database is published.
-func published(ctx context.Context, db *pgxpool.Pool) error {
-	return awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`)
+// published waits until every event of the databases is published.
+func published(ctx context.Context, databases ...*pgxpool.Pool) error {
+	for _, db := range databases {
+		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // row is a row of a group, with its sides.

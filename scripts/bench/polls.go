@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,18 +61,12 @@ func polls() []poll {
 	}
 }
 
-// pollGroup is the rows of requests over HTTP, on a platform with visitors.
-func pollGroup() group {
-	g := group{run: runPolls}
-	for _, p := range polls() {
-		g.rows = append(g.rows, p.name)
-	}
-	return g
-}
+// saleServices are those that a visitor of a sale meets before paying.
+var saleServices = harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
 
+// runPolls measures the rows of requests over HTTP, on a platform with visitors.
 func runPolls(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
-	services := harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
-	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
+	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and wait", users)
 		w, err := newWorld(ctx, p)
 		if err != nil {
@@ -97,58 +92,52 @@ func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err er
 	for _, v := range w.visitors {
 		requests = append(requests, v.request(p.path))
 	}
-	addr := w.platform.Service(platform.Gateway).Addr(0)
-	answer, _, err := ask(ctx, addr, requests[0])
+	answer, _, err := w.ask(ctx, requests[0])
 	if err != nil {
 		return r, err
 	}
 	if answer.Status != http.StatusOK {
 		return r, fmt.Errorf("%s: %d: %s", p.path, answer.Status, answer.Body)
 	}
-	bare, err := startBare(ctx, answer)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, bare.close()) }()
-	polls := polling{connections: p.connections, status: http.StatusOK, requests: func() [][]byte { return requests }}
-	return compare(ctx, n, rounds.Result{
-		Name: p.name, What: p.what, Besides: besidesBare, Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
-	}, w.side(w.pids(p.services), addr, polls), w.side(bare.pids(), bare.addr, polls))
+	return w.besideBare(ctx, n, rounds.Result{Name: p.name, What: p.what, Must: p.must, Aim: p.aim}, answer, polling{
+		connections: p.connections, services: p.services, requests: func() [][]byte { return requests },
+	})
 }
 
-// pids are the processes of services, by their names.
-func (w *world) pids(services []string) map[string][]int {
-	pids := map[string][]int{}
-	for _, name := range services {
-		for i := range w.platform.Service(name).Replicas() {
-			pids[name] = append(pids[name], w.platform.Service(name).PID(i))
-		}
-	}
-	return pids
+// ask sends a request to the gateway once, and returns the response and its length with the headers.
+func (w *world) ask(ctx context.Context, request []byte) (answer recorded, size int, err error) {
+	return ask(ctx, w.platform.Service(platform.Gateway).Addr(0), request)
 }
 
 // polling is how a round sends its requests.
 type polling struct {
-	connections, status int // the status of each response
-	requests            func() [][]byte
+	connections int
+	services    []string // on the path
+	requests    func() [][]byte
+	parts       map[string]float64 // further parts of the row
 }
 
-// side measures processes by name, while the server at addr is polled. Redis is a part of its own,
-// which does not count: the baseline has no store.
-func (w *world) side(pids map[string][]int, addr string, how polling) rounds.Side {
+// besideBare measures polls of the gateway beside those of a server that writes the same answer.
+func (w *world) besideBare(ctx context.Context, n int, row rounds.Result, answer recorded, how polling) (_ rounds.Result, err error) {
+	bare, err := startBare(ctx, answer)
+	if err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, bare.close()) }()
+	row.Besides, row.Unit = "a net/http handler that writes the same response", "CPU-µs per request"
+	return compare(ctx, n, row, w.side(processesOf(w.platform, how.services...), w.platform.Service(platform.Gateway).Addr(0), answer.Status, how),
+		w.side(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, how))
+}
+
+// side measures processes while the server at addr is polled, which must answer with the status.
+// Redis is a part of its own, which does not count: the baseline has no store.
+func (w *world) side(pids processes, addr string, status int, how polling) rounds.Side {
 	m := meter(func(ctx context.Context) (map[string]time.Duration, error) {
-		times := map[string]time.Duration{}
-		for name, replicas := range pids {
-			for _, pid := range replicas {
-				t, err := cpuTime(pid)
-				if err != nil {
-					return nil, err
-				}
-				times[name] += t
-			}
+		times, err := pids.cpu(ctx)
+		if err != nil {
+			return nil, err
 		}
-		t, err := redisCPU(ctx, w.platform.Redis())
-		times["redis"] = t
+		times["redis"], err = redisCPU(ctx, w.platform.Redis())
 		return times, err
 	})
 	return func(ctx context.Context) (sum float64, parts map[string]float64, err error) {
@@ -156,14 +145,18 @@ func (w *world) side(pids map[string][]int, addr string, how polling) rounds.Sid
 		if err := g.open(ctx, how.connections); err != nil {
 			return 0, nil, err
 		}
-		if err := g.send(ctx, how.connections, how.status); err != nil { // connections are new
+		if err := g.send(ctx, how.connections, status); err != nil { // connections are new
 			return 0, nil, errors.Join(err, g.close())
 		}
-		parts, err = m.spent(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, how.status) })
+		parts, err = m.spent(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, status) })
+		if err != nil {
+			return 0, nil, errors.Join(err, g.close())
+		}
 		for name := range pids {
 			sum += parts[name]
 		}
-		return sum, parts, errors.Join(err, g.close())
+		maps.Copy(parts, how.parts)
+		return sum, parts, g.close()
 	}
 }
 

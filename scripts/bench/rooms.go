@@ -36,11 +36,7 @@ const (
 	refusedPause = 100 * time.Millisecond
 )
 
-// roomGroup is the row of tier 1's positions: two replicas of vwr, with the settings of make up.
-func roomGroup() group {
-	return group{rows: []string{"assign"}, run: runRooms}
-}
-
+// runRooms measures the row of tier 1's positions: two replicas of vwr, with the settings of make up.
 func runRooms(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -69,7 +65,7 @@ func runRooms(ctx context.Context, opts Options, wanted []string, done func(roun
 // positions measures the row.
 type positions struct {
 	counter *awsproxy.Proxy
-	meter   meter
+	vwrCPU  meter
 	plain   plainRoom
 	admin   vwrv1.VwrAdminServiceClient
 	// The gateway calls a replica in this way for all of its visitors.
@@ -83,7 +79,7 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 	if err != nil {
 		return nil, err
 	}
-	r := &positions{counter: counter, meter: vwrMeter(p), plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
+	r := &positions{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpu, plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
 	for i := range r.vwr {
 		conn := p.Dial(platform.Gateway, platform.VWR, i, patient()) //nolint:contextcheck // it closes with the platform
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
@@ -92,21 +88,6 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 		}, (*vwrv1.AssignResult).GetAssigned))
 	}
 	return r, nil
-}
-
-// vwrMeter reads the CPU time of all replicas together.
-func vwrMeter(p *harness.Platform) meter {
-	return func(context.Context) (map[string]time.Duration, error) {
-		var sum time.Duration
-		for i := range rooms {
-			t, err := cpuTime(p.Service(platform.VWR).PID(i))
-			if err != nil {
-				return nil, err
-			}
-			sum += t
-		}
-		return map[string]time.Duration{platform.VWR: sum}, nil
-	}
 }
 
 // takeInRoom lets the visitors take the positions of a new room, which serves hardly anybody, and ends
@@ -152,7 +133,7 @@ func (r *positions) assign(ctx context.Context) (float64, map[string]float64, er
 	var took time.Duration
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
-	used, err := r.meter.spent(ctx, assigned, func() error {
+	used, err := r.vwrCPU.spent(ctx, assigned, func() error {
 		given, all, err := r.takeInRoom(ctx)
 		took = all
 		return errors.Join(err, given.exact())

@@ -36,17 +36,29 @@ type group struct {
 }
 
 func groups() []group {
+	polled, packages := group{run: runPolls}, group{run: runBenchmarks}
+	for _, p := range polls() {
+		polled.rows = append(polled.rows, p.name)
+	}
+	for _, b := range benchmarks() {
+		packages.rows = append(packages.rows, b.row)
+	}
 	return []group{
-		pollGroup(), roomGroup(), seatGroup(), availabilityGroup(), confirmGroup(), overloadGroup(), requestGroup(), packageGroup(),
+		polled,
+		{[]string{"assign"}, runRooms},
+		{[]string{"seat_hold", generalRow, "best_available"}, runSeats},
+		{[]string{availabilityRow}, runAvailability},
+		{[]string{"confirm"}, runConfirm},
+		{[]string{"overload_goodput"}, runOverload},
+		{[]string{"accept", "first_come_settle"}, runRequests},
+		packages,
 	}
 }
 
 // Rows names the rows in their order.
 func Rows() []string { return rowNames(groups()) }
 
-// rowNames lists the rows in their order.
-func rowNames(groups []group) []string {
-	var names []string
+func rowNames(groups []group) (names []string) {
 	for _, g := range groups {
 		names = append(names, g.rows...)
 	}

@@ -37,11 +37,7 @@ const (
 	generalRow = "general_admission"
 )
 
-// seatGroup is the rows of holds, through ticket's gRPC.
-func seatGroup() group {
-	return group{rows: []string{"seat_hold", generalRow, "best_available"}, run: runSeats}
-}
-
+// runSeats measures the rows of holds, through ticket's gRPC.
 func runSeats(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
@@ -159,24 +155,14 @@ func (s *sales) buy(ctx context.Context, clients, n int, hold func(context.Conte
 		return 0, nil, err
 	}
 	var µs float64
-	parts, err := s.cpu().spent(ctx, n, func() error {
+	cpu := processes{"ticket": {s.pid}, "buyers": {os.Getpid()}}.cpu
+	parts, err := meter(cpu).spent(ctx, n, func() error {
 		began := time.Now()
 		err := atOnce(ctx, clients, n, func(ctx context.Context, i int) error { return hold(ctx, int64(i)) })
 		µs = micros(time.Since(began), n)
 		return err
 	})
 	return µs, parts, err
-}
-
-func (s *sales) cpu() meter {
-	return func(context.Context) (map[string]time.Duration, error) {
-		ticket, err := cpuTime(s.pid)
-		if err != nil {
-			return nil, err
-		}
-		self, err := cpuTime(os.Getpid())
-		return map[string]time.Duration{"ticket": ticket, "buyers": self}, err
-	}
 }
 
 // holdSeats holds a seat of section A for each buyer.
