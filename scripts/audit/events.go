@@ -22,7 +22,6 @@ type counts struct {
 	Payments, Refunds, Revenue                                  int64
 }
 
-// unpublished lists the services that have unpublished events in their outbox.
 func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 	var out []string
 	for name, db := range map[string]*pgxpool.Pool{platform.Ticket: s.ticket, platform.Payment: s.payment} {
@@ -72,7 +71,6 @@ func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, er
 	return out, nil
 }
 
-// counted are the figures of stats.
 func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err error) {
 	err = s.stats.QueryRow(ctx, `
 		WITH days AS (SELECT coalesce(sum(created), 0)::bigint, coalesce(sum(confirmed), 0)::bigint, coalesce(sum(cancelled), 0)::bigint,

@@ -71,7 +71,6 @@ func collect[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sq
 	return out, nil
 }
 
-// charges returns the provider's charges by order.
 func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ledgerURL, http.NoBody)
 	if err != nil {

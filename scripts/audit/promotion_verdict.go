@@ -45,7 +45,6 @@ func (v PromotionVerdict) OK() bool {
 		v.DuplicatesIn == 0 && v.OutOfOrder == 0 && v.Unsettled == 0 && v.Unverified == 0 && v.Other == 0
 }
 
-// Line is the run's last line.
 func (v PromotionVerdict) Line() string {
 	return LastLine("demo-promo", v.OK(), fmt.Sprintf("applicants=%d first_come=%d lottery=%d duplicates_in=%d out_of_order=%d unsettled=%d unverified=%d",
 		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
@@ -235,7 +234,6 @@ func (s *Promotions) put(ctx context.Context, item dynamo.Item) error {
 	return err
 }
 
-// exchange exchanges attributes of two requests.
 func (s *Promotions) exchange(ctx context.Context, one, other string, attributes ...string) error {
 	a, err := s.request(ctx, one)
 	if err != nil {

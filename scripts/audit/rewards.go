@@ -37,7 +37,6 @@ func (v RewardsVerdict) OK() bool {
 	return v.Members == v.Wanted && v.PaidTwice == 0 && v.Unpaid == 0 && v.Overdrawn == 0 && v.Differences == 0 && v.Other == 0
 }
 
-// Line is the run's last line.
 func (v RewardsVerdict) Line() string {
 	return LastLine("demo-rewards", v.OK(), fmt.Sprintf("members=%d paid_twice=%d unpaid=%d overdrawn=%d differences=%d",
 		v.Members, v.PaidTwice, v.Unpaid, v.Overdrawn, v.Differences), v.Other)
@@ -126,7 +125,6 @@ func days(from, to time.Time) int {
 	return int(day(to)-day(from)) + 1
 }
 
-// stock compares the entries with the stock.
 func (j *rewardsJudge) stock(ctx context.Context) error {
 	rows, err := j.DB.Query(ctx, `
 		SELECT p.name, p.initial, p.stock, count(e.id) FROM prizes AS p LEFT JOIN event_entry AS e ON e.prize_id = p.id

@@ -20,7 +20,6 @@ type SaleInStores struct {
 	letters map[string]int64 // the dead letters from before the run
 }
 
-// Begin counts the dead letters.
 func (i *SaleInStores) Begin(ctx context.Context) error {
 	_, err := i.Patience.Read(ctx, func(ctx context.Context) (err error) {
 		i.letters, err = i.Stores.DeadLetters(ctx)
@@ -29,7 +28,6 @@ func (i *SaleInStores) Begin(ctx context.Context) error {
 	return err
 }
 
-// Sample reads the stores.
 func (i *SaleInStores) Sample(ctx context.Context) (Sample, error) {
 	return i.Stores.Sample(ctx, i.EventID)
 }

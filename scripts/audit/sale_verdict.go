@@ -36,7 +36,6 @@ func (v SaleVerdict) OK() bool {
 		v.ForgedIn == 0 && v.Other == 0
 }
 
-// Line is the run's last line.
 func (v SaleVerdict) Line() string {
 	known := func(n *int) string {
 		if n == nil {
@@ -124,7 +123,6 @@ func (o *PublicSale) Begin(context.Context) error {
 	return nil
 }
 
-// Sample has the number of sold seats only.
 func (o *PublicSale) Sample(ctx context.Context) (s Sample, err error) {
 	s.Sold, err = o.sold(ctx)
 	return s, err
@@ -197,7 +195,6 @@ const maxFindings = 10
 // Findings are the evidence of a verdict, a sentence each.
 type Findings []string
 
-// Add adds a finding unless there are many.
 func (f *Findings) Add(format string, args ...any) {
 	if len(*f) < maxFindings {
 		*f = append(*f, fmt.Sprintf(format, args...))

@@ -21,7 +21,6 @@ type Sales struct {
 	Unbalanced int
 }
 
-// Sales counts an event's seats and tickets.
 func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 	var out Sales
 	var double int

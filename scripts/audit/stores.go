@@ -73,7 +73,6 @@ func (s *Stores) pools(ctx context.Context, w platform.Wiring) error {
 	return nil
 }
 
-// Close closes the connections.
 func (s *Stores) Close() {
 	for _, pool := range []*pgxpool.Pool{s.ticket, s.payment, s.stats} {
 		if pool != nil {

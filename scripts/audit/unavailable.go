@@ -34,7 +34,6 @@ type UnavailableError struct {
 
 func (e *UnavailableError) Error() string { return e.Store + " is away: " + e.Err.Error() }
 
-// Unwrap returns the error of the store's client.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // unavailable returns an UnavailableError if the error means that the store cannot be reached, and

@@ -90,7 +90,6 @@ func (p *Proxy) URL(caller string) string {
 	return "http://" + p.listener.Addr().String() + "/" + caller
 }
 
-// Close ends the proxy and the calls in progress.
 func (p *Proxy) Close() {
 	_ = p.server.Close()
 	p.client.CloseIdleConnections()
@@ -215,7 +214,6 @@ func (p *Proxy) Since(before map[string]int, operations ...string) (sum int) {
 	return sum
 }
 
-// cut closes the connection without an answer.
 func cut(w http.ResponseWriter) {
 	if h, ok := w.(http.Hijacker); ok {
 		if conn, _, err := h.Hijack(); err == nil {

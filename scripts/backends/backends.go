@@ -330,7 +330,6 @@ func removeData(dir string) error {
 	return nil
 }
 
-// data creates the data folder of a backend.
 func (s *Set) data(name string) (string, error) {
 	dir := s.layout.State("data", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -21,7 +21,6 @@ const reviveLimit = 5 * time.Minute
 // orphanGrace is the time in which a process that outlived its server must end.
 const orphanGrace = 5 * time.Second
 
-// Names lists the backends of the set.
 func (s *Set) Names() []string {
 	names := make([]string, len(s.backends))
 	for i, b := range s.backends {

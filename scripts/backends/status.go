@@ -46,7 +46,6 @@ func (s *Set) Running(name string) bool {
 	return err == nil && found && r.Alive()
 }
 
-// Missing lists the backends of the set that are not running.
 func (s *Set) Missing() []string {
 	var missing []string
 	for _, b := range s.backends {
@@ -57,7 +56,6 @@ func (s *Set) Missing() []string {
 	return missing
 }
 
-// Status checks every backend.
 func (s *Set) Status(ctx context.Context) []State {
 	states := make([]State, len(s.backends))
 	var wg sync.WaitGroup

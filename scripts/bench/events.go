@@ -29,7 +29,6 @@ import (
 // patient is the limit of time of calls, which a busy machine does not exceed.
 func patient() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
 
-// operator is who opens events, by RPC.
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}} }
 
 // eventOf is an event on sale, by RPC. Its seating is that of its sections.
@@ -118,7 +117,6 @@ func atOnce(ctx context.Context, clients, n int, do func(ctx context.Context, i 
 	return group.Wait()
 }
 
-// micros is a time per item, in µs.
 func micros(took time.Duration, n int) float64 {
 	return float64(took.Nanoseconds()) / 1000 / float64(n)
 }

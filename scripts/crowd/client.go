@@ -62,7 +62,6 @@ type Answer struct {
 	Header  http.Header
 }
 
-// OK reports a 2xx status.
 func (a *Answer) OK() bool { return a.Status/100 == 2 }
 
 // Problem is the part of a refusal (RFC 9457) that visitors use.
@@ -96,7 +95,6 @@ func (a *API) NewSession() *Session {
 // Address is what the browser sends as X-Forwarded-For.
 func (s *Session) Address() string { return s.address }
 
-// Cookies is the browser's header Cookie.
 func (s *Session) Cookies() string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(s.cookies)) {

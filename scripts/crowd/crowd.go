@@ -84,7 +84,6 @@ func (t *Tally) ticket(seat, user string) {
 	t.holders[seat] = user
 }
 
-// DuplicateSeats lists the seats for which two visitors hold a ticket.
 func (t *Tally) DuplicateSeats() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,14 +105,12 @@ func (t *Tally) Violations() []string {
 	return out
 }
 
-// ForgedPasses lists the forgery attempts that were accepted.
 func (t *Tally) ForgedPasses() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]string(nil), t.forged...)
 }
 
-// Tally returns the live counts.
 func (c *Crowd) Tally() *Tally { return &c.tally }
 
 // Run runs all visits; it returns when the last visitor has left or ctx ends.
@@ -167,7 +164,6 @@ type Endings struct {
 	outcomes map[string]int
 }
 
-// End notes how a visit ended.
 func (e *Endings) End(outcome string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -178,7 +174,6 @@ func (e *Endings) End(outcome string) {
 	e.Gone.Add(1)
 }
 
-// Outcomes returns how many visits ended in which way.
 func (e *Endings) Outcomes() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -66,7 +66,6 @@ func (v *visitor) visit(ctx context.Context) string {
 	}
 }
 
-// login is the session's DevLogin with retries.
 func (v *visitor) login(ctx context.Context) error {
 	ans, err := v.callWithRetries(ctx, StepLogin, http.MethodPost, loginPath, map[string]any{"userId": v.userID}, nil)
 	if err != nil {
@@ -93,7 +92,6 @@ func outcomeOf(err error) string {
 	}
 }
 
-// viewEvent loads the event's page.
 func (v *visitor) viewEvent(ctx context.Context) error {
 	var event struct {
 		Status string `json:"status"`

@@ -59,7 +59,6 @@ func (p *Progress) update(line string, sample Sample) {
 	fmt.Fprintln(p.out, line)
 }
 
-// Say prints a line above the bars.
 func (p *Progress) Say(format string, args ...any) {
 	out := p.out
 	if p.shown != nil {

@@ -29,7 +29,6 @@ func NewStage(url string) *Stage {
 
 func (s *Stage) stage() *Stage { return s }
 
-// Close closes the connections.
 func (s *Stage) Close() { s.API.Close() }
 
 // Begin begins the run and its progress, which end with end.
@@ -41,16 +40,12 @@ func (s *Stage) Begin(bars ...Bar) (end func()) {
 	}
 }
 
-// Began and Ended are when the run began and ended.
 func (s *Stage) Began() time.Time { return s.began }
 
-// Ended is when the run ended.
 func (s *Stage) Ended() time.Time { return s.began.Add(s.took) }
 
-// Elapsed is how long the run takes so far.
 func (s *Stage) Elapsed() time.Duration { return time.Since(s.began) }
 
-// Say prints a line above the progress.
 func (s *Stage) Say(format string, args ...any) {
 	s.progress.Say("%4.0f s  %s", s.Elapsed().Seconds(), fmt.Sprintf(format, args...))
 }

@@ -36,7 +36,6 @@ func (b Backend) Kill() { b.signal(syscall.SIGKILL) }
 // Pause suspends the server: connections stay open, and it does not respond.
 func (b Backend) Pause() { b.signal(syscall.SIGSTOP) }
 
-// Resume ends a pause.
 func (b Backend) Resume() { b.signal(syscall.SIGCONT) }
 
 // Start restarts the server after Kill and returns when it is ready.

@@ -36,16 +36,13 @@ type replica struct {
 	old bool
 }
 
-// Replicas is the number of replicas, running or not.
 func (s *Service) Replicas() int { return len(s.replicas) }
 
 // Addr is a replica's address: HTTP for the gateway and the sandbox, gRPC for all others.
 func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
 
-// Ops is the address of a replica's /readyz and /metrics.
 func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
 
-// PID is the id of a running replica's process.
 func (s *Service) PID(i int) int {
 	s.p.tb.Helper()
 	proc := s.proc(i)
@@ -55,7 +52,6 @@ func (s *Service) PID(i int) int {
 	return proc.PID
 }
 
-// Kill kills a replica and does not restart it.
 func (s *Service) Kill(i int) {
 	s.p.tb.Helper()
 	s.signal(i, syscall.SIGKILL)
@@ -68,7 +64,6 @@ func (s *Service) Pause(i int) {
 	s.signal(i, syscall.SIGSTOP)
 }
 
-// Resume ends a pause.
 func (s *Service) Resume(i int) {
 	s.p.tb.Helper()
 	s.signal(i, syscall.SIGCONT)
@@ -83,7 +78,6 @@ func (s *Service) Stop(i int) {
 	}
 }
 
-// Start starts a stopped replica and returns when it is ready.
 func (s *Service) Start(i int) {
 	s.p.tb.Helper()
 	s.begin(i, "")
@@ -130,7 +124,6 @@ func (s *Service) Command(ctx context.Context, args ...string) (output string, c
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Running reports whether a replica's process exists.
 func (s *Service) Running(i int) bool {
 	proc := s.proc(i)
 	return proc != nil && proc.Alive()
@@ -181,7 +174,6 @@ func (s *Service) begin(i int, failpoints string) {
 	}
 }
 
-// startAll starts every replica and waits until all are ready.
 func (s *Service) startAll(ctx context.Context) error {
 	for i := range s.replicas {
 		if err := s.start(i, ""); err != nil {

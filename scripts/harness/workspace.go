@@ -73,7 +73,6 @@ func (s *workspace) release(ctx context.Context) error {
 	return errors.Join(s.namespace.sweep(ctx), s.ports.Close())
 }
 
-// wiring returns the addresses of the run's processes and backends.
 func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
 	w.OIDC = true

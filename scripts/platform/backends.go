@@ -33,7 +33,6 @@ func Databases() []string {
 	return names
 }
 
-// DatabaseURL is the address of a database on the development server.
 func (l Layout) DatabaseURL(database string) string { return l.ServerURL(PostgresPort, database) }
 
 // ServerURL is the address of a database on the server with a base port.
@@ -41,10 +40,8 @@ func (l Layout) ServerURL(base int, database string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", PostgresUser, l.Loopback(base), database)
 }
 
-// KafkaBroker is the address of the development broker.
 func (l Layout) KafkaBroker() string { return l.Loopback(KafkaPort) }
 
-// RedisAddr is the address of the development Redis.
 func (l Layout) RedisAddr() string { return l.Loopback(RedisPort) }
 
 // RedisClusterAddrs are the addresses of the three-node cluster that tests use.
@@ -56,8 +53,6 @@ func (l Layout) RedisClusterAddrs() []string {
 	return addrs
 }
 
-// DynamoDBEndpoint is the address of DynamoDB Local.
 func (l Layout) DynamoDBEndpoint() string { return "http://" + l.Loopback(DynamoDBPort) }
 
-// SQSEndpoint is the address of ElasticMQ.
 func (l Layout) SQSEndpoint() string { return "http://" + l.Loopback(SQSPort) }

@@ -97,17 +97,12 @@ func (l Layout) State(elem ...string) string {
 	return filepath.Join(append(dir, elem...)...)
 }
 
-// Bin is the path of a compiled program.
 func (l Layout) Bin(name string) string { return l.Shared("bin", name) }
 
-// Log is the file a process writes its output to.
 func (l Layout) Log(name string) string { return l.State("logs", name+".log") }
 
-// Record is the file that records a running process.
 func (l Layout) Record(name string) string { return l.State("run", name+".json") }
 
-// Port is a base port shifted by the checkout's offset.
 func (l Layout) Port(base int) int { return base + l.Offset }
 
-// Loopback is the address of a base port shifted by the checkout's offset.
 func (l Layout) Loopback(base int) string { return "127.0.0.1:" + strconv.Itoa(l.Port(base)) }

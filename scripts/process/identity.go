@@ -52,7 +52,6 @@ func (id Identity) Alive() bool {
 	return err == nil && now.start == id.Start && !ended
 }
 
-// ThisBoot reports whether the process was started since the machine's boot.
 func (id Identity) ThisBoot() bool {
 	boot, err := os.ReadFile(bootIDFile)
 	return err == nil && string(bytes.TrimSpace(boot)) == id.Boot

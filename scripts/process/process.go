@@ -69,7 +69,6 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit describes how the process ended ("exit status 1", "signal: killed"); valid only after Done.

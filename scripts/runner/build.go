@@ -128,7 +128,6 @@ func (r *Runner) Env(w io.Writer, name string) error {
 	return errors.Join(failed...)
 }
 
-// quote quotes any value as one word of a POSIX shell.
 func quote(value string) string {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }

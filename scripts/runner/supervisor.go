@@ -59,7 +59,6 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// restarters returns a restarter for each backend that the platform uses.
 func (r *Runner) restarters(log *slog.Logger) []*restarter {
 	set := backends.New(r.layout, false, func(format string, args ...any) {
 		log.Info("backends", "note", fmt.Sprintf(format, args...))
@@ -169,7 +168,6 @@ func (w *serviceWatcher) begin(rec record) (record, *process.Process, error) {
 	return rec, p, nil
 }
 
-// end stops the service permanently.
 func (w *serviceWatcher) end() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -59,7 +59,6 @@ func (r *Runner) bringUp(ctx context.Context) error {
 	return nil
 }
 
-// idle reports whether no process of this checkout runs.
 func (r *Runner) idle() bool {
 	set := backends.New(r.layout, true, r.say)
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
@@ -158,7 +157,6 @@ func (r *Runner) checkSettings(ctx context.Context) error {
 	return nil
 }
 
-// stopped lists the services that are not running.
 func (r *Runner) stopped() []platform.Service {
 	return slices.DeleteFunc(slices.Clone(r.services), func(s platform.Service) bool {
 		rec, found, err := r.load(s.Name)
@@ -166,7 +164,6 @@ func (r *Runner) stopped() []platform.Service {
 	})
 }
 
-// checkPorts finds service ports that are in use by other processes.
 func (r *Runner) checkPorts(services []platform.Service) error {
 	for _, s := range services {
 		for _, port := range []int{s.Port, s.OpsPort} {

@@ -58,7 +58,6 @@ func (a *arguments) read(ctx context.Context, source string) ([]byte, error) {
 	return body, nil
 }
 
-// readReceipt reads a file with a receipt, or with a JSON object that has one.
 func readReceipt(file string) (string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

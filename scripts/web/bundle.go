@@ -140,7 +140,6 @@ func (o *output) addDocs(web string) (entry, error) {
 	return entry{}, fmt.Errorf("no output of %s", docsSource)
 }
 
-// add builds and collects the output files.
 func (o *output) add(options api.BuildOptions) (*metafile, error) {
 	result := api.Build(options)
 	if err := problems(result); err != nil {

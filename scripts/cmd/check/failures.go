@@ -56,5 +56,4 @@ func (f *failures) note(line string) {
 	}
 }
 
-// String is the failures' beginnings, in their order.
 func (f *failures) String() string { return f.kept.String() }

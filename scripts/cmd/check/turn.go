@@ -30,7 +30,6 @@ func (t *turn) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// begin writes what was kept.
 func (t *turn) begin() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

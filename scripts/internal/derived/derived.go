@@ -100,7 +100,6 @@ func writeTests(charts string, services []settings.Service) error {
 	return errors.Join(errs...)
 }
 
-// addSecrets adds the names of the Secrets in a chart's values.
 func addSecrets(names map[string]bool, path string) error {
 	var values struct {
 		Secrets map[string]struct {

@@ -208,7 +208,6 @@ func derive(values, defs, config object, calls map[string]bool) object {
 	return properties
 }
 
-// commonProperties are the values that every service has.
 func commonProperties(defs object) object {
 	common, _ := defs["common"].(object)
 	properties, _ := common["properties"].(object)
@@ -224,7 +223,6 @@ func closedObject(members object) object {
 	return schema
 }
 
-// each returns a schema for each of the names.
 func each(names object, schema any) object {
 	schemas := object{}
 	for name := range names {

@@ -39,7 +39,6 @@ func WriteUmbrella(dir string, services []string) error {
 	return errors.Join(errs...)
 }
 
-// chartYAML returns the umbrella's Chart.yaml with one dependency per chart.
 func chartYAML(dir string, old []byte, services []string) ([]byte, error) {
 	own, _, found := bytes.Cut(old, []byte(marker))
 	if !found {
