@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/crowd"
 )
 
@@ -164,10 +165,8 @@ func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) er
 		if v.Sold == v.Seats || over {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if !loop.Sleep(ctx, time.Second) {
 			return ctx.Err()
-		case <-time.After(time.Second):
 		}
 	}
 	v.Oversold = len(run.Tally.DuplicateSeats()) + max(0, v.Sold-v.Seats)
@@ -178,11 +177,7 @@ func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) er
 // LastLine is the last line of a run: ok or FAILED, its figures, and the number of other faults if
 // there are any.
 func LastLine(name string, ok bool, figures string, other int) string {
-	word := "ok"
-	if !ok {
-		word = "FAILED"
-	}
-	line := name + " " + word + ": " + figures
+	line := name + map[bool]string{true: " ok: ", false: " FAILED: "}[ok] + figures
 	if other > 0 {
 		line += fmt.Sprintf(" other=%d", other)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/loop"
 )
 
 // Display names of the stores.
@@ -126,10 +128,8 @@ func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) 
 			return waited, fmt.Errorf("%s did not come back within %s: %w", store, p.Limit, err)
 		}
 		waited = true
-		select {
-		case <-ctx.Done():
+		if !loop.Sleep(ctx, retryPause) {
 			return waited, ctx.Err()
-		case <-time.After(retryPause):
 		}
 	}
 }

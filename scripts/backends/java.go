@@ -19,6 +19,7 @@ import (
 	"urr.guru/pkg/filelock"
 	"urr.guru/pkg/loop"
 	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/files"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
 )
@@ -82,8 +83,8 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=16777216
 `, s.layout.Port(platform.KafkaPort), s.layout.Port(platform.KafkaControllerPort), filepath.Join(dir, "log"), outside, advertised)
-	if err := os.WriteFile(s.kafkaConfig(), []byte(config), 0o644); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
+	if err := files.Put(s.kafkaConfig(), []byte(config)); err != nil {
+		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "log", "meta.properties")); err == nil {
 		return nil
@@ -160,10 +161,7 @@ messages-storage { enabled = true, uri = "jdbc:h2:%[2]s/messages" }
 aws { region = "ap-northeast-2", accountId = "000000000000" }
 pekko.loglevel = "WARNING"
 `, port, dir)
-			if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-				return fmt.Errorf("write configuration: %w", err)
-			}
-			return nil
+			return files.Put(config, []byte(text))
 		},
 		spec: func() (process.Spec, error) {
 			return s.java("sqs", []string{"-Xmx192m", "-Dconfig.file=" + config}, "org.elasticmq.server.Main")

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"urr.guru/scripts/process"
@@ -136,13 +135,8 @@ func (s *Set) clear(b backend, spec process.Spec) error {
 			return b.forget(spec.Dir)
 		}
 		s.say("%-16s ending %d processes that an earlier one left", b.name, len(left))
-		errs := make([]error, len(left))
-		var wg sync.WaitGroup
-		for i, id := range left {
-			wg.Go(func() { errs[i] = id.Stop(b.stop, orphanGrace) })
-		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
+		err = each(left, func(id process.Identity) error { return id.Stop(b.stop, orphanGrace) })
+		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 	}

@@ -215,11 +215,11 @@ func (p *Platform) Tier1Token(event, visitor, request string, round, position in
 
 func (p *Platform) sign(secret string, c jwt.Claims) string {
 	p.tb.Helper()
+	var signed string
 	keys, err := token.ParseKeySet(config.Secret(secret))
-	if err != nil {
-		p.tb.Fatalf("harness: %v", err)
+	if err == nil {
+		signed, err = keys.Sign(c)
 	}
-	signed, err := keys.Sign(c)
 	if err != nil {
 		p.tb.Fatalf("harness: %v", err)
 	}

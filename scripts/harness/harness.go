@@ -264,7 +264,7 @@ func (p *Platform) add(s platform.Service) error {
 func (p *Platform) end() error {
 	err := p.endServices()
 	for _, l := range p.links {
-		l.close()
+		l.Cut()
 	}
 	p.closeAWS()
 	if p.names != nil {

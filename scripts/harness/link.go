@@ -105,9 +105,3 @@ func (l *Link) toxic(spec string) {
 		l.p.tb.Fatalf("harness: %s: %v", l.proxy.Name, err)
 	}
 }
-
-func (l *Link) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.proxy.Stop()
-}

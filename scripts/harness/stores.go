@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/testkit"
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/payment/sandbox"
@@ -62,7 +63,7 @@ func (p *Platform) Records(ctx context.Context, topic string) ([]*kgo.Record, er
 }
 
 func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refunds []sandbox.Refund, err error) {
-	raw, err := fetch(ctx, "http://"+p.Service(platform.Sandbox).Addr(0)+"/v1/ledger")
+	raw, err := fetch.Get(ctx, "http://"+p.Service(platform.Sandbox).Addr(0)+"/v1/ledger")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -85,28 +84,23 @@ func (s *workspace) wiring() platform.Wiring {
 // migrate updates the tables and topics of a service for its program, once per workspace and
 // program.
 func (s *workspace) migrate(ctx context.Context, service platform.Service, program string, env []string) error {
-	if s.isMigrated(program) {
+	s.mu.Lock()
+	done := s.migrated[program]
+	s.mu.Unlock()
+	if done {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "migrate")
 	cmd.Env = env
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s migrate: %w\n%s", service.Name, err, out.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s migrate: %w\n%s", service.Name, err, out)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.migrated[program] = true
 	return nil
-}
-
-func (s *workspace) isMigrated(program string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.migrated[program]
 }
 
 // restoreBackends resumes or restarts every backend of the workspace that a test has paused or
@@ -147,10 +141,7 @@ func allFree(bases []int, offset int) bool {
 	for _, base := range bases {
 		for i := range maxReplicas {
 			l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.%d:%d", 1+i, base+offset))
-			if err != nil {
-				return false
-			}
-			if l.Close() != nil {
+			if err != nil || l.Close() != nil {
 				return false
 			}
 		}

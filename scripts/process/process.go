@@ -92,10 +92,9 @@ func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.C
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s ended while starting (%s); the end of %s:\n%s",
-				spec.Name, p.Exit(), spec.Log, Tail(spec.Log, 15))
+			return fmt.Errorf("%s ended while starting (%s); %s", spec.Name, p.Exit(), LogEnd(spec.Log))
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready (%w); the end of %s:\n%s", spec.Name, err, spec.Log, Tail(spec.Log, 15))
+			return fmt.Errorf("%s is not ready (%w); %s", spec.Name, err, LogEnd(spec.Log))
 		case <-time.After(step):
 		}
 	}
@@ -107,12 +106,12 @@ func Save(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("save %s: %w", path, err)
-	}
 	// The temporary file has a unique name, so that concurrent saves do not collide. It is synced
 	// before the rename, so that a power failure leaves either the old or the new content.
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
+	var f *os.File
+	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		f, err = os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
+	}
 	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
@@ -141,6 +140,9 @@ func Load(path string, v any) (found bool, err error) {
 	}
 	return true, nil
 }
+
+// LogEnd is the part of an error message that shows the end of a log.
+func LogEnd(path string) string { return fmt.Sprintf("the end of %s:\n%s", path, Tail(path, 15)) }
 
 // Tail returns the last n lines of a file, as far as it can be read.
 func Tail(path string, n int) string { return TailFrom(path, 0, n) }

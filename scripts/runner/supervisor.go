@@ -190,10 +190,8 @@ func (w *serviceWatcher) awaitNeeds(ctx context.Context) bool {
 		i := slices.IndexFunc(w.services, func(s platform.Service) bool { return s.Name == name })
 		needed := w.services[i]
 		for w.ready(ctx, needed) != nil {
-			select {
-			case <-ctx.Done():
+			if !loop.Sleep(ctx, 100*time.Millisecond) {
 				return false
-			case <-time.After(100 * time.Millisecond):
 			}
 		}
 	}

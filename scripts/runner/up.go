@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
@@ -73,10 +73,11 @@ func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	quiet := *r
 	quiet.say = func(string, ...any) {}
 	ctx = context.WithoutCancel(ctx)
-	if err := quiet.stopServices(); err != nil {
-		return fmt.Errorf("interrupted; stop what was started: %w", err)
+	err := quiet.stopServices()
+	if err == nil {
+		err = quiet.StopBackends(ctx)
 	}
-	if err := quiet.StopBackends(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("interrupted; stop what was started: %w", err)
 	}
 	return errors.New("interrupted; everything that was started is stopped again")
@@ -146,12 +147,8 @@ func (r *Runner) checkSettings(ctx context.Context) error {
 		if s.Name == platform.Sandbox {
 			continue // has no settings from the user
 		}
-		cmd := r.command(ctx, r.layout.Bin(s.Name), "check")
-		cmd.Env = r.env(s)
-		var out strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%s would not start (%w); what runs is left as it is:\n%s", s.Name, err, out.String())
+		if out, err := r.command(ctx, s, "check"); err != nil {
+			return fmt.Errorf("%s would not start (%w); what runs is left as it is:\n%s", s.Name, err, out)
 		}
 	}
 	return nil
@@ -181,12 +178,8 @@ func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
 	began := time.Now()
-	cmd := r.command(ctx, r.layout.Bin(s.Name), "migrate")
-	cmd.Env = r.env(s)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s migrate: %w\n%s", s.Name, err, out.String())
+	if out, err := r.command(ctx, s, "migrate"); err != nil {
+		return fmt.Errorf("%s migrate: %w\n%s", s.Name, err, out)
 	}
 	r.say("%-16s migrated in %.1f s", s.Name, time.Since(began).Seconds())
 	return nil
@@ -211,14 +204,10 @@ func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 			return nil
 		}
 		if rec.Restarts >= crashes && !alive {
-			return fmt.Errorf("%s does not stay up (%s); the end of %s:\n%s",
-				s.Name, rec.LastExit, r.layout.Log(s.Name), process.Tail(r.layout.Log(s.Name), 15))
+			return fmt.Errorf("%s does not stay up (%s); %s", s.Name, rec.LastExit, process.LogEnd(r.layout.Log(s.Name)))
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w; the end of %s:\n%s",
-				s.Name, last, r.layout.Log(s.Name), process.Tail(r.layout.Log(s.Name), 15))
-		case <-time.After(100 * time.Millisecond):
+		if !loop.Sleep(ctx, 100*time.Millisecond) {
+			return fmt.Errorf("%s is not ready: %w; %s", s.Name, last, process.LogEnd(r.layout.Log(s.Name)))
 		}
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
 
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
+	"urr.guru/scripts/internal/fetch"
 )
 
 func (r *run) firstCome() map[string]any {
@@ -43,18 +43,13 @@ func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map
 func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/info", nil)
-	if err != nil {
-		return chain, err
+	var info beacon.Info
+	raw, err := fetch.Get(ctx, url+"/info")
+	if err == nil {
+		err = json.Unmarshal(raw, &info)
 	}
-	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return chain, fmt.Errorf("the sandbox's beacon: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	var info beacon.Info
-	if err := json.NewDecoder(response.Body).Decode(&info); err != nil {
-		return chain, fmt.Errorf("the sandbox's beacon: %s: %w", response.Status, err)
 	}
 	return info.Chain(), nil
 }

@@ -106,7 +106,7 @@ func RunLogged(cmd *exec.Cmd, log string) error {
 	defer func() { _ = out.Close() }()
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w; the end of %s:\n%s", err, log, process.Tail(log, 12))
+		return fmt.Errorf("%w; %s", err, process.LogEnd(log))
 	}
 	return nil
 }
