@@ -35,7 +35,6 @@ type API struct {
 func NewAPI(base string, rec *Recorder) *API {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		MaxIdleConns:        0,
 		MaxIdleConnsPerHost: 1024,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,
@@ -105,11 +104,7 @@ func (s *Session) Cookies() string {
 
 // Fork copies the credentials, as in a second tab or a stolen profile.
 func (s *Session) Fork() *Session {
-	c := &Session{api: s.api, address: s.address, bearer: s.bearer, cookies: make(map[string]string, len(s.cookies))}
-	for k, v := range s.cookies {
-		c.cookies[k] = v
-	}
-	return c
+	return &Session{api: s.api, address: s.address, bearer: s.bearer, cookies: maps.Clone(s.cookies)}
 }
 
 // Call sends one request and reads the response; body nil sends none. The error is a transport

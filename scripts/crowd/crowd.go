@@ -128,15 +128,13 @@ func (c *Crowd) Run(ctx context.Context) {
 			crowd: c, behaviour: behaviour, rng: rand.New(rand.NewPCG(c.seed, uint64(i)+2)),
 			userID: fmt.Sprintf("%s-%05d", behaviour, i), session: c.api.NewSession(),
 		}
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			if !loop.Sleep(ctx, time.Until(start.Add(arrivals[i]))) {
 				return
 			}
 			c.tally.Arrived.Add(1)
 			c.tally.End(v.visit(ctx))
-		}()
+		})
 	}
 	wg.Wait()
 }

@@ -24,13 +24,20 @@ type Sale struct {
 // seatsPerRow is the width of the hall's rows.
 const seatsPerRow = 20
 
-// Open signs an operator in by the development login and opens the sale.
+// Open signs an operator in by the development login, and creates the sale with its waiting room
+// closed.
 func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 	admin := api.NewSession()
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
 		return err
 	}
-	if err := s.open(ctx, admin); err != nil {
+	now := time.Now().UTC().Truncate(time.Second)
+	err := s.put(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour))
+	if err == nil {
+		room := map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
+		err = operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
+	}
+	if err != nil {
 		return fmt.Errorf("open the sale: %w", err)
 	}
 	return nil
@@ -58,16 +65,6 @@ func (s Sale) put(ctx context.Context, admin *Session, opens, closes time.Time) 
 		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
 	}
 	return operate(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)
-}
-
-// open creates the sale with its waiting room closed by the operators' API.
-func (s Sale) open(ctx context.Context, admin *Session) error {
-	now := time.Now().UTC().Truncate(time.Second)
-	if err := s.put(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour)); err != nil {
-		return err
-	}
-	room := map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
-	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
 }
 
 // sections creates full rows first; the remainder is a short row in its own section.

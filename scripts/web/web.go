@@ -16,6 +16,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 
+	"urr.guru/scripts/internal/files"
 	"urr.guru/scripts/platform"
 )
 
@@ -100,11 +101,11 @@ func (o *output) write(dist, maps string) error {
 		}
 	}
 	keep["manifest.json"] = true
-	if err := put(filepath.Join(dist, "manifest.json"), o.files["manifest.json"]); err != nil {
+	if err := files.Put(filepath.Join(dist, "manifest.json"), o.files["manifest.json"]); err != nil {
 		return err
 	}
 	for name, body := range o.maps {
-		if err := put(filepath.Join(maps, name), body); err != nil {
+		if err := files.Put(filepath.Join(maps, name), body); err != nil {
 			return err
 		}
 	}
@@ -133,11 +134,11 @@ func putPacked(name string, body []byte) (size int, err error) {
 		return 0, err
 	}
 	for suffix, b := range packed {
-		if err := put(name+suffix, b); err != nil {
+		if err := files.Put(name+suffix, b); err != nil {
 			return 0, err
 		}
 	}
-	return len(packed[brotliSuffix]), put(name, body)
+	return len(packed[brotliSuffix]), files.Put(name, body)
 }
 
 // compress compresses at the best levels, since it runs only once per build.
@@ -163,20 +164,6 @@ func compress(body []byte) (map[string][]byte, error) {
 		packed[suffix] = b.Bytes()
 	}
 	return packed, nil
-}
-
-// put writes a file unless its content is unchanged, so that the go command's cache stays valid.
-func put(name string, body []byte) error {
-	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, body) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("make a folder for the pages: %w", err)
-	}
-	if err := os.WriteFile(name, body, 0o644); err != nil {
-		return fmt.Errorf("write the pages: %w", err)
-	}
-	return nil
 }
 
 func removeOthers(dir string, keep map[string]bool) error {

@@ -108,8 +108,7 @@ type module struct {
 
 // modules lists the modules of go.work, in its order.
 func (c *checker) modules(ctx context.Context) ([]module, error) {
-	cmd := c.quietCommand(ctx, c.layout.Root, "go", "list", "-m", "-f", "{{.Dir}}")
-	out, err := cmd.Output()
+	out, err := c.quietCommand(ctx, c.layout.Root, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the modules of go.work: %w", err)
 	}

@@ -88,11 +88,11 @@ func (c *checker) testModules(ctx context.Context) error {
 		}
 	}
 	scripts := append(append([]string{"-count=1"}, scriptsFirst...), "./"+scriptsModule+"/...")
-	second := &turn{out: os.Stdout}
+	second := &heldOutput{out: os.Stdout}
 	ended := make(chan error, 1)
 	go func() { ended <- c.goTest(ctx, second, scriptsModule, nil, scripts...) }()
 	first := c.goTest(ctx, os.Stdout, "services and pkg", []string{noSleepAtExit, rareCollection}, race...)
-	return errors.Join(first, second.begin(), <-ended)
+	return errors.Join(first, second.release(), <-ended)
 }
 
 // goTest runs one go test in the checkout's root, with env added to the environment. On a CI server
