@@ -57,13 +57,12 @@ func key(eventID, name string) string { return "{" + eventID + "}:" + name }
 // streamPage is the number of records per read.
 const streamPage = 500
 
-// Admissions reads the order of admissions from the line's own record, which has the last 100,000 of
-// them or more.
 func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, error) {
 	return ReadAdmissions(ctx, s.redis, eventID)
 }
 
-// ReadAdmissions is Stores.Admissions by any connection to queue's Redis.
+// ReadAdmissions reads the order of admissions from the line's own record in queue's Redis, which has
+// the last 100,000 of them or more.
 func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) ([]Admission, error) {
 	var out []Admission
 	for from := "-"; ; {

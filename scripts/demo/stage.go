@@ -80,16 +80,6 @@ func (s *Stage) Note(values ...Value) {
 	s.progress.update(fmt.Sprintf("%4.0f s%s", sample[seconds], &line), sample)
 }
 
-// publish prints the tables of a run and writes its report into a folder.
-func (s *Stage) publish(r *Report, v Verdict, findings []string, dir string) error {
-	r.Verdict, r.Findings, r.Steps = v, findings, s.Recorder.Summaries()
-	r.Passed, r.StartedAt, r.TookSeconds, r.Samples = v.OK(), s.began.UTC(), s.took.Seconds(), s.samples
-	if r.Outcomes == nil {
-		r.Outcomes = s.Tally.Outcomes()
-	}
-	return r.publish(s.Recorder, dir)
-}
-
 // sayEvery is the interval of progress lines when there is no terminal.
 const sayEvery = 5 * time.Second
 

@@ -182,13 +182,7 @@ func (n *names) answer(query []byte) ([]byte, error) {
 		header.RCode = dnsmessage.RCodeNameError
 	}
 	b := dnsmessage.NewBuilder(nil, header)
-	if err := b.StartQuestions(); err != nil {
-		return nil, err
-	}
-	if err := b.Question(q); err != nil {
-		return nil, err
-	}
-	if err := b.StartAnswers(); err != nil {
+	if err := errors.Join(b.StartQuestions(), b.Question(q), b.StartAnswers()); err != nil {
 		return nil, err
 	}
 	if q.Type == dnsmessage.TypeA {
