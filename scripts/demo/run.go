@@ -133,13 +133,7 @@ func Publish[V Verdict](ctx context.Context, d Demo[V], v V, findings audit.Find
 	if err != nil {
 		return err
 	}
-	s := d.stage()
-	r.Verdict, r.Findings, r.Steps = v, findings, s.Recorder.Summaries()
-	r.Passed, r.StartedAt, r.TookSeconds, r.Samples = v.OK(), s.began.UTC(), s.took.Seconds(), s.samples
-	if r.Outcomes == nil {
-		r.Outcomes = s.Tally.Outcomes()
-	}
-	return r.publish(s.Recorder, dir)
+	return d.stage().publish(r, v, findings, dir)
 }
 
 // State is how far a run has come.

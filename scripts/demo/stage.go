@@ -89,6 +89,15 @@ type Bar struct {
 	Total int
 }
 
+func (s *Stage) publish(r *Report, v Verdict, findings []string, dir string) error {
+	r.Verdict, r.Findings, r.Steps = v, findings, s.Recorder.Summaries()
+	r.Passed, r.StartedAt, r.TookSeconds, r.Samples = v.OK(), s.began.UTC(), s.took.Seconds(), s.samples
+	if r.Outcomes == nil {
+		r.Outcomes = s.Tally.Outcomes()
+	}
+	return r.publish(s.Recorder, dir)
+}
+
 // Progress shows bars on a terminal and prints lines elsewhere.
 type Progress struct {
 	shown    *mpb.Progress // nil: no terminal
