@@ -20,7 +20,6 @@ type Faults struct {
 	Miscounted []string
 }
 
-// All lists every fault by its kind.
 func (f Faults) All() []string {
 	return slices.Concat(
 		named("paid without a ticket or a refund: ", f.PaidWithoutTicket),

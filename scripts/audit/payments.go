@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/payment/sandbox"
 )
@@ -56,10 +56,7 @@ func (s *Stores) books(ctx context.Context, eventID string) (b books, err error)
 }
 
 func collect[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sql string, args ...any) (map[string]T, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns the error
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if err != nil {
 		return nil, err
@@ -71,24 +68,15 @@ func collect[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sq
 	return out, nil
 }
 
-// charges returns the provider's charges by order.
 func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ledgerURL, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", unavailable(providerStore, err))
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ledger: %s answers %s", s.ledgerURL, res.Status)
-	}
 	var ledger struct {
 		Charges []sandbox.Charge `json:"charges"`
 	}
-	if err := json.NewDecoder(res.Body).Decode(&ledger); err != nil {
+	raw, err := fetch.Get(ctx, s.ledgerURL)
+	if err == nil {
+		err = json.Unmarshal(raw, &ledger)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", unavailable(providerStore, err))
 	}
 	out := make(map[string]sandbox.Charge, len(ledger.Charges))
@@ -152,11 +140,9 @@ func (s *Stores) unknownCharges(ctx context.Context, b books) ([]string, error) 
 			orders = append(orders, id)
 		}
 	}
-	rows, err := s.payment.Query(ctx, `
+	// CollectRows returns the error of the query.
+	rows, _ := s.payment.Query(ctx, `
 		SELECT o FROM unnest($1::text[]) AS o WHERE NOT EXISTS (SELECT FROM payments WHERE order_id = o)`, orders)
-	if err != nil {
-		return nil, fmt.Errorf("orders of the ledger: %w", unavailable(postgresStore(platform.Payment), err))
-	}
 	strays, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("orders of the ledger: %w", unavailable(postgresStore(platform.Payment), err))

@@ -26,7 +26,6 @@ type PromotionFaults struct {
 	Miscounted []string
 }
 
-// All lists every fault by its kind.
 func (f PromotionFaults) All() []string {
 	return slices.Concat(
 		named("places: ", f.Places), named("out of order: ", f.OutOfOrder), named("duplicate: ", f.Duplicates), named("unsettled: ", f.Unsettled),
@@ -50,7 +49,6 @@ func final(status string) bool {
 	return status == succeeded || status == rejected || status == failedFinal
 }
 
-// Succeeded is the number of requests that got a place.
 func (p *Promotion) Succeeded() int {
 	n := 0
 	for _, r := range p.Requests {
@@ -80,7 +78,6 @@ func (p *Promotion) Faults(sent map[string][]string) PromotionFaults {
 	return f
 }
 
-// places compares the number of winners with that of places.
 func (p *Promotion) places() (out []string) {
 	got, refused := int64(p.Succeeded()), 0
 	for _, r := range p.Requests {
@@ -240,7 +237,6 @@ func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []strin
 	return out
 }
 
-// miscounted compares the figures with the requests.
 func (p *Promotion) miscounted() (out []string) {
 	want := map[string]int64{"accepted": int64(len(p.Requests))}
 	for _, r := range p.Requests {

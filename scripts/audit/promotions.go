@@ -146,7 +146,6 @@ func (s *Promotions) scan(ctx context.Context) (items []dynamo.Item, err error) 
 	return items, nil
 }
 
-// promotionOf sorts out the items of one promotion.
 func promotionOf(eventID string, items []dynamo.Item) (*Promotion, error) {
 	p := &Promotion{EventID: eventID, Counts: map[string]int64{}, Locks: map[string]string{}}
 	logs := map[string][]StatusLog{}

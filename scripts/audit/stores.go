@@ -73,7 +73,6 @@ func (s *Stores) pools(ctx context.Context, w platform.Wiring) error {
 	return nil
 }
 
-// Close closes the connections.
 func (s *Stores) Close() {
 	for _, pool := range []*pgxpool.Pool{s.ticket, s.payment, s.stats} {
 		if pool != nil {
@@ -81,4 +80,61 @@ func (s *Stores) Close() {
 		}
 	}
 	_ = s.redis.Close() // nothing was written
+}
+
+// Sales is the state of the seats of one event.
+type Sales struct {
+	Capacity int
+	// Sold counts valid tickets.
+	Sold int
+	// Oversold counts seats with more than one valid ticket or active reservation, and tickets
+	// beyond the capacity.
+	Oversold int
+	// Unbalanced counts seats whose state differs from that of their reservation, seats of active
+	// reservations that are assigned elsewhere, and general admission sections whose counters
+	// differ from what is held and sold.
+	Unbalanced int
+}
+
+func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
+	var out Sales
+	var double int
+	err := s.ticket.QueryRow(ctx, `
+		WITH valid AS (SELECT seat_id, count(*) AS n FROM tickets
+		               WHERE event_id = $1 AND status IN ('VALID', 'USED', 'REFUNDING') GROUP BY seat_id),
+		     live AS (SELECT rs.seat_id, count(*) AS n FROM reservation_seats rs JOIN reservations r USING (reservation_id)
+		              WHERE rs.event_id = $1 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED') GROUP BY rs.seat_id),
+		     booked AS (SELECT section, coalesce(sum(quantity) FILTER (WHERE status IN ('HELD', 'PAYING')), 0) AS held,
+		                       coalesce(sum(quantity) FILTER (WHERE status = 'CONFIRMED'), 0) AS sold
+		                FROM reservations WHERE event_id = $1 GROUP BY section)
+		SELECT coalesce((SELECT sum(capacity) FROM sections WHERE event_id = $1), 0)::int,
+		       coalesce((SELECT sum(n) FROM valid), 0)::int,
+		       (SELECT count(*) FROM (SELECT seat_id FROM valid WHERE n > 1 AND seat_id IS NOT NULL
+		                              UNION SELECT seat_id FROM live WHERE n > 1) AS twice)::int,
+		       ((SELECT count(*) FROM seats s LEFT JOIN reservations r USING (reservation_id)
+		         WHERE s.event_id = $1 AND ((s.status = 'SOLD') <> coalesce(r.status = 'CONFIRMED', false)
+		                                 OR (s.status = 'HELD') <> coalesce(r.status IN ('HELD', 'PAYING'), false)))
+		        + (SELECT count(*) FROM reservation_seats rs JOIN reservations r USING (reservation_id)
+		           LEFT JOIN seats s ON s.event_id = rs.event_id AND s.seat_id = rs.seat_id
+		           WHERE rs.event_id = $1 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
+		             AND s.reservation_id IS DISTINCT FROM r.reservation_id)
+		        + (SELECT count(*) FROM sections x LEFT JOIN booked b USING (section)
+		           WHERE x.event_id = $1 AND x.seat_rows IS NULL
+		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0))))::int`,
+		eventID).Scan(&out.Capacity, &out.Sold, &double, &out.Unbalanced)
+	if err != nil {
+		return out, fmt.Errorf("sales of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
+	}
+	out.Oversold = double + max(0, out.Sold-out.Capacity)
+	return out, nil
+}
+
+// Reservations counts those of users whose id begins with prefix: forgers must have none.
+func (s *Stores) Reservations(ctx context.Context, eventID, prefix string) (int, error) {
+	var n int
+	err := s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND starts_with(user_id, $2)`, eventID, prefix).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("reservations of %s…: %w", prefix, unavailable(postgresStore(platform.Ticket), err))
+	}
+	return n, nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/loop"
 )
 
 // Display names of the stores.
@@ -34,7 +36,6 @@ type UnavailableError struct {
 
 func (e *UnavailableError) Error() string { return e.Store + " is away: " + e.Err.Error() }
 
-// Unwrap returns the error of the store's client.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // unavailable returns an UnavailableError if the error means that the store cannot be reached, and
@@ -127,10 +128,8 @@ func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) 
 			return waited, fmt.Errorf("%s did not come back within %s: %w", store, p.Limit, err)
 		}
 		waited = true
-		select {
-		case <-ctx.Done():
+		if !loop.Sleep(ctx, retryPause) {
 			return waited, ctx.Err()
-		case <-time.After(retryPause):
 		}
 	}
 }

@@ -41,7 +41,6 @@ func (p *Proxy) Sent() map[string][]string {
 	return out
 }
 
-// Swallowed reports whether a message of a request was swallowed.
 func (p *Proxy) Swallowed(requestID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

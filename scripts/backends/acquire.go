@@ -97,7 +97,7 @@ func (s *Set) stopAcquired(ctx context.Context, users string) error {
 	if found, err := process.Load(s.acquiredFile(), &names); err != nil || !found {
 		return err
 	}
-	if len(names) > 0 {
+	if len(names) > 0 { // without names all would be stopped
 		if err := s.stopNamed(names...); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/filelock"
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/internal/apt"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
@@ -142,13 +143,7 @@ func (s *Set) startMissing(ctx context.Context) error {
 			missing = append(missing, b)
 		}
 	}
-	errs := make([]error, len(missing))
-	var wg sync.WaitGroup
-	for i, b := range missing {
-		wg.Go(func() { errs[i] = s.start(ctx, b) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := each(missing, func(b backend) error { return s.start(ctx, b) }); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
@@ -189,17 +184,13 @@ func (s *Set) awaitReady(ctx context.Context, b backend) error {
 		attempt, cancel := context.WithTimeout(ctx, readyTry)
 		err := b.ready(attempt)
 		cancel()
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
-		}
-		if !s.Running(b.name) {
-			return fmt.Errorf("%s ended; the end of %s:\n%s", b.name, s.layout.Log(b.name), process.Tail(s.layout.Log(b.name), 15))
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready (%w); the end of %s:\n%s",
-				b.name, err, s.layout.Log(b.name), process.Tail(s.layout.Log(b.name), 15))
-		case <-time.After(100 * time.Millisecond):
+		case !s.Running(b.name):
+			return fmt.Errorf("%s ended; %s", b.name, process.LogEnd(s.layout.Log(b.name)))
+		case !loop.Sleep(ctx, 100*time.Millisecond):
+			return fmt.Errorf("%s is not ready (%w); %s", b.name, err, process.LogEnd(s.layout.Log(b.name)))
 		}
 	}
 }
@@ -266,13 +257,17 @@ func (s *Set) Stop(ctx context.Context, names ...string) error {
 }
 
 func (s *Set) stopNamed(names ...string) error {
-	all := New(s.layout, true, s.say).backends
-	errs := make([]error, len(all))
+	return each(slices.DeleteFunc(New(s.layout, true, s.say).backends, func(b backend) bool {
+		return len(names) > 0 && !slices.Contains(names, b.name)
+	}), s.stop)
+}
+
+// each calls do for all items at once, and returns all errors.
+func each[T any](items []T, do func(T) error) error {
+	errs := make([]error, len(items))
 	var wg sync.WaitGroup
-	for i, b := range all {
-		if len(names) == 0 || slices.Contains(names, b.name) {
-			wg.Go(func() { errs[i] = s.stop(b) })
-		}
+	for i, item := range items {
+		wg.Go(func() { errs[i] = do(item) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
@@ -330,7 +325,6 @@ func removeData(dir string) error {
 	return nil
 }
 
-// data creates the data folder of a backend.
 func (s *Set) data(name string) (string, error) {
 	dir := s.layout.State("data", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

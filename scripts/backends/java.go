@@ -2,6 +2,8 @@ package backends
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,10 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"urr.guru/pkg/filelock"
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/files"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
 )
@@ -77,8 +83,8 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=16777216
 `, s.layout.Port(platform.KafkaPort), s.layout.Port(platform.KafkaControllerPort), filepath.Join(dir, "log"), outside, advertised)
-	if err := os.WriteFile(s.kafkaConfig(), []byte(config), 0o644); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
+	if err := files.Put(s.kafkaConfig(), []byte(config)); err != nil {
+		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "log", "meta.properties")); err == nil {
 		return nil
@@ -155,10 +161,7 @@ messages-storage { enabled = true, uri = "jdbc:h2:%[2]s/messages" }
 aws { region = "ap-northeast-2", accountId = "000000000000" }
 pekko.loglevel = "WARNING"
 `, port, dir)
-			if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-				return fmt.Errorf("write configuration: %w", err)
-			}
-			return nil
+			return files.Put(config, []byte(text))
 		},
 		spec: func() (process.Spec, error) {
 			return s.java("sqs", []string{"-Xmx192m", "-Dconfig.file=" + config}, "org.elasticmq.server.Main")
@@ -196,4 +199,76 @@ func answers(ctx context.Context, url string) error {
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// jars returns the folder with the jars of scripts/backends/<name>.pom.xml. Maven downloads them
+// when the pom changes.
+func (s *Set) jars(ctx context.Context, name string) (string, error) {
+	if _, err := s.apt.Ensure(ctx, "java", "default-jre-headless"); err != nil {
+		return "", err
+	}
+	dir, err := s.jarFolder(name)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	// Serialized, since all runs of the checkout share the jars and all Maven processes of the user
+	// share their repository.
+	unlock, err := filelock.Lock(ctx, s.layout.Shared("jars", "lock"), func() { s.say("the jars of %s wait for others to be fetched", name) })
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	mvn, err := s.apt.Ensure(ctx, "mvn", "maven")
+	if err != nil {
+		return "", err
+	}
+	s.say("fetching the jars of %s by Maven", name)
+	partial := dir + ".part"
+	if err := os.RemoveAll(partial); err != nil {
+		return "", fmt.Errorf("clear %s: %w", partial, err)
+	}
+	if err := s.maven(ctx, mvn, "-f", s.pom(name), "dependency:copy-dependencies", "-DoutputDirectory="+partial); err != nil {
+		return "", err
+	}
+	if err := os.Rename(partial, dir); err != nil {
+		return "", fmt.Errorf("keep jars: %w", err)
+	}
+	return dir, nil
+}
+
+// maven runs Maven, and retries once: Maven fails at the first error of an overloaded repository
+// and keeps what it has downloaded.
+func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
+	const pause = 5 * time.Second
+	run := func() error {
+		return apt.RunLogged(exec.CommandContext(ctx, mvn, append([]string{"-q", "-B", "-U"}, args...)...), s.layout.Log("maven"))
+	}
+	err := run()
+	if err != nil && loop.Sleep(ctx, pause) {
+		err = run()
+	}
+	if err != nil {
+		return fmt.Errorf("fetching the jars failed: %w", err)
+	}
+	return nil
+}
+
+// jarFolder is named after the pom's content, so that a changed pom is downloaded again.
+func (s *Set) jarFolder(name string) (string, error) {
+	pom, err := os.ReadFile(s.pom(name))
+	if err != nil {
+		return "", fmt.Errorf("read pom: %w", err)
+	}
+	sum := sha256.Sum256(pom)
+	return s.layout.Shared("jars", name+"-"+hex.EncodeToString(sum[:4])), nil
+}
+
+func (s *Set) pom(name string) string {
+	return filepath.Join(s.layout.Root, "scripts", "backends", name+".pom.xml")
 }

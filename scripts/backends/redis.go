@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
 )
@@ -96,10 +97,8 @@ func (s *Set) joinCluster(ctx context.Context) error {
 		}
 	}
 	for !s.clusterAgrees(ctx) {
-		select {
-		case <-ctx.Done():
+		if !loop.Sleep(ctx, 100*time.Millisecond) {
 			return fmt.Errorf("the cluster's nodes do not agree: %w", ctx.Err())
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return nil

@@ -2,10 +2,18 @@ package backends
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"urr.guru/scripts/process"
 )
 
 // State is a row of the status table.
@@ -46,7 +54,6 @@ func (s *Set) Running(name string) bool {
 	return err == nil && found && r.Alive()
 }
 
-// Missing lists the backends of the set that are not running.
 func (s *Set) Missing() []string {
 	var missing []string
 	for _, b := range s.backends {
@@ -57,7 +64,6 @@ func (s *Set) Missing() []string {
 	return missing
 }
 
-// Status checks every backend.
 func (s *Set) Status(ctx context.Context) []State {
 	states := make([]State, len(s.backends))
 	var wg sync.WaitGroup
@@ -81,4 +87,151 @@ func (s *Set) Status(ctx context.Context) []State {
 	}
 	wg.Wait()
 	return states
+}
+
+// reviveLimit bounds a server's recovery, which can take minutes on a loaded machine.
+const reviveLimit = 5 * time.Minute
+
+// orphanGrace is the time in which a process that outlived its server must end.
+const orphanGrace = 5 * time.Second
+
+func (s *Set) Names() []string {
+	names := make([]string, len(s.backends))
+	for i, b := range s.backends {
+		names[i] = b.name
+	}
+	return names
+}
+
+// Died reports whether a backend has ended without a stop, and when it last started or was last
+// tried.
+func (s *Set) Died(name string) (since time.Time, died bool) {
+	b, err := s.find(name)
+	if err != nil {
+		return time.Time{}, false
+	}
+	r, found, err := s.load(name)
+	return r.Started, err == nil && found && r.wanted(b) && !r.Alive()
+}
+
+// wanted reports whether the backend is supposed to run with this set's ports.
+func (r record) wanted(b backend) bool { return !r.Stopping && slices.Equal(r.Ports, b.ports) }
+
+// Revive restarts a dead backend on its data and returns when it is ready. revived is false when
+// the backend had not died, or was stopped meanwhile. Other processes may start and stop backends
+// concurrently.
+func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error) {
+	b, err := s.find(name)
+	if err != nil {
+		return false, err
+	}
+	p, spec, err := s.relaunch(ctx, b)
+	if err != nil || p == nil {
+		return false, err
+	}
+	// The lock is released here, so that a stop need not wait for readiness.
+	limited, cancel := context.WithTimeout(ctx, reviveLimit)
+	defer cancel()
+	err = p.WaitReady(limited, spec, b.ready)
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err() // it may still become ready
+	default:
+		return false, s.stopUnready(ctx, b, p, err)
+	}
+}
+
+// relaunch returns no process when the backend runs, or is not supposed to run.
+func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, process.Spec, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, process.Spec{}, err
+	}
+	defer unlock()
+	r, found, err := s.load(b.name)
+	if err != nil || !found || !r.wanted(b) || r.Alive() {
+		return nil, process.Spec{}, err
+	}
+	r.Restarts++
+	r.LastExit = s.exit(b.name, r.Identity)
+	p, spec, err := s.launch(b, r)
+	if err != nil {
+		r.Started = time.Now()
+		r.LastExit, _, _ = strings.Cut(err.Error(), "\n")
+		return nil, spec, errors.Join(err, process.Save(s.layout.Record(b.name), r))
+	}
+	return p, spec, nil
+}
+
+// exit describes how a process ended if that is known: only the parent process gets the exit
+// status.
+func (s *Set) exit(name string, id process.Identity) string {
+	s.mu.Lock()
+	p := s.started[name]
+	s.mu.Unlock()
+	if p == nil || p.Identity != id {
+		return "ended"
+	}
+	<-p.Done()
+	return p.Exit()
+}
+
+// stopUnready kills a process that does not become ready, so that the next attempt starts a new
+// one, and returns the reason. A backend that was stopped meanwhile is not a failure.
+func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, why error) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	defer unlock()
+	r, found, err := s.load(b.name)
+	if err != nil || !found || r.Stopping || r.Identity != p.Identity {
+		return err
+	}
+	return errors.Join(why, p.Stop(b.stop, stopLimit))
+}
+
+// clear kills the processes that a killed server left in its data folder: PostgreSQL's children,
+// which hold its shared memory, or a server whose starter died before recording it. Of the files
+// left there only the pid file is a problem: another process may have that id by now.
+func (s *Set) clear(b backend, spec process.Spec) error {
+	if spec.Dir == "" {
+		return nil
+	}
+	const rounds = 5 // a terminating process may have started another
+	for range rounds {
+		left, err := process.RunningIn(spec.Dir, spec.Path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		if len(left) == 0 {
+			return b.forget(spec.Dir)
+		}
+		s.say("%-16s ending %d processes that an earlier one left", b.name, len(left))
+		err = each(left, func(id process.Identity) error { return id.Stop(b.stop, orphanGrace) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	return fmt.Errorf("%s: processes of an earlier run in %s do not end", b.name, spec.Dir)
+}
+
+func (b backend) forget(dir string) error {
+	if b.pidFile == "" {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(dir, b.pidFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", b.name, err)
+	}
+	return nil
+}
+
+func (s *Set) find(name string) (backend, error) {
+	i := slices.IndexFunc(s.backends, func(b backend) bool { return b.name == name })
+	if i < 0 {
+		return backend{}, fmt.Errorf("there is no backend %q: %v", name, s.Names())
+	}
+	return s.backends[i], nil
 }

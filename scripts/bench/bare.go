@@ -92,9 +92,6 @@ func (r *recorded) write(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// besidesBare says what the bare server measures.
-const besidesBare = "a net/http handler that writes the same response"
-
 // bareServer is a running bare server.
 type bareServer struct {
 	addr  string
@@ -135,6 +132,3 @@ func startBare(ctx context.Context, answer recorded) (*bareServer, error) {
 }
 
 func (b *bareServer) close() error { return errors.Join(b.stdin.Close(), b.cmd.Wait()) }
-
-// pids is its process, by the name of its part.
-func (b *bareServer) pids() map[string][]int { return map[string][]int{"baseline": {b.pid}} }

@@ -23,12 +23,8 @@ const (
 	seatsOfRow                  = 100
 )
 
-// confirmGroup is the row of confirmations: payment, ticket and the sandbox provider, which answers
-// at once.
-func confirmGroup() group {
-	return group{rows: []string{"confirm"}, run: runConfirm}
-}
-
+// runConfirm measures the row of confirmations: payment, ticket and the sandbox provider, which answers at
+// once.
 func runConfirm(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket, platform.Payment, platform.Sandbox}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
@@ -81,10 +77,12 @@ func (c *confirmations) prepare(ctx context.Context, n int64) (event string, fir
 	event = fmt.Sprintf("bench-confirm-%d", c.events)
 	first = c.prepared
 	c.prepared += n
-	if err := c.open(ctx, event, int32(n/seatsOfRow+1)); err != nil { //nolint:gosec // some rows
-		return "", 0, err
+	rows := int32(n/seatsOfRow + 1) //nolint:gosec // some rows
+	_, err = c.admin.PutEvent(ctx, eventOf(event, 1, &ticketv1.SectionSpec{Section: "A", Rows: &rows, SeatsPerRow: new(int32(seatsOfRow))}))
+	if err == nil {
+		err = published(ctx, c.payment, c.ticket)
 	}
-	if err := c.settled(ctx); err != nil {
+	if err != nil {
 		return "", 0, err
 	}
 	_, err = c.ticket.Exec(ctx, `
@@ -112,12 +110,6 @@ func (c *confirmations) prepare(ctx context.Context, n int64) (event string, fir
 		return "", 0, fmt.Errorf("prepare payments: %w", err)
 	}
 	return event, first, nil
-}
-
-// open opens an event with rows of seats.
-func (c *confirmations) open(ctx context.Context, event string, rows int32) error {
-	_, err := c.admin.PutEvent(ctx, eventOf(event, 1, &ticketv1.SectionSpec{Section: "A", Rows: &rows, SeatsPerRow: new(int32(seatsOfRow))}))
-	return err
 }
 
 // confirm lets the payers confirm, and waits until their seats are sold.
@@ -154,16 +146,6 @@ func (c *confirmations) confirmOne(ctx context.Context, number int64) error {
 func (c *confirmations) sold(ctx context.Context, event string, n int64) error {
 	return awaitState(ctx, c.ticket, fmt.Sprintf("%d sold seats", n),
 		`SELECT count(*) = $2 FROM seats WHERE event_id = $1 AND status = 'SOLD'`, event, n)
-}
-
-// settled waits until every event is published.
-func (c *confirmations) settled(ctx context.Context) error {
-	for _, db := range []*pgxpool.Pool{c.payment, c.ticket} {
-		if err := published(ctx, db); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // confirmPlainly is the baseline: the SQL of both services, one database after the other.

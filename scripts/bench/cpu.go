@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"urr.guru/scripts/harness"
 )
 
 // cpuTime is the CPU time, of user and system, that a process's threads have used. schedstat counts
@@ -56,6 +58,35 @@ func redisCPU(ctx context.Context, rdb *redis.Client) (time.Duration, error) {
 		sum += s
 	}
 	return time.Duration(sum * float64(time.Second)), nil
+}
+
+// processes are the ids of processes by the name of their part.
+type processes map[string][]int
+
+// processesOf are those of all replicas of services, by the service's name.
+func processesOf(p *harness.Platform, services ...string) processes {
+	pids := processes{}
+	for _, name := range services {
+		for i := range p.Service(name).Replicas() {
+			pids[name] = append(pids[name], p.Service(name).PID(i))
+		}
+	}
+	return pids
+}
+
+// cpu is a meter of the processes.
+func (p processes) cpu(context.Context) (map[string]time.Duration, error) {
+	times := map[string]time.Duration{}
+	for name, pids := range p {
+		for _, pid := range pids {
+			t, err := cpuTime(pid)
+			if err != nil {
+				return nil, err
+			}
+			times[name] += t
+		}
+	}
+	return times, nil
 }
 
 // meter reads the CPU time of the processes of a path.

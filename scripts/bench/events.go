@@ -29,7 +29,6 @@ import (
 // patient is the limit of time of calls, which a busy machine does not exceed.
 func patient() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
 
-// operator is who opens events, by RPC.
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}} }
 
 // eventOf is an event on sale, by RPC. Its seating is that of its sections.
@@ -118,7 +117,6 @@ func atOnce(ctx context.Context, clients, n int, do func(ctx context.Context, i 
 	return group.Wait()
 }
 
-// micros is a time per item, in µs.
 func micros(took time.Duration, n int) float64 {
 	return float64(took.Nanoseconds()) / 1000 / float64(n)
 }
@@ -144,9 +142,14 @@ func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args 
 	}
 }
 
-// published waits until every event of a database is published.
-func published(ctx context.Context, db *pgxpool.Pool) error {
-	return awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`)
+// published waits until every event of the databases is published.
+func published(ctx context.Context, databases ...*pgxpool.Pool) error {
+	for _, db := range databases {
+		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // row is a row of a group, with its sides.

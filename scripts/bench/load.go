@@ -79,7 +79,6 @@ func (g *generator) close() error {
 	return errors.Join(all...)
 }
 
-// exchange sends a request and reads the response.
 func (c *rawConn) exchange(request []byte) (s sample, err error) {
 	s.due = time.Now()
 	if _, err := c.Write(request); err != nil {

@@ -33,14 +33,9 @@ const (
 	overloadRows                 = 100
 )
 
-// overloadGroup is the row of holds under overload, through the gateway.
-func overloadGroup() group {
-	return group{rows: []string{"overload_goodput"}, run: runOverload}
-}
-
+// runOverload measures the row of holds under overload, through the gateway.
 func runOverload(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
-	services := harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
-	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
+	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		o, err := newOverload(ctx, p)
 		if err != nil {
 			return err

@@ -33,15 +33,7 @@ func benchmarks() []benchmark {
 	}
 }
 
-// packageGroup is the rows of packages, without a platform.
-func packageGroup() group {
-	g := group{run: runBenchmarks}
-	for _, b := range benchmarks() {
-		g.rows = append(g.rows, b.row)
-	}
-	return g
-}
-
+// runBenchmarks measures the rows of packages, without a platform.
 func runBenchmarks(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {

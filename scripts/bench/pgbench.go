@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"embed"
@@ -85,19 +84,11 @@ func logged(pattern string) ([]time.Time, error) {
 		if err != nil {
 			return nil, err
 		}
-		for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
-			// client, transaction, µs, script, and the end in seconds and µs
-			fields := strings.Fields(lines.Text())
-			if len(fields) < 6 {
-				return nil, fmt.Errorf("pgbench logged %q", lines.Text())
-			}
-			s, err := strconv.ParseInt(fields[4], 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("pgbench logged %q: %w", lines.Text(), err)
-			}
-			µs, err := strconv.ParseInt(fields[5], 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("pgbench logged %q: %w", lines.Text(), err)
+		for line := range strings.Lines(string(raw)) {
+			var client, transaction, took, script string
+			var s, µs int64 // of the end
+			if _, err := fmt.Sscan(line, &client, &transaction, &took, &script, &s, &µs); err != nil {
+				return nil, fmt.Errorf("pgbench logged %q: %w", line, err)
 			}
 			ended = append(ended, time.Unix(s, µs*1000))
 		}
@@ -108,27 +99,25 @@ func logged(pattern string) ([]time.Time, error) {
 
 // holdSeatsPlainly is the baseline of seat_hold.
 func (s *sales) holdSeatsPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	µs, err := s.plainly(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
-	return µs, nil, err
+	return s.plainly(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
 }
 
 // admitPlainly is the baseline of general_admission.
 func (s *sales) admitPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	µs, err := s.plainly(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
-	return µs, nil, err
+	return s.plainly(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
 }
 
 // plainly runs a script on section B.
-func (s *sales) plainly(ctx context.Context, p pgbench) (float64, error) {
+func (s *sales) plainly(ctx context.Context, p pgbench) (float64, map[string]float64, error) {
 	p.url, p.clients, p.warmUp = s.url, buyers, p.each/4
 	first, err := s.reserve(ctx, "B", int64(p.transactions()))
+	if err == nil {
+		err = published(ctx, s.db)
+	}
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	p.variables["first"] = first
-	p.variables["event"], p.variables["base"] = s.event, time.Now().Unix()<<16
-	if err := published(ctx, s.db); err != nil {
-		return 0, err
-	}
-	return p.perTransaction(ctx)
+	p.variables["first"], p.variables["event"], p.variables["base"] = first, s.event, time.Now().Unix()<<16
+	µs, err := p.perTransaction(ctx)
+	return µs, nil, err
 }

@@ -2,14 +2,17 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"urr.guru/pkg/rounds"
+	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -58,18 +61,12 @@ func polls() []poll {
 	}
 }
 
-// pollGroup is the rows of requests over HTTP, on a platform with visitors.
-func pollGroup() group {
-	g := group{run: runPolls}
-	for _, p := range polls() {
-		g.rows = append(g.rows, p.name)
-	}
-	return g
-}
+// saleServices are those that a visitor of a sale meets before paying.
+var saleServices = harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
 
+// runPolls measures the rows of requests over HTTP, on a platform with visitors.
 func runPolls(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
-	services := harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
-	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
+	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and wait", users)
 		w, err := newWorld(ctx, p)
 		if err != nil {
@@ -95,58 +92,52 @@ func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err er
 	for _, v := range w.visitors {
 		requests = append(requests, v.request(p.path))
 	}
-	addr := w.platform.Service(platform.Gateway).Addr(0)
-	answer, _, err := ask(ctx, addr, requests[0])
+	answer, _, err := w.ask(ctx, requests[0])
 	if err != nil {
 		return r, err
 	}
 	if answer.Status != http.StatusOK {
 		return r, fmt.Errorf("%s: %d: %s", p.path, answer.Status, answer.Body)
 	}
-	bare, err := startBare(ctx, answer)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, bare.close()) }()
-	polls := polling{connections: p.connections, status: http.StatusOK, requests: func() [][]byte { return requests }}
-	return compare(ctx, n, rounds.Result{
-		Name: p.name, What: p.what, Besides: besidesBare, Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
-	}, w.side(w.pids(p.services), addr, polls), w.side(bare.pids(), bare.addr, polls))
+	return w.besideBare(ctx, n, rounds.Result{Name: p.name, What: p.what, Must: p.must, Aim: p.aim}, answer, polling{
+		connections: p.connections, services: p.services, requests: func() [][]byte { return requests },
+	})
 }
 
-// pids are the processes of services, by their names.
-func (w *world) pids(services []string) map[string][]int {
-	pids := map[string][]int{}
-	for _, name := range services {
-		for i := range w.platform.Service(name).Replicas() {
-			pids[name] = append(pids[name], w.platform.Service(name).PID(i))
-		}
-	}
-	return pids
+// ask sends a request to the gateway once, and returns the response and its length with the headers.
+func (w *world) ask(ctx context.Context, request []byte) (answer recorded, size int, err error) {
+	return ask(ctx, w.platform.Service(platform.Gateway).Addr(0), request)
 }
 
 // polling is how a round sends its requests.
 type polling struct {
-	connections, status int // the status of each response
-	requests            func() [][]byte
+	connections int
+	services    []string // on the path
+	requests    func() [][]byte
+	parts       map[string]float64 // further parts of the row
 }
 
-// side measures processes by name, while the server at addr is polled. Redis is a part of its own,
-// which does not count: the baseline has no store.
-func (w *world) side(pids map[string][]int, addr string, how polling) rounds.Side {
+// besideBare measures polls of the gateway beside those of a server that writes the same answer.
+func (w *world) besideBare(ctx context.Context, n int, row rounds.Result, answer recorded, how polling) (_ rounds.Result, err error) {
+	bare, err := startBare(ctx, answer)
+	if err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, bare.close()) }()
+	row.Besides, row.Unit = "a net/http handler that writes the same response", "CPU-µs per request"
+	return compare(ctx, n, row, w.side(processesOf(w.platform, how.services...), w.platform.Service(platform.Gateway).Addr(0), answer.Status, how),
+		w.side(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, how))
+}
+
+// side measures processes while the server at addr is polled, which must answer with the status.
+// Redis is a part of its own, which does not count: the baseline has no store.
+func (w *world) side(pids processes, addr string, status int, how polling) rounds.Side {
 	m := meter(func(ctx context.Context) (map[string]time.Duration, error) {
-		times := map[string]time.Duration{}
-		for name, replicas := range pids {
-			for _, pid := range replicas {
-				t, err := cpuTime(pid)
-				if err != nil {
-					return nil, err
-				}
-				times[name] += t
-			}
+		times, err := pids.cpu(ctx)
+		if err != nil {
+			return nil, err
 		}
-		t, err := redisCPU(ctx, w.platform.Redis())
-		times["redis"] = t
+		times["redis"], err = redisCPU(ctx, w.platform.Redis())
 		return times, err
 	})
 	return func(ctx context.Context) (sum float64, parts map[string]float64, err error) {
@@ -154,14 +145,18 @@ func (w *world) side(pids map[string][]int, addr string, how polling) rounds.Sid
 		if err := g.open(ctx, how.connections); err != nil {
 			return 0, nil, err
 		}
-		if err := g.send(ctx, how.connections, how.status); err != nil { // connections are new
+		if err := g.send(ctx, how.connections, status); err != nil { // connections are new
 			return 0, nil, errors.Join(err, g.close())
 		}
-		parts, err = m.spent(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, how.status) })
+		parts, err = m.spent(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, status) })
+		if err != nil {
+			return 0, nil, errors.Join(err, g.close())
+		}
 		for name := range pids {
 			sum += parts[name]
 		}
-		return sum, parts, errors.Join(err, g.close())
+		maps.Copy(parts, how.parts)
+		return sum, parts, g.close()
 	}
 }
 
@@ -175,4 +170,155 @@ func (v visitor) request(path string) []byte {
 		"X-Forwarded-For: " + v.address, "Cookie: " + v.cookies, "X-Vwr-Ticket: " + v.roomTicket, "X-Queue-Ticket: " + v.lineTicket,
 	}
 	return []byte(strings.Join(header, "\r\n") + "\r\n\r\n")
+}
+
+// world is the platform with the visitors of the HTTP rows.
+type world struct {
+	platform *harness.Platform
+	visitors []visitor
+}
+
+// newWorld opens the events, and lets the visitors sign in and wait in both tiers.
+func newWorld(ctx context.Context, p *harness.Platform) (*world, error) {
+	w := &world{platform: p, visitors: make([]visitor, users)}
+	for _, event := range []string{room, line} {
+		putEvent(ctx, p, event, 0, nil, sectionOf("A", 25, 20))
+	}
+	p.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
+	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
+	defer api.Close()
+	return w, atOnce(ctx, 16, users, func(ctx context.Context, i int) (err error) {
+		w.visitors[i], err = w.arrive(ctx, api, i)
+		return err
+	})
+}
+
+// arrive signs a visitor in, and joins the waiting room and the line.
+func (w *world) arrive(ctx context.Context, api *crowd.API, i int) (visitor, error) {
+	browser := api.NewSession()
+	if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
+		return visitor{}, err
+	}
+	var assigned struct{ Ticket string }
+	var place struct{ Status, Ticket string }
+	err := errors.Join(
+		post(ctx, browser, crowd.StepAssign, "/vwr-api/vwr/assign/"+room, &assigned),
+		post(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+line, &place),
+	)
+	if err == nil && place.Status != "queued" {
+		err = fmt.Errorf("visitor %d does not wait in the line: %q", i, place.Status)
+	}
+	return visitor{
+		address: browser.Address(), cookies: browser.Cookies(),
+		roomTicket: assigned.Ticket, lineTicket: place.Ticket,
+	}, err
+}
+
+func post(ctx context.Context, browser *crowd.Session, step crowd.Step, path string, into any) error {
+	answer, err := browser.Call(ctx, step, http.MethodPost, path, map[string]any{}, nil)
+	if err != nil {
+		return err
+	}
+	if !answer.OK() {
+		return fmt.Errorf("%s: %d: %s", path, answer.Status, answer.Body)
+	}
+	return json.Unmarshal(answer.Body, into)
+}
+
+const (
+	availabilityRow = "availability_50k"
+	hall            = "bench-hall" // an event of 50,000 seats, whose line admits everybody
+	// tokenUse is how long the visitors keep an entry token. It lives a minute, and pages renew it
+	// after half of that.
+	tokenUse = 30 * time.Second
+	// maxMapBytes is how long the response with all free seats may be, with its headers.
+	maxMapBytes = 7000
+)
+
+// runAvailability measures the row of visitors who poll which seats are free.
+func runAvailability(ctx context.Context, opts Options, _ []string, done func(rounds.Result)) error {
+	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
+		opts.Say("%d visitors sign in and are admitted", users)
+		h := &hallVisitors{world: &world{platform: p}}
+		if err := h.arrive(ctx); err != nil {
+			return err
+		}
+		r, err := h.row(ctx, opts.Rounds)
+		if err == nil {
+			done(r)
+		}
+		return err
+	})
+}
+
+// hallVisitors poll which seats of the hall are free.
+type hallVisitors struct {
+	*world
+
+	inside []insider
+	tokens []string
+	signed time.Time
+	etag   string
+}
+
+// arrive opens the hall, sells half of its seats at random, and admits the visitors.
+func (h *hallVisitors) arrive(ctx context.Context) error {
+	putEvent(ctx, h.platform, hall, 2*users, nil, sectionOf("A", 250, 100), sectionOf("B", 250, 100))
+	db := h.platform.DB(platform.Ticket) //nolint:contextcheck // it closes with the platform
+	_, err := db.Exec(ctx, `
+		UPDATE seats SET status = 'SOLD', reservation_id = gen_random_uuid() WHERE event_id = $1 AND random() < 0.5`, hall)
+	if err != nil {
+		return fmt.Errorf("sell seats: %w", err)
+	}
+	h.inside, err = letIn(ctx, h.platform, hall, users)
+	return err
+}
+
+// requests are those of all visitors, with tokens that have not been used for long.
+func (h *hallVisitors) requests() [][]byte {
+	if time.Since(h.signed) > tokenUse {
+		h.signed, h.tokens = time.Now(), make([]string, len(h.inside))
+		for i := range h.inside {
+			h.tokens[i] = h.inside[i].token(h.platform, hall)
+		}
+	}
+	requests := make([][]byte, len(h.inside))
+	for i := range requests {
+		requests[i] = h.request(i)
+	}
+	return requests
+}
+
+func (h *hallVisitors) request(i int) []byte {
+	v := h.inside[i].visitor
+	v.cookies += "; urr-entry-token=" + h.tokens[i]
+	header := "X-Queue-Entry-Token: " + h.tokens[i] + "\r\n"
+	if h.etag != "" {
+		header += "If-None-Match: " + h.etag + "\r\n"
+	}
+	return []byte(strings.TrimSuffix(string(v.request("/api/v1/seats/"+hall+"/availability")), "\r\n") + header + "\r\n")
+}
+
+// row measures polls of an unchanged map. map_bytes is the length of the response that has the map.
+func (h *hallVisitors) row(ctx context.Context, n int) (r rounds.Result, err error) {
+	h.requests()
+	full, size, err := h.ask(ctx, h.request(0))
+	if err != nil {
+		return r, err
+	}
+	h.etag = full.Header.Get("ETag")
+	unchanged, _, err := h.ask(ctx, h.request(0))
+	if err != nil {
+		return r, err
+	}
+	if full.Status != http.StatusOK || h.etag == "" || unchanged.Status != http.StatusNotModified {
+		return r, fmt.Errorf("the map: %d with ETag %q: %s; unchanged: %d", full.Status, h.etag, full.Body, unchanged.Status)
+	}
+	return h.besideBare(ctx, n, rounds.Result{
+		Name: availabilityRow, What: "GET /api/v1/seats/{event}/availability of 50,000 seats, unchanged",
+		Must: 0.7, Aim: 0.8, Limits: map[string]float64{"map_bytes": maxMapBytes},
+	}, unchanged, polling{
+		connections: 32, services: []string{platform.Gateway, platform.Ticket}, requests: h.requests,
+		parts: map[string]float64{"map_bytes": float64(size)},
+	})
 }

@@ -32,11 +32,7 @@ const (
 	settled, promotions = 640, 8
 )
 
-// requestGroup is the rows of event requests: ingest, and three replicas of worker.
-func requestGroup() group {
-	return group{rows: []string{"accept", "first_come_settle"}, run: runRequests}
-}
-
+// runRequests measures the rows of event requests: ingest, and three replicas of worker.
 func runRequests(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {

@@ -8,6 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"urr.guru/pkg/batch"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
@@ -32,11 +36,7 @@ const (
 	refusedPause = 100 * time.Millisecond
 )
 
-// roomGroup is the row of tier 1's positions: two replicas of vwr, with the settings of make up.
-func roomGroup() group {
-	return group{rows: []string{"assign"}, run: runRooms}
-}
-
+// runRooms measures the row of tier 1's positions: two replicas of vwr, with the settings of make up.
 func runRooms(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -65,7 +65,7 @@ func runRooms(ctx context.Context, opts Options, wanted []string, done func(roun
 // positions measures the row.
 type positions struct {
 	counter *awsproxy.Proxy
-	meter   meter
+	vwrCPU  meter
 	plain   plainRoom
 	admin   vwrv1.VwrAdminServiceClient
 	// The gateway calls a replica in this way for all of its visitors.
@@ -79,7 +79,7 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 	if err != nil {
 		return nil, err
 	}
-	r := &positions{counter: counter, meter: vwrMeter(p), plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
+	r := &positions{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpu, plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
 	for i := range r.vwr {
 		conn := p.Dial(platform.Gateway, platform.VWR, i, patient()) //nolint:contextcheck // it closes with the platform
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
@@ -88,21 +88,6 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 		}, (*vwrv1.AssignResult).GetAssigned))
 	}
 	return r, nil
-}
-
-// vwrMeter reads the CPU time of all replicas together.
-func vwrMeter(p *harness.Platform) meter {
-	return func(context.Context) (map[string]time.Duration, error) {
-		var sum time.Duration
-		for i := range rooms {
-			t, err := cpuTime(p.Service(platform.VWR).PID(i))
-			if err != nil {
-				return nil, err
-			}
-			sum += t
-		}
-		return map[string]time.Duration{platform.VWR: sum}, nil
-	}
 }
 
 // takeInRoom lets the visitors take the positions of a new room, which serves hardly anybody, and ends
@@ -148,7 +133,7 @@ func (r *positions) assign(ctx context.Context) (float64, map[string]float64, er
 	var took time.Duration
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
-	used, err := r.meter.spent(ctx, assigned, func() error {
+	used, err := r.vwrCPU.spent(ctx, assigned, func() error {
 		given, all, err := r.takeInRoom(ctx)
 		took = all
 		return errors.Join(err, given.exact())
@@ -205,4 +190,46 @@ func takeAll(ctx context.Context, n, clients int, one func(context.Context, int)
 		return err
 	})
 	return all, time.Since(began), err
+}
+
+// plainRoom gives positions to one visitor at a time, in the tables of vwr.
+type plainRoom struct {
+	db                  *dynamodb.Client
+	counters, positions string
+}
+
+const (
+	// nextPosition is the attribute that both vwr and the baseline count positions by.
+	nextPosition = "nextPosition"
+	// positionsTable has the records of visitors.
+	positionsTable = "vwr-positions"
+)
+
+// assign takes the next number from the counter and stores the visitor's record.
+func (r plainRoom) assign(ctx context.Context, eventID, visitor string) (int64, error) {
+	now := time.Now()
+	counted, err := r.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:        &r.counters,
+		Key:              pkgdynamo.Item{"eventId": pkgdynamo.String(eventID)},
+		UpdateExpression: aws.String("ADD " + nextPosition + " :one SET updatedAt = :now"),
+		ExpressionAttributeValues: pkgdynamo.Item{
+			":one": pkgdynamo.Number(1), ":now": pkgdynamo.Number(now.UnixMilli()),
+		},
+		ReturnValues: types.ReturnValueUpdatedNew,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count: %w", err)
+	}
+	reader := pkgdynamo.Reader{Item: counted.Attributes}
+	position := reader.Number(nextPosition)
+	_, err = r.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &r.positions,
+		Item: pkgdynamo.Item{
+			"eventId": pkgdynamo.String(eventID), "requestId": pkgdynamo.String(ids.NewV7().String()), "position": pkgdynamo.Number(position),
+			"userId": pkgdynamo.String(visitor), "activatedAt": pkgdynamo.Number(now.UnixMicro()), "createdAt": pkgdynamo.Number(now.UnixMilli()),
+			"ttl": pkgdynamo.Number(now.Add(24 * time.Hour).Unix()),
+		},
+		ConditionExpression: aws.String("attribute_not_exists(eventId)"),
+	})
+	return position, errors.Join(reader.Err(), err)
 }

@@ -2,8 +2,19 @@ package bench
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rpc/batchrpc"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -26,11 +37,7 @@ const (
 	generalRow = "general_admission"
 )
 
-// seatGroup is the rows of holds, through ticket's gRPC.
-func seatGroup() group {
-	return group{rows: []string{"seat_hold", generalRow, "best_available"}, run: runSeats}
-}
-
+// runSeats measures the rows of holds, through ticket's gRPC.
 func runSeats(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
@@ -59,4 +66,250 @@ func runSeats(ctx context.Context, opts Options, wanted []string, done func(roun
 			begin: s.begin("best_available"), subject: s.holdBest, baseline: s.holdNamed, check: s.countHolds,
 		})
 	})
+}
+
+// sales measures the rows of holds, on one event after the other.
+type sales struct {
+	pid   int    // of ticket
+	url   string // of ticket's database
+	db    *pgxpool.Pool
+	admin ticketv1.EventAdminServiceClient
+	// The gateway calls ticket in this way for all of its visitors.
+	seats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
+	best  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
+
+	row    string
+	event  string
+	events int // of this row
+	// taken is the number of places that were held in each section of the event.
+	taken map[string]int64
+}
+
+// likeGateway batches calls as the gateway does, with a limit of time that a busy machine does not
+// exceed.
+var likeGateway = batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
+
+func newSales(p *harness.Platform) (*sales, error) {
+	w := p.Wiring()
+	service, err := platform.Lookup(platform.Ticket)
+	if err != nil {
+		return nil, err
+	}
+	s := &sales{pid: p.Service(platform.Ticket).PID(0), url: w.DatabaseURL(service), db: p.DB(platform.Ticket)}
+	conn := p.Dial(platform.Gateway, platform.Ticket, 0, patient()) //nolint:contextcheck // it closes with the platform
+	s.admin = ticketv1.NewEventAdminServiceClient(conn)
+	holds := ticketv1.NewHoldServiceClient(conn)
+	s.seats = batch.NewItems(likeGateway, batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
+		return &ticketv1.HoldSeatsRequest{Items: items}
+	}, (*ticketv1.HoldResult).GetReservation))
+	s.best = batch.NewItems(likeGateway, batchrpc.Call(holds.HoldBest, func(items []*ticketv1.HoldBestItem) *ticketv1.HoldBestRequest {
+		return &ticketv1.HoldBestRequest{Items: items}
+	}, (*ticketv1.HoldResult).GetReservation))
+	return s, nil
+}
+
+// begin opens the first event of a row.
+func (s *sales) begin(row string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.row, s.events = row, 0
+		return s.open(ctx)
+	}
+}
+
+// open opens an event whose places are all free.
+func (s *sales) open(ctx context.Context) error {
+	s.events++
+	s.event, s.taken = fmt.Sprintf("bench-%s-%d", s.row, s.events), map[string]int64{}
+	sections := []*ticketv1.SectionSpec{{Section: "A"}, {Section: "B"}}
+	for _, section := range sections {
+		if s.row == generalRow {
+			section.Capacity = new(int64(sectionAdmissions))
+		} else {
+			section.Rows, section.SeatsPerRow = new(int32(sectionRows)), new(int32(seatsPerRow))
+		}
+	}
+	return s.put(ctx, s.event, sections...)
+}
+
+func (s *sales) put(ctx context.Context, event string, sections ...*ticketv1.SectionSpec) error {
+	_, err := s.admin.PutEvent(ctx, eventOf(event, party, sections...))
+	return err
+}
+
+// reserve numbers n places of a section that nobody has taken yet, and returns the first. It opens
+// the next event when there are too few.
+func (s *sales) reserve(ctx context.Context, section string, n int64) (first int64, err error) {
+	if s.row != generalRow && s.taken[section]+n > sectionRows*seatsPerRow {
+		err = s.open(ctx)
+	}
+	first = s.taken[section]
+	s.taken[section] += n
+	return first, err
+}
+
+// buy lets clients make n holds, and returns the µs per hold, with the CPU time of ticket and of
+// the buyers in it. hold gets the number of the hold. The events of earlier holds are published
+// before, so that no side pays for the other.
+func (s *sales) buy(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
+	if err := published(ctx, s.db); err != nil {
+		return 0, nil, err
+	}
+	var µs float64
+	cpu := processes{"ticket": {s.pid}, "buyers": {os.Getpid()}}.cpu
+	parts, err := meter(cpu).spent(ctx, n, func() error {
+		began := time.Now()
+		err := atOnce(ctx, clients, n, func(ctx context.Context, i int) error { return hold(ctx, int64(i)) })
+		µs = micros(time.Since(began), n)
+		return err
+	})
+	return µs, parts, err
+}
+
+// holdSeats holds a seat of section A for each buyer.
+func (s *sales) holdSeats(ctx context.Context) (float64, map[string]float64, error) {
+	return s.holdByName(ctx, "A", seatHolds, 1)
+}
+
+// holdNamed is the baseline of best_available: adjacent seats that the buyer names.
+func (s *sales) holdNamed(ctx context.Context) (float64, map[string]float64, error) {
+	return s.holdByName(ctx, "B", bestHolds, party)
+}
+
+// holdByName holds so many adjacent seats for each of n buyers.
+func (s *sales) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
+	first, err := s.reserve(ctx, section, int64(n*seats))
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.buy(ctx, buyers, n, func(ctx context.Context, i int64) error {
+		from := first + i*int64(seats)
+		item := &ticketv1.HoldSeatsItem{Caller: s.caller(section, from), EventId: s.event}
+		for seat := from; seat < from+int64(seats); seat++ {
+			item.SeatIds = append(item.SeatIds, fmt.Sprintf("%s-%d-%d", section, seat/seatsPerRow+1, seat%seatsPerRow+1))
+		}
+		_, err := s.seats.Do(ctx, item)
+		return err
+	})
+}
+
+// admit holds an admission for each buyer.
+func (s *sales) admit(ctx context.Context) (float64, map[string]float64, error) {
+	first, err := s.reserve(ctx, "A", admissionHolds)
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.buy(ctx, generalBuyers, admissionHolds, func(ctx context.Context, i int64) error {
+		_, err := s.best.Do(ctx, bestOf(s.caller("A", first+i), 1))
+		return err
+	})
+}
+
+// holdBest holds adjacent seats for each buyer, again when other requests were faster each time.
+// tries are the calls per hold.
+func (s *sales) holdBest(ctx context.Context) (float64, map[string]float64, error) {
+	first, err := s.reserve(ctx, "A", bestHolds*party)
+	if err != nil {
+		return 0, nil, err
+	}
+	before, err := s.deadlocks(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	var calls atomic.Int64
+	µs, parts, err := s.buy(ctx, buyers, bestHolds, func(ctx context.Context, i int64) error {
+		for {
+			calls.Add(1)
+			held, err := s.best.Do(ctx, bestOf(s.caller("A", first+i*party), party))
+			if err != nil && errs.From(err).Reason == "TRY_AGAIN" {
+				continue
+			}
+			if err == nil && !adjacent(held.GetSeats()) {
+				err = fmt.Errorf("the seats of a hold are not adjacent: %v", held.GetSeats())
+			}
+			return err
+		}
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	after, err := s.deadlocks(ctx)
+	parts["tries"], parts["deadlocks"] = float64(calls.Load())/bestHolds, float64(after-before)
+	return µs, parts, err
+}
+
+func adjacent(seats []*ticketv1.Seat) bool {
+	for i, seat := range seats[1:] {
+		if seat.GetRow() != seats[0].GetRow() || seat.GetNumber() != seats[i].GetNumber()+1 {
+			return false
+		}
+	}
+	return len(seats) == party
+}
+
+func (s *sales) deadlocks(ctx context.Context) (n int64, err error) {
+	err = s.db.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n)
+	return n, err
+}
+
+// caller is a buyer with a slot; each hold has a buyer of its own.
+func (s *sales) caller(section string, n int64) *commonv1.Caller {
+	user := fmt.Sprintf("bench-%s-%d", section, n)
+	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user}
+}
+
+func bestOf(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
+	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}
+}
+
+// countHolds fails unless the database has what was held of the row's last event, and no seat
+// twice.
+func (s *sales) countHolds(ctx context.Context) error {
+	var seats, live, want int64
+	for _, n := range s.taken {
+		want += n
+	}
+	err := s.db.QueryRow(ctx, `
+		SELECT (SELECT count(*) FROM seats WHERE event_id = $1 AND status = 'HELD'),
+		       (SELECT count(DISTINCT seat_id) FROM reservation_seats WHERE event_id = $1 AND live)`, s.event).Scan(&seats, &live)
+	if err == nil && (seats != want || live != want) {
+		err = fmt.Errorf("%d seats are held by %d seats of reservations, not %d", seats, live, want)
+	}
+	return err
+}
+
+// countAdmissions fails unless the counters and the reservations have what was held, and a section
+// that twice its places are wanted of sells exactly these.
+func (s *sales) countAdmissions(ctx context.Context) error {
+	for section, want := range s.taken {
+		if err := s.requireAdmissions(ctx, s.event, section, want); err != nil {
+			return err
+		}
+	}
+	s.event += "-crowded"
+	if err := s.put(ctx, s.event, &ticketv1.SectionSpec{Section: "A", Capacity: new(int64(crowdedPlaces))}); err != nil {
+		return err
+	}
+	err := atOnce(ctx, generalBuyers, 2*crowdedPlaces, func(ctx context.Context, i int) error {
+		_, err := s.best.Do(ctx, bestOf(s.caller("A", int64(i)), 1))
+		if err != nil && errs.From(err).Reason == "SOLD_OUT" {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.requireAdmissions(ctx, s.event, "A", crowdedPlaces)
+}
+
+func (s *sales) requireAdmissions(ctx context.Context, event, section string, want int64) error {
+	var counted, reserved int64
+	err := s.db.QueryRow(ctx, `
+		SELECT held + sold, (SELECT coalesce(sum(quantity), 0) FROM reservations r
+		                     WHERE r.event_id = s.event_id AND r.section = s.section AND status = 'HELD')
+		FROM sections s WHERE event_id = $1 AND section = $2`, event, section).Scan(&counted, &reserved)
+	if err == nil && (counted != want || reserved != want) {
+		err = fmt.Errorf("section %s counts %d admissions, and %d are reserved, not %d", section, counted, reserved, want)
+	}
+	return err
 }

@@ -13,9 +13,7 @@ import (
 
 	"urr.guru/proto/access"
 	"urr.guru/scripts/internal/derived"
-	"urr.guru/scripts/internal/schemas"
 	"urr.guru/scripts/internal/settings"
-	"urr.guru/scripts/internal/umbrella"
 	"urr.guru/scripts/platform"
 )
 
@@ -90,8 +88,8 @@ func TestServiceThatAcceptsNoCalls(t *testing.T) {
 	chart := filepath.Join(dir, name)
 	require.NoError(t, os.CopyFS(chart, os.DirFS(filepath.Join("testdata", name))))
 	require.LessOrEqual(t, linesByHand(t, chart), maxLines)
-	require.NoError(t, umbrella.Write(dir, append(serviceNames(), name)))
-	require.NoError(t, schemas.Write(dir, append(describeAll(t, b), settings.Service{Name: name, Calls: map[string]bool{platform.Ticket: false}})))
+	require.NoError(t, derived.WriteUmbrella(dir, append(serviceNames(), name)))
+	require.NoError(t, derived.WriteSchemas(dir, append(describeAll(t, b), settings.Service{Name: name, Calls: map[string]bool{platform.Ticket: false}})))
 
 	b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", chart)
 	queues := []string{"--set", "relay.queues.requests.queueURL=https://sqs/1/a.fifo", "--set", "relay.queues.requests-dlq.queueURL=https://sqs/1/b.fifo"}

@@ -14,8 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"urr.guru/proto/access"
-	"urr.guru/scripts/internal/schemas"
-	"urr.guru/scripts/internal/umbrella"
+	"urr.guru/scripts/internal/derived"
 	"urr.guru/scripts/platform"
 )
 
@@ -190,7 +189,7 @@ func TestUmbrellaIsCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	dir := copyCharts(t, b)
-	require.NoError(t, umbrella.Write(dir, serviceNames()))
+	require.NoError(t, derived.WriteUmbrella(dir, serviceNames()))
 	require.Equal(t, read(t, filepath.Join(dir, "urr", "Chart.yaml")), read(t, b.charts("urr", "Chart.yaml")), "make settings")
 	for _, chart := range append(serviceNames(), "urr") {
 		require.Equal(t, names(t, filepath.Join(dir, chart, "charts")), names(t, b.charts(chart, "charts")), "links of %s: make settings", chart)
@@ -213,7 +212,7 @@ func names(t *testing.T, dir string) []string {
 func TestSchemasAreCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	files, err := schemas.Generate(b.charts(), describeAll(t, b))
+	files, err := derived.Schemas(b.charts(), describeAll(t, b))
 	require.NoError(t, err)
 	require.Len(t, files, len(services())+1)
 	for file, want := range files {

@@ -35,7 +35,6 @@ type API struct {
 func NewAPI(base string, rec *Recorder) *API {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		MaxIdleConns:        0,
 		MaxIdleConnsPerHost: 1024,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,
@@ -62,7 +61,6 @@ type Answer struct {
 	Header  http.Header
 }
 
-// OK reports a 2xx status.
 func (a *Answer) OK() bool { return a.Status/100 == 2 }
 
 // Problem is the part of a refusal (RFC 9457) that visitors use.
@@ -96,7 +94,6 @@ func (a *API) NewSession() *Session {
 // Address is what the browser sends as X-Forwarded-For.
 func (s *Session) Address() string { return s.address }
 
-// Cookies is the browser's header Cookie.
 func (s *Session) Cookies() string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(s.cookies)) {
@@ -107,11 +104,7 @@ func (s *Session) Cookies() string {
 
 // Fork copies the credentials, as in a second tab or a stolen profile.
 func (s *Session) Fork() *Session {
-	c := &Session{api: s.api, address: s.address, bearer: s.bearer, cookies: make(map[string]string, len(s.cookies))}
-	for k, v := range s.cookies {
-		c.cookies[k] = v
-	}
-	return c
+	return &Session{api: s.api, address: s.address, bearer: s.bearer, cookies: maps.Clone(s.cookies)}
 }
 
 // Call sends one request and reads the response; body nil sends none. The error is a transport

@@ -3,7 +3,6 @@ package crowd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -47,10 +46,7 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 			return nil
 		}
 		var a assigned
-		if !ans.OK() {
-			return refusal(StepAssign, ans)
-		}
-		if err := json.Unmarshal(ans.Body, &a); err != nil {
+		if err := decode(StepAssign, ans, &a); err != nil {
 			return err
 		}
 		if v.behaviour == LeavesRoom && loop.Sleep(ctx, jitter(v.rng, 5*time.Second)) {
@@ -101,10 +97,7 @@ func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
 			return false, nil
 		}
 		var c checked
-		if !ans.OK() {
-			return false, refusal(StepTier1Poll, ans)
-		}
-		if err := json.Unmarshal(ans.Body, &c); err != nil {
+		if err := decode(StepTier1Poll, ans, &c); err != nil {
 			return false, err
 		}
 		if c.Admitted {
@@ -191,10 +184,7 @@ func (v *visitor) join(ctx context.Context) (place, error) {
 
 func (v *visitor) readPlace(step Step, ans *Answer) (place, error) {
 	var p place
-	if !ans.OK() {
-		return p, refusal(step, ans)
-	}
-	if err := json.Unmarshal(ans.Body, &p); err != nil {
+	if err := decode(step, ans, &p); err != nil {
 		return p, err
 	}
 	if p.Ticket != "" {

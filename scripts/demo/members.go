@@ -109,7 +109,6 @@ func (t *Tally) Violate(format string, args ...any) {
 	t.violations = append(t.violations, fmt.Sprintf(format, args...))
 }
 
-// Violations returns what was noted by Violate.
 func (t *Tally) Violations() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

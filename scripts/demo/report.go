@@ -5,12 +5,20 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"image/color"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/process"
@@ -117,4 +125,113 @@ func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 		return nil, fmt.Errorf("report page: %w", err)
 	}
 	return page.Bytes(), nil
+}
+
+// Figure is a plot that is drawn.
+type Figure struct {
+	Title, Text string
+	SVG         template.HTML
+}
+
+// Plot is lines over the seconds of a run.
+type Plot struct {
+	Title, Text string
+	Lines       []Line
+}
+
+// Color is the colour of a line.
+type Color color.RGBA
+
+// Colours of lines.
+var (
+	Blue   = Color{R: 0x1f, G: 0x5f, B: 0xbf, A: 0xff}
+	Orange = Color{R: 0xd9, G: 0x6c, B: 0x06, A: 0xff}
+	Red    = Color{R: 0xb0, G: 0x1e, B: 0x2e, A: 0xff}
+	Green  = Color{R: 0x1b, G: 0x7f, B: 0x4b, A: 0xff}
+)
+
+// Line is the value of its name over the run, or a dashed line at a constant Level.
+type Line struct {
+	Name  string
+	Color Color
+	Level float64
+}
+
+// timeline draws a plot.
+func timeline(of Plot, samples []Sample) (Figure, error) {
+	p := plot.New()
+	p.X.Label.Text = "seconds"
+	p.Y.Min = 0
+	p.Legend.Top = true
+	p.Add(plotter.NewGrid())
+	for _, l := range of.Lines {
+		points := make(plotter.XYs, len(samples))
+		for i, s := range samples {
+			points[i] = plotter.XY{X: s[seconds], Y: s[l.Name]}
+			if l.Level > 0 {
+				points[i].Y = l.Level
+			}
+		}
+		curve, err := plotter.NewLine(points)
+		if err != nil {
+			return Figure{}, fmt.Errorf("plot %s: %w", of.Title, err)
+		}
+		curve.Color = color.RGBA(l.Color)
+		curve.Width = vg.Points(1.5)
+		if l.Level > 0 {
+			curve.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+		}
+		p.Add(curve)
+		p.Legend.Add(l.Name, curve)
+	}
+	p.Y.Max *= 1.2 // room for the legend above the curves
+	return render(p, of.Title, of.Text)
+}
+
+// latencies draws one box per step of the journey.
+func latencies(steps []crowd.Summary, rec *crowd.Recorder) (Figure, error) {
+	p := plot.New()
+	p.Y.Label.Text = "milliseconds"
+	p.Y.Min = 0
+	p.Add(plotter.NewGrid())
+	var names []string
+	for i, s := range steps {
+		box, err := plotter.NewBoxPlot(vg.Points(18), float64(i), plotter.Values(rec.Latencies(s.Step)))
+		if err != nil {
+			return Figure{}, fmt.Errorf("plot latencies: %w", err)
+		}
+		box.FillColor = color.RGBA{R: 0xcf, G: 0xdf, B: 0xf5, A: 0xff}
+		box.Outside = nil // outliers would compress the boxes; the table has the p99
+		box.GlyphStyle.Radius = 0
+		p.Add(box)
+		p.Y.Max = min(p.Y.Max, 4*maxP50(steps)+1)
+		names = append(names, string(s.Step))
+	}
+	p.NominalX(names...)
+	p.X.Tick.Label.Rotation = 0.6
+	p.X.Tick.Label.XAlign = draw.XRight
+	return render(p, "Latency per step",
+		"Milliseconds as the visitors' browsers saw them: the box spans the quartiles, the line is the median, the whiskers 1.5 times the box.")
+}
+
+func maxP50(steps []crowd.Summary) float64 {
+	m := 0.0
+	for _, s := range steps {
+		m = max(m, s.P50)
+	}
+	return m
+}
+
+func render(p *plot.Plot, title, text string) (Figure, error) {
+	canvas := vgsvg.New(24*vg.Centimeter, 9*vg.Centimeter)
+	p.Draw(draw.New(canvas))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return Figure{}, fmt.Errorf("plot %s: %w", title, err)
+	}
+	svg := b.String()
+	if at := strings.Index(svg, "<svg"); at > 0 {
+		svg = svg[at:] // embedded in HTML, SVG has no XML declaration
+	}
+	return Figure{Title: title, Text: text, SVG: template.HTML(svg)}, nil //nolint:gosec // drawn here, from numbers and our own names
 }

@@ -2,8 +2,14 @@ package demo
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
 
 	"urr.guru/scripts/crowd"
 )
@@ -29,7 +35,6 @@ func NewStage(url string) *Stage {
 
 func (s *Stage) stage() *Stage { return s }
 
-// Close closes the connections.
 func (s *Stage) Close() { s.API.Close() }
 
 // Begin begins the run and its progress, which end with end.
@@ -41,16 +46,12 @@ func (s *Stage) Begin(bars ...Bar) (end func()) {
 	}
 }
 
-// Began and Ended are when the run began and ended.
 func (s *Stage) Began() time.Time { return s.began }
 
-// Ended is when the run ended.
 func (s *Stage) Ended() time.Time { return s.began.Add(s.took) }
 
-// Elapsed is how long the run takes so far.
 func (s *Stage) Elapsed() time.Duration { return time.Since(s.began) }
 
-// Say prints a line above the progress.
 func (s *Stage) Say(format string, args ...any) {
 	s.progress.Say("%4.0f s  %s", s.Elapsed().Seconds(), fmt.Sprintf(format, args...))
 }
@@ -79,7 +80,15 @@ func (s *Stage) Note(values ...Value) {
 	s.progress.update(fmt.Sprintf("%4.0f s%s", sample[seconds], &line), sample)
 }
 
-// publish prints the tables of a run and writes its report into a folder.
+// sayEvery is the interval of progress lines when there is no terminal.
+const sayEvery = 5 * time.Second
+
+// Bar is a bar of the progress, which shows the value of its name.
+type Bar struct {
+	Name  string
+	Total int
+}
+
 func (s *Stage) publish(r *Report, v Verdict, findings []string, dir string) error {
 	r.Verdict, r.Findings, r.Steps = v, findings, s.Recorder.Summaries()
 	r.Passed, r.StartedAt, r.TookSeconds, r.Samples = v.OK(), s.began.UTC(), s.took.Seconds(), s.samples
@@ -87,4 +96,62 @@ func (s *Stage) publish(r *Report, v Verdict, findings []string, dir string) err
 		r.Outcomes = s.Tally.Outcomes()
 	}
 	return r.publish(s.Recorder, dir)
+}
+
+// Progress shows bars on a terminal and prints lines elsewhere.
+type Progress struct {
+	shown    *mpb.Progress // nil: no terminal
+	bars     map[string]*mpb.Bar
+	lastLine time.Time
+	out      io.Writer
+}
+
+// NewProgress shows bars of standard output until Close.
+func NewProgress(bars ...Bar) *Progress {
+	p := &Progress{out: os.Stdout}
+	if !term.IsTerminal(int(os.Stdout.Fd())) {
+		return p
+	}
+	p.shown = mpb.New(mpb.WithWidth(48), mpb.WithOutput(os.Stdout))
+	p.bars = map[string]*mpb.Bar{}
+	for _, b := range bars {
+		p.bars[b.Name] = p.shown.AddBar(int64(b.Total),
+			mpb.PrependDecorators(decor.Name(b.Name, decor.WC{W: 10, C: decor.DindentRight})),
+			mpb.AppendDecorators(decor.CountersNoUnit("%d / %d")))
+	}
+	return p
+}
+
+// update sets the bars, or prints the line.
+func (p *Progress) update(line string, sample Sample) {
+	if p.shown != nil {
+		for name, bar := range p.bars {
+			bar.SetCurrent(int64(sample[name]))
+		}
+		return
+	}
+	if time.Since(p.lastLine) < sayEvery {
+		return
+	}
+	p.lastLine = time.Now()
+	fmt.Fprintln(p.out, line)
+}
+
+func (p *Progress) Say(format string, args ...any) {
+	out := p.out
+	if p.shown != nil {
+		out = p.shown
+	}
+	fmt.Fprintf(out, format+"\n", args...)
+}
+
+// Close leaves the bars on the screen.
+func (p *Progress) Close() {
+	if p.shown == nil {
+		return
+	}
+	for _, b := range p.bars {
+		b.Abort(false)
+	}
+	p.shown.Wait()
 }

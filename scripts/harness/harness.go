@@ -264,7 +264,7 @@ func (p *Platform) add(s platform.Service) error {
 func (p *Platform) end() error {
 	err := p.endServices()
 	for _, l := range p.links {
-		l.close()
+		l.Cut()
 	}
 	p.closeAWS()
 	if p.names != nil {
@@ -320,7 +320,6 @@ func (p *Platform) Service(name string) *Service {
 	return s
 }
 
-// Secrets are the secrets of the run's services.
 func (p *Platform) Secrets() platform.Secrets { return p.workspace.secrets }
 
 // Always checks an invariant from now on until the test ends, and fails the test when it is

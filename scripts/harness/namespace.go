@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,10 +88,7 @@ func (r *namespace) onPostgres(ctx context.Context, do func(*pgx.Conn) error) er
 
 func (r *namespace) sweepPostgres(ctx context.Context) error {
 	return r.onPostgres(ctx, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", r.family)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", r.family) // CollectRows returns the error
 		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return err
@@ -173,11 +171,5 @@ func (r *namespace) sweepSQS(ctx context.Context) error {
 
 // ownNames selects the names that runs of this number have created.
 func (r *namespace) ownNames(names []string) []string {
-	var own []string
-	for _, name := range names {
-		if strings.HasPrefix(name, r.family) {
-			own = append(own, name)
-		}
-	}
-	return own
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, r.family) })
 }

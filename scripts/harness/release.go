@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/internal/programs"
 	"urr.guru/scripts/platform"
 )
@@ -130,7 +131,7 @@ func (s *Service) Replace(i int, old bool) {
 // Version is the version that a replica reports.
 func (s *Service) Version(ctx context.Context, i int) (string, error) {
 	const before, after = `urr_build_info{version="`, `"}`
-	body, err := fetch(ctx, "http://"+s.Ops(i)+"/metrics")
+	body, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/metrics")
 	if err != nil {
 		return "", err
 	}

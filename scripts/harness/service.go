@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
 )
@@ -36,26 +36,18 @@ type replica struct {
 	old bool
 }
 
-// Replicas is the number of replicas, running or not.
 func (s *Service) Replicas() int { return len(s.replicas) }
 
 // Addr is a replica's address: HTTP for the gateway and the sandbox, gRPC for all others.
 func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
 
-// Ops is the address of a replica's /readyz and /metrics.
 func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
 
-// PID is the id of a running replica's process.
 func (s *Service) PID(i int) int {
 	s.p.tb.Helper()
-	proc := s.proc(i)
-	if proc == nil {
-		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
-	}
-	return proc.PID
+	return s.started(i).PID
 }
 
-// Kill kills a replica and does not restart it.
 func (s *Service) Kill(i int) {
 	s.p.tb.Helper()
 	s.signal(i, syscall.SIGKILL)
@@ -68,7 +60,6 @@ func (s *Service) Pause(i int) {
 	s.signal(i, syscall.SIGSTOP)
 }
 
-// Resume ends a pause.
 func (s *Service) Resume(i int) {
 	s.p.tb.Helper()
 	s.signal(i, syscall.SIGCONT)
@@ -83,7 +74,6 @@ func (s *Service) Stop(i int) {
 	}
 }
 
-// Start starts a stopped replica and returns when it is ready.
 func (s *Service) Start(i int) {
 	s.p.tb.Helper()
 	s.begin(i, "")
@@ -93,20 +83,14 @@ func (s *Service) Start(i int) {
 // it has died of one, which may be before it is ready, Start starts it without.
 func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 	s.p.tb.Helper()
-	s.p.requireOwn(s.name(i))
-	if err := s.end(i); err != nil {
-		s.p.tb.Fatalf("harness: stop %s: %v", s.name(i), err)
-	}
+	s.Stop(i)
 	s.begin(i, failpoints)
 }
 
 // AwaitEnd waits until a replica has exited and describes how ("signal: killed", "exit status 1").
 func (s *Service) AwaitEnd(i int) string {
 	s.p.tb.Helper()
-	proc := s.proc(i)
-	if proc == nil {
-		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
-	}
+	proc := s.started(i)
 	select {
 	case <-proc.Done():
 		return proc.Exit()
@@ -130,7 +114,6 @@ func (s *Service) Command(ctx context.Context, args ...string) (output string, c
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Running reports whether a replica's process exists.
 func (s *Service) Running(i int) bool {
 	proc := s.proc(i)
 	return proc != nil && proc.Alive()
@@ -139,7 +122,7 @@ func (s *Service) Running(i int) bool {
 // Metric sums the samples of a metric whose line starts with the given text, as
 // `urr_holds_total{result="held"`; a missing metric is 0.
 func (s *Service) Metric(ctx context.Context, i int, start string) (float64, error) {
-	body, err := fetch(ctx, "http://"+s.Ops(i)+"/metrics")
+	body, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -169,6 +152,16 @@ func (s *Service) proc(i int) *process.Process {
 	return s.replicas[i].proc
 }
 
+// started is the process of a replica, which must have been started.
+func (s *Service) started(i int) *process.Process {
+	s.p.tb.Helper()
+	proc := s.proc(i)
+	if proc == nil {
+		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
+	}
+	return proc
+}
+
 func (s *Service) begin(i int, failpoints string) {
 	s.p.tb.Helper()
 	s.p.requireOwn(s.name(i))
@@ -181,7 +174,6 @@ func (s *Service) begin(i int, failpoints string) {
 	}
 }
 
-// startAll starts every replica and waits until all are ready.
 func (s *Service) startAll(ctx context.Context) error {
 	for i := range s.replicas {
 		if err := s.start(i, ""); err != nil {
@@ -226,7 +218,7 @@ func (s *Service) awaitReady(ctx context.Context, i int) error {
 	defer cancel()
 	spec := process.Spec{Name: s.name(i), Log: s.p.workspace.layout.Log(s.name(i))}
 	return s.proc(i).WaitReady(ctx, spec, func(ctx context.Context) error {
-		_, err := fetch(ctx, "http://"+s.Ops(i)+"/readyz")
+		_, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/readyz")
 		return err
 	})
 }
@@ -272,12 +264,7 @@ func (s *Service) end(i int) error {
 func (s *Service) signal(i int, sig syscall.Signal) {
 	s.p.tb.Helper()
 	s.p.requireOwn(s.name(i))
-	proc := s.proc(i)
-	if proc == nil {
-		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
-		return
-	}
-	if err := proc.Signal(sig); err != nil {
+	if err := s.started(i).Signal(sig); err != nil {
 		s.p.tb.Fatalf("harness: signal %s: %v", s.name(i), err)
 	}
 }
@@ -296,20 +283,4 @@ func (s *Service) showLogs() {
 		path := s.p.workspace.layout.Log(s.name(i))
 		s.p.tb.Logf("the end of %s:\n%s", path, process.TailFrom(path, s.replicas[i].logged, 15))
 	}
-}
-
-// fetch reads a page that must respond with 2xx.
-func fetch(ctx context.Context, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := send(http.DefaultClient, req)
-	if err != nil {
-		return nil, err
-	}
-	if answer.Status/100 != 2 {
-		return nil, fmt.Errorf("GET %s: %d: %s", url, answer.Status, answer.Body)
-	}
-	return answer.Body, nil
 }

@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/testkit"
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/payment/sandbox"
@@ -46,7 +47,6 @@ func (p *Platform) DB(service string) *pgxpool.Pool {
 	return pool
 }
 
-// Redis opens the run's Redis without the links.
 func (p *Platform) Redis() *redis.Client {
 	p.tb.Helper()
 	client := redis.NewClient(&redis.Options{Addr: p.Wiring().RedisAddrs[0], DB: p.Wiring().RedisDB})
@@ -54,7 +54,6 @@ func (p *Platform) Redis() *redis.Client {
 	return client
 }
 
-// Brokers are the addresses of the run's Kafka brokers.
 func (p *Platform) Brokers() []string { return p.Wiring().KafkaBrokers }
 
 // Records reads a topic, named without the run's prefix, from its beginning to its current end, in
@@ -63,9 +62,8 @@ func (p *Platform) Records(ctx context.Context, topic string) ([]*kgo.Record, er
 	return topics.Read(ctx, p.Brokers(), p.Wiring().KafkaPrefix+topic)
 }
 
-// Ledger reads the payment provider's charges and refunds.
 func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refunds []sandbox.Refund, err error) {
-	raw, err := fetch(ctx, "http://"+p.Service(platform.Sandbox).Addr(0)+"/v1/ledger")
+	raw, err := fetch.Get(ctx, "http://"+p.Service(platform.Sandbox).Addr(0)+"/v1/ledger")
 	if err != nil {
 		return nil, nil, err
 	}

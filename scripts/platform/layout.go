@@ -9,7 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+
+	"urr.guru/scripts/internal/files"
+	"urr.guru/scripts/process"
 )
 
 // Layout describes where one run of the platform keeps its state, and on which ports it listens.
@@ -47,13 +51,7 @@ func Find() (Layout, error) {
 
 // KeepOffset records the offset for later commands, until ForgetOffset.
 func (l Layout) KeepOffset() error {
-	if err := os.MkdirAll(l.State("run"), 0o755); err != nil {
-		return fmt.Errorf("keep the offset of the ports: %w", err)
-	}
-	if err := os.WriteFile(l.offsetFile(), []byte(strconv.Itoa(l.Offset)), 0o600); err != nil {
-		return fmt.Errorf("keep the offset of the ports: %w", err)
-	}
-	return nil
+	return files.Put(l.offsetFile(), []byte(strconv.Itoa(l.Offset)))
 }
 
 // ForgetOffset is called when no process runs any more.
@@ -97,17 +95,111 @@ func (l Layout) State(elem ...string) string {
 	return filepath.Join(append(dir, elem...)...)
 }
 
-// Bin is the path of a compiled program.
 func (l Layout) Bin(name string) string { return l.Shared("bin", name) }
 
-// Log is the file a process writes its output to.
 func (l Layout) Log(name string) string { return l.State("logs", name+".log") }
 
-// Record is the file that records a running process.
 func (l Layout) Record(name string) string { return l.State("run", name+".json") }
 
-// Port is a base port shifted by the checkout's offset.
 func (l Layout) Port(base int) int { return base + l.Offset }
 
-// Loopback is the address of a base port shifted by the checkout's offset.
 func (l Layout) Loopback(base int) string { return "127.0.0.1:" + strconv.Itoa(l.Port(base)) }
+
+// OffsetVariable shifts every port of a checkout, so that two checkouts can run at the same time.
+const OffsetVariable = "URR_PORT_OFFSET"
+
+const (
+	// maxOffset keeps the highest port (SQS, 19324) below 65536.
+	maxOffset = 46000
+	// offsetStep is the distance between suggested offsets.
+	offsetStep = 1000
+)
+
+// ParseOffset parses a value of URR_PORT_OFFSET; empty means 0. It refuses offsets that would put a
+// browser-facing server on a port that browsers block.
+func ParseOffset(value string) (int, error) {
+	if value == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > maxOffset {
+		return 0, fmt.Errorf("%s is %q: it must be a number between 0 and %d", OffsetVariable, value, maxOffset)
+	}
+	if name, port := blocked(n); name != "" {
+		return 0, fmt.Errorf("%s is %d: browsers open no page on port %d, where %s would listen%s",
+			OffsetVariable, n, port, name, OtherPorts("; take another", n))
+	}
+	return n, nil
+}
+
+// blocked returns the browser-facing server that an offset would put on a port that browsers block;
+// the name is empty when there is none.
+func blocked(offset int) (name string, port int) {
+	for _, s := range Services() {
+		for _, base := range s.browserPorts() {
+			if slices.Contains(badPorts(), base+offset) {
+				return s.Name, base + offset
+			}
+		}
+	}
+	return "", 0
+}
+
+// browserPorts are the HTTP ports: the pages, the sandbox's ledger, metrics and profiles.
+func (s Service) browserPorts() []int {
+	if s.Name == Gateway || s.Name == Sandbox {
+		return []int{s.Port, s.OpsPort}
+	}
+	return []int{s.OpsPort}
+}
+
+// OtherPorts returns the end of an error message: the given words and the next usable offset, as
+// (URR_PORT_OFFSET=3000). It is empty when there is none.
+func OtherPorts(words string, offset int) string {
+	other, found := OtherOffset(offset, process.Free)
+	if !found {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s=%d)", words, OffsetVariable, other)
+}
+
+// OtherOffset returns the next offset, upwards and then from 0, at which all ports of a platform
+// are free and allowed by browsers.
+func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
+	works := func(offset int) bool {
+		name, _ := blocked(offset)
+		return name == "" && !slices.ContainsFunc(Ports(), func(base int) bool { return !free(base + offset) })
+	}
+	for offset = from + offsetStep; offset <= maxOffset; offset += offsetStep {
+		if works(offset) {
+			return offset, true
+		}
+	}
+	for offset = 0; offset < from; offset += offsetStep {
+		if works(offset) {
+			return offset, true
+		}
+	}
+	return 0, false
+}
+
+// Ports lists the base ports of a platform: its services and backends, without those that only
+// tests use.
+func Ports() []int {
+	ports := []int{RedisPort, PostgresPort, KafkaPort, KafkaControllerPort, DynamoDBPort, SQSPort}
+	for _, s := range Services() {
+		ports = append(ports, s.Port, s.OpsPort)
+	}
+	return ports
+}
+
+// badPorts are those on which browsers open nothing: https://fetch.spec.whatwg.org/#port-blocking.
+func badPorts() []int {
+	return []int{
+		0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95,
+		101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179,
+		389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601,
+		636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566,
+		6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+	}
+}

@@ -56,7 +56,6 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	return s, nil
 }
 
-// complete generates missing secrets and reports whether there were any.
 func (s *Secrets) complete() (changed bool) {
 	for _, field := range []*string{&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon} {
 		if *field == "" {

@@ -77,10 +77,8 @@ func (l Layout) Listen(s Service) Listen {
 	return Listen{Addr: l.Loopback(s.Port), Ops: l.Loopback(s.OpsPort)}
 }
 
-// BeaconURL is the base URL of the sandbox's beacon.
 func (w Wiring) BeaconURL() string { return w.SandboxURL + "/beacon" }
 
-// RewardProviderURL is the base URL of the sandbox provider of points and coupons.
 func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
 
 // Env is the environment of one replica of a service as NAME=value, sorted. It contains only the
@@ -104,7 +102,6 @@ func (w Wiring) Env(s Service, at Listen) []string {
 	return list
 }
 
-// common sets the variables that every service reads.
 func (w Wiring) common(env map[string]string, s Service, at Listen) {
 	env["OPS_ADDR"] = at.Ops
 	env["DRAIN"] = "200ms" // no load balancer must notice the shutdown first

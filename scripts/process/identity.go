@@ -41,10 +41,7 @@ func Identify(pid int) (Identity, error) {
 // where process 1 does not reap. A zombie that still has threads is terminating and holds its
 // ports, so it counts as alive.
 func (id Identity) Alive() bool {
-	if id.PID <= 0 {
-		return false
-	}
-	if !id.ThisBoot() {
+	if id.PID <= 0 || !id.ThisBoot() {
 		return false
 	}
 	now, err := readStat(id.PID)
@@ -52,7 +49,6 @@ func (id Identity) Alive() bool {
 	return err == nil && now.start == id.Start && !ended
 }
 
-// ThisBoot reports whether the process was started since the machine's boot.
 func (id Identity) ThisBoot() bool {
 	boot, err := os.ReadFile(bootIDFile)
 	return err == nil && string(bytes.TrimSpace(boot)) == id.Boot
@@ -62,15 +58,9 @@ func (id Identity) ThisBoot() bool {
 // process may inspect them.
 func RunningIn(dir, path string) ([]Identity, error) {
 	folder, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return nil, fmt.Errorf("look for processes in %s: %w", dir, err)
-	}
-	program, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil, fmt.Errorf("look for processes in %s: %w", dir, err)
-	}
-	entries, err := filepath.Glob("/proc/[0-9]*/cwd")
-	if err != nil {
+	program, unknown := filepath.EvalSymlinks(path)
+	entries, failed := filepath.Glob("/proc/[0-9]*/cwd")
+	if err := errors.Join(err, unknown, failed); err != nil {
 		return nil, fmt.Errorf("look for processes in %s: %w", dir, err)
 	}
 	var found []Identity

@@ -25,19 +25,15 @@ func (e *PortTaken) Error() string {
 func CheckPort(port int) error {
 	const step, longest = 20 * time.Millisecond, time.Second
 	for deadline := time.Now().Add(longest); ; time.Sleep(step) {
-		l, err := listen(port)
-		if err == nil {
-			return l.Close()
-		}
-		if time.Now().After(deadline) {
-			return &PortTaken{Port: port, Owner: portOwner(port)}
+		if err := CheckPortOnce(port); err == nil || time.Now().After(deadline) {
+			return err
 		}
 	}
 }
 
 // CheckPortOnce is CheckPort without the retry.
 func CheckPortOnce(port int) error {
-	l, err := listen(port)
+	l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
 		return &PortTaken{Port: port, Owner: portOwner(port)}
 	}
@@ -46,10 +42,6 @@ func CheckPortOnce(port int) error {
 
 // Free reports whether 127.0.0.1:port can be listened on now.
 func Free(port int) bool { return CheckPortOnce(port) == nil }
-
-func listen(port int) (net.Listener, error) {
-	return net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
-}
 
 // FreePort returns a loopback port that had no listener a moment ago.
 func FreePort() (int, error) {

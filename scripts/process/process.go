@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -68,7 +69,6 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit describes how the process ended ("exit status 1", "signal: killed"); valid only after Done.
@@ -92,10 +92,9 @@ func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.C
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s ended while starting (%s); the end of %s:\n%s",
-				spec.Name, p.Exit(), spec.Log, Tail(spec.Log, 15))
+			return fmt.Errorf("%s ended while starting (%s); %s", spec.Name, p.Exit(), LogEnd(spec.Log))
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready (%w); the end of %s:\n%s", spec.Name, err, spec.Log, Tail(spec.Log, 15))
+			return fmt.Errorf("%s is not ready (%w); %s", spec.Name, err, LogEnd(spec.Log))
 		case <-time.After(step):
 		}
 	}
@@ -107,12 +106,12 @@ func Save(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("save %s: %w", path, err)
-	}
 	// The temporary file has a unique name, so that concurrent saves do not collide. It is synced
 	// before the rename, so that a power failure leaves either the old or the new content.
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
+	var f *os.File
+	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		f, err = os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
+	}
 	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
@@ -141,6 +140,9 @@ func Load(path string, v any) (found bool, err error) {
 	}
 	return true, nil
 }
+
+// LogEnd is the part of an error message that shows the end of a log.
+func LogEnd(path string) string { return fmt.Sprintf("the end of %s:\n%s", path, Tail(path, 15)) }
 
 // Tail returns the last n lines of a file, as far as it can be read.
 func Tail(path string, n int) string { return TailFrom(path, 0, n) }
@@ -185,4 +187,35 @@ func openLog(path string) (*os.File, error) {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	return f, nil
+}
+
+// Children starts processes that cannot outlive this one, even when it is killed or panics. The
+// kernel ties a child to the thread that started it (PR_SET_PDEATHSIG), so one thread that lives as
+// long as the program starts all of them.
+type Children struct {
+	queue chan func()
+}
+
+// NewChildren starts the thread, which runs until the program ends.
+func NewChildren() *Children {
+	n := &Children{queue: make(chan func())}
+	go func() {
+		runtime.LockOSThread()
+		for start := range n.queue {
+			start()
+		}
+	}()
+	return n
+}
+
+// Start is process.Start for a process that ends with this one.
+func (n *Children) Start(spec Spec) (p *Process, err error) {
+	spec.Bound = true
+	done := make(chan struct{})
+	n.queue <- func() {
+		defer close(done)
+		p, err = Start(spec)
+	}
+	<-done
+	return p, err
 }

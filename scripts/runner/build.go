@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"urr.guru/scripts/internal/apt"
@@ -44,17 +46,19 @@ func (r *Runner) buildPages(ctx context.Context) error {
 		return fmt.Errorf("the pages need npm: %w", err)
 	}
 	r.say("bundling the pages")
-	if err := r.command(ctx, "go", "run", "./"+builder).Run(); err != nil {
+	cmd := exec.CommandContext(ctx, "go", "run", "./"+builder)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.layout.Root, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("bundle the pages: %w", err)
 	}
 	return nil
 }
 
-// command prepares a command in the checkout that writes to the user's output.
-func (r *Runner) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = r.layout.Root, os.Stdout, os.Stderr
-	return cmd
+// command runs a command of a service's program and returns its output.
+func (r *Runner) command(ctx context.Context, s platform.Service, name string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, r.layout.Bin(s.Name), name)
+	cmd.Dir, cmd.Env = r.layout.Root, r.env(s)
+	return cmd.CombinedOutput()
 }
 
 // env is a service's whole environment: the platform's, overridden by the variables that the user
@@ -68,26 +72,20 @@ func (r *Runner) env(s platform.Service) []string {
 func (r *Runner) Replica(s platform.Service, name string, at platform.Listen) process.Spec {
 	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	return process.Spec{
-		Name: name, Path: r.layout.Bin(s.Name), Env: append(base, r.serviceEnvAt(s, at)...), Dir: r.layout.Root, Log: r.layout.Log(name),
+		Name: name, Path: r.layout.Bin(s.Name), Env: append(base, r.serviceEnv(s, at)...), Dir: r.layout.Root, Log: r.layout.Log(name),
 	}
 }
 
 // serviceEnv is a service's environment without the variables that every process has.
-func (r *Runner) serviceEnv(s platform.Service) []string {
-	return r.serviceEnvAt(s, r.layout.Listen(s))
-}
-
-func (r *Runner) serviceEnvAt(s platform.Service, at platform.Listen) []string {
+func (r *Runner) serviceEnv(s platform.Service, at platform.Listen) []string {
 	env := r.layout.Wiring(r.secrets).Env(s, at)
 	ownPrefix := strings.ToUpper(s.Name) + "_"
+	prefixes := []string{
+		ownPrefix, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
+	}
 	for _, kv := range os.Environ() {
-		for _, prefix := range []string{
-			ownPrefix, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
-		} {
-			if strings.HasPrefix(kv, prefix) {
-				env = append(env, kv) // the last value of a duplicate counts
-				break
-			}
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(kv, prefix) }) {
+			env = append(env, kv) // the last value of a duplicate counts
 		}
 	}
 	return env
@@ -108,4 +106,25 @@ func (r *Runner) fingerprint(s platform.Service) (string, error) {
 		_, _ = io.WriteString(h, kv+"\x00")
 	}
 	return hex.EncodeToString(h.Sum(nil)[:12]), nil
+}
+
+// Env prints the environment that `make up` gives a service as shell commands, to run the service
+// in a debugger or one of its commands (migrate) by hand. The output contains the checkout's
+// secrets, which are valid nowhere else.
+func (r *Runner) Env(w io.Writer, name string) error {
+	s, err := platform.Lookup(name)
+	if err != nil {
+		return fmt.Errorf("name a service: make env S=queue: %w", err)
+	}
+	var failed []error
+	for _, kv := range r.serviceEnv(s, r.layout.Listen(s)) {
+		name, value, _ := strings.Cut(kv, "=")
+		_, err := fmt.Fprintf(w, "export %s=%s\n", name, quote(value))
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+func quote(value string) string {
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }

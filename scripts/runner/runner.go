@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"slices"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 
 	"urr.guru/pkg/filelock"
 	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
 )
@@ -145,24 +145,6 @@ func (r *Runner) stopLeftover(name string) error {
 
 // ready queries a service's /readyz.
 func (r *Runner) ready(ctx context.Context, s platform.Service) error {
-	return CheckReady(ctx, "http://"+r.layout.Loopback(s.OpsPort)+"/readyz")
-}
-
-// CheckReady returns why the service with this /readyz is not ready, or nil.
-func CheckReady(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return err
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answers %s", url, resp.Status)
-	}
-	return nil
+	_, err := fetch.Get(ctx, "http://"+r.layout.Loopback(s.OpsPort)+"/readyz")
+	return err
 }

@@ -15,7 +15,6 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Status prints a table of the services and one of the backends.
 func (r *Runner) Status(ctx context.Context, w io.Writer) error {
 	supervisor, found, err := r.load(supervisorName)
 	if err != nil {
@@ -98,7 +97,6 @@ func (r *Runner) anyRunning() bool {
 
 func age(since time.Time) string { return time.Since(since).Round(time.Second).String() }
 
-// Logs follows a process's log until ctx ends.
 func (r *Runner) Logs(ctx context.Context, name string) error {
 	path := r.layout.Log(name)
 	if _, err := os.Stat(path); err != nil {

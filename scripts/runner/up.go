@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/backends"
+	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
 )
@@ -59,7 +61,6 @@ func (r *Runner) bringUp(ctx context.Context) error {
 	return nil
 }
 
-// idle reports whether no process of this checkout runs.
 func (r *Runner) idle() bool {
 	set := backends.New(r.layout, true, r.say)
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
@@ -74,10 +75,11 @@ func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	quiet := *r
 	quiet.say = func(string, ...any) {}
 	ctx = context.WithoutCancel(ctx)
-	if err := quiet.stopServices(); err != nil {
-		return fmt.Errorf("interrupted; stop what was started: %w", err)
+	err := quiet.stopServices()
+	if err == nil {
+		err = quiet.StopBackends(ctx)
 	}
-	if err := quiet.StopBackends(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("interrupted; stop what was started: %w", err)
 	}
 	return errors.New("interrupted; everything that was started is stopped again")
@@ -147,18 +149,13 @@ func (r *Runner) checkSettings(ctx context.Context) error {
 		if s.Name == platform.Sandbox {
 			continue // has no settings from the user
 		}
-		cmd := r.command(ctx, r.layout.Bin(s.Name), "check")
-		cmd.Env = r.env(s)
-		var out strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%s would not start (%w); what runs is left as it is:\n%s", s.Name, err, out.String())
+		if out, err := r.command(ctx, s, "check"); err != nil {
+			return fmt.Errorf("%s would not start (%w); what runs is left as it is:\n%s", s.Name, err, out)
 		}
 	}
 	return nil
 }
 
-// stopped lists the services that are not running.
 func (r *Runner) stopped() []platform.Service {
 	return slices.DeleteFunc(slices.Clone(r.services), func(s platform.Service) bool {
 		rec, found, err := r.load(s.Name)
@@ -166,7 +163,6 @@ func (r *Runner) stopped() []platform.Service {
 	})
 }
 
-// checkPorts finds service ports that are in use by other processes.
 func (r *Runner) checkPorts(services []platform.Service) error {
 	for _, s := range services {
 		for _, port := range []int{s.Port, s.OpsPort} {
@@ -184,12 +180,8 @@ func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
 	began := time.Now()
-	cmd := r.command(ctx, r.layout.Bin(s.Name), "migrate")
-	cmd.Env = r.env(s)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s migrate: %w\n%s", s.Name, err, out.String())
+	if out, err := r.command(ctx, s, "migrate"); err != nil {
+		return fmt.Errorf("%s migrate: %w\n%s", s.Name, err, out)
 	}
 	r.say("%-16s migrated in %.1f s", s.Name, time.Since(began).Seconds())
 	return nil
@@ -214,14 +206,10 @@ func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 			return nil
 		}
 		if rec.Restarts >= crashes && !alive {
-			return fmt.Errorf("%s does not stay up (%s); the end of %s:\n%s",
-				s.Name, rec.LastExit, r.layout.Log(s.Name), process.Tail(r.layout.Log(s.Name), 15))
+			return fmt.Errorf("%s does not stay up (%s); %s", s.Name, rec.LastExit, process.LogEnd(r.layout.Log(s.Name)))
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w; the end of %s:\n%s",
-				s.Name, last, r.layout.Log(s.Name), process.Tail(r.layout.Log(s.Name), 15))
-		case <-time.After(100 * time.Millisecond):
+		if !loop.Sleep(ctx, 100*time.Millisecond) {
+			return fmt.Errorf("%s is not ready: %w; %s", s.Name, last, process.LogEnd(r.layout.Log(s.Name)))
 		}
 	}
 }
@@ -240,4 +228,46 @@ Sign in on %[1]s/login with any name, or by
 
 (add "roles":["admin"] for the operators' calls; send the answer's token as Authorization: Bearer).
 make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent)
+}
+
+// demoEvent is the sale that a fresh run contains.
+const demoEvent = "demo"
+
+// Seed creates the demo sale once, by the API of the gateway at the URL, which must have DEV_LOGIN;
+// tickets sold in it are kept.
+func Seed(ctx context.Context, url string, say func(format string, args ...any)) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	api := crowd.NewAPI(url, crowd.NewRecorder())
+	defer api.Close()
+	operator := api.NewSession()
+	there, err := operator.Call(ctx, crowd.StepEvent, http.MethodGet, "/api/v1/events/"+demoEvent, nil, nil)
+	switch {
+	case err != nil || there.OK():
+		return err
+	case there.Status != http.StatusNotFound:
+		return fmt.Errorf("look for the demo sale: %d: %s", there.Status, there.Body)
+	}
+	if err := operator.DevLogin(ctx, "operator", "admin"); err != nil {
+		return err
+	}
+	now := time.Now().UTC().Truncate(time.Hour)
+	put, err := operator.Call(ctx, crowd.StepEvent, http.MethodPut, "/api/v1/admin/events/"+demoEvent, map[string]any{
+		"title": "URR demo night", "artist": "The Placeholders", "venue": "Seoul Hall",
+		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 1, 0).Add(-time.Hour),
+		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 4, "threshold": 100,
+		"sections": []map[string]any{
+			{"section": "A", "price": 165000, "rows": 10, "seatsPerRow": 20},
+			{"section": "B", "price": 110000, "rows": 10, "seatsPerRow": 20},
+			{"section": "C", "price": 55000, "rows": 10, "seatsPerRow": 20},
+		},
+	}, nil)
+	switch {
+	case err != nil:
+		return err
+	case !put.OK():
+		return fmt.Errorf("create the demo sale: %d: %s", put.Status, put.Body)
+	}
+	say("%-16s seeded: 600 seats", "demo sale")
+	return nil
 }

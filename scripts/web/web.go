@@ -2,15 +2,21 @@
 package web
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
+	"github.com/andybalholm/brotli"
+
+	"urr.guru/scripts/internal/files"
 	"urr.guru/scripts/platform"
 )
 
@@ -67,4 +73,108 @@ func npm(ctx context.Context, dir string, args ...string) error {
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
+}
+
+func (o *output) size() int {
+	n := 0
+	for _, b := range o.files {
+		n += len(b)
+	}
+	return n
+}
+
+// write writes all files to dist, each except the manifest also compressed, and removes all others.
+// The manifest is written last: an interrupted build never names a missing file.
+func (o *output) write(dist, maps string) error {
+	keep := map[string]bool{".keep": true}
+	for name, body := range o.files {
+		if name == "manifest.json" {
+			continue
+		}
+		packed, err := putPacked(filepath.Join(dist, name), body)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+		o.packed += packed
+		for _, suffix := range []string{"", brotliSuffix, gzipSuffix} {
+			keep[filepath.FromSlash(name+suffix)] = true
+		}
+	}
+	keep["manifest.json"] = true
+	if err := files.Put(filepath.Join(dist, "manifest.json"), o.files["manifest.json"]); err != nil {
+		return err
+	}
+	for name, body := range o.maps {
+		if err := files.Put(filepath.Join(maps, name), body); err != nil {
+			return err
+		}
+	}
+	return removeOthers(dist, keep)
+}
+
+// The suffixes of compressed files.
+const brotliSuffix, gzipSuffix = ".br", ".gz"
+
+// putPacked writes a file and its compressed forms, and returns the size of the smaller one. It
+// leaves them alone if the file has this content: compressing takes most of the time of a build. The
+// file itself is written last, so that an interrupted build is repeated.
+func putPacked(name string, body []byte) (size int, err error) {
+	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, body) {
+		info, err := os.Stat(name + brotliSuffix)
+		_, other := os.Stat(name + gzipSuffix)
+		if err == nil && other == nil {
+			return int(info.Size()), nil
+		}
+	}
+	packed, err := compress(body)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	for suffix, b := range packed {
+		if err := files.Put(name+suffix, b); err != nil {
+			return 0, err
+		}
+	}
+	return len(packed[brotliSuffix]), files.Put(name, body)
+}
+
+// compress compresses at the best levels, since it runs only once per build.
+func compress(body []byte) (map[string][]byte, error) {
+	packed := map[string][]byte{}
+	for suffix, open := range map[string]func(io.Writer) (io.WriteCloser, error){
+		brotliSuffix: func(w io.Writer) (io.WriteCloser, error) {
+			return brotli.NewWriterLevel(w, brotli.BestCompression), nil
+		},
+		gzipSuffix: func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriterLevel(w, gzip.BestCompression) },
+	} {
+		var b bytes.Buffer
+		w, err := open(&b)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(body); err != nil {
+			return nil, err
+		}
+		if err := w.Close(); err != nil {
+			return nil, err
+		}
+		packed[suffix] = b.Bytes()
+	}
+	return packed, nil
+}
+
+func removeOthers(dir string, keep map[string]bool) error {
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || keep[name] {
+			return err
+		}
+		return os.Remove(path)
+	})
 }

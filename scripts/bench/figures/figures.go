@@ -113,7 +113,6 @@ func number(v float64) string {
 	}
 }
 
-// thousands writes a number with commas.
 func thousands(n int64) string {
 	if n < 1000 {
 		return fmt.Sprint(n)

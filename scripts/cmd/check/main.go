@@ -13,6 +13,7 @@ import (
 
 	"urr.guru/scripts/internal/apt"
 	"urr.guru/scripts/internal/interrupt"
+	"urr.guru/scripts/internal/tools"
 	"urr.guru/scripts/platform"
 )
 
@@ -107,8 +108,7 @@ type module struct {
 
 // modules lists the modules of go.work, in its order.
 func (c *checker) modules(ctx context.Context) ([]module, error) {
-	cmd := c.quietCommand(ctx, c.layout.Root, "go", "list", "-m", "-f", "{{.Dir}}")
-	out, err := cmd.Output()
+	out, err := c.quietCommand(ctx, c.layout.Root, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the modules of go.work: %w", err)
 	}
@@ -155,4 +155,18 @@ func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...st
 	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd
+}
+
+// tools builds the tools that scripts/tools pins and returns the folder of the programs.
+func (c *checker) tools(ctx context.Context, names ...string) (string, error) {
+	return tools.Build(ctx, c.layout, tools.General, say, names...)
+}
+
+// lint runs golangci-lint with the checkout's configuration in every module.
+func (c *checker) lint(ctx context.Context) error {
+	dir, err := c.tools(ctx, "golangci-lint")
+	if err != nil {
+		return err
+	}
+	return c.eachModule(ctx, filepath.Join(dir, "golangci-lint"), "run", "--allow-parallel-runners", "./...")
 }

@@ -7,9 +7,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"urr.guru/proto/access"
+	"urr.guru/scripts/bench"
+	"urr.guru/scripts/bench/figures"
+	"urr.guru/scripts/internal/derived"
 	"urr.guru/scripts/internal/releases"
+	"urr.guru/scripts/internal/size"
+	"urr.guru/scripts/platform"
 )
 
 // verify checks that generated files are current, that each module builds without the workspace,
@@ -164,3 +171,28 @@ func (c *checker) verifyBreaking(ctx context.Context) error {
 	}
 	return nil
 }
+
+// verifySize prints the size of what is written by hand, and fails when a limit is broken.
+func (c *checker) verifySize(ctx context.Context) error {
+	figures, err := size.Figures(ctx, c.layout.Root, len(bench.Rows()))
+	if err != nil {
+		return err
+	}
+	for _, f := range figures {
+		say("%s", f)
+		if !f.Holds() {
+			err = errors.Join(err, errors.New("the limit is broken: "+f.Name))
+		}
+	}
+	return err
+}
+
+// settings generates what follows from the services' Config structs, the RPCs' access options and
+// the list of services.
+func (c *checker) settings(ctx context.Context) error {
+	services := slices.DeleteFunc(platform.Names(), func(name string) bool { return name == platform.Sandbox })
+	return derived.Write(ctx, c.layout.Root, services, access.Calls())
+}
+
+// figures generates the tables of `make bench` in the documents from the report that is kept.
+func (c *checker) figures(context.Context) error { return figures.Write(c.layout.Root) }

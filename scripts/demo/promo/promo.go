@@ -116,7 +116,6 @@ func (r *run) evidence() audit.PromotionRun {
 	}
 }
 
-// Damage damages the table.
 func (r *run) Damage(ctx context.Context, what string) error {
 	return r.audit.Damage(ctx, what, r.evidence())
 }
@@ -126,7 +125,6 @@ func (r *run) Judge(ctx context.Context) (audit.PromotionVerdict, audit.Findings
 	return r.audit.Judge(ctx, r.evidence())
 }
 
-// Report describes the run.
 func (r *run) Report(_ context.Context, v audit.PromotionVerdict) (*demo.Report, error) {
 	receipts := len(r.lottery.receipts)
 	return &demo.Report{

@@ -3,7 +3,9 @@ package rewards
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"time"
 
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/demo"
@@ -57,4 +59,96 @@ func (d *Demo) enter(ctx context.Context, s *crowd.Session, name string, step cr
 		d.Tally.Violate("%s clicked %s twice and has the entries %s and %s", name, step, first.EntryID, second.EntryID)
 	}
 	return first, err
+}
+
+// campaigns are the ids of the run's campaigns.
+type campaigns struct{ attendance, random string }
+
+func (c campaigns) ids() []string { return []string{c.attendance, c.random} }
+
+// attendancePoints is the reward of a day.
+const attendancePoints = 100
+
+// prizes splits n prizes into coupons and points. The blank weighs as much as the three others
+// together.
+func prizes(n int) []map[string]any {
+	grand := max(1, n/10)
+	coupons := (n - grand) / 2
+	out := []map[string]any{
+		{"name": "Concert", "kind": "COUPON", "value": 7001, "weight": 1, "stock": grand},
+		{"name": "Blank", "kind": "NONE", "value": 0, "weight": 3},
+	}
+	if coupons > 0 {
+		out = append(out, map[string]any{"name": "Coffee", "kind": "COUPON", "value": 7002, "weight": 1, "stock": coupons})
+	}
+	if points := n - grand - coupons; points > 0 {
+		out = append(out, map[string]any{"name": "Points", "kind": "POINT", "value": 1000, "weight": 1, "stock": points})
+	}
+	return out
+}
+
+// openCampaigns creates both campaigns by the operators' API.
+func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaigns, err error) {
+	if err := admin.DevLogin(ctx, "rewards-operator", "admin"); err != nil {
+		return c, err
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	create := func(title, kind string, more map[string]any) (string, error) {
+		terms := map[string]any{"title": title, "kind": kind, "opensAt": now.Add(-time.Minute), "closesAt": now.Add(time.Hour)}
+		maps.Copy(terms, more)
+		return demo.Create(ctx, admin, crowd.StepCampaign, "/api/v1/admin/rewards/events", terms)
+	}
+	c.attendance, err = create("Demo attendance", "ATTENDANCE", map[string]any{"daily": map[string]any{"kind": "POINT", "value": attendancePoints}})
+	if err != nil {
+		return c, err
+	}
+	c.random, err = create("Demo draw", "RANDOM", map[string]any{"prizes": prizes(n)})
+	return c, err
+}
+
+// sampleEvery is the interval of the samples.
+const sampleEvery = 250 * time.Millisecond
+
+// slots is the default of REWARD_SLOTS, the calls that one replica may have open for a kind. With
+// more rewards in progress, more than one replica pays.
+const slots = 32
+
+// watch samples until all members have gone, the killed replica runs again and no reward is due. It
+// calls busy when several replicas pay, at the latest when half of the rewards are paid.
+func (d *Demo) watch(ctx context.Context, gone, recovered <-chan struct{}, busy func()) error {
+	defer busy()
+	return demo.Watch(ctx, sampleEvery, d.cfg.Limit, func(ctx context.Context) (demo.State, error) {
+		s, err := d.sample(ctx)
+		if err != nil {
+			return demo.Acting, fmt.Errorf("sample: %w", err)
+		}
+		d.Note(demo.Value{Name: "members", N: d.Tally.Gone.Load()}, demo.Value{Name: "entries", N: s.entered}, demo.Value{Name: "paid", N: s.paid},
+			demo.Value{Name: "due", N: s.due}, demo.Value{Name: "in progress", N: s.processing})
+		if s.processing > slots || s.paid*2 >= int64(d.cfg.Members) || demo.Closed(gone) {
+			busy()
+		}
+		switch {
+		case !demo.Closed(gone) || !demo.Closed(recovered):
+			return demo.Acting, nil
+		case s.due > 0:
+			return demo.Settling, nil
+		default:
+			return demo.Settled, nil
+		}
+	}, func() { d.Say("rewards are still due after %s (LIMIT)", d.cfg.Limit) })
+}
+
+// state is the number of attendances and draws, of rewards that are SUCCESS, of those that are to be
+// paid, and, among these, of those that are PROCESSING.
+type state struct{ entered, paid, due, processing int64 }
+
+// sample reads the state of the campaigns' rewards.
+func (d *Demo) sample(ctx context.Context) (s state, err error) {
+	err = d.on.DB.QueryRow(ctx, `
+		SELECT (SELECT count(*) FROM event_entry WHERE event_id = ANY($1)),
+		       count(*) FILTER (WHERE reward_status = 'SUCCESS'),
+		       count(*) FILTER (WHERE reward_status IN ('PENDING', 'PROCESSING') OR reward_status = 'FAILED' AND next_retry_at IS NOT NULL),
+		       count(*) FILTER (WHERE reward_status = 'PROCESSING' AND reward_kind = 'POINT')
+		FROM event_reward_allocation WHERE event_id = ANY($1)`, d.campaign.ids()).Scan(&s.entered, &s.paid, &s.due, &s.processing)
+	return s, err
 }

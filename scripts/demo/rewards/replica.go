@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
 	"urr.guru/scripts/runner"
@@ -47,7 +48,10 @@ func (r *replica) Start(ctx context.Context) error {
 	r.current = p
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	return p.WaitReady(ctx, r.spec, func(ctx context.Context) error { return runner.CheckReady(ctx, r.ready) })
+	return p.WaitReady(ctx, r.spec, func(ctx context.Context) error {
+		_, err := fetch.Get(ctx, r.ready)
+		return err
+	})
 }
 
 func (r *replica) Kill() error {

@@ -181,7 +181,6 @@ func (d *Demo) killReplica(ctx context.Context) error {
 	return nil
 }
 
-// evidence is what the audit gets.
 func (d *Demo) evidence() *audit.RewardsRun {
 	return &audit.RewardsRun{
 		DB: d.on.DB, Provider: d.provider, Reconcile: d.on.Reconcile, Attendance: d.campaign.attendance, Random: d.campaign.random,
@@ -189,7 +188,6 @@ func (d *Demo) evidence() *audit.RewardsRun {
 	}
 }
 
-// Damage changes the ledger or the tables.
 func (d *Demo) Damage(ctx context.Context, what string) error { return d.evidence().Damage(ctx, what) }
 
 // Judge reads the verdict from the ledger and the tables.
@@ -197,7 +195,6 @@ func (d *Demo) Judge(ctx context.Context) (audit.RewardsVerdict, audit.Findings,
 	return d.evidence().Judge(ctx)
 }
 
-// Report describes the run.
 func (d *Demo) Report(ctx context.Context, v audit.RewardsVerdict) (*demo.Report, error) {
 	// Calls to the provider: all, those without an answer, and those whose replica died before their
 	// end; and the number of rewards that needed more than one call.

@@ -21,7 +21,6 @@ import (
 // audit reports unavailable stores itself.
 type discardLogger struct{}
 
-// Printf discards its arguments.
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
 // run is one run of the demo.
@@ -173,17 +172,14 @@ func serving(ctx context.Context, s *crowd.Session, eventID string) int64 {
 	return out.ServingCounter
 }
 
-// Damage damages the stores.
 func (r *run) Damage(ctx context.Context, what string) error { return r.auditor.Damage(ctx, what) }
 
-// Judge determines the verdict.
 func (r *run) Judge(ctx context.Context) (audit.SaleVerdict, audit.Findings, error) {
 	return audit.JudgeSale(ctx, r.auditor, audit.SaleRun{
 		Visitors: r.cfg.Visitors, Seats: r.cfg.Seats, Threshold: r.cfg.Threshold, Tally: r.crowd.Tally(), Samples: r.samples,
 	})
 }
 
-// Report describes the run.
 func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, error) {
 	tally := r.crowd.Tally()
 	proofs, tried := tally.Proofs.Load(), tally.ForgedTried.Load()

@@ -18,7 +18,7 @@ type Installer struct {
 	Log string                           // file for apt-get's output
 	Say func(format string, args ...any) // reports every installation
 
-	turn sync.Mutex
+	installing sync.Mutex
 }
 
 // Ensure returns the path of a program and installs its package when the program is missing.
@@ -35,8 +35,8 @@ func (i *Installer) Ensure(ctx context.Context, program, pkg string) (string, er
 // EnsureFound returns the path that find finds and installs the package when it finds none. It is
 // safe for concurrent use: the package is installed once.
 func (i *Installer) EnsureFound(ctx context.Context, pkg string, find func() (string, error)) (string, error) {
-	i.turn.Lock()
-	defer i.turn.Unlock()
+	i.installing.Lock()
+	defer i.installing.Unlock()
 	if path, err := find(); err == nil {
 		return path, nil
 	}
@@ -53,8 +53,8 @@ func (i *Installer) EnsureFound(ctx context.Context, pkg string, find func() (st
 // Install installs a package. Package lists may be empty or outdated, so a failure is retried once
 // after an update. It is safe for concurrent use.
 func (i *Installer) Install(ctx context.Context, pkg string) error {
-	i.turn.Lock()
-	defer i.turn.Unlock()
+	i.installing.Lock()
+	defer i.installing.Unlock()
 	return i.install(ctx, pkg)
 }
 
@@ -106,7 +106,7 @@ func RunLogged(cmd *exec.Cmd, log string) error {
 	defer func() { _ = out.Close() }()
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w; the end of %s:\n%s", err, log, process.Tail(log, 12))
+		return fmt.Errorf("%w; %s", err, process.LogEnd(log))
 	}
 	return nil
 }

@@ -11,12 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
-	"urr.guru/scripts/internal/schemas"
 	"urr.guru/scripts/internal/section"
 	"urr.guru/scripts/internal/settings"
-	"urr.guru/scripts/internal/umbrella"
 )
 
 // Write brings a checkout up to date: the modules of go.work; of the charts the blocks "rpc", the
@@ -31,12 +27,12 @@ func Write(ctx context.Context, root string, services []string, calls map[string
 		return err
 	}
 	charts := filepath.Join(root, "deploy", "helm")
-	errs := []error{umbrella.Write(charts, services), writeTests(charts, all), settings.Write(root, all)}
+	errs := []error{WriteUmbrella(charts, services), writeTests(charts, all), settings.Write(root, all)}
 	for _, s := range all {
 		errs = append(errs, s.WriteRPC(charts))
 	}
 	// The schemas follow from the values, and the umbrella's from its dependencies.
-	return errors.Join(append(errs, schemas.Write(charts, all))...)
+	return errors.Join(append(errs, WriteSchemas(charts, all))...)
 }
 
 func describe(root string, services []string, calls map[string][]string) ([]settings.Service, error) {
@@ -104,19 +100,14 @@ func writeTests(charts string, services []settings.Service) error {
 	return errors.Join(errs...)
 }
 
-// addSecrets adds the names of the Secrets in a chart's values.
 func addSecrets(names map[string]bool, path string) error {
 	var values struct {
 		Secrets map[string]struct {
 			Name string `yaml:"name"`
 		} `yaml:"secrets"`
 	}
-	raw, err := os.ReadFile(path)
-	if err == nil {
-		err = yaml.Unmarshal(raw, &values)
-	}
-	if err != nil {
-		return fmt.Errorf("read the Secrets of %s: %w", path, err)
+	if err := readYAML(path, &values); err != nil {
+		return err
 	}
 	for _, secret := range values.Secrets {
 		if secret.Name != "" {

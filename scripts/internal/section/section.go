@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"urr.guru/scripts/internal/files"
 )
 
 // Write puts text into the section of the Markdown document at path.
@@ -47,11 +49,5 @@ func rewrite(path string, change func(string) (string, error)) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if document == string(raw) {
-		return nil
-	}
-	if err := os.WriteFile(path, []byte(document), 0o644); err != nil { //nolint:gosec // a document
-		return fmt.Errorf("write a section: %w", err)
-	}
-	return nil
+	return files.Put(path, []byte(document))
 }

@@ -24,7 +24,6 @@ type Figure struct {
 	Least bool
 }
 
-// Holds reports whether the figure is within its limit.
 func (f Figure) Holds() bool {
 	if f.Least {
 		return f.Value >= f.Limit

@@ -56,7 +56,7 @@ func TestFigures(t *testing.T) {
 		"README.md":                "# One two\n\n| `three` | [four](five) |\n",
 		"scripts/README.md":        "é" + strings.Repeat("x", 8) + "\r\n",
 		"node_modules/a/README.md": "ignored words here\n",
-		"untracked/z.md":           "word\n",
+		"untracked/README.md":      "word\n",
 		".gitignore":               "node_modules/\n",
 		"scripts/data/empty.txt":   "",
 	})

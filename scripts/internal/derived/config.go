@@ -1,4 +1,4 @@
-package schemas
+package derived
 
 import (
 	"encoding/json"

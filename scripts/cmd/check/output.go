@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // failures passes the output of go test on and keeps the beginning of each failure, so that the
@@ -56,5 +57,37 @@ func (f *failures) note(line string) {
 	}
 }
 
-// String is the failures' beginnings, in their order.
 func (f *failures) String() string { return f.kept.String() }
+
+// heldOutput buffers the output of the second of two parallel commands until the first has finished.
+type heldOutput struct {
+	out io.Writer
+
+	mu       sync.Mutex
+	released bool
+	buffer   bytes.Buffer
+}
+
+func (h *heldOutput) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.released {
+		return h.buffer.Write(p) //nolint:wrapcheck // never fails
+	}
+	n, err := h.out.Write(p)
+	if err != nil {
+		return n, fmt.Errorf("pass the output on: %w", err)
+	}
+	return n, nil
+}
+
+// release writes the buffer. From then on output is passed on at once.
+func (h *heldOutput) release() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released = true
+	if _, err := h.buffer.WriteTo(h.out); err != nil {
+		return fmt.Errorf("pass the output on: %w", err)
+	}
+	return nil
+}

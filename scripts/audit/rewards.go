@@ -2,7 +2,10 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,7 +37,6 @@ func (v RewardsVerdict) OK() bool {
 	return v.Members == v.Wanted && v.PaidTwice == 0 && v.Unpaid == 0 && v.Overdrawn == 0 && v.Differences == 0 && v.Other == 0
 }
 
-// Line is the run's last line.
 func (v RewardsVerdict) Line() string {
 	return LastLine("demo-rewards", v.OK(), fmt.Sprintf("members=%d paid_twice=%d unpaid=%d overdrawn=%d differences=%d",
 		v.Members, v.PaidTwice, v.Unpaid, v.Overdrawn, v.Differences), v.Other)
@@ -99,12 +101,9 @@ func (j *rewardsJudge) entries(ctx context.Context) error {
 	}
 	// A run over midnight in Korea has two days of attendance.
 	for event, allowed := range map[string]int{j.Attendance: days(j.Began, j.Ended), j.Random: 1} {
-		rows, err := j.DB.Query(ctx, `
+		rows, _ := j.DB.Query(ctx, `
 			SELECT format('%s has %s entries in %s', member_id, count(*), event_id) FROM event_entry WHERE event_id = $1
-			GROUP BY event_id, member_id HAVING count(*) > $2`, event, allowed)
-		if err != nil {
-			return err
-		}
+			GROUP BY event_id, member_id HAVING count(*) > $2`, event, allowed) // CollectRows returns the error
 		twice, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return err
@@ -123,7 +122,6 @@ func days(from, to time.Time) int {
 	return int(day(to)-day(from)) + 1
 }
 
-// stock compares the entries with the stock.
 func (j *rewardsJudge) stock(ctx context.Context) error {
 	rows, err := j.DB.Query(ctx, `
 		SELECT p.name, p.initial, p.stock, count(e.id) FROM prizes AS p LEFT JOIN event_entry AS e ON e.prize_id = p.id
@@ -180,4 +178,134 @@ func (j *rewardsJudge) rewards(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// reconcile counts the differences between the ledger and the tables that belong to this run. Those
+// of earlier runs, as of one that damaged the stores, are left out.
+func (j *rewardsJudge) reconcile(ctx context.Context) error {
+	found, err := parseReconcile(j.Reconcile(ctx))
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if !j.owns(f.key) || f.kind == "undecided" { // its reward is not SUCCESS, or the ledger was read too early
+			continue
+		}
+		j.Differences++
+		j.Add("%s", f.line)
+		switch f.kind {
+		case "paid_twice":
+			j.PaidTwice++
+		case "success_not_paid":
+			j.Unpaid++
+		}
+	}
+	return nil
+}
+
+// owns reports whether a key is of one of the campaigns.
+func (r *RewardsRun) owns(key string) bool {
+	escaped := func(id string) string { return strings.ReplaceAll(id, "-", "%2D") }
+	return strings.HasPrefix(key, "att-"+escaped(r.Attendance)+"-") || strings.HasPrefix(key, "rand-"+escaped(r.Random)+"-")
+}
+
+// reconcileFinding is a line of `reward reconcile`.
+type reconcileFinding struct{ kind, key, line string }
+
+// parseReconcile reads the output of `reward reconcile`. Exit codes above that of differences mean that
+// nothing was compared.
+func parseReconcile(output string, code int) ([]reconcileFinding, error) {
+	const differences = 1
+	if code != 0 && code != differences {
+		return nil, fmt.Errorf("reconcile: exit code %d: %s", code, strings.TrimSpace(output))
+	}
+	var found []reconcileFinding
+	complete := false
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if complete = strings.HasPrefix(line, "reconcile: "); complete {
+			continue
+		}
+		f, err := parseFinding(line)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, f)
+	}
+	if !complete {
+		return nil, fmt.Errorf("reconcile: the output does not end with its counts: %q", output)
+	}
+	return found, nil
+}
+
+func parseFinding(line string) (reconcileFinding, error) {
+	kind, rest, _ := strings.Cut(line, ": ")
+	_, rest, found := strings.Cut(rest, "key ")
+	quoted, err := strconv.QuotedPrefix(rest)
+	if !found || err != nil {
+		return reconcileFinding{}, fmt.Errorf("reconcile: unexpected line %q", line)
+	}
+	key, err := strconv.Unquote(quoted)
+	return reconcileFinding{kind: kind, key: key, line: line}, err
+}
+
+// RewardsDamages names what Damage can do.
+func RewardsDamages() []string { return []string{damagePaidTwice, damageOverdrawn, damageUnpaid} }
+
+const (
+	damagePaidTwice = "paid_twice"
+	damageOverdrawn = "overdrawn"
+	damageUnpaid    = "unpaid"
+)
+
+// Damage changes the ledger or the tables, bypassing the services, to show that Judge detects it.
+func (r *RewardsRun) Damage(ctx context.Context, what string) error {
+	switch what {
+	case damagePaidTwice:
+		return r.payAgain(ctx)
+	case damageOverdrawn: // one more member has a prize
+		return r.damage(ctx, `
+			UPDATE event_entry SET prize_id = (SELECT id FROM prizes WHERE event_id = $1 AND initial IS NOT NULL ORDER BY id LIMIT 1)
+			WHERE id = (SELECT e.id FROM event_entry AS e LEFT JOIN prizes AS p ON p.id = e.prize_id
+			            WHERE e.event_id = $1 AND p.initial IS NULL ORDER BY e.id LIMIT 1)`, r.Random)
+	case damageUnpaid: // the ledger does not know the key of a reward
+		return r.damage(ctx, `
+			UPDATE event_reward_allocation SET idempotency_key = idempotency_key || '-damaged'
+			WHERE id = (SELECT id FROM event_reward_allocation WHERE event_id = $1 AND reward_status = 'SUCCESS' ORDER BY id LIMIT 1)`, r.Attendance)
+	default:
+		return fmt.Errorf("there is no damage %q", what)
+	}
+}
+
+func (r *RewardsRun) damage(ctx context.Context, sql, event string) error {
+	tag, err := r.DB.Exec(ctx, sql, event)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errors.New("there is nothing to damage")
+	}
+	return err
+}
+
+// payAgain pays a reward once more after the provider has forgotten its key.
+func (r *RewardsRun) payAgain(ctx context.Context) (err error) {
+	var o sandbox.Order
+	err = r.DB.QueryRow(ctx, `
+		SELECT idempotency_key, member_id, reward_kind, reward_value FROM event_reward_allocation
+		WHERE event_id = $1 AND reward_status = 'SUCCESS' AND resends = 0 ORDER BY id DESC LIMIT 1`, r.Attendance).Scan(&o.Key, &o.MemberID, &o.Kind, &o.Value)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errors.New("there is nothing to damage")
+	}
+	if err != nil {
+		return err
+	}
+	before, err := r.Provider.Faults(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.Provider.SetFaults(ctx, sandbox.Faults{KeyRetention: time.Nanosecond}); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, r.Provider.SetFaults(context.WithoutCancel(ctx), before))
+	}()
+	return r.Provider.Pay(ctx, o)
 }

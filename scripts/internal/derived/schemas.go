@@ -1,15 +1,4 @@
-// Package schemas generates the values.schema.json of the Helm charts.
-//
-// Helm does not resolve references between schema files, so each values.schema.json must contain
-// the library chart's definitions. It is derived from these, each merged over those above it:
-//
-//	urr-lib/defs.json   definitions that charts share
-//	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
-//	                    names of secrets and queues; with the blocks of urr-lib/values.yaml that
-//	                    <chart>/Chart.yaml imports
-//	the Config          the properties of "config", and which callees are optional
-//	<chart>/schema.json what only this chart has, or narrows; it may be absent
-package schemas
+package derived
 
 import (
 	"bytes"
@@ -25,38 +14,35 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"urr.guru/scripts/internal/files"
 	"urr.guru/scripts/internal/settings"
-)
-
-const (
-	library  = "urr-lib"
-	umbrella = "urr"
-	output   = "values.schema.json"
 )
 
 // object is a JSON object.
 type object = map[string]any
 
-// Write generates the schema of every chart in a folder, those of the services and the umbrella, and
-// writes those that changed.
-func Write(dir string, services []settings.Service) error {
-	files, err := Generate(dir, services)
-	if err != nil {
-		return err
+// WriteSchemas writes the schemas that changed.
+func WriteSchemas(dir string, services []settings.Service) error {
+	schemas, err := Schemas(dir, services)
+	for path, text := range schemas {
+		err = errors.Join(err, files.Put(path, text))
 	}
-	for path, want := range files {
-		if got, err := os.ReadFile(path); err == nil && bytes.Equal(got, want) {
-			continue
-		}
-		if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // a document
-			return fmt.Errorf("write schema: %w", err)
-		}
-	}
-	return nil
+	return err
 }
 
-// Generate returns the schemas that Write writes, by the path of their file.
-func Generate(dir string, services []settings.Service) (map[string][]byte, error) {
+// Schemas generates the values.schema.json of every chart in a folder, those of the services and the
+// umbrella, by the path of the file.
+//
+// Helm does not resolve references between schema files, so each values.schema.json must contain
+// the library chart's definitions. It is derived from these, each merged over those above it:
+//
+//	urr-lib/defs.json   definitions that charts share
+//	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
+//	                    names of secrets and queues; with the blocks of urr-lib/values.yaml that
+//	                    <chart>/Chart.yaml imports
+//	the Config          the properties of "config", and which callees are optional
+//	<chart>/schema.json what only this chart has, or narrows; it may be absent
+func Schemas(dir string, services []settings.Service) (map[string][]byte, error) {
 	var defs object
 	if err := readJSON(filepath.Join(dir, library, "defs.json"), &defs); err != nil {
 		return nil, err
@@ -65,18 +51,18 @@ func Generate(dir string, services []settings.Service) (map[string][]byte, error
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{}
+	schemas := map[string][]byte{}
 	for _, service := range append(slices.Clip(services), settings.Service{Name: umbrella}) {
 		chart := filepath.Join(dir, service.Name)
 		schema, err := generate(chart, defs, configured(service, given), service.Calls)
 		if err != nil {
 			return nil, fmt.Errorf("schema of chart %s: %w", service.Name, err)
 		}
-		if files[filepath.Join(chart, output)], err = format(schema); err != nil {
+		if schemas[filepath.Join(chart, "values.schema.json")], err = format(schema); err != nil {
 			return nil, err
 		}
 	}
-	return files, nil
+	return schemas, nil
 }
 
 // dependency is an entry of a Chart.yaml.
@@ -168,7 +154,9 @@ func describeService(schema, properties, defs object) {
 	schema["properties"] = properties
 	// Closed by listing the names: with additionalProperties one invalid value of the service would
 	// cause two errors.
-	schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(union(commonProperties(defs), properties)))}
+	names := maps.Clone(properties)
+	maps.Copy(names, commonProperties(defs))
+	schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(names))}
 	schema["$ref"] = "#/$defs/common"
 	// helm lint also checks values.yaml alone. Only complete values contain those of the library.
 	complete := ref("complete")
@@ -220,7 +208,6 @@ func derive(values, defs, config object, calls map[string]bool) object {
 	return properties
 }
 
-// commonProperties are the values that every service has.
 func commonProperties(defs object) object {
 	common, _ := defs["common"].(object)
 	properties, _ := common["properties"].(object)
@@ -236,7 +223,6 @@ func closedObject(members object) object {
 	return schema
 }
 
-// each returns a schema for each of the names.
 func each(names object, schema any) object {
 	schemas := object{}
 	for name := range names {
@@ -246,12 +232,6 @@ func each(names object, schema any) object {
 }
 
 func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
-
-func union(a, b object) object {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return all
-}
 
 // merge copies the members of from into to. Objects in both are merged recursively, except
 // references, which are replaced.
@@ -278,22 +258,17 @@ func collect(used, defs object, schema any) error {
 		}
 	case object:
 		for key, value := range node {
-			target, isText := value.(string)
-			if key != "$ref" || !isText {
-				if err := collect(used, defs, value); err != nil {
-					return err
+			if target, isText := value.(string); key == "$ref" && isText {
+				name := strings.TrimPrefix(target, "#/$defs/")
+				if used[name] != nil {
+					continue
 				}
-				continue
+				if value = defs[name]; value == nil {
+					return fmt.Errorf("%s/defs.json does not define %s", library, target)
+				}
+				used[name] = value
 			}
-			name := strings.TrimPrefix(target, "#/$defs/")
-			if used[name] != nil {
-				continue
-			}
-			if defs[name] == nil {
-				return fmt.Errorf("%s/defs.json does not define %s", library, target)
-			}
-			used[name] = defs[name]
-			if err := collect(used, defs, defs[name]); err != nil {
+			if err := collect(used, defs, value); err != nil {
 				return err
 			}
 		}
@@ -304,33 +279,29 @@ func collect(used, defs object, schema any) error {
 // format writes each member of properties and $defs on its own line, for readable diffs.
 func format(schema object) ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteString("{")
-	for i, name := range slices.Sorted(maps.Keys(schema)) {
-		if i > 0 {
-			out.WriteString(",")
+	err := writeMembers(&out, schema, "", "properties", "$defs")
+	return append(out.Bytes(), '\n'), err
+}
+
+// writeMembers writes each member of an object on its own line, and those of some members likewise.
+func writeMembers(out *bytes.Buffer, members object, indent string, opened ...string) error {
+	separator := "{"
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		fmt.Fprintf(out, "%s\n%s  %q: ", separator, indent, name)
+		separator = ","
+		inner, isObject := members[name].(object)
+		var err error
+		if isObject && len(inner) > 0 && slices.Contains(opened, name) {
+			err = writeMembers(out, inner, indent+"  ")
+		} else {
+			err = writeJSON(out, members[name])
 		}
-		fmt.Fprintf(&out, "\n  %q: ", name)
-		members, isObject := schema[name].(object)
-		if !isObject || (name != "properties" && name != "$defs") {
-			if err := writeJSON(&out, schema[name]); err != nil {
-				return nil, err
-			}
-			continue
+		if err != nil {
+			return err
 		}
-		out.WriteString("{")
-		for i, member := range slices.Sorted(maps.Keys(members)) {
-			if i > 0 {
-				out.WriteString(",")
-			}
-			fmt.Fprintf(&out, "\n    %q: ", member)
-			if err := writeJSON(&out, members[member]); err != nil {
-				return nil, err
-			}
-		}
-		out.WriteString("\n  }")
 	}
-	out.WriteString("\n}\n")
-	return out.Bytes(), nil
+	out.WriteString("\n" + indent + "}")
+	return nil
 }
 
 func writeJSON(out *bytes.Buffer, value any) error {

@@ -1,4 +1,4 @@
-package schemas_test
+package derived_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/scripts/internal/schemas"
+	"urr.guru/scripts/internal/derived"
 	"urr.guru/scripts/internal/settings"
 )
 
@@ -80,7 +80,7 @@ func write(t *testing.T, imports, values, ownSchema string) string {
 func TestServiceSchema(t *testing.T) {
 	t.Parallel()
 	dir := write(t, "defaults, kafka", values, own)
-	require.NoError(t, schemas.Write(dir, services))
+	require.NoError(t, derived.WriteSchemas(dir, services))
 	raw, err := os.ReadFile(filepath.Join(dir, "promo", "values.schema.json"))
 	require.NoError(t, err)
 	var schema map[string]any
@@ -131,7 +131,7 @@ func TestServiceSchema(t *testing.T) {
 func TestSchemaOfServiceThatAcceptsNoCalls(t *testing.T) {
 	t.Parallel()
 	dir := write(t, "defaults, queues", "serves: none\nqueues: {orders: {}}", "{}")
-	files, err := schemas.Generate(dir, services)
+	files, err := derived.Schemas(dir, services)
 	require.NoError(t, err)
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -147,14 +147,14 @@ func TestSchemaOfServiceThatAcceptsNoCalls(t *testing.T) {
 
 func TestUnknownImportIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := schemas.Generate(write(t, "defaults, kafak", values, own), services)
+	_, err := derived.Schemas(write(t, "defaults, kafak", values, own), services)
 	require.ErrorContains(t, err, "schema of chart promo: import-values of Chart.yaml has kafak, which urr-lib/values.yaml does not export")
 }
 
 func TestUmbrellaSchemaNamesItsDependencies(t *testing.T) {
 	t.Parallel()
 	dir := write(t, "defaults", values, own)
-	files, err := schemas.Generate(dir, services)
+	files, err := derived.Schemas(dir, services)
 	require.NoError(t, err)
 	var schema struct {
 		AdditionalProperties *bool
@@ -170,6 +170,6 @@ func TestUmbrellaSchemaNamesItsDependencies(t *testing.T) {
 
 func TestUnknownDefinitionIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := schemas.Generate(write(t, "defaults", values, `{"config": {"$ref": "#/$defs/nonsense"}}`), services)
+	_, err := derived.Schemas(write(t, "defaults", values, `{"config": {"$ref": "#/$defs/nonsense"}}`), services)
 	require.ErrorContains(t, err, "schema of chart promo: urr-lib/defs.json does not define #/$defs/nonsense")
 }

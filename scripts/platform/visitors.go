@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 
 	"urr.guru/pkg/proofofwork"
 )
@@ -29,4 +30,10 @@ func Prove(ctx context.Context, body []byte) (proof string, err error) {
 		return "", fmt.Errorf("challenge %q: %w", body, err)
 	}
 	return proofofwork.Solve(ctx, c.Challenge, c.Difficulty)
+}
+
+// VisitorAddress is the address of the nth simulated visitor, for the header X-Forwarded-For.
+// Gateways of development runs and tests trust this header from this machine.
+func VisitorAddress(n uint32) string {
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}).String()
 }

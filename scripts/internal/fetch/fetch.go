@@ -1,0 +1,27 @@
+// Package fetch reads pages of the platform's processes.
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Get reads the page at a URL, which must respond with 2xx.
+func Get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err == nil && res.StatusCode/100 != 2 {
+		err = fmt.Errorf("GET %s: %s: %s", url, res.Status, body)
+	}
+	return body, err
+}
