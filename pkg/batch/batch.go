@@ -141,7 +141,6 @@ func (c *Coalescer[I, O]) enqueue(cl *call[I, O]) error {
 	return nil
 }
 
-// collectLocked begins to collect the next batch.
 func (c *Coalescer[I, O]) collectLocked() {
 	delay := c.cfg.Delay
 	if c.cfg.Overlap > delay {
@@ -181,7 +180,6 @@ func (c *Coalescer[I, O]) startLocked() {
 	go c.work(c.takeLocked())
 }
 
-// work runs batches until nothing waits.
 func (c *Coalescer[I, O]) work(calls []*call[I, O]) {
 	for calls != nil {
 		c.runBatch(calls)
@@ -216,7 +214,6 @@ func (c *Coalescer[I, O]) nextOrIdle() (calls []*call[I, O], idle bool) {
 	return nil, idle
 }
 
-// unused reports whether no batch runs and nothing waits for one.
 func (c *Coalescer[I, O]) unused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -74,7 +74,6 @@ func (g *Groups[K, I, O]) leave(key K, k *keyed[I, O], callers int) {
 	}
 }
 
-// Close refuses new items and waits until those in the queues are served, or ctx ends.
 func (g *Groups[K, I, O]) Close(ctx context.Context) error {
 	g.mu.Lock()
 	g.closed = true

@@ -127,7 +127,6 @@ func environment(t *testing.T, kind, name string, objects []object, secret func(
 	return env
 }
 
-// secretsOf looks up Secrets that a chart creates.
 func secretsOf(objects []object) func(name, key string) (string, bool) {
 	return func(name, key string) (string, bool) {
 		for _, o := range objects {
@@ -140,7 +139,6 @@ func secretsOf(objects []object) func(name, key string) (string, bool) {
 	}
 }
 
-// externalSecret is the value of a Secret that is created outside the chart.
 func externalSecret(name, key string) (string, bool) {
 	switch {
 	case name == "urr-ticket-code", name == "urr-draw-signing":

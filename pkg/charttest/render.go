@@ -75,7 +75,6 @@ type container struct {
 	} `yaml:"env"`
 }
 
-// render runs helm template on a chart under deploy/helm.
 func render(t *testing.T, release, chart string, args ...string) []object {
 	t.Helper()
 	testkit.SkipIfShort(t, "tests that start Helm")

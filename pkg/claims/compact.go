@@ -127,10 +127,8 @@ func (a Anon) Owes() int {
 	return int(a.ID[0])
 }
 
-// String is the id as Caller.anon_id and Tier1.UID carry it.
 func (a Anon) String() string { return a.ID.String() }
 
-// Seal signs the id. The result is empty when keys is empty.
 func (a Anon) Seal(keys token.MACSet) string {
 	var buf [maxSealed]byte
 	return seal(keys, anonDomain, "", append(header(buf[:0], keys.Current()), a.ID[:]...))

@@ -46,21 +46,14 @@ func stamp(aud string, now, exp time.Time) registeredClaims {
 // Expiry is the time from which the token is no longer accepted.
 func (r registeredClaims) Expiry() time.Time { return time.Unix(r.ExpiresAt, 0) }
 
-// GetExpirationTime and the following implement jwt.Claims.
 func (r registeredClaims) GetExpirationTime() (*jwt.NumericDate, error) {
 	return date(r.ExpiresAt), nil
 }
 
-// GetIssuedAt is the iat claim.
-func (r registeredClaims) GetIssuedAt() (*jwt.NumericDate, error) { return date(r.IssuedAt), nil }
-
-// GetNotBefore is absent from every kind.
+func (r registeredClaims) GetIssuedAt() (*jwt.NumericDate, error)  { return date(r.IssuedAt), nil }
 func (r registeredClaims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
+func (r registeredClaims) GetIssuer() (string, error)              { return "", nil }
 
-// GetIssuer is absent from every kind.
-func (r registeredClaims) GetIssuer() (string, error) { return "", nil }
-
-// GetAudience is the aud claim.
 func (r registeredClaims) GetAudience() (jwt.ClaimStrings, error) {
 	return jwt.ClaimStrings{r.Audience}, nil
 }
@@ -96,7 +89,6 @@ func NewTier1(eventID, uid, requestID string, round, position int64, now time.Ti
 	}
 }
 
-// GetSubject is the event's id.
 func (c *Tier1) GetSubject() (string, error) { return c.EventID, nil }
 
 // Validate is called by the JWT library after the signature was checked.
@@ -144,10 +136,8 @@ func (c *Entry) Expiry() time.Time {
 	return exp
 }
 
-// GetSubject is the event's id.
 func (c *Entry) GetSubject() (string, error) { return c.EventID, nil }
 
-// Validate is called by the JWT library after the signature was checked.
 func (c *Entry) Validate() error {
 	if !ids.ValidEventID(c.EventID) || !ids.ValidUser(c.UserID) || c.SlotID == "" || c.Epoch < 1 || c.End < 1 {
 		return errors.New("claims: incomplete entry token")
@@ -177,12 +167,9 @@ func NewSession(userID string, roles []string, now, exp time.Time) *Session {
 }
 
 // Issued is the issue time in milliseconds; without Millis the start of that second.
-func (c *Session) Issued() time.Time { return time.UnixMilli(c.IssuedAt*1000 + c.Millis) }
-
-// GetSubject is the user's id.
+func (c *Session) Issued() time.Time           { return time.UnixMilli(c.IssuedAt*1000 + c.Millis) }
 func (c *Session) GetSubject() (string, error) { return c.UserID, nil }
 
-// Validate is called by the JWT library after the signature was checked.
 func (c *Session) Validate() error {
 	if !ids.ValidUser(c.UserID) || c.ID == "" || c.Millis < 0 || c.Millis > 999 {
 		return errors.New("claims: incomplete session")
@@ -219,7 +206,6 @@ func NewSignIn(returnTo string, now time.Time) *SignIn {
 // GetSubject is absent: nobody has signed in yet.
 func (c *SignIn) GetSubject() (string, error) { return "", nil }
 
-// Validate is called by the JWT library after the signature was checked.
 func (c *SignIn) Validate() error {
 	if c.State == "" || c.Nonce == "" || c.Verifier == "" || c.ReturnTo == "" {
 		return errors.New("claims: incomplete sign-in")

@@ -70,7 +70,6 @@ func cmpOr[N int64 | uint64 | float64](v, bound N, err error) int {
 	}
 }
 
-// describeType describes the values that a field takes.
 func describeType(f reflect.StructField) string {
 	var s string
 	switch t := f.Type; {

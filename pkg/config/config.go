@@ -59,7 +59,6 @@ func load[C any](ctx context.Context, l loader) (*C, error) {
 	return c, nil
 }
 
-// validate calls Validate of the structs inside v, then of v itself.
 func validate(v reflect.Value) error {
 	var problems []error
 	for i := range v.NumField() {
@@ -154,7 +153,6 @@ func (l *loader) leaf(ctx context.Context, dst reflect.Value, f reflect.StructFi
 	}
 }
 
-// fromFile returns the content of a secret that is given as a file.
 func (l *loader) fromFile(v variable) (content Secret, found bool, err error) {
 	path, given := l.look.Lookup(v.name + FileSuffix)
 	if !given || !v.secret() {

@@ -38,7 +38,6 @@ func (v variable) file(path string) File {
 	return File{Variable: v.name, Path: path, folder: v.field.Type.Kind() == reflect.Map}
 }
 
-// walk returns the variables of a struct and its nested structs.
 func walk(t reflect.Type) []variable { return walkFrom(t, "", nil) }
 
 func walkFrom(t reflect.Type, prefix string, at []int) []variable {

@@ -34,7 +34,6 @@ type Reader struct {
 	err  error
 }
 
-// String reads an attribute of type S.
 func (r *Reader) String(name string) string {
 	switch v := r.Item[name].(type) {
 	case nil:
@@ -47,7 +46,6 @@ func (r *Reader) String(name string) string {
 	}
 }
 
-// Number reads an attribute of type N that is a whole number.
 func (r *Reader) Number(name string) int64 {
 	switch v := r.Item[name].(type) {
 	case nil:
@@ -64,7 +62,6 @@ func (r *Reader) Number(name string) int64 {
 	}
 }
 
-// Bool reads an attribute of type BOOL.
 func (r *Reader) Bool(name string) bool {
 	switch v := r.Item[name].(type) {
 	case nil:
@@ -77,7 +74,6 @@ func (r *Reader) Bool(name string) bool {
 	}
 }
 
-// Binary reads an attribute of type B.
 func (r *Reader) Binary(name string) []byte {
 	switch v := r.Item[name].(type) {
 	case nil:
@@ -90,7 +86,6 @@ func (r *Reader) Binary(name string) []byte {
 	}
 }
 
-// Err is the first error: an attribute that is not of its type.
 func (r *Reader) Err() error { return r.err }
 
 func (r *Reader) typeError(name string) {

@@ -71,7 +71,6 @@ func Canceled(err error) (canceled *CanceledError, ok bool) {
 	return canceled, true
 }
 
-// Error lists the items that prevented the transaction.
 func (e *CanceledError) Error() string {
 	var parts []string
 	for i, r := range e.Reasons {
@@ -82,7 +81,6 @@ func (e *CanceledError) Error() string {
 	return "transaction cancelled: " + strings.Join(parts, ", ")
 }
 
-// Unwrap returns the SDK's error.
 func (e *CanceledError) Unwrap() error { return e.cause }
 
 // Failed reports whether the condition of item i did not hold.

@@ -57,7 +57,6 @@ func (k Kind) Client() bool {
 	}
 }
 
-// HTTPStatus is the status code that the gateway answers with; 500 for an unknown kind.
 func (k Kind) HTTPStatus() int {
 	switch k {
 	case Invalid:
@@ -127,7 +126,6 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is makes errors.Is(err, errs.ErrSoldOut) hold for every copy of the sentinel, also after a trip
@@ -160,14 +158,12 @@ func (e *Error) Wrap(cause error) *Error {
 	return c
 }
 
-// WithRetry returns a copy that says when trying again makes sense.
 func (e *Error) WithRetry(after time.Duration) *Error {
 	c := e.clone()
 	c.RetryAfter = after
 	return c
 }
 
-// WithFields returns a copy that also names the given members.
 func (e *Error) WithFields(fields ...Field) *Error {
 	c := e.clone()
 	c.Fields = append(c.Fields, fields...)

@@ -107,7 +107,6 @@ func ParseCommitment(text []byte) (Commitment, Hash, error) {
 	return c, sha256.Sum256(text), nil
 }
 
-// Validate checks the terms and that the round follows from them.
 func (c *Commitment) Validate() error {
 	switch {
 	case c.Algorithm != AlgorithmDraw && c.Algorithm != AlgorithmShuffle:
@@ -162,13 +161,8 @@ func weakKey(key Hash) bool {
 	return false
 }
 
-// Cutoff is CutoffAt as a time.
-func (c *Commitment) Cutoff() time.Time { return time.UnixMilli(c.CutoffAt).UTC() }
-
-// Announced is AnnouncedAt as a time.
-func (c *Commitment) Announced() time.Time { return time.UnixMilli(c.AnnouncedAt).UTC() }
-
-// Public is the key that verifies the statement and the receipts.
+func (c *Commitment) Cutoff() time.Time         { return time.UnixMilli(c.CutoffAt).UTC() }
+func (c *Commitment) Announced() time.Time      { return time.UnixMilli(c.AnnouncedAt).UTC() }
 func (c *Commitment) Public() ed25519.PublicKey { return c.SigningKey[:] }
 
 // round is the first round n delays after the cutoff.

@@ -28,9 +28,7 @@ func ParseHash(s string) (Hash, error) {
 	return h, err
 }
 
-// String is the form that ParseHash reads.
-func (h Hash) String() string { return hex.EncodeToString(h[:]) }
-
+func (h Hash) String() string               { return hex.EncodeToString(h[:]) }
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 func (h *Hash) UnmarshalText(text []byte) error {

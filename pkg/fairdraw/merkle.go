@@ -19,7 +19,6 @@ type Tree struct {
 	stack []Hash // the roots of complete subtrees, the largest first; their sizes are the bits of count
 }
 
-// Add appends a leaf.
 func (t *Tree) Add(leaf Hash) {
 	for n := t.count; n&1 == 1; n >>= 1 {
 		last := len(t.stack) - 1
@@ -30,7 +29,6 @@ func (t *Tree) Add(leaf Hash) {
 	t.count++
 }
 
-// Count is the number of leaves.
 func (t *Tree) Count() int { return t.count }
 
 // Root is the root of the leaves so far; SHA-256 of nothing for an empty tree.
@@ -53,7 +51,6 @@ func EntryLeaf(id uuid.UUID) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// leafOf is the leaf of any bytes.
 func leafOf(data []byte) Hash {
 	return sha256.Sum256(append([]byte{leafPrefix}, data...))
 }
@@ -123,7 +120,6 @@ func NewProver(entries Entries) *Prover {
 	return p
 }
 
-// Root is the root of the entries.
 func (p *Prover) Root() Hash { return p.root }
 
 // Prove makes the proof of an entry; ok is false for an id that is not among the entries.

@@ -57,7 +57,6 @@ func (a *CommitAge) Age() (oldest, measuredAgo time.Duration, known bool) {
 	return max(0, now.Sub(a.appliedUntil)), now.Sub(a.measured), true
 }
 
-// Run measures every 5 s until ctx ends.
 func (a *CommitAge) Run(ctx context.Context) error {
 	client, err := a.cfg.newClient(a.group + "-unapplied")
 	if err != nil {
@@ -74,7 +73,6 @@ func (a *CommitAge) Run(ctx context.Context) error {
 	return nil
 }
 
-// Measure asks the brokers once.
 func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, commitAgeTimeout)
 	defer cancel()

@@ -189,7 +189,6 @@ func (c *Consumer) lost(_ context.Context, _ *kgo.Client, parts map[string][]int
 	c.stop(c.removeWorkers(parts))
 }
 
-// removeWorkers removes and returns the workers of the given partitions.
 func (c *Consumer) removeWorkers(parts map[string][]int32) []*worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()

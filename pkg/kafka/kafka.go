@@ -82,7 +82,6 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// signIn returns a function that returns the current user and password.
 func (c Config) signIn() func(context.Context) (scram.Auth, error) {
 	password := config.Latest("KAFKA_PASSWORD", c.PasswordFile, c.Password)
 	return func(context.Context) (scram.Auth, error) {

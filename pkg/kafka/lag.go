@@ -43,7 +43,6 @@ func (p partition) labels(group string) []string {
 	return []string{group, p.topic, strconv.Itoa(int(p.id))}
 }
 
-// startLag updates the metrics until the returned function is called.
 func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -131,7 +131,6 @@ func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	return results
 }
 
-// Ping reports whether a broker answers.
 func (p *Producer) Ping(ctx context.Context) error {
 	if err := p.client.Ping(ctx); err != nil {
 		return errs.ErrUnavailable.Wrap(fmt.Errorf("kafka: %w", err))

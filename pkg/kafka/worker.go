@@ -198,7 +198,6 @@ func (w *worker) markFailing() {
 	failingSince.WithLabelValues(w.part.labels(w.c.group)...).SetToCurrentTime()
 }
 
-// clearFailing removes it.
 func (w *worker) clearFailing() {
 	if w.failed {
 		w.failed = false

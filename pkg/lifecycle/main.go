@@ -66,7 +66,6 @@ func (e *Exit) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns Err.
 func (e *Exit) Unwrap() error { return e.Err }
 
 func (e Command[C]) name() string {

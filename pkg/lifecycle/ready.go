@@ -166,7 +166,6 @@ func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
 	return state, ok
 }
 
-// set stores the state and reports whether the health changed.
 func (r *readiness) set(state map[string]string, h health) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -93,7 +93,6 @@ func (f *follower[C]) checkFile(ctx context.Context, file *secretFile) {
 	}
 }
 
-// applyContent applies a content together with the current contents of the other files.
 func (f *follower[C]) applyContent(ctx context.Context, file *secretFile, content config.Secret) {
 	old := f.inForce[file.Variable]
 	f.inForce[file.Variable] = content

@@ -64,7 +64,6 @@ func (a *App) end(ctx context.Context, t *task) error {
 	return nil
 }
 
-// close calls the closers, last registered first.
 func (a *App) close(ctx context.Context) error {
 	var problems []error
 	for i := len(a.closers) - 1; i >= 0; i-- {

@@ -40,7 +40,6 @@ var (
 	}, []string{"topic"})
 )
 
-// publishStallGauge sets the gauge of partitions in back-off.
 func publishStallGauge(s *stalls) {
 	counts := make(map[string]int)
 	for p, st := range s.of {
@@ -54,14 +53,12 @@ func publishStallGauge(s *stalls) {
 	}
 }
 
-// clearStallGauge resets the gauge when the session no longer serves.
 func clearStallGauge(s *stalls) {
 	for p := range s.of {
 		stalledGauge.WithLabelValues(p.topic).Set(0)
 	}
 }
 
-// startMetrics measures every 5 s until the returned function is called.
 func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

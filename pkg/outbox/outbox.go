@@ -119,7 +119,6 @@ func toInsert(ctx context.Context, source string, e Event, now time.Time) (inser
 	}, nil
 }
 
-// transposed returns the columns of rows, each as an array.
 func transposed(rows []inserted) []any {
 	return []any{
 		column(rows, func(r inserted) uuid.UUID { return r.id }), column(rows, func(r inserted) string { return r.topic }),

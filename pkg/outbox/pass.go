@@ -53,7 +53,6 @@ func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 	return probed + len(acked), nil
 }
 
-// publish sends the rows and returns a result per row.
 func (r *Relay) publish(ctx context.Context, rows []row, readAt time.Time) ([]error, error) {
 	results := make([]error, len(rows))
 	recs, at := make([]kafka.Record, 0, len(rows)), make([]int, 0, len(rows))

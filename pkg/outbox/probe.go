@@ -131,7 +131,6 @@ func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, err
 	return len(acked), nil
 }
 
-// applyProbeResult updates the back-off of the head's partition.
 func (r *Relay) applyProbeResult(ctx context.Context, s *session, head row, err error, now time.Time) {
 	exact := r.partitionOf(head)
 	settled := err == nil || kafka.Refused(err) || isUnreadable(err)
@@ -154,7 +153,6 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &e)
 }
 
-// markRecovered records that the partition took row id.
 func (r *Relay) markRecovered(ctx context.Context, s *session, p partition, id int64, now time.Time) {
 	if stalled, recovered := s.stalls.succeeded(p, id, now); recovered {
 		r.log.InfoContext(ctx, "partition takes events again", "topic", p.topic, "partition", p.number, "after", fmt.Sprint(stalled))

@@ -91,7 +91,6 @@ type row struct {
 	Settled bool
 }
 
-// bytes is the size of what is published.
 func (r row) bytes() int { return len(r.Payload) + len(r.Headers) }
 
 // The subqueries are evaluated once: a snapshot for every row would cost as much as the row.

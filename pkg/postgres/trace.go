@@ -31,7 +31,6 @@ func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQuer
 	endSpan(ctx, data.Err)
 }
 
-// TraceBatchStart implements pgx.BatchTracer: one span for all statements of a batch.
 func (tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx

@@ -24,13 +24,11 @@ func MessageOf(r *Request) Message {
 	return Message{RequestID: r.RequestID, EventID: r.EventID, UserID: r.UserID, EventType: r.EventType, Gen: r.Gen}
 }
 
-// Body encodes the message.
 func (m Message) Body() string {
 	b, _ := json.Marshal(m) // strings and numbers always marshal
 	return string(b)
 }
 
-// GenText is the generation as a message attribute.
 func (m Message) GenText() string { return strconv.FormatInt(m.Gen, 10) }
 
 // DecodeMessage reads a body. An error means that it can never be read.

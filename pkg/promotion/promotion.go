@@ -48,7 +48,6 @@ const (
 	PromotionVoid      PromotionStatus = "Void"
 )
 
-// Status at a time.
 func (p *Promotion) Status(now int64) PromotionStatus {
 	switch {
 	case p.VoidedAt != 0:
@@ -64,7 +63,6 @@ func (p *Promotion) Status(now int64) PromotionStatus {
 	}
 }
 
-// Accepts reports whether a request stamped with this time is taken.
 func (p *Promotion) Accepts(now int64) bool { return p.Status(now) == PromotionOpen && !p.Paused }
 
 func (p *Promotion) closing() int64 {

@@ -88,7 +88,6 @@ func (c *Change) become(s Status, now int64) {
 	}
 }
 
-// Created is the creation of a request as Received.
 func (r *Request) Created() Change {
 	return Change{After: *r, Logs: []LogEntry{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
 }

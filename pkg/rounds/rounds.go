@@ -38,10 +38,8 @@ type Round struct {
 	Parts    map[string]float64 `json:"parts"`
 }
 
-// OK reports whether the row reaches what it must, within its limits.
 func (r Result) OK() bool { return r.Ratio >= r.Must && len(r.Exceeded()) == 0 }
 
-// Exceeded names the parts that are above their limits, sorted.
 func (r Result) Exceeded() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
@@ -70,7 +68,6 @@ func New(ctx context.Context, subject, baseline Side) (*Comparison, error) {
 	return c, err
 }
 
-// Round measures both once.
 func (c *Comparison) Round(ctx context.Context) error {
 	r, err := c.round(ctx)
 	if err == nil {

@@ -115,7 +115,6 @@ func (r *replica) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnO
 	return conn, err
 }
 
-// observe notes whether a connection is established.
 func (r *replica) observe(conn balancer.SubConn, s connectivity.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -155,7 +155,6 @@ func (s *Server) Rekey(accept map[string]config.Secret) error {
 	return s.verifier.rekey(accept)
 }
 
-// Name returns the name of the service.
 func (s *Server) Name() string { return s.name }
 
 // Check reports why the server cannot serve: a method without the option urr.common.v1.access, or

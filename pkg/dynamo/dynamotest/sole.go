@@ -54,7 +54,6 @@ func (s *sole) empty(q *dynamodb.QueryInput) bool {
 	return !s.unknown && !s.written[pk.Value]
 }
 
-// note keeps the partitions that a call writes.
 func (s *sole) note(in any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

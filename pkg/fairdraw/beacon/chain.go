@@ -86,7 +86,6 @@ func (c Chain) Validate() error {
 	return nil
 }
 
-// TimeOf is when a round (from 1) is published.
 func (c Chain) TimeOf(round uint64) time.Time {
 	return time.Unix(c.Genesis+(int64(round)-1)*c.Period, 0).UTC() //nolint:gosec // rounds come from FirstAt
 }
@@ -134,7 +133,6 @@ func message(round uint64) []byte {
 	return sum[:]
 }
 
-// sizes are the lengths of a public key and of a signature in bytes.
 func (c Chain) sizes() (key, signature int, err error) {
 	switch c.Scheme {
 	case SchemeG1:

@@ -106,7 +106,6 @@ type Info struct {
 	} `json:"metadata"`
 }
 
-// Chain is the part of the info that identifies and verifies.
 func (i Info) Chain() Chain {
 	return Chain{Scheme: i.Scheme, ChainHash: i.Hash, PublicKey: i.PublicKey, Genesis: i.Genesis, Period: i.Period}
 }

@@ -98,7 +98,6 @@ func chainHash(i beacon.Info, public, group []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Chain identifies the beacon.
 func (b *Beacon) Chain() beacon.Chain { return b.info.Chain() }
 
 // Round computes a round (from 1), even one of the future.

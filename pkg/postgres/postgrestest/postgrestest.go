@@ -108,13 +108,11 @@ func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []p
 	return name, createTemplate(ctx, t, admin, name, "urr_tpl_"+family+"_", sets)
 }
 
-// isTemplate reports whether the template is finished.
 func isTemplate(ctx context.Context, admin *pgx.Conn, name string) (ready bool, err error) {
 	err = admin.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&ready)
 	return ready, err
 }
 
-// createTemplate makes the template in place of those of its family.
 func createTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, name, family string, sets []postgres.MigrationSet) error {
 	t.Helper()
 	if err := dropTemplates(ctx, admin, family); err != nil {

@@ -30,7 +30,6 @@ func Read(ctx context.Context, client *dynamodb.Client, table string, keys ...dy
 // Items are items by their keys.
 type Items map[string]dynamo.Item
 
-// Get returns the item with a key, nil if there is none.
 func (i Items) Get(key dynamo.Item) dynamo.Item { return i[keyText(key)] }
 
 func keyText(it dynamo.Item) string {

@@ -22,11 +22,8 @@ type Store struct {
 	Log *slog.Logger
 }
 
-// Millis is the present time.
 func (s Store) Millis() int64 { return s.Now().UnixMilli() }
-
-// Begin begins a transaction.
-func (s Store) Begin() *Tx { return NewTx(s.Client, s.Table, s.Millis()) }
+func (s Store) Begin() *Tx    { return NewTx(s.Client, s.Table, s.Millis()) }
 
 // Read reads items consistently by their keys, which must be unique; absent items are left out.
 func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
@@ -36,7 +33,6 @@ func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
 	return Read(ctx, s.Client, s.Table, keys...)
 }
 
-// Query reads one page of a partition.
 func (s Store) Query(ctx context.Context, p Partition) (items []dynamo.Item, more bool, err error) {
 	return p.Query(ctx, s.Client, s.Table)
 }

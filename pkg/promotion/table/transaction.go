@@ -89,7 +89,6 @@ func (t *Tx) Put(owner int, it dynamo.Item, c Condition) {
 	}})
 }
 
-// Update changes attributes of an item.
 func (t *Tx) Update(owner int, key dynamo.Item, u dynamo.Change, c Condition) {
 	names, values := u.Names, u.Values
 	for k, v := range c.Names {
@@ -110,7 +109,6 @@ func (t *Tx) Update(owner int, key dynamo.Item, u dynamo.Change, c Condition) {
 	}})
 }
 
-// Delete deletes an item, if it exists.
 func (t *Tx) Delete(owner int, key dynamo.Item, c Condition) {
 	t.add(owner, types.TransactWriteItem{Delete: &types.Delete{
 		TableName: &t.table, Key: key, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,

@@ -56,7 +56,6 @@ func (s Store) MendExclusion(ctx context.Context, it dynamo.Item, cause error) (
 	return e, nil
 }
 
-// resultOf is the result of an excluded request.
 func (s Store) resultOf(ctx context.Context, e promotion.Exclusion) (promotion.ResultCode, error) {
 	entry := Key(EntryPartition(e.EventID, promotion.LotteryGroup(e.RequestID)), e.RequestID)
 	items, err := s.Read(ctx, RequestKey(e.RequestID), entry)

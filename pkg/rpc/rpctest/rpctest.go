@@ -129,7 +129,6 @@ type services []string
 
 func (s *services) RegisterService(desc *grpc.ServiceDesc, _ any) { *s = append(*s, desc.ServiceName) }
 
-// callers maps each full method to its first allowed caller.
 func (s *services) callers(t testing.TB) map[string]string {
 	t.Helper()
 	callers := make(map[string]string)
