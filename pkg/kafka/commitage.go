@@ -63,14 +63,12 @@ func (a *CommitAge) Run(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	for ctx.Err() == nil {
+	return loop.Every(ctx, commitAgeEvery, func(ctx context.Context) {
 		_ = a.Measure(ctx, client) // while the brokers do not answer the age grows
 		if oldest, _, known := a.Age(); known {
 			oldestGauge.WithLabelValues(a.group, a.topic).Set(oldest.Seconds())
 		}
-		loop.Sleep(ctx, commitAgeEvery)
-	}
-	return nil
+	})
 }
 
 func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {

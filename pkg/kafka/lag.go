@@ -43,20 +43,12 @@ func (p partition) labels(group string) []string {
 	return []string{group, p.topic, strconv.Itoa(int(p.id))}
 }
 
+// startLag updates the metrics until stop is called.
 func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		admin := kadm.NewClient(client)
-		for ctx.Err() == nil {
-			c.measure(ctx, admin)
-			loop.Sleep(ctx, c.lagEvery)
-		}
-	}()
+	admin := kadm.NewClient(client)
+	end := loop.Start(ctx, c.lagEvery, func(ctx context.Context) { c.measure(ctx, admin) })
 	return func() {
-		cancel()
-		<-done
+		end()
 		lagKnown.DeleteLabelValues(c.group)
 	}
 }

@@ -60,21 +60,11 @@ func clearStallGauge(s *stalls) {
 }
 
 func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			if err := r.measure(ctx, nil); err != nil && ctx.Err() == nil {
-				r.log.WarnContext(ctx, "outbox not measured", "error", err)
-			}
-			loop.Sleep(ctx, measureEvery)
+	return loop.Start(ctx, measureEvery, func(ctx context.Context) {
+		if err := r.measure(ctx, nil); err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "outbox not measured", "error", err)
 		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
+	})
 }
 
 // measure sets the gauges from the table, as of now; nil is the database's clock. It removes them
