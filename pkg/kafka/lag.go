@@ -69,7 +69,7 @@ func (c *Consumer) measure(ctx context.Context, admin *kadm.Client) {
 	c.reportLag(lags, err == nil && group.Error() == nil)
 }
 
-// reportLag exports the lag of this replica's partitions. Partitions that are not in lags have no
+// reportLag exports the lag of this replica's partitions. A partition that is not in lags gets no
 // value.
 func (c *Consumer) reportLag(lags map[partition]int64, answered bool) {
 	c.mu.Lock()

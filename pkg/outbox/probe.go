@@ -14,9 +14,8 @@ const probeTimeout = time.Second
 
 // probe is an attempt, in flight, to publish the first row of each partition that is due.
 type probe struct {
-	heads []row
-	// results may be read once done is closed.
-	results []error
+	heads   []row
+	results []error // to be read once done is closed
 	done    chan struct{}
 }
 
@@ -92,20 +91,14 @@ func (r *Relay) startProbe(ctx context.Context, s *session, heads []row) {
 		defer r.Signal()
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		recs, at := make([]kafka.Record, 0, len(heads)), make([]int, 0, len(heads))
-		for i, h := range heads {
-			rec, err := h.record()
-			if p.results[i] = err; err == nil {
-				recs, at = append(recs, rec), append(at, i)
-			}
-		}
+		recs, index := records(heads, p.results)
 		for i, err := range r.prober.PublishEach(ctx, recs) {
-			p.results[at[i]] = err
+			p.results[index[i]] = err
 		}
 	}()
 }
 
-// finishProbe deletes the rows that a probe published and parks the keys that it was refused.
+// finishProbe deletes the rows that a probe published and parks the keys of refused rows.
 func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, error) {
 	now := time.Now()
 	acked := make([]int64, 0, len(p.heads))
