@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer makes a client span per query and per batch, but only inside a recorded trace, so that pollers and hot
-// paths without one cost nothing.
+// tracer makes a client span per query and per batch, but only inside a recorded trace: other calls,
+// such as those of pollers, cost nothing.
 type tracer struct{}
 
 var (

@@ -58,7 +58,7 @@ type Side func(context.Context) (value float64, parts map[string]float64, err er
 type Comparison struct {
 	subject, baseline Side
 	rounds            []Round
-	turn              int
+	measured          int // rounds, the warm-up included
 }
 
 // New compares subject with baseline. Its first round warms up and is not kept.
@@ -83,10 +83,10 @@ func (c *Comparison) round(ctx context.Context) (r Round, err error) {
 	if c.baseline != nil {
 		run = append(run, func() (err error) { r.Baseline, _, err = c.baseline(ctx); return err })
 	}
-	if c.turn%2 == 1 {
+	if c.measured%2 == 1 {
 		slices.Reverse(run)
 	}
-	c.turn++
+	c.measured++
 	for _, do := range run {
 		if err := do(); err != nil {
 			return r, err
