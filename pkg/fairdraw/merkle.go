@@ -63,8 +63,8 @@ func node(left, right *Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// Proof shows that an entry is in a root: the position of its leaf, and the hashes beside its way up
-// (RFC 9162 §2.1.3).
+// Proof shows that an entry is in a tree: the position of its leaf, and the siblings of the path from
+// there to the root (RFC 9162 §2.1.3).
 type Proof struct {
 	Index int    `json:"index"` // from 0
 	Count int    `json:"count"` // leaves of the tree
@@ -95,8 +95,8 @@ func (p Proof) Verify(id uuid.UUID, root Hash) bool {
 	return last == 0 && hash == root
 }
 
-// blockSize is the number of leaves of the subtrees whose roots a Prover keeps: a proof hashes one
-// of them anew, which takes 0.1 ms, and a million entries need 250 kB beside themselves.
+// blockSize is the number of leaves of the subtrees whose roots a Prover keeps. A proof hashes one
+// subtree again, which takes 0.1 ms. The roots of a million entries take 250 kB.
 const blockSize = 256
 
 // Prover makes proofs of sorted entries. It is safe for concurrent use.
@@ -140,11 +140,11 @@ func (p *Prover) Prove(id uuid.UUID) (proof Proof, ok bool) {
 	return Proof{Index: index, Count: p.entries.Len(), Path: path}, true
 }
 
-// appendPath appends the hashes beside the way from level[i] to the root; it overwrites level.
+// appendPath appends the siblings of the path from level[i] to the root. It overwrites level.
 func appendPath(path, level []Hash, i int) []Hash {
 	for len(level) > 1 {
-		if beside := i ^ 1; beside < len(level) {
-			path = append(path, level[beside])
+		if sibling := i ^ 1; sibling < len(level) {
+			path = append(path, level[sibling])
 		}
 		next := level[:0]
 		for j := 0; j < len(level); j += 2 {

@@ -46,8 +46,8 @@ func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message 
 	})
 }
 
-// After is Every without the immediate first call.
-func After(ctx context.Context, interval time.Duration, do func(context.Context)) error {
+// Tick is Every without the immediate first call.
+func Tick(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for wait(ctx, ticker.C) {

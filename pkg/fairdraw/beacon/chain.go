@@ -27,9 +27,7 @@ const (
 
 // Errors of Verify.
 var (
-	// ErrSignature means that the chain's key did not sign this round.
-	ErrSignature = errors.New("beacon: the chain's key did not sign this round")
-	// ErrRandomness means that the value is not the SHA-256 of the signature.
+	ErrSignature  = errors.New("beacon: the chain's key did not sign this round")
 	ErrRandomness = errors.New("beacon: the value is not the hash of the signature")
 )
 

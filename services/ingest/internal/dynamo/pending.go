@@ -27,7 +27,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 	for _, it := range items {
 		m, err := table.DecodeMarker(it)
 		if err != nil {
-			s.Skipped(ctx, it, err)
+			s.ReportSkipped(ctx, it, err)
 		}
 		if m.RequestID != "" { // what its key tells is enough to send the request again
 			page = append(page, m)
@@ -208,7 +208,7 @@ func (s *Store) locksOfFailed(ctx context.Context, ends []promotion.Change) (map
 	for _, it := range items {
 		l, err := table.DecodeLock(it)
 		if err != nil { // it stays, and must not keep its request from ending
-			s.Skipped(ctx, it, err)
+			s.ReportSkipped(ctx, it, err)
 			continue
 		}
 		locks[l.RequestID] = l

@@ -67,9 +67,9 @@ func (w *Worker) Admit(ctx context.Context) error {
 	var ticks, failing errgroup.Group
 	ticks.SetLimit(maxParallelTicks)
 	failing.Go(func() error {
-		return loop.After(ctx, w.every, func(ctx context.Context) { inParallel(ctx, w.failing(), w.tickFailing) })
+		return loop.Tick(ctx, w.every, func(ctx context.Context) { inParallel(ctx, w.failing(), w.tickFailing) })
 	})
-	err := loop.After(ctx, w.every, func(ctx context.Context) {
+	err := loop.Tick(ctx, w.every, func(ctx context.Context) {
 		ticks.TryGo(func() error {
 			w.tickAll(ctx)
 			return nil
@@ -79,19 +79,19 @@ func (w *Worker) Admit(ctx context.Context) error {
 }
 
 // Clean cleans up until ctx ends.
-func (w *Worker) Clean(ctx context.Context) error { return loop.After(ctx, w.clean, w.Sweep) }
+func (w *Worker) Clean(ctx context.Context) error { return loop.Tick(ctx, w.clean, w.Sweep) }
 
 // ReadSettings reads settings periodically until ctx ends. It is a separate loop, so that no tick
 // waits for ticket.
 func (w *Worker) ReadSettings(ctx context.Context) error {
-	return loop.After(ctx, settingsInterval, w.RefreshSettings)
+	return loop.Tick(ctx, settingsInterval, w.RefreshSettings)
 }
 
 // RefreshSales reads sale statuses periodically until ctx ends, in a separate loop. It must be
 // called once.
 func (w *Worker) RefreshSales(ctx context.Context) error {
 	w.loadSales(ctx)
-	return loop.After(ctx, salesInterval, w.service.RefreshSales)
+	return loop.Tick(ctx, salesInterval, w.service.RefreshSales)
 }
 
 // Ready returns nil after the first read of all sale statuses. Before that, a watching gateway

@@ -217,7 +217,7 @@ func (r *run) fetch(ctx context.Context, round uint64) (again bool, err error) {
 		return false, nil
 	}
 	got, err := r.beacons.Get(ctx, chain, round)
-	if errors.Is(err, beacon.ErrNotYet) {
+	if errors.Is(err, beacon.ErrNotPublished) {
 		return false, nil
 	}
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *source) Round(_ context.Context, chain beacon.Chain, number uint64) (be
 	defer s.mu.Unlock()
 	s.asked++
 	if s.silent || chain.TimeOf(number).After(s.clock.Now()) {
-		return beacon.Round{}, beacon.ErrNotYet
+		return beacon.Round{}, beacon.ErrNotPublished
 	}
 	return s.Beacon.Round(number), nil
 }

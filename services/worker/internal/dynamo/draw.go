@@ -141,7 +141,7 @@ func (s *Store) guards(ctx context.Context, it dynamo.Item, event string) (bool,
 	if err == nil {
 		return m.EventID == event, nil
 	}
-	s.Skipped(ctx, it, err)
+	s.ReportSkipped(ctx, it, err)
 	r, found, err := s.Request(ctx, m.RequestID)
 	if errors.Is(err, promotion.ErrUnreadable) {
 		return true, nil
