@@ -1,11 +1,12 @@
-// Package batch turns concurrent single calls into few batched ones: what arrives within a short delay goes out as one RPC, or what
-// arrived while the last batch was being written is the next batch (group commit). The queue in front is bounded, so that overload is
-// refused at once instead of being waited for.
+// Package batch turns concurrent single calls into few batched ones. A batch has the calls that arrive
+// within a short delay, or those that arrived while the last batch ran (group commit). The queue in
+// front is bounded: a call that finds it full is refused at once and does not wait.
 package batch
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,43 +17,38 @@ import (
 type Config struct {
 	// Max is the most items in a batch; default 100. A full batch does not wait for Delay.
 	Max int
-	// Delay is how long the first item of a batch waits for others, and longer only while Inflight batches run. 0 = group commit: a
-	// batch takes what has arrived.
+	// Delay is how long the first item of a batch waits for others. It waits longer only while Inflight
+	// batches run. 0: group commit.
 	Delay time.Duration
-	// Overlap, if longer than Delay, is how long the first item of a batch waits for batches in flight to end. A batch that begins
-	// after the last one has ended then collects for Delay from that moment, and one beside others only begins when they are slow. So
-	// batches grow with the load. 0: batches overlap freely.
-	Overlap time.Duration
-	// Inflight is the most batches running at once; default 1.
-	Inflight int
-	// Queue is the most items waiting for a batch; default 10,000. Above it Do answers errs.ErrOverloaded.
-	Queue int
-	// Timeout bounds one run of fn; default 5 s. It is independent of any caller's deadline.
-	Timeout time.Duration
+	// Overlap, if longer than Delay, is how long the first item of a batch waits for the end of the
+	// batches in flight. The batch then collects for Delay after that end. So batches run beside each
+	// other only when they are slow, and they grow with the load. 0: batches overlap freely.
+	Overlap  time.Duration
+	Inflight int           // the most batches running at once; default 1
+	Queue    int           // the most items waiting for a batch; default 10,000
+	Timeout  time.Duration // of a batch, independent of its callers' deadlines; default 5 s
 }
 
 func (c Config) withDefaults() Config {
-	def := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	def(&c.Max, 100)
-	def(&c.Inflight, 1)
-	def(&c.Queue, 10_000)
-	if c.Timeout <= 0 {
-		c.Timeout = 5 * time.Second
-	}
+	c.Max, c.Inflight, c.Queue = positive(c.Max, 100), positive(c.Inflight, 1), positive(c.Queue, 10_000)
+	c.Timeout = positive(c.Timeout, 5*time.Second)
 	return c
 }
 
-// Result is the outcome of one item of a batch: a value or an error, that item's alone.
+func positive[N int | time.Duration](v, otherwise N) N {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}
+
+// Result is the outcome of one item of a batch: a value or an error of its own.
 type Result[O any] struct {
 	Value O
 	Err   error
 }
 
-// Coalescer runs single calls in batches. It keeps no goroutine while idle; Close waits for those that run.
+// Coalescer runs single calls in batches. It has no goroutine while it is idle.
 type Coalescer[I, O any] struct {
 	cfg   Config
 	run   func(context.Context, []I) ([]Result[O], error)
@@ -64,8 +60,8 @@ type Coalescer[I, O any] struct {
 	timer   *time.Timer // of the batch that is being collected; nil when none waits for Delay or Overlap
 	first   time.Time   // when the first item of that batch arrived; only with Overlap
 	closed  bool
-	idle    chan struct{} // closed when a closed coalescer has drained
-	onIdle  func()        // called when the last batch under way has ended and nothing waits; nil for none
+	idle    chan struct{} // closed when no batch runs and no item waits after Close
+	onIdle  func()        // called whenever no batch runs and no item waits any more; may be nil
 }
 
 type call[I, O any] struct {
@@ -75,8 +71,8 @@ type call[I, O any] struct {
 	done chan struct{}
 }
 
-// NewCoalescer makes a Coalescer whose fn answers a batch by position: as many results as items, in their order. An error of fn, or a
-// wrong number of results, is every item's error. A fn whose items fail one by one belongs to NewItems.
+// NewCoalescer makes a Coalescer whose fn returns one result per item, in order. An error of fn, or a
+// wrong number of results, is every item's error.
 func NewCoalescer[I, O any](cfg Config, fn func(context.Context, []I) ([]O, error)) *Coalescer[I, O] {
 	return NewItems(cfg, func(ctx context.Context, in []I) ([]Result[O], error) {
 		values, err := fn(ctx, in)
@@ -98,9 +94,10 @@ func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], 
 	return c
 }
 
-// Do hands in one item and waits for its result. It fails with errs.ErrOverloaded (and a retry time) when the queue is full, with
-// errs.ErrUnavailable after Close, and with the context's error when ctx ends first: the item is then dropped if its batch has not
-// begun, else its result is. A caller that gives up never disturbs the others of its batch.
+// Do passes one item to a batch and waits for its result. It fails with errs.ErrOverloaded (and a retry
+// time) when the queue is full, and with errs.ErrUnavailable after Close. When ctx ends first it fails
+// with the error of ctx: the item is dropped if its batch has not begun, else its result. The other
+// items of the batch are not affected.
 func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	var zero O
 	if err := ctx.Err(); err != nil {
@@ -135,13 +132,12 @@ func (c *Coalescer[I, O]) enqueue(cl *call[I, O]) error {
 	if c.cfg.Delay > 0 && len(c.pending) == 1 {
 		c.collectLocked()
 	}
-	if c.dueLocked() && c.running < c.cfg.Inflight { // else the batch that ends first takes it along
+	if c.dueLocked() && c.running < c.cfg.Inflight { // else the batch that ends first is followed by it
 		c.startLocked()
 	}
 	return nil
 }
 
-// collectLocked begins to collect the next batch.
 func (c *Coalescer[I, O]) collectLocked() {
 	delay := c.cfg.Delay
 	if c.cfg.Overlap > delay {
@@ -153,13 +149,13 @@ func (c *Coalescer[I, O]) collectLocked() {
 	c.waitLocked(delay)
 }
 
-// waitLocked lets the batch that is being collected begin after a delay.
+// waitLocked starts the batch that is being collected after a delay.
 func (c *Coalescer[I, O]) waitLocked(delay time.Duration) {
 	var t *time.Timer
 	t = time.AfterFunc(delay, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.timer != t { // it has begun, or waits anew
+		if c.timer != t { // the batch has begun, or has another timer
 			return
 		}
 		c.timer = nil
@@ -170,8 +166,8 @@ func (c *Coalescer[I, O]) waitLocked(delay time.Duration) {
 	c.timer = t
 }
 
-// dueLocked reports whether what waits is a batch: it is full, its delay has passed, or no more
-// follow.
+// dueLocked reports whether a batch may begin: it is full, its delay is over, or the coalescer is
+// closed.
 func (c *Coalescer[I, O]) dueLocked() bool {
 	return len(c.pending) > 0 && (c.timer == nil || len(c.pending) >= c.cfg.Max || c.closed)
 }
@@ -181,7 +177,6 @@ func (c *Coalescer[I, O]) startLocked() {
 	go c.work(c.takeLocked())
 }
 
-// work runs batches until nothing waits.
 func (c *Coalescer[I, O]) work(calls []*call[I, O]) {
 	for calls != nil {
 		c.runBatch(calls)
@@ -189,7 +184,7 @@ func (c *Coalescer[I, O]) work(calls []*call[I, O]) {
 	}
 }
 
-// next takes what arrived while a batch ran, unless its delay has not passed.
+// next returns the batch that arrived while the last one ran, nil while its delay is not over.
 func (c *Coalescer[I, O]) next() []*call[I, O] {
 	calls, idle := c.nextOrIdle()
 	if idle && c.onIdle != nil {
@@ -216,35 +211,25 @@ func (c *Coalescer[I, O]) nextOrIdle() (calls []*call[I, O], idle bool) {
 	return nil, idle
 }
 
-// unused reports whether no batch runs and nothing waits for one.
 func (c *Coalescer[I, O]) unused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running == 0 && len(c.pending) == 0
 }
 
-// takeLocked takes the next batch. What is left is due, too.
+// takeLocked removes the next batch from the queue. Without a timer, the rest is due too.
 func (c *Coalescer[I, O]) takeLocked() []*call[I, O] {
 	if c.timer != nil {
 		c.timer.Stop()
 		c.timer = nil
 	}
-	n := min(len(c.pending), c.cfg.Max)
-	calls := make([]*call[I, O], n)
-	copy(calls, c.pending)
-	rest := copy(c.pending, c.pending[n:])
-	clear(c.pending[rest:])
-	c.pending = c.pending[:rest]
+	calls := slices.Clone(c.pending[:min(len(c.pending), c.cfg.Max)])
+	c.pending = slices.Delete(c.pending, 0, len(calls))
 	return calls
 }
 
 func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
-	live := calls[:0]
-	for _, cl := range calls {
-		if cl.ctx.Err() == nil { // a call cancelled before its batch starts is dropped
-			live = append(live, cl)
-		}
-	}
+	live := slices.DeleteFunc(calls, func(cl *call[I, O]) bool { return cl.ctx.Err() != nil })
 	if len(live) == 0 {
 		return
 	}
@@ -255,7 +240,7 @@ func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
 	// Values (trace, request id) are the first caller's; its cancellation is not.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(live[0].ctx), c.cfg.Timeout)
 	defer cancel()
-	out, err := c.guarded(ctx, in)
+	out, err := c.runRecovered(ctx, in)
 	if err == nil && len(out) != len(in) {
 		err = errs.ErrInternal.Wrap(fmt.Errorf("batch: %d results for %d items", len(out), len(in)))
 	}
@@ -269,8 +254,8 @@ func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
 	}
 }
 
-// guarded turns a panic of fn into every item's error: it would otherwise end the process for all of them.
-func (c *Coalescer[I, O]) guarded(ctx context.Context, in []I) (out []Result[O], err error) {
+// runRecovered turns a panic of fn into every item's error. Otherwise it would end the process.
+func (c *Coalescer[I, O]) runRecovered(ctx context.Context, in []I) (out []Result[O], err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, errs.FromPanic(p)

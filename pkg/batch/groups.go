@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Groups runs a Coalescer for each key, so that a slow key delays no other: its batches, its queue
-// and what is in flight are its own. A key that is idle keeps nothing.
+// Groups runs a Coalescer for each key, with its own queue and batches, so that a slow key delays no
+// other. An idle key takes no memory.
 type Groups[K comparable, I, O any] struct {
 	cfg  Config
 	most int
@@ -26,8 +26,8 @@ type keyed[I, O any] struct {
 	callers int
 }
 
-// NewGroups makes Groups: cfg bounds each key, most the keys in use at once (at least 1). fn
-// answers a batch of one key as that of NewItems.
+// NewGroups makes Groups. cfg bounds each key; most is the number of keys in use at once (at least
+// 1). fn runs a batch of one key, as the fn of NewItems does.
 func NewGroups[K comparable, I, O any](cfg Config, most int, fn func(context.Context, K, []I) ([]Result[O], error)) *Groups[K, I, O] {
 	return &Groups[K, I, O]{cfg: cfg, most: max(most, 1), run: fn, keys: make(map[K]*keyed[I, O])}
 }
@@ -63,8 +63,8 @@ func (g *Groups[K, I, O]) enter(key K) (*keyed[I, O], error) {
 	return k, nil
 }
 
-// leave forgets a key that nobody uses any more. A caller may give up before its batch has ended;
-// then the end of the batch does it.
+// leave removes the key after its last use: when its last caller leaves, or at the end of its last
+// batch if that caller gave up before.
 func (g *Groups[K, I, O]) leave(key K, k *keyed[I, O], callers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +74,6 @@ func (g *Groups[K, I, O]) leave(key K, k *keyed[I, O], callers int) {
 	}
 }
 
-// Close refuses new items and waits until those in the queues are served, or ctx ends.
 func (g *Groups[K, I, O]) Close(ctx context.Context) error {
 	g.mu.Lock()
 	g.closed = true

@@ -35,7 +35,7 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireSettable[C](t, service)
-	args = append(elsewhere(t, service), args...)
+	args = append(peerAddresses(t, service), args...)
 	cfg := load[C](t, service, render(t, service, service, args...), externalSecret)
 	variables := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=false")...), externalSecret)
 	require.Equal(t, config.Contents(cfg), config.Contents(variables), "secrets are the same as files")
@@ -119,7 +119,7 @@ func environment(t *testing.T, kind, name string, objects []object, secret func(
 			value = made
 		}
 		require.NotContains(t, env, e.Name, "set twice")
-		for known, v := range env { // as Kubernetes does: what stands before may be used
+		for known, v := range env { // as Kubernetes does, for variables that stand before
 			value = strings.ReplaceAll(value, "$("+known+")", v)
 		}
 		env[e.Name] = value
@@ -127,7 +127,6 @@ func environment(t *testing.T, kind, name string, objects []object, secret func(
 	return env
 }
 
-// secretsOf looks up Secrets that a chart creates.
 func secretsOf(objects []object) func(name, key string) (string, bool) {
 	return func(name, key string) (string, bool) {
 		for _, o := range objects {
@@ -140,7 +139,6 @@ func secretsOf(objects []object) func(name, key string) (string, bool) {
 	}
 }
 
-// externalSecret is the value of a Secret that is created outside the chart.
 func externalSecret(name, key string) (string, bool) {
 	switch {
 	case name == "urr-ticket-code", name == "urr-draw-signing":

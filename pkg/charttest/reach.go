@@ -38,8 +38,8 @@ func readSchema(t *testing.T, charts, service string) schema {
 	return s
 }
 
-// elsewhere are arguments of helm that set the address of every service that one calls.
-func elsewhere(t *testing.T, service string) []string {
+// peerAddresses are arguments of helm that set the address of every service that the service calls.
+func peerAddresses(t *testing.T, service string) []string {
 	t.Helper()
 	var args []string
 	for callee := range readSchema(t, filepath.Join(checkout(t), "deploy", "helm"), service).Properties.RPC.Properties.Calls.Properties {

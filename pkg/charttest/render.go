@@ -75,7 +75,6 @@ type container struct {
 	} `yaml:"env"`
 }
 
-// render runs helm template on a chart under deploy/helm.
 func render(t *testing.T, release, chart string, args ...string) []object {
 	t.Helper()
 	testkit.SkipIfShort(t, "tests that start Helm")
@@ -85,12 +84,12 @@ func render(t *testing.T, release, chart string, args ...string) []object {
 			args[i] = filepath.Join(charts, arg)
 		}
 	}
-	helm, err := program()
+	helm, err := helmPath()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", release, filepath.Join(charts, chart)}, args...)...)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
-	require.NoError(t, cmd.Run(), "helm template %s: %s", chart, &said)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	require.NoError(t, cmd.Run(), "helm template %s: %s", chart, &problems)
 	return Decode[object](t, out.Bytes())
 }
 
@@ -110,9 +109,9 @@ func Decode[O any](t *testing.T, documents []byte) []O {
 	}
 }
 
-// program is the path of Helm in the pinned version: that of URR_TEST_HELM if it is set, else the one
-// that the go command builds once and caches.
-var program = sync.OnceValues(func() (string, error) {
+// helmPath is the path of Helm in the pinned version: URR_TEST_HELM if it is set, else the binary that
+// the go command builds once and caches.
+var helmPath = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("URR_TEST_HELM"); path != "" { //nolint:forbidigo // tests have no Config
 		return path, nil
 	}

@@ -15,14 +15,10 @@ import (
 
 // Labels of the keys derived from an issuer's set (token.KeySet.Derive).
 const (
-	// LabelVwrTicket is derived from VWR_TOKEN_SECRET.
-	LabelVwrTicket = "urr/vwr-ticket"
-	// LabelQueueTicket is derived from QUEUE_ENTRY_TOKEN_SECRET.
-	LabelQueueTicket = "urr/queue-ticket"
-	// LabelAnon is derived from SESSION_SECRET.
-	LabelAnon = "urr/anon"
-	// LabelChallenge is derived from SESSION_SECRET.
-	LabelChallenge = "urr/challenge"
+	LabelVwrTicket   = "urr/vwr-ticket"   // of VWR_TOKEN_SECRET
+	LabelQueueTicket = "urr/queue-ticket" // of QUEUE_ENTRY_TOKEN_SECRET
+	LabelAnon        = "urr/anon"         // of SESSION_SECRET
+	LabelChallenge   = "urr/challenge"    // of SESSION_SECRET
 )
 
 // ErrForged is the error of every value that does not verify: another key, event or visitor, a
@@ -109,9 +105,9 @@ func NewAnon() Anon { return Anon{ID: uuid.New()} }
 // (RFC 9562 §5.8).
 const owingVersion = 8
 
-// NewOwingAnon makes an id whose owner owes a proof of work, of so many bits (1–255), for each
-// position. The id carries it, so that it is owed at every gateway, from every address. For readers
-// that know nothing of proofs it is an id as any other.
+// NewOwingAnon makes an id whose owner owes a proof of work of the given bits (1–255) for each
+// position. The id itself says so, so that every gateway demands it, from every address. Other
+// readers take it for any other id.
 func NewOwingAnon(bits uint8) Anon {
 	a := NewAnon()
 	a.ID[0] = bits
@@ -127,10 +123,8 @@ func (a Anon) Owes() int {
 	return int(a.ID[0])
 }
 
-// String is the id as Caller.anon_id and Tier1.UID carry it.
 func (a Anon) String() string { return a.ID.String() }
 
-// Seal signs the id. The result is empty when keys is empty.
 func (a Anon) Seal(keys token.MACSet) string {
 	var buf [maxSealed]byte
 	return seal(keys, anonDomain, "", append(header(buf[:0], keys.Current()), a.ID[:]...))

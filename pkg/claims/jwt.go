@@ -22,10 +22,9 @@ const (
 
 // Longest lifetimes of the tokens.
 const (
-	// Tier1Life is the lifetime of a tier-1 token.
-	Tier1Life = 600 * time.Second
-	// EntryLife is the longest lifetime of an entry token; it is renewed while its slot lasts.
-	EntryLife = 60 * time.Second
+	Tier1Life  = 600 * time.Second // of a tier-1 token
+	EntryLife  = 60 * time.Second  // of an entry token, which is renewed while its slot lasts
+	SignInLife = 15 * time.Minute  // of an attempt to sign in at the identity provider
 )
 
 // UserPrefix marks a Tier1.UID that is a signed-in user's (after a lobby), not an anonymous
@@ -39,33 +38,28 @@ type registeredClaims struct {
 	ExpiresAt int64  `json:"exp"`
 }
 
-func stamp(aud string, now, exp time.Time) registeredClaims {
+func newRegisteredClaims(aud string, now, exp time.Time) registeredClaims {
 	return registeredClaims{Audience: aud, IssuedAt: now.Unix(), ExpiresAt: exp.Unix()}
 }
 
 // Expiry is the time from which the token is no longer accepted.
 func (r registeredClaims) Expiry() time.Time { return time.Unix(r.ExpiresAt, 0) }
 
-// GetExpirationTime and the following implement jwt.Claims.
 func (r registeredClaims) GetExpirationTime() (*jwt.NumericDate, error) {
-	return date(r.ExpiresAt), nil
+	return numericDate(r.ExpiresAt), nil
 }
 
-// GetIssuedAt is the iat claim.
-func (r registeredClaims) GetIssuedAt() (*jwt.NumericDate, error) { return date(r.IssuedAt), nil }
-
-// GetNotBefore is absent from every kind.
+func (r registeredClaims) GetIssuedAt() (*jwt.NumericDate, error) {
+	return numericDate(r.IssuedAt), nil
+}
 func (r registeredClaims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
+func (r registeredClaims) GetIssuer() (string, error)              { return "", nil }
 
-// GetIssuer is absent from every kind.
-func (r registeredClaims) GetIssuer() (string, error) { return "", nil }
-
-// GetAudience is the aud claim.
 func (r registeredClaims) GetAudience() (jwt.ClaimStrings, error) {
 	return jwt.ClaimStrings{r.Audience}, nil
 }
 
-func date(sec int64) *jwt.NumericDate {
+func numericDate(sec int64) *jwt.NumericDate {
 	if sec == 0 {
 		return nil
 	}
@@ -77,26 +71,22 @@ func date(sec int64) *jwt.NumericDate {
 type Tier1 struct {
 	registeredClaims
 
-	EventID string `json:"sub"`
-	// UID is the visitor's anonymous id, or UserPrefix and a user id.
-	UID      string `json:"uid"`
-	Tier     int    `json:"tier"` // always 1
-	Position int64  `json:"pos"`  // from 1
-	// Round is the start of the round the position belongs to, µs since the epoch.
-	Round int64 `json:"act"`
-	// RequestID is the same in every token of one visitor and round.
-	RequestID string `json:"jti"`
+	EventID   string `json:"sub"`
+	UID       string `json:"uid"`  // the visitor's anonymous id, or UserPrefix and a user id
+	Tier      int    `json:"tier"` // always 1
+	Position  int64  `json:"pos"`  // from 1
+	Round     int64  `json:"act"`  // the start of the round, in µs since 1970
+	RequestID string `json:"jti"`  // the same in every token of one visitor and round
 }
 
 // NewTier1 makes the payload that is valid from now for Tier1Life.
 func NewTier1(eventID, uid, requestID string, round, position int64, now time.Time) *Tier1 {
 	return &Tier1{
-		registeredClaims: stamp(AudienceVWR, now, now.Add(Tier1Life)),
+		registeredClaims: newRegisteredClaims(AudienceVWR, now, now.Add(Tier1Life)),
 		EventID:          eventID, UID: uid, Tier: 1, Position: position, Round: round, RequestID: requestID,
 	}
 }
 
-// GetSubject is the event's id.
 func (c *Tier1) GetSubject() (string, error) { return c.EventID, nil }
 
 // Validate is called by the JWT library after the signature was checked.
@@ -115,22 +105,20 @@ type Entry struct {
 	EventID string `json:"sub"`
 	UserID  string `json:"uid"`
 	SlotID  string `json:"jti"`
-	// Epoch is the line's, µs since the epoch of time.
-	Epoch int64 `json:"epoch"`
-	// End is the slot's, in epoch milliseconds; the token itself ends sooner.
-	End int64 `json:"end"`
+	Epoch   int64  `json:"epoch"` // of the line, in µs since 1970
+	End     int64  `json:"end"`   // of the slot, in ms since 1970; the token itself ends sooner
 }
 
 // NewEntry makes the payload for a slot that lasts until end: valid from now until end, at most
-// EntryLife. A JWT's exp is in whole seconds. It is rounded up: a token that ended before its slot
-// would lock its holder out. Expiry gives the exact end.
+// EntryLife. exp, which is in whole seconds, is rounded up: a token that ended before its slot would
+// lock its holder out. Expiry returns the exact end.
 func NewEntry(eventID, userID, slotID string, epoch int64, end, now time.Time) *Entry {
 	exp := now.Add(EntryLife)
 	if end.Before(exp) {
 		exp = end.Add(time.Second - time.Nanosecond)
 	}
 	return &Entry{
-		registeredClaims: stamp(AudienceEntry, now, exp),
+		registeredClaims: newRegisteredClaims(AudienceEntry, now, exp),
 		EventID:          eventID, UserID: userID, SlotID: slotID, Epoch: epoch, End: end.UnixMilli(),
 	}
 }
@@ -144,10 +132,8 @@ func (c *Entry) Expiry() time.Time {
 	return exp
 }
 
-// GetSubject is the event's id.
 func (c *Entry) GetSubject() (string, error) { return c.EventID, nil }
 
-// Validate is called by the JWT library after the signature was checked.
 func (c *Entry) Validate() error {
 	if !ids.ValidEventID(c.EventID) || !ids.ValidUser(c.UserID) || c.SlotID == "" || c.Epoch < 1 || c.End < 1 {
 		return errors.New("claims: incomplete entry token")
@@ -161,28 +147,22 @@ type Session struct {
 
 	UserID string   `json:"sub"`
 	Roles  []string `json:"roles"`
-	// ID identifies the session for revocation; a UUIDv7.
-	ID string `json:"jti"`
-	// Millis is the part of the issue time below a second, in milliseconds; iat is in whole
-	// seconds.
-	Millis int64 `json:"ms,omitempty"`
+	ID     string   `json:"jti"`          // UUIDv7, by which the session is revoked
+	Millis int64    `json:"ms,omitempty"` // the ms of the time whose whole seconds are in iat
 }
 
 // NewSession makes the payload of a new session from now until exp.
 func NewSession(userID string, roles []string, now, exp time.Time) *Session {
 	return &Session{
-		registeredClaims: stamp(AudienceSession, now, exp), UserID: userID, Roles: roles,
+		registeredClaims: newRegisteredClaims(AudienceSession, now, exp), UserID: userID, Roles: roles,
 		ID: ids.NewV7().String(), Millis: now.UnixMilli() - now.Unix()*1000,
 	}
 }
 
 // Issued is the issue time in milliseconds; without Millis the start of that second.
-func (c *Session) Issued() time.Time { return time.UnixMilli(c.IssuedAt*1000 + c.Millis) }
-
-// GetSubject is the user's id.
+func (c *Session) Issued() time.Time           { return time.UnixMilli(c.IssuedAt*1000 + c.Millis) }
 func (c *Session) GetSubject() (string, error) { return c.UserID, nil }
 
-// Validate is called by the JWT library after the signature was checked.
 func (c *Session) Validate() error {
 	if !ids.ValidUser(c.UserID) || c.ID == "" || c.Millis < 0 || c.Millis > 999 {
 		return errors.New("claims: incomplete session")
@@ -190,28 +170,21 @@ func (c *Session) Validate() error {
 	return nil
 }
 
-// SignInLife is how long a user may take to sign in at the identity provider.
-const SignInLife = 15 * time.Minute
-
 // SignIn is the payload of an attempt to sign in at the identity provider, which the browser that
 // began it keeps until it comes back (cookie urr-sign-in).
 type SignIn struct {
 	registeredClaims
 
-	// State comes back with the browser; it names the attempt.
-	State string `json:"jti"`
-	// Nonce comes back in the ID token.
-	Nonce string `json:"nonce"`
-	// Verifier is the secret of PKCE (RFC 7636).
-	Verifier string `json:"verifier"`
-	// ReturnTo is the path where the browser goes on.
-	ReturnTo string `json:"to"`
+	State    string `json:"jti"`      // names the attempt; the browser brings it back
+	Nonce    string `json:"nonce"`    // comes back in the ID token
+	Verifier string `json:"verifier"` // the secret of PKCE (RFC 7636)
+	ReturnTo string `json:"to"`       // path to which the browser returns
 }
 
 // NewSignIn makes an attempt that is valid from now for SignInLife.
 func NewSignIn(returnTo string, now time.Time) *SignIn {
 	return &SignIn{
-		registeredClaims: stamp(AudienceSignIn, now, now.Add(SignInLife)),
+		registeredClaims: newRegisteredClaims(AudienceSignIn, now, now.Add(SignInLife)),
 		State:            rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), ReturnTo: returnTo,
 	}
 }
@@ -219,7 +192,6 @@ func NewSignIn(returnTo string, now time.Time) *SignIn {
 // GetSubject is absent: nobody has signed in yet.
 func (c *SignIn) GetSubject() (string, error) { return "", nil }
 
-// Validate is called by the JWT library after the signature was checked.
 func (c *SignIn) Validate() error {
 	if c.State == "" || c.Nonce == "" || c.Verifier == "" || c.ReturnTo == "" {
 		return errors.New("claims: incomplete sign-in")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,55 +23,41 @@ func inBounds(v reflect.Value, f reflect.StructField) bool {
 	if set, ok := f.Tag.Lookup("oneof"); ok && v.Kind() == reflect.String {
 		return v.Len() == 0 || slices.Contains(strings.Fields(set), v.String())
 	}
-	for _, bound := range []struct {
-		tag string
-		ok  func(order int) bool
-	}{
-		{"min", func(o int) bool { return o >= 0 }},
-		{"max", func(o int) bool { return o <= 0 }},
-	} {
-		if s, ok := f.Tag.Lookup(bound.tag); ok && !bound.ok(compareBound(v, s)) {
-			return false
-		}
+	if lo, ok := f.Tag.Lookup("min"); ok && compareBound(v, lo) < 0 {
+		return false
 	}
-	return true
+	hi, ok := f.Tag.Lookup("max")
+	return !ok || compareBound(v, hi) <= 0
 }
 
-// compareBound compares v with a bound of a tag: −1, 0 or 1. A malformed tag panics: it is a bug
-// that the first load of the struct finds.
+// compareBound compares v with the bound in a tag: −1, 0 or 1. It panics for a malformed tag, which
+// is a bug that the first load of the struct shows.
 func compareBound(v reflect.Value, bound string) int {
 	switch {
 	case v.Type() == durationType:
 		d, err := time.ParseDuration(bound)
-		return cmpOr(v.Int(), int64(d), err)
+		return compareOrPanic(v.Int(), int64(d), err)
 	case v.CanInt():
 		n, err := strconv.ParseInt(bound, 10, 64)
-		return cmpOr(v.Int(), n, err)
+		return compareOrPanic(v.Int(), n, err)
 	case v.CanUint():
 		n, err := strconv.ParseUint(bound, 10, 64)
-		return cmpOr(v.Uint(), n, err)
+		return compareOrPanic(v.Uint(), n, err)
 	case v.CanFloat():
 		n, err := strconv.ParseFloat(bound, 64)
-		return cmpOr(v.Float(), n, err)
+		return compareOrPanic(v.Float(), n, err)
 	default:
 		panic("config: min and max are for numbers, not " + v.Type().String())
 	}
 }
 
-func cmpOr[N int64 | uint64 | float64](v, bound N, err error) int {
-	switch {
-	case err != nil:
+func compareOrPanic[N int64 | uint64 | float64](v, bound N, err error) int {
+	if err != nil {
 		panic("config: bad bound in a struct tag: " + err.Error())
-	case v < bound:
-		return -1
-	case v > bound:
-		return 1
-	default:
-		return 0
 	}
+	return cmp.Compare(v, bound)
 }
 
-// describeType describes the values that a field takes.
 func describeType(f reflect.StructField) string {
 	var s string
 	switch t := f.Type; {
@@ -111,7 +98,7 @@ func redact(raw string, t reflect.Type) string {
 	return raw
 }
 
-// leafType is the element type of a list, a map or a pointer.
+// leafType is the type of the elements of a list or map, or of what a pointer points to.
 func leafType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Map || t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()

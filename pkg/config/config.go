@@ -31,16 +31,16 @@ func Load[C any](ctx context.Context) (*C, error) {
 // LoadFrom is Load from a map instead of the environment (nil = the environment). Tests use it to
 // check that a chart's values start the service.
 func LoadFrom[C any](ctx context.Context, env map[string]string) (*C, error) {
-	look := envconfig.OsLookuper()
+	lookuper := envconfig.OsLookuper()
 	if env != nil {
-		look = envconfig.MapLookuper(env)
+		lookuper = envconfig.MapLookuper(env)
 	}
-	return load[C](ctx, loader{look: nonEmpty{look}})
+	return load[C](ctx, loader{lookuper: nonEmpty{lookuper}})
 }
 
-// LoadWith is Load with the given contents, by variable, instead of the contents of secret files.
+// LoadWith is Load with the given contents of secret files, by variable: those files are not read.
 func LoadWith[C any](ctx context.Context, contents map[string]Secret) (*C, error) {
-	return load[C](ctx, loader{look: nonEmpty{envconfig.OsLookuper()}, contents: contents})
+	return load[C](ctx, loader{lookuper: nonEmpty{envconfig.OsLookuper()}, contents: contents})
 }
 
 func load[C any](ctx context.Context, l loader) (*C, error) {
@@ -49,7 +49,7 @@ func load[C any](ctx context.Context, l loader) (*C, error) {
 	if v.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("config: %T is not a struct", *c)
 	}
-	l.fill(ctx, v, "")
+	l.fill(ctx, v)
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
 	}
@@ -59,7 +59,6 @@ func load[C any](ctx context.Context, l loader) (*C, error) {
 	return c, nil
 }
 
-// validate calls Validate of the structs inside v, then of v itself.
 func validate(v reflect.Value) error {
 	var problems []error
 	for i := range v.NumField() {
@@ -73,8 +72,8 @@ func validate(v reflect.Value) error {
 	return errors.Join(problems...)
 }
 
-// Invalid is the error of a variable: its name, its value (a Secret prints as ***) and what is valid,
-// such as "must be a host:port".
+// Invalid is the error of a variable: its name, its value (a Secret prints as ***) and which values
+// are valid, such as "must be a host:port".
 func Invalid(variable string, value any, want string) error {
 	return fmt.Errorf("%s=%q: %s", variable, fmt.Sprint(value), want)
 }
@@ -94,73 +93,57 @@ func (f nonEmpty) Lookup(key string) (string, bool) {
 }
 
 type loader struct {
-	look     envconfig.Lookuper
-	contents map[string]Secret // contents of secret files by variable; missing ones are read
+	lookuper envconfig.Lookuper
+	contents map[string]Secret // of secret files, by variable; others are read
 	problems []error
 }
 
 // fill passes every tagged field to envconfig separately: given the whole struct, envconfig would
 // stop at the first problem.
-func (l *loader) fill(ctx context.Context, v reflect.Value, prefix string) {
-	t := v.Type()
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if !f.IsExported() {
-			continue
-		}
-		name, opts, _ := strings.Cut(f.Tag.Get("env"), ",")
-		name = strings.TrimSpace(name)
-		if f.Type.Kind() == reflect.Struct && name == "" {
-			l.fill(ctx, v.Field(i), prefix+prefixOf(opts))
-			continue
-		}
-		if name != "" {
-			l.leaf(ctx, v.Field(i), f, prefix, name)
-		}
+func (l *loader) fill(ctx context.Context, c reflect.Value) {
+	for _, v := range variablesOf(c.Type()) {
+		l.set(ctx, c.FieldByIndex(v.index), v)
 	}
 }
 
-func (l *loader) leaf(ctx context.Context, dst reflect.Value, f reflect.StructField, prefix, name string) {
-	f.Anonymous = false
-	look := l.look
-	if prefix != "" {
-		look = envconfig.PrefixLookuper(prefix, look)
+func (l *loader) set(ctx context.Context, dst reflect.Value, v variable) {
+	v.field.Anonymous = false
+	lookuper := l.lookuper
+	if v.prefix != "" {
+		lookuper = envconfig.PrefixLookuper(v.prefix, lookuper)
 	}
-	content, found, err := l.fromFile(variable{name: prefix + name, field: f})
+	content, found, err := l.fromFile(v)
 	if err != nil {
 		l.problems = append(l.problems, err)
 		return
 	}
+	name := strings.TrimPrefix(v.name, v.prefix)
 	if found {
-		look = envconfig.MapLookuper(map[string]string{name: content.Reveal()})
+		lookuper = envconfig.MapLookuper(map[string]string{name: content.Reveal()})
 	}
-	one := reflect.New(reflect.StructOf([]reflect.StructField{f}))
-	err = envconfig.ProcessWith(ctx, &envconfig.Config{Target: one.Interface(), Lookuper: look})
-	value := one.Elem().Field(0)
-	switch raw, _ := look.Lookup(name); {
+	single := reflect.New(reflect.StructOf([]reflect.StructField{v.field}))
+	err = envconfig.ProcessWith(ctx, &envconfig.Config{Target: single.Interface(), Lookuper: lookuper})
+	value := single.Elem().Field(0)
+	raw, _ := lookuper.Lookup(name)
+	switch {
 	case errors.Is(err, envconfig.ErrMissingRequired):
-		l.problems = append(l.problems, Missing(prefix+name, "it is required"))
-	case err != nil:
-		l.problems = append(l.problems, Invalid(prefix+name, redact(raw, f.Type), describeType(f)))
-	default:
-		if !inBounds(value, f) {
-			if raw == "" {
-				raw = fmt.Sprint(value.Interface()) // zero value without a default
-			}
-			l.problems = append(l.problems, Invalid(prefix+name, redact(raw, f.Type), describeType(f)))
-			return
-		}
+		l.problems = append(l.problems, Missing(v.name, "it is required"))
+		return
+	case err == nil && inBounds(value, v.field):
 		dst.Set(value)
+		return
+	case err == nil && raw == "":
+		raw = fmt.Sprint(value.Interface()) // zero value without a default
 	}
+	l.problems = append(l.problems, Invalid(v.name, redact(raw, v.field.Type), describeType(v.field)))
 }
 
-// fromFile returns the content of a secret that is given as a file.
 func (l *loader) fromFile(v variable) (content Secret, found bool, err error) {
-	path, given := l.look.Lookup(v.name + FileSuffix)
+	path, given := l.lookuper.Lookup(v.name + FileSuffix)
 	if !given || !v.secret() {
 		return "", false, nil
 	}
-	if _, both := l.look.Lookup(v.name); both {
+	if _, both := l.lookuper.Lookup(v.name); both {
 		return "", false, fmt.Errorf("%s and %s are both set: one of them must go", v.name, v.name+FileSuffix)
 	}
 	if content, found = l.contents[v.name]; found {

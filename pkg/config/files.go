@@ -26,14 +26,14 @@ const maxSecretFile = 64 << 10
 type File struct {
 	Variable, Path string
 
-	folder bool // of a map: the path may be a folder with a file for each entry
+	folder bool // the field is a map: the path may be a folder with a file for each entry
 }
 
 // Files lists the secrets of a C that the environment gives as files, in the order of its fields.
 func Files[C any]() []File {
 	var files []File
 	env := envconfig.OsLookuper()
-	for _, v := range walk(reflect.TypeFor[C]()) {
+	for _, v := range variablesOf(reflect.TypeFor[C]()) {
 		if path, _ := env.Lookup(v.name + FileSuffix); v.secret() && path != "" {
 			files = append(files, v.file(path))
 		}
@@ -41,11 +41,11 @@ func Files[C any]() []File {
 	return files
 }
 
-// Contents returns the secrets of c by variable, in the form of their files.
+// Contents returns the secrets of c by variable, in the form in which files hold them.
 func Contents[C any](c *C) map[string]Secret {
 	contents := map[string]Secret{}
-	for _, v := range walk(reflect.TypeFor[C]()) {
-		switch value := reflect.ValueOf(c).Elem().FieldByIndex(v.at).Interface().(type) {
+	for _, v := range variablesOf(reflect.TypeFor[C]()) {
+		switch value := reflect.ValueOf(c).Elem().FieldByIndex(v.index).Interface().(type) {
 		case Secret:
 			contents[v.name] = value
 		case map[string]Secret:
@@ -64,10 +64,10 @@ func joined(entries map[string]Secret) Secret {
 	return Secret(strings.Join(pairs, ","))
 }
 
-// Latest returns a function that returns the current content of a secret's file, or always the given
-// secret if path is empty: for connections that sign in repeatedly. While the file is missing, empty
-// (as when its Secret is deleted and created again) or not usable, the function returns the content
-// that it returned before, at first the given one.
+// Latest returns a function that reads a secret's file, for connections that sign in repeatedly.
+// While the file is missing, empty (as when its Secret is deleted and created again) or not usable,
+// the function returns the last good content, at first the given secret. Without a path it always
+// returns the given secret.
 func Latest(variable, path string, given Secret, usable ...func(Secret) bool) func() Secret {
 	if path == "" {
 		return func() Secret { return given }

@@ -10,7 +10,6 @@ const redacted = "***"
 // Secret is a string that prints as *** in fmt, slog and encoding/json.
 type Secret string
 
-// Reveal returns the content.
 func (s Secret) Reveal() string { return string(s) }
 
 // String implements fmt.Stringer; an empty secret prints as an empty string, to distinguish "not
@@ -22,9 +21,6 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// GoString implements fmt.GoStringer (%#v).
-func (s Secret) GoString() string { return `config.Secret("` + s.String() + `")` }
-
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
+func (s Secret) GoString() string             { return `config.Secret("` + s.String() + `")` }
+func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.String()) }
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }

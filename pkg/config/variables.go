@@ -8,28 +8,28 @@ import (
 
 // Variables lists the variables that fill a C, in the order of its fields: what a chart may set.
 // Each of Secrets may also be set as a file.
-func Variables[C any]() []string {
-	return names(walk(reflect.TypeFor[C]()), func(variable) bool { return true })
-}
+func Variables[C any]() []string { return names(variablesOf(reflect.TypeFor[C]())) }
 
 // Secrets lists those of Variables that are secrets.
-func Secrets[C any]() []string { return names(walk(reflect.TypeFor[C]()), variable.secret) }
+func Secrets[C any]() []string {
+	all := variablesOf(reflect.TypeFor[C]())
+	return names(slices.DeleteFunc(all, func(v variable) bool { return !v.secret() }))
+}
 
-func names(all []variable, wanted func(variable) bool) []string {
-	var some []string
-	for _, v := range all {
-		if wanted(v) {
-			some = append(some, v.name)
-		}
+func names(variables []variable) []string {
+	var names []string
+	for _, v := range variables {
+		names = append(names, v.name)
 	}
-	return some
+	return names
 }
 
 // variable is an environment variable that fills a field.
 type variable struct {
-	name  string
-	field reflect.StructField
-	at    []int // index of the field, from the outermost struct
+	prefix string // of the structs around the field
+	name   string // in full, with the prefix
+	field  reflect.StructField
+	index  []int // for reflect.Value.FieldByIndex
 }
 
 func (v variable) secret() bool { return leafType(v.field.Type) == secretType }
@@ -38,11 +38,10 @@ func (v variable) file(path string) File {
 	return File{Variable: v.name, Path: path, folder: v.field.Type.Kind() == reflect.Map}
 }
 
-// walk returns the variables of a struct and its nested structs.
-func walk(t reflect.Type) []variable { return walkFrom(t, "", nil) }
+// variablesOf returns the variables of a struct and its nested structs.
+func variablesOf(t reflect.Type) []variable { return appendVariables(nil, t, "", nil) }
 
-func walkFrom(t reflect.Type, prefix string, at []int) []variable {
-	var found []variable
+func appendVariables(found []variable, t reflect.Type, prefix string, outer []int) []variable {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if !f.IsExported() {
@@ -50,12 +49,12 @@ func walkFrom(t reflect.Type, prefix string, at []int) []variable {
 		}
 		name, opts, _ := strings.Cut(f.Tag.Get("env"), ",")
 		name = strings.TrimSpace(name)
-		here := append(slices.Clone(at), i)
+		index := append(slices.Clone(outer), i)
 		switch {
 		case name != "":
-			found = append(found, variable{prefix + name, f, here})
+			found = append(found, variable{prefix, prefix + name, f, index})
 		case f.Type.Kind() == reflect.Struct:
-			found = append(found, walkFrom(f.Type, prefix+prefixOf(opts), here)...)
+			found = appendVariables(found, f.Type, prefix+prefixOf(opts), index)
 		}
 	}
 	return found

@@ -23,7 +23,6 @@ var (
 	processSkew = &skew{}
 )
 
-// watchClock compares the header Date of every response with this process's clock.
 func watchClock(s *middleware.Stack) error {
 	return s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("watch clock", //nolint:wrapcheck // never fails
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (

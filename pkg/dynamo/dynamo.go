@@ -31,7 +31,6 @@ type Config struct {
 	PITR bool `env:"DYNAMODB_PITR"`
 }
 
-// Table is the full name of a table: prefix-name.
 func (c Config) Table(name string) string { return c.Prefix + "-" + name }
 
 // Open makes a client. Calls are retried by the SDK up to twice within the caller's deadline; a

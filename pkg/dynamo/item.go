@@ -34,63 +34,47 @@ type Reader struct {
 	err  error
 }
 
-// String reads an attribute of type S.
 func (r *Reader) String(name string) string {
-	switch v := r.Item[name].(type) {
-	case nil:
-		return ""
-	case *types.AttributeValueMemberS:
+	if v, ok := attribute[*types.AttributeValueMemberS](r, name); ok {
 		return v.Value
-	default:
-		r.typeError(name)
-		return ""
 	}
+	return ""
 }
 
-// Number reads an attribute of type N that is a whole number.
+// Number reads a whole number.
 func (r *Reader) Number(name string) int64 {
-	switch v := r.Item[name].(type) {
-	case nil:
-		return 0
-	case *types.AttributeValueMemberN:
-		n, err := strconv.ParseInt(v.Value, 10, 64)
-		if err != nil {
-			r.typeError(name)
-		}
-		return n
-	default:
-		r.typeError(name)
+	v, ok := attribute[*types.AttributeValueMemberN](r, name)
+	if !ok {
 		return 0
 	}
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil {
+		r.typeError(name)
+	}
+	return n
 }
 
-// Bool reads an attribute of type BOOL.
 func (r *Reader) Bool(name string) bool {
-	switch v := r.Item[name].(type) {
-	case nil:
-		return false
-	case *types.AttributeValueMemberBOOL:
-		return v.Value
-	default:
-		r.typeError(name)
-		return false
-	}
+	v, ok := attribute[*types.AttributeValueMemberBOOL](r, name)
+	return ok && v.Value
 }
 
-// Binary reads an attribute of type B.
 func (r *Reader) Binary(name string) []byte {
-	switch v := r.Item[name].(type) {
-	case nil:
-		return nil
-	case *types.AttributeValueMemberB:
+	if v, ok := attribute[*types.AttributeValueMemberB](r, name); ok {
 		return v.Value
-	default:
-		r.typeError(name)
-		return nil
 	}
+	return nil
 }
 
-// Err is the first error: an attribute that is not of its type.
+// attribute reads an attribute of type A; ok is false when it is absent, or of another type.
+func attribute[A types.AttributeValue](r *Reader, name string) (v A, ok bool) {
+	stored := r.Item[name]
+	if v, ok = stored.(A); !ok && stored != nil {
+		r.typeError(name)
+	}
+	return v, ok
+}
+
 func (r *Reader) Err() error { return r.err }
 
 func (r *Reader) typeError(name string) {
@@ -99,17 +83,17 @@ func (r *Reader) typeError(name string) {
 	}
 }
 
-// Change makes the update of one item from one state to another: it sets the attributes that
-// differ and removes those that only the old state has. Attributes that neither state has, such as
-// those of a later release, stay. Key attributes must be equal.
+// Change is the update of an item: an expression with its names and values.
 type Change struct {
 	Expression string
 	Names      map[string]string
 	Values     Item
 }
 
-// Diff is the change between two states of an item. No difference gives an empty expression, which
-// DynamoDB refuses.
+// Diff is the change from one state of an item to another: it sets the attributes that differ and
+// removes those that only the old state has. Attributes that neither state has, such as those of a
+// later release, stay. Key attributes must be equal. Without a difference the expression is empty,
+// which DynamoDB refuses.
 func Diff(before, after Item) Change {
 	c := Change{Names: map[string]string{}, Values: Item{}}
 	var set, remove []string

@@ -12,26 +12,21 @@ import (
 // may stop at any point, so the work itself must be safe when two replicas do it at once.
 type Leases struct {
 	Client *dynamodb.Client
-	// Table has the string keys PK and SK.
-	Table string
-	// Owner is unique for the process.
-	Owner string
-	// Life is how long a lease lasts without being renewed.
-	Life time.Duration
-	Now  func() time.Time
+	Table  string        // its keys are the strings PK and SK
+	Owner  string        // unique for the process
+	Life   time.Duration // of a lease that is not renewed
+	Now    func() time.Time
 }
 
 // Acquire takes or renews the lease with a name; ok is false while another replica has it.
 func (l Leases) Acquire(ctx context.Context, name string) (ok bool, err error) {
 	now := l.Now()
 	_, err = l.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:           &l.Table,
-		Key:                 Item{"PK": String("LEASE#" + name), "SK": String("LEASE")},
-		UpdateExpression:    aws.String("SET #owner = :me, #until = :until, entityType = :type"),
-		ConditionExpression: aws.String("attribute_not_exists(PK) OR #owner = :me OR #until < :now"),
-		ExpressionAttributeNames: map[string]string{
-			"#owner": "owner", "#until": "until",
-		},
+		TableName:                &l.Table,
+		Key:                      Item{"PK": String("LEASE#" + name), "SK": String("LEASE")},
+		UpdateExpression:         aws.String("SET #owner = :me, #until = :until, entityType = :type"),
+		ConditionExpression:      aws.String("attribute_not_exists(PK) OR #owner = :me OR #until < :now"),
+		ExpressionAttributeNames: map[string]string{"#owner": "owner", "#until": "until"},
 		ExpressionAttributeValues: Item{
 			":me": String(l.Owner), ":now": Number(now.UnixMilli()), ":until": Number(now.Add(l.Life).UnixMilli()), ":type": String("LEASE"),
 		},

@@ -30,22 +30,17 @@ type Key struct {
 type Index struct {
 	Name      string
 	Partition Key
-	// Sort is optional (empty name).
-	Sort Key
+	Sort      Key // optional: an empty name
 }
 
 // Table is what EnsureTable makes.
 type Table struct {
-	// Name in full, as Config.Table gives it.
-	Name      string
+	Name      string // in full, as Config.Table returns it
 	Partition Key
-	// Sort is optional (empty name).
-	Sort    Key
-	Indexes []Index
-	// TTL is the attribute with the expiry time in seconds since the epoch; empty = none.
-	TTL string
-	// PITR enables point-in-time recovery.
-	PITR bool
+	Sort      Key // optional: an empty name
+	Indexes   []Index
+	TTL       string // attribute with the expiry time in seconds since the epoch; empty: none
+	PITR      bool   // enables point-in-time recovery
 }
 
 // EnsureTable creates the table (PAY_PER_REQUEST) unless it exists, waits until it is active, and
@@ -86,8 +81,8 @@ func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table, pause tim
 		TableName:                        &t.Name,
 		PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
 	}, func(o *dynamodb.Options) {
-		patient := retry.NewStandard(func(so *retry.StandardOptions) { so.MaxAttempts, so.MaxBackoff = backupTries, pause })
-		o.Retryer = retry.AddWithErrorCodes(patient, (*types.ContinuousBackupsUnavailableException)(nil).ErrorCode())
+		retryer := retry.NewStandard(func(so *retry.StandardOptions) { so.MaxAttempts, so.MaxBackoff = backupTries, pause })
+		o.Retryer = retry.AddWithErrorCodes(retryer, (*types.ContinuousBackupsUnavailableException)(nil).ErrorCode())
 	})
 	return err
 }

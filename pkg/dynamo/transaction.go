@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,10 +28,8 @@ const (
 	ReasonCondition ReasonCode = "ConditionalCheckFailed"
 	// ReasonConflict: another write of the same item was in progress; DynamoDB Local never reports it.
 	ReasonConflict ReasonCode = "TransactionConflict"
-)
 
-// The codes of an item that could not be written for lack of capacity.
-const (
+	// The capacity of the table did not suffice.
 	reasonThrottled  ReasonCode = "ThrottlingError"
 	reasonThroughput ReasonCode = "ProvisionedThroughputExceeded"
 )
@@ -39,9 +38,8 @@ const (
 type Reason struct {
 	Code ReasonCode
 	// Item is the stored item, for a failed condition with ReturnValuesOnConditionCheckFailure.
-	Item Item
-	// Message is DynamoDB's text, for the log.
-	Message string
+	Item    Item
+	Message string // DynamoDB's text, for the log
 }
 
 // CanceledError is a transaction that wrote nothing, with a reason for each of its items in their
@@ -71,7 +69,6 @@ func Canceled(err error) (canceled *CanceledError, ok bool) {
 	return canceled, true
 }
 
-// Error lists the items that prevented the transaction.
 func (e *CanceledError) Error() string {
 	var parts []string
 	for i, r := range e.Reasons {
@@ -82,17 +79,11 @@ func (e *CanceledError) Error() string {
 	return "transaction cancelled: " + strings.Join(parts, ", ")
 }
 
-// Unwrap returns the SDK's error.
 func (e *CanceledError) Unwrap() error { return e.cause }
 
 // Failed reports whether the condition of item i did not hold.
-func (e *CanceledError) Failed(i int) bool { return e.code(i) == ReasonCondition }
-
-func (e *CanceledError) code(i int) ReasonCode {
-	if i < 0 || i >= len(e.Reasons) {
-		return ""
-	}
-	return e.Reasons[i].Code
+func (e *CanceledError) Failed(i int) bool {
+	return i >= 0 && i < len(e.Reasons) && e.Reasons[i].Code == ReasonCondition
 }
 
 // Invalid returns the first item that can never be written as it is; ok is false when there is none.
@@ -108,7 +99,8 @@ func (e *CanceledError) Invalid() (i int, ok bool) {
 }
 
 // Contended reports whether the transaction failed only because of the state of its items: a
-// condition did not hold, or another write was in progress. The caller reads again and decides anew.
+// condition did not hold, or another write was in progress. The caller reads them again and repeats
+// its decision.
 func Contended(err error) bool {
 	var conflict *types.TransactionConflictException
 	if ConditionFailed(err) || errors.As(err, &conflict) {
@@ -118,23 +110,12 @@ func Contended(err error) bool {
 	if !ok {
 		return false
 	}
-	contended := false
-	for _, r := range canceled.Reasons {
-		switch r.Code {
-		case "":
-		case ReasonCondition, ReasonConflict:
-			contended = true
-		default:
-			return false
-		}
-	}
-	return contended
+	return canceled.onlyBy(nil, ReasonCondition, ReasonConflict)
 }
 
 const (
-	// repeatTries and repeatPause bound the calls of Repeat, and the growth of the pause after each.
 	repeatTries = 10
-	repeatPause = 5 * time.Millisecond
+	repeatPause = 5 * time.Millisecond // by which the longest pause grows with each attempt
 )
 
 // Repeat calls an unconditional write until it is not Contended, at most 10 times with pauses of
@@ -155,31 +136,21 @@ func Repeat(ctx context.Context, write func() error) error {
 // conflicts.
 func throttled(err error) bool {
 	canceled, ok := Canceled(err)
-	if !ok {
-		return false
-	}
-	found := false
-	for _, r := range canceled.Reasons {
-		switch r.Code {
-		case "", ReasonConflict:
-		case reasonThrottled, reasonThroughput:
-			found = true
-		default:
-			return false
-		}
-	}
-	return found
+	return ok && canceled.onlyBy([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
 }
 
 // ConflictsOnly reports whether nothing but other writes in progress prevented the transaction.
-func (e *CanceledError) ConflictsOnly() bool {
+func (e *CanceledError) ConflictsOnly() bool { return e.onlyBy(nil, ReasonConflict) }
+
+// onlyBy reports whether at least one item has one of the codes, and no item has a code that is
+// neither among them nor tolerated.
+func (e *CanceledError) onlyBy(tolerated []ReasonCode, codes ...ReasonCode) bool {
 	found := false
 	for _, r := range e.Reasons {
-		switch r.Code {
-		case "":
-		case ReasonConflict:
+		switch {
+		case slices.Contains(codes, r.Code):
 			found = true
-		default:
+		case r.Code != "" && !slices.Contains(tolerated, r.Code):
 			return false
 		}
 	}

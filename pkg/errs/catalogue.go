@@ -9,7 +9,6 @@ import "slices"
 // ErrSoldOut = errs.ErrSoldOut).
 var catalogue []*Error //nolint:gochecknoglobals // filled by declare while the package is initialized
 
-// declare makes a sentinel of the catalogue.
 func declare(kind Kind, reason, message string) *Error {
 	e := New(kind, reason, message)
 	catalogue = append(catalogue, e)

@@ -46,53 +46,16 @@ const (
 	Deadline Kind = "deadline"
 )
 
-// Client reports whether the caller caused the error: such errors are logged at warn, the others at
+// Client reports whether the caller caused the error. Such errors are logged at warn, the others at
 // error.
-func (k Kind) Client() bool {
-	switch k {
-	case Internal, Unavailable, Deadline:
-		return false
-	default:
-		return true
-	}
-}
+func (k Kind) Client() bool { return k != Internal && k != Unavailable && k != Deadline }
 
-// HTTPStatus is the status code that the gateway answers with; 500 for an unknown kind.
-func (k Kind) HTTPStatus() int {
-	switch k {
-	case Invalid:
-		return 400
-	case Unauthenticated:
-		return 401
-	case Forbidden:
-		return 403
-	case NotFound:
-		return 404
-	case Conflict:
-		return 409
-	case Stale:
-		return 412
-	case Unprocessable:
-		return 422
-	case Exhausted:
-		return 429
-	case Canceled:
-		return 499
-	case Unavailable:
-		return 503
-	case Deadline:
-		return 504
-	default:
-		return 500
-	}
-}
+func (k Kind) HTTPStatus() int { return k.row().httpStatus }
 
 // Field is one member of a request that is wrong.
 type Field struct {
-	// Path is the member's path as the client wrote it, as "sections[2].price".
-	Path string
-	// Message is one English sentence part, as "must be at least 1".
-	Message string
+	Path    string // as the client wrote it: "sections[2].price"
+	Message string // part of an English sentence: "must be at least 1"
 }
 
 // Error is a failure with a stable reason. Values are immutable: With, Wrap and the others return
@@ -103,7 +66,7 @@ type Error struct {
 	Reason string
 	// Message is the code's fixed English sentence; public.
 	Message string
-	// Metadata is public detail for programs, as seatIds.
+	// Metadata is public detail for programs, such as seatIds.
 	Metadata map[string]string
 	// Fields are the offending members of an Invalid request.
 	Fields []Field
@@ -127,7 +90,6 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is makes errors.Is(err, errs.ErrSoldOut) hold for every copy of the sentinel, also after a trip
@@ -160,14 +122,12 @@ func (e *Error) Wrap(cause error) *Error {
 	return c
 }
 
-// WithRetry returns a copy that says when trying again makes sense.
 func (e *Error) WithRetry(after time.Duration) *Error {
 	c := e.clone()
 	c.RetryAfter = after
 	return c
 }
 
-// WithFields returns a copy that also names the given members.
 func (e *Error) WithFields(fields ...Field) *Error {
 	c := e.clone()
 	c.Fields = append(c.Fields, fields...)

@@ -1,6 +1,7 @@
 package errs
 
 import (
+	"strings"
 	"time"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -39,8 +40,8 @@ func FromProblem(p *commonv1.Problem) *Error {
 		RetryAfter: time.Duration(p.GetRetryAfterMs()) * time.Millisecond,
 	}
 	for k, v := range p.GetMetadata() {
-		if len(k) > len(fieldPrefix) && k[:len(fieldPrefix)] == fieldPrefix {
-			e.Fields = append(e.Fields, Field{Path: k[len(fieldPrefix):], Message: v})
+		if path, ok := strings.CutPrefix(k, fieldPrefix); ok && path != "" {
+			e.Fields = append(e.Fields, Field{Path: path, Message: v})
 			continue
 		}
 		if e.Metadata == nil {

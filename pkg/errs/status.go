@@ -2,6 +2,7 @@ package errs
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -14,70 +15,52 @@ import (
 // Domain is the ErrorInfo.domain of every reason in the catalogue.
 const Domain = "urr.guru"
 
-// Kinds and codes map one to one; the remaining code (AlreadyExists) is only received from other
-// programs.
-func (k Kind) code() codes.Code {
-	switch k {
-	case Invalid:
-		return codes.InvalidArgument
-	case Unauthenticated:
-		return codes.Unauthenticated
-	case Forbidden:
-		return codes.PermissionDenied
-	case NotFound:
-		return codes.NotFound
-	case Conflict:
-		return codes.FailedPrecondition
-	case Stale:
-		return codes.Aborted
-	case Unprocessable:
-		return codes.OutOfRange
-	case Exhausted:
-		return codes.ResourceExhausted
-	case Canceled:
-		return codes.Canceled
-	case Unavailable:
-		return codes.Unavailable
-	case Deadline:
-		return codes.DeadlineExceeded
-	default:
-		return codes.Internal
-	}
+// kindRow has the status codes of a kind, and the error that a received status with this code becomes
+// if it has no ErrorInfo of ours: another program, or grpc itself, has made it.
+type kindRow struct {
+	kind       Kind
+	httpStatus int
+	code       codes.Code
+	fallback   *Error
 }
 
-// fallback is the error of a status without our ErrorInfo: from another program or from grpc
-// itself.
-func fallback(c codes.Code) *Error {
-	switch c {
-	case codes.InvalidArgument:
-		return ErrInvalidRequest
-	case codes.Unauthenticated:
-		return ErrUnauthenticated
-	case codes.PermissionDenied:
-		return ErrForbidden
-	case codes.NotFound:
-		return ErrNotFound
-	case codes.FailedPrecondition, codes.AlreadyExists:
-		return ErrConflict
-	case codes.Aborted:
-		return ErrPreconditionFailed
-	case codes.OutOfRange:
-		return ErrUnprocessable
-	case codes.ResourceExhausted:
-		return ErrOverloaded
-	case codes.Canceled:
-		return ErrCanceled
-	case codes.Unavailable:
-		return ErrUnavailable
-	case codes.DeadlineExceeded:
-		return ErrDeadline
-	default:
-		return ErrInternal
+//nolint:gochecknoglobals // a table
+var kinds = []kindRow{
+	{Invalid, 400, codes.InvalidArgument, ErrInvalidRequest},
+	{Unauthenticated, 401, codes.Unauthenticated, ErrUnauthenticated},
+	{Forbidden, 403, codes.PermissionDenied, ErrForbidden},
+	{NotFound, 404, codes.NotFound, ErrNotFound},
+	{Conflict, 409, codes.FailedPrecondition, ErrConflict},
+	{Stale, 412, codes.Aborted, ErrPreconditionFailed},
+	{Unprocessable, 422, codes.OutOfRange, ErrUnprocessable},
+	{Exhausted, 429, codes.ResourceExhausted, ErrOverloaded},
+	{Canceled, 499, codes.Canceled, ErrCanceled},
+	{Unavailable, 503, codes.Unavailable, ErrUnavailable},
+	{Deadline, 504, codes.DeadlineExceeded, ErrDeadline},
+	{Internal, 500, codes.Internal, ErrInternal}, // last: for unknown kinds and codes
+}
+
+func (k Kind) row() kindRow {
+	i := slices.IndexFunc(kinds, func(r kindRow) bool { return r.kind == k })
+	if i < 0 {
+		i = len(kinds) - 1
 	}
+	return kinds[i]
+}
+
+func fallback(c codes.Code) *Error {
+	if c == codes.AlreadyExists { // only other programs send it
+		return ErrConflict
+	}
+	i := slices.IndexFunc(kinds, func(r kindRow) bool { return r.code == c })
+	if i < 0 {
+		i = len(kinds) - 1
+	}
+	return kinds[i].fallback
 }
 
 // Sentence is the general sentence of a kind, for codes that the catalogue does not have.
-func (k Kind) Sentence() string { return fallback(k.code()).Message }
+func (k Kind) Sentence() string { return k.row().fallback.Message }
 
 // ToStatus converts err to a gRPC status error with the public sentence, ErrorInfo and, if set,
 // BadRequest and RetryInfo. Causes are not included. ToStatus(nil) is nil.
@@ -99,7 +82,7 @@ func ToStatus(err error) error {
 	if e.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
 	}
-	st := status.New(e.Kind.code(), e.Message)
+	st := status.New(e.Kind.row().code, e.Message)
 	full, derr := st.WithDetails(details...)
 	if derr != nil { // a string that is not UTF-8 in the metadata; the code and sentence must still arrive
 		return st.Err()
@@ -113,12 +96,13 @@ func FromStatus(err error) *Error {
 	if err == nil {
 		return nil
 	}
+	var own grpcStatus
 	st, ok := status.FromError(err)
-	if !ok {
+	switch {
+	case !ok:
 		return From(err)
-	}
-	if own := ownStatus(err); own != nil {
-		st = own // FromError puts the text of what is wrapped around a status into its message
+	case errors.As(err, &own):
+		st = own.GRPCStatus() // FromError puts the text of what is wrapped around a status into its message
 	}
 	e := fallback(st.Code()).clone()
 	for _, d := range st.Details() {
@@ -141,16 +125,10 @@ func FromStatus(err error) *Error {
 	return e
 }
 
-// ownStatus is the received status without the errors wrapped around it.
-func ownStatus(err error) *status.Status {
-	var s interface{ GRPCStatus() *status.Status }
-	if !errors.As(err, &s) {
-		return nil
-	}
-	return s.GRPCStatus()
-}
+// grpcStatus is an error with a received status.
+type grpcStatus interface{ GRPCStatus() *status.Status }
 
 func hasStatus(err error) bool {
-	var s interface{ GRPCStatus() *status.Status }
+	var s grpcStatus
 	return errors.As(err, &s)
 }

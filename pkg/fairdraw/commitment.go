@@ -14,30 +14,23 @@ import (
 
 // Algorithms, which name everything in this package that a result depends on.
 const (
-	// AlgorithmDraw chooses the winners of a lottery.
-	AlgorithmDraw = "urr/draw/1"
-	// AlgorithmShuffle orders all entries of a lobby.
-	AlgorithmShuffle = "urr/shuffle/1"
+	AlgorithmDraw    = "urr/draw/1"    // chooses the winners of a lottery
+	AlgorithmShuffle = "urr/shuffle/1" // orders all entries of a lobby
 )
 
 // Times that the algorithms fix.
 const (
-	// RootLead is how long before its round the root must be public.
-	RootLead = time.Minute
-	// SeedDeadline is how long after the announcement an unrevealed seed is replaced by zeros.
-	SeedDeadline = 24 * time.Hour
+	RootLead     = time.Minute    // between the publication of the root and its round, at least
+	SeedDeadline = 24 * time.Hour // after the announcement; an unrevealed seed is then replaced by zeros
 )
 
 // Times of the terms that services offer by default. Shorter ones are valid, since RootLead protects
-// the draw whatever the delay is; they serve development, and leave people less time to save the
+// the draw whatever the delay is. They are for development: people have less time to save the
 // statement.
 const (
-	// MinDelay is the shortest delay of the beacon after the cutoff.
-	MinDelay = 2 * time.Minute
-	// DefaultDelay is the delay where an operator names none.
-	DefaultDelay = 10 * time.Minute
-	// AnnouncementLead is the shortest time from the delay's end to the announcement.
-	AnnouncementLead = 2 * time.Minute
+	MinDelay         = 2 * time.Minute  // the shortest delay of the beacon after the cutoff
+	DefaultDelay     = 10 * time.Minute // where an operator names none
+	AnnouncementLead = 2 * time.Minute  // the shortest time from the delay's end to the announcement
 )
 
 // Limits that keep every number exact in JavaScript.
@@ -55,28 +48,23 @@ type Beacon struct {
 	DelaySeconds int64 `json:"delaySeconds"`
 }
 
-// Commitment is published when a draw opens, and fixes everything that could be turned later. Its
-// canonical JSON is served verbatim; the hash of these bytes is part of every receipt, of the
+// Commitment is published when a draw opens, and fixes everything that could change its result later.
+// Its canonical JSON is served verbatim; the hash of these bytes is part of every receipt, of the
 // statement and of the key.
 type Commitment struct {
 	Algorithm string `json:"algorithm"`
 	EventID   string `json:"eventId"`
-	// Winners is N, at least 1; 0 for a shuffle.
-	Winners int `json:"winners"`
-	// CutoffAt, in ms since the epoch: requests stamped earlier take part.
+	Winners   int    `json:"winners"` // N, at least 1; 0 for a shuffle
+	// CutoffAt, in ms since 1970: requests stamped earlier take part.
 	CutoffAt int64 `json:"cutoffAt"`
-	// AnnouncedAt, in ms since the epoch, is when the result and the seed are published; for a
-	// shuffle the start.
-	AnnouncedAt int64 `json:"announcedAt"`
-	// SigningKey is the Ed25519 public key of the statement and the receipts.
-	SigningKey Hash `json:"signingKey"`
-	SeedHash   Hash `json:"seedHash"` // SHA-256 of the seed
-	// SeedKID names the operator's secret that the seed is derived from.
-	SeedKID string `json:"seedKid"`
-	// Beacon is absent when the draw trusts the operator.
-	Beacon *Beacon `json:"beacon,omitempty"`
-	// Round is the first round at CutoffAt + DelaySeconds or later; 0 without a beacon.
-	Round uint64 `json:"round"`
+	// AnnouncedAt, in ms since 1970, is when the result and the seed are published; for a shuffle the
+	// start of its round.
+	AnnouncedAt int64   `json:"announcedAt"`
+	SigningKey  Hash    `json:"signingKey"`       // Ed25519 public key of the statement and the receipts
+	SeedHash    Hash    `json:"seedHash"`         // SHA-256 of the seed
+	SeedKID     string  `json:"seedKid"`          // names the operator's secret from which the seed is derived
+	Beacon      *Beacon `json:"beacon,omitempty"` // absent when the draw trusts the operator
+	Round       uint64  `json:"round"`            // the first at CutoffAt + DelaySeconds or later; 0 without a beacon
 }
 
 // Seal sets the round and returns the canonical bytes with their hash. It fails for terms that
@@ -107,7 +95,6 @@ func ParseCommitment(text []byte) (Commitment, Hash, error) {
 	return c, sha256.Sum256(text), nil
 }
 
-// Validate checks the terms and that the round follows from them.
 func (c *Commitment) Validate() error {
 	switch {
 	case c.Algorithm != AlgorithmDraw && c.Algorithm != AlgorithmShuffle:
@@ -143,8 +130,9 @@ func (c *Commitment) Validate() error {
 	return nil
 }
 
-// weakKey reports whether an Ed25519 public key is a point of small order, whose owner could deny
-// every signature since others can make some, or is not the canonical encoding of its point.
+// weakKey reports whether an Ed25519 public key is a point of small order, or not the canonical
+// encoding of its point. With a point of small order anybody can make valid signatures, so that its
+// owner could deny all.
 func weakKey(key Hash) bool {
 	key[31] &= 0x7f // the sign of x
 	// y is a number below 2^255-19, little-endian.
@@ -162,13 +150,8 @@ func weakKey(key Hash) bool {
 	return false
 }
 
-// Cutoff is CutoffAt as a time.
-func (c *Commitment) Cutoff() time.Time { return time.UnixMilli(c.CutoffAt).UTC() }
-
-// Announced is AnnouncedAt as a time.
-func (c *Commitment) Announced() time.Time { return time.UnixMilli(c.AnnouncedAt).UTC() }
-
-// Public is the key that verifies the statement and the receipts.
+func (c *Commitment) Cutoff() time.Time         { return time.UnixMilli(c.CutoffAt).UTC() }
+func (c *Commitment) Announced() time.Time      { return time.UnixMilli(c.AnnouncedAt).UTC() }
 func (c *Commitment) Public() ed25519.PublicKey { return c.SigningKey[:] }
 
 // round is the first round n delays after the cutoff.
@@ -176,9 +159,9 @@ func (c *Commitment) round(n int64) uint64 {
 	return c.Beacon.FirstAt(time.UnixMilli(c.CutoffAt + n*c.Beacon.DelaySeconds*1000))
 }
 
-// RoundFor is the round that decides when the root is fixed at the given time: the committed one,
+// RoundFor is the round that decides when the root is fixed at the given time: the committed round,
 // or, if the root is less than RootLead before it, the one a delay later, and so on. missed counts
-// the rounds that were passed over. Both are 0 without a beacon.
+// the rounds before it. Both are 0 without a beacon.
 func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	if c.Beacon == nil {
 		return 0, 0

@@ -59,7 +59,6 @@ func ParseDocument(b []byte) (*Document, error) {
 	return d, nil
 }
 
-// parseID reads a UUID in its canonical form.
 func parseID(s string) (uuid.UUID, bool) {
 	if !ids.ValidUUID(s) {
 		return uuid.UUID{}, false

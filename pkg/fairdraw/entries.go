@@ -32,18 +32,13 @@ func ParseEntries(b []byte) (Entries, error) {
 	return b, nil
 }
 
-// Len is the number of entries.
-func (e Entries) Len() int { return len(e) / entrySize }
-
-// At is the entry at a position from 0.
+func (e Entries) Len() int           { return len(e) / entrySize }
 func (e Entries) At(i int) uuid.UUID { return uuid.UUID(e[i*entrySize:]) }
 
-// Find is the position of an id; found is false when it is not among the entries.
 func (e Entries) Find(id uuid.UUID) (i int, found bool) {
 	return sort.Find(e.Len(), func(i int) int { return bytes.Compare(id[:], e[i*entrySize:(i+1)*entrySize]) })
 }
 
-// Root is the Merkle root of the entries.
 func (e Entries) Root() Hash {
 	var tree Tree
 	for i := range e.Len() {

@@ -28,9 +28,7 @@ func ParseHash(s string) (Hash, error) {
 	return h, err
 }
 
-// String is the form that ParseHash reads.
-func (h Hash) String() string { return hex.EncodeToString(h[:]) }
-
+func (h Hash) String() string               { return hex.EncodeToString(h[:]) }
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 func (h *Hash) UnmarshalText(text []byte) error {
@@ -48,19 +46,19 @@ func canonical(v any) ([]byte, error) {
 	return jcs.Transform(raw)
 }
 
-// parseCanonical reads the canonical JSON of v and nothing else: no other spelling, no unknown or
-// repeated member. So two programs cannot read different content in the same signed bytes.
+// parseCanonical accepts the canonical JSON of v only: no other spelling, no unknown or repeated
+// member. Otherwise two programs could read different content in the same signed bytes.
 func parseCanonical[T any](raw []byte, v *T) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	again, err := canonical(v)
+	text, err := canonical(v)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(again, raw) {
+	if !bytes.Equal(text, raw) {
 		return fmt.Errorf("%w: not the canonical JSON (RFC 8785) of its content", ErrMalformed)
 	}
 	return nil

@@ -33,7 +33,6 @@ func (r *Keyring) Rekey(c KeyConfig) error {
 	return err
 }
 
-// Keys are the keys in force.
 func (r *Keyring) Keys() Keys {
 	if k := r.keys.Load(); k != nil {
 		return *k

@@ -36,8 +36,8 @@ func (c KeyConfig) Keys() (Keys, error) {
 	return Keys{Seeds: secrets.Derive(LabelSeed), Signing: signing}, nil
 }
 
-// Complete fails for terms whose keys are not in the set: their draw could not be finished.
-func (k Keys) Complete(c *Commitment) error {
+// CheckTerms fails for terms whose keys are not in the set: their draw could not be finished.
+func (k Keys) CheckTerms(c *Commitment) error {
 	if _, ok := k.Signing.KidOf(c.Public()); !ok {
 		return ErrNoKey
 	}

@@ -19,7 +19,6 @@ type Tree struct {
 	stack []Hash // the roots of complete subtrees, the largest first; their sizes are the bits of count
 }
 
-// Add appends a leaf.
 func (t *Tree) Add(leaf Hash) {
 	for n := t.count; n&1 == 1; n >>= 1 {
 		last := len(t.stack) - 1
@@ -30,7 +29,6 @@ func (t *Tree) Add(leaf Hash) {
 	t.count++
 }
 
-// Count is the number of leaves.
 func (t *Tree) Count() int { return t.count }
 
 // Root is the root of the leaves so far; SHA-256 of nothing for an empty tree.
@@ -53,7 +51,6 @@ func EntryLeaf(id uuid.UUID) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// leafOf is the leaf of any bytes.
 func leafOf(data []byte) Hash {
 	return sha256.Sum256(append([]byte{leafPrefix}, data...))
 }
@@ -66,8 +63,8 @@ func node(left, right *Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// Proof shows that an entry is in a root: the position of its leaf, and the hashes beside its way up
-// (RFC 9162 §2.1.3).
+// Proof shows that an entry is in a tree: the position of its leaf, and the siblings of the path from
+// there to the root (RFC 9162 §2.1.3).
 type Proof struct {
 	Index int    `json:"index"` // from 0
 	Count int    `json:"count"` // leaves of the tree
@@ -98,8 +95,8 @@ func (p Proof) Verify(id uuid.UUID, root Hash) bool {
 	return last == 0 && hash == root
 }
 
-// blockSize is the number of leaves of the subtrees whose roots a Prover keeps: a proof hashes one
-// of them anew, which takes 0.1 ms, and a million entries need 250 kB beside themselves.
+// blockSize is the number of leaves of the subtrees whose roots a Prover keeps. A proof hashes one
+// subtree again, which takes 0.1 ms. The roots of a million entries take 250 kB.
 const blockSize = 256
 
 // Prover makes proofs of sorted entries. It is safe for concurrent use.
@@ -123,7 +120,6 @@ func NewProver(entries Entries) *Prover {
 	return p
 }
 
-// Root is the root of the entries.
 func (p *Prover) Root() Hash { return p.root }
 
 // Prove makes the proof of an entry; ok is false for an id that is not among the entries.
@@ -144,11 +140,11 @@ func (p *Prover) Prove(id uuid.UUID) (proof Proof, ok bool) {
 	return Proof{Index: index, Count: p.entries.Len(), Path: path}, true
 }
 
-// appendPath appends the hashes beside the way from level[i] to the root; it overwrites level.
+// appendPath appends the siblings of the path from level[i] to the root. It overwrites level.
 func appendPath(path, level []Hash, i int) []Hash {
 	for len(level) > 1 {
-		if beside := i ^ 1; beside < len(level) {
-			path = append(path, level[beside])
+		if sibling := i ^ 1; sibling < len(level) {
+			path = append(path, level[sibling])
 		}
 		next := level[:0]
 		for j := 0; j < len(level); j += 2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ranked is an entry with its HMAC. Equal HMACs, which nobody will see, are ordered by id.
+// ranked is an entry with its HMAC. Equal HMACs, which never occur in practice, are ordered by id.
 type ranked struct {
 	mac Hash
 	id  uuid.UUID

@@ -28,10 +28,8 @@ func NewRanks(key Hash, entries Entries) *Ranks {
 	return r
 }
 
-// Len is the number of entries.
 func (r *Ranks) Len() int { return len(r.heads) }
 
-// Rank is Rank(key, entries, id).
 func (r *Ranks) Rank(id uuid.UUID) int {
 	own := newRanker(r.key).rank(id)
 	head := binary.BigEndian.Uint64(own.mac[:])

@@ -60,7 +60,6 @@ func (r Receipt) Sign(keys token.SigningKeys, kid string) string {
 	return receiptEncoding.EncodeToString(append(body, keys.Sign(kid, signedReceipt(body))...))
 }
 
-// Time is when the request was stamped.
 func (r Receipt) Time() time.Time { return time.UnixMilli(r.At).UTC() }
 
 // OpenReceipt verifies a receipt by the public key of the commitment. Every failure is ErrReceipt.

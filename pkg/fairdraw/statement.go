@@ -65,7 +65,6 @@ func NewStatement(c *Commitment, commitment Hash, root Hash, count int64, exclud
 	}, nil
 }
 
-// Text is the canonical JSON, which is stored and signed.
 func (s *Statement) Text() ([]byte, error) { return canonical(s) }
 
 // ParseStatement reads what Text made.
@@ -94,7 +93,6 @@ func SignStatement(keys token.SigningKeys, c *Commitment, text []byte) (SignedSt
 	return SignedStatement{Statement: string(text), Signature: hex.EncodeToString(signature)}, nil
 }
 
-// verify reports whether the commitment's key signed the statement.
 func (s SignedStatement) verify(public ed25519.PublicKey) bool {
 	signature, ok := parseSignature(s.Signature)
 	return ok && ed25519.Verify(public, append([]byte(statementDomain), s.Statement...), signature)

@@ -44,5 +44,4 @@ func orNone(s string) string {
 	return s
 }
 
-// stamp is a time as reports show it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

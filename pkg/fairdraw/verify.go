@@ -1,17 +1,13 @@
 package fairdraw
 
-import (
-	"time"
-)
+import "time"
 
 // Options of a verification.
 type Options struct {
-	// Algorithm that the document must have; empty accepts both.
-	Algorithm string
-	// Receipts that must be among the entries or the exclusions.
-	Receipts []string
-	// Earlier are copies of the same document. Their terms must be the same, and a statement in one
-	// of them proves when the root existed, up to the copy's SavedAt.
+	Algorithm string   // that the document must have; empty accepts both
+	Receipts  []string // of requests that must be among the entries or the exclusions
+	// Earlier are copies of the same document, which must have the same terms. A statement in one of
+	// them proves that the root existed at the copy's SavedAt.
 	Earlier []*Document
 }
 
@@ -24,10 +20,8 @@ type Report struct {
 	// RootSeenAt is the SavedAt of the earliest copy that has this statement and was saved before
 	// the round; zero when the statement's time is only the operator's claim.
 	RootSeenAt time.Time
-	// ValueKnown means that the beacon's value was published and verified, or that none is needed.
-	ValueKnown bool
-	// Complete means that the result is published and verified.
-	Complete bool
+	ValueKnown bool // the beacon's value was published and verified, or none is needed
+	Complete   bool // the result is published and verified
 	// SeedWithheld means that the operator did not reveal its seed: zeros and a later round decided.
 	SeedWithheld bool
 	Winners      int // of a complete draw

@@ -126,7 +126,6 @@ func (v *verification) checkResult() *Fault {
 	return nil
 }
 
-// published reports whether the document has a result.
 func (v *verification) published() bool { return len(v.doc.Winners) > 0 || v.doc.OrderHash != "" }
 
 func (v *verification) rankReceipts() {

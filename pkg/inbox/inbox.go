@@ -33,14 +33,11 @@ func Claim(ctx context.Context, tx pgx.Tx, eventKey, group string) (fresh bool, 
 // ClaimAll claims many keys with one statement and returns the fresh ones. A repeated key is fresh
 // once. Keys are inserted in a fixed order, so that two overlapping batches cannot deadlock.
 func ClaimAll(ctx context.Context, tx pgx.Tx, eventKeys []string, group string) (map[string]bool, error) {
-	rows, err := tx.Query(ctx, `
+	rows, _ := tx.Query(ctx, `
 		INSERT INTO processed_events (event_key, consumer_group)
 		SELECT DISTINCT k, $2 FROM unnest($1::text[]) AS k ORDER BY k
 		ON CONFLICT DO NOTHING
-		RETURNING event_key`, eventKeys, group)
-	if err != nil {
-		return nil, fmt.Errorf("claim %d events: %w", len(eventKeys), err)
-	}
+		RETURNING event_key`, eventKeys, group) // CollectRows returns its error
 	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("claim %d events: %w", len(eventKeys), err)

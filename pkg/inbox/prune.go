@@ -29,12 +29,11 @@ const Retention = 30 * 24 * time.Hour
 const (
 	// clockSkew is how far the clocks of publishers and of the database may differ: an event may
 	// look younger than its entry.
-	clockSkew  = time.Hour
-	pruneBatch = 5000
-	// pruneRounds bounds one run, so that a table that was never pruned is reduced by a million
-	// rows at a time.
-	pruneRounds = 200
-	pruneEvery  = 10 * time.Minute
+	clockSkew = time.Hour
+	// A run deletes at most a million rows, even of a table that was never pruned.
+	pruneBatch      = 5000
+	pruneStatements = 200
+	pruneEvery      = 10 * time.Minute
 )
 
 var pruned = promauto.NewCounter(prometheus.CounterOpts{
@@ -46,7 +45,7 @@ var pruned = promauto.NewCounter(prometheus.CounterOpts{
 // is nil for the database's clock.
 func Prune(ctx context.Context, pool *pgxpool.Pool, now *time.Time) (int64, error) {
 	var total int64
-	for range pruneRounds {
+	for range pruneStatements {
 		tag, err := pool.Exec(ctx, `
 			DELETE FROM processed_events
 			WHERE ctid = ANY (ARRAY(

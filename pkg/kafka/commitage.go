@@ -33,8 +33,8 @@ type CommitAge struct {
 	now          func() time.Time
 
 	mu sync.Mutex
-	// appliedUntil: all records up to this time were applied at the last measurement. Both are zero
-	// before the first one.
+	// All records up to appliedUntil had been applied when they were last measured. Both times are
+	// zero before the first measurement.
 	appliedUntil, measured time.Time
 }
 
@@ -57,29 +57,25 @@ func (a *CommitAge) Age() (oldest, measuredAgo time.Duration, known bool) {
 	return max(0, now.Sub(a.appliedUntil)), now.Sub(a.measured), true
 }
 
-// Run measures every 5 s until ctx ends.
 func (a *CommitAge) Run(ctx context.Context) error {
 	client, err := a.cfg.newClient(a.group + "-unapplied")
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	for ctx.Err() == nil {
+	return loop.Every(ctx, commitAgeEvery, func(ctx context.Context) {
 		_ = a.Measure(ctx, client) // while the brokers do not answer the age grows
 		if oldest, _, known := a.Age(); known {
 			oldestGauge.WithLabelValues(a.group, a.topic).Set(oldest.Seconds())
 		}
-		loop.Sleep(ctx, commitAgeEvery)
-	}
-	return nil
+	})
 }
 
-// Measure asks the brokers once.
 func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, commitAgeTimeout)
 	defer cancel()
 	began := a.now()
-	through := began
+	appliedUntil := began
 	waiting, err := a.uncommitted(ctx, kadm.NewClient(client))
 	if err != nil {
 		return err
@@ -89,13 +85,13 @@ func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 		if err != nil {
 			return err
 		}
-		if first.Before(through) {
-			through = first
+		if first.Before(appliedUntil) {
+			appliedUntil = first
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.appliedUntil, a.measured = through, began
+	a.appliedUntil, a.measured = appliedUntil, began
 	return nil
 }
 
@@ -139,8 +135,8 @@ func (a *CommitAge) oldest(ctx context.Context, at map[int32]kgo.Offset) (first 
 		return time.Time{}, err
 	}
 	defer client.Close()
-	seen := make(map[int32]bool, len(at))
-	for len(seen) < len(at) {
+	found := make(map[int32]bool, len(at))
+	for len(found) < len(at) {
 		fetches := client.PollRecords(ctx, len(at))
 		if err := fetches.Err0(); err != nil {
 			return time.Time{}, fmt.Errorf("read %s: %w", a.topic, err)
@@ -149,13 +145,14 @@ func (a *CommitAge) oldest(ctx context.Context, at map[int32]kgo.Offset) (first 
 			return time.Time{}, fmt.Errorf("read %s: %w", a.topic, ctx.Err())
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			if !seen[r.Partition] && (first.IsZero() || r.Timestamp.Before(first)) {
+			if found[r.Partition] {
+				return
+			}
+			if first.IsZero() || r.Timestamp.Before(first) {
 				first = r.Timestamp
 			}
-			if !seen[r.Partition] {
-				seen[r.Partition] = true
-				client.PauseFetchPartitions(map[string][]int32{r.Topic: {r.Partition}})
-			}
+			found[r.Partition] = true
+			client.PauseFetchPartitions(map[string][]int32{r.Topic: {r.Partition}})
 		})
 	}
 	return first, nil

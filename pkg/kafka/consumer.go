@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,8 +28,7 @@ const (
 	// handlerTimeout bounds one call of a handler, so that a backend that accepts requests and
 	// never answers cannot block a partition forever.
 	handlerTimeout = 30 * time.Second
-	// commitTimeout bounds the last commit of a partition.
-	commitTimeout = 5 * time.Second
+	commitTimeout  = 5 * time.Second // of the last commit of a partition
 )
 
 // Handler processes records. A nil error means that they are done; Poison sends one to the
@@ -59,7 +60,7 @@ type Consumer struct {
 	backoff    time.Duration // before the second attempt
 	maxBackoff time.Duration // longest pause between two attempts
 	timeout    time.Duration // of one handler call
-	grace      time.Duration // for the current call when the partition is revoked
+	grace      time.Duration // of the current call when its partition is revoked
 	lagEvery   time.Duration // interval of the lag metric
 	log        *slog.Logger
 	opts       []kgo.Opt
@@ -189,29 +190,27 @@ func (c *Consumer) lost(_ context.Context, _ *kgo.Client, parts map[string][]int
 	c.stop(c.removeWorkers(parts))
 }
 
-// removeWorkers removes and returns the workers of the given partitions.
 func (c *Consumer) removeWorkers(parts map[string][]int32) []*worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var taken []*worker
+	var removed []*worker
 	for topic, ids := range parts {
 		for _, id := range ids {
 			key := partition{c.cfg.withoutPrefix(topic), id}
 			if w := c.workers[key]; w != nil {
 				delete(c.workers, key)
 				lagGauge.DeleteLabelValues(key.labels(c.group)...)
-				taken = append(taken, w)
+				removed = append(removed, w)
 			}
 		}
 	}
-	return taken
+	return removed
 }
 
 func (c *Consumer) shutDown(ctx context.Context, client *kgo.Client) {
 	c.mu.Lock()
-	workers := make([]*worker, 0, len(c.workers))
-	for part, w := range c.workers {
-		workers = append(workers, w)
+	workers := slices.Collect(maps.Values(c.workers))
+	for part := range c.workers {
 		lagGauge.DeleteLabelValues(part.labels(c.group)...)
 	}
 	clear(c.workers)

@@ -23,10 +23,10 @@ type DeadLetters struct{ cfg Config }
 // NewDeadLetters reads the dead letters of a platform's topics.
 func NewDeadLetters(cfg Config) *DeadLetters { return &DeadLetters{cfg} }
 
-// List returns at most limit dead letters of a topic, about the latest first: those of a partition in
-// the reverse order of their offsets. before limits them to offsets below, for the partitions that it
-// names; next continues behind the page, nil at the end. A topic without dead letters may have no
-// dead-letter topic.
+// List returns at most limit dead letters of a topic, the latest first. The order is exact within a
+// partition, by offset, and approximate between partitions. before, if it names a partition, limits it
+// to offsets below. next is the before of the following page, nil at the end. A topic without dead
+// letters may have no dead-letter topic.
 func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, limit int) (page []Record, next Offsets, err error) {
 	client, err := d.cfg.newClient("dead-letters")
 	if err != nil {
@@ -58,10 +58,10 @@ func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, li
 	return page, nil, nil
 }
 
-// maxGap bounds the records between two wanted ones that are read to no purpose.
+// maxGap is the most unwanted records that are read to reach the next wanted one by the same read.
 const maxGap = 200
 
-// Get returns the dead letters of a topic at these offsets, those that exist.
+// Get returns the dead letters of a topic at the wanted offsets, as far as they exist.
 func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]int64) ([]Record, error) {
 	client, err := d.cfg.newClient("dead-letters")
 	if err != nil {
@@ -72,16 +72,16 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 	if err != nil {
 		return nil, err
 	}
-	left := map[int32][]int64{}
+	remaining := map[int32][]int64{}
 	for p, offsets := range wanted {
 		offsets = slices.DeleteFunc(slices.Clone(offsets), func(at int64) bool { return at < starts[p] || at >= ends[p] })
 		slices.Sort(offsets)
-		left[p] = slices.Compact(offsets)
+		remaining[p] = slices.Compact(offsets)
 	}
 	var out []Record
-	for { // each round reads the next range of every partition
+	for { // reads the next range of every partition
 		from, to := Offsets{}, Offsets{}
-		for p, offsets := range left {
+		for p, offsets := range remaining {
 			if len(offsets) == 0 {
 				continue
 			}
@@ -89,7 +89,7 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 			for n < len(offsets) && offsets[n]-offsets[n-1] <= maxGap {
 				n++
 			}
-			from[p], to[p], left[p] = offsets[0], offsets[n-1]+1, offsets[n:]
+			from[p], to[p], remaining[p] = offsets[0], offsets[n-1]+1, offsets[n:]
 		}
 		if len(from) == 0 {
 			return out, nil
@@ -111,8 +111,7 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 // Redriven is a dead letter as it is published again: unchanged, to its original topic, where only the
 // group that failed takes it.
 func Redriven(topic string, letter Record) Record {
-	headers := maps.Clone(letter.Headers)
-	return Record{Topic: topic, Key: letter.Key, Value: letter.Value, Headers: headers}
+	return Record{Topic: topic, Key: letter.Key, Value: letter.Value, Headers: maps.Clone(letter.Headers)}
 }
 
 // bounds are the first offset, and the one after the last, of each partition.
@@ -140,15 +139,15 @@ func (d *DeadLetters) bounds(ctx context.Context, client *kgo.Client, topic stri
 // read returns the records between two offsets of each partition, the second excluded.
 func (d *DeadLetters) read(ctx context.Context, topic string, from, to Offsets) (map[int32][]Record, error) {
 	name := d.cfg.topic(topic) + DLQSuffix
-	begin, left := map[int32]kgo.Offset{}, 0
+	begin, unfinished := map[int32]kgo.Offset{}, 0
 	for p, at := range from {
 		if at < to[p] {
 			begin[p] = kgo.NewOffset().At(at)
-			left++
+			unfinished++
 		}
 	}
 	out := map[int32][]Record{}
-	if left == 0 {
+	if unfinished == 0 {
 		return out, nil
 	}
 	client, err := d.cfg.newClient("dead-letters", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: begin}), kgo.FetchMaxWait(fetchMaxWait))
@@ -156,7 +155,7 @@ func (d *DeadLetters) read(ctx context.Context, topic string, from, to Offsets) 
 		return nil, err
 	}
 	defer client.Close()
-	for left > 0 {
+	for unfinished > 0 {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
 			return nil, errs.ErrUnavailable.Wrap(fmt.Errorf("read %s: %w", name, err))
@@ -167,7 +166,7 @@ func (d *DeadLetters) read(ctx context.Context, topic string, from, to Offsets) 
 			}
 			out[r.Partition] = append(out[r.Partition], FromKgo(r))
 			if r.Offset == to[r.Partition]-1 {
-				left--
+				unfinished--
 			}
 		})
 	}
@@ -177,27 +176,17 @@ func (d *DeadLetters) read(ctx context.Context, topic string, from, to Offsets) 
 // merge takes the latest records of several partitions, each from its end.
 func merge(read map[int32][]Record, to Offsets, limit int) (page []Record, next Offsets) {
 	next = maps.Clone(to)
+	partitions := slices.Sorted(maps.Keys(read))
 	for len(page) < limit {
-		latest := int32(-1)
-		for p, records := range read {
-			if len(records) == 0 {
-				continue
-			}
-			last := records[len(records)-1]
-			if latest < 0 {
-				latest = p
-				continue
-			}
-			if best := read[latest][len(read[latest])-1]; last.Time.After(best.Time) || last.Time.Equal(best.Time) && p < latest {
-				latest = p
-			}
+		partitions = slices.DeleteFunc(partitions, func(p int32) bool { return len(read[p]) == 0 })
+		if len(partitions) == 0 {
+			break
 		}
-		if latest < 0 {
-			return page, next
-		}
-		records := read[latest]
-		last := records[len(records)-1]
-		page, next[latest], read[latest] = append(page, last), last.Offset, records[:len(records)-1]
+		last := func(p int32) Record { return read[p][len(read[p])-1] }
+		// The first maximum: the lowest partition of those with the same time.
+		latest := slices.MaxFunc(partitions, func(p, q int32) int { return last(p).Time.Compare(last(q).Time) })
+		record := last(latest)
+		page, next[latest], read[latest] = append(page, record), record.Offset, read[latest][:len(read[latest])-1]
 	}
 	return page, next
 }

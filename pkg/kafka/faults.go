@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"urr.guru/pkg/errs"
@@ -33,18 +34,15 @@ var transientSQLStates = []string{
 const queryCanceled = "57014"
 
 // isTransient reports errors that the record does not cause: a dependency of the handler is
-// unavailable, not ready or overloaded. Dead-lettering the record would not help, however long the
-// outage lasts.
+// unavailable, not ready or overloaded. Every other record would fail too, so the record stays where
+// it is, however long the outage lasts.
 func isTransient(err error) bool {
 	if IsPoison(err) {
 		return false
 	}
-	if code := sqlState(err); code != "" {
-		for _, transient := range transientSQLStates {
-			if strings.HasPrefix(code, transient) {
-				return true
-			}
-		}
+	code := sqlState(err)
+	if slices.ContainsFunc(transientSQLStates, func(prefix string) bool { return strings.HasPrefix(code, prefix) }) {
+		return true
 	}
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {

@@ -22,8 +22,8 @@ import (
 // DLQSuffix makes the name of a topic's dead-letter topic.
 const DLQSuffix = ".dlq"
 
-// metadataMinAge is the shortest interval between two metadata requests. The library's default of 5
-// s, applied after a leader has moved or a topic was created, would use up most of a call's time.
+// metadataMinAge is the shortest interval between two metadata requests. With the library's default of
+// 5 s, a call after a leader has moved, or a topic was created, would wait for most of its time.
 const metadataMinAge = 250 * time.Millisecond
 
 // Config says which cluster, and how to sign in there.
@@ -82,7 +82,6 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// signIn returns a function that returns the current user and password.
 func (c Config) signIn() func(context.Context) (scram.Auth, error) {
 	password := config.Latest("KAFKA_PASSWORD", c.PasswordFile, c.Password)
 	return func(context.Context) (scram.Auth, error) {

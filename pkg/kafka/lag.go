@@ -43,21 +43,12 @@ func (p partition) labels(group string) []string {
 	return []string{group, p.topic, strconv.Itoa(int(p.id))}
 }
 
-// startLag updates the metrics until the returned function is called.
+// startLag updates the metrics until stop is called.
 func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		admin := kadm.NewClient(client)
-		for ctx.Err() == nil {
-			c.measure(ctx, admin)
-			loop.Sleep(ctx, c.lagEvery)
-		}
-	}()
+	admin := kadm.NewClient(client)
+	end := loop.Start(ctx, c.lagEvery, func(ctx context.Context) { c.measure(ctx, admin) })
 	return func() {
-		cancel()
-		<-done
+		end()
 		lagKnown.DeleteLabelValues(c.group)
 	}
 }
@@ -78,7 +69,7 @@ func (c *Consumer) measure(ctx context.Context, admin *kadm.Client) {
 	c.reportLag(lags, err == nil && group.Error() == nil)
 }
 
-// reportLag exports the lag of this replica's partitions. Partitions that are not in lags have no
+// reportLag exports the lag of this replica's partitions. A partition that is not in lags gets no
 // value.
 func (c *Consumer) reportLag(lags map[partition]int64, answered bool) {
 	c.mu.Lock()

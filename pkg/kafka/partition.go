@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -46,15 +47,14 @@ func (c *partitionCounts) partitioner() kgo.Partitioner {
 	})
 }
 
-// Partitions returns the topic's number of partitions at the last publish; 0 before the topic was
-// reached.
+// Partitions is the topic's number of partitions at the last publish; 0 before the first one.
 func (p *Producer) Partitions(topic string) int {
 	n, _ := p.partitions.byTopic.Load(p.cfg.topic(topic))
 	count, _ := n.(int)
 	return count
 }
 
-// refusals are the broker errors that no retry changes: the record itself is the cause.
+// refusals are the errors of a broker that the record itself causes, so that no retry helps.
 var refusals = []error{
 	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.UnsupportedForMessageFormat,
 }
@@ -62,10 +62,5 @@ var refusals = []error{
 // Refused reports whether the broker will never accept the record, or another record sent in the
 // same batch. A missing topic or missing permission is not a refusal: an operator may fix it.
 func Refused(err error) bool {
-	for _, refusal := range refusals {
-		if errors.Is(err, refusal) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) })
 }

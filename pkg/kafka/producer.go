@@ -19,13 +19,13 @@ import (
 // scope names this package in traces and metrics.
 const scope = "urr.guru/pkg/kafka"
 
-// deliveryTimeout bounds the wait for acks; records without one then fail. It is applied by the
-// call's context: the library's RecordDeliveryTimeout counts from the record's timestamp, so an
-// event that waited longer in an outbox could never be sent.
-const deliveryTimeout = 8 * time.Second
-
-// probeTimeout is the deliveryTimeout of a prober.
-const probeTimeout = time.Second
+// How long a call of a producer, and of a prober, waits for acks; records without one then fail. The
+// call's context applies it: the library's RecordDeliveryTimeout counts from the record's timestamp,
+// so an event that waited longer in an outbox could never be sent.
+const (
+	deliveryTimeout = 8 * time.Second
+	probeTimeout    = time.Second
+)
 
 // Producer publishes records; safe for concurrent use.
 type Producer struct {
@@ -88,11 +88,11 @@ func (p *Producer) Publish(ctx context.Context, recs ...Record) error {
 	failed := 0
 	var first error
 	for i, err := range p.PublishEach(ctx, recs) {
-		if err == nil {
-			continue
-		}
-		if failed++; first == nil {
+		if err != nil && first == nil {
 			first = fmt.Errorf("publish to %s: %w", recs[i].Topic, err)
+		}
+		if err != nil {
+			failed++
 		}
 	}
 	if failed == 0 {
@@ -131,7 +131,6 @@ func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	return results
 }
 
-// Ping reports whether a broker answers.
 func (p *Producer) Ping(ctx context.Context) error {
 	if err := p.client.Ping(ctx); err != nil {
 		return errs.ErrUnavailable.Wrap(fmt.Errorf("kafka: %w", err))

@@ -40,10 +40,8 @@ type Record struct {
 	// EventID is the header ce_id, by which an inbox deduplicates; without the header it is
 	// topic/partition/offset, which is stable too.
 	EventID string
-	// Type is the header ce_type, "" without it.
-	Type string
-	// Time is the record's timestamp.
-	Time time.Time
+	Type    string    // the header ce_type, "" without it
+	Time    time.Time // the record's timestamp
 }
 
 // EventHeaders are the CloudEvents headers of a JSON event.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,8 @@ const defaultPartitions = 3
 
 // Topic is what EnsureTopics makes.
 type Topic struct {
-	Name string
-	// Partitions; 0 = 3.
-	Partitions int32
+	Name       string
+	Partitions int32 // 0: 3
 }
 
 // EnsureTopics creates missing topics, each with its dead-letter topic, with unlimited retention,
@@ -37,15 +37,11 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	for _, t := range topics {
-		t.Name = cfg.topic(t.Name)
-		if t.Partitions == 0 {
-			t.Partitions = defaultPartitions
-		}
-		if err := ensureTopic(ctx, admin, cfg, t); err != nil {
-			return err
-		}
-		if err := ensureTopic(ctx, admin, cfg, Topic{Name: t.Name + DLQSuffix, Partitions: t.Partitions}); err != nil {
-			return err
+		for _, suffix := range []string{"", DLQSuffix} {
+			topic := Topic{Name: cfg.topic(t.Name) + suffix, Partitions: cmp.Or(t.Partitions, defaultPartitions)}
+			if err := ensureTopic(ctx, admin, cfg, topic); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -123,8 +119,8 @@ func retryUntilAgreed(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// brokersDisagree reports errors that may disappear when the brokers agree. Too few brokers for the
-// wanted replicas may be a temporary absence or a lasting misconfiguration.
+// brokersDisagree reports errors that may disappear when the brokers agree. InvalidReplicationFactor
+// is one of them: a broker may be absent for a moment, or there may always be too few.
 func brokersDisagree(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.LeaderNotAvailable) ||
 		errors.Is(err, kerr.NotController) || errors.Is(err, kerr.InvalidReplicationFactor)

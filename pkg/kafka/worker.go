@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,9 +20,9 @@ import (
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	// maxRecordBackoff bounds the pause between attempts at a record that fails for its own reason.
-	// The record goes to the dead-letter topic after about a minute, before payment refuses
-	// confirmations because the group falls behind (2 min).
+	// maxRecordBackoff bounds the pause between attempts at a record that causes its failure itself.
+	// It goes to the dead-letter topic after about a minute: when the group is 2 min behind, payment
+	// refuses confirmations.
 	maxRecordBackoff = 4 * time.Second
 	// maxAttempts is how often a record is tried alone, not counting transient errors, before it
 	// goes to the dead-letter topic.
@@ -81,10 +82,8 @@ func (w *worker) onBroker() map[string][]int32 {
 // next waits for records; nil means that the worker must stop.
 func (w *worker) next() []*kgo.Record {
 	for {
-		select {
-		case <-w.quit:
+		if w.stopping() {
 			return nil
-		default:
 		}
 		w.mu.Lock()
 		recs := w.backlog
@@ -135,8 +134,8 @@ func (c *Consumer) stop(workers []*worker) {
 	}
 }
 
-// process handles the chunk, by its handler or the dead-letter topic, and marks it. false: the
-// worker must stop, and the chunk is not marked.
+// process handles the chunk, by its handler or the dead-letter topic, and marks it. It returns false,
+// without the mark, when the worker must stop.
 func (w *worker) process(chunk []*kgo.Record) bool {
 	if mine := w.forThisGroup(chunk); len(mine) > 0 && !w.handle(mine) {
 		return false
@@ -145,7 +144,7 @@ func (w *worker) process(chunk []*kgo.Record) bool {
 	return true
 }
 
-// handle is process without the mark.
+// handle is process without the mark, for records of this group.
 func (w *worker) handle(chunk []*kgo.Record) bool {
 	defer w.clearFailing()
 	backoff := w.c.backoff
@@ -189,16 +188,13 @@ func (w *worker) processOneByOne(chunk []*kgo.Record) bool {
 	return true
 }
 
-// markFailing sets the partition's metric at the first failure.
 func (w *worker) markFailing() {
-	if w.failed {
-		return
+	if !w.failed {
+		w.failed = true
+		failingSince.WithLabelValues(w.part.labels(w.c.group)...).SetToCurrentTime()
 	}
-	w.failed = true
-	failingSince.WithLabelValues(w.part.labels(w.c.group)...).SetToCurrentTime()
 }
 
-// clearFailing removes it.
 func (w *worker) clearFailing() {
 	if w.failed {
 		w.failed = false
@@ -208,27 +204,15 @@ func (w *worker) clearFailing() {
 
 // forThisGroup leaves out records that were redriven for another group.
 func (w *worker) forThisGroup(chunk []*kgo.Record) []*kgo.Record {
-	for i, r := range chunk {
-		if w.isForOtherGroup(r) {
-			mine := append([]*kgo.Record(nil), chunk[:i]...)
-			for _, r := range chunk[i+1:] {
-				if !w.isForOtherGroup(r) {
-					mine = append(mine, r)
-				}
-			}
-			return mine
-		}
+	if !slices.ContainsFunc(chunk, w.isForOtherGroup) {
+		return chunk
 	}
-	return chunk
+	return slices.DeleteFunc(slices.Clone(chunk), w.isForOtherGroup)
 }
 
 func (w *worker) isForOtherGroup(r *kgo.Record) bool {
-	for _, h := range r.Headers {
-		if h.Key == HeaderGroup {
-			return string(h.Value) != w.c.group
-		}
-	}
-	return false
+	i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == HeaderGroup })
+	return i >= 0 && string(r.Headers[i].Value) != w.c.group
 }
 
 // callHandler runs the handler inside a consumer span that continues the record's trace. The span
@@ -319,7 +303,7 @@ func (w *worker) stopping() bool {
 	}
 }
 
-// wait pauses; false when the worker must stop.
+// wait returns false when the worker must stop before d is over.
 func (w *worker) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

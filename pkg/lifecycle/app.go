@@ -62,10 +62,7 @@ func New(name string, cfg Config, log *slog.Logger) *App {
 	return &App{name: name, cfg: cfg, log: log, ready: newReadiness(log), failed: make(chan error, 1)}
 }
 
-// Name returns the service's name, as in logs, metrics and calls.
-func (a *App) Name() string { return a.name }
-
-// Log returns the service's logger.
+func (a *App) Name() string      { return a.name }
 func (a *App) Log() *slog.Logger { return a.log }
 
 // telemetry sets up traces and metrics before anything else, so that they are closed last.
@@ -97,7 +94,6 @@ func (a *App) Listen(name, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects to another service; the connection is closed at shutdown.
 func (a *App) Dial(callee string, peer rpc.Peer, opts ...rpc.DialOption) (*rpc.Conn, error) {
 	conn, err := rpc.Dial(a.name, callee, peer, opts...)
 	if err != nil {
@@ -267,7 +263,6 @@ func (a *App) start(base context.Context, t *task) {
 	}()
 }
 
-// recoverPanics turns a panic of fn into an error.
 func recoverPanics(ctx context.Context, fn func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

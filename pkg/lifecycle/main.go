@@ -66,7 +66,6 @@ func (e *Exit) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns Err.
 func (e *Exit) Unwrap() error { return e.Err }
 
 func (e Command[C]) name() string {
@@ -96,7 +95,7 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 	for _, e := range more {
 		usage += "|" + e.Usage
 		if e.name() == cmd {
-			return extra(ctx, e, args[1:], stdout, stderr)
+			return runExtra(ctx, e, args[1:], stdout, stderr)
 		}
 	}
 	switch {
@@ -151,17 +150,17 @@ func load[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) {
 	return cfg, true
 }
 
-func extra[C any](ctx context.Context, e Command[C], args []string, stdout, stderr io.Writer) int {
+func runExtra[C any](ctx context.Context, e Command[C], args []string, stdout, stderr io.Writer) int {
 	cfg, ok := load[C](ctx, stderr)
 	if !ok {
 		return 2
 	}
 	err := e.Run(ctx, cfg, args, stdout)
-	var exit *Exit
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case !errors.As(err, &exit):
+	}
+	exit, ok := errors.AsType[*Exit](err)
+	if !ok {
 		exit = &Exit{Code: 1, Err: err}
 	}
 	if exit.Err != nil {

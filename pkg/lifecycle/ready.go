@@ -28,19 +28,17 @@ var conditionHolds = promauto.NewGaugeVec(prometheus.GaugeOpts{
 
 // health is what others need to know of the process.
 type health struct {
-	// ready is true from the first moment when all conditions held until the process stops.
-	ready bool
-	// serving is true while all conditions hold.
-	serving bool
+	ready   bool // from the first moment when all conditions held until the process stops
+	serving bool // while all conditions hold
 }
 
 // readiness runs the checks in the background. Probes read the last result, so they cost nothing
 // and cannot pile up.
 type readiness struct {
-	log    *slog.Logger
-	checks []*check
-	// every is the interval of the checks, timeout the time of one check.
-	every, timeout time.Duration
+	log     *slog.Logger
+	checks  []*check
+	every   time.Duration // between the checks
+	timeout time.Duration // of a check
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -166,7 +164,6 @@ func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
 	return state, ok
 }
 
-// set stores the state and reports whether the health changed.
 func (r *readiness) set(state map[string]string, h health) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

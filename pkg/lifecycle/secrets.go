@@ -54,8 +54,8 @@ type follower[C any] struct {
 type secretFile struct {
 	config.File
 
-	seen      reading
-	lastError string // last error that was logged
+	lastRead  reading
+	lastError string // the last that was logged
 }
 
 // reading is the content of a file at one moment.
@@ -72,16 +72,16 @@ func (f *follower[C]) run(ctx context.Context) error {
 	})
 }
 
-// checkFile reads one file. Content counts only when two rounds have read the same: a file that is
-// written in place may be incomplete, and an incomplete set may look complete.
+// checkFile reads one file. Content counts only when it was read twice, a second apart: a file that is
+// being written may be incomplete, and a part of a set of keys may look like a whole one.
 func (f *follower[C]) checkFile(ctx context.Context, file *secretFile) {
 	var now reading
 	var err error
 	if now.content, err = file.Read(); err != nil {
 		now.failure = err.Error()
 	}
-	settled := now == file.seen
-	file.seen = now
+	settled := now == file.lastRead
+	file.lastRead = now
 	switch {
 	case !settled:
 	case err != nil:
@@ -93,7 +93,6 @@ func (f *follower[C]) checkFile(ctx context.Context, file *secretFile) {
 	}
 }
 
-// applyContent applies a content together with the current contents of the other files.
 func (f *follower[C]) applyContent(ctx context.Context, file *secretFile, content config.Secret) {
 	old := f.inForce[file.Variable]
 	f.inForce[file.Variable] = content

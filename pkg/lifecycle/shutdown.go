@@ -18,13 +18,10 @@ func (a *App) shutdown(base context.Context) error {
 	ctx, cancel := context.WithTimeout(base, a.cfg.ShutdownTimeout)
 	defer cancel()
 	problems := []error{a.endAll(ctx, a.servers, 1, 2), a.endAll(ctx, a.workers, 3, 4), a.close(ctx)}
-	for drained := false; !drained; { // report tasks that failed while stopping
-		select {
-		case err := <-a.failed:
-			problems = append(problems, err)
-		default:
-			drained = true
-		}
+	select { // a task that failed while stopping
+	case err := <-a.failed:
+		problems = append(problems, err)
+	default:
 	}
 	return errors.Join(problems...)
 }
@@ -64,7 +61,6 @@ func (a *App) end(ctx context.Context, t *task) error {
 	return nil
 }
 
-// close calls the closers, last registered first.
 func (a *App) close(ctx context.Context) error {
 	var problems []error
 	for i := len(a.closers) - 1; i >= 0; i-- {
@@ -95,8 +91,7 @@ func (a *App) errTimeout() error {
 	return fmt.Errorf("did not end in its part of %v", a.cfg.ShutdownTimeout)
 }
 
-// waitDone waits for done until reportGrace after the end of ctx, so that a task that reacts to ctx
-// can still finish.
+// waitDone waits for done until reportGrace after the end of ctx, the time of a task to react to it.
 func waitDone(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:

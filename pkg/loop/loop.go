@@ -13,8 +13,8 @@ import (
 )
 
 // Every calls do immediately and then at the interval until ctx ends. A call that takes longer than
-// the interval is followed immediately by the next one. It returns nil, as a worker of
-// lifecycle.App does when its work is done.
+// the interval is followed immediately by the next one. The result is nil, so that a worker of
+// lifecycle.App can return it.
 func Every(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -23,6 +23,17 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 		wait(ctx, ticker.C)
 	}
 	return nil
+}
+
+// Start runs Every in a goroutine until stop is called, which waits for its end.
+func Start(ctx context.Context, interval time.Duration, do func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = Every(ctx, interval, do) }) // never fails
+	return func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // Try is Every for calls that may fail: a failure is logged with the message, and the next call tries
@@ -35,8 +46,8 @@ func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message 
 	})
 }
 
-// After is Every without the immediate first call.
-func After(ctx context.Context, interval time.Duration, do func(context.Context)) error {
+// Tick is Every without the immediate first call.
+func Tick(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for wait(ctx, ticker.C) {
@@ -82,7 +93,7 @@ var (
 type Stream[M any] interface{ Recv() (M, error) }
 
 // Read opens a stream and passes its messages to take until the stream breaks, take fails, or
-// nothing is received for the time of silence (a peer that hangs never ends the stream). received
+// nothing is received for the time of silence: a peer that hangs does not end its stream. received
 // reports that take accepted a message; the error is never nil.
 func Read[M any](ctx context.Context, silence time.Duration, open func(context.Context) (Stream[M], error), take func(context.Context, M) error) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)

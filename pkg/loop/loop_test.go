@@ -76,7 +76,7 @@ func TestAfterWaitsBeforeFirstCall(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
 		var at []time.Duration
-		require.NoError(t, loop.After(ctx, 10*time.Second, func(context.Context) {
+		require.NoError(t, loop.Tick(ctx, 10*time.Second, func(context.Context) {
 			if at = append(at, time.Since(begun)); len(at) == 2 {
 				cancel()
 			}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// decodeHeaders reads an object of texts. Texts without escapes, as those of EventHeaders, are cut
-// out of the JSON, which costs a fraction of decoding it.
+// decodeHeaders reads an object of texts. Texts without escapes, such as those of EventHeaders, are
+// cut out of the JSON, which takes a fraction of the time of decoding it.
 func decodeHeaders(b []byte) (map[string]string, error) {
 	if headers, ok := cutHeaders(string(b)); ok {
 		return headers, nil

@@ -40,7 +40,6 @@ var (
 	}, []string{"topic"})
 )
 
-// publishStallGauge sets the gauge of partitions in back-off.
 func publishStallGauge(s *stalls) {
 	counts := make(map[string]int)
 	for p, st := range s.of {
@@ -54,30 +53,18 @@ func publishStallGauge(s *stalls) {
 	}
 }
 
-// clearStallGauge resets the gauge when the session no longer serves.
 func clearStallGauge(s *stalls) {
 	for p := range s.of {
 		stalledGauge.WithLabelValues(p.topic).Set(0)
 	}
 }
 
-// startMetrics measures every 5 s until the returned function is called.
 func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			if err := r.measure(ctx, nil); err != nil && ctx.Err() == nil {
-				r.log.WarnContext(ctx, "outbox not measured", "error", err)
-			}
-			loop.Sleep(ctx, measureEvery)
+	return loop.Start(ctx, measureEvery, func(ctx context.Context) {
+		if err := r.measure(ctx, nil); err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "outbox not measured", "error", err)
 		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
+	})
 }
 
 // measure sets the gauges from the table, as of now; nil is the database's clock. It removes them

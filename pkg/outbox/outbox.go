@@ -31,12 +31,9 @@ const maxPayload = 512 << 10
 
 // Event is what happened to one entity.
 type Event struct {
-	// ID is globally unique; a new one is made for the zero UUID.
-	ID uuid.UUID
-	// Topic and Key are the destination. Events of one key keep their order.
-	Topic, Key string
-	// Type is the CloudEvents type, as PAYMENT_CONFIRMED.
-	Type string
+	ID         uuid.UUID // globally unique; a new one is made for the zero UUID
+	Topic, Key string    // the destination; events of one key keep their order
+	Type       string    // the CloudEvents type, such as PAYMENT_CONFIRMED
 	// EntityVersion grows with every change of the entity, so that consumers can ignore versions
 	// older than the one they know.
 	EntityVersion int64
@@ -109,7 +106,9 @@ func toInsert(ctx context.Context, source string, e Event, now time.Time) (inser
 	if len(payload) > maxPayload {
 		return inserted{}, fmt.Errorf("outbox event %s has %d bytes, more than %d", e.Type, len(payload), maxPayload)
 	}
-	h, err := json.Marshal(headersOf(ctx, source, e, now))
+	headers := kafka.EventHeaders(e.ID, source, e.Type, now)
+	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(headers))
+	h, err := json.Marshal(headers)
 	if err != nil {
 		return inserted{}, fmt.Errorf("outbox event %s: %w", e.Type, err)
 	}
@@ -119,7 +118,6 @@ func toInsert(ctx context.Context, source string, e Event, now time.Time) (inser
 	}, nil
 }
 
-// transposed returns the columns of rows, each as an array.
 func transposed(rows []inserted) []any {
 	return []any{
 		column(rows, func(r inserted) uuid.UUID { return r.id }), column(rows, func(r inserted) string { return r.topic }),
@@ -135,10 +133,4 @@ func column[T any](rows []inserted, of func(inserted) T) []T {
 		values[i] = of(r)
 	}
 	return values
-}
-
-func headersOf(ctx context.Context, source string, e Event, at time.Time) map[string]string {
-	h := kafka.EventHeaders(e.ID, source, e.Type, at)
-	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(h))
-	return h
 }

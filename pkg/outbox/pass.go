@@ -21,7 +21,7 @@ const (
 // entity is the unit of ordering: events with the same topic and key.
 type entity struct{ topic, key string }
 
-// pass publishes one batch and deletes what was acked, now or during the next pass (see ahead). It
+// pass publishes one batch and deletes what was acked, now or during the next pass (see prefetched). It
 // returns the number of rows that were published; an error ends the session.
 func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 	s.blocked, s.more = false, false
@@ -33,18 +33,18 @@ func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 		return 0, err
 	}
 	leaveOut, _, _ := s.stalls.excluded(time.Now())
-	b, before, err := s.take(ctx, leaveOut, r.opts.Batch, r.scan)
+	b, undeleted, err := s.nextBatch(ctx, leaveOut, r.opts.Batch, r.scan)
 	if err != nil || len(b.rows) == 0 {
 		return probed, err
 	}
-	results, next, err := r.publishing(ctx, s, b, before, b.full() && len(leaveOut) == 0)
+	results, next, err := r.publishAndPrefetch(ctx, s, b, undeleted, b.full() && len(leaveOut) == 0)
 	if err != nil {
 		return 0, err
 	}
 	acked := ackedInOrder(b.rows, results)
 	r.noteFailures(ctx, s, b.rows, results)
 	if next != nil && len(acked) == len(b.rows) { // else next may follow a row that was not published
-		s.ahead, s.more = &ahead{next: *next, acked: acked}, true
+		s.prefetched, s.more = &prefetched{next: *next, acked: acked}, true
 		return probed + len(acked), nil
 	}
 	if err := s.delete(ctx, acked); err != nil {
@@ -53,16 +53,9 @@ func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 	return probed + len(acked), nil
 }
 
-// publish sends the rows and returns a result per row.
 func (r *Relay) publish(ctx context.Context, rows []row, readAt time.Time) ([]error, error) {
 	results := make([]error, len(rows))
-	recs, at := make([]kafka.Record, 0, len(rows)), make([]int, 0, len(rows))
-	for i, row := range rows {
-		rec, err := row.record()
-		if results[i] = err; err == nil {
-			recs, at = append(recs, rec), append(at, i)
-		}
-	}
+	recs, index := records(rows, results)
 	if err := failpoint.Err("outbox.before_publish"); err != nil {
 		return nil, err
 	}
@@ -72,14 +65,14 @@ func (r *Relay) publish(ctx context.Context, rows []row, readAt time.Time) ([]er
 	pctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	for i, err := range r.publisher.PublishEach(pctx, recs) {
-		results[at[i]] = err
+		results[index[i]] = err
 	}
 	return results, failpoint.Err("outbox.after_publish")
 }
 
-// ackedInOrder returns the ids that may be deleted: acked rows without a failed row of the same key
-// before them. A row behind a failure is published again after it, so that the last event of the
-// key also arrives last.
+// ackedInOrder returns the ids of rows that may be deleted: acked ones without a failed row of the same
+// key before them. An acked row behind a failed one is published once more after it, so that the last
+// event of a key also arrives last.
 func ackedInOrder(rows []row, results []error) []int64 {
 	broken := make(map[entity]bool)
 	acked := make([]int64, 0, len(rows))
@@ -131,6 +124,17 @@ type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string { return "headers: " + e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
+
+// records converts the readable rows, with the index of each; the others get their error as result.
+func records(rows []row, results []error) (recs []kafka.Record, index []int) {
+	for i, row := range rows {
+		rec, err := row.record()
+		if results[i] = err; err == nil {
+			recs, index = append(recs, rec), append(index, i)
+		}
+	}
+	return recs, index
+}
 
 func (r row) record() (kafka.Record, error) {
 	headers, err := decodeHeaders(r.Headers)

@@ -14,9 +14,8 @@ const probeTimeout = time.Second
 
 // probe is an attempt, in flight, to publish the first row of each partition that is due.
 type probe struct {
-	heads []row
-	// results may be read once done is closed.
-	results []error
+	heads   []row
+	results []error // to be read once done is closed
 	done    chan struct{}
 }
 
@@ -92,20 +91,14 @@ func (r *Relay) startProbe(ctx context.Context, s *session, heads []row) {
 		defer r.Signal()
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		recs, at := make([]kafka.Record, 0, len(heads)), make([]int, 0, len(heads))
-		for i, h := range heads {
-			rec, err := h.record()
-			if p.results[i] = err; err == nil {
-				recs, at = append(recs, rec), append(at, i)
-			}
-		}
+		recs, index := records(heads, p.results)
 		for i, err := range r.prober.PublishEach(ctx, recs) {
-			p.results[at[i]] = err
+			p.results[index[i]] = err
 		}
 	}()
 }
 
-// finishProbe deletes the rows that a probe published and parks the keys that it was refused.
+// finishProbe deletes the rows that a probe published and parks the keys of refused rows.
 func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, error) {
 	now := time.Now()
 	acked := make([]int64, 0, len(p.heads))
@@ -131,7 +124,6 @@ func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, err
 	return len(acked), nil
 }
 
-// applyProbeResult updates the back-off of the head's partition.
 func (r *Relay) applyProbeResult(ctx context.Context, s *session, head row, err error, now time.Time) {
 	exact := r.partitionOf(head)
 	settled := err == nil || kafka.Refused(err) || isUnreadable(err)
@@ -154,7 +146,6 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &e)
 }
 
-// markRecovered records that the partition took row id.
 func (r *Relay) markRecovered(ctx context.Context, s *session, p partition, id int64, now time.Time) {
 	if stalled, recovered := s.stalls.succeeded(p, id, now); recovered {
 		r.log.InfoContext(ctx, "partition takes events again", "topic", p.topic, "partition", p.number, "after", fmt.Sprint(stalled))

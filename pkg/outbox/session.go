@@ -27,15 +27,14 @@ type session struct {
 	every    time.Duration // between two attempts to take the lock
 	// blocked: the last read left out rows that wait for the end of another transaction. Such
 	// transactions are short, so the next read follows soon and not at the next poll.
-	blocked bool
-	stalls  *stalls
-	probe   *probe // in flight; nil: none
-	walk    walk
-	ahead   *ahead // nil: nothing
-	// more: the last read did not cover all rows.
-	more bool
-	took time.Duration // duration of the last read
-	size int           // number of rows of a batch that has not grown
+	blocked    bool
+	more       bool // the last read did not cover all rows
+	stalls     *stalls
+	probe      *probe // in flight; nil: none
+	walk       walk
+	prefetched *prefetched   // nil: nothing
+	took       time.Duration // duration of the last read
+	size       int           // number of rows of a batch that has not grown
 }
 
 func (r *Relay) open(ctx context.Context) (*session, error) {
@@ -84,14 +83,12 @@ type row struct {
 	Payload   string
 	Headers   []byte
 	CreatedAt time.Time
-	// Settled: no running transaction may still insert a row before this one. This holds when every
-	// transaction up to the row's own has ended. It also holds when the row is older than the
-	// longest inserting transaction: a transaction that hangs anywhere on the server would
-	// otherwise delay the row without limit.
+	// Settled: no running transaction may still insert a row before this one, since every transaction
+	// up to the row's own has ended, or since the row is older than the longest inserting transaction.
+	// Without the second case a transaction that hangs anywhere on the server would delay all rows.
 	Settled bool
 }
 
-// bytes is the size of what is published.
 func (r row) bytes() int { return len(r.Payload) + len(r.Headers) }
 
 // The subqueries are evaluated once: a snapshot for every row would cost as much as the row.
@@ -146,8 +143,7 @@ func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row
 	return b, nil
 }
 
-// readUnfiltered is read with unsettled rows. cut: there are fewer than limit because of their
-// size.
+// readUnfiltered is read with unsettled rows. cut reports that maxBytes allowed fewer than limit.
 func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
 	if len(leaveOut) == 0 {
 		s.walk = walk{}
@@ -188,8 +184,8 @@ func (s *session) query(ctx context.Context, sql string, args ...any) ([]row, er
 	return rows, err
 }
 
-// queryUpTo keeps the first rows only: the number that is asked for, and more up to maxBytes in
-// all. cut: there were others.
+// queryUpTo returns the first rows: the given number of them, and others while all have at most
+// maxBytes. cut reports that there were more.
 func (s *session) queryUpTo(ctx context.Context, number int, sql string, args ...any) (rows []row, cut bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -217,9 +213,8 @@ func (s *session) queryUpTo(ctx context.Context, number int, sql string, args ..
 }
 
 func arrays(partitions []partition) (topics []string, counts, numbers []int32) {
-	topics, counts, numbers = make([]string, len(partitions)), make([]int32, len(partitions)), make([]int32, len(partitions))
-	for i, p := range partitions {
-		topics[i], counts[i], numbers[i] = p.topic, p.of, p.number
+	for _, p := range partitions {
+		topics, counts, numbers = append(topics, p.topic), append(counts, p.of), append(numbers, p.number)
 	}
 	return topics, counts, numbers
 }
@@ -228,23 +223,21 @@ func (s *session) delete(ctx context.Context, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	if _, err := s.conn.Exec(ctx, `DELETE FROM outbox WHERE id = ANY ($1)`, ids); err != nil {
-		return fmt.Errorf("delete published events: %w", err)
-	}
-	return nil
+	return s.exec(ctx, "delete published events", `DELETE FROM outbox WHERE id = ANY ($1)`, ids)
 }
 
 // park makes the key of a refused row wait for an operator.
 func (s *session) park(ctx context.Context, r row, cause error) error {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	_, err := s.conn.Exec(ctx, `
+	return s.exec(ctx, "park a key", `
 		INSERT INTO outbox_parked (topic, key, event_id, error) VALUES ($1, $2, $3::uuid, $4)
 		ON CONFLICT (topic, key) DO NOTHING`, r.Topic, r.Key, r.EventID, cause.Error())
-	if err != nil {
-		return fmt.Errorf("park a key: %w", err)
+}
+
+func (s *session) exec(ctx context.Context, purpose, sql string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	if _, err := s.conn.Exec(ctx, sql, args...); err != nil {
+		return fmt.Errorf("%s: %w", purpose, err)
 	}
 	return nil
 }

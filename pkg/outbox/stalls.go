@@ -28,8 +28,8 @@ type partition struct {
 type stall struct {
 	since, due, logged time.Time
 	wait               time.Duration
-	// singlesUntil is the last row of a batch in which the broker refused something. Up to it rows
-	// are sent one at a time, which finds the refused one.
+	// singlesUntil is the last row of a batch of which the broker refused a part. Up to it rows are
+	// sent one at a time, to find the refused one.
 	singlesUntil int64
 	// recoveredAt is when the partition worked again; zero while it does not.
 	recoveredAt time.Time
@@ -40,9 +40,7 @@ type stall struct {
 type stalls struct {
 	of       map[partition]*stall
 	min, max time.Duration
-	// rescan: rows that were left out are included again, so the table has to be read from its
-	// first row.
-	rescan bool
+	rescan   bool // a partition is no longer left out: the table must be read from its first row
 }
 
 func newStalls(shortest time.Duration) *stalls {
@@ -53,15 +51,14 @@ func newStalls(shortest time.Duration) *stalls {
 // logged.
 func (s *stalls) fail(p partition, now time.Time) (shouldLog bool) {
 	st := s.of[p]
-	switch {
-	case st == nil || !st.recoveredAt.IsZero() && now.Sub(st.recoveredAt) > backoffMemory:
+	if st == nil || !st.recoveredAt.IsZero() && now.Sub(st.recoveredAt) > backoffMemory {
 		st = &stall{since: now, wait: s.min}
 		s.of[p] = st
-	case !st.recoveredAt.IsZero():
+	} else {
+		st.wait = min(2*st.wait, s.max)
+	}
+	if !st.recoveredAt.IsZero() {
 		st.since, st.recoveredAt = now, time.Time{}
-		st.wait = min(2*st.wait, s.max)
-	default:
-		st.wait = min(2*st.wait, s.max)
 	}
 	st.due = now.Add(st.wait/2 + rand.N(st.wait)) //nolint:gosec // jitter
 	if shouldLog = now.Sub(st.logged) >= logEvery; shouldLog {
@@ -109,8 +106,8 @@ func (s *stalls) remove(p partition) {
 	s.rescan = true
 }
 
-// excluded returns the partitions to leave out, those of them that are due for a retry, and when
-// the first of the others is. Partitions that have worked for a while are removed.
+// excluded returns the partitions to leave out, those of them that are due for a retry, and when the
+// next of them is due. It removes the partitions that have worked for backoffMemory.
 func (s *stalls) excluded(now time.Time) (all, due []partition, next time.Time) {
 	for p, st := range s.of {
 		switch {

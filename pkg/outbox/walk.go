@@ -45,7 +45,6 @@ type walk struct {
 	parked string
 }
 
-// advance sets the range of the next read.
 func (s *session) advance(ctx context.Context, scan int) error {
 	w := &s.walk
 	old := w.whole && time.Since(w.began) > max(rewalkAfter, rewalkFactor*w.took)

@@ -39,9 +39,7 @@ var errDeferred = errors.New("a deferred statement has no rows")
 
 // Query refuses: the rows would be needed now.
 func (*Deferred) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, errDeferred }
-
-// QueryRow refuses, as Query does.
-func (*Deferred) QueryRow(context.Context, string, ...any) pgx.Row { return refusedRow{} }
+func (*Deferred) QueryRow(context.Context, string, ...any) pgx.Row        { return refusedRow{} }
 
 type refusedRow struct{}
 

@@ -26,7 +26,6 @@ var (
 	_ pgx.BatchTracer = limiter{}
 )
 
-// newTracer returns the tracer of a pool.
 func newTracer(timeout time.Duration) pgx.QueryTracer {
 	return multitracer.New(limiter{timeout}, tracer{})
 }
@@ -54,11 +53,9 @@ func (l limiter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 
 func (l limiter) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) { l.end(ctx) }
 
-// TraceBatchStart implements pgx.BatchTracer: the deadline is that of the whole batch.
 func (l limiter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return l.start(ctx)
 }
 
-func (limiter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-
+func (limiter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData)       {}
 func (l limiter) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { l.end(ctx) }

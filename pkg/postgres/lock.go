@@ -22,8 +22,9 @@ const (
 	lockAll migrationLock = lockOne + 1
 )
 
-// migrationLock is an advisory lock of a session, polled more often than goose does. It polls because a session that waits for the lock holds a snapshot, for whose end CREATE
-// INDEX CONCURRENTLY in the session that has the lock would wait in turn.
+// migrationLock is an advisory lock of a session, polled more often than goose does. A session that
+// waited for the lock without polling would hold a snapshot, and CREATE INDEX CONCURRENTLY in the
+// session that has the lock would wait for the end of that snapshot.
 type migrationLock int64
 
 var _ lock.SessionLocker = lockOne

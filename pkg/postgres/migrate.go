@@ -104,5 +104,4 @@ func newMigration(db *sql.DB, set MigrationSet) (*migration, error) {
 	return &migration{files: hashes, provider: p}, nil
 }
 
-// versionTable is goose's table of the versions that were applied.
 func versionTable(set MigrationSet) string { return "schema_" + set.Name }

@@ -13,8 +13,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// errFileChanged: an applied file is edited while nothing has been released, and the schema cannot
-// follow.
+// errFileChanged means that a file was edited after it was applied, which happens before the first
+// release only. The schema cannot be changed accordingly.
 var errFileChanged = errors.New("this database was made from another version of the file, and nothing was changed: run make reset")
 
 // fileHashes keeps, beside goose's table of versions, the hash of each file that was applied.
@@ -88,9 +88,8 @@ func (h *fileHashes) applied(ctx context.Context, conn *sql.Conn) (map[int64]str
 	return applied, rows.Err()
 }
 
-// keep stores the hashes of all files, before they are applied: a process that ends in between leaves
-// the hash of a version that is not applied, which counts for nothing and is replaced. Those of
-// applied versions are the same.
+// keep stores the hashes of all files before they are applied. A process that ends in between leaves
+// hashes of versions that are not applied: check ignores them, and the next call replaces them.
 func (h *fileHashes) keep(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+h.table+` (version bigint PRIMARY KEY, sha256 text NOT NULL)`)
 	for version, file := range h.byID {

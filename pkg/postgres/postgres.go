@@ -88,7 +88,6 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	return pool, nil
 }
 
-// Validate refuses a URL that is not well-formed.
 func (c *Config) Validate() error {
 	if c.URL == "" { // required, or not used by this command
 		return nil

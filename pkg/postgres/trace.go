@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer makes a client span per query and per batch, but only inside a recorded trace, so that pollers and hot
-// paths without one cost nothing.
+// tracer makes a client span per query and per batch, but only inside a recorded trace: other calls,
+// such as those of pollers, cost nothing.
 type tracer struct{}
 
 var (
@@ -31,7 +31,6 @@ func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQuer
 	endSpan(ctx, data.Err)
 }
 
-// TraceBatchStart implements pgx.BatchTracer: one span for all statements of a batch.
 func (tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx

@@ -106,30 +106,24 @@ func Start(tb testing.TB, env map[string]string, args ...string) *Process {
 
 // Signal sends a signal; it has no effect on a process that has ended.
 func (p *Process) Signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
+func (p *Process) Ended() <-chan struct{}    { return p.ended }
 
-// Ended is closed when the process has ended.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
-
-// Wait waits until the process has ended by itself and returns its error: nil is exit code 0.
 func (p *Process) Wait() error {
 	p.tb.Helper()
 	testkit.Receive(p.tb, p.ended, "the end of the program under test")
 	return p.err
 }
 
-// Stop asks the process to end (SIGTERM) and waits until it has.
 func (p *Process) Stop() {
 	p.Signal(syscall.SIGTERM)
 	<-p.ended
 }
 
-// Kill ends the process by SIGKILL, like a crash of its machine.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	<-p.ended
 }
 
-// Output is what the process has printed so far.
 func (p *Process) Output() string { return p.out.String() }
 
 // output is a buffer that may be read while a process writes to it.

@@ -8,7 +8,6 @@ type Counts struct {
 	Results map[ResultCode]int64
 }
 
-// Unsettled is the number of requests that have not ended.
 func (c Counts) Unsettled() int64 {
 	n := c.Accepted
 	for _, ended := range c.Results {
@@ -20,7 +19,6 @@ func (c Counts) Unsettled() int64 {
 // Waiting is the number of requests that are to be settled now: unlike those that wait for a draw.
 func (c Counts) Waiting() int64 { return c.Unsettled() - c.Entered }
 
-// Add counts a request that ends.
 func (c *Counts) Add(code ResultCode, n int64) {
 	if c.Results == nil {
 		c.Results = map[ResultCode]int64{}

@@ -10,18 +10,14 @@ const (
 
 // DeadLetter is a message that could not be processed.
 type DeadLetter struct {
-	// Queue is DeadLetters if it is empty.
-	Queue string
-	// ID begins with a time: dead letters of a queue are in the order of their times.
-	ID string
-	// RequestID is empty for a message that could not be read.
-	RequestID, EventID string
+	Queue              string // empty: DeadLetters
+	ID                 string // begins with a time, by which dead letters are sorted
+	RequestID, EventID string // empty for a message that could not be read
 	Body               string
 	ErrorCode          string
 	ErrorMessage       string
 	At                 int64
-	// RedrivenAt is when an operator began the request anew; 0: not.
-	RedrivenAt int64
+	RedrivenAt         int64 // when an operator put the request back into the queue; 0: not
 }
 
 // NewDeadLetter makes a dead letter; id is the request's, or the message's if it could not be read.

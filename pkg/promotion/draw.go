@@ -19,22 +19,16 @@ type DrawPhase string
 
 // The phases.
 const (
-	// DrawOpen is a draw without an item.
-	DrawOpen DrawPhase = "OPEN"
-	// DrawClosed: entries and exclusions stay as they are.
-	DrawClosed DrawPhase = "CLOSED"
-	// DrawRoot: the signed statement is public.
-	DrawRoot DrawPhase = "ROOT"
-	// DrawDrawn: the winners are stored. They are public once the seed is stored, at the announcement.
-	DrawDrawn DrawPhase = "DRAWN"
-	// DrawSettled: every request has its result.
-	DrawSettled DrawPhase = "SETTLED"
-	// DrawVoid: there will be no result.
-	DrawVoid DrawPhase = "VOID"
+	DrawOpen    DrawPhase = "OPEN"    // the draw has no item yet
+	DrawClosed  DrawPhase = "CLOSED"  // entries and exclusions no longer change
+	DrawRoot    DrawPhase = "ROOT"    // the signed statement is public
+	DrawDrawn   DrawPhase = "DRAWN"   // the winners are stored; public once the seed is stored, at the announcement
+	DrawSettled DrawPhase = "SETTLED" // every request has its result
+	DrawVoid    DrawPhase = "VOID"    // there will be no result
 )
 
-// VoidReason says why a draw was cancelled when it no longer may be, since the result could be
-// known.
+// VoidReason says why a draw was cancelled at a time when its result could already be known, which an
+// operator may not do.
 type VoidReason string
 
 // The reasons: the keys without which the draw cannot go on.
@@ -49,29 +43,24 @@ type Draw struct {
 	EventID string
 	Phase   DrawPhase
 
-	// ClosedAt is when the list of the entries was final.
-	ClosedAt int64
+	ClosedAt int64 // when the list of the entries became final
 	// Statement is the canonical text (fairdraw.Statement). It is stored before it is signed, so that
 	// there is one signed statement; it is public from the phase ROOT on, with its signature.
 	Statement, Signature string
 	RootAt               int64
-	// Beacon is the round that decides; nil: not known, or the draw has no beacon.
-	Beacon *beacon.Round
-	// ZeroSeed means that zeros are the seed, since the operator's was not revealed in time.
-	ZeroSeed bool
-	// WinnersCount is the number of winners that are stored.
-	WinnersCount int64
-	DrawnAt      int64
-	// Seed is stored at the announcement, not earlier: the result is public from then on.
-	Seed        string
-	AnnouncedAt int64 // when the seed was stored
-	SettledAt   int64 // when the last request had its result, also of a void draw
-	VoidedAt    int64
-	VoidReason  VoidReason // empty: cancelled in time
+	Beacon               *beacon.Round // the round that decides; nil: not known, or the draw has no beacon
+	ZeroSeed             bool          // the operator's seed was not revealed in time: zeros replace it
+	WinnersCount         int64         // of the stored winners
+	DrawnAt              int64
+	Seed                 string // stored at the announcement: the result is public from then on
+	AnnouncedAt          int64  // when the seed was stored
+	SettledAt            int64  // when the last request had its result, also of a void draw
+	VoidedAt             int64
+	VoidReason           VoidReason // empty: cancelled in time
 }
 
-// Deciding is the round that decides, once the statement is public; 0 without a beacon.
-func (d *Draw) Deciding(terms *fairdraw.Commitment) (uint64, error) {
+// DecidingRound is known once the statement is public; 0 without a beacon.
+func (d *Draw) DecidingRound(terms *fairdraw.Commitment) (uint64, error) {
 	s, err := fairdraw.ParseStatement([]byte(d.Statement))
 	if err != nil || terms.Beacon == nil {
 		return 0, err
@@ -90,8 +79,8 @@ func (d *Draw) Public() bool { return d.Signature != "" }
 // process, so that all readers agree.
 func (d *Draw) Announced() bool { return d.Seed != "" }
 
-// Document is what everybody may know of the draw. The caller adds the exclusions if it is Public,
-// and the winners if it is Announced.
+// Document is the public part of the draw. The caller adds the exclusions if it is Public, and the
+// winners if it is Announced.
 func (d *Draw) Document(p *Promotion) (fairdraw.Document, error) {
 	_, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
 	if err != nil {

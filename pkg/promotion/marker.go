@@ -2,8 +2,9 @@ package promotion
 
 import "hash/fnv"
 
-// Marker guards a request from its acceptance until its settlement, which deletes it. The sweeper
-// finds by it what was not put in the queue, and whose message was lost.
+// Marker says that a request has not been settled yet: it is written with the request and deleted by
+// its settlement. By it the sweeper finds requests that were not put in the queue or whose message was
+// lost.
 type Marker struct {
 	RequestID, EventID string
 	Gen                int64

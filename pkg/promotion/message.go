@@ -24,13 +24,11 @@ func MessageOf(r *Request) Message {
 	return Message{RequestID: r.RequestID, EventID: r.EventID, UserID: r.UserID, EventType: r.EventType, Gen: r.Gen}
 }
 
-// Body encodes the message.
 func (m Message) Body() string {
 	b, _ := json.Marshal(m) // strings and numbers always marshal
 	return string(b)
 }
 
-// GenText is the generation as a message attribute.
 func (m Message) GenText() string { return strconv.FormatInt(m.Gen, 10) }
 
 // DecodeMessage reads a body. An error means that it can never be read.
@@ -53,8 +51,8 @@ func (m Message) Group() string {
 	return m.EventID
 }
 
-// DeduplicationID is equal for copies of one generation, so that sending twice within five minutes
-// is sending once. copyID distinguishes a copy that is sent because the message was lost.
+// DeduplicationID is equal for all messages of one generation, so that the queue takes only the first
+// of five minutes. copyID distinguishes a copy that is sent because the message was lost.
 func (m Message) DeduplicationID(copyID string) string {
 	id := m.RequestID
 	if m.Gen > 0 {
@@ -70,21 +68,15 @@ func (m Message) DeduplicationID(copyID string) string {
 type Outgoing struct {
 	Message
 
-	// CopyID distinguishes a copy of a message that was lost; empty for the message itself.
-	CopyID string
+	CopyID string // distinguishes a copy of a lost message; empty for the message itself
 }
 
 // Delivery is a message as the queue gave it.
 type Delivery struct {
-	Body, Group string
-	// ID is the message's, equal for all receipts.
-	ID string
-	// SequenceNumber is its place in the order of the queue, a decimal number.
-	SequenceNumber string
-	// SentAt is when the queue took it, by its clock.
-	SentAt int64
-	// Receives is how often it was received, this time included.
-	Receives int
-	// Handle is of this receipt.
-	Handle string
+	Body, Group    string
+	ID             string // of the message, equal for all receipts
+	SequenceNumber string // its place in the order of the queue, a decimal number
+	SentAt         int64  // when the queue took it, by the queue's clock
+	Receives       int    // how often it was received, this time included
+	Handle         string // of this receipt
 }

@@ -13,7 +13,7 @@
 //	   └─▶ FAILED_FINAL (it could not be put in the queue)
 package promotion
 
-// Promotion is the configuration of an event of requests.
+// Promotion is an offer to which users apply. In code an application is a Request.
 type Promotion struct {
 	EventID       string
 	Title         string
@@ -48,7 +48,6 @@ const (
 	PromotionVoid      PromotionStatus = "Void"
 )
 
-// Status at a time.
 func (p *Promotion) Status(now int64) PromotionStatus {
 	switch {
 	case p.VoidedAt != 0:
@@ -64,7 +63,6 @@ func (p *Promotion) Status(now int64) PromotionStatus {
 	}
 }
 
-// Accepts reports whether a request stamped with this time is taken.
 func (p *Promotion) Accepts(now int64) bool { return p.Status(now) == PromotionOpen && !p.Paused }
 
 func (p *Promotion) closing() int64 {
@@ -80,8 +78,8 @@ func (p *Promotion) EndsAt() int64 { return max(p.ClosesAt, p.AnnouncedAt) }
 // RetentionDays is how long requests, entries and winners are kept after EndsAt.
 const RetentionDays = 90
 
-// Forgotten reports whether the promotion's requests, entries and winners have expired.
-func (p *Promotion) Forgotten(now int64) bool {
+// RequestsExpired reports whether the promotion's requests, entries and winners have expired.
+func (p *Promotion) RequestsExpired(now int64) bool {
 	return p.EndsAt()/1000+RetentionDays*24*3600 <= now/1000
 }
 

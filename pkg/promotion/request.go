@@ -59,8 +59,7 @@ type LogEntry struct {
 	EndsAt     int64
 }
 
-// Change is a step of a request: the state that was read, the next one, and what it adds to the
-// log.
+// Change is a step of a request: the state that was read, the next state, and the new log entries.
 type Change struct {
 	Before, After Request
 	Logs          []LogEntry
@@ -88,7 +87,6 @@ func (c *Change) become(s Status, now int64) {
 	}
 }
 
-// Created is the creation of a request as Received.
 func (r *Request) Created() Change {
 	return Change{After: *r, Logs: []LogEntry{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
 }
@@ -137,7 +135,7 @@ func (r *Request) Withdrawn(now int64) Change {
 	return c
 }
 
-// Ended is the end of a request without processing: nothing is left, or it cannot be queued; or the
+// Ended is the end of a request without processing (nothing is left, or it cannot be queued), or the
 // result of an entry.
 func (r *Request) Ended(now int64, s Status, code ResultCode) Change {
 	c := r.change()
@@ -165,7 +163,7 @@ func (c *Change) failure(f Failure) {
 	c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = f.Class, f.Code, Shorten(f.Message)
 }
 
-// Attempted counts a failed attempt, or one that may end the process.
+// Attempted counts a failed attempt, or, before it is made, one that may end the process.
 func (r *Request) Attempted(now int64, f Failure) Change {
 	c := r.change()
 	c.ensureStarted(now)
@@ -200,12 +198,12 @@ func (r *Request) Redriven(now int64) Change {
 	return c
 }
 
-// ErrNotRedrivable means that a request has not failed, that its user has applied again, even if
-// that application was withdrawn, or that its item cannot be read.
+// ErrNotRedrivable means that a request has not failed, that its user has applied again (even if that
+// application was withdrawn), or that its item cannot be read.
 var ErrNotRedrivable = errors.New("the request cannot begin anew")
 
-// ErrUnreadable means that an item has not the shape that it should have. It is the item's fault
-// alone, so it must not stop the handling of others.
+// ErrUnreadable means that an item cannot be decoded. Other items can, so it must not stop their
+// handling.
 var ErrUnreadable = errors.New("the item cannot be read")
 
 // Redrivable reports whether an operator may begin the request anew. One that was never queued is

@@ -67,7 +67,6 @@ func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 	}), nil
 }
 
-// signIn returns a function that returns the current user and password.
 func (c Config) signIn() func(context.Context) (username, password string, err error) {
 	password := config.Latest("REDIS_PASSWORD", c.PasswordFile, c.Password)
 	return func(context.Context) (string, string, error) { return c.Username, password().Reveal(), nil }

@@ -38,10 +38,8 @@ type Round struct {
 	Parts    map[string]float64 `json:"parts"`
 }
 
-// OK reports whether the row reaches what it must, within its limits.
 func (r Result) OK() bool { return r.Ratio >= r.Must && len(r.Exceeded()) == 0 }
 
-// Exceeded names the parts that are above their limits, sorted.
 func (r Result) Exceeded() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
@@ -60,7 +58,7 @@ type Side func(context.Context) (value float64, parts map[string]float64, err er
 type Comparison struct {
 	subject, baseline Side
 	rounds            []Round
-	turn              int
+	measured          int // rounds, the warm-up included
 }
 
 // New compares subject with baseline. Its first round warms up and is not kept.
@@ -70,7 +68,6 @@ func New(ctx context.Context, subject, baseline Side) (*Comparison, error) {
 	return c, err
 }
 
-// Round measures both once.
 func (c *Comparison) Round(ctx context.Context) error {
 	r, err := c.round(ctx)
 	if err == nil {
@@ -86,10 +83,10 @@ func (c *Comparison) round(ctx context.Context) (r Round, err error) {
 	if c.baseline != nil {
 		run = append(run, func() (err error) { r.Baseline, _, err = c.baseline(ctx); return err })
 	}
-	if c.turn%2 == 1 {
+	if c.measured%2 == 1 {
 		slices.Reverse(run)
 	}
-	c.turn++
+	c.measured++
 	for _, do := range run {
 		if err := do(); err != nil {
 			return r, err

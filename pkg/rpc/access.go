@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,9 +15,9 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// open reports whether a service needs no signature: health and reflection, which probes and tools
-// call and which reveal no secrets.
-func open(service string) bool {
+// isPublic reports whether a service needs no signature: health and reflection, which probes and
+// tools call and which reveal no secrets.
+func isPublic(service string) bool {
 	return service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.")
 }
 
@@ -47,22 +48,15 @@ func accessOf(desc *grpc.ServiceDesc) (map[string][]string, error) {
 
 func serviceDescriptor(name string) (protoreflect.ServiceDescriptor, error) {
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
-	if err != nil {
-		return nil, fmt.Errorf("rpc: service %s: %w", name, err)
-	}
 	sd, ok := d.(protoreflect.ServiceDescriptor)
 	if !ok {
-		return nil, fmt.Errorf("rpc: %s is not a service", name)
+		return nil, fmt.Errorf("rpc: %s is not a service: %w", name, cmp.Or(err, protoregistry.NotFound))
 	}
 	return sd, nil
 }
 
 func accessOption(md protoreflect.MethodDescriptor) []string {
-	opts, ok := md.Options().(*descriptorpb.MethodOptions)
-	if !ok || !proto.HasExtension(opts, commonv1.E_Access) {
-		return nil
-	}
-	access, _ := proto.GetExtension(opts, commonv1.E_Access).(*commonv1.Access)
+	access, _ := proto.GetExtension(md.Options(), commonv1.E_Access).(*commonv1.Access)
 	return access.GetCallers()
 }
 

@@ -43,8 +43,8 @@ func (balancerBuilder) Build(cc balancer.ClientConn, opts balancer.BuildOptions)
 // servingBalancer keeps a connection to each replica (one endpoint each), with its health.
 type servingBalancer struct{ balancer.Balancer }
 
-// UpdateClientConnState implements balancer.Balancer. The health listener makes pickfirst follow
-// the health that its server reports.
+// UpdateClientConnState adds the health listener, which makes pickfirst follow the health that the
+// server reports.
 func (b *servingBalancer) UpdateClientConnState(s balancer.ClientConnState) error {
 	return b.Balancer.UpdateClientConnState(balancer.ClientConnState{ResolverState: pickfirst.EnableHealthListener(s.ResolverState)})
 }
@@ -54,7 +54,7 @@ func (b *servingBalancer) UpdateClientConnState(s balancer.ClientConnState) erro
 type servingFirst struct{ balancer.ClientConn }
 
 func (c *servingFirst) UpdateState(s balancer.State) {
-	var serving inTurn
+	var serving roundRobin
 	unserving := 0
 	for _, child := range endpointsharding.ChildStatesFromPicker(s.Picker) {
 		if child.State.ConnectivityState != connectivity.Ready {
@@ -73,13 +73,13 @@ func (c *servingFirst) UpdateState(s balancer.State) {
 	c.ClientConn.UpdateState(s)
 }
 
-// inTurn picks from pickers in turn.
-type inTurn struct {
+// roundRobin picks from each of the pickers in turn.
+type roundRobin struct {
 	pickers []balancer.Picker
 	next    atomic.Uint32
 }
 
-func (p *inTurn) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
+func (p *roundRobin) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return p.pickers[p.next.Add(1)%uint32(len(p.pickers))].Pick(info) //nolint:gosec // there are few replicas
 }
 
@@ -90,8 +90,8 @@ func (p notServing) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 	return balancer.PickResult{SubConn: p.conn}, nil
 }
 
-// replica stands between pickfirst, which treats NOT_SERVING as a failed connection, and the
-// policy, which needs to know the difference.
+// replica tells the policy whether a connection failed or its server reports NOT_SERVING: pickfirst,
+// which it wraps, reports the same for both.
 type replica struct {
 	balancer.ClientConn
 
@@ -115,7 +115,6 @@ func (r *replica) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnO
 	return conn, err
 }
 
-// observe notes whether a connection is established.
 func (r *replica) observe(conn balancer.SubConn, s connectivity.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,13 +34,10 @@ func UserFrom(msg any) (string, error) {
 // errs.ErrInvalidID.
 func ValidUserFrom(msg any) (string, error) {
 	user, err := UserFrom(msg)
-	if err != nil {
-		return "", err
-	}
-	if !ids.ValidUser(user) {
+	if err == nil && !ids.ValidUser(user) {
 		return "", errs.ErrInvalidID
 	}
-	return user, nil
+	return user, err
 }
 
 // HasRole reports whether the caller has a role ("staff", "admin").
@@ -50,11 +47,8 @@ func HasRole(c *commonv1.Caller, role string) bool { return slices.Contains(c.Ge
 // errs.ErrRoleRequired.
 func RequireRole(msg any, role string) (string, error) {
 	user, err := UserFrom(msg)
-	if err != nil {
-		return "", err
-	}
-	if !HasRole(CallerFrom(msg), role) {
+	if err == nil && !HasRole(CallerFrom(msg), role) {
 		return "", errs.ErrRoleRequired.With("role", role)
 	}
-	return user, nil
+	return user, err
 }

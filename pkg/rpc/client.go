@@ -153,7 +153,7 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 
 func (c *client) outgoing(ctx context.Context, method string) context.Context {
 	if id := telemetry.RequestID(ctx); id != "" {
-		return metadata.AppendToOutgoingContext(ctx, authKey, c.signer.header(method), requestIDMeta, id)
+		ctx = metadata.AppendToOutgoingContext(ctx, requestIDMeta, id)
 	}
 	return metadata.AppendToOutgoingContext(ctx, authKey, c.signer.header(method))
 }

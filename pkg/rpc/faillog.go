@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// maxLines is how many lines per second one reason of one method may log: ten thousand SOLD_OUT per
-// second belong in the metrics, not in the log.
+// maxLines is how many lines per second are logged for one reason of one method. Ten thousand SOLD_OUT
+// per second are for the metrics.
 const maxLines = 10
 
 // failureLog writes one line per failed call, up to maxLines; the next line has the number of
@@ -34,7 +34,7 @@ func newFailureLog(out *slog.Logger) *failureLog {
 
 func (f *failureLog) log(ctx context.Context, level slog.Level, method, peer string, start time.Time, e *errs.Error) {
 	now := time.Now()
-	suppressed, ok := f.take(method+" "+e.Reason, now.Unix())
+	suppressed, ok := f.allow(method+" "+e.Reason, now.Unix())
 	if !ok {
 		return
 	}
@@ -55,9 +55,8 @@ func (f *failureLog) log(ctx context.Context, level slog.Level, method, peer str
 	f.out.LogAttrs(ctx, level, "call failed", attrs...)
 }
 
-// take reports whether a line may be written now, and how many lines were omitted since the last
-// one.
-func (f *failureLog) take(key string, sec int64) (suppressed int, ok bool) {
+// allow reports whether a line may be written now, and how many were omitted since the last one.
+func (f *failureLog) allow(key string, sec int64) (suppressed int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.lines[key]

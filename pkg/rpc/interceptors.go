@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,7 +31,7 @@ const DefaultDeadline = 5 * time.Second
 // log and translation of the error, each once.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	start := time.Now()
-	if open(serviceOf(info.FullMethod)) {
+	if isPublic(serviceOf(info.FullMethod)) {
 		return handler(ctx, req)
 	}
 	ctx = withRequestID(ctx)
@@ -61,7 +62,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 // watcher.
 func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	start := time.Now()
-	if open(serviceOf(info.FullMethod)) {
+	if isPublic(serviceOf(info.FullMethod)) {
 		live, cancel := context.WithCancel(ss.Context())
 		defer cancel()
 		defer context.AfterFunc(s.stopping, cancel)() // a watch of health would delay the stop
@@ -100,22 +101,17 @@ func (s *Server) admit(ctx context.Context, method string) (string, error) {
 	if err != nil {
 		return "", errs.ErrCallerRefused.Wrap(err)
 	}
-	for _, c := range allowed {
-		if c == peer {
-			return peer, nil
-		}
+	if slices.Contains(allowed, peer) {
+		return peer, nil
 	}
 	return peer, errs.ErrCallerRefused.Wrap(fmt.Errorf("%s may not call %s", peer, method))
 }
 
-// Prevalidator is implemented by a service that recognizes valid requests by itself, without the
-// reflection of Validate: for batches, which have many equal fields.
-type Prevalidator interface {
-	// Valid reports whether Validate would accept the request; false leaves that to Validate.
-	Valid(m proto.Message) bool
-}
+// Prevalidator is a service that recognizes valid requests without the reflection of Validate, which
+// is slow for batches. Valid returns false for a request that Validate is to check.
+type Prevalidator interface{ Valid(m proto.Message) bool }
 
-// check refuses messages that handlers must not see.
+// check refuses messages that no handler may get.
 func check(req any, peer string) error { return checkFor(nil, req, peer) }
 
 // checkFor is check for a service, which may be a Prevalidator.
@@ -133,7 +129,7 @@ func checkFor(service, req any, peer string) error {
 	return Validate(m)
 }
 
-// finish measures a call and logs its failure; nothing else does.
+// finish measures a call and logs its failure, the only place that does.
 func (s *Server) finish(ctx context.Context, method, peer string, start time.Time, err error) *errs.Error {
 	e := errs.From(err)
 	observeServer(method, start, e)

@@ -19,7 +19,7 @@ import (
 // address it waits for up to 120 s.
 const (
 	lookupEvery   = 10 * time.Second // a fifth more or less, so that clients spread
-	lookupAgain   = time.Second      // after a failure, and the least time between two look-ups
+	lookupRetry   = time.Second      // after a failure, and the least time between two look-ups
 	lookupTimeout = 5 * time.Second
 )
 
@@ -39,7 +39,7 @@ func (n nameResolver) Build(target resolver.Target, cc resolver.ClientConn, _ re
 	if err != nil {
 		return nil, fmt.Errorf("rpc: %q is not host:port: %w", target.Endpoint(), err)
 	}
-	r := &names{host: host, port: port, cc: cc, lookup: n.lookup, now: make(chan struct{}, 1), done: make(chan struct{})}
+	r := &nameWatcher{host: host, port: port, cc: cc, lookup: n.lookup, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.lookup == nil {
 		r.lookup = lookupAt(target.URL.Host)
 	}
@@ -64,52 +64,52 @@ func lookupAt(server string) lookupFunc {
 	return r.LookupHost
 }
 
-// names looks up the addresses behind one name until Close.
-type names struct {
+// nameWatcher looks up the addresses behind one name until Close.
+type nameWatcher struct {
 	host, port string
 	cc         resolver.ClientConn
 	lookup     lookupFunc
-	now        chan struct{} // holds a token when a look-up is asked for
+	wake       chan struct{} // holds a token when a look-up is asked for
 	cancel     context.CancelFunc
 	done       chan struct{}
 
 	known []string // addresses last reported, sorted
 }
 
-var _ resolver.Resolver = (*names)(nil)
+var _ resolver.Resolver = (*nameWatcher)(nil)
 
-func (r *names) ResolveNow(resolver.ResolveNowOptions) {
+func (r *nameWatcher) ResolveNow(resolver.ResolveNowOptions) {
 	select {
-	case r.now <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (r *names) Close() {
+func (r *nameWatcher) Close() {
 	r.cancel()
 	<-r.done
 }
 
-func (r *names) run(ctx context.Context) {
+func (r *nameWatcher) run(ctx context.Context) {
 	defer close(r.done)
 	for {
 		err := r.resolve(ctx)
-		if !loop.Sleep(ctx, lookupAgain) {
+		if !loop.Sleep(ctx, lookupRetry) {
 			return
 		}
 		if err != nil {
 			continue
 		}
-		rest := lookupEvery*4/5 - lookupAgain + rand.N(lookupEvery*2/5)
-		if !loop.SleepOrWake(ctx, rest, r.now) {
+		rest := lookupEvery*4/5 - lookupRetry + rand.N(lookupEvery*2/5)
+		if !loop.SleepOrWake(ctx, rest, r.wake) {
 			return
 		}
 	}
 }
 
-// resolve looks up once. A look-up that fails or has no address does not remove known addresses:
-// the connections to them show whether the replicas are there.
-func (r *names) resolve(ctx context.Context) error {
+// resolve looks up once. Known addresses stay after a look-up that fails or has no address: the
+// connections show whether their replicas are reachable.
+func (r *nameWatcher) resolve(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	hosts, err := r.lookup(limited, r.host)

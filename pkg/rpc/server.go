@@ -39,16 +39,15 @@ const (
 // one grows in several steps. Calls beyond them start goroutines of their own.
 const handlerWorkers = 16
 
-// Connections end after this age, so that clients behind one virtual address find new replicas.
-// Streams get the grace to end by themselves; then their
-// watchers reconnect.
+// Connections end after this age, so that clients behind one virtual address find new replicas. Their
+// streams have the grace to end by themselves; then their watchers reconnect.
 const (
 	maxConnectionAge      = 5 * time.Minute
 	maxConnectionAgeGrace = 30 * time.Second
 )
 
-// The names for which gRPC health reports a status. Clients watch servingHealth.
-// readinessHealth is for probes; the charts probe /readyz.
+// The names for which gRPC health reports a status. Clients watch servingHealth; readinessHealth is
+// for probes by gRPC, in place of /readyz.
 const (
 	servingHealth   = ""
 	readinessHealth = "readiness"
@@ -123,8 +122,7 @@ func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error)
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
 
-// RegisterService implements grpc.ServiceRegistrar. Serve reports errors in the declaration of the
-// service.
+// RegisterService leaves it to Check to report errors in the declaration of the service.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	methods, err := accessOf(desc)
 	if err != nil {
@@ -155,7 +153,6 @@ func (s *Server) Rekey(accept map[string]config.Secret) error {
 	return s.verifier.rekey(accept)
 }
 
-// Name returns the name of the service.
 func (s *Server) Name() string { return s.name }
 
 // Check reports why the server cannot serve: a method without the option urr.common.v1.access, or

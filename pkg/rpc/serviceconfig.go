@@ -52,7 +52,7 @@ func serviceConfig(callee string) string {
 		}}}
 	}
 	b, err := json.Marshal(cfg)
-	if err != nil { // all its parts can be marshalled
+	if err != nil { // never: all its parts can be marshalled
 		panic("rpc: service config: " + err.Error())
 	}
 	return string(b)

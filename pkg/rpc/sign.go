@@ -88,7 +88,6 @@ func newSigner(self, callee string, key config.Secret) (*signer, error) {
 	return s, s.rekey(key)
 }
 
-// rekey signs with the first key of another set from now on.
 func (s *signer) rekey(key config.Secret) error {
 	keys, err := keySet(key)
 	if err != nil {
@@ -147,7 +146,6 @@ func (v *verifier) knows(caller string) bool {
 	return ok
 }
 
-// caller returns who made the call, if the signature is valid.
 func (v *verifier) caller(ctx context.Context, method string) (string, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	got := md.Get(authKey)

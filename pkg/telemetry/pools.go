@@ -18,7 +18,6 @@ type Pool struct {
 	Waited time.Duration
 }
 
-// Plus returns the sum of two pools.
 func (p Pool) Plus(q Pool) Pool {
 	return Pool{
 		Max: p.Max + q.Max, Used: p.Used + q.Used, Idle: p.Idle + q.Idle,

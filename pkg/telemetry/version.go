@@ -31,7 +31,6 @@ func version(release, revision string) string {
 	}
 }
 
-// revision is the commit, empty when the program was built without it.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

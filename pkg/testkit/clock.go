@@ -1,3 +1,5 @@
+// Package testkit holds what tests of all modules share: a clock that only the test moves, waiting
+// for a state, the check for leaked goroutines, and what `make quick` leaves out.
 package testkit
 
 import (
@@ -14,7 +16,6 @@ type Clock struct {
 // NewClock makes a clock that shows start.
 func NewClock(start time.Time) *Clock { return &Clock{now: start} }
 
-// Now is the clock's time, in place of time.Now.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,7 +30,6 @@ func (c *Clock) Advance(d time.Duration) time.Time {
 	return c.now
 }
 
-// Set moves the clock to t.
 func (c *Clock) Set(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,6 @@ func RunWithoutLeaks(m *testing.M, opts ...goleak.Option) int {
 	return 0
 }
 
-// findLeaks returns an error with the goroutines that do not end.
 func findLeaks(within time.Duration, opts ...goleak.Option) error {
 	for begun := time.Now(); ; {
 		err := goleak.Find(opts...) // makes the pauses

@@ -2,16 +2,16 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 )
 
 const (
-	// Polls begin close together and move apart.
-	firstPause, longestPause = time.Millisecond, 50 * time.Millisecond
-	// margin is the time left for the failure's message and cleanups.
-	margin = 20 * time.Second
+	firstPause, longestPause = time.Millisecond, 50 * time.Millisecond // between polls
+
+	margin = 20 * time.Second // left for the failure's message and cleanups
 )
 
 // Until polls until condition holds. The message (a format with its arguments) names the state that
@@ -24,7 +24,7 @@ func Until(t testing.TB, condition func() bool, message ...any) {
 		if condition() {
 			return nil
 		}
-		return errNotYet
+		return errConditionFalse
 	}, message)
 }
 
@@ -59,11 +59,7 @@ func Context(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-type notYet struct{}
-
-func (notYet) Error() string { return "the condition does not hold" }
-
-var errNotYet = notYet{}
+var errConditionFalse = errors.New("the condition does not hold")
 
 func poll(t testing.TB, attempt func() error, message []any) {
 	t.Helper()

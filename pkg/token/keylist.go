@@ -63,7 +63,6 @@ func (l keyList[K]) Current() string {
 	return l[0].kid
 }
 
-// Kids are the key ids of the set, the one that signs first.
 func (l keyList[K]) Kids() []string {
 	kids := make([]string, len(l))
 	for i, k := range l {
@@ -72,7 +71,6 @@ func (l keyList[K]) Kids() []string {
 	return kids
 }
 
-// find returns the key kid; ok is false when the set has no such key.
 func (l keyList[K]) find(kid string) (key K, ok bool) {
 	for _, k := range l {
 		if k.kid == kid {
@@ -83,7 +81,5 @@ func (l keyList[K]) find(kid string) (key K, ok bool) {
 }
 
 // String keeps keys out of logs: it names the kids only.
-func (l keyList[K]) String() string { return "keys(" + strings.Join(l.Kids(), ",") + ")" }
-
-// GoString is String, for %#v.
+func (l keyList[K]) String() string   { return "keys(" + strings.Join(l.Kids(), ",") + ")" }
 func (l keyList[K]) GoString() string { return l.String() }

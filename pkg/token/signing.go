@@ -59,7 +59,6 @@ func (k SigningKeys) Sign(kid string, message []byte) []byte {
 	return ed25519.Sign(private, message)
 }
 
-// Verify reports whether the key kid signed the message.
 func (k SigningKeys) Verify(kid string, message, signature []byte) bool {
 	public := k.Public(kid)
 	return public != nil && ed25519.Verify(public, message, signature)

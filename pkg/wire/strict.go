@@ -67,7 +67,6 @@ func (w *walk) message(md protoreflect.MessageDescriptor) (path, message string)
 	return "", ""
 }
 
-// member reads the value of a field: one, a list of them, or a map.
 func (w *walk) member(fd protoreflect.FieldDescriptor) (path, message string) {
 	switch {
 	case fd.IsMap():

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/filelock"
 )
 
 // databases is how many databases share the tests' tables. DynamoDB Local has one for each region,
@@ -57,6 +60,25 @@ func sweep(t testing.TB, client *dynamodb.Client, prefix string) {
 			if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
 				t.Errorf("delete table %s: %v", name, err)
 			}
+		}
+	}
+}
+
+// claim reserves the lowest number that no running test of this user has, until the test ends. Names
+// of tables are used again because DynamoDB Local keeps each SQL statement that it has prepared, and
+// goes through all of them when a table is deleted: after 2,000 tables with new names a deletion
+// takes 8 ms instead of 2.
+func claim(t testing.TB) (number int) {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("urr-test-tables-%d", os.Getuid()))
+	for number = 1; ; number++ {
+		unlock, taken, err := filelock.TryLock(filepath.Join(dir, strconv.Itoa(number)))
+		if err != nil {
+			t.Fatalf("reserve a number for test tables: %v", err)
+		}
+		if taken {
+			t.Cleanup(unlock)
+			return number
 		}
 	}
 }

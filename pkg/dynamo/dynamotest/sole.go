@@ -9,12 +9,12 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// Sole returns a client for a test that is the only writer of its tables. Queries of partitions that
-// were never written are answered at once as empty, which they are: a pass over 64 partitions is the
-// slowest thing that such tests do. All clients of the test must be made of this one's options, so
-// that every write is noted before it is sent. partition is the attribute of the partition key.
-func Sole(client *dynamodb.Client, partition string) *dynamodb.Client {
-	s := &sole{partition: partition, written: map[string]bool{}}
+// SoleWriter returns a client for a test that is the only writer of its tables. It does not send
+// queries of partitions that were never written: a pass over 64 empty partitions is the slowest part
+// of such tests. All clients of the test must have this one's options, so that every write is recorded
+// before it is sent. partition is the attribute of the partition key.
+func SoleWriter(client *dynamodb.Client, partition string) *dynamodb.Client {
+	s := &soleWriter{partition: partition, written: map[string]bool{}}
 	return dynamodb.New(client.Options(), func(o *dynamodb.Options) {
 		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 			return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("sole", s.handle), middleware.After)
@@ -22,15 +22,15 @@ func Sole(client *dynamodb.Client, partition string) *dynamodb.Client {
 	})
 }
 
-type sole struct {
+type soleWriter struct {
 	partition string
 
 	mu      sync.Mutex
 	written map[string]bool
-	unknown bool // something was written in a way that is not understood
+	unknown bool // a call has written partitions that record cannot find out
 }
 
-func (s *sole) handle(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
+func (s *soleWriter) handle(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
 	middleware.InitializeOutput, middleware.Metadata, error,
 ) {
 	if q, ok := in.Parameters.(*dynamodb.QueryInput); ok {
@@ -39,12 +39,12 @@ func (s *sole) handle(ctx context.Context, in middleware.InitializeInput, next m
 		}
 		return next.HandleInitialize(ctx, in)
 	}
-	s.note(in.Parameters)
+	s.record(in.Parameters)
 	return next.HandleInitialize(ctx, in)
 }
 
 // empty reports whether a query is of one partition of a table that was never written.
-func (s *sole) empty(q *dynamodb.QueryInput) bool {
+func (s *soleWriter) empty(q *dynamodb.QueryInput) bool {
 	pk, ok := q.ExpressionAttributeValues[":pk"].(*types.AttributeValueMemberS)
 	if !ok || q.IndexName != nil {
 		return false
@@ -54,8 +54,7 @@ func (s *sole) empty(q *dynamodb.QueryInput) bool {
 	return !s.unknown && !s.written[pk.Value]
 }
 
-// note keeps the partitions that a call writes.
-func (s *sole) note(in any) {
+func (s *soleWriter) record(in any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch in := in.(type) {
@@ -86,7 +85,7 @@ func (s *sole) note(in any) {
 	}
 }
 
-func (s *sole) add(it map[string]types.AttributeValue) {
+func (s *soleWriter) add(it map[string]types.AttributeValue) {
 	if pk, ok := it[s.partition].(*types.AttributeValueMemberS); ok {
 		s.written[pk.Value] = true
 		return

@@ -19,7 +19,7 @@ func TestSole(t *testing.T) {
 	name := cfg.Table("sole")
 	key := func(name string) dynamo.Key { return dynamo.Key{Name: name, Type: types.ScalarAttributeTypeS} }
 	require.NoError(t, dynamo.EnsureTable(t.Context(), plain, dynamo.Table{Name: name, Partition: key("PK"), Sort: key("SK")}))
-	sole := dynamotest.Sole(plain, "PK")
+	sole := dynamotest.SoleWriter(plain, "PK")
 	asked := 0
 	reader := dynamodb.New(sole.Options(), dynamotest.Hook{Before: func(any) error { asked++; return nil }}.Options)
 	found := func(pk string) int {

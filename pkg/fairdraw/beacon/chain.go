@@ -27,9 +27,7 @@ const (
 
 // Errors of Verify.
 var (
-	// ErrSignature means that the chain's key did not sign this round.
-	ErrSignature = errors.New("beacon: the chain's key did not sign this round")
-	// ErrRandomness means that the value is not the SHA-256 of the signature.
+	ErrSignature  = errors.New("beacon: the chain's key did not sign this round")
 	ErrRandomness = errors.New("beacon: the value is not the hash of the signature")
 )
 
@@ -86,7 +84,6 @@ func (c Chain) Validate() error {
 	return nil
 }
 
-// TimeOf is when a round (from 1) is published.
 func (c Chain) TimeOf(round uint64) time.Time {
 	return time.Unix(c.Genesis+(int64(round)-1)*c.Period, 0).UTC() //nolint:gosec // rounds come from FirstAt
 }
@@ -134,7 +131,6 @@ func message(round uint64) []byte {
 	return sum[:]
 }
 
-// sizes are the lengths of a public key and of a signature in bytes.
 func (c Chain) sizes() (key, signature int, err error) {
 	switch c.Scheme {
 	case SchemeG1:

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ErrNotYet means that no source has published the round, and none failed in another way.
-var ErrNotYet = errors.New("beacon: the round is not published yet")
+// ErrNotPublished means that no source has published the round, and none failed in another way.
+var ErrNotPublished = errors.New("beacon: the round is not published yet")
 
 const (
 	// perSource bounds one request, so that a source that hangs delays the next by little.
@@ -21,8 +21,8 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// Client fetches rounds of one chain from several sources. They need no trust: every round is
-// verified before it is returned. It is safe for concurrent use.
+// Client fetches rounds of one chain from several sources. It need not trust them, since it verifies
+// every round. It is safe for concurrent use.
 type Client struct {
 	chain Chain
 	urls  []string
@@ -50,7 +50,7 @@ func NewClient(chain Chain, urls []string, client *http.Client) (*Client, error)
 }
 
 // Get returns a verified round. A source that fails, hangs for 5 s, or answers with a round that
-// does not verify is passed over. It fails with ErrNotYet, or with the errors of all sources.
+// does not verify is passed over. It fails with ErrNotPublished, or with the errors of all sources.
 func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 	var failures []error
 	for _, base := range c.urls {
@@ -65,12 +65,12 @@ func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 			}
 			err = fmt.Errorf("%s: %w", base, err)
 		}
-		if !errors.Is(err, ErrNotYet) {
+		if !errors.Is(err, ErrNotPublished) {
 			failures = append(failures, err)
 		}
 	}
 	if len(failures) == 0 {
-		return Round{}, ErrNotYet
+		return Round{}, ErrNotPublished
 	}
 	return Round{}, errors.Join(failures...)
 }
@@ -106,7 +106,6 @@ type Info struct {
 	} `json:"metadata"`
 }
 
-// Chain is the part of the info that identifies and verifies.
 func (i Info) Chain() Chain {
 	return Chain{Scheme: i.Scheme, ChainHash: i.Hash, PublicKey: i.PublicKey, Genesis: i.Genesis, Period: i.Period}
 }
@@ -128,7 +127,7 @@ func (c *Client) read(ctx context.Context, address string, into any) error {
 	case err != nil:
 		return fmt.Errorf("beacon: %s: %w", address, err)
 	case response.StatusCode == http.StatusNotFound, response.StatusCode == http.StatusTooEarly:
-		return fmt.Errorf("%s: %w", address, ErrNotYet)
+		return fmt.Errorf("%s: %w", address, ErrNotPublished)
 	case response.StatusCode != http.StatusOK:
 		return fmt.Errorf("beacon: %s: %s", address, response.Status)
 	}

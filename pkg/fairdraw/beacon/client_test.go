@@ -95,14 +95,14 @@ func TestClientWaitsForTheRound(t *testing.T) {
 	c := client(t, b.Chain(), handlers{"a": b, "b": b}, "http://a", "http://b")
 	next := b.Latest() + 1
 	_, err := c.Get(t.Context(), next)
-	require.ErrorIs(t, err, beacon.ErrNotYet)
+	require.ErrorIs(t, err, beacon.ErrNotPublished)
 	clock.Advance(3 * time.Second)
 	got, err := c.Get(t.Context(), next)
 	require.NoError(t, err)
 	require.Equal(t, next, got.Round)
 	down := handlers{"a": b, "b": answering(http.StatusInternalServerError, "")}
 	_, err = client(t, b.Chain(), down, "http://a", "http://b").Get(t.Context(), next+1)
-	require.NotErrorIs(t, err, beacon.ErrNotYet, "one source is down")
+	require.NotErrorIs(t, err, beacon.ErrNotPublished, "one source is down")
 }
 
 func TestClientChecksTheInfo(t *testing.T) {

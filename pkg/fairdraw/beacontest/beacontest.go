@@ -4,6 +4,7 @@
 package beacontest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -40,15 +41,8 @@ type Beacon struct {
 
 // New makes a beacon from a secret of at least 32 bytes.
 func New(secret []byte, o Options) (*Beacon, error) {
-	if o.Scheme == "" {
-		o.Scheme = beacon.SchemeG1
-	}
-	if o.Genesis.IsZero() {
-		o.Genesis = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	if o.Period == 0 {
-		o.Period = 3 * time.Second
-	}
+	o.Scheme, o.Period = cmp.Or(o.Scheme, beacon.SchemeG1), cmp.Or(o.Period, 3*time.Second)
+	o.Genesis = cmp.Or(o.Genesis, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -98,7 +92,6 @@ func chainHash(i beacon.Info, public, group []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Chain identifies the beacon.
 func (b *Beacon) Chain() beacon.Chain { return b.info.Chain() }
 
 // Round computes a round (from 1), even one of the future.

@@ -1,8 +1,8 @@
 // Package answers keeps the answers to requests with an Idempotency-Key for 24 hours, in the
-// transaction of the request's effect. A repeated request gets the first answer, another body under
-// the same key idempotency.ErrReused, a request that arrives while the first still runs
-// idempotency.ErrInProgress. Only requests that had an effect are kept; a refused request changed
-// nothing and may be repeated.
+// transaction of the request's effect. A repeated request gets the first answer. A request with
+// another body under the same key fails with idempotency.ErrReused, and one that arrives while the
+// first still runs with idempotency.ErrInProgress. Only requests that had an effect are kept: a
+// refused request changed nothing and may be repeated.
 //
 // A request of one transaction calls Claim, makes its effect, and calls Keep. A request of several
 // transactions calls Claim and Start in the first, and Finish in the transaction that knows the

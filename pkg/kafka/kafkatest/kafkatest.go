@@ -51,12 +51,7 @@ func TopicWithoutDLQ(t testing.TB) string {
 	name := Name("topic")
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	admin := kadm.NewClient(cl)
+	admin := kadm.NewClient(client(t))
 	if _, err := admin.CreateTopic(ctx, 1, 1, nil, name); err != nil {
 		t.Fatalf("create topic %s: %v", name, err)
 	}

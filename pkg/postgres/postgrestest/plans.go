@@ -86,7 +86,6 @@ func vacuum(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// wholeTables lists the tables that a plan reads from end to end.
 func wholeTables(plan string) []string {
 	var tables []string
 	for node := range strings.SplitSeq(plan, "->") {
@@ -97,7 +96,6 @@ func wholeTables(plan string) []string {
 	return tables
 }
 
-// explain returns the generic plan of a statement.
 func explain(t testing.TB, pool *pgxpool.Pool, name, sql string) string {
 	t.Helper()
 	params := 0

@@ -58,11 +58,11 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 		t.Fatalf("create a test database on PostgreSQL (`make backends`): %v", err)
 	}
 	t.Cleanup(func() { drop(t, name) })
-	return patient(backendtest.Postgres(t, name))
+	return withConnectTimeout(backendtest.Postgres(t, name))
 }
 
-// patient is the URL with more time for a new connection than pools have, for busy machines.
-func patient(url string) config.Secret { return config.Secret(url + "&connect_timeout=60") }
+// withConnectTimeout gives new connections more time than pools do, for busy machines.
+func withConnectTimeout(url string) config.Secret { return config.Secret(url + "&connect_timeout=60") }
 
 func drop(t testing.TB, name string) {
 	t.Helper()
@@ -92,14 +92,14 @@ func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []p
 	if ready, err := isTemplate(ctx, admin, name); err != nil || ready {
 		return name, err
 	}
-	// Released first: two sessions that hold it would wait for each other.
+	// The shared lock is released first: two sessions that hold it would wait for each other.
 	if _, err := admin.Exec(ctx, `SELECT pg_advisory_unlock_shared($1)`, templateLock); err != nil {
 		return "", err
 	}
 	if _, err := admin.Exec(ctx, `SELECT pg_advisory_lock($1)`, templateLock); err != nil {
 		return "", err
 	}
-	defer func() { // a session may hold both: there is no moment without one of them
+	defer func() { // takes the shared lock before it releases the exclusive one
 		_, _ = admin.Exec(ctx, `SELECT pg_advisory_lock_shared($1), pg_advisory_unlock($1)`, templateLock)
 	}()
 	if ready, err := isTemplate(ctx, admin, name); err != nil || ready {
@@ -108,13 +108,11 @@ func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []p
 	return name, createTemplate(ctx, t, admin, name, "urr_tpl_"+family+"_", sets)
 }
 
-// isTemplate reports whether the template is finished.
 func isTemplate(ctx context.Context, admin *pgx.Conn, name string) (ready bool, err error) {
 	err = admin.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&ready)
 	return ready, err
 }
 
-// createTemplate makes the template in place of those of its family.
 func createTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, name, family string, sets []postgres.MigrationSet) error {
 	t.Helper()
 	if err := dropTemplates(ctx, admin, family); err != nil {
@@ -123,7 +121,7 @@ func createTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, name, fa
 	if _, err := admin.Exec(ctx, `CREATE DATABASE `+name+` TEMPLATE template0`); err != nil {
 		return err
 	}
-	pool, err := postgres.Open(ctx, postgres.Config{URL: patient(backendtest.Postgres(t, name))}, "template") //nolint:contextcheck // the check for the server also serves cleanups
+	pool, err := postgres.Open(ctx, postgres.Config{URL: withConnectTimeout(backendtest.Postgres(t, name))}, "template") //nolint:contextcheck // the check for the server also serves cleanups
 	if err != nil {
 		return err
 	}

@@ -47,19 +47,20 @@ func LockAsRead(l *promotion.Lock) Condition {
 	return c
 }
 
-// renewal sets what a lock needs and keeps the hash of the Idempotency-Key and the withdrawals.
-func renewal(l *promotion.Lock) dynamo.Change {
+// lockUpdate sets the attributes of a lock but keeps the hash of the Idempotency-Key and the number of
+// withdrawals.
+func lockUpdate(l *promotion.Lock) dynamo.Change {
 	it := LockItem(l)
 	delete(it, PK)
 	delete(it, SK)
 	return dynamo.Diff(nil, it)
 }
 
-// Withdraw adds to a transaction that the user has withdrawn the request that counts. The lock
-// continues to name it, so that no request before it can begin anew.
+// Withdraw records in the lock that the user has withdrawn the request that it names. The lock keeps
+// naming it, so that no earlier request can be redriven.
 func (t *Tx) Withdraw(owner int, r *promotion.Request) {
 	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, Withdrawn: true, CreatedAt: t.now, EndsAt: r.EndsAt}
-	u := renewal(&lock)
+	u := lockUpdate(&lock)
 	u.Expression += " ADD " + lockWithdrawals + " :one"
 	u.Values[":one"] = dynamo.Number(1)
 	t.Update(owner, LockKey(r.EventID, r.UserID), u, absentOrNames(r.RequestID))

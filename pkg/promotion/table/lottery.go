@@ -34,8 +34,7 @@ func DecodeEntryCounter(it dynamo.Item) (promotion.EntryCounter, error) {
 	return promotion.EntryCounter{N: d.Number("n"), ClosedAt: d.Number(entryCounterClosed), SentAt: d.Number("sentAt")}, d.Err()
 }
 
-// entryCounterUpdate adds entries and notes when the latest message was sent; 0 leaves that as it
-// is.
+// entryCounterUpdate adds entries, and sets when the latest message was sent unless that is 0.
 func entryCounterUpdate(n, sentAt int64) dynamo.Change {
 	u := dynamo.Change{
 		Expression: "SET #type = :type", Names: map[string]string{"#type": "entityType"}, Values: dynamo.Item{":type": dynamo.String("ENTRIES")},

@@ -17,8 +17,8 @@ func MarkerPartition(i int) string { return fmt.Sprintf("PENDING#%02x", i) }
 // MarkersBefore is the sort key below which are the markers of requests before a time.
 func MarkersBefore(ms int64) string { return stamp(ms) }
 
-// MarkerKey is the key of a marker. It follows from the request alone, so that whoever settles it needs no
-// look-up.
+// MarkerKey is the key of a marker. It follows from the request alone, so that its settlement need not
+// look it up.
 func MarkerKey(m *promotion.Marker) dynamo.Item {
 	sk := stamp(m.RequestedAt) + "#" + m.RequestID
 	if m.Gen > 0 {
@@ -41,9 +41,8 @@ func MarkerItem(m *promotion.Marker) dynamo.Item {
 	return dynamo.Item(b)
 }
 
-// DecodeMarker reads a marker. One that cannot be read is returned with
-// promotion.ErrUnreadable and with what
-// its key tells: it counts as not queued, and its event is not known.
+// DecodeMarker reads a marker. One that cannot be read is returned with promotion.ErrUnreadable and
+// with what its key tells: it counts as not queued, and its event is not known.
 func DecodeMarker(it dynamo.Item) (promotion.Marker, error) {
 	d := dynamo.Reader{Item: it}
 	m := promotion.Marker{

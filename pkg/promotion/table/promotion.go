@@ -83,7 +83,6 @@ type CreationKey struct {
 // CreationKeyKey is the key of its item.
 func CreationKeyKey(user, key string) dynamo.Item { return Key("KEY#"+user+"#"+key, "LOCK") }
 
-// Item encodes the key.
 func (k *CreationKey) Item() dynamo.Item {
 	b := newItem("KEY#"+k.UserID+"#"+k.Key, "LOCK", "CREATION_KEY")
 	b.str("eventId", k.EventID)

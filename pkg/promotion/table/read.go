@@ -14,32 +14,9 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Read reads items consistently by their keys; absent items are left out. A repeated key is read once,
-// since DynamoDB refuses to read it twice.
-func Read(ctx context.Context, client *dynamodb.Client, table string, keys ...dynamo.Item) (Items, error) {
-	known := make(map[string]bool, len(keys))
-	unique := make([]dynamo.Item, 0, len(keys))
-	for _, key := range keys {
-		if text := keyText(key); !known[text] {
-			known[text] = true
-			unique = append(unique, key)
-		}
-	}
-	got, err := dynamo.BatchGet(ctx, client, table, unique)
-	if err != nil {
-		return nil, dynamo.Err(err)
-	}
-	out := make(Items, len(got))
-	for _, it := range got {
-		out[keyText(it)] = it
-	}
-	return out, nil
-}
-
 // Items are items by their keys.
 type Items map[string]dynamo.Item
 
-// Get returns the item with a key, nil if there is none.
 func (i Items) Get(key dynamo.Item) dynamo.Item { return i[keyText(key)] }
 
 func keyText(it dynamo.Item) string {
@@ -49,22 +26,18 @@ func keyText(it dynamo.Item) string {
 
 // Partition queries a partition consistently, in the order of sort keys.
 type Partition struct {
-	PK string
-	// Prefix or Below restrict the sort keys; at most one of them.
-	Prefix, Below string
-	// After continues behind a sort key.
-	After string
-	// Descending reverses the order.
-	Descending bool
-	Limit      int32
-	// KeysOnly leaves out everything but the keys.
-	KeysOnly bool
+	PK            string
+	Prefix, Below string // at most one of them restricts the sort keys
+	After         string // the sort key behind which the page begins
+	Descending    bool
+	Limit         int32
+	KeysOnly      bool // leaves out all other attributes
 }
 
-// Query reads one page; more reports that there may be others.
-func (p Partition) Query(ctx context.Context, client *dynamodb.Client, table string) (items []dynamo.Item, more bool, err error) {
+// Query reads one page of a partition; more reports that there may be others.
+func (s Store) Query(ctx context.Context, p Partition) (items []dynamo.Item, more bool, err error) {
 	in := &dynamodb.QueryInput{
-		TableName: &table, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!p.Descending),
+		TableName: &s.Table, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!p.Descending),
 		KeyConditionExpression:    aws.String("PK = :pk"),
 		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(p.PK)},
 	}
@@ -85,7 +58,7 @@ func (p Partition) Query(ctx context.Context, client *dynamodb.Client, table str
 	if p.Limit > 0 {
 		in.Limit = &p.Limit
 	}
-	out, err := client.Query(ctx, in)
+	out, err := s.Client.Query(ctx, in)
 	if err != nil {
 		return nil, false, dynamo.Err(err)
 	}
@@ -98,7 +71,7 @@ func SortKey(it dynamo.Item) string {
 	return r.String(SK)
 }
 
-// All reads all pages of a partition, each when it is needed. After an error it ends.
+// All yields the items of a partition and reads its pages as they are needed. It ends after an error.
 func (s Store) All(ctx context.Context, p Partition) iter.Seq2[dynamo.Item, error] {
 	return func(yield func(dynamo.Item, error) bool) {
 		for more := true; more; {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -15,30 +16,37 @@ import (
 // Store reads and writes what ingest and worker have in common.
 type Store struct {
 	Client *dynamodb.Client
-	// Table is the table's full name.
-	Table string
-	Now   func() time.Time
-	// Log receives an error per item that cannot be decoded and is skipped; may be nil.
-	Log *slog.Logger
+	Table  string // in full
+	Now    func() time.Time
+	Log    *slog.Logger // gets an error per item that cannot be decoded and is skipped; may be nil
 }
 
-// Millis is the present time.
 func (s Store) Millis() int64 { return s.Now().UnixMilli() }
+func (s Store) Begin() *Tx    { return NewTx(s.Client, s.Table, s.Millis()) }
 
-// Begin begins a transaction.
-func (s Store) Begin() *Tx { return NewTx(s.Client, s.Table, s.Millis()) }
-
-// Read is the function Read on the table of the store.
+// Read reads items consistently by their keys; absent items are left out. A repeated key is read once,
+// since DynamoDB refuses to read it twice.
 func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	return Read(ctx, s.Client, s.Table, keys...)
-}
-
-// Query reads one page of a partition.
-func (s Store) Query(ctx context.Context, p Partition) (items []dynamo.Item, more bool, err error) {
-	return p.Query(ctx, s.Client, s.Table)
+	known := make(map[string]bool, len(keys))
+	unique := make([]dynamo.Item, 0, len(keys))
+	for _, key := range keys {
+		if text := keyText(key); !known[text] {
+			known[text] = true
+			unique = append(unique, key)
+		}
+	}
+	got, err := dynamo.BatchGet(ctx, s.Client, s.Table, unique)
+	if err != nil {
+		return nil, dynamo.Err(err)
+	}
+	items := make(Items, len(got))
+	for _, it := range got {
+		items[keyText(it)] = it
+	}
+	return items, nil
 }
 
 // Request reads a request; found is false when there is none, or it has expired.
@@ -55,18 +63,18 @@ func (s Store) Request(ctx context.Context, id string) (r promotion.Request, fou
 	return r, err == nil, err
 }
 
-// MarkQueued records that the queue has taken the messages of these requests, all in one
-// transaction of at most 10. It returns the requests as they are then; those that somebody has
-// changed meanwhile are left out of the transaction and returned as they were read.
+// MarkQueued records that the queue has taken the messages of these requests, at most 10, in one
+// transaction. It returns the changed requests. Requests that have changed since they were read are
+// left out of the transaction and returned as they were read.
 func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error) {
-	out := append([]promotion.Request(nil), requests...)
-	left := make([]int, len(requests))
-	for i := range left {
-		left[i] = i
+	out := slices.Clone(requests)
+	remaining := make([]int, len(requests))
+	for i := range remaining {
+		remaining[i] = i
 	}
-	for len(left) > 0 {
+	for len(remaining) > 0 {
 		tx := s.Begin()
-		for _, i := range left {
+		for _, i := range remaining {
 			r := requests[i]
 			if r.Status == promotion.Received {
 				c := r.Queued(s.Millis())
@@ -83,30 +91,25 @@ func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]
 		if err == nil {
 			break
 		}
-		moved := tx.Failed(err)
-		if len(moved) == 0 {
+		changed := tx.Failed(err)
+		if len(changed) == 0 {
 			return requests, err
 		}
-		var rest []int
-		for _, i := range left {
-			if moved[i] {
-				out[i] = requests[i]
-			} else {
-				rest = append(rest, i)
-			}
+		for i := range changed {
+			out[i] = requests[i]
 		}
-		left = rest
+		remaining = slices.DeleteFunc(remaining, func(i int) bool { return changed[i] })
 	}
 	return out, nil
 }
 
-// Redrive begins a failed request anew: a new generation, a marker, and the lock, if it has
-// expired. An application of the user that takes over the lock at the same time excludes it: each
-// requires that the other has not happened.
+// Redrive puts a failed request back into the queue: it writes a new generation, a marker and, if it
+// has expired, the lock. If the user applies again at the same time, only one of the two succeeds,
+// since both require the lock as it was.
 func (s Store) Redrive(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
 	if errors.Is(err, promotion.ErrUnreadable) {
-		s.Skipped(ctx, RequestKey(id), err)
+		s.ReportSkipped(ctx, RequestKey(id), err)
 		return r, promotion.ErrNotRedrivable
 	}
 	if err != nil {
@@ -119,7 +122,7 @@ func (s Store) Redrive(ctx context.Context, id string) (promotion.Request, error
 	tx := s.Begin()
 	tx.Change(0, c)
 	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: id, CreatedAt: s.Millis(), EndsAt: r.EndsAt}
-	tx.Update(0, LockKey(r.EventID, r.UserID), renewal(&lock), absentOrNames(id))
+	tx.Update(0, LockKey(r.EventID, r.UserID), lockUpdate(&lock), absentOrNames(id))
 	err = tx.Commit(ctx)
 	if len(tx.Failed(err)) > 0 {
 		return r, promotion.ErrNotRedrivable

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -20,21 +21,20 @@ const Shared = -1
 // are 20 to 50 ms.
 const conflictTries = 5
 
-// Tx collects the writes of one transaction. What follows from a change of a request is added by
-// itself: its log, the figures of the event, and at its end the announcement and the deletion of
-// the marker; and of a lottery the entry with the counter of its group, or the exclusion.
+// Tx collects the writes of one transaction. With a change of a request it also writes the log and the
+// figures of the event, and with the end of a request the announcement and the deletion of the marker.
+// With a lottery request it writes the entry and the counter of its group, or the exclusion.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
 	now    int64
 
-	items  []types.TransactWriteItem
-	owners []int
-	counts map[string]*promotion.Counts
-	rows   []promotion.Announcement
-	outbox int
-	// entered are the statuses in the logs of the transaction.
-	entered []promotion.Status
+	items    []types.TransactWriteItem
+	owners   []int
+	counts   map[string]*promotion.Counts
+	rows     []promotion.Announcement
+	outbox   int
+	statuses []promotion.Status // in the logs of the transaction
 
 	groups     map[entryGroup]*groupChange
 	exclusions []exclusion
@@ -89,15 +89,10 @@ func (t *Tx) Put(owner int, it dynamo.Item, c Condition) {
 	}})
 }
 
-// Update changes attributes of an item.
 func (t *Tx) Update(owner int, key dynamo.Item, u dynamo.Change, c Condition) {
 	names, values := u.Names, u.Values
-	for k, v := range c.Names {
-		names[k] = v
-	}
-	for k, v := range c.Values {
-		values[k] = v
-	}
+	maps.Copy(names, c.Names)
+	maps.Copy(values, c.Values)
 	if len(names) == 0 {
 		names = nil // DynamoDB refuses empty maps
 	}
@@ -110,7 +105,6 @@ func (t *Tx) Update(owner int, key dynamo.Item, u dynamo.Change, c Condition) {
 	}})
 }
 
-// Delete deletes an item, if it exists.
 func (t *Tx) Delete(owner int, key dynamo.Item, c Condition) {
 	t.add(owner, types.TransactWriteItem{Delete: &types.Delete{
 		TableName: &t.table, Key: key, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
@@ -132,15 +126,14 @@ func (t *Tx) add(owner int, it types.TransactWriteItem) {
 func (t *Tx) Create(owner int, created promotion.Change) {
 	t.Put(owner, RequestItem(&created.After), Absent())
 	t.log(owner, created)
-	t.of(created.After.EventID).Accepted++
+	t.countsOf(created.After.EventID).Accepted++
 	if created.After.Status.Final() {
 		t.end(created)
 		if created.After.EventType == promotion.Lottery {
 			t.lottery(owner, created)
 		}
 	} else {
-		m := promotion.MarkerOf(&created.After, t.now)
-		t.Put(owner, MarkerItem(&m), Condition{})
+		t.putMarker(owner, &created.After)
 	}
 }
 
@@ -151,29 +144,28 @@ func (t *Tx) Change(owner int, c promotion.Change) {
 	switch ended := c.After.Status.Final(); {
 	case ended && !c.Before.Status.Final():
 		t.end(c)
-		t.unguard(owner, &c.Before)
+		t.deleteMarker(owner, &c.Before)
 	case !ended && c.Before.Status.Final():
-		t.of(c.Before.EventID).Add(c.Before.ResultCode, -1)
+		t.countsOf(c.Before.EventID).Add(c.Before.ResultCode, -1)
 	}
 	if c.After.EventType == promotion.Lottery {
 		t.lottery(owner, c)
 	}
-	if c.After.Gen != c.Before.Gen {
-		t.replaceMarker(owner, c)
+	if c.After.Gen != c.Before.Gen { // its message is not in the queue yet
+		if !c.Before.Status.Final() {
+			t.deleteMarker(owner, &c.Before)
+		}
+		t.putMarker(owner, &c.After)
 	}
 }
 
-// replaceMarker guards the message of a new generation, which is not in the queue yet.
-func (t *Tx) replaceMarker(owner int, c promotion.Change) {
-	if !c.Before.Status.Final() {
-		t.unguard(owner, &c.Before)
-	}
-	after := promotion.MarkerOf(&c.After, t.now)
-	t.Put(owner, MarkerItem(&after), Condition{})
+func (t *Tx) putMarker(owner int, r *promotion.Request) {
+	m := promotion.MarkerOf(r, t.now)
+	t.Put(owner, MarkerItem(&m), Condition{})
 }
 
-// unguard deletes the marker of a request; an entry has none.
-func (t *Tx) unguard(owner int, r *promotion.Request) {
+// deleteMarker deletes the marker of a request; an entry has none.
+func (t *Tx) deleteMarker(owner int, r *promotion.Request) {
 	if r.EnteredAt == 0 {
 		m := promotion.MarkerOf(r, 0)
 		t.Delete(owner, MarkerKey(&m), Condition{})
@@ -183,16 +175,16 @@ func (t *Tx) unguard(owner int, r *promotion.Request) {
 func (t *Tx) log(owner int, c promotion.Change) {
 	for i := range c.Logs {
 		t.Put(owner, LogItem(&c.Logs[i]), Condition{})
-		t.entered = append(t.entered, c.Logs[i].To)
+		t.statuses = append(t.statuses, c.Logs[i].To)
 	}
 }
 
 func (t *Tx) end(c promotion.Change) {
-	t.of(c.After.EventID).Add(c.After.ResultCode, 1)
+	t.countsOf(c.After.EventID).Add(c.After.ResultCode, 1)
 	t.rows = append(t.rows, promotion.AnnouncementOf(&c.After))
 }
 
-func (t *Tx) of(event string) *promotion.Counts {
+func (t *Tx) countsOf(event string) *promotion.Counts {
 	c := t.counts[event]
 	if c == nil {
 		c = &promotion.Counts{}
@@ -201,18 +193,17 @@ func (t *Tx) of(event string) *promotion.Counts {
 	return c
 }
 
-// Commit writes everything or nothing. After conflicts with other writes alone it tries again,
-// since nothing that was decided has changed. Any other cancellation is dynamo.CanceledError, whose
-// items Owner names.
+// Commit writes everything or nothing. It tries again when only conflicts with other writes prevented
+// it. Any other cancellation is a dynamo.CanceledError; Owner tells whose its items are.
 func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.rows) > 0 {
 		var it dynamo.Item
 		it, t.outbox = NewOutbox(t.now, t.rows)
 		t.Put(Shared, it, Condition{})
 	}
-	decided := len(t.items)
+	fixed := len(t.items)
 	for try := 1; ; try++ {
-		t.items, t.owners = t.items[:decided], t.owners[:decided]
+		t.items, t.owners = t.items[:fixed], t.owners[:fixed]
 		for event, c := range t.counts { // another item of the figures each time
 			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
 		}
@@ -220,7 +211,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		checks := t.addExclusions()
 		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items})
 		if err == nil {
-			for _, s := range t.entered {
+			for _, s := range t.statuses {
 				requestsTotal.WithLabelValues(string(s)).Inc()
 			}
 			return nil
@@ -241,8 +232,8 @@ func (t *Tx) Commit(ctx context.Context) error {
 // Outbox is the partition of the announcements that a commit has written; ok is false without any.
 func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
 
-// pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has
-// ended.
+// pause waits 20 to 50 ms, so that transactions that conflicted do not conflict again. It returns
+// false when ctx has ended.
 func pause(ctx context.Context) bool {
 	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
 }

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"urr.guru/pkg/dynamo"
@@ -29,15 +31,15 @@ func (t *Tx) lottery(owner int, c promotion.Change) {
 	case before.EnteredAt == 0 && after.EnteredAt != 0:
 		e := promotion.Entry{EventID: after.EventID, RequestID: after.RequestID, EnteredAt: after.EnteredAt, EndsAt: after.EndsAt}
 		t.Put(owner, EntryItem(&e), Absent())
-		t.unguard(owner, before)
+		t.deleteMarker(owner, before)
 		t.group(after).entries++
-		t.of(after.EventID).Entered++
+		t.countsOf(after.EventID).Entered++
 	case before.EnteredAt != 0 && after.EnteredAt == 0:
 		t.Delete(owner, Key(EntryPartition(after.EventID, promotion.LotteryGroup(after.RequestID)), after.RequestID), Present())
 		t.group(after).entries--
-		t.of(after.EventID).Entered--
+		t.countsOf(after.EventID).Entered--
 	case before.EnteredAt != 0 && after.Status.Final() && !before.Status.Final():
-		t.of(after.EventID).Entered--
+		t.countsOf(after.EventID).Entered--
 	}
 	key := Key(ExclusionPartition(after.EventID), after.RequestID)
 	switch {
@@ -65,9 +67,9 @@ func (t *Tx) group(r *promotion.Request) *groupChange {
 	return g
 }
 
-// Sent notes with the entries of a transaction when the queue got the latest message of the group
-// of r that is settled by then.
-func (t *Tx) Sent(r *promotion.Request, at int64) { t.group(r).sentAt = at }
+// SetSentAt stores, in the counter of the group of r, when the queue got the latest message of the
+// group that has been settled.
+func (t *Tx) SetSentAt(r *promotion.Request, at int64) { t.group(r).sentAt = at }
 
 // addGroups writes the counters of groups. An entry comes or goes only while its group is open.
 func (t *Tx) addGroups() {
@@ -80,8 +82,8 @@ func (t *Tx) addGroups() {
 	}
 }
 
-// addExclusions adds the writes of exclusions with what they require: that no draw has listed them,
-// and of a deletion that the group is open. It returns the required items by their index.
+// addExclusions adds the writes of exclusions with their checks: no draw has listed the exclusions yet,
+// or, for a deletion, the group is open. It returns the keys of the checked items by index.
 func (t *Tx) addExclusions() map[int]string {
 	checks := map[int]string{}
 	checked := map[string]bool{}
@@ -96,9 +98,8 @@ func (t *Tx) addExclusions() map[int]string {
 	return checks
 }
 
-// dropExclusions leaves out the exclusions whose requirement did not hold, which it never does
-// again. It reports whether a cancelled transaction is to be sent again: nothing else was wrong
-// with it.
+// dropExclusions removes the exclusions whose check failed, as it would from then on. It reports
+// whether these checks alone cancelled the transaction, so that it is to be sent again.
 func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]string) bool {
 	final := map[string]bool{}
 	for i := range canceled.Reasons {
@@ -113,12 +114,6 @@ func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]strin
 	if _, invalid := canceled.Invalid(); invalid || len(final) == 0 {
 		return false
 	}
-	var rest []exclusion
-	for _, e := range t.exclusions {
-		if !final[keyText(e.key)] {
-			rest = append(rest, e)
-		}
-	}
-	t.exclusions = rest
+	t.exclusions = slices.DeleteFunc(t.exclusions, func(e exclusion) bool { return final[keyText(e.key)] })
 	return true
 }

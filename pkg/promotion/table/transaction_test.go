@@ -27,7 +27,7 @@ func newTable(t *testing.T) (name string, client *dynamodb.Client) {
 
 func read(t *testing.T, client *dynamodb.Client, name, id string) promotion.Request {
 	t.Helper()
-	items, err := table.Read(t.Context(), client, name, table.RequestKey(id))
+	items, err := table.Store{Client: client, Table: name}.Read(t.Context(), table.RequestKey(id))
 	require.NoError(t, err)
 	r, err := table.DecodeRequest(items.Get(table.RequestKey(id)))
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func read(t *testing.T, client *dynamodb.Client, name, id string) promotion.Requ
 
 func query(t *testing.T, client *dynamodb.Client, name string, p table.Partition) []dynamo.Item {
 	t.Helper()
-	items, more, err := p.Query(t.Context(), client, name)
+	items, more, err := table.Store{Client: client, Table: name}.Query(t.Context(), p)
 	require.NoError(t, err)
 	require.False(t, more)
 	return items
@@ -62,7 +62,7 @@ func TestLifeOfARequest(t *testing.T) {
 		t.Helper()
 		current := read(t, client, name, id)
 		m := promotion.MarkerOf(&current, 0)
-		items, err := table.Read(t.Context(), client, name, table.MarkerKey(&m))
+		items, err := table.Store{Client: client, Table: name}.Read(t.Context(), table.MarkerKey(&m))
 		require.NoError(t, err)
 		return items.Get(table.MarkerKey(&m))
 	}

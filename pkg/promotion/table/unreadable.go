@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,8 +10,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Skipped counts and logs that an item was left out since it cannot be read.
-func (s Store) Skipped(ctx context.Context, it dynamo.Item, cause error) {
+// ReportSkipped counts and logs an item that is left out since it cannot be read.
+func (s Store) ReportSkipped(ctx context.Context, it dynamo.Item, cause error) {
 	pk, sk := countUnreadable(it)
 	if s.Log != nil {
 		s.Log.ErrorContext(ctx, "unreadable item skipped", "pk", pk, "sk", sk, "error", cause)
@@ -26,11 +27,10 @@ func countUnreadable(it dynamo.Item) (pk, sk string) {
 	return pk, sk
 }
 
-// MendExclusion writes the reason of an exclusion anew that cannot be read, unless the draw has a
-// statement. The reason is the result of its request, with which the exclusion was written, or
-// FAILED_SERDE if that cannot be read either: then nothing tells why, and the request is excluded
-// all the same. It fails for a request that is an entry, and with dynamo.CanceledError when the
-// exclusion or the draw has changed.
+// MendExclusion repairs the reason of an exclusion that cannot be read, unless the draw has a
+// statement. The reason is the result of the request, which was written with the exclusion, or
+// FAILED_SERDE if the request cannot be read either. MendExclusion fails for a request that is an
+// entry, and with dynamo.CanceledError when the exclusion or the draw has changed.
 func (s Store) MendExclusion(ctx context.Context, it dynamo.Item, cause error) (promotion.Exclusion, error) {
 	e, err := DecodeExclusion(it)
 	if err == nil {
@@ -56,7 +56,6 @@ func (s Store) MendExclusion(ctx context.Context, it dynamo.Item, cause error) (
 	return e, nil
 }
 
-// resultOf is the result of an excluded request.
 func (s Store) resultOf(ctx context.Context, e promotion.Exclusion) (promotion.ResultCode, error) {
 	entry := Key(EntryPartition(e.EventID, promotion.LotteryGroup(e.RequestID)), e.RequestID)
 	items, err := s.Read(ctx, RequestKey(e.RequestID), entry)
@@ -92,19 +91,13 @@ func sameExclusion(it dynamo.Item) Condition {
 // deletes the marker, so that nothing waits for the request, and counts, announces and excludes it
 // as FAILED_SERDE. letter is written in the same transaction. What is not known of m may be empty.
 func (s Store) EndUnreadable(ctx context.Context, m promotion.Message, letter promotion.DeadLetter) error {
-	keys := []dynamo.Item{RequestKey(m.RequestID)}
-	items, err := s.Read(ctx, keys...)
+	items, err := s.Read(ctx, RequestKey(m.RequestID))
 	if err != nil {
 		return err
 	}
-	stored := items.Get(keys[0])
-	event, user := dynamo.Reader{Item: stored}, dynamo.Reader{Item: stored}
-	if m.EventID == "" {
-		m.EventID = event.String("eventId")
-	}
-	if m.UserID == "" {
-		m.UserID = user.String("userId")
-	}
+	stored := items.Get(RequestKey(m.RequestID))
+	d := dynamo.Reader{Item: stored}
+	m.EventID, m.UserID = cmp.Or(m.EventID, d.String("eventId")), cmp.Or(m.UserID, d.String("userId"))
 	letter.RequestID, letter.EventID = m.RequestID, m.EventID
 	tx := s.Begin()
 	tx.Put(Shared, DeadLetterItem(&letter), Condition{})
@@ -115,11 +108,11 @@ func (s Store) EndUnreadable(ctx context.Context, m promotion.Message, letter pr
 }
 
 func (s Store) endUnreadable(ctx context.Context, tx *Tx, m promotion.Message, stored bool) error {
-	guards, err := s.markersOf(ctx, m.RequestID)
-	if err != nil || len(guards) == 0 {
+	markers, err := s.markersOf(ctx, m.RequestID)
+	if err != nil || len(markers) == 0 {
 		return err
 	}
-	for _, key := range guards {
+	for _, key := range markers {
 		tx.Delete(Shared, key, Present())
 	}
 	if m.EventID == "" {
@@ -138,7 +131,7 @@ func (s Store) endUnreadable(ctx context.Context, tx *Tx, m promotion.Message, s
 		r.EventType, r.EndsAt = p.EventType, p.EndsAt()
 	}
 	c := r.Ended(s.Millis(), promotion.FailedFinal, promotion.FailedSerde)
-	if stored { // so that it is failed should its item be repaired
+	if stored { // so that the request counts as failed if its item is repaired
 		tx.Update(Shared, RequestKey(m.RequestID), dynamo.Change{
 			Expression: "SET #status = :status, statusAt = :now, finishedAt = :now, resultCode = :code",
 			Names:      map[string]string{"#status": "status"},

@@ -31,7 +31,6 @@ func OpenCluster(t testing.TB) goredis.UniversalClient {
 	return open(t, cluster(t))
 }
 
-// underTest is the single Redis, or the cluster in the process that OnCluster starts.
 func underTest(t testing.TB) client.Options {
 	t.Helper()
 	if Cluster() {

@@ -40,7 +40,6 @@ func startServer(t testing.TB, addr string, args []string) *Server {
 	return s
 }
 
-// Addr is the server's host:port.
 func (s *Server) Addr() string { return s.addr }
 
 // AppendLog is the file to which a server with `--appendonly yes` writes each change, until it

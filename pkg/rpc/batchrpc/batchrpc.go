@@ -2,7 +2,7 @@
 // with one result per item in the same order, each a value or a Problem (proto/README.md,
 // "Batches"). The gRPC status concerns the whole call only.
 //
-// A server uses Each when items are independent, or Together when the domain takes the whole batch.
+// A server uses Each when items are independent, or Whole when the domain takes the whole batch.
 // A client uses Call to turn a method into the function of a batch.Coalescer.
 package batchrpc
 
@@ -44,11 +44,11 @@ func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Conte
 	return results
 }
 
-// Together calls handle once for all items. Items that convert refuses are not passed to handle; if
-// it refuses all, handle is not called. handle returns one answer per converted item, in order; if
-// it returns another number, all of them fail with errs.ErrInternal. result makes the result of an
-// item from its answer, or from the error of convert.
-func Together[I, V, A, R any](
+// Whole calls handle once with all items that convert accepts, or not at all if it accepts none.
+// handle returns one answer per converted item, in order; if it returns another number, all of them
+// fail with errs.ErrInternal. result makes the result of an item from its answer, or from the error of
+// convert.
+func Whole[I, V, A, R any](
 	ctx context.Context, items []I, convert func(I) (V, error), handle func(context.Context, []V) []A, result func(A, error) R,
 ) []R {
 	values := make([]V, 0, len(items))

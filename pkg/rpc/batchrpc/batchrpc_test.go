@@ -126,7 +126,7 @@ func TestTogetherPassesOnlyConvertedItems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, outcomes(batchrpc.Together(t.Context(), tc.items, convert, tc.handle, toResult)))
+			require.Equal(t, tc.want, outcomes(batchrpc.Whole(t.Context(), tc.items, convert, tc.handle, toResult)))
 		})
 	}
 }

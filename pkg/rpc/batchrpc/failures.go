@@ -17,7 +17,6 @@ type Failures struct {
 	first *errs.Error
 }
 
-// Problem converts an item's error for the caller.
 func (f *Failures) Problem(err error) *commonv1.Problem {
 	e := errs.From(err)
 	if !e.Kind.Client() {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rpc"
@@ -57,9 +55,9 @@ func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) g
 	for _, opt := range opts {
 		opt(&o)
 	}
-	var seen services
-	register(&seen)
-	callers := seen.callers(t)
+	var registered services
+	register(&registered)
+	callers := registered.callers(t)
 
 	accept := make(map[string]config.Secret)
 	for _, c := range callers {
@@ -129,7 +127,6 @@ type services []string
 
 func (s *services) RegisterService(desc *grpc.ServiceDesc, _ any) { *s = append(*s, desc.ServiceName) }
 
-// callers maps each full method to its first allowed caller.
 func (s *services) callers(t testing.TB) map[string]string {
 	t.Helper()
 	callers := make(map[string]string)
@@ -141,10 +138,9 @@ func (s *services) callers(t testing.TB) map[string]string {
 		methods := d.(protoreflect.ServiceDescriptor).Methods() //nolint:forcetypeassert // a registered service
 		for i := range methods.Len() {
 			md := methods.Get(i)
-			opts, _ := md.Options().(*descriptorpb.MethodOptions)
-			access, _ := proto.GetExtension(opts, commonv1.E_Access).(*commonv1.Access)
+			access, _ := proto.GetExtension(md.Options(), commonv1.E_Access).(*commonv1.Access)
 			if len(access.GetCallers()) > 0 {
-				callers["/"+strings.Join([]string{name, string(md.Name())}, "/")] = access.GetCallers()[0]
+				callers["/"+name+"/"+string(md.Name())] = access.GetCallers()[0]
 			}
 		}
 	}

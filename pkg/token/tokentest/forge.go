@@ -39,7 +39,6 @@ func Forgeries(t testing.TB, kid, secret string, claims jwt.Claims) map[string]s
 	return all
 }
 
-// forgedAlgorithms name another algorithm than the only accepted one.
 func forgedAlgorithms(t testing.TB, kid, secret string, claims any) map[string]string {
 	t.Helper()
 	alg := func(name string, method jwt.SigningMethod, key any) string {

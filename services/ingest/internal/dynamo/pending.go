@@ -26,7 +26,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 	for _, it := range items {
 		m, err := table.DecodeMarker(it)
 		if err != nil {
-			s.Skipped(ctx, it, err)
+			s.ReportSkipped(ctx, it, err)
 		}
 		if m.RequestID != "" { // the id, which the sort key has too, is enough to send the request again
 			page = append(page, m)
@@ -186,7 +186,7 @@ func (s *Store) locksOfFailed(ctx context.Context, ends []promotion.Change) (map
 	for _, it := range items {
 		l, err := table.DecodeLock(it)
 		if err != nil { // the request ends all the same, and the lock is kept
-			s.Skipped(ctx, it, err)
+			s.ReportSkipped(ctx, it, err)
 			continue
 		}
 		locks[l.RequestID] = l

@@ -99,7 +99,7 @@ func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f r
 			cursor = m.sk
 			r, err := table.DecodeRequest(m.it)
 			if err != nil {
-				s.Skipped(ctx, m.it, err)
+				s.ReportSkipped(ctx, m.it, err)
 				continue
 			}
 			if !f.Selects(&r) || table.Expired(m.it, s.Millis()) {

@@ -121,7 +121,7 @@ func (s *Draws) Document(ctx context.Context, eventID string) (Document, error) 
 		return Document{}, err
 	}
 	out := st.document
-	forgotten := st.promotion.Forgotten(s.now().UnixMilli())
+	forgotten := st.promotion.RequestsExpired(s.now().UnixMilli())
 	if st.draw.Public() && !forgotten {
 		if out.Excluded, err = s.excluded.Get(ctx, eventID); err != nil {
 			return out, err
@@ -150,7 +150,7 @@ func (s *Draws) Entries(ctx context.Context, eventID string) (*DrawEntries, erro
 	if err != nil {
 		return nil, err
 	}
-	if !st.draw.Public() || st.promotion.Forgotten(s.now().UnixMilli()) {
+	if !st.draw.Public() || st.promotion.RequestsExpired(s.now().UnixMilli()) {
 		return nil, errs.ErrEntriesNotPublic
 	}
 	return s.entries.Get(ctx, eventID)
@@ -224,7 +224,7 @@ func (s *Draws) loadRanks(ctx context.Context, eventID string) (*fairdraw.Ranks,
 // Result returns the result of a draw; nil before the announcement, and after its items have expired.
 func (s *Draws) Result(ctx context.Context, eventID string) (*Result, error) {
 	st, err := s.states.Get(ctx, eventID)
-	if err != nil || !s.announced(&st) || st.promotion.Forgotten(s.now().UnixMilli()) {
+	if err != nil || !s.announced(&st) || st.promotion.RequestsExpired(s.now().UnixMilli()) {
 		return nil, err
 	}
 	return s.results.Get(ctx, eventID)

@@ -113,7 +113,7 @@ func (e *Exporter) firstCome(ctx context.Context, p *promotion.Promotion, r Rang
 	if err != nil {
 		return false, err
 	}
-	if given := capacity.Total - capacity.Remaining; int64(len(requests)) < given && !p.Forgotten(e.draws.now().UnixMilli()) {
+	if given := capacity.Total - capacity.Remaining; int64(len(requests)) < given && !p.RequestsExpired(e.draws.now().UnixMilli()) {
 		return false, errs.ErrUnavailable.WithRetry(indexRetry).Wrap(fmt.Errorf("the index has %d of %d successful requests", len(requests), given))
 	}
 	all := make([]Winner, len(requests))

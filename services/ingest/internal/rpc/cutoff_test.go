@@ -188,7 +188,7 @@ func TestLotteryMessageOvertaken(t *testing.T) {
 	settle := func(event string, sentAt time.Time) {
 		t.Helper()
 		tx := r.store.Begin()
-		tx.Sent(&promotion.Request{EventID: event, RequestID: id}, sentAt.UnixMilli())
+		tx.SetSentAt(&promotion.Request{EventID: event, RequestID: id}, sentAt.UnixMilli())
 		require.NoError(t, tx.Commit(t.Context()))
 		require.NoError(t, r.sweeper.Sweep(t.Context()))
 	}

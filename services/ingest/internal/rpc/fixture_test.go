@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{clock: testkit.NewClock(start)}
 	tables, db := dynamotest.Tables(t)
-	w.tables, w.db = tables, dynamotest.Sole(db, table.PK)
+	w.tables, w.db = tables, dynamotest.SoleWriter(db, table.PK)
 	require.NoError(t, dynamo.Migrate(t.Context(), w.db, w.tables))
 	cfg, client := sqstest.Queue(t)
 	w.sqs, w.queues = client, queue.Config{Name: sqstest.Name(cfg)}

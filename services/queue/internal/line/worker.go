@@ -61,9 +61,9 @@ func (w *Worker) Admit(ctx context.Context) error {
 	var ticks, failing errgroup.Group
 	ticks.SetLimit(maxParallelTicks)
 	failing.Go(func() error {
-		return loop.After(ctx, w.every, func(ctx context.Context) { inParallel(ctx, w.failing(), w.tickFailing) })
+		return loop.Tick(ctx, w.every, func(ctx context.Context) { inParallel(ctx, w.failing(), w.tickFailing) })
 	})
-	err := loop.After(ctx, w.every, func(ctx context.Context) {
+	err := loop.Tick(ctx, w.every, func(ctx context.Context) {
 		ticks.TryGo(func() error {
 			w.tickAll(ctx)
 			return nil
@@ -72,18 +72,18 @@ func (w *Worker) Admit(ctx context.Context) error {
 	return cmp.Or(ticks.Wait(), failing.Wait(), err)
 }
 
-func (w *Worker) Clean(ctx context.Context) error { return loop.After(ctx, w.clean, w.Sweep) }
+func (w *Worker) Clean(ctx context.Context) error { return loop.Tick(ctx, w.clean, w.Sweep) }
 
 // ReadSettings reads settings periodically until ctx ends. It is a separate loop, so that no tick
 // waits for ticket.
 func (w *Worker) ReadSettings(ctx context.Context) error {
-	return loop.After(ctx, settingsInterval, w.RefreshSettings)
+	return loop.Tick(ctx, settingsInterval, w.RefreshSettings)
 }
 
 // RefreshSales reads sale statuses periodically until ctx ends. It must be called once.
 func (w *Worker) RefreshSales(ctx context.Context) error {
 	w.loadSales(ctx)
-	return loop.After(ctx, salesInterval, w.service.RefreshSales)
+	return loop.Tick(ctx, salesInterval, w.service.RefreshSales)
 }
 
 // Ready returns nil after the first read of all sale statuses, or its timeout: a watching gateway

@@ -87,7 +87,7 @@ func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*qu
 func answer(
 	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.Request) []line.Answer,
 ) *queuev1.LineResponse {
-	return &queuev1.LineResponse{Results: batchrpc.Together(ctx, req.GetItems(), request, do, func(a line.Answer, err error) *queuev1.LineResult {
+	return &queuev1.LineResponse{Results: batchrpc.Whole(ctx, req.GetItems(), request, do, func(a line.Answer, err error) *queuev1.LineResult {
 		if err != nil {
 			a.Err = err
 		}
@@ -108,7 +108,7 @@ func (v *Visitors) Leave(ctx context.Context, req *queuev1.LeaveRequest) (*queue
 }
 
 func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequest) (*queuev1.VerifySlotsResponse, error) {
-	return &queuev1.VerifySlotsResponse{Results: batchrpc.Together(ctx, req.GetItems(), slot, v.line.Verify, verdict)}, nil
+	return &queuev1.VerifySlotsResponse{Results: batchrpc.Whole(ctx, req.GetItems(), slot, v.line.Verify, verdict)}, nil
 }
 
 // watchInterval is the minimum time between two messages of a stream.

@@ -92,7 +92,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	renewals, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var renewing sync.WaitGroup
-	renewing.Go(func() { _ = loop.After(renewals, e.policy.Lease/3, e.renew) })
+	renewing.Go(func() { _ = loop.Tick(renewals, e.policy.Lease/3, e.renew) })
 	for ctx.Err() == nil {
 		if more := e.payDue(ctx); more {
 			e.awaitSlots(ctx)

@@ -39,7 +39,7 @@ func (k Keys) present() bool { return k.Signing.Current() != "" }
 
 // missing returns an error if a key that the shuffle needs is not in the set.
 func (k Keys) missing(t *terms) error {
-	if err := k.Complete(&t.commitment); err != nil {
+	if err := k.CheckTerms(&t.commitment); err != nil {
 		return err
 	}
 	if _, ok := k.Seed(&t.commitment, t.nonce); !ok {

@@ -137,7 +137,7 @@ type Rooms interface {
 
 // Beacons fetches verified rounds.
 type Beacons interface {
-	// Get fails with beacon.ErrNotYet before the round is published.
+	// Get fails with beacon.ErrNotPublished before the round is published.
 	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
 }
 

@@ -216,7 +216,7 @@ func (r *snapshot) fetch(ctx context.Context, round uint64) (more bool, err erro
 		return false, nil
 	}
 	got, err := r.beacons.Get(ctx, chain, round)
-	if errors.Is(err, beacon.ErrNotYet) {
+	if errors.Is(err, beacon.ErrNotPublished) {
 		return false, nil
 	}
 	if err != nil {

@@ -100,7 +100,7 @@ type Results interface {
 // log.
 const MaxSettled = 40
 
-// Beacon fetches verified rounds. It fails with beacon.ErrNotYet for one that is not published.
+// Beacon fetches verified rounds. It fails with beacon.ErrNotPublished for one that is not published.
 type Beacon interface {
 	Round(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
 }

@@ -52,7 +52,7 @@ func (s *source) Round(_ context.Context, chain beacon.Chain, number uint64) (be
 	defer s.mu.Unlock()
 	s.asked++
 	if s.silent || chain.TimeOf(number).After(s.clock.Now()) {
-		return beacon.Round{}, beacon.ErrNotYet
+		return beacon.Round{}, beacon.ErrNotPublished
 	}
 	return s.Beacon.Round(number), nil
 }
@@ -101,7 +101,7 @@ func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
 	w.keys, err = fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(t, err)
 	tables, db := dynamotest.Tables(t)
-	w.tables, w.db = tables, dynamotest.Sole(db, table.PK)
+	w.tables, w.db = tables, dynamotest.SoleWriter(db, table.PK)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, table.Table(w.tables)))
 	w.store = w.open(dynamotest.Hook{})
 	w.event = drawtest.Open(t, w.store, cutoff, change)

@@ -33,7 +33,7 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (pr
 		if overdue, err := s.overdue(); err != nil || overdue {
 			return after, errors.Join(err, errs.ErrConflict) // the next pass makes a later round decide
 		}
-		number, err := s.Draw.Deciding(&s.terms.Commitment)
+		number, err := s.Draw.DecidingRound(&s.terms.Commitment)
 		if err != nil {
 			return after, err
 		}

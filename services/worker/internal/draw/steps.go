@@ -29,7 +29,7 @@ func (s *step) waits() bool {
 	case promotion.DrawOpen:
 		return now.Before(s.terms.Cutoff().Add(s.opts.After))
 	case promotion.DrawRoot:
-		round, err := s.Draw.Deciding(&s.terms.Commitment)
+		round, err := s.Draw.DecidingRound(&s.terms.Commitment)
 		return err == nil && s.terms.Beacon != nil && now.Before(s.terms.Beacon.TimeOf(round))
 	case promotion.DrawDrawn:
 		at := s.terms.Announced()
@@ -248,12 +248,12 @@ func (s *step) seed() (seed fairdraw.Hash, ok bool) {
 }
 
 func (s *step) fetch(ctx context.Context) (moved bool, err error) {
-	number, err := s.Draw.Deciding(&s.terms.Commitment)
+	number, err := s.Draw.DecidingRound(&s.terms.Commitment)
 	if err != nil {
 		return false, err
 	}
 	round, err := s.beacons.Round(ctx, s.terms.Beacon.Chain, number)
-	if errors.Is(err, beacon.ErrNotYet) {
+	if errors.Is(err, beacon.ErrNotPublished) {
 		return false, nil
 	}
 	if err != nil {

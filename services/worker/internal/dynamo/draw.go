@@ -142,7 +142,7 @@ func (s *Store) concerns(ctx context.Context, it dynamo.Item, event string) (boo
 	if err == nil {
 		return m.EventID == event, nil
 	}
-	s.Skipped(ctx, it, err)
+	s.ReportSkipped(ctx, it, err)
 	r, found, err := s.Request(ctx, m.RequestID)
 	if errors.Is(err, promotion.ErrUnreadable) {
 		return true, nil

@@ -39,7 +39,7 @@ func (s *Store) Announcements(ctx context.Context, partition int) (page []promot
 
 // buryAnnouncement moves an item to the dead letters, once.
 func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause error) error {
-	s.Skipped(ctx, it, cause)
+	s.ReportSkipped(ctx, it, cause)
 	rows := dynamo.Reader{Item: it}
 	l := promotion.NewDeadLetter("outbox#"+table.SortKey(it), s.Millis())
 	l.Body, l.ErrorCode, l.ErrorMessage = rows.String("rows"), "UNREADABLE_ANNOUNCEMENT", cause.Error()
@@ -82,7 +82,7 @@ func (s *Store) deadLetters(ctx context.Context, queue, after string, limit int)
 		}
 		l, err := table.DecodeDeadLetter(it)
 		if err != nil {
-			s.Skipped(ctx, it, err)
+			s.ReportSkipped(ctx, it, err)
 			continue
 		}
 		if !table.Expired(it, s.Millis()) {

@@ -136,7 +136,7 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	for i, c := range st.Changes {
 		tx.Change(i, c)
 		if st.SentAt != 0 {
-			tx.Sent(&c.After, st.SentAt)
+			tx.SetSentAt(&c.After, st.SentAt)
 		}
 	}
 	if c := st.Capacity; c != nil {

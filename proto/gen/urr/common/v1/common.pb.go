@@ -1,4 +1,4 @@
-// Messages shared by all services: the caller, how a batch item fails, and what a method requires.
+// Messages shared by all services: the caller, and the failure of an item of a batch.
 //
 // Every call can fail with INVALID_REQUEST (with the fields that violate a rule of the proto),
 // CALLER_REFUSED, OVERLOADED, UNAVAILABLE, DEADLINE_EXCEEDED and INTERNAL; the comment of an RPC
@@ -221,13 +221,13 @@ func (x *Tier1) GetRequestId() string {
 // The failure of one item of a batch; the gRPC status is that of the whole call.
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stable code, as SEAT_TAKEN.
+	// Stable code, such as SEAT_TAKEN.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Kind of pkg/errs, as "conflict".
+	// Kind of pkg/errs, such as "conflict".
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The code's fixed English sentence.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Public detail for programs, as seatIds.
+	// Public detail for programs, such as seatIds.
 	Metadata map[string]string `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Milliseconds after which to retry; 0 when unknown.
 	RetryAfterMs  int64 `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`

@@ -27,8 +27,8 @@ const (
 // Which services may call the method.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of services, such as "gateway"; at least one. The server starts only with a key for each
-	// of them.
+	// Names of services, such as "gateway"; at least one. Without a key for each of them the server
+	// does not start.
 	Callers       []string `protobuf:"bytes,1,rep,name=callers,proto3" json:"callers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -76,8 +76,8 @@ type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "public", "visitor", "user", "entry", "staff" or "admin".
 	Who string `protobuf:"bytes,1,opt,name=who,proto3" json:"who,omitempty"`
-	// Where the request names its event: "path" (eventId), "body" (eventId), "token" (that of the
-	// entry token) or "" (none).
+	// Where the event of the request is: "path" (eventId), "body" (eventId), "token" (that of the
+	// entry token) or "" (no event).
 	Event         string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -34,13 +34,13 @@ type PaymentEvent struct {
 	PaymentType string `protobuf:"bytes,2,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
 	PaymentId   string `protobuf:"bytes,3,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
 	OrderId     string `protobuf:"bytes,4,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	// The saga's id: the payment's.
+	// Id of the saga, which is the id of the payment.
 	SagaId string `protobuf:"bytes,5,opt,name=saga_id,json=sagaId,proto3" json:"saga_id,omitempty"`
 	// The reservation, transfer or membership that is paid.
 	ReferenceId string `protobuf:"bytes,6,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
 	UserId      string `protobuf:"bytes,7,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	EventId     string `protobuf:"bytes,8,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// Of the payment, or of the refund for PAYMENT_REFUNDED; minor units.
+	// Amount of the payment, or of the refund for PAYMENT_REFUNDED, in minor units.
 	Amount int64 `protobuf:"varint,9,opt,name=amount,proto3" json:"amount,omitempty"`
 	// ISO 4217.
 	Currency string `protobuf:"bytes,10,opt,name=currency,proto3" json:"currency,omitempty"`
@@ -203,13 +203,14 @@ type ReservationEvent struct {
 	Section string `protobuf:"bytes,8,opt,name=section,proto3" json:"section,omitempty"`
 	// Seats or admissions, from 1.
 	Quantity int64 `protobuf:"varint,9,opt,name=quantity,proto3" json:"quantity,omitempty"`
-	// Minor units, of all of them.
+	// Total amount, in minor units.
 	Amount int64 `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
 	// ISO 4217.
 	Currency string `protobuf:"bytes,11,opt,name=currency,proto3" json:"currency,omitempty"`
 	// RESERVATION_CONFIRMED and _REJECTED.
 	PaymentId *string `protobuf:"bytes,12,opt,name=payment_id,json=paymentId,proto3,oneof" json:"payment_id,omitempty"`
-	// _CANCELLED and _REJECTED: why, as "USER", "HOLD_EXPIRED", "ALREADY_PAID", "REFUNDED".
+	// _CANCELLED and _REJECTED: the reason, such as "USER", "HOLD_EXPIRED", "ALREADY_PAID",
+	// "REFUNDED".
 	Reason *string `protobuf:"bytes,13,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// _CREATED: end of the hold.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -379,9 +380,9 @@ type RewardEvent struct {
 	Value int64 `protobuf:"varint,6,opt,name=value,proto3" json:"value,omitempty"`
 	// Status after the change.
 	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
-	// _PAID: the provider's.
+	// _PAID: the provider's id of the payment.
 	TransactionId string `protobuf:"bytes,8,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
-	// _FAILED: why, as "REFUSED" or "UNKNOWN_TOO_LONG".
+	// _FAILED: the reason, such as "REFUSED" or "UNKNOWN_TOO_LONG".
 	Code string `protobuf:"bytes,9,opt,name=code,proto3" json:"code,omitempty"`
 	// Grows with every change of the allocation; consumers skip versions older than the latest they
 	// know.
@@ -624,9 +625,9 @@ func (x *RequestEvent) GetOccurredAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Topic audit-events, key user_id: an act of an operator. The gateway publishes it before it forwards
-// the act, and again with the outcome. Both events have all members of the act, so their order does
-// not matter. An act without an outcome may have taken effect: the gateway has died meanwhile.
+// Topic audit-events, key user_id: an act of an operator. The gateway publishes one event before it
+// forwards the act, and one with the outcome. Both have all members of the act, so their order does
+// not matter. An act without an outcome may have taken effect: the gateway ended before it knew.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "OPERATOR_ACTED", or "OPERATOR_ACT_ENDED" with the outcome.
@@ -638,13 +639,13 @@ type AuditEvent struct {
 	// The client's address, "" if it is unknown.
 	Address string `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
 	Method  string `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
-	// The pattern of the path, as /api/v1/queue/admin/threshold/{event_id}.
+	// The pattern of the path, such as /api/v1/queue/admin/threshold/{event_id}.
 	Route string `protobuf:"bytes,6,opt,name=route,proto3" json:"route,omitempty"`
 	Path  string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	// The event, promotion or campaign that the path or the body names; "" for none.
 	EventId   string `protobuf:"bytes,8,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The JSON body, with secrets replaced; empty if there is none, it is no JSON, or it is longer than
+	// The JSON body, with secrets replaced; empty if there is none, or it is not JSON or longer than
 	// 8 KiB.
 	Body string `protobuf:"bytes,10,opt,name=body,proto3" json:"body,omitempty"`
 	// SHA-256 of the body as sent, in hex; empty without a body.

@@ -119,7 +119,7 @@ type Session struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	Roles  []string               `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
-	// Only when it was just made; works as a Bearer token.
+	// In the answer that issues the session only; accepted as a Bearer token.
 	Token         *string                `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	SessionId     string                 `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -192,10 +192,10 @@ func (x *Session) GetSessionId() string {
 	return ""
 }
 
-// Of a sign-out, when the session began at the identity provider.
+// The answer to a sign-out, when the session began at the identity provider.
 type SignedOut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the browser ends its session there too.
+	// URL at which the browser ends its session at the identity provider.
 	RedirectTo    string `protobuf:"bytes,1,opt,name=redirect_to,json=redirectTo,proto3" json:"redirect_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -238,7 +238,7 @@ func (x *SignedOut) GetRedirectTo() string {
 	return ""
 }
 
-// Either of both.
+// Exactly one of user_id and session_id.
 type RevokeSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All sessions of the user.
@@ -295,7 +295,7 @@ func (x *RevokeSessionsRequest) GetSessionId() string {
 
 type AssignBody struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Ignored: the signed cookie urr-anon decides who asks.
+	// Ignored: the signed cookie urr-anon identifies the visitor.
 	UserId        string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -340,9 +340,10 @@ func (x *AssignBody) GetUserId() string {
 
 type Challenge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Opaque; of this visitor, for one position in this event's present round.
+	// Opaque. It is bound to this visitor and allows one position in the event's present round.
 	Challenge string `protobuf:"bytes,1,opt,name=challenge,proto3" json:"challenge,omitempty"`
-	// Leading zero bits that the SHA-256 of the header x-vwr-proof must have; 0 when no proof is asked for.
+	// Number of leading zero bits that the SHA-256 of the header x-vwr-proof must have; 0: no proof
+	// is required.
 	Difficulty int64 `protobuf:"varint,2,opt,name=difficulty,proto3" json:"difficulty,omitempty"`
 	// Epoch milliseconds.
 	ExpiresAt     int64 `protobuf:"varint,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -405,14 +406,14 @@ type WaitingRoomStatus struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	EventId  string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	IsActive bool                   `protobuf:"varint,2,opt,name=is_active,json=isActive,proto3" json:"is_active,omitempty"`
-	// Positions given out.
+	// Number of positions that were assigned.
 	TotalInQueue int64 `protobuf:"varint,3,opt,name=total_in_queue,json=totalInQueue,proto3" json:"total_in_queue,omitempty"`
 	Serving      int64 `protobuf:"varint,4,opt,name=serving,proto3" json:"serving,omitempty"`
 	WaitingCount int64 `protobuf:"varint,5,opt,name=waiting_count,json=waitingCount,proto3" json:"waiting_count,omitempty"`
-	// Where the event's sale stands, as in Place.
+	// Status of the event's sale, as sale_status of Place.
 	SaleStatus *string `protobuf:"bytes,6,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
-	// Where the room leads: "QUEUE", "PROMO" or "REWARD", as in ActivateRequest of urr.vwr.v1. Kept
-	// after the room is deactivated; absent from an event without one.
+	// Target of the waiting room: "QUEUE", "PROMO" or "REWARD", as in ActivateRequest of urr.vwr.v1.
+	// Kept after the room is deactivated; absent if the event has no room.
 	Next          *string `protobuf:"bytes,7,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -501,7 +502,7 @@ type ServingCounter struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	ServingCounter int64                  `protobuf:"varint,1,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
 	IsActive       bool                   `protobuf:"varint,2,opt,name=is_active,json=isActive,proto3" json:"is_active,omitempty"`
-	// Where the event's sale stands, as in Place.
+	// Status of the event's sale, as sale_status of Place.
 	SaleStatus    *string `protobuf:"bytes,3,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -560,13 +561,13 @@ func (x *ServingCounter) GetSaleStatus() string {
 
 type Beat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "active" while the slot lives.
+	// "active" until the slot ends.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// Only when it was renewed.
+	// The new entry token; absent if it was not renewed.
 	EntryToken *string `protobuf:"bytes,2,opt,name=entry_token,json=entryToken,proto3,oneof" json:"entry_token,omitempty"`
 	// End of the slot, epoch milliseconds.
 	ExpiresAt *int64 `protobuf:"varint,3,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
-	// Where the event's sale stands, as in Place.
+	// Status of the event's sale, as sale_status of Place.
 	SaleStatus    *string `protobuf:"bytes,4,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -630,7 +631,7 @@ func (x *Beat) GetSaleStatus() string {
 	return ""
 }
 
-// What happens in an event now. A figure is absent while it is not known.
+// The present figures of an event. A figure is absent while it is not known.
 type LiveFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
@@ -647,8 +648,8 @@ type LiveFigures struct {
 	Holds *int64 `protobuf:"varint,6,opt,name=holds,proto3,oneof" json:"holds,omitempty"`
 	// Seats or admissions sold, less those refunded.
 	Sold *int64 `protobuf:"varint,7,opt,name=sold,proto3,oneof" json:"sold,omitempty"`
-	// Reservations that were paid too late, requests that could not be processed, and rewards that were
-	// given up.
+	// Reservations that were paid too late, requests that could not be processed, and rewards that
+	// were given up.
 	Failures      *int64 `protobuf:"varint,8,opt,name=failures,proto3,oneof" json:"failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -192,7 +192,7 @@ type Promotion struct {
 	AnnouncedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=announced_at,json=announcedAt,proto3" json:"announced_at,omitempty"`
 	// "Scheduled", "Open", "Closed", "Announced" or "Void".
 	Status string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
-	// Takes no requests at present, although it is open.
+	// Accepts no requests at present, although it is open.
 	Paused        bool `protobuf:"varint,10,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -529,10 +529,10 @@ type Applied struct {
 	UiResult string `protobuf:"bytes,3,opt,name=ui_result,json=uiResult,proto3" json:"ui_result,omitempty"`
 	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED".
 	UiPhase *string `protobuf:"bytes,4,opt,name=ui_phase,json=uiPhase,proto3,oneof" json:"ui_phase,omitempty"`
-	// The request was made by an earlier application of the user.
+	// The user had already applied: this is the earlier request.
 	Duplicate bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
-	// Lottery: a signed statement that the request takes part. Absent if it was stored so late that this
-	// is not certain.
+	// Lottery: a signed statement that the request takes part. Absent if the request was stored so
+	// late that its part in the draw is uncertain.
 	Receipt       *string `protobuf:"bytes,6,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -841,7 +841,7 @@ type EventRequest struct {
 	UiResult string `protobuf:"bytes,6,opt,name=ui_result,json=uiResult,proto3" json:"ui_result,omitempty"`
 	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED".
 	UiPhase *string `protobuf:"bytes,7,opt,name=ui_phase,json=uiPhase,proto3,oneof" json:"ui_phase,omitempty"`
-	// As "SUCCESS", "REJECTED_CAPACITY"; absent until the end.
+	// Such as "SUCCESS" or "REJECTED_CAPACITY"; absent until the request has ended.
 	ResultCode  *string `protobuf:"bytes,8,opt,name=result_code,json=resultCode,proto3,oneof" json:"result_code,omitempty"`
 	RequestedAt int64   `protobuf:"varint,9,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
 	QueuedAt    *int64  `protobuf:"varint,10,opt,name=queued_at,json=queuedAt,proto3,oneof" json:"queued_at,omitempty"`
@@ -1231,8 +1231,8 @@ func (x *GetDrawRequest) GetEventId() string {
 type Draw struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// "OPEN", "CLOSED", "ROOT", "DRAWN", "SETTLED" or "VOID"; a result exists for others from DRAWN on,
-	// which is shown as ROOT until it is announced.
+	// "OPEN", "CLOSED", "ROOT", "DRAWN", "SETTLED" or "VOID". DRAWN is shown as ROOT until the result
+	// is announced.
 	Phase string `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
 	// The terms: canonical JSON (RFC 8785), verbatim.
 	Commitment string `protobuf:"bytes,3,opt,name=commitment,proto3" json:"commitment,omitempty"`
@@ -1250,8 +1250,8 @@ type Draw struct {
 	Winners []string `protobuf:"bytes,9,rep,name=winners,proto3" json:"winners,omitempty"`
 	// Milliseconds since 1970.
 	VoidedAt *int64 `protobuf:"varint,10,opt,name=voided_at,json=voidedAt,proto3,oneof" json:"voided_at,omitempty"`
-	// Why the operator cancelled the draw after its round, when the value could be known:
-	// "SIGNING_KEY_LOST" or "SEED_KEY_LOST". Absent: it was cancelled before, or not at all.
+	// Why the draw was cancelled after its round, when its result could already be known:
+	// "SIGNING_KEY_LOST" or "SEED_KEY_LOST". Absent if it was cancelled before, or not at all.
 	VoidReason    *string `protobuf:"bytes,11,opt,name=void_reason,json=voidReason,proto3,oneof" json:"void_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1421,7 +1421,7 @@ func (x *DrawStatement) GetSignature() string {
 type DrawExclusion struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// A result code, as "REJECTED_LATE".
+	// A result code, such as "REJECTED_LATE".
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1538,7 +1538,7 @@ type GetDrawEntriesRequest struct {
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// The first byte of the file to read, from 0.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// How many bytes at most; 0: to the end.
+	// The most bytes to return; 0: all to the end.
 	Size          int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1598,7 +1598,7 @@ func (x *GetDrawEntriesRequest) GetSize() int64 {
 // A part of the file: request ids of 16 bytes each in ascending order.
 type DrawEntries struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the first part: the bytes of the whole file, and its tag.
+	// In the first part: size of the whole file in bytes, and its ETag.
 	Total         int64  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
 	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
 	Ids           []byte `protobuf:"bytes,3,opt,name=ids,proto3" json:"ids,omitempty"`
@@ -1709,16 +1709,16 @@ func (x *GetDrawProofRequest) GetRequestId() string {
 	return ""
 }
 
-// RFC 9162 §2.1.3.
+// The inclusion proof of an entry (RFC 9162 §2.1.3).
 type DrawProof struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the leaf, from 0.
+	// Index of the entry's leaf, from 0.
 	Index int64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// Leaves of the tree.
+	// Number of leaves of the tree.
 	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// Hashes beside the way from the leaf to the root, in hex.
+	// Sibling hashes on the path from the leaf to the root, in hex.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
-	// From 1; after the announcement.
+	// From 1; absent before the announcement.
 	Rank          *int64 `protobuf:"varint,4,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1787,17 +1787,18 @@ type CreatePromotionRequest struct {
 	Caller    *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	Title     string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
 	EventType string                 `protobuf:"bytes,3,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
-	// Places.
+	// Number of winners.
 	CapacityTotal int64                  `protobuf:"varint,4,opt,name=capacity_total,json=capacityTotal,proto3" json:"capacity_total,omitempty"`
 	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	ClosesAt      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
-	// Partitions of the operators' list: at least the peak of applications per second ÷ 250. Default 1.
+	// Partitions of the operators' list: at least the peak of applications per second ÷ 250. Default
+	// 1.
 	Shards *int32 `protobuf:"varint,7,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	// Lottery: equal to closes_at, which is the default.
 	LotteryCutoffAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3" json:"lottery_cutoff_at,omitempty"`
 	// Lottery, required: at least 2 minutes after the cutoff and the beacon's delay.
 	AnnouncedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=announced_at,json=announcedAt,proto3" json:"announced_at,omitempty"`
-	// Lottery; without one users must trust the operator.
+	// Lottery: the public source of randomness. Without one users must trust the operator.
 	Beacon        *Beacon `protobuf:"bytes,10,opt,name=beacon,proto3" json:"beacon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1912,10 +1913,10 @@ type Beacon struct {
 	ChainHash string `protobuf:"bytes,2,opt,name=chain_hash,json=chainHash,proto3" json:"chain_hash,omitempty"`
 	// Hex.
 	PublicKey string `protobuf:"bytes,3,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
-	// Of round 1, in seconds since 1970.
+	// Time of round 1, in seconds since 1970.
 	Genesis       int64 `protobuf:"varint,4,opt,name=genesis,proto3" json:"genesis,omitempty"`
 	PeriodSeconds int64 `protobuf:"varint,5,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
-	// From the cutoff to the round that decides; default 600, at least 120.
+	// Seconds from the cutoff to the round that decides; default 600, at least 120.
 	DelaySeconds  *int64 `protobuf:"varint,6,opt,name=delay_seconds,json=delaySeconds,proto3,oneof" json:"delay_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2205,10 +2206,10 @@ type ExportWinnersRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// The number of winners that this call exports at most; 0: all of them. A stream that lasts longer
-	// than the end of its connection allows is cut, so long lists are read in several calls.
+	// The number of winners that this call exports at most; 0: all of them. A stream that lasts
+	// longer than the end of its connection allows is cut, so long lists are read in several calls.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Begins behind this rank; 0: at the first, with the header.
+	// Rank after which the lines begin; 0: at the first, with the header.
 	After         int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2275,8 +2276,8 @@ func (x *ExportWinnersRequest) GetAfter() int64 {
 type WinnersPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Csv   []byte                 `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
-	// In the last part of a call, which has no lines: the rank behind which the next call begins. Absent:
-	// the list is complete.
+	// In the last part of a call, which has no lines: the rank behind which the next call begins.
+	// Absent: the list is complete.
 	Next          *int64 `protobuf:"varint,2,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2520,12 +2521,12 @@ func (x *GetSummaryRequest) GetEventId() string {
 type Summary struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Promotion *Promotion             `protobuf:"bytes,1,opt,name=promotion,proto3" json:"promotion,omitempty"`
-	// Requests that were taken, whatever became of them.
+	// All accepted requests.
 	Accepted int64 `protobuf:"varint,2,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	// Of them, those without a result.
+	// Accepted requests without a result.
 	Unsettled int64          `protobuf:"varint,3,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
 	Results   []*ResultCount `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
-	// FIRST_COME: places that are left.
+	// FIRST_COME: what is left of the capacity.
 	CapacityRemaining *int64 `protobuf:"varint,5,opt,name=capacity_remaining,json=capacityRemaining,proto3,oneof" json:"capacity_remaining,omitempty"`
 	// LOTTERY: requests that take part in the draw.
 	Entries       *int64 `protobuf:"varint,6,opt,name=entries,proto3,oneof" json:"entries,omitempty"`

@@ -48,7 +48,7 @@ type IngestServiceClient interface {
 	// Errors: PROMOTION_NOT_FOUND.
 	GetPromotion(ctx context.Context, in *GetPromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
 	// Applies for each caller, once per user and promotion: a repeated application gets the first
-	// request. With an Idempotency-Key the same key gets the first answer again.
+	// request. A repeated Idempotency-Key gets the first answer.
 	//
 	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three
 	// times), OVERLOADED (too many requests of the promotion are not settled yet),
@@ -64,28 +64,29 @@ type IngestServiceClient interface {
 	ListMyRequests(ctx context.Context, in *ListMyRequestsRequest, opts ...grpc.CallOption) (*ListRequestsResponse, error)
 	// A request, of the caller or, for operators, of anybody.
 	//
-	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's).
+	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also for a request of another user).
 	GetRequest(ctx context.Context, in *GetRequestRequest, opts ...grpc.CallOption) (*EventRequest, error)
 	// The changes of a request's status, oldest first.
 	//
 	// Errors: as GetRequest.
 	GetTimeline(ctx context.Context, in *GetTimelineRequest, opts ...grpc.CallOption) (*Timeline, error)
-	// Withdraws the caller's lottery request before the cutoff; repeated, nothing changes. The user may
-	// apply again until the cutoff, unless this was the third withdrawal.
+	// Withdraws the caller's lottery request before the cutoff; a repeated call changes nothing. The
+	// user may apply again until the cutoff, unless this was the third withdrawal.
 	//
-	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's), NOT_WITHDRAWABLE (first come,
-	// after the cutoff, or the request has ended otherwise).
+	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also for a request of another user),
+	// NOT_WITHDRAWABLE (first come, after the cutoff, or the request has ended otherwise).
 	WithdrawRequest(ctx context.Context, in *WithdrawRequestRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// Everything that is public of a lottery's draw at present. The parts are one Draw: repeated members
-	// continue, the others are in the first part.
+	// The public part of a lottery's draw. The parts of the stream make one Draw: repeated members
+	// continue in the next part, all others are in the first.
 	//
 	// Errors: DRAW_NOT_FOUND (no promotion, or first come).
 	GetDraw(ctx context.Context, in *GetDrawRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Draw], error)
-	// The entries of a draw, or a part of them, once its root is public; they never change then.
+	// The entries of a draw, or a part of them, once its root is public. From then on they never
+	// change.
 	//
 	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC.
 	GetDrawEntries(ctx context.Context, in *GetDrawEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrawEntries], error)
-	// Where an entry is in the root, and, after the announcement, which rank it has.
+	// The proof that an entry is in the root of a draw and, after the announcement, its rank.
 	//
 	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, REQUEST_NOT_FOUND (it is not an entry).
 	GetDrawProof(ctx context.Context, in *GetDrawProofRequest, opts ...grpc.CallOption) (*DrawProof, error)
@@ -240,7 +241,7 @@ type IngestServiceServer interface {
 	// Errors: PROMOTION_NOT_FOUND.
 	GetPromotion(context.Context, *GetPromotionRequest) (*Promotion, error)
 	// Applies for each caller, once per user and promotion: a repeated application gets the first
-	// request. With an Idempotency-Key the same key gets the first answer again.
+	// request. A repeated Idempotency-Key gets the first answer.
 	//
 	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three
 	// times), OVERLOADED (too many requests of the promotion are not settled yet),
@@ -256,28 +257,29 @@ type IngestServiceServer interface {
 	ListMyRequests(context.Context, *ListMyRequestsRequest) (*ListRequestsResponse, error)
 	// A request, of the caller or, for operators, of anybody.
 	//
-	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's).
+	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also for a request of another user).
 	GetRequest(context.Context, *GetRequestRequest) (*EventRequest, error)
 	// The changes of a request's status, oldest first.
 	//
 	// Errors: as GetRequest.
 	GetTimeline(context.Context, *GetTimelineRequest) (*Timeline, error)
-	// Withdraws the caller's lottery request before the cutoff; repeated, nothing changes. The user may
-	// apply again until the cutoff, unless this was the third withdrawal.
+	// Withdraws the caller's lottery request before the cutoff; a repeated call changes nothing. The
+	// user may apply again until the cutoff, unless this was the third withdrawal.
 	//
-	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's), NOT_WITHDRAWABLE (first come,
-	// after the cutoff, or the request has ended otherwise).
+	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also for a request of another user),
+	// NOT_WITHDRAWABLE (first come, after the cutoff, or the request has ended otherwise).
 	WithdrawRequest(context.Context, *WithdrawRequestRequest) (*emptypb.Empty, error)
-	// Everything that is public of a lottery's draw at present. The parts are one Draw: repeated members
-	// continue, the others are in the first part.
+	// The public part of a lottery's draw. The parts of the stream make one Draw: repeated members
+	// continue in the next part, all others are in the first.
 	//
 	// Errors: DRAW_NOT_FOUND (no promotion, or first come).
 	GetDraw(*GetDrawRequest, grpc.ServerStreamingServer[Draw]) error
-	// The entries of a draw, or a part of them, once its root is public; they never change then.
+	// The entries of a draw, or a part of them, once its root is public. From then on they never
+	// change.
 	//
 	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC.
 	GetDrawEntries(*GetDrawEntriesRequest, grpc.ServerStreamingServer[DrawEntries]) error
-	// Where an entry is in the root, and, after the announcement, which rank it has.
+	// The proof that an entry is in the root of a draw and, after the announcement, its rank.
 	//
 	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, REQUEST_NOT_FOUND (it is not an entry).
 	GetDrawProof(context.Context, *GetDrawProofRequest) (*DrawProof, error)
@@ -603,35 +605,36 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type IngestAdminServiceClient interface {
-	// Creates a promotion under a new id. With an Idempotency-Key the same key gets it again for 24 h.
+	// Creates a promotion under a new id. A repeated Idempotency-Key returns the same promotion for
+	// 24 h.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreatePromotion(ctx context.Context, in *CreatePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
-	// Ends a first-come promotion now; requests that were taken are still settled.
+	// Ends a first-come promotion now; accepted requests are still settled.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, CONFLICT (a lottery closes at its
 	// cutoff).
 	ClosePromotion(ctx context.Context, in *ClosePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
-	// Takes no more requests until resumed; those that were taken are settled.
+	// Stops accepting requests until resumed; accepted requests are settled.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND.
 	PausePromotion(ctx context.Context, in *PausePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
-	// Takes requests again.
+	// Accepts requests again.
 	//
 	// Errors: as PausePromotion.
 	ResumePromotion(ctx context.Context, in *ResumePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
-	// Confirms that the result of a lottery is announced. It is announced by itself at announced_at, and
-	// never earlier.
+	// Confirms that the result of a lottery is announced. This happens at announced_at without any
+	// call, and never earlier.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, DRAW_NOT_FOUND, ANNOUNCEMENT_EARLY (before announced_at, or
-	// there is no result yet).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, DRAW_NOT_FOUND, ANNOUNCEMENT_EARLY (before
+	// announced_at, or there is no result yet).
 	AnnouncePromotion(ctx context.Context, in *AnnouncePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
-	// Who has a place, as CSV (RFC 4180) with the header "rank,requestId,userId": the winners of an
-	// announced lottery by their rank, or the successful requests to a first-come promotion so far by
-	// their place in the queue.
+	// The winners, as CSV (RFC 4180) with the header "rank,requestId,userId": those of an announced
+	// lottery by their rank, or the requests to a first-come promotion that have succeeded so far by
+	// their order in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the
-	// index does not have the latest successful requests yet).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE
+	// (the index does not have the latest successful requests yet).
 	ExportWinners(ctx context.Context, in *ExportWinnersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WinnersPart], error)
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.
@@ -745,35 +748,36 @@ func (c *ingestAdminServiceClient) GetSummary(ctx context.Context, in *GetSummar
 // All implementations must embed UnimplementedIngestAdminServiceServer
 // for forward compatibility.
 type IngestAdminServiceServer interface {
-	// Creates a promotion under a new id. With an Idempotency-Key the same key gets it again for 24 h.
+	// Creates a promotion under a new id. A repeated Idempotency-Key returns the same promotion for
+	// 24 h.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreatePromotion(context.Context, *CreatePromotionRequest) (*Promotion, error)
-	// Ends a first-come promotion now; requests that were taken are still settled.
+	// Ends a first-come promotion now; accepted requests are still settled.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, CONFLICT (a lottery closes at its
 	// cutoff).
 	ClosePromotion(context.Context, *ClosePromotionRequest) (*Promotion, error)
-	// Takes no more requests until resumed; those that were taken are settled.
+	// Stops accepting requests until resumed; accepted requests are settled.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND.
 	PausePromotion(context.Context, *PausePromotionRequest) (*Promotion, error)
-	// Takes requests again.
+	// Accepts requests again.
 	//
 	// Errors: as PausePromotion.
 	ResumePromotion(context.Context, *ResumePromotionRequest) (*Promotion, error)
-	// Confirms that the result of a lottery is announced. It is announced by itself at announced_at, and
-	// never earlier.
+	// Confirms that the result of a lottery is announced. This happens at announced_at without any
+	// call, and never earlier.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, DRAW_NOT_FOUND, ANNOUNCEMENT_EARLY (before announced_at, or
-	// there is no result yet).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, DRAW_NOT_FOUND, ANNOUNCEMENT_EARLY (before
+	// announced_at, or there is no result yet).
 	AnnouncePromotion(context.Context, *AnnouncePromotionRequest) (*Promotion, error)
-	// Who has a place, as CSV (RFC 4180) with the header "rank,requestId,userId": the winners of an
-	// announced lottery by their rank, or the successful requests to a first-come promotion so far by
-	// their place in the queue.
+	// The winners, as CSV (RFC 4180) with the header "rank,requestId,userId": those of an announced
+	// lottery by their rank, or the requests to a first-come promotion that have succeeded so far by
+	// their order in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the
-	// index does not have the latest successful requests yet).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE
+	// (the index does not have the latest successful requests yet).
 	ExportWinners(*ExportWinnersRequest, grpc.ServerStreamingServer[WinnersPart]) error
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.

@@ -98,9 +98,9 @@ type PrepareResponse struct {
 	Currency string `protobuf:"bytes,4,opt,name=currency,proto3" json:"currency,omitempty"`
 	// "sandbox".
 	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Parameters of the provider's page, by name.
+	// Parameters for the provider's payment page, by name.
 	ClientParams map[string]string `protobuf:"bytes,6,rep,name=client_params,json=clientParams,proto3" json:"client_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The end of the time to pay.
+	// Until when the payment can be confirmed.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -260,7 +260,7 @@ type ConfirmResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "CONFIRMED", "DECLINED" or "PENDING".
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// DECLINED: the provider's code.
+	// DECLINED: the provider's code of the reason.
 	DeclineCode   *string `protobuf:"bytes,2,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
 	PaymentId     string  `protobuf:"bytes,3,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -386,7 +386,7 @@ type Payment struct {
 	// "PREPARED", "PENDING", "CONFIRMED", "DECLINED", "EXPIRED", "REFUNDING" or "REFUNDED".
 	Status      string  `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	DeclineCode *string `protobuf:"bytes,10,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
-	// Minor units; 0 before a refund.
+	// Refunded amount, in minor units.
 	RefundedAmount int64                  `protobuf:"varint,11,opt,name=refunded_amount,json=refundedAmount,proto3" json:"refunded_amount,omitempty"`
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`

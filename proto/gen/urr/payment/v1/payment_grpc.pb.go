@@ -45,7 +45,7 @@ type PaymentServiceClient interface {
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
 	// A payment of the caller with its timeline; operators may read all.
 	//
-	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also of somebody else).
+	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*Payment, error)
 	// A provider's webhook: the gateway passes on the raw body. A replayed webhook changes nothing.
 	//
@@ -119,7 +119,7 @@ type PaymentServiceServer interface {
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
 	// A payment of the caller with its timeline; operators may read all.
 	//
-	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also of somebody else).
+	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(context.Context, *GetPaymentRequest) (*Payment, error)
 	// A provider's webhook: the gateway passes on the raw body. A replayed webhook changes nothing.
 	//

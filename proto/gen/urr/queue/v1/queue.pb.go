@@ -74,7 +74,7 @@ type LineItem struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// The signed queue ticket the page sends back; empty when none.
+	// The signed queue ticket that the page sends back; empty without one.
 	Ticket string `protobuf:"bytes,3,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	// Claims of a verified entry token of this event and user.
 	Entry         *EntryClaims `protobuf:"bytes,4,opt,name=entry,proto3" json:"entry,omitempty"`
@@ -143,9 +143,9 @@ func (x *LineItem) GetEntry() *EntryClaims {
 type EntryClaims struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	SlotId string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
-	// Of the line, µs since 1970.
+	// Epoch of the line, µs since 1970.
 	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The slot's end and the token's, milliseconds since 1970.
+	// End of the slot and end of the token, milliseconds since 1970.
 	End           int64 `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
 	ExpiresAt     int64 `protobuf:"varint,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -336,7 +336,7 @@ func (*LineResult_Place) isLineResult_Result() {}
 
 func (*LineResult_Problem) isLineResult_Result() {}
 
-// The answer to the visitor, as JSON; `check` and `status` answer alike.
+// The answer to the visitor, as JSON, for `check` and for `status`.
 type Place struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "queued", "active" or "none".
@@ -350,7 +350,7 @@ type Place struct {
 	EstimatedWait int64 `protobuf:"varint,6,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
 	// Seconds until the visitor should ask again.
 	NextPoll int64 `protobuf:"varint,7,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
-	// How many are inside, how many may be, and how many wait.
+	// Users inside, the limit of that, and users waiting.
 	CurrentUsers int64   `protobuf:"varint,8,opt,name=current_users,json=currentUsers,proto3" json:"current_users,omitempty"`
 	Threshold    int64   `protobuf:"varint,9,opt,name=threshold,proto3" json:"threshold,omitempty"`
 	QueueSize    int64   `protobuf:"varint,10,opt,name=queue_size,json=queueSize,proto3" json:"queue_size,omitempty"`
@@ -361,7 +361,7 @@ type Place struct {
 	ExpiresAt *int64 `protobuf:"varint,14,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
 	// Signed queue ticket, while waiting.
 	Ticket *string `protobuf:"bytes,15,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
-	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED"; absent when the id has
+	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED"; absent if the event has
 	// no sale, or while the status is unknown.
 	SaleStatus *string `protobuf:"bytes,16,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	// True while an operator has paused the line: nobody is admitted; absent otherwise.
@@ -1042,7 +1042,7 @@ type GetLoadResponse struct {
 	Waiting int64                  `protobuf:"varint,1,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Active  int64                  `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`
 	Parked  int64                  `protobuf:"varint,3,opt,name=parked,proto3" json:"parked,omitempty"`
-	// Arrived at tier 2 in all since the round began.
+	// Visitors who have arrived at tier 2 since the round began.
 	Arrived       int64 `protobuf:"varint,4,opt,name=arrived,proto3" json:"arrived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1311,19 +1311,19 @@ type LineStatus struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	Waiting int64                  `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// Absent, with a place to come back to.
+	// Absent users whose place is kept for them (parked).
 	Parked    int64 `protobuf:"varint,3,opt,name=parked,proto3" json:"parked,omitempty"`
 	Active    int64 `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
 	Threshold int64 `protobuf:"varint,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	// Admissions of the last minute, as a rate while they are observed for less.
+	// Admissions in the last minute; extrapolated while they have been observed for less.
 	AdmittedPerMinute float64 `protobuf:"fixed64,6,opt,name=admitted_per_minute,json=admittedPerMinute,proto3" json:"admitted_per_minute,omitempty"`
 	// µs since 1970.
 	Epoch int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Nobody is admitted, for the reasons in `pauses`.
 	Paused bool `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
-	// All reasons that hold now: "OPERATOR" (paused by an operator), "RECOVERY" (Redis lost data; until
-	// recovery_ends_at), "SETTINGS" (the line's settings are not read yet), "SALE" (sale_status does not
-	// allow it). Empty: the line admits.
+	// All reasons that hold now: "OPERATOR" (paused by an operator), "RECOVERY" (Redis lost data;
+	// until recovery_ends_at), "SETTINGS" (the line's settings are not read yet), "SALE" (sale_status
+	// does not allow it). Empty: the line admits.
 	Pauses []string `protobuf:"bytes,9,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	// Milliseconds since 1970; absent when the line does not recover.
 	RecoveryEndsAt *int64 `protobuf:"varint,10,opt,name=recovery_ends_at,json=recoveryEndsAt,proto3,oneof" json:"recovery_ends_at,omitempty"`

@@ -37,12 +37,13 @@ const (
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type QueueServiceClient interface {
-	// Joins the line or finds the place; may admit at once. One result per item, in their order.
+	// Joins the line, or returns the place of a user who is in it; may admit at once. One result per
+	// item, in their order.
 	//
 	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED,
 	// USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Check(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
-	// The place of who is in the line; never newly enqueues. One result per item, in their order.
+	// The place of a user who is in the line; does not join it. One result per item, in their order.
 	//
 	// Problems of an item: UNAUTHENTICATED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Status(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
@@ -51,8 +52,8 @@ type QueueServiceClient interface {
 	//
 	// Problems of an item: as Status.
 	Heartbeat(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
-	// Ends the slot of the given entry token, or without one only the waiting place. It does nothing
-	// when there is neither.
+	// Ends the slot of the entry token; without a token, the place in the line. Without either it
+	// does nothing.
 	//
 	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
@@ -60,9 +61,10 @@ type QueueServiceClient interface {
 	//
 	// Problems of an item: LINE_RECOVERING, UNAVAILABLE.
 	VerifySlots(ctx context.Context, in *VerifySlotsRequest, opts ...grpc.CallOption) (*VerifySlotsResponse, error)
-	// Epoch and pause of every line with contact, then changes; a beat at least every 3 s.
+	// Epoch and pause of every line that visitors ask for, then their changes; a message at least
+	// every 3 s.
 	WatchLines(ctx context.Context, in *WatchLinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLinesResponse], error)
-	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
+	// The numbers of users inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*GetLoadResponse, error)
 	// Whether the event exists, on sale or with only a line, and whether its sale has ended, as
 	// ticket currently reports.
@@ -174,12 +176,13 @@ func (c *queueServiceClient) GetSale(ctx context.Context, in *GetSaleRequest, op
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type QueueServiceServer interface {
-	// Joins the line or finds the place; may admit at once. One result per item, in their order.
+	// Joins the line, or returns the place of a user who is in it; may admit at once. One result per
+	// item, in their order.
 	//
 	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED,
 	// USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Check(context.Context, *LineRequest) (*LineResponse, error)
-	// The place of who is in the line; never newly enqueues. One result per item, in their order.
+	// The place of a user who is in the line; does not join it. One result per item, in their order.
 	//
 	// Problems of an item: UNAUTHENTICATED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Status(context.Context, *LineRequest) (*LineResponse, error)
@@ -188,8 +191,8 @@ type QueueServiceServer interface {
 	//
 	// Problems of an item: as Status.
 	Heartbeat(context.Context, *LineRequest) (*LineResponse, error)
-	// Ends the slot of the given entry token, or without one only the waiting place. It does nothing
-	// when there is neither.
+	// Ends the slot of the entry token; without a token, the place in the line. Without either it
+	// does nothing.
 	//
 	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
@@ -197,9 +200,10 @@ type QueueServiceServer interface {
 	//
 	// Problems of an item: LINE_RECOVERING, UNAVAILABLE.
 	VerifySlots(context.Context, *VerifySlotsRequest) (*VerifySlotsResponse, error)
-	// Epoch and pause of every line with contact, then changes; a beat at least every 3 s.
+	// Epoch and pause of every line that visitors ask for, then their changes; a message at least
+	// every 3 s.
 	WatchLines(*WatchLinesRequest, grpc.ServerStreamingServer[WatchLinesResponse]) error
-	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
+	// The numbers of users inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error)
 	// Whether the event exists, on sale or with only a line, and whether its sale has ended, as
 	// ticket currently reports.
@@ -460,11 +464,11 @@ const (
 //
 // Operators' calls.
 type QueueAdminServiceClient interface {
-	// How many may be inside; lowering it evicts nobody.
+	// Sets how many users may be inside. A lower number evicts nobody.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	SetThreshold(ctx context.Context, in *SetThresholdRequest, opts ...grpc.CallOption) (*LineStatus, error)
-	// The line's numbers now.
+	// The present figures of the line.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetLine(ctx context.Context, in *GetLineRequest, opts ...grpc.CallOption) (*LineStatus, error)
@@ -482,7 +486,8 @@ type QueueAdminServiceClient interface {
 	//
 	// Errors: as Pause.
 	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*RevokeResponse, error)
-	// Keeps a user out of the line until unblocked: ends the slot as Revoke does, or removes the place.
+	// Keeps a user out of the line until unblocked: ends the slot as Revoke does, or removes the
+	// place.
 	//
 	// Errors: as Pause, and TOO_MANY_BLOCKED.
 	Block(ctx context.Context, in *BlockRequest, opts ...grpc.CallOption) (*BlockResponse, error)
@@ -576,11 +581,11 @@ func (c *queueAdminServiceClient) Unblock(ctx context.Context, in *UnblockReques
 //
 // Operators' calls.
 type QueueAdminServiceServer interface {
-	// How many may be inside; lowering it evicts nobody.
+	// Sets how many users may be inside. A lower number evicts nobody.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	SetThreshold(context.Context, *SetThresholdRequest) (*LineStatus, error)
-	// The line's numbers now.
+	// The present figures of the line.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetLine(context.Context, *GetLineRequest) (*LineStatus, error)
@@ -598,7 +603,8 @@ type QueueAdminServiceServer interface {
 	//
 	// Errors: as Pause.
 	Revoke(context.Context, *RevokeRequest) (*RevokeResponse, error)
-	// Keeps a user out of the line until unblocked: ends the slot as Revoke does, or removes the place.
+	// Keeps a user out of the line until unblocked: ends the slot as Revoke does, or removes the
+	// place.
 	//
 	// Errors: as Pause, and TOO_MANY_BLOCKED.
 	Block(context.Context, *BlockRequest) (*BlockResponse, error)

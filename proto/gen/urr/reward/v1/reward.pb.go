@@ -88,7 +88,7 @@ type Campaign struct {
 	Daily      *Reward      `protobuf:"bytes,8,opt,name=daily,proto3" json:"daily,omitempty"`
 	Milestones []*Milestone `protobuf:"bytes,9,rep,name=milestones,proto3" json:"milestones,omitempty"`
 	Prizes     []*Prize     `protobuf:"bytes,10,rep,name=prizes,proto3" json:"prizes,omitempty"`
-	// RANDOM: per member and period.
+	// RANDOM: number of draws per member and period.
 	DrawsPerMember int32 `protobuf:"varint,11,opt,name=draws_per_member,json=drawsPerMember,proto3" json:"draws_per_member,omitempty"`
 	// "CAMPAIGN" or "DAY" (in Korea).
 	Period        string `protobuf:"bytes,12,opt,name=period,proto3" json:"period,omitempty"`
@@ -266,11 +266,11 @@ func (x *Reward) GetValue() int64 {
 
 type Milestone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Length of the streak.
+	// Number of consecutive days.
 	Day   int32  `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"`
 	Kind  string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Value int64  `protobuf:"varint,3,opt,name=value,proto3" json:"value,omitempty"`
-	// Paid at each multiple of the day, not once per member.
+	// Paid at each multiple of the day instead of once per member.
 	Every         bool `protobuf:"varint,4,opt,name=every,proto3" json:"every,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -341,7 +341,7 @@ type Prize struct {
 	Kind   string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Value  int64  `protobuf:"varint,3,opt,name=value,proto3" json:"value,omitempty"`
 	Weight int64  `protobuf:"varint,4,opt,name=weight,proto3" json:"weight,omitempty"`
-	// What is left; absent: without limit.
+	// Number left; absent: unlimited.
 	Stock         *int64 `protobuf:"varint,5,opt,name=stock,proto3,oneof" json:"stock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -527,7 +527,7 @@ type Earned struct {
 	// Draw: absent when all prizes were gone.
 	Prize   *Prize          `protobuf:"bytes,4,opt,name=prize,proto3" json:"prize,omitempty"`
 	Rewards []*EarnedReward `protobuf:"bytes,5,rep,name=rewards,proto3" json:"rewards,omitempty"`
-	// An earlier call made the entry.
+	// The entry was made by an earlier call.
 	Repeated      bool `protobuf:"varint,6,opt,name=repeated,proto3" json:"repeated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1517,7 +1517,7 @@ type RewardDetail struct {
 	Kind         string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	Value        int64                  `protobuf:"varint,5,opt,name=value,proto3" json:"value,omitempty"`
 	Status       string                 `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
-	// The key that the provider knows the next call by.
+	// Idempotency key of the next call to the provider.
 	IdempotencyKey        string                 `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	ExternalTransactionId *string                `protobuf:"bytes,8,opt,name=external_transaction_id,json=externalTransactionId,proto3,oneof" json:"external_transaction_id,omitempty"`
 	RetryCount            int32                  `protobuf:"varint,9,opt,name=retry_count,json=retryCount,proto3" json:"retry_count,omitempty"`

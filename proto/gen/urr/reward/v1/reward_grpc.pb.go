@@ -37,7 +37,7 @@ type RewardServiceClient interface {
 	//
 	// Errors: CAMPAIGN_NOT_FOUND.
 	GetCampaign(ctx context.Context, in *GetCampaignRequest, opts ...grpc.CallOption) (*Campaign, error)
-	// Records the caller's attendance of today in Korea, once.
+	// Records the caller's attendance for today (the date in Korea), once.
 	//
 	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN.
 	Attend(ctx context.Context, in *AttendRequest, opts ...grpc.CallOption) (*Earned, error)
@@ -47,7 +47,7 @@ type RewardServiceClient interface {
 	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN, DRAWS_USED_UP, the errors of an
 	// Idempotency-Key.
 	Draw(ctx context.Context, in *DrawRequest, opts ...grpc.CallOption) (*Earned, error)
-	// The caller's part in a campaign.
+	// The caller's entries and draws in a campaign.
 	//
 	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND.
 	GetMyPart(ctx context.Context, in *GetMyPartRequest, opts ...grpc.CallOption) (*MyPart, error)
@@ -123,7 +123,7 @@ type RewardServiceServer interface {
 	//
 	// Errors: CAMPAIGN_NOT_FOUND.
 	GetCampaign(context.Context, *GetCampaignRequest) (*Campaign, error)
-	// Records the caller's attendance of today in Korea, once.
+	// Records the caller's attendance for today (the date in Korea), once.
 	//
 	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN.
 	Attend(context.Context, *AttendRequest) (*Earned, error)
@@ -133,7 +133,7 @@ type RewardServiceServer interface {
 	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN, DRAWS_USED_UP, the errors of an
 	// Idempotency-Key.
 	Draw(context.Context, *DrawRequest) (*Earned, error)
-	// The caller's part in a campaign.
+	// The caller's entries and draws in a campaign.
 	//
 	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND.
 	GetMyPart(context.Context, *GetMyPartRequest) (*MyPart, error)
@@ -332,8 +332,8 @@ type RewardAdminServiceClient interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreateCampaign(ctx context.Context, in *CreateCampaignRequest, opts ...grpc.CallOption) (*Campaign, error)
 	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
-	// CancelReward does, in chunks after the answer. The first cancellation decides whether prizes
-	// are given back.
+	// CancelReward does, after the answer. Only the first cancellation decides whether prizes go back
+	// to the stock.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
 	CancelCampaign(ctx context.Context, in *CancelCampaignRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -349,8 +349,8 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND.
 	GetReward(ctx context.Context, in *GetRewardRequest, opts ...grpc.CallOption) (*RewardDetail, error)
-	// Pays a failed reward after all, under its key; the provider is asked first whether an earlier
-	// call has paid.
+	// Pays a failed reward under the same key. The provider is asked first whether an earlier call
+	// has paid it.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND, REWARD_NOT_RETRYABLE.
 	RetryReward(ctx context.Context, in *RetryRewardRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -358,12 +358,12 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	RetryRewards(ctx context.Context, in *RetryRewardsRequest, opts ...grpc.CallOption) (*RetryRewardsResponse, error)
-	// Cancels a reward as soon as it is certain that it is unpaid. One that turns out to be paid ends
-	// as SUCCESS.
+	// Cancels a reward as soon as it is certain that it has not been paid. If it has, it ends as
+	// SUCCESS.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND.
 	CancelReward(ctx context.Context, in *CancelRewardRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// Ends a reward that is held, by what an operator has found out at the provider.
+	// Ends a held reward with the outcome that an operator has found out at the provider.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND, REWARD_NOT_HELD.
 	ResolveReward(ctx context.Context, in *ResolveRewardRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -504,8 +504,8 @@ type RewardAdminServiceServer interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreateCampaign(context.Context, *CreateCampaignRequest) (*Campaign, error)
 	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
-	// CancelReward does, in chunks after the answer. The first cancellation decides whether prizes
-	// are given back.
+	// CancelReward does, after the answer. Only the first cancellation decides whether prizes go back
+	// to the stock.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
 	CancelCampaign(context.Context, *CancelCampaignRequest) (*emptypb.Empty, error)
@@ -521,8 +521,8 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND.
 	GetReward(context.Context, *GetRewardRequest) (*RewardDetail, error)
-	// Pays a failed reward after all, under its key; the provider is asked first whether an earlier
-	// call has paid.
+	// Pays a failed reward under the same key. The provider is asked first whether an earlier call
+	// has paid it.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND, REWARD_NOT_RETRYABLE.
 	RetryReward(context.Context, *RetryRewardRequest) (*emptypb.Empty, error)
@@ -530,12 +530,12 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	RetryRewards(context.Context, *RetryRewardsRequest) (*RetryRewardsResponse, error)
-	// Cancels a reward as soon as it is certain that it is unpaid. One that turns out to be paid ends
-	// as SUCCESS.
+	// Cancels a reward as soon as it is certain that it has not been paid. If it has, it ends as
+	// SUCCESS.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND.
 	CancelReward(context.Context, *CancelRewardRequest) (*emptypb.Empty, error)
-	// Ends a reward that is held, by what an operator has found out at the provider.
+	// Ends a held reward with the outcome that an operator has found out at the provider.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND, REWARD_NOT_HELD.
 	ResolveReward(context.Context, *ResolveRewardRequest) (*emptypb.Empty, error)

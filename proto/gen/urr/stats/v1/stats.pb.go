@@ -195,8 +195,8 @@ type Act struct {
 	Body string `protobuf:"bytes,10,opt,name=body,proto3" json:"body,omitempty"`
 	// SHA-256 of the body as sent, in hex; empty without a body.
 	BodySha256 string `protobuf:"bytes,11,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`
-	// The HTTP status that the operator got; absent while it is not known. Then the act may have taken
-	// effect.
+	// The HTTP status that the operator got; absent while it is not known. Then the act may have
+	// taken effect.
 	Status *int32 `protobuf:"varint,12,opt,name=status,proto3,oneof" json:"status,omitempty"`
 	// The code of the error; absent after success.
 	Code          *string                `protobuf:"bytes,13,opt,name=code,proto3,oneof" json:"code,omitempty"`
@@ -607,17 +607,17 @@ func (x *OperatorEventStats) GetRequests() *RequestStats {
 	return nil
 }
 
-// How the requests to a promotion ended. One that failed and was begun anew by an operator counts
-// again when it ends.
+// How the requests to a promotion ended. A failed request that an operator redrives counts again
+// when it ends.
 type RequestStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requests that got a place, or won.
+	// Requests that succeeded.
 	Succeeded int64 `protobuf:"varint,1,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
-	// Requests that did not.
+	// Requests that were rejected.
 	Rejected int64 `protobuf:"varint,2,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	// Requests that could not be processed.
 	Failed int64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// When one of these last changed; absent while all are zero.
+	// When one of these figures last changed; absent while all are zero.
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -681,8 +681,8 @@ func (x *RequestStats) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// What has happened to the rewards of a campaign. A reward that failed or was cancelled may be paid
-// later, and then counts twice.
+// Outcomes of the rewards of a campaign. A reward that failed or was cancelled may be paid later,
+// and then counts twice.
 type RewardStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rewards paid.
@@ -693,7 +693,7 @@ type RewardStats struct {
 	Cancelled int64 `protobuf:"varint,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	// The sum of the points paid.
 	PointsPaid int64 `protobuf:"varint,4,opt,name=points_paid,json=pointsPaid,proto3" json:"points_paid,omitempty"`
-	// When one of these last changed; absent while all are zero.
+	// When one of these figures last changed; absent while all are zero.
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

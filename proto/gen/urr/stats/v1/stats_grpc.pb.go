@@ -36,8 +36,8 @@ type StatsServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(ctx context.Context, in *GetEventStatsForOperatorsRequest, opts ...grpc.CallOption) (*OperatorEventStats, error)
-	// The acts of operators, newest first: who changed what, when and from where, and what came of it.
-	// `from` is inclusive, `to` is not. An act is listed a moment after it, or once Kafka is back.
+	// The acts of operators, newest first, with their time, address and outcome. `from` is inclusive,
+	// `to` is exclusive. An act appears within moments, or after an outage of Kafka.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListActs(ctx context.Context, in *ListActsRequest, opts ...grpc.CallOption) (*ListActsResponse, error)
@@ -91,8 +91,8 @@ type StatsServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(context.Context, *GetEventStatsForOperatorsRequest) (*OperatorEventStats, error)
-	// The acts of operators, newest first: who changed what, when and from where, and what came of it.
-	// `from` is inclusive, `to` is not. An act is listed a moment after it, or once Kafka is back.
+	// The acts of operators, newest first, with their time, address and outcome. `from` is inclusive,
+	// `to` is exclusive. An act appears within moments, or after an outage of Kafka.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListActs(context.Context, *ListActsRequest) (*ListActsResponse, error)

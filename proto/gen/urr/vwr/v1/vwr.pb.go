@@ -584,7 +584,7 @@ type Checked struct {
 	// From 1; served once serving_counter has reached it.
 	Position       int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
 	ServingCounter int64 `protobuf:"varint,3,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
-	// Positions before this one that are not served.
+	// Unserved positions before this one.
 	Ahead int64 `protobuf:"varint,4,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	// Seconds.
 	EstimatedWait int64 `protobuf:"varint,5,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
@@ -594,16 +594,15 @@ type Checked struct {
 	Token *string `protobuf:"bytes,7,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// Unix seconds at which the token ends.
 	ExpiresAt *int64 `protobuf:"varint,8,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
-	// The signed ticket again, for who had lost it.
+	// The signed ticket again, for a visitor who has lost it.
 	Ticket *string `protobuf:"bytes,9,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
-	// Where the event's sale stands, as in Place of urr.queue.v1. Filled in by the gateway, which
-	// queue tells it.
+	// Status of the event's sale, as sale_status of Place in urr.queue.v1. Set by the gateway.
 	SaleStatus *string `protobuf:"bytes,10,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
-	// "LOBBY" for who has joined the lobby and has no position yet.
+	// "LOBBY" for a visitor who has joined the lobby and has no position yet.
 	Phase *string `protobuf:"bytes,11,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
 	// With phase: when positions are drawn and the room opens, epoch milliseconds.
 	OpensAt *int64 `protobuf:"varint,12,opt,name=opens_at,json=opensAt,proto3,oneof" json:"opens_at,omitempty"`
-	// Where an admitted visitor goes, as in ActivateRequest; absent when not admitted. Filled in by the
+	// Where an admitted visitor goes, as in ActivateRequest; absent if not admitted. Set by the
 	// gateway.
 	Next          *string `protobuf:"bytes,13,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -961,7 +960,7 @@ type Joined struct {
 	OpensAt int64 `protobuf:"varint,2,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	// When the lobby closes, epoch milliseconds.
 	ClosesAt int64 `protobuf:"varint,3,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
-	// For check; compact, signed, base64url.
+	// The compact signed ticket that check takes, base64url.
 	Ticket string `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	// Signed proof of the entry for third parties (pkg/fairdraw), base64url.
 	Receipt       string `protobuf:"bytes,5,opt,name=receipt,proto3" json:"receipt,omitempty"`
@@ -1091,7 +1090,7 @@ type GetShuffleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The document of pkg/fairdraw, as JSON.
 	Document []byte `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// That of the request, or the latest one.
+	// The round of the request, or the latest one.
 	Round         int64 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1534,11 +1533,11 @@ func (x *GetShuffleProofRequest) GetRound() int64 {
 // As JSON: the proof of pkg/fairdraw and the rank.
 type ShuffleProof struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the entry's leaf, from 0.
+	// Index of the entry's leaf, from 0.
 	Index int64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// Leaves of the tree.
+	// Number of leaves of the tree.
 	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// The hashes from the leaf up, in hex.
+	// Sibling hashes on the path from the leaf to the root, in hex.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
 	// From 1, which is the position; absent before the shuffle.
 	Rank *int64 `protobuf:"varint,4,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
@@ -1798,7 +1797,7 @@ type Counter struct {
 	// activatedAt, µs since 1970: names the round.
 	Round   int64 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
 	Serving int64 `protobuf:"varint,4,opt,name=serving,proto3" json:"serving,omitempty"`
-	// nextPosition: positions given out.
+	// nextPosition: number of positions that were assigned.
 	Issued int64 `protobuf:"varint,5,opt,name=issued,proto3" json:"issued,omitempty"`
 	// Measured positions per second; 0 until measured.
 	Rate float64 `protobuf:"fixed64,6,opt,name=rate,proto3" json:"rate,omitempty"`
@@ -1922,7 +1921,7 @@ type Lobby struct {
 	ClosesAt int64 `protobuf:"varint,2,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
 	// The start: until then nobody gets a position.
 	StartsAt int64 `protobuf:"varint,3,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
-	// The entries are final: later arrivals get the positions behind them.
+	// The entries are final: later visitors get the positions after them.
 	Sized bool `protobuf:"varint,4,opt,name=sized,proto3" json:"sized,omitempty"`
 	// Each entry has its position. Until then nobody is served.
 	Shuffled      bool `protobuf:"varint,5,opt,name=shuffled,proto3" json:"shuffled,omitempty"`
@@ -2007,19 +2006,20 @@ type ActivateRequest struct {
 	MaxInFlight     *int64  `protobuf:"varint,6,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
 	// With starts_at the round begins with a lobby, which closes some minutes before; default: now.
 	LobbyOpensAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=lobby_opens_at,json=lobbyOpensAt,proto3" json:"lobby_opens_at,omitempty"`
-	// When those in the lobby get their positions, in random order, and the counter begins to move.
+	// When the entries of the lobby get their positions, in random order, and the counter begins to
+	// move.
 	StartsAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	// The public source of randomness; without one the shuffle trusts the operator.
 	Beacon *Beacon `protobuf:"bytes,9,opt,name=beacon,proto3" json:"beacon,omitempty"`
-	// What the room stands in front of, and where its visitors go: "QUEUE", the default: the page of the
+	// Where admitted visitors go: "QUEUE", the default: the page of the
 	// event, with the line of tier 2; "PROMO": that of the promotion; "REWARD": that of the campaign.
 	Next *string `protobuf:"bytes,10,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	// The proof of work that every visitor owes for a position, in leading zero bits of SHA-256: each
-	// bit doubles the work, and 16 are about 65,000 hashes. 0 = none, the default. It is in force within a
-	// second and can be changed at any time; whoever has a position keeps it.
+	// bit doubles the work, and 16 are about 65,000 hashes. 0 = none, the default. It is in force
+	// within a second and can be changed at any time. Assigned positions stay.
 	ProofOfWork *int64 `protobuf:"varint,11,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
-	// Partitions of the table that the positions of the new round are divided into, default 1. Each takes
-	// about 1,000 new positions per second. Fixed until the room is deactivated.
+	// Partitions of the table that the positions of the new round are divided into, default 1. Each
+	// takes about 1,000 new positions per second. Fixed until the room is deactivated.
 	Shards        *int32 `protobuf:"varint,12,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2399,7 +2399,7 @@ type VwrStatus struct {
 	// "PERIODIC" or "MAX_IN_FLIGHT".
 	Inlet       string `protobuf:"bytes,10,opt,name=inlet,proto3" json:"inlet,omitempty"`
 	MaxInFlight int64  `protobuf:"varint,11,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
-	// Served positions whose visitor has come.
+	// Served positions whose visitor has arrived.
 	Claimed int64 `protobuf:"varint,12,opt,name=claimed,proto3" json:"claimed,omitempty"`
 	// Measured positions per second.
 	MeasuredRate float64 `protobuf:"fixed64,13,opt,name=measured_rate,json=measuredRate,proto3" json:"measured_rate,omitempty"`

@@ -38,17 +38,17 @@ const (
 //
 // Calls of the gateway for visitors. Those that it batches or caches have no HTTP rules.
 type VwrServiceClient interface {
-	// Gives each visitor a position; a repeated request gets the same one. One result per item, in
-	// order.
+	// Assigns a position to each visitor; a repeated request gets the same position. One result per
+	// item, in order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt and
-	// opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was promised).
+	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt
+	// and opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was assigned).
 	Assign(ctx context.Context, in *AssignRequest, opts ...grpc.CallOption) (*AssignResponse, error)
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAUTHENTICATED (it may be
-	// the entry of a user in a lobby, and nobody is signed in), UNAVAILABLE.
+	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAUTHENTICATED (it may
+	// be the entry of a user in a lobby, and nobody is signed in), UNAVAILABLE.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// Enters users in the lobby of an event, once each; a repeated request gets the same entry. One
 	// result per item, in order.
@@ -56,26 +56,26 @@ type VwrServiceClient interface {
 	// Problems of an item: UNAUTHENTICATED, VWR_INACTIVE, LOBBY_CLOSED (the lobby is not open, or the
 	// event has none), OVERLOADED, UNAVAILABLE.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
-	// What is published about a shuffle.
+	// The public document of a shuffle.
 	//
 	// Errors: LOBBY_NOT_FOUND (the event never had a lobby, or not in this round).
 	GetShuffle(ctx context.Context, in *GetShuffleRequest, opts ...grpc.CallOption) (*GetShuffleResponse, error)
-	// The shuffles of an event, the latest first: also those that an operator gave up. The document of
-	// each, its entries and proofs are at `/rounds/{round}`.
+	// The shuffles of an event, the latest first, including those that an operator has cancelled. The
+	// document of each, its entries and proofs are at `/rounds/{round}`.
 	//
 	// Errors: INVALID_CURSOR.
 	ListShuffles(ctx context.Context, in *ListShufflesRequest, opts ...grpc.CallOption) (*ListShufflesResponse, error)
-	// A part of the entries of a lobby, from the root on.
+	// A part of the entries of a lobby, once their root is public.
 	//
 	// Errors: LOBBY_NOT_FOUND (no lobby, or no root yet).
 	GetShuffleEntries(ctx context.Context, in *GetShuffleEntriesRequest, opts ...grpc.CallOption) (*GetShuffleEntriesResponse, error)
-	// That an entry is in the root, and its rank once the shuffle is published.
+	// The proof that an entry is in the root, and its rank once the shuffle is published.
 	//
 	// Errors: LOBBY_NOT_FOUND (no lobby, no root yet, or no such entry).
 	GetShuffleProof(ctx context.Context, in *GetShuffleProofRequest, opts ...grpc.CallOption) (*ShuffleProof, error)
 	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value
-	// within a round). After a second without a change a message without counters tells that the
-	// replica lives.
+	// within a round). After a second without a change a message without counters shows that
+	// the replica is running.
 	WatchCounters(ctx context.Context, in *WatchCountersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCountersResponse], error)
 	// The state of the named events, read from the table: the gateway's refresh while its stream is
 	// broken.
@@ -195,17 +195,17 @@ func (c *vwrServiceClient) GetCounters(ctx context.Context, in *GetCountersReque
 //
 // Calls of the gateway for visitors. Those that it batches or caches have no HTTP rules.
 type VwrServiceServer interface {
-	// Gives each visitor a position; a repeated request gets the same one. One result per item, in
-	// order.
+	// Assigns a position to each visitor; a repeated request gets the same position. One result per
+	// item, in order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt and
-	// opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was promised).
+	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt
+	// and opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was assigned).
 	Assign(context.Context, *AssignRequest) (*AssignResponse, error)
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAUTHENTICATED (it may be
-	// the entry of a user in a lobby, and nobody is signed in), UNAVAILABLE.
+	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAUTHENTICATED (it may
+	// be the entry of a user in a lobby, and nobody is signed in), UNAVAILABLE.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// Enters users in the lobby of an event, once each; a repeated request gets the same entry. One
 	// result per item, in order.
@@ -213,26 +213,26 @@ type VwrServiceServer interface {
 	// Problems of an item: UNAUTHENTICATED, VWR_INACTIVE, LOBBY_CLOSED (the lobby is not open, or the
 	// event has none), OVERLOADED, UNAVAILABLE.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
-	// What is published about a shuffle.
+	// The public document of a shuffle.
 	//
 	// Errors: LOBBY_NOT_FOUND (the event never had a lobby, or not in this round).
 	GetShuffle(context.Context, *GetShuffleRequest) (*GetShuffleResponse, error)
-	// The shuffles of an event, the latest first: also those that an operator gave up. The document of
-	// each, its entries and proofs are at `/rounds/{round}`.
+	// The shuffles of an event, the latest first, including those that an operator has cancelled. The
+	// document of each, its entries and proofs are at `/rounds/{round}`.
 	//
 	// Errors: INVALID_CURSOR.
 	ListShuffles(context.Context, *ListShufflesRequest) (*ListShufflesResponse, error)
-	// A part of the entries of a lobby, from the root on.
+	// A part of the entries of a lobby, once their root is public.
 	//
 	// Errors: LOBBY_NOT_FOUND (no lobby, or no root yet).
 	GetShuffleEntries(context.Context, *GetShuffleEntriesRequest) (*GetShuffleEntriesResponse, error)
-	// That an entry is in the root, and its rank once the shuffle is published.
+	// The proof that an entry is in the root, and its rank once the shuffle is published.
 	//
 	// Errors: LOBBY_NOT_FOUND (no lobby, no root yet, or no such entry).
 	GetShuffleProof(context.Context, *GetShuffleProofRequest) (*ShuffleProof, error)
 	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value
-	// within a round). After a second without a change a message without counters tells that the
-	// replica lives.
+	// within a round). After a second without a change a message without counters shows that
+	// the replica is running.
 	WatchCounters(*WatchCountersRequest, grpc.ServerStreamingServer[WatchCountersResponse]) error
 	// The state of the named events, read from the table: the gateway's refresh while its stream is
 	// broken.
@@ -514,18 +514,18 @@ const (
 // Operators' calls.
 type VwrAdminServiceClient interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
-	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times and
-	// beacon cannot be changed.
+	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times
+	// and beacon cannot be changed.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room leads
-	// to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room
+	// leads to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
 	// SHARDS_FIXED (the round has another number of shards).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
-	// Ends the round: everyone passes.
+	// Ends the round: visitors no longer need a position.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE (the event never had a waiting room).
 	Deactivate(ctx context.Context, in *DeactivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
-	// Moves the serving counter by hand, under the advancer's own condition.
+	// Moves the serving counter manually, unless the advancer has moved it at the same time.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (before the shuffle).
 	Advance(ctx context.Context, in *AdvanceRequest, opts ...grpc.CallOption) (*VwrStatus, error)
@@ -590,18 +590,18 @@ func (c *vwrAdminServiceClient) GetStatus(ctx context.Context, in *GetStatusRequ
 // Operators' calls.
 type VwrAdminServiceServer interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
-	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times and
-	// beacon cannot be changed.
+	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times
+	// and beacon cannot be changed.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room leads
-	// to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room
+	// leads to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
 	// SHARDS_FIXED (the round has another number of shards).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
-	// Ends the round: everyone passes.
+	// Ends the round: visitors no longer need a position.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE (the event never had a waiting room).
 	Deactivate(context.Context, *DeactivateRequest) (*VwrStatus, error)
-	// Moves the serving counter by hand, under the advancer's own condition.
+	// Moves the serving counter manually, unless the advancer has moved it at the same time.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (before the shuffle).
 	Advance(context.Context, *AdvanceRequest) (*VwrStatus, error)

@@ -1,0 +1,91 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// maxPrefetchAge is the age past which prefetched rows are read again.
+	maxPrefetchAge = time.Second
+	// maxGrowth bounds the batches of a backlog, as a multiple of the configured size. Each full batch
+	// is followed by one of twice its size, unless that would probably exceed maxBytes. A batch of
+	// larger events ends before the event that exceeds maxBytes, but not below the configured size.
+	maxGrowth = 8
+	maxBytes  = 4 << 20
+)
+
+// batch is rows to publish.
+type batch struct {
+	rows    []row
+	limit   int // number of rows that were asked for, or that maxBytes allowed
+	readAt  time.Time
+	blocked bool // rows were left out that wait for the end of another transaction
+}
+
+// full reports whether more rows may follow.
+func (b *batch) full() bool { return len(b.rows) == b.limit }
+
+// nextSize is the size of the batch after b.
+func (b *batch) nextSize(size int) int {
+	bytes := 0
+	for _, r := range b.rows {
+		bytes += r.bytes()
+	}
+	if !b.full() || 2*bytes > maxBytes {
+		return size
+	}
+	return min(2*b.limit, maxGrowth*size)
+}
+
+// prefetched is the work that one pass leaves to the next. While a batch is being published, the
+// rows before it are deleted and those after it are read, so that PostgreSQL and the broker work at
+// the same time.
+type prefetched struct {
+	next  batch
+	acked []int64 // rows of the batch before next: published, not deleted yet
+}
+
+// nextBatch returns the prefetched batch, or reads one. acked are rows still to delete.
+func (s *session) nextBatch(ctx context.Context, leaveOut []partition, limit, scan int) (b batch, acked []int64, err error) {
+	if s.prefetched != nil && len(leaveOut) == 0 && time.Since(s.prefetched.next.readAt) < maxPrefetchAge {
+		b, acked = s.prefetched.next, s.prefetched.acked
+		s.prefetched, s.blocked = nil, b.blocked
+		return b, acked, nil
+	}
+	if err := s.flush(ctx); err != nil {
+		return batch{}, nil, err
+	}
+	b, err = s.read(ctx, leaveOut, nil, limit, scan)
+	s.blocked = b.blocked
+	return b, nil, err
+}
+
+// flush deletes the published rows and drops the prefetched batch.
+func (s *session) flush(ctx context.Context) error {
+	if s.prefetched == nil {
+		return nil
+	}
+	acked := s.prefetched.acked
+	s.prefetched = nil
+	return s.delete(ctx, acked)
+}
+
+// publishAndPrefetch publishes a batch. Meanwhile it deletes the acked rows and, if prefetch is set,
+// reads the next batch; next is nil when there are no more rows.
+func (r *Relay) publishAndPrefetch(ctx context.Context, s *session, b batch, acked []int64, prefetch bool) (results []error, next *batch, err error) {
+	var publishing sync.WaitGroup
+	var publishErr error
+	publishing.Go(func() { results, publishErr = r.publish(ctx, b.rows, b.readAt) })
+	err = s.delete(ctx, acked)
+	if err == nil && prefetch {
+		var following batch
+		if following, err = s.read(ctx, nil, b.rows, b.nextSize(r.opts.Batch), r.scan); len(following.rows) > 0 {
+			next = &following
+		}
+	}
+	publishing.Wait() // also after an error: another relay must not follow while rows are in flight
+	return results, next, cmp.Or(err, publishErr)
+}
