@@ -139,7 +139,6 @@ func (g *Gateway) rekey(cfg *Config) error {
 	return nil
 }
 
-// endpoints makes the handlers of the hand-written routes.
 func (g *Gateway) endpoints(
 	cfg *Config, pages *web.Pages, cookies identity.Cookies, proofs *proof.Proofs, log *slog.Logger, now func() time.Time,
 ) (*endpoints, error) {
@@ -195,7 +194,6 @@ func (g *Gateway) endpoints(
 	return e, nil
 }
 
-// auth makes the handlers of sign-in and sign-out.
 func (g *Gateway) auth(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
 	h := &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
 	if g.provider == nil {

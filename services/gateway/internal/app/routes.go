@@ -24,7 +24,6 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// endpoints has the handlers of the hand-written routes.
 type endpoints struct {
 	devLogin   bool
 	auth       *session.Handlers

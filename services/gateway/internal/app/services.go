@@ -49,7 +49,6 @@ type Services struct {
 	VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker grpc.ClientConnInterface
 }
 
-// service is one of Services.
 type service struct {
 	name string
 	peer rpc.Peer
@@ -99,7 +98,6 @@ func (s *Services) each(p *Peers) []service {
 	}
 }
 
-// newRooms returns the waiting rooms for Watch to fill, or disabled ones without tier 1.
 func (s *Services) newRooms() *roomstate.Rooms {
 	if s.VWR == nil {
 		return roomstate.Disabled()
@@ -139,7 +137,6 @@ func (c connections) rekey(peers *Peers) error {
 	return errors.Join(all...)
 }
 
-// exposed is a gRPC service whose HTTP rules the gateway serves.
 type exposed struct {
 	name     string
 	register func(context.Context, *runtime.ServeMux, grpc.ClientConnInterface) error

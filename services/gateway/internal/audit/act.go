@@ -25,7 +25,6 @@ import (
 // maxBody is the longest body that is kept, in bytes. Longer ones have a digest only.
 const maxBody = 8 << 10
 
-// source is the header ce_source.
 const source = "gateway"
 
 // Act is a call of an operator that changes something.
@@ -50,7 +49,6 @@ type Outcome struct {
 	Code   string // of the error, "" after success
 }
 
-// acted makes the event that is published before the act is forwarded.
 func (a *Act) acted() *eventsv1.AuditEvent {
 	e := &eventsv1.AuditEvent{
 		Type: events.OperatorActed, ActId: a.ID.String(), UserId: a.UserID, Address: a.Address, Method: a.Method, Route: a.Route, Path: a.Path,
@@ -76,7 +74,6 @@ func (a *Act) acted() *eventsv1.AuditEvent {
 	return e
 }
 
-// ended makes the event with the outcome.
 func (a *Act) ended(o Outcome, at time.Time) *eventsv1.AuditEvent {
 	e := a.acted()
 	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status

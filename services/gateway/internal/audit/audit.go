@@ -123,7 +123,6 @@ func (l *Log) End(a *Act, o Outcome) {
 	}
 }
 
-// publish is PublishEach with a time-out.
 func (l *Log) publish(ctx context.Context, recs []kafka.Record) []error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()

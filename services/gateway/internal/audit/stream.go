@@ -52,8 +52,7 @@ type stream struct {
 	// The fields below are used by move only.
 
 	// paused fires when this process may acquire the lease again; nil: it may.
-	paused <-chan time.Time
-	// failure is the cause of the pause.
+	paused  <-chan time.Time
 	failure error
 	// lastTried is the last entry that was tried before the pause, "" for none.
 	lastTried string
@@ -135,7 +134,6 @@ func (s *stream) read(ctx context.Context, after string) ([]entry, error) {
 	return entries, nil
 }
 
-// remove deletes records that have arrived in Kafka.
 func (s *stream) remove(ctx context.Context, entries []string) error {
 	if len(entries) == 0 {
 		return nil

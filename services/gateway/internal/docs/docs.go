@@ -119,7 +119,6 @@ func (d *Reference) render(routes []*edge.Route) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// publicPath returns the pattern with public parameter names, such as {eventId}.
 func publicPath(r *edge.Route) string {
 	p := r.Pattern
 	for _, name := range r.Params() {

@@ -95,7 +95,6 @@ const specMember = "spec"
 // operatorPrefix begins the paths that only operators may call.
 const operatorPrefix = "/api/v1/admin/"
 
-// fullMethod returns /package.Service/Method.
 func fullMethod(md protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", md.Parent().FullName(), md.Name())
 }

@@ -205,13 +205,11 @@ func (r *Route) checkEvent() error {
 	return nil
 }
 
-// eventMessage is a body with an event.
 type eventMessage interface {
 	proto.Message
 	GetEventId() string
 }
 
-// param returns the name in a segment like {name}.
 func param(seg string) (string, bool) {
 	if len(seg) > 2 && seg[0] == '{' && seg[len(seg)-1] == '}' {
 		return seg[1 : len(seg)-1], true

@@ -37,7 +37,6 @@ type availability struct {
 	reads  *batch.Coalescer[eventRead, *freeSeats]
 }
 
-// freeSeats are the free seats of an event.
 type freeSeats struct {
 	source     *ticketv1.Availability
 	json, bits representation

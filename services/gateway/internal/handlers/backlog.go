@@ -17,13 +17,11 @@ const (
 	// of the demand. Otherwise a sale that begins would be refused because little was sold before.
 	backlogIdleMin = 512
 	// backlogMin requests are accepted at any rate.
-	backlogMin = 64
-	// backlogWindow is the time over which the rate is measured.
+	backlogMin    = 64
 	backlogWindow = 250 * time.Millisecond
 	// backlogMaxGap is the length of a pause after which the measured rate is discarded.
 	backlogMaxGap = 5 * time.Second
-	// backlogRetry is when a refused visitor may try again.
-	backlogRetry = time.Second
+	backlogRetry  = time.Second
 )
 
 // backlog limits the requests of a kind that are in progress to those that the service completes within
@@ -47,7 +45,6 @@ func newBacklog(now func() time.Time) *backlog {
 	return b
 }
 
-// refusal returns errs.ErrOverloaded when a request would be refused now.
 func (b *backlog) refusal() error {
 	if b.inProgress.Load() < b.limit.Load() {
 		return nil

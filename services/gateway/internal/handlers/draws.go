@@ -69,7 +69,6 @@ func (h *Draws) Document(w http.ResponseWriter, r *http.Request, q *edge.Request
 	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (cachedResponse, error) { return h.reads.Do(r.Context(), e.key, e) })
 }
 
-// read joins the parts of ingest's answer.
 func (h *Draws) read(ctx context.Context, event string) (cachedResponse, error) {
 	parts, err := h.ingest.GetDraw(ctx, &ingestv1.GetDrawRequest{EventId: event})
 	if err != nil {
@@ -187,7 +186,6 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 	}
 }
 
-// winners reads a page of the list of winners; next is nil at the end of the list.
 func (h *Draws) winners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, next *int64, err error) {
 	parts, err := h.admin.ExportWinners(ctx, in)
 	for err == nil {

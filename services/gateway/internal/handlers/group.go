@@ -68,7 +68,6 @@ func newLineBatches[I, O any](known KnownLines, cfg batch.Config, run call[I, O]
 	return &lineBatches[I, O]{known: known, unknown: batch.NewItems(small, run), lines: newEventBatches(cfg, run)}
 }
 
-// pollConfig is the configuration for pages' polls of lines.
 func pollConfig() batch.Config {
 	cfg := batchConfig(callTimeout)
 	cfg.Delay, cfg.Overlap, cfg.Inflight = pollDelay, pollOverlap, pollInflight

@@ -45,7 +45,6 @@ func lineCalls(method lineCall) call[*queuev1.LineItem, *queuev1.Place] {
 	}, (*queuev1.LineResult).GetPlace)
 }
 
-// Check joins the line or returns the place in it.
 func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.place(w, r, q, h.check)
 	if err != nil {

@@ -42,7 +42,6 @@ func (h *Rooms) Join(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return WriteMessage(w, http.StatusOK, j)
 }
 
-// lobbyOpenError is the error of vwr before the start.
 func lobbyOpenError(l *roomstate.Lobby) error {
 	return errs.ErrLobbyOpen.With("lobbyOpensAt", strconv.FormatInt(l.OpensAt, 10)).
 		With("closesAt", strconv.FormatInt(l.ClosesAt, 10)).With("opensAt", strconv.FormatInt(l.StartsAt, 10))

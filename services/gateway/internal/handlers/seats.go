@@ -93,7 +93,6 @@ func quoted(etag, suffix string) string {
 // Refusal returns errs.ErrOverloaded while more holds are in progress than ticket completes in time.
 func (h *Seats) Refusal() error { return h.holds.refusal() }
 
-// Reserve holds the named seats.
 func (h *Seats) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldSeatsItem) // the route's message
 	item.Caller = q.Caller()
@@ -107,7 +106,6 @@ func (h *Seats) Best(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return h.hold(w, q, func() (*ticketv1.Reservation, error) { return h.holdBest.Do(r.Context(), item) })
 }
 
-// hold makes a hold, if the backlog allows it, and responds with it.
 func (h *Seats) hold(w http.ResponseWriter, q *edge.Request, call func() (*ticketv1.Reservation, error)) error {
 	var res *ticketv1.Reservation
 	err := h.holds.do(func() (err error) {

@@ -10,7 +10,6 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// sharedRead is a request to read the state of a key, with a caller who may.
 type sharedRead[K comparable] struct {
 	key    K
 	caller *commonv1.Caller

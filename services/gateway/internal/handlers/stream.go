@@ -32,17 +32,14 @@ func openStream(w http.ResponseWriter) (*stream, error) {
 	return s, s.write([]byte("retry: 2000\n\n"))
 }
 
-// data writes an event without a name; its data is one line.
 func (s *stream) data(data []byte) error {
 	return s.write(slices.Concat([]byte("data: "), data, []byte("\n\n")))
 }
 
-// event writes an event with a name; its data is one line.
 func (s *stream) event(name string, data []byte) error {
 	return s.write(slices.Concat([]byte("event: "+name+"\ndata: "), data, []byte("\n\n")))
 }
 
-// heartbeat writes a comment, which clients ignore.
 func (s *stream) heartbeat() error { return s.write([]byte(":\n\n")) }
 
 func (s *stream) write(b []byte) error {

@@ -67,7 +67,6 @@ func (s *Sources) setLine(ctx context.Context, event string, f *gatewayv1.LiveFi
 	}
 }
 
-// places are the numbers of a sale's places.
 type places struct {
 	known, absent  bool // absent: the event has no sale, for example since it is a promotion
 	capacity, free int64

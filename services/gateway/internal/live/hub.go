@@ -36,7 +36,6 @@ type Hub struct {
 	running   sync.WaitGroup
 }
 
-// feed is an event with its listeners.
 type feed struct {
 	event string
 	// caller is that of the latest listener; all listeners may read.
@@ -85,7 +84,6 @@ func (h *Hub) Listen(event string, operator *commonv1.Caller) (*Listener, error)
 	return l, nil
 }
 
-// open starts a feed, which runs until its last listener leaves. The caller holds h.mu.
 func (h *Hub) open(event string, operator *commonv1.Caller) *feed {
 	f := &feed{event: event, caller: operator, listeners: make(map[*Listener]bool)}
 	var ctx context.Context

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// metadata is the provider's, as it publishes it.
 type metadata struct {
 	issuer   string
 	endpoint oauth2.Endpoint

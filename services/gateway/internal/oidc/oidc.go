@@ -164,7 +164,6 @@ func (p *Provider) EndSession(ctx context.Context, idToken string) (string, erro
 	return u.String(), nil
 }
 
-// oauthConfig returns the authorization code flow with the present secret.
 func (p *Provider) oauthConfig(m *metadata) *oauth2.Config {
 	secret, endpoint := *p.secret.Load(), m.endpoint
 	// The library would try both ways, and the first could use up the code.

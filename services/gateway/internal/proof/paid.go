@@ -45,7 +45,6 @@ func (d Debt) key() string {
 	return "proof:" + d.Event + ":" + strconv.FormatInt(d.Round, 10) + ":" + d.Visitor
 }
 
-// add remembers a key until end, and reports whether it is new.
 func (p *paid) add(ctx context.Context, key string, end time.Time) bool {
 	known := p.hasLocal(key)
 	p.local.Set(key, end)

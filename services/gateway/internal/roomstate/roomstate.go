@@ -173,7 +173,6 @@ func (r *Rooms) Get(event string) *State {
 	return e.state.Load()
 }
 
-// request records that an event is needed, for the next refresh.
 func (r *Rooms) request(event string, e *entry) {
 	if e != nil {
 		if !e.requested.Load() {

@@ -53,7 +53,6 @@ type Handlers struct {
 	Now  func() time.Time
 }
 
-// DevLogin issues a session for any user id and any roles.
 func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in, _ := q.Message.(*gatewayv1.DevLoginRequest) // the route's message
 	if !ids.ValidUser(in.GetUserId()) {

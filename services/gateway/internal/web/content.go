@@ -36,7 +36,6 @@ func newContent(mime string, body []byte) *content {
 	return c
 }
 
-// readContent reads a file and its compressed forms from the bundler.
 func readContent(files fs.FS, name, mime string) (*content, error) {
 	body, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -94,7 +93,6 @@ func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-// negotiate returns the best coding that the header accepts and the content has.
 func (c *content) negotiate(header string) string {
 	for _, known := range codings {
 		if _, ok := c.bodies[known.name]; ok && coding.Accepts(header, known.name) {

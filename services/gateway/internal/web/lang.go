@@ -55,7 +55,6 @@ func loadCatalogues() (map[string]catalogue, error) {
 	return all, nil
 }
 
-// groups returns the part of the catalogue that one page needs.
 func (c catalogue) groups(names ...string) (map[string]map[string]string, error) {
 	part := make(map[string]map[string]string, len(names))
 	for _, n := range names {

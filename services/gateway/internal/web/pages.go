@@ -21,8 +21,7 @@ var pageNames = []string{"events", "event", "queue", "seats", "book", "checkout"
 // manifest describes the output of the bundler. Paths are URL paths.
 type manifest struct {
 	Pages map[string]entry `json:"pages"`
-	// Clock is the script of the clock worker.
-	Clock string `json:"clock"`
+	Clock string           `json:"clock"`
 	// WaitingRoom is the single-file page with the hashes of its inline script and style, as CSP
 	// sources ("sha256-…").
 	WaitingRoom struct {
@@ -30,7 +29,6 @@ type manifest struct {
 		Script string `json:"script"`
 		Style  string `json:"style"`
 	} `json:"waitingRoom"`
-	// Docs is the renderer of the API reference.
 	Docs entry `json:"docs"`
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// refusalPage is the module and the group of sentences of the error page.
 const refusalPage = "problem"
 
 // refusal is the error page. Its text differs per request, so it is rendered for each.

@@ -16,7 +16,6 @@ type variant struct {
 	session bool
 }
 
-// shell is one page in every variant.
 type shell struct {
 	status int
 	csp    string
