@@ -1,6 +1,6 @@
-// Package api serves the pass-through routes: JSON in, one RPC, JSON out, as bound by the
-// google.api.http rules of the services. The edge has matched and checked the route before; the
-// router of grpc-gateway only does the conversion.
+// Package api serves the pass-through routes: it converts JSON to one RPC and its response to JSON,
+// as bound by the google.api.http rules of the services. The edge has matched and checked the route
+// before; the router of grpc-gateway only converts.
 package api
 
 import (
@@ -19,8 +19,8 @@ import (
 // ErrorWriter responds with an error.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error)
 
-// Complete is called with every response before it is written, and may set members that only the
-// gateway knows.
+// Complete may set members of a response that only the gateway knows. It is called before each
+// response is written.
 type Complete func(ctx context.Context, rpc string, m proto.Message)
 
 // Passthrough is one handler for all pass-through routes.
@@ -72,9 +72,8 @@ func setETag(w http.ResponseWriter, m proto.Message) {
 	r.Clear(r.Descriptor().Fields().ByName("etag"))
 }
 
-// Handle is the edge.Handler of every pass-through route. The router gets a new request with the
-// normalised path and the query, but without the headers, since grpc-gateway would read time-outs
-// and metadata from them.
+// Handle is an edge.Handler. The router gets a new request with the normalised path and the query,
+// but without the headers, since grpc-gateway would read time-outs and metadata from them.
 func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	ctx := caller.WithOnly(r.Context(), q.Caller(), q.Route.RPC)
 	inner := (&http.Request{
@@ -86,7 +85,7 @@ func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Req
 	return nil
 }
 
-// original returns the request as received; its headers select the language of an error.
+// original returns the request as received, whose headers select the language of an error.
 func original(w http.ResponseWriter, inner *http.Request) *http.Request {
 	if a, ok := w.(*response); ok {
 		return a.original

@@ -38,9 +38,8 @@ func (Marshaler) Unmarshal(b []byte, v any) error {
 
 func (Marshaler) ContentType(any) string { return "application/json" }
 
-// NewDecoder implements runtime.Marshaler. The reader is the body of the request, which is in
-// memory already. An error is also stored in the request, because the generated code keeps only its
-// text.
+// NewDecoder returns a decoder of the request's body, which is in memory already. It stores an error
+// in the request too, because the generated code keeps only its text.
 func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		m, ok := target(v)
@@ -56,9 +55,9 @@ func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// target returns the message to decode into: the request, or its member spec, of which the generated
-// code passes the address. The member is set even if there is no body, so that the rules name the
-// members that are absent from it.
+// target returns the message to decode into: the request, or its member spec, whose address the
+// generated code passes. The member is set even without a body, so that validation names the members
+// that are missing in it.
 func target(v any) (proto.Message, bool) {
 	if m, ok := v.(proto.Message); ok {
 		return m, true
@@ -100,8 +99,7 @@ func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// body passes the body of a request to NewDecoder. As a reader it is empty, since nothing else
-// reads it.
+// body passes the request to NewDecoder. Nothing else reads it, so as a reader it is empty.
 type body struct{ q *edge.Request }
 
 func (*body) Read([]byte) (int, error) { return 0, io.EOF }

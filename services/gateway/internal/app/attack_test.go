@@ -27,7 +27,7 @@ func TestUnreadyGatewayRefusesRequests(t *testing.T) {
 	require.Error(t, unready.Ready(t.Context()))
 	for _, r := range unready.Routes() {
 		rec := respond(unready, w.request(r.Method, target(r, busy), bodyFor(r, busy), validCredentials(w, r)))
-		if r.Page && r.Event == edge.None || r.Who == edge.Admin {
+		if r.Page && r.Event == edge.None || r.Access == edge.Admin {
 			require.Empty(t, rec.Header().Get("Retry-After"), "%s: %d", r, rec.Code)
 			continue
 		}

@@ -25,9 +25,9 @@ func operatorActs(t *testing.T, w *fixture) []*edge.Route {
 	var acts []*edge.Route
 	for _, r := range w.gateway.Routes() {
 		if strings.Contains(r.Pattern, "/admin/") {
-			require.Equal(t, edge.Admin, r.Who, "%s", r)
+			require.Equal(t, edge.Admin, r.Access, "%s", r)
 		}
-		if r.Who == edge.Admin && !slices.Contains([]string{http.MethodGet, http.MethodHead}, r.Method) {
+		if r.Access == edge.Admin && !slices.Contains([]string{http.MethodGet, http.MethodHead}, r.Method) {
 			acts = append(acts, r)
 		}
 	}

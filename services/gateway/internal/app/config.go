@@ -144,7 +144,6 @@ func (c *Config) Validate() error {
 	return errors.Join(all...)
 }
 
-// keys parses every key set.
 func (c *Config) keys() (identity.Keys, error) {
 	var k identity.Keys
 	var all []error
@@ -163,7 +162,6 @@ func (c *Config) keys() (identity.Keys, error) {
 	return k, errors.Join(all...)
 }
 
-// limits is the limiter's configuration.
 func (l Limits) limits() limit.Config {
 	return limit.Config{
 		Mutations: limit.Rules{

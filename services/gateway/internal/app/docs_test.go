@@ -31,7 +31,7 @@ func TestDocumentIsValid(t *testing.T) {
 		op := path.GetOperation(r.Method)
 		require.NotNil(t, op, "%s", r)
 		require.NotEmpty(t, op.Summary, "%s", r)
-		require.Equal(t, string(r.Who), op.Extensions["x-urr-who"], "%s", r)
+		require.Equal(t, string(r.Access), op.Extensions["x-urr-who"], "%s", r)
 		refused := op.Responses.Default().Value.Content["application/problem+json"]
 		require.NotNil(t, refused, "%s", r)
 		require.Equal(t, "#/components/schemas/Problem", refused.Schema.Ref, "%s", r)

@@ -30,7 +30,7 @@ func TestRoutes(t *testing.T) {
 	w := newFixture(t)
 	var b strings.Builder
 	for _, r := range w.gateway.Routes() {
-		fmt.Fprintf(&b, "%-7s %-55s %-8s %-6s %s%s\n", r.Method, r.Pattern, r.Who, string(r.Event), r.ID, act(r))
+		fmt.Fprintf(&b, "%-7s %-55s %-8s %-6s %s%s\n", r.Method, r.Pattern, r.Access, string(r.Event), r.ID, act(r))
 	}
 	if *update {
 		require.NoError(t, os.WriteFile("testdata/routes.txt", []byte(b.String()), 0o600))
@@ -164,7 +164,7 @@ func TestMatrix(t *testing.T) {
 		t.Run(r.ID, func(t *testing.T) {
 			t.Parallel()
 			events := []string{calm, busy}
-			if r.Who == edge.Admin {
+			if r.Access == edge.Admin {
 				events = []string{"third"} // admin routes change the event
 			}
 			for _, event := range events {
@@ -210,7 +210,7 @@ func expected(r *edge.Route, event string, c credential) (status int, code, redi
 		}
 		return http.StatusForbidden, code, to
 	}
-	switch r.Who {
+	switch r.Access {
 	case edge.Visitor:
 		if !c.visitor && !r.Issues {
 			return http.StatusUnauthorized, "VISITOR_REQUIRED", ""
@@ -219,7 +219,7 @@ func expected(r *edge.Route, event string, c credential) (status int, code, redi
 		if !c.session {
 			return http.StatusUnauthorized, unauthenticated, ""
 		}
-		if r.Who == edge.Admin && !c.admin || r.Who == edge.Staff && !c.staff {
+		if r.Access == edge.Admin && !c.admin || r.Access == edge.Staff && !c.staff {
 			return http.StatusForbidden, "ROLE_REQUIRED", ""
 		}
 	case edge.Public, edge.Entry:
@@ -233,9 +233,9 @@ func expected(r *edge.Route, event string, c credential) (status int, code, redi
 		return refuse("QUEUE_TOKEN_REQUIRED", "/")
 	case event == busy && !c.tier1 && !c.entry:
 		return refuse("VWR_TOKEN_REQUIRED", "/vwr/"+event)
-	case r.Who == edge.Entry && !c.session && !r.Page:
+	case r.Access == edge.Entry && !c.session && !r.Page:
 		return http.StatusUnauthorized, unauthenticated, ""
-	case r.Who == edge.Entry && !c.entry:
+	case r.Access == edge.Entry && !c.entry:
 		return refuse("QUEUE_TOKEN_REQUIRED", "/queue/"+event)
 	}
 	return 0, "", ""
@@ -349,19 +349,19 @@ func TestRefusedPagesRedirectBrowsers(t *testing.T) {
 func TestContradictoryRoutesAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := edge.NewTable(
-		&edge.Route{ID: "a", Method: "GET", Pattern: "/x/{event_id}", Who: edge.Public},
-		&edge.Route{ID: "b", Method: "GET", Pattern: "/x/{other_id}", Who: edge.Public})
+		&edge.Route{ID: "a", Method: "GET", Pattern: "/x/{event_id}", Access: edge.Public},
+		&edge.Route{ID: "b", Method: "GET", Pattern: "/x/{other_id}", Access: edge.Public})
 	require.ErrorContains(t, err, "matches the same paths")
 	for name, bad := range map[string]*edge.Route{
 		"nobody":          {ID: "a", Method: "GET", Pattern: "/x"},
-		"unknown who":     {ID: "a", Method: "GET", Pattern: "/x", Who: "everyone"},
-		"entry, no event": {ID: "a", Method: "GET", Pattern: "/x", Who: edge.Entry},
-		"no such param":   {ID: "a", Method: "GET", Pattern: "/x", Who: edge.Public, Event: edge.FromPath},
-		"no message":      {ID: "a", Method: "POST", Pattern: "/x", Who: edge.Entry, Event: edge.FromBody},
-		"token for all":   {ID: "a", Method: "GET", Pattern: "/x", Who: edge.User, Event: edge.FromToken},
-		"wildcard":        {ID: "a", Method: "GET", Pattern: "/x/*", Who: edge.Public},
-		"no act":          {ID: "a", Method: "POST", Pattern: "/x", Who: edge.User, Stops: true},
-		"endless act":     {ID: "a", Method: "POST", Pattern: "/x", Who: edge.Admin, Stream: true},
+		"unknown who":     {ID: "a", Method: "GET", Pattern: "/x", Access: "everyone"},
+		"entry, no event": {ID: "a", Method: "GET", Pattern: "/x", Access: edge.Entry},
+		"no such param":   {ID: "a", Method: "GET", Pattern: "/x", Access: edge.Public, Event: edge.FromPath},
+		"no message":      {ID: "a", Method: "POST", Pattern: "/x", Access: edge.Entry, Event: edge.FromBody},
+		"token for all":   {ID: "a", Method: "GET", Pattern: "/x", Access: edge.User, Event: edge.FromToken},
+		"wildcard":        {ID: "a", Method: "GET", Pattern: "/x/*", Access: edge.Public},
+		"no act":          {ID: "a", Method: "POST", Pattern: "/x", Access: edge.User, Stops: true},
+		"endless act":     {ID: "a", Method: "POST", Pattern: "/x", Access: edge.Admin, Stream: true},
 	} {
 		_, err := edge.NewTable(bad)
 		require.Error(t, err, name)

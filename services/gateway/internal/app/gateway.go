@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -55,7 +56,6 @@ type Gateway struct {
 	closers    []func(context.Context) error
 }
 
-// Pages returns what the pages depend on.
 func (c *Config) Pages(s Services) web.Config {
 	return web.Config{Secure: c.SecureCookies, DevLogin: c.DevLogin, Provider: c.OIDC.Issuer != "", Rewards: s.Reward != nil, Promotions: s.Ingest != nil}
 }
@@ -66,8 +66,7 @@ type Stores struct {
 	Acts  audit.Publisher       // takes the records of operators' acts: Kafka
 }
 
-// Assemble makes a Gateway of its services, its pages and its stores. Watch fills its state; until
-// then no waiting room is known, and the gateway is not ready.
+// Assemble makes a Gateway. Until Watch has filled its state it is not ready.
 func Assemble(
 	ctx context.Context, cfg *Config, s Services, pages *web.Pages, stores Stores, log *slog.Logger, now func() time.Time,
 ) (*Gateway, error) {
@@ -140,7 +139,6 @@ func (g *Gateway) rekey(cfg *Config) error {
 	return nil
 }
 
-// endpoints makes the handlers of the hand-written routes.
 func (g *Gateway) endpoints(
 	cfg *Config, pages *web.Pages, cookies identity.Cookies, proofs *proof.Proofs, log *slog.Logger, now func() time.Time,
 ) (*endpoints, error) {
@@ -196,7 +194,6 @@ func (g *Gateway) endpoints(
 	return e, nil
 }
 
-// auth makes the handlers of sign-in and sign-out.
 func (g *Gateway) auth(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
 	h := &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
 	if g.provider == nil {
@@ -210,7 +207,6 @@ func (g *Gateway) auth(cfg *Config, cookies identity.Cookies, log *slog.Logger, 
 	return h, nil
 }
 
-// table joins the hand-written routes and the pass-through routes.
 func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) {
 	completer := &handlers.Completer{Rooms: g.Rooms, Seats: e.seats, Existence: e.existence, Events: e.events}
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
@@ -233,7 +229,7 @@ func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) 
 // Routes returns all routes, in the order of declaration.
 func (g *Gateway) Routes() []*edge.Route { return g.routes }
 
-// Ready fails until the state of the waiting rooms is known: before that, no room would be guarded.
+// Ready fails until the waiting rooms are known: before that, none would be guarded.
 func (g *Gateway) Ready(context.Context) error {
 	if !g.Rooms.Ready() {
 		return errors.New("no snapshot of the waiting rooms yet")
@@ -241,14 +237,14 @@ func (g *Gateway) Ready(context.Context) error {
 	return nil
 }
 
-// EndStreams ends the responses that have no end of their own, so that the listener can stop.
+// EndStreams ends the streamed responses, so that the listener can stop.
 func (g *Gateway) EndStreams() { g.live.End() }
 
 // Close waits for the calls in flight, in reverse order of construction.
 func (g *Gateway) Close(ctx context.Context) error {
 	var all []error
-	for i := len(g.closers) - 1; i >= 0; i-- {
-		all = append(all, g.closers[i](ctx))
+	for _, closer := range slices.Backward(g.closers) {
+		all = append(all, closer(ctx))
 	}
 	return errors.Join(all...)
 }

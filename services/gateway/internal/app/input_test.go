@@ -17,7 +17,7 @@ import (
 
 // validCredentials returns credentials that pass every check of the route.
 func validCredentials(w *fixture, r *edge.Route) credentials {
-	switch r.Who {
+	switch r.Access {
 	case edge.Admin, edge.Staff:
 		return w.session(alice, "admin")
 	case edge.Entry:

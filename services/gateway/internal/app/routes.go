@@ -24,7 +24,6 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// endpoints has the handlers of the hand-written routes.
 type endpoints struct {
 	devLogin   bool
 	auth       *session.Handlers
@@ -43,44 +42,46 @@ type endpoints struct {
 	reference  *docs.Reference
 }
 
-// routes returns the hand-written routes: frequent polls and batched calls, sign-in, the seat
-// bitmap, webhooks, pages. All others come from the HTTP rules of the services, completed by
-// passThroughDetails. What the reference says about each is in package docs.
+// routes returns the hand-written routes. All others come from the HTTP rules of the services, completed
+// by passThroughDetails. The texts of the reference are in package docs.
 func (e *endpoints) routes() []*edge.Route {
 	return slices.Concat(
-		e.authRoutes(), where(e.auth.Provider != nil, e.providerRoutes), where(e.devLogin, e.devRoutes),
-		e.roomRoutes(), where(e.shuffles != nil, e.shuffleRoutes), e.queueRoutes(), e.seatRoutes(),
-		where(e.rewards != nil, e.rewardRoutes), where(e.promotions != nil, e.promotionRoutes), e.operatorRoutes(),
-		e.pageRoutes(), where(e.rewards != nil, e.rewardPages), where(e.promotions != nil, e.promotionPages),
+		e.authRoutes(), routesIf(e.auth.Provider != nil, e.providerRoutes), routesIf(e.devLogin, e.devRoutes),
+		e.roomRoutes(), routesIf(e.shuffles != nil, e.shuffleRoutes), e.queueRoutes(), e.seatRoutes(),
+		routesIf(e.rewards != nil, e.rewardRoutes), routesIf(e.promotions != nil, e.promotionRoutes), e.operatorRoutes(),
+		e.pageRoutes(), routesIf(e.rewards != nil, e.rewardPages), routesIf(e.promotions != nil, e.promotionPages),
 	)
 }
 
-// where leaves out the routes of what is not deployed.
-func where(deployed bool, routes func() []*edge.Route) []*edge.Route {
+// routesIf returns the routes of what may not be deployed.
+func routesIf(deployed bool, routes func() []*edge.Route) []*edge.Route {
 	if !deployed {
 		return nil
 	}
 	return routes()
 }
 
-// signInTimeout exceeds the time-outs of the calls to the identity provider: its metadata, its token
-// endpoint and its keys.
+// fastPoll is a GET that takes the fast path.
+func fastPoll(id, pattern string, access edge.Access, handler edge.Handler, answer proto.Message, headers ...edge.Header) *edge.Route {
+	return &edge.Route{
+		ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, FastPath: true, Poll: true, Answer: answer, Headers: headers,
+	}
+}
+
+// signInTimeout exceeds the sum of the time-outs of the calls to the identity provider, for its metadata,
+// its token endpoint and its keys.
 const signInTimeout = 16 * time.Second
 
 func (e *endpoints) authRoutes() []*edge.Route {
 	return []*edge.Route{
+		fastPoll("auth.me", "/api/v1/auth/me", edge.User, e.auth.Me, &gatewayv1.Session{}),
 		{
-			ID: "auth.me", Method: http.MethodGet, Pattern: "/api/v1/auth/me", Who: edge.User, Handler: e.auth.Me,
-			FastPath: true, Poll: true, Answer: &gatewayv1.Session{},
-		},
-		{
-			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: edge.Public, Handler: e.auth.Logout,
+			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Access: edge.Public, Handler: e.auth.Logout,
 			Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusNoContent, Answer: &gatewayv1.SignedOut{},
 		},
 		{
-			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Who: edge.Admin, Handler: e.auth.Revoke,
-			Body: edge.JSONBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent,
-			Stops: true,
+			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Access: edge.Admin, Handler: e.auth.Revoke,
+			Body: edge.JSONBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, Stops: true,
 		},
 	}
 }
@@ -89,11 +90,11 @@ func (e *endpoints) authRoutes() []*edge.Route {
 func (e *endpoints) providerRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
-			ID: "auth.login", Method: http.MethodGet, Pattern: session.LoginPath, Who: edge.Public, Handler: e.auth.Login, Status: http.StatusFound,
+			ID: "auth.login", Method: http.MethodGet, Pattern: session.LoginPath, Access: edge.Public, Handler: e.auth.Login, Status: http.StatusFound,
 			Costly: true, Timeout: signInTimeout,
 		},
 		{
-			ID: "auth.callback", Method: http.MethodGet, Pattern: oidc.CallbackPath, Who: edge.Public, Handler: e.auth.Callback, Status: http.StatusFound,
+			ID: "auth.callback", Method: http.MethodGet, Pattern: oidc.CallbackPath, Access: edge.Public, Handler: e.auth.Callback, Status: http.StatusFound,
 			Costly: true, Timeout: signInTimeout,
 		},
 	}
@@ -101,38 +102,28 @@ func (e *endpoints) providerRoutes() []*edge.Route {
 
 func (e *endpoints) devRoutes() []*edge.Route {
 	return []*edge.Route{{
-		ID: "auth.dev-login", Method: http.MethodPost, Pattern: "/api/v1/auth/dev-login", Who: edge.Public, Handler: e.auth.DevLogin,
+		ID: "auth.dev-login", Method: http.MethodPost, Pattern: "/api/v1/auth/dev-login", Access: edge.Public, Handler: e.auth.DevLogin,
 		Body: edge.JSONBody(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{},
 	}}
 }
 
-// roomRoutes are the routes of tier 1. They stay open while a waiting room is active, since they
-// lead through it.
+// roomRoutes are the routes of tier 1, which stay open while a waiting room is active.
 func (e *endpoints) roomRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
-			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Who: edge.Visitor, Handler: e.rooms.Assign,
+			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Access: edge.Visitor, Handler: e.rooms.Assign,
 			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{},
 			Headers: []edge.Header{docs.VWRProof},
 		},
 		{
-			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Who: edge.Visitor, Handler: e.rooms.Challenge,
+			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Access: edge.Visitor, Handler: e.rooms.Challenge,
 			Issues: true, Answer: &gatewayv1.Challenge{},
 		},
+		fastPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.Check, &vwrv1.Checked{}, docs.VWRTicket),
+		fastPoll("vwr.status", "/vwr-api/vwr/status/{event_id}", edge.Public, e.rooms.Status, &gatewayv1.WaitingRoomStatus{}),
+		fastPoll("vwr.serving", "/vwr-api/vwr/serving/{event_id}", edge.Public, e.rooms.Serving, &gatewayv1.ServingCounter{}),
 		{
-			ID: "vwr.check", Method: http.MethodGet, Pattern: "/vwr-api/vwr/check/{event_id}/{request_id}", Who: edge.Visitor, Handler: e.rooms.Check,
-			FastPath: true, Poll: true, Headers: []edge.Header{docs.VWRTicket}, Answer: &vwrv1.Checked{},
-		},
-		{
-			ID: "vwr.status", Method: http.MethodGet, Pattern: "/vwr-api/vwr/status/{event_id}", Who: edge.Public, Handler: e.rooms.Status,
-			FastPath: true, Poll: true, Answer: &gatewayv1.WaitingRoomStatus{},
-		},
-		{
-			ID: "vwr.serving", Method: http.MethodGet, Pattern: "/vwr-api/vwr/serving/{event_id}", Who: edge.Public, Handler: e.rooms.Serving,
-			FastPath: true, Poll: true, Answer: &gatewayv1.ServingCounter{},
-		},
-		{
-			ID: "vwr.lobby", Method: http.MethodPost, Pattern: "/vwr-api/vwr/lobby/{event_id}", Who: edge.User, Handler: e.rooms.Join,
+			ID: "vwr.lobby", Method: http.MethodPost, Pattern: "/vwr-api/vwr/lobby/{event_id}", Access: edge.User, Handler: e.rooms.Join,
 			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Answer: &vwrv1.Joined{},
 		},
 	}
@@ -140,13 +131,13 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 
 // shuffleRoutes serve the shuffle of an event's latest lobby, and of that of any round.
 func (e *endpoints) shuffleRoutes() (routes []*edge.Route) {
-	for _, of := range []struct{ id, pattern string }{
+	for _, shuffle := range []struct{ id, pattern string }{
 		{"vwr.shuffle", "/vwr-api/vwr/shuffle/{event_id}"},
 		{"vwr.shuffle.round", "/vwr-api/vwr/shuffle/{event_id}/rounds/{round}"},
 	} {
 		row := func(id, pattern string, handler edge.Handler, answer proto.Message) *edge.Route {
 			return &edge.Route{
-				ID: of.id + id, Method: http.MethodGet, Pattern: of.pattern + pattern, Who: edge.Public, Handler: handler, Poll: true,
+				ID: shuffle.id + id, Method: http.MethodGet, Pattern: shuffle.pattern + pattern, Access: edge.Public, Handler: handler, Poll: true,
 				Timeout: handlers.DrawTimeout, Answer: answer,
 			}
 		}
@@ -159,25 +150,21 @@ func (e *endpoints) shuffleRoutes() (routes []*edge.Route) {
 	return routes
 }
 
-// queueRoutes are the routes of tier 2. queue itself checks the tier-1 position of new visitors
-// while a waiting room is active.
+// queueRoutes are the routes of tier 2. queue checks the tier-1 position of new visitors.
 func (e *endpoints) queueRoutes() []*edge.Route {
 	headers := []edge.Header{docs.QueueTicket, docs.EntryToken}
 	return []*edge.Route{
 		{
-			ID: "queue.check", Method: http.MethodPost, Pattern: "/api/v1/queue/check/{event_id}", Who: edge.User, Handler: e.line.Check,
+			ID: "queue.check", Method: http.MethodPost, Pattern: "/api/v1/queue/check/{event_id}", Access: edge.User, Handler: e.line.Check,
 			Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: headers, Answer: &queuev1.Place{},
 		},
+		fastPoll("queue.status", "/api/v1/queue/status/{event_id}", edge.User, e.line.Status, &queuev1.Place{}, headers...),
 		{
-			ID: "queue.status", Method: http.MethodGet, Pattern: "/api/v1/queue/status/{event_id}", Who: edge.User, Handler: e.line.Status,
-			FastPath: true, Poll: true, Headers: headers, Answer: &queuev1.Place{},
-		},
-		{
-			ID: "queue.heartbeat", Method: http.MethodPost, Pattern: "/api/v1/queue/heartbeat/{event_id}", Who: edge.User, Handler: e.line.Heartbeat,
+			ID: "queue.heartbeat", Method: http.MethodPost, Pattern: "/api/v1/queue/heartbeat/{event_id}", Access: edge.User, Handler: e.line.Heartbeat,
 			Poll: true, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: headers, Answer: &gatewayv1.Beat{},
 		},
 		{
-			ID: "queue.leave", Method: http.MethodPost, Pattern: "/api/v1/queue/leave/{event_id}", Who: edge.User, Handler: e.line.Leave,
+			ID: "queue.leave", Method: http.MethodPost, Pattern: "/api/v1/queue/leave/{event_id}", Access: edge.User, Handler: e.line.Leave,
 			Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: headers, Status: http.StatusNoContent,
 		},
 	}
@@ -186,25 +173,25 @@ func (e *endpoints) queueRoutes() []*edge.Route {
 func (e *endpoints) seatRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
-			ID: "seats.layout", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}", Who: edge.Entry, Event: edge.FromPath, Handler: e.seats.Layout,
+			ID: "seats.layout", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}", Access: edge.Entry, Event: edge.FromPath, Handler: e.seats.Layout,
 			Poll: true, Answer: &ticketv1.SeatMap{},
 		},
 		{
-			ID: "seats.availability", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/availability", Who: edge.Entry, Event: edge.FromPath,
+			ID: "seats.availability", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/availability", Access: edge.Entry, Event: edge.FromPath,
 			Handler: e.seats.Availability, FastPath: true, Traced: true, Poll: true, Answer: &ticketv1.Availability{},
 		},
 		{
-			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
+			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
 			Body: edge.JSONBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
 		},
 		{
-			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Best, Refusal: e.seats.Refusal,
+			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Best, Refusal: e.seats.Refusal,
 			Body: edge.JSONBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
 		},
 		{
-			ID: "payments.webhook", Method: http.MethodPost, Pattern: "/api/v1/payments/webhooks/{provider}", Who: edge.Public, Handler: e.webhooks.Handle,
+			ID: "payments.webhook", Method: http.MethodPost, Pattern: "/api/v1/payments/webhooks/{provider}", Access: edge.Public, Handler: e.webhooks.Handle,
 			Body: edge.Body{Raw: true},
 		},
 	}
@@ -214,12 +201,12 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 func (e *endpoints) rewardRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
-			ID: "rewards.attend", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/attendance", Who: edge.User, Event: edge.FromPath,
+			ID: "rewards.attend", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/attendance", Access: edge.User, Event: edge.FromPath,
 			Handler: e.rewards.Attend, Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusCreated, Repeats: true,
 			Answer: &rewardv1.Earned{},
 		},
 		{
-			ID: "rewards.draw", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/draw", Who: edge.User, Event: edge.FromPath,
+			ID: "rewards.draw", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/draw", Access: edge.User, Event: edge.FromPath,
 			Handler: e.rewards.Draw, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.DrawKey}, Status: http.StatusCreated, Repeats: true,
 			Answer: &rewardv1.Earned{},
 		},
@@ -230,19 +217,19 @@ func (e *endpoints) rewardRoutes() []*edge.Route {
 func (e *endpoints) promotionRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
-			ID: "draws.document", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}", Who: edge.Public, Handler: e.draws.Document,
+			ID: "draws.document", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}", Access: edge.Public, Handler: e.draws.Document,
 			Poll: true, Timeout: handlers.DrawTimeout, Answer: &ingestv1.Draw{},
 		},
 		{
-			ID: "draws.entries", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}/entries", Who: edge.Public, Handler: e.draws.Entries,
+			ID: "draws.entries", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}/entries", Access: edge.Public, Handler: e.draws.Entries,
 			Poll: true, Timeout: handlers.DrawTimeout,
 		},
 		{
-			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Who: edge.Admin,
+			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Access: edge.Admin,
 			Handler: e.draws.Winners, Poll: true, Timeout: handlers.ExportTimeout,
 		},
 		{
-			ID: "promotions.apply", Method: http.MethodPost, Pattern: "/api/v1/promotions/{event_id}/requests", Who: edge.User, Event: edge.FromPath,
+			ID: "promotions.apply", Method: http.MethodPost, Pattern: "/api/v1/promotions/{event_id}/requests", Access: edge.User, Event: edge.FromPath,
 			Handler: e.promotions.Apply, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
 			Status: http.StatusAccepted, Answer: &ingestv1.Applied{},
 		},
@@ -252,19 +239,18 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 // operatorRoutes show operators what happens now.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	return []*edge.Route{{
-		ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Who: edge.Admin, Handler: e.live.Figures,
+		ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.Figures,
 		Stream: true, Poll: true, Answer: &gatewayv1.LiveFigures{},
 	}}
 }
 
-// pageRow is a row of a page, which serves browsers.
-func pageRow(id, pattern string, who edge.Who, event edge.Source, handler edge.Handler) *edge.Route {
-	return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Who: who, Event: event, Handler: handler, Page: true, Poll: true}
+func pageRow(id, pattern string, access edge.Access, event edge.Source, handler edge.Handler) *edge.Route {
+	return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Event: event, Handler: handler, Page: true, Poll: true}
 }
 
 func (e *endpoints) page(name string) edge.Handler { return handlers.FromHTTP(e.pages.Page(name)) }
 
-// pageRoutes serve browsers. /vwr/ and /queue/ are open, since the others redirect there.
+// pageRoutes serve browsers. /vwr/ and /queue/ are open, since refused pages redirect there.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	return []*edge.Route{
 		pageRow("page.events", "/", edge.Public, edge.None, e.page("events")),
@@ -295,16 +281,14 @@ func (e *endpoints) promotionPages() []*edge.Route {
 	}
 }
 
-// passThroughDetails has what the HTTP rules cannot express: a call that creates something responds
-// with 201, a payment provider may take 10 s, and operators' acts that can pause, slow or shut out
-// must work in an outage (Stops). Acts that cannot be taken back need not, since a pause has their
-// effect at first: closing a promotion, cancelling a campaign. Nor need those that only let people
-// in: resuming, unblocking.
+// passThroughDetails has what the HTTP rules cannot express: the status 201 of a call that creates
+// something, the time-out of a call that waits for a payment provider, and operators' acts that must
+// work in an outage (Stops), since they can pause, slow or shut out. Acts that cannot be taken back need
+// not work then, since a pause does instead: closing a promotion, cancelling a campaign. Nor need acts
+// that only let people in: resuming, unblocking.
 //
-// A threshold and the settings of a waiting room can do either. They are served whatever their
-// value: whether it lets more in depends on the present value, which only the service behind the
-// route knows, and a gateway that judged bodies might refuse an act that stops a sale. The record of
-// such an act waits (package audit).
+// A threshold and the settings of a waiting room can let in more people or fewer, which depends on the
+// present value, and only the service knows it. So they are served whatever their value.
 var passThroughDetails = map[string]edge.Details{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:      {Stops: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:             {Stops: true},

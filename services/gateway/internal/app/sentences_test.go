@@ -55,7 +55,7 @@ func (w *fixture) requireCatalogueSentences(as string) {
 			continue // it calls no service, and each gateway takes long to make it
 		}
 		c := all
-		if r.Who == edge.Admin || r.Who == edge.Staff {
+		if r.Access == edge.Admin || r.Access == edge.Staff {
 			c = w.session("operator", "admin")
 		}
 		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), c)

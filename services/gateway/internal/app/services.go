@@ -27,7 +27,7 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// Peers are the services behind the gateway: where they are.
+// Peers are the addresses and keys of the services behind the gateway.
 type Peers struct {
 	// VWR without an address: tier 2 alone.
 	VWR     rpc.OptionalPeer `env:", prefix=VWR_"`
@@ -43,14 +43,12 @@ type Peers struct {
 	Worker rpc.OptionalPeer `env:", prefix=WORKER_"`
 }
 
-// Services are the connections to the services behind the gateway, each with the interceptor that
-// sets the Caller. VWR is nil when there is no tier 1, Reward when there are no rewards, Ingest and
-// Worker when there are no promotions.
+// Services are the connections to the services behind the gateway, with the interceptor that sets the
+// Caller. Those of services that are not deployed are nil.
 type Services struct {
 	VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker grpc.ClientConnInterface
 }
 
-// service is one of Services.
 type service struct {
 	name string
 	peer rpc.Peer
@@ -59,8 +57,7 @@ type service struct {
 	apis []exposed // whose HTTP rules the gateway serves
 }
 
-// each lists the services. Sales do not depend on statistics, rewards and promotions, whose
-// connections thus have a breaker.
+// each lists the services. Those that sales do not depend on have a breaker.
 func (s *Services) each(p *Peers) []service {
 	worker := rpc.Peer(p.Worker)
 	if p.Ingest.Addr == "" {
@@ -101,7 +98,6 @@ func (s *Services) each(p *Peers) []service {
 	}
 }
 
-// newRooms returns the waiting rooms for Watch to fill, or disabled ones without tier 1.
 func (s *Services) newRooms() *roomstate.Rooms {
 	if s.VWR == nil {
 		return roomstate.Disabled()
@@ -109,7 +105,6 @@ func (s *Services) newRooms() *roomstate.Rooms {
 	return roomstate.New()
 }
 
-// connections to the services, by name.
 type connections map[string]*rpc.Conn
 
 // dial makes a connection to every service that has an address, without waiting for the services.
@@ -142,13 +137,11 @@ func (c connections) rekey(peers *Peers) error {
 	return errors.Join(all...)
 }
 
-// exposed is a gRPC service whose HTTP rules the gateway serves.
 type exposed struct {
 	name     string
 	register func(context.Context, *runtime.ServeMux, grpc.ClientConnInterface) error
 }
 
-// expose makes the exposed of a service from its generated functions.
 func expose[C any](
 	desc grpc.ServiceDesc, client func(grpc.ClientConnInterface) C, register func(context.Context, *runtime.ServeMux, C) error,
 ) exposed {
@@ -157,8 +150,7 @@ func expose[C any](
 	}}
 }
 
-// passThrough registers the services that are deployed on pass and returns the routes of their HTTP
-// rules.
+// passThrough registers the deployed services on pass and returns the routes of their HTTP rules.
 func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
 	var all []*edge.Route
 	for _, to := range s.each(new(Peers)) {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,7 +25,6 @@ import (
 // maxBody is the longest body that is kept, in bytes. Longer ones have a digest only.
 const maxBody = 8 << 10
 
-// source is the header ce_source.
 const source = "gateway"
 
 // Act is a call of an operator that changes something.
@@ -39,19 +39,16 @@ type Act struct {
 	EventID   string
 	RequestID string
 	Body      []byte
-	// Stops: the act stops or slows a sale, so it is not refused while Kafka is unavailable.
+	// Stops marks an act that stops or slows a sale: it is not refused while Kafka is unavailable.
 	Stops bool
 }
 
 // Outcome is what the operator gets.
 type Outcome struct {
-	// Status is that of HTTP.
-	Status int
-	// Code of the error, "" after success.
-	Code string
+	Status int    // of HTTP
+	Code   string // of the error, "" after success
 }
 
-// acted is the event before the act is forwarded.
 func (a *Act) acted() *eventsv1.AuditEvent {
 	e := &eventsv1.AuditEvent{
 		Type: events.OperatorActed, ActId: a.ID.String(), UserId: a.UserID, Address: a.Address, Method: a.Method, Route: a.Route, Path: a.Path,
@@ -77,7 +74,6 @@ func (a *Act) acted() *eventsv1.AuditEvent {
 	return e
 }
 
-// ended is the event with the outcome.
 func (a *Act) ended(o Outcome, at time.Time) *eventsv1.AuditEvent {
 	e := a.acted()
 	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status
@@ -135,15 +131,9 @@ func redact(value any) (found bool) {
 
 func isSecret(name string) bool {
 	name = strings.ToLower(name)
-	for _, part := range secretNames {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(name, part) })
 }
 
-// newRecord makes the Kafka record of an event.
 func newRecord(e *eventsv1.AuditEvent) (kafka.Record, error) {
 	value, err := wire.Marshal(e)
 	if err != nil {
@@ -152,7 +142,7 @@ func newRecord(e *eventsv1.AuditEvent) (kafka.Record, error) {
 	return recordOf(e, value)
 }
 
-// readRecord makes the Kafka record of an event's value, which has waited in Redis.
+// readRecord makes the Kafka record of an event that has waited in Redis.
 func readRecord(value []byte) (kafka.Record, error) {
 	var e eventsv1.AuditEvent
 	if err := kafka.Decode(kafka.Record{Value: value}, &e); err != nil {

@@ -1,18 +1,18 @@
 // Package audit records the acts of operators in the Kafka topic audit-events, each before it is
 // forwarded, and again with its outcome.
 //
-// While Kafka is unavailable, acts that stop or slow a sale are served all the same, and their
-// records wait in a Redis stream that all gateways share; all other acts are refused. If Redis is
-// unavailable too, the records wait in this process: whoever stops a sale in an outage must not
-// wait for its log. Each such act is in the process's log as well.
+// While Kafka is unavailable, acts that stop or slow a sale are served, and their records wait in a
+// Redis stream that all gateways share; all other acts are refused. If Redis is unavailable too, the
+// records wait in this process, since an operator must be able to stop a sale in an outage. Each such
+// act is in the process's log as well.
 //
 //	Kafka   Redis   an act that stops         another act
 //	up      any     Kafka                     Kafka
 //	down    up      Redis, then Kafka         refused
 //	down    down    memory, then either       refused
 //
-// A record may arrive in Kafka more than once, and one whose act was refused may arrive late. Its
-// consumer keeps acts by id.
+// A record may arrive in Kafka more than once, and that of a refused act may arrive late. The consumer
+// keeps acts by id.
 package audit
 
 import (
@@ -31,11 +31,11 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// publishTimeout bounds how long an act waits for Kafka. Together with storeTimeout it leaves the
-// service behind the route half of the time of a request.
+// publishTimeout bounds how long an act waits for Kafka. With storeTimeout it takes at most half of
+// the time of a request, and leaves the other half to the service behind the route.
 const publishTimeout = 1500 * time.Millisecond
 
-// maxHeld is how many records wait in memory. Outcomes leave half of it to acts.
+// maxHeld is how many records wait in memory, half of which outcomes leave to acts.
 const maxHeld = 1000
 
 // Publisher publishes records; it is a kafka.Producer.
@@ -48,20 +48,20 @@ var _ Publisher = (*kafka.Producer)(nil)
 
 // Log records acts. It is safe for concurrent use.
 type Log struct {
-	kafka   Publisher
-	waiting *stream // nil: there is no Redis
-	now     func() time.Time
-	log     *slog.Logger
+	kafka  Publisher
+	stream *stream // nil: there is no Redis
+	now    func() time.Time
+	log    *slog.Logger
 
-	mu   sync.Mutex
-	held []held
-	// inFlight is how many records flush has taken and has found no other place for yet.
+	mu     sync.Mutex
+	memory []waitingRecord
+	// inFlight is how many records flush has taken from memory and not yet stored elsewhere.
 	inFlight int
 	wake     chan struct{}
 }
 
-// held is a record that waits in memory.
-type held struct {
+// waitingRecord waits in memory.
+type waitingRecord struct {
 	kafka.Record
 
 	// act is false for an outcome, which may be lost.
@@ -73,13 +73,13 @@ type held struct {
 func New(publisher Publisher, rdb redis.UniversalClient, key string, log *slog.Logger, now func() time.Time) *Log {
 	l := &Log{kafka: publisher, now: now, log: log, wake: make(chan struct{}, 1)}
 	if rdb != nil {
-		l.waiting = newStream(rdb, key)
+		l.stream = newStream(rdb, key)
 	}
 	return l
 }
 
-// Begin records an act that is about to be forwarded. It fails with errs.ErrAuditUnavailable, and the
-// act must not be forwarded, when that is impossible and the act does not stop a sale.
+// Begin records an act that is about to be forwarded. It fails with errs.ErrAuditUnavailable when
+// Kafka does not take the record and the act does not stop a sale; then the act must not be forwarded.
 func (l *Log) Begin(ctx context.Context, a *Act) error {
 	rec, err := newRecord(a.acted())
 	if err != nil {
@@ -96,11 +96,11 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 		records.WithLabelValues(refused).Inc()
 		return errs.ErrAuditUnavailable.Wrap(err)
 	}
-	place := l.keep(ctx, held{Record: rec, act: true})
+	place := l.buffer(ctx, waitingRecord{Record: rec, act: true})
 	records.WithLabelValues(place).Inc()
 	about := slog.Group("", "in", place, "act_id", a.ID.String(), "user_id", a.UserID,
 		"address", a.Address, "method", a.Method, "path", a.Path, "error", err)
-	if place == nowhere {
+	if place == droppedRecord {
 		l.log.ErrorContext(ctx, "act not recorded in Kafka, its record is dropped", about)
 	} else {
 		l.log.WarnContext(ctx, "act not recorded in Kafka, its record waits", about)
@@ -109,21 +109,20 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 }
 
 // End records the outcome of an act for which Begin was called, in the background. Outcomes may be
-// lost: then it stays open whether the act took effect.
+// lost; then the log does not say whether the act took effect.
 func (l *Log) End(a *Act, o Outcome) {
 	rec, err := newRecord(a.ended(o, l.now()))
 	if err != nil {
 		l.log.Error("outcome of an act lost", "act_id", a.ID.String(), "error", err)
 		return
 	}
-	l.hold(held{Record: rec})
+	l.bufferInMemory(waitingRecord{Record: rec})
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// publish sends records to Kafka. It returns one result per record, in order; nil means acked.
 func (l *Log) publish(ctx context.Context, recs []kafka.Record) []error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -136,70 +135,71 @@ func (l *Log) publish(ctx context.Context, recs []kafka.Record) []error {
 	return results
 }
 
-// keep puts the record of an act where it waits for Kafka, and returns where that is.
-func (l *Log) keep(ctx context.Context, h held) (place string) {
-	if l.waiting != nil {
-		err := l.waiting.add(ctx, h)
+// buffer stores the record of an act until Kafka takes it, and returns where.
+func (l *Log) buffer(ctx context.Context, h waitingRecord) (place string) {
+	if l.stream != nil {
+		err := l.stream.add(ctx, h)
 		if err == nil {
 			return inRedis
 		}
 		l.log.WarnContext(ctx, "act not recorded in Redis", "error", err)
 	}
-	if !l.hold(h) {
-		return nowhere
+	if !l.bufferInMemory(h) {
+		return droppedRecord
 	}
 	return inMemory
 }
 
-// hold keeps records in memory, and reports whether all acts among them found room. An outcome is
-// dropped when half of the memory is taken. An act takes the place of an outcome, and is dropped when
-// there is none: it is in the log.
-func (l *Log) hold(more ...held) (ok bool) {
+// bufferInMemory reports whether there was room for all acts among the records. An outcome is dropped
+// when half of the memory is taken. An act replaces an outcome, and is dropped when there is none; it
+// is in the log.
+func (l *Log) bufferInMemory(more ...waitingRecord) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.add(more)
+	return l.addLocked(more)
 }
 
-// add is hold for a caller that has locked mu.
-func (l *Log) add(more []held) (ok bool) {
+// addLocked is bufferInMemory for a caller that has locked mu.
+func (l *Log) addLocked(more []waitingRecord) (ok bool) {
 	ok = true
 	for _, h := range more {
 		switch {
-		case len(l.held) < maxHeld/2 || h.act && len(l.held) < maxHeld:
-			l.held = append(l.held, h)
+		case len(l.memory) < maxHeld/2 || h.act && len(l.memory) < maxHeld:
+			l.memory = append(l.memory, h)
 			continue
 		case h.act:
-			if i := slices.IndexFunc(l.held, func(h held) bool { return !h.act }); i >= 0 {
-				l.held = append(slices.Delete(l.held, i, i+1), h)
+			if i := slices.IndexFunc(l.memory, func(h waitingRecord) bool { return !h.act }); i >= 0 {
+				l.memory = append(slices.Delete(l.memory, i, i+1), h)
 			} else {
 				ok = false
 			}
 		}
 		dropped.Inc()
 	}
-	heldGauge.Set(float64(len(l.held) + l.inFlight))
+	heldGauge.Set(float64(len(l.memory) + l.inFlight))
 	return ok
 }
 
-// take returns what waits in memory. The gauge still counts it until putBack: an attempt takes as
-// long as Kafka and Redis time out, and all that time these records are in this process only.
-func (l *Log) take() []held {
+// takeAll returns the records that wait in memory. The gauge counts them until putBack, since they are
+// in this process only for as long as Kafka and Redis take to time out.
+func (l *Log) takeAll() []waitingRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	taken := l.held
-	l.held, l.inFlight = nil, len(taken)
+	taken := l.memory
+	l.memory, l.inFlight = nil, len(taken)
 	return taken
 }
 
-// putBack keeps those of the records taken that found no other place.
-func (l *Log) putBack(kept []held) {
+// putBack keeps the records taken that neither Kafka nor Redis has accepted.
+func (l *Log) putBack(kept []waitingRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight = 0
-	l.add(kept)
+	l.addLocked(kept)
 }
 
-// Run publishes what waits until ctx ends, and then once more what waits in memory.
+// Run publishes the waiting records until ctx ends, and then once more those in memory. Of records
+// that remain, acts are in the log.
 func (l *Log) Run(ctx context.Context) error {
 	failing := false
 	for {
@@ -215,20 +215,16 @@ func (l *Log) Run(ctx context.Context) error {
 			break
 		}
 	}
-	return l.last(context.WithoutCancel(ctx))
-}
-
-// last empties the memory before the process ends. What remains is in the log only.
-func (l *Log) last(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	if err := l.flush(ctx); err != nil {
-		l.log.WarnContext(ctx, "records of acts lost", "records", len(l.take()), "error", err)
+		l.log.WarnContext(ctx, "records of acts lost", "records", len(l.takeAll()), "error", err)
 	}
 	return nil
 }
 
-// flush publishes what waits in memory. What Kafka does not take goes to Redis.
+// flush publishes the records that wait in memory, and moves those that Kafka does not take to Redis.
 func (l *Log) flush(ctx context.Context) error {
-	taken := l.take()
+	taken := l.takeAll()
 	if len(taken) == 0 {
 		return nil
 	}
@@ -237,14 +233,14 @@ func (l *Log) flush(ctx context.Context) error {
 	return err
 }
 
-// send publishes records, and puts those that Kafka does not take into Redis. It returns those that
-// neither has taken, and why.
-func (l *Log) send(ctx context.Context, taken []held) (kept []held, err error) {
+// send publishes records, and stores those that Kafka does not take in Redis. It returns those that
+// neither has accepted, with the errors.
+func (l *Log) send(ctx context.Context, taken []waitingRecord) (kept []waitingRecord, err error) {
 	recs := make([]kafka.Record, len(taken))
 	for i, h := range taken {
 		recs[i] = h.Record
 	}
-	var failed []held
+	var failed []waitingRecord
 	var first error
 	for i, err := range l.publish(ctx, recs) {
 		if err != nil {
@@ -254,7 +250,7 @@ func (l *Log) send(ctx context.Context, taken []held) (kept []held, err error) {
 			}
 		}
 	}
-	if len(failed) == 0 || l.waiting == nil {
+	if len(failed) == 0 || l.stream == nil {
 		return failed, first
 	}
 	kept, err = l.store(ctx, failed)
@@ -264,15 +260,14 @@ func (l *Log) send(ctx context.Context, taken []held) (kept []held, err error) {
 	return kept, errors.Join(first, err)
 }
 
-// store puts records into Redis. It returns those for which there is no room, or which Redis did not
-// take, and why.
-func (l *Log) store(ctx context.Context, list []held) (kept []held, err error) {
+// store adds records to Redis. It returns those that Redis did not accept, with the error.
+func (l *Log) store(ctx context.Context, list []waitingRecord) (kept []waitingRecord, err error) {
 	for i, h := range list {
 		if err != nil && !h.act {
 			kept = append(kept, h) // there is room for acts only
 			continue
 		}
-		failed := l.waiting.add(ctx, h)
+		failed := l.stream.add(ctx, h)
 		switch {
 		case failed == nil:
 		case errors.Is(failed, errFull) && !h.act:

@@ -14,13 +14,13 @@ const LeaseLife = leaseLife
 // HoldAct makes the record of an act wait in memory, as while Redis is unavailable.
 func (l *Log) HoldAct(a *Act) bool {
 	rec, err := newRecord(a.acted())
-	return err == nil && l.hold(held{Record: rec, act: true})
+	return err == nil && l.bufferInMemory(waitingRecord{Record: rec, act: true})
 }
 
 // Unhurried lifts the time limits that a slow machine exceeds.
 func (l *Log) Unhurried() *Log {
-	if l.waiting != nil {
-		l.waiting.timeout, l.waiting.leaseLife = time.Minute, time.Hour
+	if l.stream != nil {
+		l.stream.timeout, l.stream.leaseLife = time.Minute, time.Hour
 	}
 	return l
 }

@@ -7,19 +7,19 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// Where the record of an act was written before the act was forwarded. dropped: to the log only, since
-// there was no room. refused: nowhere, so the act was not forwarded.
+// Where the record of an act was written before the act was forwarded: "dropped" only to the log,
+// since there was no room; "refused" nowhere, and the act was not forwarded.
 const (
-	inKafka  = "kafka"
-	inRedis  = "redis"
-	inMemory = "memory"
-	nowhere  = "dropped"
-	refused  = "refused"
+	inKafka       = "kafka"
+	inRedis       = "redis"
+	inMemory      = "memory"
+	droppedRecord = "dropped"
+	refused       = "refused"
 )
 
 var (
 	records = telemetry.CounterOf("urr_audit_acts_total", "Acts of operators, by where they were recorded before they were forwarded.", "recorded",
-		inKafka, inRedis, inMemory, nowhere, refused)
+		inKafka, inRedis, inMemory, droppedRecord, refused)
 	// Every gateway that reaches Redis reports the same value.
 	waitingGauge = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_audit_waiting", Help: "Records of operators' acts that wait in Redis for Kafka.",

@@ -1,6 +1,5 @@
-// Package caller sets who is calling in requests to the services. It is the only writer of the
-// member `caller` of outgoing requests: it replaces whatever a message holds there by what the edge
-// verified, or clears it.
+// Package caller sets the member `caller` of requests to the services: the identity that the edge
+// has verified, or none. Nothing else writes it.
 package caller
 
 import (
@@ -28,9 +27,9 @@ func With(ctx context.Context, c *commonv1.Caller) context.Context {
 	return context.WithValue(ctx, key{}, value{caller: c})
 }
 
-// WithOnly is With for a single method, that of the checked route. If the router of the
-// pass-through ever read a path differently from the edge, the call fails and cannot bypass the
-// checks of another route.
+// WithOnly is With for a single RPC, that of the checked route. If the router of the pass-through
+// reads a path differently from the edge, the call fails instead of bypassing the checks of another
+// route.
 func WithOnly(ctx context.Context, c *commonv1.Caller, rpc string) context.Context {
 	return context.WithValue(ctx, key{}, value{caller: c, rpc: rpc})
 }
@@ -47,8 +46,8 @@ func Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientCo
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// write sets the caller of the message itself. Items of a batch each have their own, set when the
-// item was added: the context of the batch is not theirs.
+// write sets the caller of the message itself. Each item of a batch has its own, which was set when
+// the item was added.
 func write(m protoreflect.Message, c *commonv1.Caller) {
 	fd := m.Descriptor().Fields().ByName("caller")
 	if fd == nil || fd.Message() == nil || fd.Message().FullName() != c.ProtoReflect().Descriptor().FullName() {

@@ -1,13 +1,14 @@
-// Package coding negotiates the coding of responses.
+// Package coding evaluates the request headers that select the form of a response.
 package coding
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 )
 
-// Accepts evaluates Accept-Encoding (RFC 9110 §12.5.3): the coding is named or matched by "*", with
-// a weight above zero.
+// Accepts reports whether Accept-Encoding names the coding, or "*", with a weight above zero
+// (RFC 9110 §12.5.3).
 func Accepts(header, coding string) bool {
 	wildcard := false
 	for part := range strings.SplitSeq(header, ",") {
@@ -23,4 +24,17 @@ func Accepts(header, coding string) bool {
 		}
 	}
 	return wildcard
+}
+
+// Unchanged reports whether If-None-Match has the etag, compared weakly (RFC 9110 §13.1.2).
+func Unchanged(h http.Header, etag string) bool {
+	for _, line := range h["If-None-Match"] {
+		for part := range strings.SplitSeq(line, ",") {
+			part = strings.TrimPrefix(strings.TrimSpace(part), "W/")
+			if part == etag || part == "*" {
+				return true
+			}
+		}
+	}
+	return false
 }

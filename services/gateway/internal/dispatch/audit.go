@@ -11,9 +11,9 @@ import (
 	"urr.guru/services/gateway/internal/problem"
 )
 
-// act serves an operator's act: its record is written first, its outcome afterwards. Requests that
-// were refused before are no acts.
-func (d *Dispatcher) act(w http.ResponseWriter, r *http.Request, q *edge.Request) (err error) {
+// serveAct serves an operator's act: its record is written before, its outcome afterwards. Requests
+// that were refused by an earlier check are no acts.
+func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Request) (err error) {
 	a := &audit.Act{
 		ID: ids.NewV7(), At: d.Cookies.Now(), UserID: q.User(), Method: q.Route.Method, Route: q.Route.Pattern, Path: q.Path,
 		EventID: q.EventInPath(), RequestID: q.ID, Body: q.Body, Stops: q.Route.Stops,
@@ -26,7 +26,7 @@ func (d *Dispatcher) act(w http.ResponseWriter, r *http.Request, q *edge.Request
 		if !returned { // a panic, which the caller turns into a response
 			err = errs.ErrInternal
 		}
-		d.Audit.End(a, outcome(q, err))
+		d.Audit.End(a, outcomeOf(q, err))
 	}()
 	if err = d.Audit.Begin(r.Context(), a); err == nil {
 		err = q.Route.Handler(w, r, q)
@@ -35,8 +35,8 @@ func (d *Dispatcher) act(w http.ResponseWriter, r *http.Request, q *edge.Request
 	return err
 }
 
-// outcome is what the operator gets. Pass-through routes have responded with their errors already.
-func outcome(q *edge.Request, err error) audit.Outcome {
+// outcomeOf returns what the operator got. Pass-through routes have written their errors already.
+func outcomeOf(q *edge.Request, err error) audit.Outcome {
 	e := q.Refused
 	if err != nil {
 		e = errs.From(err)

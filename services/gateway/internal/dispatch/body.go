@@ -62,7 +62,6 @@ func checkJSON(r *http.Request, q *edge.Request) error {
 	return wire.Unmarshal(q.Body, q.Message)
 }
 
-// isJSON accepts application/json, with charset UTF-8 or none.
 func isJSON(contentType string) bool {
 	if contentType == "application/json" {
 		return true

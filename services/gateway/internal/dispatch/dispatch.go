@@ -33,15 +33,15 @@ const maxIdempotencyKey = 255
 // maxIfMatch bounds the header If-Match, in bytes of ASCII.
 const maxIfMatch = 1024
 
-// Values of headers of all responses, as those of edge; their names are written in canonical form.
+// Values of headers of all responses, built once as those of edge.
 var (
-	sameOrigin = []string{"same-origin"}
-	deny       = []string{"DENY"}
-	nothing    = []string{"default-src 'none'; frame-ancestors 'none'"}
-	httpsOnly  = []string{"max-age=63072000; includeSubDomains"}
+	sameOrigin      = []string{"same-origin"}
+	denyFrames      = []string{"DENY"}
+	apiPolicy       = []string{"default-src 'none'; frame-ancestors 'none'"}
+	strictTransport = []string{"max-age=63072000; includeSubDomains"}
 )
 
-// Config holds the parts of a Dispatcher.
+// Config of a Dispatcher.
 type Config struct {
 	Table    *edge.Table
 	Guard    *edge.Guard
@@ -66,17 +66,17 @@ type Config struct {
 type Dispatcher struct {
 	Config
 
-	served  map[*edge.Route]prometheus.Observer
-	origins *http.CrossOriginProtection
-	guard   originGuard
-	regular http.Handler // the routes outside the fast path
-	traced  bool         // whether regular makes spans
+	successes map[*edge.Route]prometheus.Observer
+	origins   *http.CrossOriginProtection
+	guard     originGuard
+	regular   http.Handler // the routes outside the fast path
+	traced    bool         // whether regular makes spans
 }
 
 // New makes a Dispatcher. A route without a handler is an error.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{
-		Config: cfg, served: observers(cfg.Table.Routes()), origins: http.NewCrossOriginProtection(),
+		Config: cfg, successes: observers(cfg.Table.Routes()), origins: http.NewCrossOriginProtection(),
 	}
 	d.SetOriginSecrets(cfg.OriginSecrets)
 	for _, o := range cfg.Trusted {
@@ -89,19 +89,19 @@ func New(cfg Config) (*Dispatcher, error) {
 			return nil, fmt.Errorf("route %s (%s) has no handler", r, r.ID)
 		}
 		if r.Audited() && cfg.Audit == nil {
-			return nil, fmt.Errorf("route %s (%s) is an operator's act, and nothing records it", r, r.ID)
+			return nil, fmt.Errorf("route %s (%s) is an operator's act, and apiPolicy records it", r, r.ID)
 		}
 	}
 	d.traced = telemetry.Enabled()
-	if d.regular = http.HandlerFunc(d.serveRegular); !d.traced {
-		return d, nil
+	d.regular = http.HandlerFunc(d.serveRegular)
+	if d.traced {
+		d.regular = otelhttp.NewHandler(d.regular, "http",
+			// The trace context of a client is only linked. Its baggage is not read, since it would be
+			// sent on with every call.
+			otelhttp.WithPropagators(propagation.TraceContext{}),
+			otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }), // a client must not decide what is sampled
+			otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.Pattern }))
 	}
-	d.regular = otelhttp.NewHandler(d.regular, "http",
-		// The trace context of a client is only linked. Its baggage is not read, since it would be
-		// sent on with every call.
-		otelhttp.WithPropagators(propagation.TraceContext{}),
-		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }), // a client must not decide what is sampled
-		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.Pattern }))
 	return d, nil
 }
 
@@ -139,7 +139,7 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveRegular serves the routes outside the fast path, behind the tracing middleware.
+// serveRegular is called by the tracing middleware.
 func (d *Dispatcher) serveRegular(w http.ResponseWriter, r *http.Request) {
 	q := edge.RequestFrom(r.Context())
 	q.ID = ids.NewV7().String()
@@ -172,16 +172,15 @@ func (d *Dispatcher) setHeaders(h http.Header, q *edge.Request) {
 func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 	h["X-Content-Type-Options"] = edge.Nosniff
 	h["Referrer-Policy"] = sameOrigin
-	h["X-Frame-Options"] = deny
+	h["X-Frame-Options"] = denyFrames
 	h["Cross-Origin-Resource-Policy"] = sameOrigin
-	h["Content-Security-Policy"] = nothing
+	h["Content-Security-Policy"] = apiPolicy
 	if d.Secure {
-		h["Strict-Transport-Security"] = httpsOnly
+		h["Strict-Transport-Security"] = strictTransport
 	}
 }
 
-// serve is the path of every request: same-origin check, identity, limits, query, headers, edge
-// checks, handler. Cheap checks come first.
+// serve checks and handles every request. Cheap checks come first.
 func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {
@@ -201,7 +200,7 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	if err := d.ifMatch(q); err != nil {
 		return err
 	}
-	// Some routes name the event in the body. On all others the body is read only after the checks.
+	// Routes with the event in the body need it for the checks. On all others it is read after them.
 	if q.Route.Event == edge.FromBody {
 		if err := readBody(w, r, q); err != nil {
 			return err
@@ -219,7 +218,7 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 		d.Cookies.Set(w, identity.AnonCookie, q.NewAnon, d.Cookies.Now().Add(identity.AnonLife))
 	}
 	if q.Route.Audited() {
-		return d.act(w, r, q)
+		return d.serveAct(w, r, q)
 	}
 	return q.Route.Handler(w, r, q)
 }
@@ -230,8 +229,8 @@ func (d *Dispatcher) identify(q *edge.Request) {
 	q.Anon, q.Owes = anon, d.Limits.Owed(owes)
 }
 
-// limit counts the request, and creates the visitor where the route does so. A new visitor has no
-// history, so they are bounded per network, and beyond an allowance each owes a proof of work.
+// limit counts the request, and creates the visitor on routes that issue one. New visitors are
+// bounded per network, and owe a proof of work beyond an allowance.
 func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
 	s := limit.Subject{Address: d.Proxies.Client(r), Visitor: q.Anon, User: q.User()}
 	switch {
@@ -250,7 +249,7 @@ func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
 	}
 }
 
-// idempotency passes the key on as sent: visible ASCII, quoted or not.
+// idempotency sets the key as sent: visible ASCII, quoted or not.
 func (d *Dispatcher) idempotency(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
@@ -267,8 +266,8 @@ func (d *Dispatcher) idempotency(q *edge.Request) error {
 	return nil
 }
 
-// ifMatch passes the condition on as sent, with several header lines joined (RFC 9110 §5.3). The
-// owner of the resource evaluates it.
+// ifMatch sets the condition as sent, with several header lines joined (RFC 9110 §5.3). The service
+// that owns the resource evaluates it.
 func (d *Dispatcher) ifMatch(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
@@ -281,7 +280,7 @@ func (d *Dispatcher) ifMatch(q *edge.Request) error {
 	return nil
 }
 
-// Fail responds with an error: page routes redirect if the error names a target, all others get a
+// Fail responds with an error: by a redirect on a page route if the error names a target, else by a
 // problem document.
 func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 	e := errs.From(err)
@@ -298,8 +297,7 @@ func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	d.Problems.Write(w, r, q.ID, e)
 }
 
-// navigates reports whether a person opened the address, as opposed to a program that asks for
-// JSON.
+// navigates reports whether a person opened the address, not a program that asks for JSON.
 func navigates(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	return strings.Contains(accept, "text/html") || !strings.Contains(accept, "json")

@@ -35,7 +35,7 @@ func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher
 	t.Helper()
 	var routes []*edge.Route
 	for id, h := range handlers {
-		route := &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, FastPath: strings.HasPrefix(id, "fast"), Traced: strings.HasSuffix(id, "traced"), Handler: h}
+		route := &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Access: edge.Public, Page: true, FastPath: strings.HasPrefix(id, "fast"), Traced: strings.HasSuffix(id, "traced"), Handler: h}
 		if strings.HasPrefix(id, "full") {
 			route.Refusal = func() error { return errs.ErrOverloaded.WithRetry(2 * time.Second) }
 		}
@@ -152,7 +152,7 @@ func TestNewRefuses(t *testing.T) {
 		"no handler":     {nil, nil, "has no handler"},
 		"trusted origin": {none, []string{"shop.example"}, "shop.example"},
 	} {
-		table, err := edge.NewTable(&edge.Route{ID: "a", Method: http.MethodGet, Pattern: "/a", Who: edge.Public, Handler: tc.handler})
+		table, err := edge.NewTable(&edge.Route{ID: "a", Method: http.MethodGet, Pattern: "/a", Access: edge.Public, Handler: tc.handler})
 		require.NoError(t, err)
 		_, err = dispatch.New(dispatch.Config{Table: table, Trusted: tc.trusted})
 		require.ErrorContains(t, err, tc.want, name)

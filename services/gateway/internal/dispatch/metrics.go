@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Rate, errors and duration per route, as for the RPCs: the count of the histogram is the rate, and
-// its label kind ("ok" or an errs.Kind) gives the errors.
+// Rate, errors and duration per route: the count of the histogram is the rate, and its label kind,
+// "ok" or an errs.Kind, gives the errors.
 var (
 	seconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "urr_http_seconds", Help: "Time the gateway took to answer a request.",
@@ -21,8 +21,8 @@ var (
 	}, []string{"route", "code"})
 )
 
-// observers returns the observer of successes of each route, looked up once because fast-path
-// routes respond in microseconds.
+// observers returns the observer of each route's successes, looked up once because fast-path routes
+// respond in microseconds.
 func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 	observers := make(map[*edge.Route]prometheus.Observer, len(routes))
 	for _, r := range routes {
@@ -34,8 +34,8 @@ func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 func (d *Dispatcher) observe(q *edge.Request, start time.Time) {
 	took := time.Since(start).Seconds()
 	if q.Refused == nil {
-		if !q.Route.Stream { // how long clients listen says nothing about the gateway
-			d.served[q.Route].Observe(took)
+		if !q.Route.Stream { // how long clients listen says apiPolicy about the gateway
+			d.successes[q.Route].Observe(took)
 		}
 		return
 	}

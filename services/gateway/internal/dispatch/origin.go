@@ -14,17 +14,15 @@ import (
 // originHeader is added by the CDN to every request that it forwards.
 const originHeader = "X-Cloudfront-Verified"
 
-// originGuard refuses requests that bypassed the CDN, and with it the CDN's rules and its flood
-// protection. It replaces no other check.
+// originGuard refuses requests that bypassed the CDN and thus its rules and its flood protection.
 type originGuard struct {
 	accepted atomic.Pointer[digests]
 }
 
-// digests are those of the accepted values. All have the same length, so that comparing takes
-// constant time.
+// digests of the accepted values have one length, so that comparing takes constant time.
 type digests [][sha256.Size]byte
 
-// accept replaces the comma-separated secrets. Without any secret nothing is refused.
+// accept replaces the comma-separated secrets. Without any secret apiPolicy is refused.
 func (g *originGuard) accept(secrets config.Secret) {
 	var all digests
 	for secret := range strings.SplitSeq(secrets.Reveal(), ",") {

@@ -15,10 +15,10 @@ import (
 
 const callerMember = "caller"
 
-// checkQuery refuses bad encoding, invalid UTF-8 and a caller. For pass-through routes it also
-// refuses malformed numbers, while the parameter name is still known. Unknown parameters are
-// ignored, since trackers add theirs. Queries of pages are not checked: only scripts in the browser
-// read them, and mail programs alter links.
+// checkQuery refuses bad encoding, invalid UTF-8 and a caller, and for pass-through routes malformed
+// numbers, since grpc-gateway's error would not name the parameter. Unknown parameters are ignored,
+// since trackers add theirs. Queries of pages are not checked: only scripts in the browser read them,
+// and mail programs alter links.
 func checkQuery(raw string, q *edge.Request) error {
 	if raw == "" || q.Route.Page {
 		return nil
@@ -47,8 +47,7 @@ func checkQuery(raw string, q *edge.Request) error {
 	return nil
 }
 
-// inputOf returns the message that the query of a pass-through route is read into; nil for all
-// other routes and for routes with a body.
+// inputOf returns the request message of a pass-through route without a body; nil for all others.
 func inputOf(r *edge.Route) protoreflect.MessageDescriptor {
 	if r.RPC == "" || r.Body.JSON {
 		return nil
@@ -82,13 +81,13 @@ func checkParameter(input protoreflect.MessageDescriptor, name, value string, co
 	if count > 1 {
 		return refuse("is there twice")
 	}
+	bits := 64
 	switch fd.Kind() {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind:
-		if _, err := strconv.ParseInt(value, 10, 32); err != nil {
-			return refuse("must be a whole number in range")
-		}
+		bits = 32
+		fallthrough
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind:
-		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+		if _, err := strconv.ParseInt(value, 10, bits); err != nil {
 			return refuse("must be a whole number in range")
 		}
 	case protoreflect.BoolKind:

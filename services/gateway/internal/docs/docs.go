@@ -35,15 +35,14 @@ type Reference struct {
 	document, page func() ([]byte, error)
 }
 
-// Describe sets the routes. The document and the page are built at their first request, since few
-// replicas ever serve them and the start should not wait for them.
+// Describe sets the routes. The document and the page are built at their first request, so that the
+// start does not wait for them.
 func (d *Reference) Describe(routes []*edge.Route) {
 	d.document = sync.OnceValues(func() ([]byte, error) { return document(routes) })
 	d.page = sync.OnceValues(func() ([]byte, error) { return d.render(routes) })
 }
 
-// document fails if the generated document lacks a pass-through route, since then the two were
-// generated at different times.
+// document fails if the generated document lacks a pass-through route, which shows that it is outdated.
 func document(routes []*edge.Route) ([]byte, error) {
 	generated, err := build(proto.OpenAPI, routes)
 	if err != nil {
@@ -60,12 +59,10 @@ func document(routes []*edge.Route) ([]byte, error) {
 	return body, nil
 }
 
-// Document responds with the OpenAPI document.
 func (d *Reference) Document(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
 	return write(w, "application/json", d.document)
 }
 
-// Page responds with the page.
 func (d *Reference) Page(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
 	return write(w, "text/html; charset=utf-8", d.page)
 }
@@ -110,7 +107,7 @@ func (d *Reference) render(routes []*edge.Route) ([]byte, error) {
 		if r.Page {
 			continue
 		}
-		data.Routes = append(data.Routes, route{r.Method, publicPath(r), string(r.Who), r.Summary})
+		data.Routes = append(data.Routes, route{r.Method, publicPath(r), string(r.Access), r.Summary})
 	}
 	for _, e := range errs.Catalogue() {
 		data.Codes = append(data.Codes, code{e.Reason, e.Message, problem.Status(e)})
@@ -122,7 +119,6 @@ func (d *Reference) render(routes []*edge.Route) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// publicPath returns the pattern with public parameter names, such as {eventId}.
 func publicPath(r *edge.Route) string {
 	p := r.Pattern
 	for _, name := range r.Params() {

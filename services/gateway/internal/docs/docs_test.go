@@ -15,7 +15,7 @@ import (
 func TestStaleDocumentIsAnError(t *testing.T) {
 	t.Parallel()
 	d := &docs.Reference{}
-	d.Describe([]*edge.Route{{ID: "new", Method: http.MethodGet, Pattern: "/api/v1/new", RPC: "/urr.new.v1.NewService/Get", Who: edge.Public}})
+	d.Describe([]*edge.Route{{ID: "new", Method: http.MethodGet, Pattern: "/api/v1/new", RPC: "/urr.new.v1.NewService/Get", Access: edge.Public}})
 	rec := httptest.NewRecorder()
 	require.ErrorContains(t, d.Document(rec, nil, nil), "the generated document has no GET /api/v1/new")
 	require.Empty(t, rec.Header())

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,7 +15,6 @@ import (
 
 type object = map[string]any
 
-// build completes the generated document.
 func build(generated []byte, routes []*edge.Route) (object, error) {
 	var doc object
 	if err := json.Unmarshal(generated, &doc); err != nil {
@@ -107,12 +107,9 @@ func describe(op object, r *edge.Route) error {
 		params, _ := op["parameters"].([]any)
 		op["parameters"] = append(params, h...)
 	}
-	op["x-urr-who"] = string(r.Who)
-	op["security"] = security(r.Who)
-	status := r.Status
-	if status == 0 {
-		status = 200
-	}
+	op["x-urr-who"] = string(r.Access)
+	op["security"] = security(r.Access)
+	status := cmp.Or(r.Status, 200)
 	answer := object{"description": "Done"}
 	var schema any
 	if responses, ok := op["responses"].(object); ok {
@@ -146,7 +143,6 @@ func describe(op object, r *edge.Route) error {
 	return nil
 }
 
-// headers returns the parameters for the headers that a route reads.
 func headers(r *edge.Route) []any {
 	all := make([]any, len(r.Headers))
 	for i, h := range r.Headers {
@@ -155,7 +151,7 @@ func headers(r *edge.Route) []any {
 	return all
 }
 
-func security(w edge.Who) []any {
+func security(w edge.Access) []any {
 	switch w {
 	case edge.Visitor:
 		return []any{object{"visitor": []any{}}}

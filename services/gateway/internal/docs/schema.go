@@ -2,9 +2,8 @@ package docs
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// reference returns a reference to the schema of a message and adds the schema if it is missing.
-// The generator leaves out messages that no HTTP rule binds; it names the others v1 and the name of
-// the message.
+// reference returns a reference to the schema of a message and adds the schema if it is missing: the
+// generator leaves out messages that no HTTP rule binds. It names schemas v1 and the message's name.
 func reference(definitions object, md protoreflect.MessageDescriptor) object {
 	name := "v1" + string(md.Name())
 	if definitions[name] == nil {

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"strings"
 
 	"urr.guru/services/gateway/internal/edge"
@@ -13,14 +14,11 @@ type text struct{ summary, description string }
 // of responses. Pass-through routes have their texts in the generated document.
 func Annotate(routes []*edge.Route) {
 	for _, r := range routes {
-		key := r.ID
-		if r.RPC != "" {
-			key = r.RPC
-		}
+		key := cmp.Or(r.RPC, r.ID)
 		// A route of an event's latest shuffle also exists for any round.
-		of, ofRound := strings.CutPrefix(key, "vwr.shuffle.round")
+		suffix, ofRound := strings.CutPrefix(key, "vwr.shuffle.round")
 		if ofRound {
-			key = "vwr.shuffle" + of
+			key = "vwr.shuffle" + suffix
 		}
 		t := texts[key]
 		r.Summary, r.Description, r.Example = t.summary, t.description, examples[key]
@@ -32,17 +30,13 @@ func Annotate(routes []*edge.Route) {
 
 // texts are by the id of the route.
 var texts = map[string]text{
-	"auth.me": {
-		summary: "Who is signed in, and until when",
-	},
+	"auth.me": {summary: "Who is signed in, and until when"},
 	"auth.logout": {
 		summary: "Ends the session of this browser",
 		description: "A session that began at the identity provider is answered with 200 and `{\"redirectTo\": …}`, where the browser ends the provider's session. " +
 			"A browser whose session has ended is answered in the same way, and may ask again.",
 	},
-	"sessions.revoke": {
-		summary: "Ends one session, or all of a user's, at all gateways",
-	},
+	"sessions.revoke": {summary: "Ends one session, or all of a user's, at all gateways"},
 	"auth.login": {
 		summary:     "Leads to the sign-in page of the identity provider",
 		description: "`?returnTo=` is the path of this site where the browser goes on afterwards. When the provider does not answer, it leads to `/login`, which says so. At another host name than the gateway's own it leads there first.",
@@ -51,9 +45,7 @@ var texts = map[string]text{
 		summary:     "Where the identity provider sends the browser back to",
 		description: "Begins a session and leads to `returnTo`. It takes part only in an attempt that this browser began (cookie `urr-sign-in-…`), once and within 15 minutes; every failure leads to `/login`, which says what happened.",
 	},
-	"auth.dev-login": {
-		summary: "Signs in as anybody (development only)",
-	},
+	"auth.dev-login": {summary: "Signs in as anybody (development only)"},
 	"vwr.assign": {
 		summary: "Gives the visitor a position, the same again when repeated",
 		description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start), PROOF_REQUIRED (a proof of work is owed: the event asks for one, or many " +
@@ -65,42 +57,18 @@ var texts = map[string]text{
 			"send that as `x-vwr-proof` to assign. The challenge is for this visitor and one position, and lasts 5 minutes. If more is owed later, it " +
 			"still counts for a minute after its issue.\n\nErrors: as assign, but for PROOF_REQUIRED.",
 	},
-	"vwr.check": {
-		summary: "Whether the position is served; then with the tier-1 token",
-	},
-	"vwr.status": {
-		summary: "How long the waiting room's line is",
-	},
-	"vwr.serving": {
-		summary: "The serving counter, for shared caches",
-	},
-	"queue.check": {
-		summary: "Joins the line or finds the place in it",
-	},
-	"queue.status": {
-		summary: "The place in the line",
-	},
-	"queue.heartbeat": {
-		summary: "Keeps the slot and renews the entry token",
-	},
-	"queue.leave": {
-		summary: "Ends the slot of the entry token sent, else the waiting place",
-	},
-	"seats.layout": {
-		summary: "The seat map's layout",
-	},
-	"seats.availability": {
-		summary: "Which seats are free: a bitmap, or JSON by Accept",
-	},
-	"seats.reserve": {
-		summary: "Holds the named seats, all or none",
-	},
-	"reservations.best": {
-		summary: "Holds the best seats available, or general admissions",
-	},
-	"payments.webhook": {
-		summary: "A payment provider's call; its signature is checked",
-	},
+	"vwr.check":          {summary: "Whether the position is served; then with the tier-1 token"},
+	"vwr.status":         {summary: "How long the waiting room's line is"},
+	"vwr.serving":        {summary: "The serving counter, for shared caches"},
+	"queue.check":        {summary: "Joins the line or finds the place in it"},
+	"queue.status":       {summary: "The place in the line"},
+	"queue.heartbeat":    {summary: "Keeps the slot and renews the entry token"},
+	"queue.leave":        {summary: "Ends the slot of the entry token sent, else the waiting place"},
+	"seats.layout":       {summary: "The seat map's layout"},
+	"seats.availability": {summary: "Which seats are free: a bitmap, or JSON by Accept"},
+	"seats.reserve":      {summary: "Holds the named seats, all or none"},
+	"reservations.best":  {summary: "Holds the best seats available, or general admissions"},
+	"payments.webhook":   {summary: "A payment provider's call; its signature is checked"},
 	"admin.live": {
 		summary: "What happens in an event now, each second",
 		description: "`text/event-stream` ([SSE](https://html.spec.whatwg.org/multipage/server-sent-events.html)): a message each second, its data as below. A " +

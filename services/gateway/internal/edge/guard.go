@@ -17,12 +17,9 @@ type Verdict int
 
 // The verdicts.
 const (
-	// Honoured: the epoch is current.
-	Honoured Verdict = iota
-	// Refused: the line has moved to another epoch.
-	Refused
-	// Unsure: only queue knows.
-	Unsure
+	Honoured Verdict = iota // the epoch is current
+	Refused                 // the line has moved to another epoch
+	Unsure                  // only queue knows
 )
 
 // Rooms knows which events' waiting rooms are active.
@@ -55,35 +52,35 @@ type Guard struct {
 	VerifyMutations bool
 }
 
-// Check lets a request pass or returns the reason why not; errors that name a page to go to carry
-// the metadata "redirectTo". The order is fixed: identity, event, waiting room (tier 1), entry
-// token (tier 2), and last the slot, the only check that needs a call.
+// Check returns the error with which a request is refused, nil for none. The metadata "redirectTo"
+// of an error is the page that leads to what is missing. The order is fixed: identity, event,
+// waiting room (tier 1), entry token (tier 2), and last the slot, the only check that needs a call.
 func (g *Guard) Check(ctx context.Context, q *Request) error {
 	if !q.Route.servesUnready() && !g.Rooms.Ready() {
 		return errs.ErrUnavailable
 	}
-	if err := g.who(q); err != nil {
+	if err := g.checkCaller(q); err != nil {
 		return err
 	}
 	if q.Route.Event == None {
-		return nil // needs no event: the waiting rooms, operators' routes, a user's own data
+		return nil // such as the waiting rooms, operators' routes, a user's own data
 	}
-	if err := g.event(q); err != nil {
+	if err := g.findEvent(q); err != nil {
 		return err
 	}
-	if err := g.room(q); err != nil {
+	if err := g.checkRoom(q); err != nil {
 		return err
 	}
-	if q.Route.Who != Entry {
+	if q.Route.Access != Entry {
 		return nil
 	}
-	return g.slot(ctx, q)
+	return g.checkSlot(ctx, q)
 }
 
-// who checks the session and its roles. The session of an entry route is checked with its entry
-// token.
-func (g *Guard) who(q *Request) error {
-	switch q.Route.Who {
+// checkCaller checks the visitor, or the session and its roles. The session of an entry route is
+// checked with its entry token.
+func (g *Guard) checkCaller(q *Request) error {
+	switch q.Route.Access {
 	case Visitor:
 		if q.Anon == "" {
 			return errs.ErrVisitorRequired
@@ -91,28 +88,26 @@ func (g *Guard) who(q *Request) error {
 	case User:
 		return q.SessionErr
 	case Staff:
-		return role(q, "staff", "admin")
+		return requireRole(q, "staff", "admin")
 	case Admin:
-		return role(q, "admin")
+		return requireRole(q, "admin")
 	case Public, Entry:
 	}
 	return nil
 }
 
-func role(q *Request, anyOf ...string) error {
+func requireRole(q *Request, anyOf ...string) error {
 	if q.SessionErr != nil {
 		return q.SessionErr
 	}
-	for _, r := range anyOf {
-		if slices.Contains(q.Session.Roles, r) {
-			return nil
-		}
+	if slices.ContainsFunc(anyOf, func(r string) bool { return slices.Contains(q.Session.Roles, r) }) {
+		return nil
 	}
 	return errs.ErrRoleRequired.With("role", anyOf[0])
 }
 
-// event finds the request's event and the entry token for it.
-func (g *Guard) event(q *Request) error {
+// findEvent sets the request's event and the entry tokens for it.
+func (g *Guard) findEvent(q *Request) error {
 	switch q.Route.Event {
 	case FromPath:
 		q.Event = q.Param(paramEvent)
@@ -124,7 +119,7 @@ func (g *Guard) event(q *Request) error {
 		q.Event = m.GetEventId()
 	case FromToken:
 		tokens := g.Tokens.Entries(q.Header, "", q.User())
-		named := cmp.Or(g.honoured(tokens[0]), g.honoured(tokens[1]), tokens[0], tokens[1])
+		named := cmp.Or(g.unlessRefused(tokens[0]), g.unlessRefused(tokens[1]), tokens[0], tokens[1])
 		if named == nil {
 			return tokenRequired(q, "/")
 		}
@@ -132,24 +127,24 @@ func (g *Guard) event(q *Request) error {
 	case None:
 	}
 	tokens := g.Tokens.Entries(q.Header, q.Event, q.User())
-	q.Entry, q.spare = g.honoured(tokens[0]), g.honoured(tokens[1])
+	q.Entry, q.secondEntry = g.unlessRefused(tokens[0]), g.unlessRefused(tokens[1])
 	if q.Entry == nil {
-		q.Entry, q.spare = q.spare, nil
+		q.Entry, q.secondEntry = q.secondEntry, nil
 	}
 	return nil
 }
 
-// honoured returns the token, or nil if its line has moved to another epoch.
-func (g *Guard) honoured(e *claims.Entry) *claims.Entry {
+// unlessRefused returns the token, or nil if its line has moved to another epoch.
+func (g *Guard) unlessRefused(e *claims.Entry) *claims.Entry {
 	if e == nil || g.Lines.Verdict(e.EventID, e.Epoch) == Refused {
 		return nil
 	}
 	return e
 }
 
-// room is the check of tier 1: while the waiting room of the event is active, a token of its round
-// or an entry token is required. A buyer whose tier-1 token expires in the shop is not sent back.
-func (g *Guard) room(q *Request) error {
+// checkRoom requires a tier-1 token of the active round, or an entry token, while the event's
+// waiting room is active. A buyer whose tier-1 token expires in the shop is not sent back.
+func (g *Guard) checkRoom(q *Request) error {
 	q.Round = g.Rooms.Round(q.Event)
 	if q.Round == 0 || q.Entry != nil {
 		return nil
@@ -160,17 +155,17 @@ func (g *Guard) room(q *Request) error {
 	return errs.ErrVWRTokenRequired.With("redirectTo", "/vwr/"+q.Event)
 }
 
-// slot is the check of tier 2: the entry token, and the slot where the gateway cannot judge it or
-// must ask.
-func (g *Guard) slot(ctx context.Context, q *Request) error {
+// checkSlot requires an entry token. It asks queue about the slot for requests that change
+// something, and for all requests when the epoch of the line is not known here.
+func (g *Guard) checkSlot(ctx context.Context, q *Request) error {
 	if q.Entry == nil {
 		return tokenRequired(q, "/queue/"+q.Event)
 	}
-	err := g.verify(ctx, q, q.Entry)
-	if errors.Is(err, errs.ErrSlotEnded) && q.spare != nil && q.spare.SlotID != q.Entry.SlotID {
-		// One tab holds the token of an ended slot, another tab has a new one.
-		q.Entry = q.spare
-		err = g.verify(ctx, q, q.Entry)
+	err := g.verifySlot(ctx, q, q.Entry)
+	if errors.Is(err, errs.ErrSlotEnded) && q.secondEntry != nil && q.secondEntry.SlotID != q.Entry.SlotID {
+		// One tab holds the token of an ended slot, another tab that of a new one.
+		q.Entry = q.secondEntry
+		err = g.verifySlot(ctx, q, q.Entry)
 	}
 	return err
 }
@@ -184,9 +179,8 @@ func tokenRequired(q *Request, redirectTo string) error {
 	return errs.ErrQueueTokenRequired.With("redirectTo", redirectTo)
 }
 
-func (g *Guard) verify(ctx context.Context, q *Request, e *claims.Entry) error {
-	ask := q.Route.Mutates() && g.VerifyMutations || g.Lines.Verdict(e.EventID, e.Epoch) == Unsure
-	if !ask {
+func (g *Guard) verifySlot(ctx context.Context, q *Request, e *claims.Entry) error {
+	if !(q.Route.Mutates() && g.VerifyMutations) && g.Lines.Verdict(e.EventID, e.Epoch) != Unsure {
 		return nil
 	}
 	active, err := g.Slots.Active(ctx, e.EventID, e.UserID, e.SlotID, e.Epoch)

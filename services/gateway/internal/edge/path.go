@@ -14,11 +14,11 @@ const (
 	canonical = "/api/v1"
 )
 
-// CleanPath returns the one form in which a path is matched and passed on: decoded once (by
-// net/url), without empty and dot segments, without a slash at the end, and with the alias /api/…
-// rewritten to /api/v1/…. A check that read another form than the router could be bypassed. Control
-// characters and backslashes, which some programs read as slashes, are errs.ErrInvalidRequest;
-// invalid UTF-8 is errs.ErrInvalidUTF8.
+// CleanPath returns the one form in which a path is matched and passed on, so that no check reads
+// another form than the router: decoded once (by net/url), without empty and dot segments, without a
+// slash at the end, and with the alias /api/… rewritten to /api/v1/…. Control characters and
+// backslashes, which some programs read as slashes, are errs.ErrInvalidRequest; invalid UTF-8 is
+// errs.ErrInvalidUTF8.
 func CleanPath(decoded string) (string, error) {
 	p := decoded
 	if !isClean(p) {
@@ -39,11 +39,11 @@ func CleanPath(decoded string) (string, error) {
 	return p, nil
 }
 
-// OwnPath reports whether a browser that is sent to p stays on this site: p begins with one slash,
-// and has no backslash, which browsers read as a slash, no control character or space, some of which
-// they remove, and no empty or dot segment, since "/.//host" is the URL "//host". The rule holds for
-// the path; query and fragment have only no control characters or spaces. The pages have the same
-// rule, ownPath in web/src/lib/page.ts; the cases of both are in web/test/return-paths.json.
+// OwnPath reports whether a browser that is redirected to p stays on this site. The path begins with
+// one slash. It has no backslash, which browsers read as a slash, and no empty or dot segment, since
+// "/.//host" is the URL "//host". Path, query and fragment have no control character or space, some
+// of which browsers remove. The pages have the same rule, ownPath in web/src/lib/page.ts; the cases
+// of both are in web/test/return-paths.json.
 func OwnPath(p string) bool {
 	if strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return false
@@ -71,8 +71,8 @@ func isDots(segment string) bool {
 	return s == "." || s == ".."
 }
 
-// isClean reports whether p needs no cleaning, as nearly all paths: printable ASCII, no empty or
-// dot segment, no slash at the end.
+// isClean reports whether p needs no cleaning. Nearly all paths do not: they have printable ASCII, no
+// empty or dot segment, and no slash at the end.
 func isClean(p string) bool {
 	if p == "" || p[0] != '/' {
 		return false

@@ -62,10 +62,10 @@ func FuzzCleanPath(f *testing.F) {
 func TestLiteralBeforeParameter(t *testing.T) {
 	t.Parallel()
 	table, err := edge.NewTable(
-		&edge.Route{ID: "param", Method: "GET", Pattern: "/s/{event_id}", Who: edge.Public},
-		&edge.Route{ID: "literal", Method: "POST", Pattern: "/s/reserve", Who: edge.Public},
-		&edge.Route{ID: "deep", Method: "GET", Pattern: "/s/{event_id}/x/{file}", Who: edge.Public},
-		&edge.Route{ID: "other", Method: "GET", Pattern: "/s/reserve/y", Who: edge.Public},
+		&edge.Route{ID: "param", Method: "GET", Pattern: "/s/{event_id}", Access: edge.Public},
+		&edge.Route{ID: "literal", Method: "POST", Pattern: "/s/reserve", Access: edge.Public},
+		&edge.Route{ID: "deep", Method: "GET", Pattern: "/s/{event_id}/x/{file}", Access: edge.Public},
+		&edge.Route{ID: "other", Method: "GET", Pattern: "/s/reserve/y", Access: edge.Public},
 	)
 	require.NoError(t, err)
 	for _, c := range []struct{ method, path, id, event, file string }{

@@ -56,10 +56,10 @@ func FromService(sd protoreflect.ServiceDescriptor, details map[string]Details, 
 
 func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need *commonv1.Edge, details Details) (*Route, error) {
 	r := &Route{
-		ID:    string(md.Parent().Name()) + "." + string(md.Name()),
-		Who:   Who(need.GetWho()),
-		Event: Source(need.GetEvent()),
-		RPC:   fullMethod(md),
+		ID:     string(md.Parent().Name()) + "." + string(md.Name()),
+		Access: Access(need.GetWho()),
+		Event:  Source(need.GetEvent()),
+		RPC:    fullMethod(md),
 	}
 	switch p := rule.GetPattern().(type) {
 	case *annotations.HttpRule_Get:
@@ -80,31 +80,28 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 	default:
 		return nil, fmt.Errorf("%s: the body is %q, neither the whole request nor its %q", md.FullName(), rule.GetBody(), specMember)
 	}
-	if strings.HasPrefix(r.Pattern, operators) { // a second binding of a method that users call too
-		r.Who = Admin
+	if strings.HasPrefix(r.Pattern, operatorPrefix) { // a second binding of a method that users call too
+		r.Access = Admin
 	}
-	r.Status, r.Timeout, r.Headers = cmp.Or(details.Status, successStatus(md)), details.Timeout, details.Headers
-	r.Stops = details.Stops
+	r.Status, r.Timeout = cmp.Or(details.Status, successStatus(md)), details.Timeout
+	r.Headers, r.Stops = details.Headers, details.Stops
 	return r, nil
 }
 
-// specMember is the only member of a request that can be a body: pkg/rpc.Validate removes its name
-// from the paths of wrong members.
+// specMember is the only member of a request that can be a body. pkg/rpc.Validate removes its name
+// from the paths of invalid members.
 const specMember = "spec"
 
-// operators is the prefix of the paths that only operators may call.
-const operators = "/api/v1/admin/"
+// operatorPrefix begins the paths that only operators may call.
+const operatorPrefix = "/api/v1/admin/"
 
-// fullMethod returns the name of the method in gRPC, /package.Service/Method.
 func fullMethod(md protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", md.Parent().FullName(), md.Name())
 }
 
 func successStatus(md protoreflect.MethodDescriptor) int {
-	switch {
-	case md.Output().FullName() == (&emptypb.Empty{}).ProtoReflect().Descriptor().FullName():
+	if md.Output().FullName() == (&emptypb.Empty{}).ProtoReflect().Descriptor().FullName() {
 		return http.StatusNoContent
-	default:
-		return http.StatusOK
 	}
+	return http.StatusOK
 }

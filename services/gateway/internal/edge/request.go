@@ -13,13 +13,12 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Request is what the edge knows about a request: its route and the verified identity of the
-// caller.
+// Request has the route of a request and the verified identity of its caller.
 type Request struct {
 	Match
 	// ID is the request id. On the fast path it is set only when something fails.
 	ID string
-	// Path is the normalised path.
+	// Path is that of CleanPath.
 	Path string
 
 	// Session is nil without a valid session; SessionErr then says why.
@@ -32,27 +31,26 @@ type Request struct {
 	// Owes is the proof of work that the visitor owes for each position in a waiting room, in bits.
 	Owes int
 
-	// Event is the event of the request once the checks have found it; "" where none is needed.
+	// Event is set by Guard.Check; "" on routes that need no event.
 	Event string
 	// Entry is the verified entry token of the user for Event; nil without one.
 	Entry *claims.Entry
-	// spare is a second valid token: header and cookie may hold one each.
-	spare *claims.Entry
+	// secondEntry is another valid token: header and cookie may hold one each.
+	secondEntry *claims.Entry
 	// Round is the active round of the waiting room of Event, 0 when none is active.
 	Round int64
 
-	// Body is the whole body, on routes that take one. Message is the parsed body, on routes that
-	// declare a message.
+	// Body is the whole body, on routes that take one; Message is it parsed, on routes that declare a
+	// message.
 	Body    []byte
 	Message proto.Message
 	// BodyErr is the error of the pass-through decoder for Body.
 	BodyErr error
 	// Refused is the error that the request was refused with, nil when it was served.
 	Refused *errs.Error
-	// IdempotencyKey and IfMatch are the headers of the request, as sent.
+	// IdempotencyKey and IfMatch are the headers as sent.
 	IdempotencyKey, IfMatch string
-	// Header has the headers of the request.
-	Header http.Header
+	Header                  http.Header
 }
 
 // User returns the id of the signed-in user, "" for none.
@@ -66,7 +64,7 @@ func (q *Request) User() string {
 // EventInPath returns the event that the path names, "" for none.
 func (q *Request) EventInPath() string { return q.Param(paramEvent) }
 
-// Caller returns the identity that is passed to the services. It contains only verified data.
+// Caller returns the identity that is passed to the services, all of it verified.
 func (q *Request) Caller() *commonv1.Caller {
 	c := &commonv1.Caller{AnonId: q.Anon, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}
 	if q.Session != nil {

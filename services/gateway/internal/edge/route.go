@@ -13,17 +13,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Who says who may call a route; the values are those of the option urr.common.v1.edge.
-type Who string
+// Access says who may call a route. The values are those of the member who of the option
+// urr.common.v1.edge.
+type Access string
 
-// Each names what it requires.
+// What each requires.
 const (
-	Public  Who = "public"  // nothing
-	Visitor Who = "visitor" // a signed urr-anon
-	User    Who = "user"    // a session
-	Entry   Who = "entry"   // a session and a valid entry token of the event
-	Staff   Who = "staff"   // a session with the role staff or admin
-	Admin   Who = "admin"   // a session with the role admin
+	Public  Access = "public"  // nothing
+	Visitor Access = "visitor" // a signed urr-anon
+	User    Access = "user"    // a session
+	Entry   Access = "entry"   // a session and a valid entry token of the event
+	Staff   Access = "staff"   // a session with the role staff or admin
+	Admin   Access = "admin"   // a session with the role admin
 )
 
 // Source says where the event of a request is given. None also means that the route stays open
@@ -65,7 +66,7 @@ type Route struct {
 	ID      string
 	Method  string
 	Pattern string // such as /api/v1/seats/{event_id}
-	Who     Who
+	Access  Access
 	Event   Source
 	Body    Body
 	// Page routes serve browsers: refusals are redirects.
@@ -73,8 +74,7 @@ type Route struct {
 	// Poll routes have no lasting effect, whatever their method: they are limited in process,
 	// without Redis.
 	Poll bool
-	// Costly routes cost another server's work: they are limited as those that change something,
-	// whatever their method.
+	// Costly routes call another party's server: they are limited as mutations, whatever their method.
 	Costly bool
 	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
 	// while Kafka cannot take its record.
@@ -82,8 +82,7 @@ type Route struct {
 	// Stream routes respond until the client leaves: they have no Timeout, and do not count in the
 	// durations of requests.
 	Stream bool
-	// FastPath routes skip the tracing middleware: no span, and no request id unless something
-	// fails.
+	// FastPath routes have no span, and a request id only if something fails.
 	FastPath bool
 	// Traced routes take the fast path only while tracing is off.
 	Traced bool
@@ -95,19 +94,19 @@ type Route struct {
 	Timeout time.Duration
 	// Status is the HTTP status of success; 0 = 200.
 	Status int
-	// Repeats: a repeated request has status 200 and the same body, instead of Status.
+	// Repeats marks routes that answer a repeated request with status 200 and the same body.
 	Repeats bool
-	// Answer is the message that a hand-written route responds with, if it is one; for the
-	// documentation. With the status 204 it is the answer of those that have one, with 200.
+	// Answer is the message that a hand-written route responds with; for the documentation. A route
+	// with status 204 and an Answer responds with 200 when it has one.
 	Answer proto.Message
 	// Summary is the line in the API documentation; Description, in Markdown, and Example, a response,
 	// follow it.
 	Summary, Description, Example string
-	// Headers are the headers that the route reads, without the credentials that Who requires; for
-	// the documentation.
+	// Headers are those that the route reads, without the credentials that Access requires; for the
+	// documentation.
 	Headers []Header
-	// Refusal returns the error for which requests are refused at present, before they are looked
-	// at; nil: never. It is for overload: a refusal costs less than the checks.
+	// Refusal returns the error with which every request is refused during an overload, before the
+	// checks, which cost more than a refusal; nil: never.
 	Refusal func() error
 	// Handler serves the requests that passed the edge.
 	Handler Handler
@@ -121,14 +120,13 @@ type Header struct {
 	Required          bool
 }
 
-// JSONBody declares the JSON body of a hand-written route. The body is parsed into a new message of
-// the type of m.
+// JSONBody declares a JSON body that is parsed into a new message of the type of m.
 func JSONBody(m proto.Message) Body {
 	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
 }
 
-// Handler serves a request that passed the edge. A returned error becomes a problem document, so
-// the handler must not have written anything by then.
+// Handler serves a request that passed the edge. A handler that returns an error, which becomes a
+// problem document, must not have written anything.
 type Handler func(w http.ResponseWriter, r *http.Request, q *Request) error
 
 // Mutates reports whether the route's method is one that changes something (RFC 9110 §9.2.1).
@@ -138,13 +136,13 @@ func (r *Route) Mutates() bool {
 
 // Audited reports whether the requests are operators' acts, which are recorded before they are
 // forwarded. It follows from who may call the route, so that no route can forget it.
-func (r *Route) Audited() bool { return r.Who == Admin && r.Mutates() }
+func (r *Route) Audited() bool { return r.Access == Admin && r.Mutates() }
 
-// servesUnready reports whether the route may be served before the waiting rooms are known: pages
-// without an event, and operators' routes.
-func (r *Route) servesUnready() bool { return r.Page && r.Event == None || r.Who == Admin }
+// servesUnready reports whether the route is served before the waiting rooms are known. It is for
+// pages without an event, and for operators' routes.
+func (r *Route) servesUnready() bool { return r.Page && r.Event == None || r.Access == Admin }
 
-// Params are the names of the parameters in the pattern, in order.
+// Params returns the names of the parameters in the pattern, in order.
 func (r *Route) Params() []string { return r.params }
 
 func (r *Route) String() string { return r.Method + " " + r.Pattern }
@@ -159,8 +157,7 @@ func (r *Route) compile() error {
 		r.Timeout = DefaultTimeout
 	}
 	for seg := range strings.SplitSeq(r.Pattern[1:], "/") {
-		name, ok := param(seg)
-		if ok {
+		if name, ok := param(seg); ok {
 			r.params = append(r.params, name)
 		} else if strings.ContainsAny(seg, "{}*:") {
 			return fmt.Errorf("route %s: %q is no segment that can be matched", r, seg)
@@ -169,8 +166,8 @@ func (r *Route) compile() error {
 	if len(r.params) > maxParams {
 		return fmt.Errorf("route %s: more than %d parameters", r, maxParams)
 	}
-	if !slices.Contains([]Who{Public, Visitor, User, Entry, Staff, Admin}, r.Who) {
-		return fmt.Errorf("route %s: does not say who may use it (%q)", r, r.Who)
+	if !slices.Contains([]Access{Public, Visitor, User, Entry, Staff, Admin}, r.Access) {
+		return fmt.Errorf("route %s: does not say who may use it (%q)", r, r.Access)
 	}
 	if r.Stops && !r.Audited() {
 		return fmt.Errorf("route %s: only operators' acts stop a sale", r)
@@ -184,7 +181,7 @@ func (r *Route) compile() error {
 func (r *Route) checkEvent() error {
 	switch r.Event {
 	case None:
-		if r.Who == Entry {
+		if r.Access == Entry {
 			return fmt.Errorf("route %s: an entry token is of an event, but none is named", r)
 		}
 	case FromPath:
@@ -199,7 +196,7 @@ func (r *Route) checkEvent() error {
 			return fmt.Errorf("route %s: the message has no event", r)
 		}
 	case FromToken:
-		if r.Who != Entry {
+		if r.Access != Entry {
 			return fmt.Errorf("route %s: only an entry route has a token to take the event from", r)
 		}
 	default:
@@ -208,13 +205,11 @@ func (r *Route) checkEvent() error {
 	return nil
 }
 
-// eventMessage is a body with an event.
 type eventMessage interface {
 	proto.Message
 	GetEventId() string
 }
 
-// param returns the name in a segment like {name}.
 func param(seg string) (string, bool) {
 	if len(seg) > 2 && seg[0] == '{' && seg[len(seg)-1] == '}' {
 		return seg[1 : len(seg)-1], true

@@ -46,19 +46,18 @@ func (m *Match) Param(name string) string {
 }
 
 // NewTable makes the table of all routes. Two routes for one method and path, a repeated id, or a
-// contradictory route are errors: the process must not start, since it would be unclear what is
-// guarded.
+// contradictory route are errors, since it would be unclear what is guarded.
 func NewTable(routes ...*Route) (*Table, error) {
 	t := &Table{}
-	seen := map[string]bool{}
+	declared := map[string]bool{}
 	for _, r := range routes {
 		if err := r.compile(); err != nil {
 			return nil, err
 		}
-		if seen[r.ID] {
+		if declared[r.ID] {
 			return nil, fmt.Errorf("route %s: the id %q is there twice", r, r.ID)
 		}
-		seen[r.ID] = true
+		declared[r.ID] = true
 		if err := t.add(r); err != nil {
 			return nil, err
 		}
@@ -66,7 +65,6 @@ func NewTable(routes ...*Route) (*Table, error) {
 	return t, nil
 }
 
-// Routes lists every route in the order of declaration.
 func (t *Table) Routes() []*Route { return t.routes }
 
 func (t *Table) add(r *Route) error {
@@ -96,9 +94,9 @@ func (t *Table) add(r *Route) error {
 }
 
 // Match finds the route of a method and a path returned by CleanPath. HEAD is served by the route
-// of GET. It fails with errs.ErrNotFound for an unknown path, errs.ErrMethodNotAllowed (metadata
-// "allow") for a known one, and errs.ErrInvalidID for a malformed parameter. A literal segment
-// takes precedence over a parameter.
+// of GET, and a literal segment takes precedence over a parameter. Match fails with errs.ErrNotFound
+// for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for a known one, and
+// errs.ErrInvalidID for a malformed parameter.
 func (t *Table) Match(method, path string) (Match, error) {
 	if method == http.MethodHead {
 		method = http.MethodGet

@@ -23,22 +23,20 @@ import (
 )
 
 const (
-	// availabilityTTL is how much older than ticket's answer the free seats may be.
+	// availabilityTTL is how old ticket's answer may be.
 	availabilityTTL   = 50 * time.Millisecond
 	maxAvailabilities = 256
 	bitmapType        = "application/octet-stream"
 )
 
-// availability serves which seats are free, in two representations with an ETag each. Ticket is asked
-// once for all who come within availabilityTTL, and representations are made when something changed.
+// availability serves which seats are free, in two representations with an ETag each. Requests within
+// availabilityTTL share one call of ticket. Representations are made again only after a change.
 type availability struct {
 	cached *otter.Cache[string, *freeSeats]
-	// last are the latest, however old.
-	last  *otter.Cache[string, *freeSeats]
-	reads *batch.Coalescer[eventRead, *freeSeats]
+	last   *otter.Cache[string, *freeSeats] // of any age, to compare with
+	reads  *batch.Coalescer[eventRead, *freeSeats]
 }
 
-// freeSeats are the free seats of an event.
 type freeSeats struct {
 	source     *ticketv1.Availability
 	json, bits representation
@@ -47,7 +45,7 @@ type freeSeats struct {
 // representation is a response, plain and compressed. gzipped is plain when it would not be shorter.
 type representation struct{ plain, gzipped encoded }
 
-// encoded is a body with its headers, as they are written.
+// encoded is a body with the values of its headers.
 type encoded struct {
 	body                                []byte
 	etag, contentType, length, encoding []string
@@ -55,10 +53,10 @@ type encoded struct {
 
 // Values of headers, shared by all responses.
 var (
-	freeCache = []string{"private, no-cache"} // to be revalidated
-	freeVary  = []string{"Accept, Accept-Encoding"}
-	bitsType  = []string{bitmapType}
-	gzipCoded = []string{"gzip"}
+	freeCacheControl = []string{"private, no-cache"} // to be revalidated
+	freeVary         = []string{"Accept, Accept-Encoding"}
+	bitsType         = []string{bitmapType}
+	gzipCoded        = []string{"gzip"}
 )
 
 func newAvailability(events ticketv1.EventServiceClient, clock otter.Clock) (*availability, error) {
@@ -97,7 +95,7 @@ func represent(m *ticketv1.Availability) (*freeSeats, error) {
 		return nil, err
 	}
 	f := &freeSeats{source: m}
-	// Ticket's tag is of what is free; the JSON has sections with prices and capacities, too.
+	// ticket's ETag covers only which seats are free. The JSON also has prices and capacities.
 	sum := sha256.Sum256(body)
 	if f.json, err = newRepresentation(body, hex.EncodeToString(sum[:16]), jsonType); err != nil {
 		return nil, err
@@ -144,9 +142,9 @@ func (a *availability) serve(w http.ResponseWriter, r *http.Request, q *edge.Req
 
 func (p *representation) write(w http.ResponseWriter, request http.Header) {
 	h := w.Header()
-	h["Vary"], h["Cache-Control"] = freeVary, freeCache
-	for _, e := range []*encoded{&p.gzipped, &p.plain} { // first, so that most polls need no negotiation
-		if unchanged(request, e.etag[0]) {
+	h["Vary"], h["Cache-Control"] = freeVary, freeCacheControl
+	for _, e := range []*encoded{&p.gzipped, &p.plain} { // before the negotiation, which most polls then need not
+		if coding.Unchanged(request, e.etag[0]) {
 			h["Etag"] = e.etag
 			w.WriteHeader(http.StatusNotModified)
 			return
@@ -163,6 +161,3 @@ func (p *representation) write(w http.ResponseWriter, request http.Header) {
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(e.body) // the client may have disconnected
 }
-
-// Close waits for the calls in flight.
-func (a *availability) Close(ctx context.Context) error { return a.reads.Close(ctx) }

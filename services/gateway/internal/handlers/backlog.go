@@ -10,58 +10,54 @@ import (
 
 // Limits of a backlog.
 const (
-	// backlogWait is how long the last request of a backlog waits, at the present pace. It is well
+	// backlogWait is how long the last request of a full backlog waits at the measured rate. It is well
 	// below callTimeout, so that accepted requests are answered.
 	backlogWait = time.Second
-	// backlogUnreached is the least bound while fewer requests arrive: their pace is not the one that
-	// is possible. A sale that begins is not refused because little was sold before.
-	backlogUnreached = 512
-	// backlogLeast requests are accepted at any pace.
-	backlogLeast = 64
-	// backlogWindow is the time over which the pace is measured.
+	// backlogIdleMin bounds the limit from below while it is not reached: the measured rate is then that
+	// of the demand. Otherwise a sale that begins would be refused because little was sold before.
+	backlogIdleMin = 512
+	// backlogMin requests are accepted at any rate.
+	backlogMin    = 64
 	backlogWindow = 250 * time.Millisecond
-	// backlogForget is the length of a pause after which the pace of before says nothing.
-	backlogForget = 5 * time.Second
-	// backlogRetry is when a refused visitor may try again.
-	backlogRetry = time.Second
+	// backlogMaxGap is the length of a pause after which the measured rate is discarded.
+	backlogMaxGap = 5 * time.Second
+	backlogRetry  = time.Second
 )
 
-// backlog bounds the requests of a kind that are in progress, to those that the service behind
-// completes within backlogWait. A longer backlog completes no more requests: they only wait longer,
-// in the end until nobody waits for their answer. Requests above the bound can be refused before
-// they cost anything.
+// backlog limits the requests of a kind that are in progress to those that the service completes within
+// backlogWait. A longer backlog would not complete more requests, but make them wait longer, in the end
+// until their clients have left. Requests beyond the limit are refused before they cost anything.
 type backlog struct {
-	now        func() time.Time
-	inProgress atomic.Int64
-	completed  atomic.Int64 // in this window
-	most       atomic.Int64
-	reached    atomic.Bool // most was reached in this window
+	now          func() time.Time
+	inProgress   atomic.Int64
+	completed    atomic.Int64 // in this window
+	limit        atomic.Int64
+	limitReached atomic.Bool // in this window
 
 	mu     sync.Mutex // held while a window is closed
 	opened time.Time
-	pace   float64 // completed per second; 0: not known
+	rate   float64 // completed per second; 0: not known
 }
 
 func newBacklog(now func() time.Time) *backlog {
 	b := &backlog{now: now, opened: now()}
-	b.most.Store(backlogUnreached)
+	b.limit.Store(backlogIdleMin)
 	return b
 }
 
-// refusal is errs.ErrOverloaded when a request would be refused now.
 func (b *backlog) refusal() error {
-	if b.inProgress.Load() < b.most.Load() {
+	if b.inProgress.Load() < b.limit.Load() {
 		return nil
 	}
-	b.reached.Store(true)
+	b.limitReached.Store(true)
 	return errs.ErrOverloaded.WithRetry(backlogRetry)
 }
 
-// do runs a request; errs.ErrOverloaded when there are too many.
+// do runs a request. It fails with errs.ErrOverloaded when there are too many.
 func (b *backlog) do(fn func() error) error {
-	if b.inProgress.Add(1) > b.most.Load() {
+	if b.inProgress.Add(1) > b.limit.Load() {
 		b.inProgress.Add(-1)
-		b.reached.Store(true)
+		b.limitReached.Store(true)
 		return errs.ErrOverloaded.WithRetry(backlogRetry)
 	}
 	defer b.inProgress.Add(-1)
@@ -70,7 +66,7 @@ func (b *backlog) do(fn func() error) error {
 	return err
 }
 
-// complete counts a request that the service behind has decided, whether it was granted or not.
+// complete counts a request that the service has decided, whether it was granted or not.
 func (b *backlog) complete(err error) {
 	if err != nil {
 		switch errs.From(err).Kind {
@@ -86,31 +82,31 @@ func (b *backlog) complete(err error) {
 	}
 	defer b.mu.Unlock()
 	if now.Sub(b.opened) >= backlogWindow {
-		b.close(now)
+		b.endWindow(now)
 	}
 }
 
-// close ends the window; b.mu is held. A window without completions at its end is a pause: nothing
-// was asked for, or the service behind stood still for a moment. Neither is a slow pace.
-func (b *backlog) close(now time.Time) {
+// endWindow is called with b.mu held. A window of twice its length had a pause, in which nothing was
+// requested or the service stood still, so it does not count as a low rate.
+func (b *backlog) endWindow(now time.Time) {
 	took := now.Sub(b.opened)
-	completed, reached := float64(b.completed.Swap(0)), b.reached.Swap(false) || b.inProgress.Load() >= b.most.Load()
+	completed, reached := float64(b.completed.Swap(0)), b.limitReached.Swap(false) || b.inProgress.Load() >= b.limit.Load()
 	b.opened = now
 	switch {
-	case took > backlogForget:
-		b.pace = 0
-		b.most.Store(backlogUnreached)
+	case took > backlogMaxGap:
+		b.rate = 0
+		b.limit.Store(backlogIdleMin)
 		return
 	case took >= 2*backlogWindow:
 		return
-	case b.pace == 0:
-		b.pace = completed / took.Seconds()
+	case b.rate == 0:
+		b.rate = completed / took.Seconds()
 	default:
-		b.pace = (b.pace + completed/took.Seconds()) / 2
+		b.rate = (b.rate + completed/took.Seconds()) / 2
 	}
-	least := int64(backlogUnreached)
+	least := int64(backlogIdleMin)
 	if reached {
-		least = backlogLeast
+		least = backlogMin
 	}
-	b.most.Store(max(least, int64(b.pace*backlogWait.Seconds())))
+	b.limit.Store(max(least, int64(b.rate*backlogWait.Seconds())))
 }

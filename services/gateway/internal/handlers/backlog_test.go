@@ -37,7 +37,7 @@ func occupy(t *testing.T, b *backlog, n int) (end func()) {
 func TestBacklogRefusesAboveItsBound(t *testing.T) {
 	t.Parallel()
 	b := newBacklog(testkit.NewClock(time.Unix(1_700_000_000, 0)).Now)
-	end := occupy(t, b, backlogUnreached-1)
+	end := occupy(t, b, backlogIdleMin-1)
 	require.NoError(t, b.refusal())
 	last := occupy(t, b, 1)
 	refused := errs.From(b.refusal())
@@ -66,20 +66,20 @@ func TestBacklogFollowsThePace(t *testing.T) {
 	for range 5 {
 		second(4000, nil)
 	}
-	require.InDelta(t, 4000, b.most.Load(), 40, "what is completed in a second")
+	require.InDelta(t, 4000, b.limit.Load(), 40, "what is completed in a second")
 	for range 5 {
 		second(4000, errs.ErrSeatTaken)
 	}
-	require.InDelta(t, 4000, b.most.Load(), 40, "a refusal for good is an answer too")
+	require.InDelta(t, 4000, b.limit.Load(), 40, "a refusal for good is an answer too")
 	for _, failed := range []error{errs.ErrUnavailable, errs.ErrInternal, errors.New("a mistake")} {
 		second(4000, failed)
-		require.InDelta(t, 4000, b.most.Load(), 40, "failures say nothing about the pace")
+		require.InDelta(t, 4000, b.limit.Load(), 40, "failures say nothing about the pace")
 	}
 	second(800, nil)
-	require.Less(t, b.most.Load(), int64(1200))
+	require.Less(t, b.limit.Load(), int64(1200))
 	clock.Advance(time.Hour)
 	second(100, nil)
-	require.EqualValues(t, backlogUnreached, b.most.Load())
+	require.EqualValues(t, backlogIdleMin, b.limit.Load())
 }
 
 // completeAt completes requests at a pace, over some windows.
@@ -99,16 +99,16 @@ func TestBacklogOfASlowServiceIsShort(t *testing.T) {
 	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))
 	b := newBacklog(clock.Now)
 	completeAt(b, clock, 100, 1)
-	require.EqualValues(t, backlogUnreached, b.most.Load(), "nobody asks for more")
-	end := occupy(t, b, backlogUnreached)
+	require.EqualValues(t, backlogIdleMin, b.limit.Load(), "nobody asks for more")
+	end := occupy(t, b, backlogIdleMin)
 	require.Error(t, b.refusal())
 	completeAt(b, clock, 100, 1)
-	require.EqualValues(t, 100, b.most.Load())
+	require.EqualValues(t, 100, b.limit.Load())
 	completeAt(b, clock, 8, 8)
-	require.EqualValues(t, backlogLeast, b.most.Load())
+	require.EqualValues(t, backlogMin, b.limit.Load())
 	end()
 	completeAt(b, clock, 100, 4)
-	require.EqualValues(t, backlogUnreached, b.most.Load(), "nobody asks for more")
+	require.EqualValues(t, backlogIdleMin, b.limit.Load(), "nobody asks for more")
 }
 
 // A service that stands still for a moment is not slow, nor is one that nobody asks.
@@ -117,13 +117,13 @@ func TestPauseIsNoSlowPace(t *testing.T) {
 	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))
 	b := newBacklog(clock.Now)
 	completeAt(b, clock, 4000, 4)
-	require.EqualValues(t, 4000, b.most.Load())
+	require.EqualValues(t, 4000, b.limit.Load())
 	clock.Advance(600 * time.Millisecond)
 	completeAt(b, clock, 4000, 1)
-	require.InDelta(t, 4000, b.most.Load(), 10)
-	clock.Advance(backlogForget + time.Millisecond)
+	require.InDelta(t, 4000, b.limit.Load(), 10)
+	clock.Advance(backlogMaxGap + time.Millisecond)
 	b.complete(nil)
-	require.EqualValues(t, backlogUnreached, b.most.Load())
+	require.EqualValues(t, backlogIdleMin, b.limit.Load())
 	completeAt(b, clock, 4000, 1)
-	require.EqualValues(t, 4000, b.most.Load(), "at once")
+	require.EqualValues(t, 4000, b.limit.Load(), "at once")
 }

@@ -12,8 +12,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Completer sets what only the gateway knows in pass-through responses, and applies their side
-// effects here.
+// Completer sets the members of pass-through responses that only the gateway knows, and updates this
+// gateway's state after an operator's call.
 type Completer struct {
 	Rooms     *roomstate.Rooms
 	Seats     *Seats
@@ -22,25 +22,24 @@ type Completer struct {
 }
 
 // Complete is an api.Complete.
-func (a *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
+func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 	switch m := m.(type) {
 	case *ticketv1.ListEventsResponse:
 		for _, e := range m.GetItems() {
-			SetWaitingRoom(a.Rooms, e)
+			SetWaitingRoom(c.Rooms, e)
 		}
 	case *ticketv1.Event:
-		SetWaitingRoom(a.Rooms, m)
+		SetWaitingRoom(c.Rooms, m)
 		switch rpc {
 		case ticketv1.EventAdminService_CreateEvent_FullMethodName, ticketv1.EventAdminService_PutEvent_FullMethodName:
-			a.Seats.Forget(m.GetEventId())
-			a.Existence.Forget(m.GetEventId())
-			a.Events.Forget(m.GetEventId())
+			c.Seats.Forget(m.GetEventId())
+			c.Existence.Forget(m.GetEventId())
+			c.Events.Forget(m.GetEventId())
 		}
 	case *vwrv1.VwrStatus:
-		// An operator call takes effect at this gateway at once; the others receive it within a
-		// second.
-		old := a.Rooms.Get(m.GetEventId())
-		a.Rooms.Apply(&vwrv1.Counter{
+		// The other gateways receive the change within a second.
+		old := c.Rooms.Get(m.GetEventId())
+		c.Rooms.Apply(&vwrv1.Counter{
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
 			Issued: m.GetNextPosition(), Rate: cmp.Or(m.GetMeasuredRate(), old.Rate), ConfiguredRate: configuredRate(m, old.Configured),
 			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), Next: m.GetNext(),
@@ -53,9 +52,9 @@ func SetWaitingRoom(rooms *roomstate.Rooms, e *ticketv1.Event) {
 	e.WaitingRoom = &ticketv1.WaitingRoom{Active: rooms.Round(e.GetEventId()) != 0}
 }
 
-func configuredRate(m *vwrv1.VwrStatus, otherwise float64) float64 {
+func configuredRate(m *vwrv1.VwrStatus, fallback float64) float64 {
 	if m.GetBatch() < 1 || m.GetIntervalSeconds() < 1 {
-		return otherwise
+		return fallback
 	}
 	return float64(m.GetBatch()) / float64(m.GetIntervalSeconds())
 }

@@ -21,61 +21,58 @@ import (
 )
 
 const (
-	// drawTTL is how much older than ingest's answer a draw may be. At an announcement everybody
-	// reads it.
+	// drawTTL is how old ingest's answer may be. At an announcement everybody reads it.
 	drawTTL = time.Second
-	// DrawTimeout is that of answers of some megabytes; the listener's time limit for writing is above
-	// it.
+	// DrawTimeout is that of responses of some megabytes, and below the listener's time-out for writing.
 	DrawTimeout = 25 * time.Second
-	// ExportTimeout is that of the list of winners, which may have a million lines. Instead of the
-	// listener's time limit for writing each part has exportWrite.
-	ExportTimeout = 10 * time.Minute
-	exportWrite   = 30 * time.Second
+	// ExportTimeout is that of the list of winners, which may have a million lines. Each part of it has
+	// exportWriteTimeout instead of the listener's time-out for writing.
+	ExportTimeout      = 10 * time.Minute
+	exportWriteTimeout = 30 * time.Second
 	// winnersPage is how many winners one call of ingest returns, some 100 bytes each.
 	winnersPage = 50_000
 	// maxDrawBytes bounds the documents that are kept; one with 1,000,000 winners has 40 MB.
 	maxDrawBytes = 64 << 20
 )
 
-// entriesCache lets caches keep the file of the entries: it never changes once it is public.
-var entriesCache = []string{"public, max-age=86400, immutable"}
+// entriesCacheControl lets caches keep the file of the entries, which never changes once it is public.
+var entriesCacheControl = []string{"public, max-age=86400, immutable"}
 
 // Draws serves what is public of lotteries, and the winners to operators.
 type Draws struct {
 	ingest ingestv1.IngestServiceClient
 	admin  ingestv1.IngestAdminServiceClient
-	cached publicEvents[string]
-	reads  *batch.Groups[string, eventRead, publicEvent]
+	cached responseCache[string]
+	reads  *batch.Groups[string, eventRead, cachedResponse]
 }
 
 // NewDraws makes the handlers of draws.
 func NewDraws(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminServiceClient) (*Draws, error) {
-	cached, err := newPublicEvents(&otter.Options[string, publicEvent]{
-		MaximumWeight: maxDrawBytes, Weigher: func(_ string, d publicEvent) uint32 { return uint32(min(len(d.body), maxDrawBytes)) }, //nolint:gosec // bounded
-		ExpiryCalculator: otter.ExpiryWriting[string, publicEvent](drawTTL),
+	cached, err := newResponseCache(&otter.Options[string, cachedResponse]{
+		MaximumWeight: maxDrawBytes, Weigher: func(_ string, d cachedResponse) uint32 { return uint32(min(len(d.body), maxDrawBytes)) }, //nolint:gosec // bounded
+		ExpiryCalculator: otter.ExpiryWriting[string, cachedResponse](drawTTL),
 	})
 	if err != nil {
 		return nil, err
 	}
 	h := &Draws{ingest: ingest, admin: admin, cached: cached}
-	// A large document takes long to read, which must not delay those of other draws.
-	h.reads = perEvent(DrawTimeout, func(ctx context.Context, in []eventRead) ([]batch.Result[publicEvent], error) {
+	// Reading a large document must not delay those of other draws.
+	h.reads = newEventBatches(batchConfig(DrawTimeout), func(ctx context.Context, in []eventRead) ([]batch.Result[cachedResponse], error) {
 		d, err := h.read(caller.With(ctx, in[0].caller), in[0].key)
-		return slices.Repeat([]batch.Result[publicEvent]{{Value: d, Err: err}}, len(in)), nil
+		return slices.Repeat([]batch.Result[cachedResponse]{{Value: d, Err: err}}, len(in)), nil
 	})
 	return h, nil
 }
 
 // Document responds with the public state of a draw, or with 304 if the client has this version.
 func (h *Draws) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (publicEvent, error) { return h.reads.Do(r.Context(), e.key, e) })
+	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (cachedResponse, error) { return h.reads.Do(r.Context(), e.key, e) })
 }
 
-// read asks ingest for all requests that share a call, and joins the parts of the answer.
-func (h *Draws) read(ctx context.Context, event string) (publicEvent, error) {
+func (h *Draws) read(ctx context.Context, event string) (cachedResponse, error) {
 	parts, err := h.ingest.GetDraw(ctx, &ingestv1.GetDrawRequest{EventId: event})
 	if err != nil {
-		return publicEvent{}, err
+		return cachedResponse{}, err
 	}
 	draw := &ingestv1.Draw{}
 	for {
@@ -84,15 +81,15 @@ func (h *Draws) read(ctx context.Context, event string) (publicEvent, error) {
 			break
 		}
 		if err != nil {
-			return publicEvent{}, err
+			return cachedResponse{}, err
 		}
 		proto.Merge(draw, part)
 	}
 	body, err := wire.Marshal(draw)
 	if err != nil {
-		return publicEvent{}, err
+		return cachedResponse{}, err
 	}
-	return h.cached.keep(event, body), nil
+	return h.cached.store(event, body), nil
 }
 
 // Entries responds with the file of the entries or a range of it.
@@ -111,13 +108,12 @@ func (h *Draws) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request)
 		return err
 	}
 	f.total = first.GetTotal()
-	return serveFile(w, r, first.GetEtag(), entriesCache, f)
+	return serveFile(w, r, first.GetEtag(), entriesCacheControl, f)
 }
 
 type entriesStream = grpc.ServerStreamingClient[ingestv1.DrawEntries]
 
-// entriesFile reads the file of the entries through ingest; a stream begins where the file is read
-// first after a Seek.
+// entriesFile reads the file of the entries through ingest. The first Read after a Seek opens a stream.
 type entriesFile struct {
 	open      func(offset, size int64) (entriesStream, error)
 	total, at int64
@@ -164,8 +160,8 @@ func (f *entriesFile) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Winners responds with the winners of a promotion as CSV. Each page is a call of its own, which ends
-// however slowly the client reads.
+// Winners responds with the winners of a promotion as CSV. Each page is a call of its own, whose
+// duration does not depend on the client.
 func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in := &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: q.Param("event_id"), Limit: winnersPage}
 	page, next, err := h.winners(r.Context(), in)
@@ -177,7 +173,7 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 	w.Header()["Cache-Control"] = edge.NoStore
 	deadlines := http.NewResponseController(w)
 	for {
-		if err := deadlines.SetWriteDeadline(time.Now().Add(exportWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := deadlines.SetWriteDeadline(time.Now().Add(exportWriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return nil // the client has disconnected
 		}
 		if _, err := w.Write(page); err != nil || next == nil {
@@ -185,12 +181,11 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 		}
 		in.After = *next
 		if page, next, err = h.winners(r.Context(), in); err != nil {
-			panic(http.ErrAbortHandler) // else a part of the list would look like all of it
+			panic(http.ErrAbortHandler) // otherwise the client would take a part of the list for all of it
 		}
 	}
 }
 
-// winners reads a page of the list of winners; next is nil at the end of the list.
 func (h *Draws) winners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, next *int64, err error) {
 	parts, err := h.admin.ExportWinners(ctx, in)
 	for err == nil {
@@ -205,5 +200,4 @@ func (h *Draws) winners(ctx context.Context, in *ingestv1.ExportWinnersRequest) 
 	return page, next, err
 }
 
-// Close waits for the calls in flight.
 func (h *Draws) Close(ctx context.Context) error { return h.reads.Close(ctx) }

@@ -67,7 +67,7 @@ func TestDocumentOfALargeDraw(t *testing.T) {
 	t.Parallel()
 	h, err := NewDraws(&slowDraw{parts: 5, wait: 4 * time.Second}, nil)
 	require.NoError(t, err)
-	table, err := edge.NewTable(&edge.Route{ID: "draw", Method: http.MethodGet, Pattern: "/draws/{event_id}", Who: edge.Public, Handler: h.Document})
+	table, err := edge.NewTable(&edge.Route{ID: "draw", Method: http.MethodGet, Pattern: "/draws/{event_id}", Access: edge.Public, Handler: h.Document})
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		get := func(id string) *httptest.ResponseRecorder {

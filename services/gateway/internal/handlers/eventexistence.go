@@ -17,11 +17,10 @@ const (
 	// gateway appears here after at most absentTTL.
 	existsTTL = 10 * time.Minute
 	absentTTL = 5 * time.Second
-	// While ticket is unavailable, it is asked at most once per unknownTTL and event, not at every
-	// visit.
+	// While ticket is unavailable, it is asked at most once per unknownTTL and event.
 	unknownTTL    = time.Second
 	maxExistences = 20_000
-	// These bound the load on ticket and the delay of a visitor when made-up ids are requested.
+	// These limit the load on ticket and the delay of a visitor when made-up ids are requested.
 	existenceReads   = 8
 	existenceTimeout = 500 * time.Millisecond
 )
@@ -36,8 +35,7 @@ const (
 
 var errTooManyReads = errors.New("too many unknown events at once")
 
-// EventExistence caches which events exist. Only pages use it: their scripts learn everything else
-// from the API.
+// EventExistence caches which events exist, for pages.
 type EventExistence struct {
 	events ticketv1.EventServiceClient
 	known  *otter.Cache[string, existence]
@@ -62,16 +60,14 @@ func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*
 	return &EventExistence{events: events, known: known, reads: make(chan struct{}, existenceReads)}, nil
 }
 
-// Absent reports that an event certainly does not exist. If that cannot be determined in time, the
-// event counts as existing: its page then shows what the API says.
+// Absent reports that an event does not exist. It is false if ticket does not say so in time; the page
+// then shows the answer of the API.
 func (e *EventExistence) Absent(ctx context.Context, event string) bool {
-	// An error (too many reads, a cancelled request) says nothing about the event and is not
-	// cached.
+	// An error (too many reads, a cancelled request) is not cached.
 	state, err := e.known.Get(ctx, event, otter.LoaderFunc[string, existence](e.read))
 	return err == nil && state == absent
 }
 
-// Forget drops the entry of an event that was written through this gateway.
 func (e *EventExistence) Forget(event string) { e.known.Invalidate(event) }
 
 func (e *EventExistence) read(ctx context.Context, event string) (existence, error) {
@@ -81,7 +77,7 @@ func (e *EventExistence) read(ctx context.Context, event string) (existence, err
 	default:
 		return unknown, errTooManyReads
 	}
-	// Other requests may wait for the same read, so it must not end with the first one.
+	// Other requests may wait for the same read, so it does not end with the first one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), existenceTimeout)
 	defer cancel()
 	_, err := e.events.GetEventInfo(ctx, &ticketv1.GetEventInfoRequest{EventId: event})

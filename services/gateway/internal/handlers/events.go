@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// eventTTL is how much older than ticket's answer an event may be. Before a sale everybody
-	// reloads its page, and one read serves all who come within this time.
+	// eventTTL is how old ticket's answer may be. Before a sale everybody reloads its page, and one read
+	// serves all requests of this time.
 	eventTTL  = 250 * time.Millisecond
 	maxEvents = 4096
 )
@@ -25,8 +25,8 @@ const (
 type Events struct {
 	source   ticketv1.EventServiceClient
 	complete func(*ticketv1.Event)
-	cached   publicEvents[string]
-	reads    *batch.Coalescer[eventRead, publicEvent]
+	cached   responseCache[string]
+	reads    *batch.Coalescer[eventRead, cachedResponse]
 }
 
 // NewEvents makes the handler of events; complete sets what only the gateway knows about one.
@@ -35,8 +35,8 @@ func NewEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event
 }
 
 func newEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event), clock otter.Clock) (*Events, error) {
-	cached, err := newPublicEvents(&otter.Options[string, publicEvent]{
-		MaximumSize: maxEvents, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, publicEvent](eventTTL),
+	cached, err := newResponseCache(&otter.Options[string, cachedResponse]{
+		MaximumSize: maxEvents, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, cachedResponse](eventTTL),
 	})
 	if err != nil {
 		return nil, err
@@ -46,27 +46,26 @@ func newEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event
 	return h, nil
 }
 
-// Get responds with an event, or with 304 if the client has this version. Refusals are not kept.
+// Get responds with an event, or with 304 if the client has this version.
 func (h *Events) Get(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (publicEvent, error) { return h.reads.Do(r.Context(), e) })
+	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (cachedResponse, error) { return h.reads.Do(r.Context(), e) })
 }
 
-// read asks ticket for all requests that share a call.
-func (h *Events) read(ctx context.Context, event string) (publicEvent, error) {
+func (h *Events) read(ctx context.Context, event string) (cachedResponse, error) {
 	m, err := h.source.GetEvent(ctx, &ticketv1.GetEventRequest{EventId: event})
 	if err != nil {
-		return publicEvent{}, err
+		return cachedResponse{}, err
 	}
 	h.complete(m)
 	body, err := wire.Marshal(m)
 	if err != nil {
-		return publicEvent{}, err
+		return cachedResponse{}, err
 	}
-	return h.cached.keep(event, body), nil
+	return h.cached.store(event, body), nil
 }
 
-// Forget drops an event that was changed through this gateway.
+// Forget drops an event that was changed through this gateway, as do the methods of this name of Seats
+// and EventExistence.
 func (h *Events) Forget(event string) { h.cached.Invalidate(event) }
 
-// Close waits for the calls in flight.
 func (h *Events) Close(ctx context.Context) error { return h.reads.Close(ctx) }

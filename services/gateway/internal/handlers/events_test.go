@@ -41,7 +41,7 @@ func TestEventsAreReadOncePerQuarterOfASecond(t *testing.T) {
 	source.title.Store("First")
 	h, err := newEvents(source, func(e *ticketv1.Event) { e.WaitingRoom = &ticketv1.WaitingRoom{Active: true} }, manualClock{clock})
 	require.NoError(t, err)
-	table, err := edge.NewTable(&edge.Route{ID: "event", Method: http.MethodGet, Pattern: "/events/{event_id}", Who: edge.Public, Handler: h.Get})
+	table, err := edge.NewTable(&edge.Route{ID: "event", Method: http.MethodGet, Pattern: "/events/{event_id}", Access: edge.Public, Handler: h.Get})
 	require.NoError(t, err)
 	get := func(id, etag string) (*httptest.ResponseRecorder, error) {
 		m, err := table.Match(http.MethodGet, "/events/"+id)

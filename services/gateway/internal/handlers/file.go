@@ -16,7 +16,7 @@ func serveFile(w http.ResponseWriter, r *http.Request, etag string, cache []stri
 	h.Set("Etag", quoted(etag, ""))
 	h.Set("Content-Type", bitmapType)
 	h["Cache-Control"] = cache
-	if strings.Contains(r.Header.Get("Range"), ",") { // each range would be a call; a server may ignore them
+	if strings.Contains(r.Header.Get("Range"), ",") { // several ranges, each of which would be a call; a server may ignore them
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 	}
@@ -47,7 +47,6 @@ func (w *fileWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// refusal is the error that was held back, nil for none.
 func (w *fileWriter) refusal() error {
 	switch w.refused {
 	case 0:

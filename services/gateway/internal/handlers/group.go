@@ -1,5 +1,5 @@
-// Package handlers has the handlers of the routes with the most load. They respond from memory
-// where possible, else calls that arrive within 150 µs (2 to 10 ms for pages' polls of queue) are batched
+// Package handlers has the handlers of the routes with the most load. They respond from memory where
+// possible. Other calls that arrive within 150 µs (2 to 10 ms for pages' polls of queue) are batched
 // into one RPC.
 package handlers
 
@@ -14,19 +14,19 @@ import (
 // below the limit of the services (1,000).
 const (
 	batchDelay = 150 * time.Microsecond
-	// Polls of a line wait longer, and their batches overlap only if queue is slow, so that batches
-	// grow with the load: a call costs as much as many items. Pages poll once a second at most.
+	// Polls of a line wait longer, and their batches overlap only if queue is slow, so that batches grow
+	// with the load: a call costs as much as many items.
 	pollDelay     = 2 * time.Millisecond
 	pollOverlap   = 10 * time.Millisecond
 	pollInflight  = 4
 	batchMax      = 256
 	batchInflight = 8
-	// batchQueue is twice what can be in flight. More would wait longer than a visitor does, so it
-	// is refused at once.
+	// batchQueue is twice the calls that can be in flight. Further ones are refused at once, since they
+	// would wait longer than a visitor does.
 	batchQueue  = 2 * batchMax * batchInflight
 	callTimeout = 3 * time.Second
 	// assignTimeout is longer: a position is durable before the response, and writing takes seconds
-	// when a crowd arrives at once. Giving up earlier would only make the same visitors ask again.
+	// when a crowd arrives at once. After an earlier time-out the same visitors would only ask again.
 	assignTimeout = 10 * time.Second
 )
 
@@ -37,30 +37,23 @@ func batchConfig(timeout time.Duration) batch.Config {
 // call sends a batch and returns one result for each item.
 type call[I, O any] = func(ctx context.Context, items []I) ([]batch.Result[O], error)
 
-// perEvent batches the calls of each event separately: an event with slow writes does not delay
-// others.
-func perEvent[I, O any](timeout time.Duration, run call[I, O]) *batch.Groups[string, I, O] {
-	return configuredPerEvent(batchConfig(timeout), run)
-}
-
-func configuredPerEvent[I, O any](cfg batch.Config, run call[I, O]) *batch.Groups[string, I, O] {
+// newEventBatches batches the calls of each event separately, so that a slow one does not delay others.
+func newEventBatches[I, O any](cfg batch.Config, run call[I, O]) *batch.Groups[string, I, O] {
 	return batch.NewGroups(cfg, maxLines, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
 		return run(ctx, items)
 	})
 }
 
-// lineBatches batches calls by line, so that a hanging line does not delay others. Calls for lines
-// that queue has not listed share a few small batches, since anybody can make up ids.
+// lineBatches batches calls by line, so that a slow one does not delay others. Calls for lines that
+// queue has not listed share a few small batches, since anybody can make up ids.
 type lineBatches[I, O any] struct {
 	known   KnownLines
 	lines   *batch.Groups[string, I, O]
 	unknown *batch.Coalescer[I, O]
 }
 
-// KnownLines knows which lines exist.
-type KnownLines interface {
-	Known(event string) bool
-}
+// KnownLines knows which lines queue has listed.
+type KnownLines interface{ Known(event string) bool }
 
 // Limits of the batches for unknown lines, and of the number of lines with batches of their own.
 const (
@@ -69,23 +62,16 @@ const (
 	maxLines        = 4096
 )
 
-func newLineBatches[I, O any](known KnownLines, run call[I, O]) *lineBatches[I, O] {
-	return configuredLineBatches(known, batchConfig(callTimeout), run)
-}
-
-func configuredLineBatches[I, O any](known KnownLines, cfg batch.Config, run call[I, O]) *lineBatches[I, O] {
+func newLineBatches[I, O any](known KnownLines, cfg batch.Config, run call[I, O]) *lineBatches[I, O] {
 	small := cfg
 	small.Max, small.Inflight = unknownMax, unknownInflight
-	return &lineBatches[I, O]{
-		known: known, unknown: batch.NewItems(small, run), lines: configuredPerEvent(cfg, run),
-	}
+	return &lineBatches[I, O]{known: known, unknown: batch.NewItems(small, run), lines: newEventBatches(cfg, run)}
 }
 
-// newPollBatches is newLineBatches for the polls of pages.
-func newPollBatches[I, O any](known KnownLines, run call[I, O]) *lineBatches[I, O] {
+func pollConfig() batch.Config {
 	cfg := batchConfig(callTimeout)
 	cfg.Delay, cfg.Overlap, cfg.Inflight = pollDelay, pollOverlap, pollInflight
-	return configuredLineBatches(known, cfg, run)
+	return cfg
 }
 
 // Do adds an item of a line and waits for its result.
@@ -96,12 +82,11 @@ func (b *lineBatches[I, O]) Do(ctx context.Context, event string, item I) (O, er
 	return b.unknown.Do(ctx, item)
 }
 
-// Close waits for the calls in flight.
+// Close, like that of all handlers, waits for the calls in flight.
 func (b *lineBatches[I, O]) Close(ctx context.Context) error {
 	return closeAll(ctx, b.lines, b.unknown)
 }
 
-// closer is implemented by coalescers.
 type closer interface {
 	Close(ctx context.Context) error
 }

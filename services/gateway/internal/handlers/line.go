@@ -34,8 +34,8 @@ type Line struct {
 func NewLine(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *Line {
 	return &Line{
 		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
-		check:  newLineBatches(known, lineCalls(queue.Check)),
-		status: newPollBatches(known, lineCalls(queue.Status)), heartbeat: newPollBatches(known, lineCalls(queue.Heartbeat)),
+		check:  newLineBatches(known, batchConfig(callTimeout), lineCalls(queue.Check)),
+		status: newLineBatches(known, pollConfig(), lineCalls(queue.Status)), heartbeat: newLineBatches(known, pollConfig(), lineCalls(queue.Heartbeat)),
 	}
 }
 
@@ -45,7 +45,6 @@ func lineCalls(method lineCall) call[*queuev1.LineItem, *queuev1.Place] {
 	}, (*queuev1.LineResult).GetPlace)
 }
 
-// Check joins the line or returns the place in it.
 func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.place(w, r, q, h.check)
 	if err != nil {
@@ -54,7 +53,6 @@ func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return WriteMessage(w, http.StatusOK, p)
 }
 
-// Status returns the place.
 func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.place(w, r, q, h.status)
 	if err != nil {
@@ -63,7 +61,7 @@ func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	return writePlace(w, p)
 }
 
-// Heartbeat keeps a slot; the API defines a short response for it.
+// Heartbeat keeps a slot. Its response is short.
 func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.place(w, r, q, h.heartbeat)
 	if err != nil {
@@ -84,18 +82,18 @@ func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request
 	return nil
 }
 
-// place asks queue for the place, and sets the entry token as a cookie too.
+// place asks queue for the place, and sets the cookie of the entry token.
 func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
 	event := q.Param("event_id")
-	// queue reads only the user and the position of tier 1.
-	ask := &struct {
+	// The caller has only what queue reads.
+	call := &struct {
 		item   queuev1.LineItem
 		caller commonv1.Caller
 	}{}
-	ask.caller.UserId, ask.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, h.rooms.Round(event))
-	ask.item.Caller, ask.item.EventId, ask.item.Ticket = &ask.caller, event, identity.QueueTicket(q.Header)
-	ask.item.Entry = entryClaims(h.tokens.Entry(q.Header, event, q.User()))
-	p, err := calls.Do(r.Context(), event, &ask.item)
+	call.caller.UserId, call.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, h.rooms.Round(event))
+	call.item.Caller, call.item.EventId, call.item.Ticket = &call.caller, event, identity.QueueTicket(q.Header)
+	call.item.Entry = entryClaims(h.tokens.Entry(q.Header, event, q.User()))
+	p, err := calls.Do(r.Context(), event, &call.item)
 	if err != nil {
 		return nil, withRedirect(err, event)
 	}
@@ -116,9 +114,9 @@ func entryClaims(e *claims.Entry) *queuev1.EntryClaims {
 	return &queuev1.EntryClaims{SlotId: e.SlotID, Epoch: e.Epoch, End: e.End, ExpiresAt: e.Expiry().UnixMilli()}
 }
 
-// Leave ends the slots of the entry tokens in the request. An expired token still names its slot,
-// which the page of a suspended device may occupy. The waiting place is given up only if no token
-// is valid: a page inside the shop must not cost another tab its place in the line.
+// Leave ends the slots of the entry tokens in the request, also of expired ones, since a suspended
+// device may still occupy a slot. It gives up the place in the line only if no token is valid: a page
+// inside the shop must not cost another tab its place.
 func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	ctx := caller.With(r.Context(), q.Caller())
@@ -153,5 +151,4 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return nil
 }
 
-// Close waits for the calls in flight.
 func (h *Line) Close(ctx context.Context) error { return closeAll(ctx, h.check, h.status, h.heartbeat) }

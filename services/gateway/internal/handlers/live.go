@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// liveLife bounds a stream. A client that is gone without a word is noticed then at the latest,
-	// and after a rollout the streams spread over all gateways again.
+	// liveLife bounds a stream, so that one whose client has vanished ends, and streams spread over all
+	// gateways again after a rollout.
 	liveLife = 10 * time.Minute
-	// heartbeatEvery is how often a stream without news shows that it is alive: less than the idle
-	// time-outs of proxies.
+	// heartbeatEvery is the interval of heartbeats on a stream without figures, below the idle time-outs
+	// of proxies.
 	heartbeatEvery = 5 * time.Second
 )
 
@@ -27,7 +27,7 @@ type Live struct {
 	Tokens *identity.Verifier
 }
 
-// Figures streams the figures of an event, until the client leaves, the session ends, or the process
+// Figures streams the figures of an event until the client leaves, the session ends, or the process
 // stops.
 func (h *Live) Figures(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	listener, err := h.Hub.Listen(q.EventInPath(), q.Caller()) //nolint:contextcheck // a feed outlives its first listener

@@ -20,8 +20,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Join enters the user in the lobby of the event. Whoever repeats it, or has lost the answer, gets
-// the same entry, also after the lobby has closed.
+// Join enters the user in the lobby of the event. A repeated call gets the same entry, also after the
+// lobby has closed.
 func (h *Rooms) Join(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	if h.join == nil {
@@ -42,14 +42,13 @@ func (h *Rooms) Join(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return WriteMessage(w, http.StatusOK, j)
 }
 
-// notYet is the error of vwr for visitors who come before the start.
-func notYet(l *roomstate.Lobby) error {
+func lobbyOpenError(l *roomstate.Lobby) error {
 	return errs.ErrLobbyOpen.With("lobbyOpensAt", strconv.FormatInt(l.OpensAt, 10)).
 		With("closesAt", strconv.FormatInt(l.ClosesAt, 10)).With("opensAt", strconv.FormatInt(l.StartsAt, 10))
 }
 
-// appendInLobby writes the response of vwr for an entry of a lobby that is not shuffled yet; a test
-// compares it with the JSON form of the message.
+// appendInLobby appends vwr's response for an entry of a lobby that is not shuffled yet; a test compares
+// it with the JSON form of the message.
 func appendInLobby(b []byte, s *roomstate.State, now time.Time) []byte {
 	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)
@@ -70,8 +69,8 @@ type shuffleKey struct {
 	round int64
 }
 
-// shuffleOf is the shuffle that the path names. A malformed round is one that is not there.
-func shuffleOf(q *edge.Request) (shuffleKey, error) {
+// shuffleKeyOf returns the shuffle that the path names. A malformed round is errs.ErrLobbyNotFound.
+func shuffleKeyOf(q *edge.Request) (shuffleKey, error) {
 	k := shuffleKey{event: q.Param("event_id")}
 	text := q.Param("round")
 	if text == "" {
@@ -85,8 +84,8 @@ func shuffleOf(q *edge.Request) (shuffleKey, error) {
 	return k, nil
 }
 
-// asked is the round as vwr is asked for it.
-func (k shuffleKey) asked() *int64 {
+// roundParam returns the round for a request to vwr; nil means the latest one.
+func (k shuffleKey) roundParam() *int64 {
 	if k.round == 0 {
 		return nil
 	}
@@ -96,14 +95,14 @@ func (k shuffleKey) asked() *int64 {
 // Shuffles serves what is public of the shuffles of lobbies.
 type Shuffles struct {
 	vwr    vwrv1.VwrServiceClient
-	cached publicEvents[shuffleKey]
-	reads  *batch.Coalescer[sharedRead[shuffleKey], publicEvent]
+	cached responseCache[shuffleKey]
+	reads  *batch.Coalescer[sharedRead[shuffleKey], cachedResponse]
 }
 
 // NewShuffles makes the handlers of shuffles.
 func NewShuffles(vwr vwrv1.VwrServiceClient) (*Shuffles, error) {
-	cached, err := newPublicEvents(&otter.Options[shuffleKey, publicEvent]{
-		MaximumSize: maxShuffles, ExpiryCalculator: otter.ExpiryWriting[shuffleKey, publicEvent](drawTTL),
+	cached, err := newResponseCache(&otter.Options[shuffleKey, cachedResponse]{
+		MaximumSize: maxShuffles, ExpiryCalculator: otter.ExpiryWriting[shuffleKey, cachedResponse](drawTTL),
 	})
 	if err != nil {
 		return nil, err
@@ -115,51 +114,49 @@ func NewShuffles(vwr vwrv1.VwrServiceClient) (*Shuffles, error) {
 
 // Document responds with the public state of a shuffle, or with 304 if the client has this version.
 func (h *Shuffles) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	k, err := shuffleOf(q)
+	k, err := shuffleKeyOf(q)
 	if err != nil {
 		return err
 	}
-	return h.cached.serve(w, q, k, func(read sharedRead[shuffleKey]) (publicEvent, error) { return h.reads.Do(r.Context(), read) })
+	return h.cached.serve(w, q, k, func(read sharedRead[shuffleKey]) (cachedResponse, error) { return h.reads.Do(r.Context(), read) })
 }
 
-// read asks vwr for all requests that share a call.
-func (h *Shuffles) read(ctx context.Context, k shuffleKey) (publicEvent, error) {
-	m, err := h.vwr.GetShuffle(ctx, &vwrv1.GetShuffleRequest{EventId: k.event, Round: k.asked()})
+func (h *Shuffles) read(ctx context.Context, k shuffleKey) (cachedResponse, error) {
+	m, err := h.vwr.GetShuffle(ctx, &vwrv1.GetShuffleRequest{EventId: k.event, Round: k.roundParam()})
 	if err != nil {
-		return publicEvent{}, err
+		return cachedResponse{}, err
 	}
-	return h.cached.keep(k, m.GetDocument()), nil
+	return h.cached.store(k, m.GetDocument()), nil
 }
 
-// Proof responds with the inclusion proof of an entry.
 func (h *Shuffles) Proof(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	k, err := shuffleOf(q)
+	k, err := shuffleKeyOf(q)
 	if err != nil {
 		return err
 	}
-	p, err := h.vwr.GetShuffleProof(r.Context(), &vwrv1.GetShuffleProofRequest{EventId: k.event, RequestId: q.Param("request_id"), Round: k.asked()})
+	p, err := h.vwr.GetShuffleProof(r.Context(), &vwrv1.GetShuffleProofRequest{EventId: k.event, RequestId: q.Param("request_id"), Round: k.roundParam()})
 	if err != nil {
 		return err
 	}
 	return WriteMessage(w, http.StatusOK, p)
 }
 
-// Entries responds with the file of the entries or a range of it. The event's latest lobby may be
-// another one later, so caches ask again.
+// Entries responds with the file of the entries or a range of it. Caches keep it for a second only,
+// since the event's latest lobby changes.
 func (h *Shuffles) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	k, err := shuffleOf(q)
+	k, err := shuffleKeyOf(q)
 	if err != nil {
 		return err
 	}
 	ctx := r.Context()
 	f := &shuffleFile{read: func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error) {
-		return h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: k.event, Offset: offset, Round: k.asked()})
+		return h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: k.event, Offset: offset, Round: k.roundParam()})
 	}}
 	if err := f.fetch(0); err != nil {
 		return err
 	}
 	f.root = f.part.GetRoot()
-	return serveFile(w, r, f.root, shared, io.NewSectionReader(f, 0, f.part.GetTotal()))
+	return serveFile(w, r, f.root, sharedCacheControl, io.NewSectionReader(f, 0, f.part.GetTotal()))
 }
 
 // shuffleFile reads the file of the entries in the parts that vwr sends, and keeps the last part.
@@ -170,8 +167,8 @@ type shuffleFile struct {
 	part   *vwrv1.GetShuffleEntriesResponse
 }
 
-// errOtherFile means that another lobby opened while the file was read.
-var errOtherFile = errors.New("the file of the entries is another one than at its beginning")
+// errEntriesChanged means that another lobby opened while the file was read.
+var errEntriesChanged = errors.New("the file of the entries is another one than at its beginning")
 
 func (f *shuffleFile) fetch(offset int64) error {
 	part, err := f.read(offset)
@@ -179,7 +176,7 @@ func (f *shuffleFile) fetch(offset int64) error {
 		return err
 	}
 	if f.root != "" && part.GetRoot() != f.root {
-		return errOtherFile
+		return errEntriesChanged
 	}
 	f.offset, f.part = offset, part
 	return nil
@@ -205,5 +202,4 @@ func (f *shuffleFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// Close waits for the calls in flight.
 func (h *Shuffles) Close(ctx context.Context) error { return h.reads.Close(ctx) }

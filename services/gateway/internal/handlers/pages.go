@@ -8,15 +8,19 @@ import (
 	"urr.guru/services/gateway/internal/web"
 )
 
-// FromHTTP adapts an http.Handler to a route. The handler sees the normalised path.
+// FromHTTP adapts an http.Handler to a route. The handler gets the normalised path.
 func FromHTTP(h http.Handler) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-		h.ServeHTTP(w, atPath(r, q.Path))
+		if r.URL.Path != q.Path || r.URL.RawPath != "" {
+			r = r.Clone(r.Context())
+			r.URL.Path, r.URL.RawPath = q.Path, ""
+		}
+		h.ServeHTTP(w, r)
 		return nil
 	}
 }
 
-// EventPage serves the page of an event, or to people the page for an unknown event.
+// EventPage serves the page of an event. An unknown one is a page for people, an error for programs.
 func EventPage(pages *web.Pages, existence *EventExistence) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		switch {
@@ -29,16 +33,6 @@ func EventPage(pages *web.Pages, existence *EventExistence) edge.Handler {
 		}
 		return nil
 	}
-}
-
-// atPath returns the request with the normalised path.
-func atPath(r *http.Request, path string) *http.Request {
-	if r.URL.Path == path && r.URL.RawPath == "" {
-		return r
-	}
-	clone := r.Clone(r.Context())
-	clone.URL.Path, clone.URL.RawPath = path, ""
-	return clone
 }
 
 // Health reports that the process responds; readiness is /readyz on the ops port.

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// writePlace is WriteMessage for the answer of the most frequent poll, without reflection.
+// writePlace is WriteMessage without reflection, for the most frequent poll.
 func writePlace(w http.ResponseWriter, p *queuev1.Place) error {
 	body, ok := appendPlace(make([]byte, 0, 640), p)
 	if !ok {
@@ -56,7 +56,7 @@ func appendPlace(b []byte, p *queuev1.Place) (_ []byte, ok bool) {
 	return append(b, '}'), ok
 }
 
-// isPlain reports whether a JSON string has s as it is.
+// isPlain reports whether s needs no escaping in a JSON string.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c == '"' || c == '\\' {

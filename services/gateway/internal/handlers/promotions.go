@@ -11,8 +11,8 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// Seconds until the status of a request is worth asking for. A result of a lottery takes until its
-// announcement.
+// Seconds until a client should ask for the status of a request. The result of a lottery takes until
+// its announcement.
 const (
 	retryFirstCome = "2"
 	retryLottery   = "30"
@@ -26,13 +26,12 @@ type Promotions struct {
 // NewPromotions makes the handler of applications.
 func NewPromotions(ingest ingestv1.IngestServiceClient) *Promotions {
 	// A request is stored before the response, so its batch may take as long as that of a position.
-	return &Promotions{apply: perEvent(assignTimeout, batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
+	return &Promotions{apply: newEventBatches(batchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
 		return &ingestv1.ApplyRequest{Items: items}
 	}, (*ingestv1.ApplyResult).GetApplied))}
 }
 
-// Apply applies for the user, once per promotion: whoever repeats it, or has lost the answer, gets
-// the same request.
+// Apply applies for the user, once per promotion: a repeated call gets the same request.
 func (h *Promotions) Apply(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	a, err := h.apply.Do(r.Context(), q.Event, &ingestv1.ApplyItem{Caller: q.Caller(), EventId: q.Event})
 	if err != nil {
@@ -47,5 +46,4 @@ func (h *Promotions) Apply(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	return WriteMessage(w, http.StatusAccepted, a)
 }
 
-// Close waits for the calls in flight.
 func (h *Promotions) Close(ctx context.Context) error { return h.apply.Close(ctx) }

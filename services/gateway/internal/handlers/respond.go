@@ -3,25 +3,25 @@ package handlers
 import (
 	"net/http"
 	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/coding"
 	"urr.guru/services/gateway/internal/edge"
 )
 
 // Values of headers, as those of edge.
 var (
-	// shared lets a CDN keep a response that is the same for everybody for a second.
-	shared   = []string{"public, max-age=0, s-maxage=1"}
-	jsonType = []string{"application/json"}
+	// sharedCacheControl lets a CDN keep a response that is the same for everybody for a second.
+	sharedCacheControl = []string{"public, max-age=0, s-maxage=1"}
+	jsonType           = []string{"application/json"}
 )
 
-// short is a length of bodies, in bytes, for which net/http adds the Content-Length by itself ("under
-// a few KB"), at less cost than a header that the handler sets.
-const short = 1 << 10
+// implicitLength is a length of bodies, in bytes, up to which net/http sets the Content-Length ("under a
+// few KB"), at less cost than the handler does.
+const implicitLength = 1 << 10
 
 // writeJSON responds with a body that is JSON already.
 func writeJSON(w http.ResponseWriter, status int, cache []string, body []byte) {
@@ -29,7 +29,7 @@ func writeJSON(w http.ResponseWriter, status int, cache []string, body []byte) {
 	h["Content-Type"] = jsonType
 	h["Cache-Control"] = cache
 	h["X-Content-Type-Options"] = edge.Nosniff
-	if len(body) > short {
+	if len(body) > implicitLength {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	w.WriteHeader(status)
@@ -46,11 +46,10 @@ func WriteMessage(w http.ResponseWriter, status int, m proto.Message) error {
 	return nil
 }
 
-// writeTagged responds with a body that is JSON already, or with 304 if the request has its etag, the
-// only value of a header.
+// writeTagged responds with a body that is JSON already, or with 304 if the request has its etag.
 func writeTagged(w http.ResponseWriter, request http.Header, etag, cache []string, body []byte) {
 	w.Header()["Etag"] = etag
-	if unchanged(request, etag[0]) {
+	if coding.Unchanged(request, etag[0]) {
 		w.Header()["Cache-Control"] = cache
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -58,21 +57,7 @@ func writeTagged(w http.ResponseWriter, request http.Header, etag, cache []strin
 	writeJSON(w, http.StatusOK, cache, body)
 }
 
-// unchanged reports whether If-None-Match has the etag, compared weakly (RFC 9110 §13.1.2).
-func unchanged(h http.Header, etag string) bool {
-	for _, line := range h["If-None-Match"] {
-		for part := range strings.SplitSeq(line, ",") {
-			part = strings.TrimPrefix(strings.TrimSpace(part), "W/")
-			if part == etag || part == "*" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// withRedirect adds the page to go to, which queue does not know, to an error of queue; nil stays
-// nil.
+// withRedirect adds the page that leads to what is missing to an error of a service; nil stays nil.
 func withRedirect(err error, event string) error {
 	if err == nil {
 		return nil

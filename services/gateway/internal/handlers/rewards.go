@@ -11,18 +11,16 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Rewards serves what members do in campaigns: 201 when it is new, 200 with the same body when it
-// is repeated.
+// Rewards serves what members do in campaigns. It responds with 201, and with 200 and the same body to a
+// repeated request.
 type Rewards struct {
 	Service rewardv1.RewardServiceClient
 }
 
-// Attend records today's attendance.
 func (h *Rewards) Attend(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	return earn(w, r, q, h.Service.Attend, &rewardv1.AttendRequest{EventId: q.Param("event_id")})
 }
 
-// Draw draws a prize.
 func (h *Rewards) Draw(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	return earn(w, r, q, h.Service.Draw, &rewardv1.DrawRequest{EventId: q.Param("event_id")})
 }

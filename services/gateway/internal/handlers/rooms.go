@@ -33,35 +33,34 @@ type Rooms struct {
 	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined] // by event
 }
 
-// NewRooms makes the handlers of tier 1. Without a client (nil) there is no tier 1, and no room is
-// ever active.
+// NewRooms makes the handlers of tier 1. Without a client (nil) no room is ever active.
 func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient) *Rooms {
 	h := &Rooms{state: state, tokens: tokens, cookies: cookies, proofs: proofs}
 	if vwr == nil {
 		return h
 	}
-	h.assign = perEvent(assignTimeout, batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
+	h.assign = newEventBatches(batchConfig(assignTimeout), batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 		return &vwrv1.AssignRequest{Items: items}
 	}, (*vwrv1.AssignResult).GetAssigned))
 	h.check = batch.NewItems(batchConfig(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
 		return &vwrv1.CheckRequest{Items: items}
 	}, (*vwrv1.CheckResult).GetChecked))
-	h.join = perEvent(assignTimeout, batchrpc.Call(vwr.Join, func(items []*vwrv1.JoinItem) *vwrv1.JoinRequest {
+	h.join = newEventBatches(batchConfig(assignTimeout), batchrpc.Call(vwr.Join, func(items []*vwrv1.JoinItem) *vwrv1.JoinRequest {
 		return &vwrv1.JoinRequest{Items: items}
 	}, (*vwrv1.JoinResult).GetJoined))
 	return h
 }
 
-// Assign gives the visitor a position, for a proof of work if the event asks for one or the visitor
-// owes one. For an event without a room, and before the start of a room with a lobby, it responds
-// without calling vwr, unless the stream from vwr is broken.
+// Assign gives the visitor a position, after a proof of work if the event or the visitor's network
+// requires one. For an event without a room, and before the start of a room with a lobby, it does not
+// call vwr unless the stream from vwr is broken.
 func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	s, err := h.assigning(event)
+	s, err := h.assignableRoom(event)
 	if err != nil {
 		return err
 	}
-	// A ticket with a position shows that the visitor needs none. That of a lobby has none yet.
+	// A visitor whose ticket has a position, which that of a lobby has not, needs no proof.
 	if t, _, ok := h.tokens.Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
 		if err := h.proofs.Check(r.Context(), debt(event, s, q), identity.Proof(q.Header)); err != nil {
 			return err
@@ -74,9 +73,9 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 	return WriteMessage(w, http.StatusOK, a)
 }
 
-// assigning returns the state of a room that gives out positions. While the stream from vwr is broken
-// that may be any room: vwr decides.
-func (h *Rooms) assigning(event string) (*roomstate.State, error) {
+// assignableRoom returns the state of a room that gives out positions. While the stream from vwr is
+// broken it returns any room, and vwr decides.
+func (h *Rooms) assignableRoom(event string) (*roomstate.State, error) {
 	if h.assign == nil {
 		return nil, errs.ErrVWRInactive
 	}
@@ -87,20 +86,18 @@ func (h *Rooms) assigning(event string) (*roomstate.State, error) {
 	case !s.Active:
 		return nil, errs.ErrVWRInactive
 	case !s.Lobby.Assigns(h.cookies.Now().UnixMilli()):
-		return nil, notYet(&s.Lobby)
+		return nil, lobbyOpenError(&s.Lobby)
 	}
 	return s, nil
 }
 
-// debt is what the visitor owes for a position.
 func debt(event string, s *roomstate.State, q *edge.Request) proof.Debt {
 	return proof.Debt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
 }
 
-// Challenge issues the challenge of the proof of work for a position.
 func (h *Rooms) Challenge(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	s, err := h.assigning(event)
+	s, err := h.assignableRoom(event)
 	if err != nil {
 		return err
 	}
@@ -109,9 +106,8 @@ func (h *Rooms) Challenge(w http.ResponseWriter, _ *http.Request, q *edge.Reques
 	return WriteMessage(w, http.StatusOK, &gatewayv1.Challenge{Challenge: challenge, Difficulty: int64(d.Bits), ExpiresAt: expires.UnixMilli()})
 }
 
-// Check says whether the position is served. Waiting visitors with a signed ticket, and those in a
-// lobby, are answered from memory, all others by vwr. The sale status and where admitted visitors go
-// are added here.
+// Check responds whether the position is served: from memory to visitors with a ticket who wait or are
+// in a lobby, else by vwr. It adds the sale status and the page for admitted visitors.
 func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
@@ -152,8 +148,8 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	return WriteMessage(w, http.StatusOK, c)
 }
 
-// appendWaiting writes the response of vwr for a position that is not served yet; a test compares
-// it with the JSON form of the message.
+// appendWaiting appends vwr's response for a position that is not served yet; a test compares it with
+// the JSON form of the message.
 func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	ahead := position - s.Serving
 	b = append(b, `{"admitted":false,"position":`...)
@@ -169,15 +165,13 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	return append(append(b, s.SaleJSON...), '}')
 }
 
-// Serving is the poll of the static page. The response is the same for everybody, so that a CDN can
-// serve most polls.
+// Serving is the poll of the static page, with one response for everybody, so that a CDN can serve it.
 func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	s := h.state.Get(q.Param("event_id"))
-	writeTagged(w, q.Header, s.ETag, shared, s.ServingJSON)
+	writeTagged(w, q.Header, s.ETag, sharedCacheControl, s.ServingJSON)
 	return nil
 }
 
-// Status is the public view of an event's room.
 func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	event := q.Param("event_id") // its form needs no escaping
 	s := h.state.Get(event)
@@ -195,11 +189,10 @@ func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) 
 	if s.Next != "" {
 		b = append(append(append(b, `,"next":"`...), s.Next...), '"')
 	}
-	writeJSON(w, http.StatusOK, shared, append(b, '}'))
+	writeJSON(w, http.StatusOK, sharedCacheControl, append(b, '}'))
 	return nil
 }
 
-// Close waits for the calls in flight.
 func (h *Rooms) Close(ctx context.Context) error {
 	if h.assign == nil {
 		return nil

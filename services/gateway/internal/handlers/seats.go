@@ -22,25 +22,20 @@ const (
 	maxLayouts = 256
 )
 
-type layout struct {
-	etag []string // a header's values
-	body []byte
-}
-
 // Seats serves the seat map and makes holds.
 type Seats struct {
-	layouts   *otter.Cache[string, layout]
+	layouts   responseCache[string]
 	maps      *batch.Coalescer[eventRead, *ticketv1.SeatMap]
 	available *availability
 	holdSeats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
 	holdBest  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
-	holds     *backlog // of both
+	holds     *backlog // of holdSeats and holdBest
 }
 
 // NewSeats makes the handlers of seats and holds.
 func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClient) (*Seats, error) {
-	cache, err := otter.New(&otter.Options[string, layout]{
-		MaximumSize: maxLayouts, ExpiryCalculator: otter.ExpiryWriting[string, layout](layoutTTL),
+	cache, err := newResponseCache(&otter.Options[string, cachedResponse]{
+		MaximumSize: maxLayouts, ExpiryCalculator: otter.ExpiryWriting[string, cachedResponse](layoutTTL),
 	})
 	if err != nil {
 		return nil, err
@@ -64,7 +59,6 @@ func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClie
 	}, nil
 }
 
-// Layout responds with the layout of the seat map.
 func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	l, ok := h.layouts.GetIfPresent(q.Event)
 	if !ok {
@@ -76,21 +70,18 @@ func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 		if err != nil {
 			return err
 		}
-		l = layout{etag: []string{quoted(m.GetEtag(), "")}, body: body}
+		l = cachedResponse{etag: []string{quoted(m.GetEtag(), "")}, body: body}
 		h.layouts.Set(q.Event, l)
 	}
-	writeTagged(w, q.Header, l.etag, layoutCache, l.body)
+	writeTagged(w, q.Header, l.etag, layoutCacheControl, l.body)
 	return nil
 }
 
-// layoutCache lets a browser keep a layout, which does not change.
-var layoutCache = []string{"private, max-age=3600, immutable"}
+// layoutCacheControl lets a browser keep a layout, which does not change during the sale.
+var layoutCacheControl = []string{"private, max-age=3600, immutable"}
 
-// Forget drops the layout of an event that was changed through this gateway.
 func (h *Seats) Forget(event string) { h.layouts.Invalidate(event) }
 
-// Availability responds with the free seats: the bare bitmap if application/octet-stream is
-// accepted, else JSON.
 func (h *Seats) Availability(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	return h.available.serve(w, r, q)
 }
@@ -99,10 +90,9 @@ func quoted(etag, suffix string) string {
 	return `"` + strings.Trim(etag, `"`) + suffix + `"`
 }
 
-// Refusal is errs.ErrOverloaded while more holds are in progress than ticket completes in time.
+// Refusal returns errs.ErrOverloaded while more holds are in progress than ticket completes in time.
 func (h *Seats) Refusal() error { return h.holds.refusal() }
 
-// Reserve holds the named seats.
 func (h *Seats) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldSeatsItem) // the route's message
 	item.Caller = q.Caller()
@@ -116,27 +106,20 @@ func (h *Seats) Best(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return h.hold(w, q, func() (*ticketv1.Reservation, error) { return h.holdBest.Do(r.Context(), item) })
 }
 
-// hold makes a hold, if the backlog allows it, and responds with it.
 func (h *Seats) hold(w http.ResponseWriter, q *edge.Request, call func() (*ticketv1.Reservation, error)) error {
 	var res *ticketv1.Reservation
 	err := h.holds.do(func() (err error) {
 		res, err = call()
 		return err
 	})
-	return writeReservation(w, res, withRedirect(err, q.Event))
-}
-
-// writeReservation responds with a reservation. Its Location is the one under /my, since checkout
-// may outlast the slot.
-func writeReservation(w http.ResponseWriter, res *ticketv1.Reservation, err error) error {
 	if err != nil {
-		return err
+		return withRedirect(err, q.Event)
 	}
+	// The URL under /my needs no slot, which checkout may outlast.
 	w.Header().Set("Location", "/api/v1/my/reservations/"+res.GetReservationId())
 	return WriteMessage(w, http.StatusCreated, res)
 }
 
-// Close waits for the calls in flight.
 func (h *Seats) Close(ctx context.Context) error {
-	return closeAll(ctx, h.maps, h.available, h.holdSeats, h.holdBest)
+	return closeAll(ctx, h.maps, h.available.reads, h.holdSeats, h.holdBest)
 }

@@ -16,9 +16,9 @@ type Slots struct {
 
 var _ edge.Slots = (*Slots)(nil)
 
-// NewSlots makes Slots.
+// NewSlots makes Slots that ask queue.
 func NewSlots(known KnownLines, queue queuev1.QueueServiceClient) *Slots {
-	return &Slots{verify: newLineBatches(known, batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
+	return &Slots{verify: newLineBatches(known, batchConfig(callTimeout), batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
 		return &queuev1.VerifySlotsRequest{Items: items}
 	}, (*queuev1.SlotResult).GetActive))}
 }
@@ -31,5 +31,4 @@ func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int6
 	return active, nil
 }
 
-// Close waits for the calls in flight.
 func (s *Slots) Close(ctx context.Context) error { return s.verify.Close(ctx) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// writeTimeout bounds each write to a stream, so that a client that takes nothing is left.
+// writeTimeout bounds each write to a stream, which then ends if its client does not read.
 const writeTimeout = 10 * time.Second
 
 // stream writes server-sent events. (WHATWG HTML, "Server-sent events")
@@ -16,9 +16,9 @@ type stream struct {
 	control *http.ResponseController
 }
 
-// openStream begins a response that has no end of its own. The listener's time-outs are those of
-// whole responses: each write has a deadline of its own instead, and reading has none, or its end
-// would look like a client that has left.
+// openStream begins a response without an end. It replaces the listener's time-outs, which are those of
+// whole responses: each write has a deadline, and reading has none, since a passed one would look like a
+// client that has left.
 func openStream(w http.ResponseWriter) (*stream, error) {
 	s := &stream{w: w, control: http.NewResponseController(w)}
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -28,21 +28,18 @@ func openStream(w http.ResponseWriter) (*stream, error) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
 	w.WriteHeader(http.StatusOK)
-	// The first write shows the client that it is connected, before there is anything to tell.
+	// The first write shows the client that it is connected.
 	return s, s.write([]byte("retry: 2000\n\n"))
 }
 
-// data writes an event without a name; its data is one line.
 func (s *stream) data(data []byte) error {
 	return s.write(slices.Concat([]byte("data: "), data, []byte("\n\n")))
 }
 
-// event writes an event with a name; its data is one line.
 func (s *stream) event(name string, data []byte) error {
 	return s.write(slices.Concat([]byte("event: "+name+"\ndata: "), data, []byte("\n\n")))
 }
 
-// heartbeat writes a comment, which clients ignore.
 func (s *stream) heartbeat() error { return s.write([]byte(":\n\n")) }
 
 func (s *stream) write(b []byte) error {

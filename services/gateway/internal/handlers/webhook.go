@@ -14,17 +14,14 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 )
 
-// maxWebhookHeaders bounds the forwarded headers, in bytes of names and values; providers send a
-// handful.
+// maxWebhookHeaders bounds the forwarded headers, in bytes of names and values.
 const maxWebhookHeaders = 8 << 10
 
-// Webhooks forwards the calls of payment providers unchanged, since their signatures cover the
-// bytes.
+// Webhooks forwards the calls of payment providers unchanged, since their signatures cover the bytes.
 type Webhooks struct {
 	Payments paymentv1.PaymentServiceClient
 }
 
-// Handle forwards one call.
 func (h *Webhooks) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	provider := q.Param("provider")
 	if !providerName(provider) {
@@ -46,18 +43,18 @@ func providerName(s string) bool {
 	return len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// ownHeaders are the credentials that the edge reads; providers use none of them.
-var ownHeaders = []string{
+// credentialHeaders are read by the edge; providers use none of them.
+var credentialHeaders = []string{
 	"Authorization", "Cookie", "Proxy-Authorization",
 	identity.EntryHeader, identity.QueueTicketHeader, identity.VWRTicketHeader,
 }
 
-// webhookHeaders returns the headers of the request in lower case, without ownHeaders.
+// webhookHeaders returns the headers of the request in lower case, without credentialHeaders.
 func webhookHeaders(h http.Header) (map[string]string, error) {
 	out := make(map[string]string, len(h))
 	size := 0
 	for name, values := range h {
-		if slices.Contains(ownHeaders, name) {
+		if slices.Contains(credentialHeaders, name) {
 			continue
 		}
 		v := strings.ToValidUTF8(strings.Join(values, ", "), "�")

@@ -8,12 +8,10 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// expirer is implemented by the claims of every kind of token.
 type expirer interface{ Expiry() time.Time }
 
 // cache keeps the claims of verified tokens until they expire, so that a polling visitor costs one
-// signature check per token, not one per poll. Only verified tokens are cached, so that forgeries
-// cannot evict them. The size is bounded.
+// signature check per token, not one per poll. Forged tokens are not cached, so they evict nothing.
 type cache[C expirer] struct {
 	kind    string
 	entries *otter.Cache[string, cached[C]]
@@ -39,18 +37,18 @@ func newCache[C expirer](kind string, size int, now func() time.Time) (*cache[C]
 	return &cache[C]{kind: kind, entries: c}, nil
 }
 
-// get returns the claims of tok and verifies it if it is not cached. The expiry of the cache only
-// frees memory: now decides.
+// get returns the claims of tok, and verifies it if it is not cached. The cache's expiry only frees
+// memory: whether a token has expired is decided by now.
 func (c *cache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*keyRing, string) (C, error)) (C, error) {
-	// Quietly, without recording the use for the eviction, which takes a fifth of a look-up's time. A
-	// full cache keeps the tokens that were added most often: those verified again and again come in.
+	// GetEntryQuietly does not record the use for the eviction, which takes a fifth of a look-up's time.
+	// A full cache keeps the tokens that were added most often.
 	if k, ok := c.entries.GetEntryQuietly(tok); ok && k.Value.keys == keys && now.Before(k.Value.claims.Expiry()) {
 		return k.Value.claims, nil
 	}
 	verified.WithLabelValues(c.kind).Inc()
 	claims, err := verify(keys, tok)
 	if err == nil && !now.Before(claims.Expiry()) {
-		err = token.ErrExpired // the expiry of a kind can be finer than exp, which has seconds
+		err = token.ErrExpired // the expiry of some kinds is finer than exp, which has seconds
 	}
 	if err == nil {
 		c.entries.Set(tok, cached[C]{claims, keys})

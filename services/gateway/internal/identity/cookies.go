@@ -9,16 +9,16 @@ import (
 // AnonLife is how long a browser keeps the visitor id: longer than any sale.
 const AnonLife = 30 * 24 * time.Hour
 
-// Cookies writes the cookies of the platform: HttpOnly, and with Secure for https only. They are for
-// every path, but for those that only the sign-in or the sign-out reads.
+// Cookies writes the platform's cookies: HttpOnly, with Secure for https only, and for every path
+// except those that only the sign-in or the sign-out reads.
 type Cookies struct {
 	Secure bool
 	Now    func() time.Time
 }
 
-// Set writes a cookie that expires at end; one that has expired is deleted. The entry token is
-// Strict, all others are Lax: a link from another site keeps the session, but does not carry the
-// entry token.
+// Set writes a cookie that expires at end, or deletes it if that has passed. The entry token is
+// SameSite=Strict, all others are Lax, so that a link from another site carries the session, but not
+// the entry token.
 func (c Cookies) Set(w http.ResponseWriter, name, value string, end time.Time) {
 	age := int(end.Sub(c.Now()) / time.Second)
 	if age < 1 {
@@ -28,7 +28,6 @@ func (c Cookies) Set(w http.ResponseWriter, name, value string, end time.Time) {
 	c.write(w, &http.Cookie{Name: name, Value: value, MaxAge: age})
 }
 
-// Clear deletes a cookie.
 func (c Cookies) Clear(w http.ResponseWriter, name string) {
 	c.write(w, &http.Cookie{Name: name, MaxAge: -1})
 }
@@ -42,7 +41,6 @@ func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
 	http.SetCookie(w, ck)
 }
 
-// pathOf returns the path for which browsers send a cookie.
 func pathOf(name string) string {
 	switch {
 	case strings.HasPrefix(name, attemptCookie):

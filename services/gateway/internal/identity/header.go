@@ -11,7 +11,7 @@ const (
 	AnonCookie    = "urr-anon"
 	Tier1Cookie   = "urr-vwr-token"
 	EntryCookie   = "urr-entry-token"
-	// IDTokenCookie is the identity provider's statement about who has signed in, for the sign-out.
+	// IDTokenCookie has the ID token of the identity provider, for the sign-out.
 	IDTokenCookie = "urr-id-token"
 	// attemptCookie begins the names of the cookies of attempts to sign in.
 	attemptCookie = "urr-sign-in-"
@@ -24,9 +24,8 @@ const (
 	IfMatchHeader     = "If-Match"
 )
 
-// cookie returns the value of a cookie without parsing the others: every poll does this, and
-// http.Request.Cookie allocates for each cookie. Values are tokens, so quotes have no meaning. The
-// first of several wins, as in net/http.
+// cookie returns the value of a cookie, of several the first, as in net/http. It does not parse the
+// others, since every poll calls it and http.Request.Cookie allocates for each cookie.
 func cookie(h http.Header, name string) string {
 	for _, line := range h["Cookie"] {
 		for len(line) > 0 {
@@ -61,12 +60,11 @@ func firstValue(h http.Header, name string) string {
 // Proof returns the proof of work of the request, "" for none.
 func Proof(h http.Header) string { return firstValue(h, ProofHeader) }
 
-// maxQueueTicket is longer than any queue ticket, in bytes.
+// maxQueueTicket bounds a queue ticket, in bytes.
 const maxQueueTicket = 256
 
-// QueueTicket returns the queue ticket of the request, "" if it cannot be one. Only queue can
-// verify it, in one call for many visitors: invalid bytes or an oversized header of one visitor
-// must not make that call fail.
+// QueueTicket returns the queue ticket of the request, "" if it is malformed. queue verifies it in one
+// call for many visitors, which invalid bytes or an oversized header of one must not make fail.
 func QueueTicket(h http.Header) string {
 	t := firstValue(h, QueueTicketHeader)
 	if len(t) > maxQueueTicket || strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }) {

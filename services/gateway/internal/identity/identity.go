@@ -1,6 +1,6 @@
-// Package identity verifies what a request carries (session, visitor cookie, tokens of both tiers)
-// and returns the claims. It checks signatures, audiences and lifetimes; package edge decides
-// whether a claim opens a route.
+// Package identity verifies the credentials of a request (session, visitor cookie, tokens of both
+// tiers) and returns their claims. It checks signatures, audiences and lifetimes; package edge decides
+// which routes they open.
 package identity
 
 import (
@@ -70,10 +70,9 @@ func (v *Verifier) Rekey(keys Keys) {
 	})
 }
 
-// Session returns the session of a request: that of the Bearer token, else that of the cookie. It
-// fails with errs.ErrUnauthenticated when there is neither, with errs.ErrSessionInvalid when they
-// do not verify, have expired or were revoked, and with errs.ErrUnavailable while the revocations
-// are unknown.
+// Session returns the session of the Bearer token, else that of the cookie. It fails with
+// errs.ErrUnauthenticated when there is neither, with errs.ErrSessionInvalid when they do not verify,
+// have expired or were revoked, and with errs.ErrUnavailable while the revocations are unknown.
 func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	sent := [...]string{bearer(h), cookie(h, SessionCookie)}
 	for _, tok := range sent {
@@ -90,7 +89,7 @@ func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	return nil, errs.ErrUnauthenticated
 }
 
-// Sessions returns all valid sessions of a request: those of the Bearer token and of the cookie.
+// Sessions returns the valid sessions of the Bearer token and the cookie.
 func (v *Verifier) Sessions(h http.Header) []*claims.Session {
 	var found []*claims.Session
 	for _, tok := range [...]string{bearer(h), cookie(h, SessionCookie)} {
@@ -122,7 +121,6 @@ func (v *Verifier) verifySession(keys *keyRing, tok string) (*claims.Session, er
 	return c, keys.Session.Verify(tok, c, claims.AudienceSession, v.now())
 }
 
-// SignSession makes the token of a session.
 func (v *Verifier) SignSession(c *claims.Session) (string, error) {
 	return v.keys.Load().Session.Sign(c)
 }
@@ -142,8 +140,8 @@ func (v *Verifier) Anon(h http.Header) (id string, owes int) {
 	return a.String(), a.Owes()
 }
 
-// NewAnon makes a visitor who owes a proof of work of so many bits for each position, 0 for none: its
-// id and the value of the cookie.
+// NewAnon makes the id of a visitor who owes a proof of work of so many bits for each position, 0 for
+// none, and the value of its cookie.
 func (v *Verifier) NewAnon(owes int) (id, value string) {
 	a := claims.NewAnon()
 	if owes > 0 {
@@ -182,8 +180,8 @@ func (v *Verifier) Ticket(h http.Header, event, anon, user string) (claims.VwrTi
 	return t, raw, err == nil
 }
 
-// Tier1 returns the claims of a tier-1 token of this event that belongs to the visitor (anon) or,
-// after a lobby, to the user; nil when there is none. The caller compares the round.
+// Tier1 returns the claims of a tier-1 token of this event and the visitor (anon) or, after a lobby,
+// the user; nil when there is none. The caller compares the round.
 func (v *Verifier) Tier1(h http.Header, event, anon, user string) *claims.Tier1 {
 	tok := cookie(h, Tier1Cookie)
 	if tok == "" {
@@ -193,11 +191,10 @@ func (v *Verifier) Tier1(h http.Header, event, anon, user string) *claims.Tier1 
 	if err != nil || c.EventID != event {
 		return nil
 	}
-	owned := anon != "" && c.UID == anon || user != "" && c.UID == claims.UserPrefix+user
-	if !owned {
-		return nil
+	if anon != "" && c.UID == anon || user != "" && c.UID == claims.UserPrefix+user {
+		return c
 	}
-	return c
+	return nil
 }
 
 func (v *Verifier) verifyTier1(keys *keyRing, tok string) (*claims.Tier1, error) {
@@ -205,9 +202,9 @@ func (v *Verifier) verifyTier1(keys *keyRing, tok string) (*claims.Tier1, error)
 	return c, keys.Tier1.Verify(tok, c, claims.AudienceVWR, v.now())
 }
 
-// Entries returns the claims of the entry tokens of a request: that of the header, since each tab
-// may hold one, then that of the cookie. Each belongs to the user and, unless event is "", to that
-// event; nil where there is none. The caller judges the epoch.
+// Entries returns the claims of the entry tokens in the header, where each tab may send its own, and
+// in the cookie. They are of the user and, unless event is "", of that event; nil where there is none.
+// The caller checks the epoch.
 func (v *Verifier) Entries(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		return v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)
@@ -220,8 +217,7 @@ func (v *Verifier) Entry(h http.Header, event, user string) *claims.Entry {
 	return cmp.Or(e[0], e[1])
 }
 
-// EntriesWithExpired is Entries including expired tokens: they admit nobody, but still identify a
-// slot.
+// EntriesWithExpired is Entries including expired tokens, which still identify a slot.
 func (v *Verifier) EntriesWithExpired(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		c, keys := new(claims.Entry), v.keys.Load()
@@ -259,8 +255,8 @@ func (v *Verifier) verifyEntry(keys *keyRing, tok string) (*claims.Entry, error)
 	return c, keys.Entry.Verify(tok, c, claims.AudienceEntry, v.now())
 }
 
-// EntryEnd returns the expiry of an entry token that queue has just issued; the zero time when it
-// does not verify, which means that the secrets of the two services differ.
+// EntryEnd returns the expiry of an entry token that queue has just issued; zero when it does not
+// verify, since the secrets of the two services differ.
 func (v *Verifier) EntryEnd(tok string) time.Time {
 	c, err := v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)
 	if err != nil {

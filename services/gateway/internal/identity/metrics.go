@@ -18,8 +18,8 @@ const (
 	kindEntry   = "entry"
 )
 
-// Reasons for a refusal. Expired tokens are common. The others occur only after a change of keys,
-// with a ticket of another event, or with forgeries.
+// Reasons for a refusal. Expired tokens are common. The other reasons occur only after a change of
+// keys, with a ticket of another event, or with forgeries.
 const (
 	reasonExpired  = "expired"
 	reasonAudience = "audience"

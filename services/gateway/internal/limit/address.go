@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
-// Proxies are the networks whose X-Forwarded-For is trusted; anybody else could write anything into
-// it.
+// Proxies are the networks whose X-Forwarded-For is trusted.
 type Proxies []netip.Prefix
 
 // ParseProxies reads networks (10.0.0.0/8) and single addresses.
@@ -33,17 +33,12 @@ func ParseProxies(list []string) (Proxies, error) {
 }
 
 func (p Proxies) trusts(a netip.Addr) bool {
-	for _, net := range p {
-		if net.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(net netip.Prefix) bool { return net.Contains(a) })
 }
 
-// Client returns the address that the request came from. X-Forwarded-For is read from its end for
-// as long as the hop that wrote it is trusted; else it is the address of the peer, or the zero Addr
-// when that cannot be parsed.
+// Client returns the address of the client. X-Forwarded-For is read from its end for as long as the
+// hop that wrote it is trusted. Without a trusted hop it is the address of the peer, or the zero Addr
+// if that cannot be parsed.
 func (p Proxies) Client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -53,9 +48,7 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 	if !p.trusts(client) {
 		return client
 	}
-	lines := r.Header["X-Forwarded-For"]
-	for i := len(lines) - 1; i >= 0; i-- {
-		rest := lines[i]
+	for _, rest := range slices.Backward(r.Header["X-Forwarded-For"]) {
 		for rest != "" {
 			var hop string
 			if at := strings.LastIndexByte(rest, ','); at >= 0 {
@@ -76,8 +69,7 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 	return client
 }
 
-// parseHop parses an address with or without a port, and IPv6 with or without brackets, since
-// proxies differ.
+// parseHop parses an address with or without a port and brackets, since proxies differ.
 func parseHop(s string) (netip.Addr, bool) {
 	if inner, ok := strings.CutSuffix(s, "]"); ok {
 		s = strings.TrimPrefix(inner, "[")

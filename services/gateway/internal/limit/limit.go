@@ -1,7 +1,7 @@
 // Package limit bounds the request rate per network, visitor and user by GCRA (the generic cell
 // rate algorithm of ITU-T I.371): an even rate with a burst, from one number per key. Mutations are
-// counted in Redis, over all gateways. Polls are counted in the process, which also takes over
-// while Redis is unavailable.
+// counted in Redis, over all gateways. Polls, and mutations while Redis is unavailable, are counted in
+// the process.
 package limit
 
 import (
@@ -40,12 +40,11 @@ type Rules struct {
 type Config struct {
 	// Mutations bounds requests that change something, Polls all others.
 	Mutations, Polls Rules
-	// NewVisitors bounds the visitor ids that one network may get, over all gateways: ids cost
-	// nothing, and each is a place in a waiting room. An IPv6 /56 may get 4 times and a /48 16
-	// times as many as a /64.
+	// NewVisitors bounds the visitor ids that one network may get, over all gateways, since each may
+	// take a position in a waiting room. An IPv6 /56 may get 4 times and a /48 16 times as many as a
+	// /64.
 	NewVisitors Rule
-	// Work is what new visitors of a network owe beyond an allowance.
-	Work Work
+	Work        Work
 	// Keys bounds the memory of the counts in the process: about this many keys, 32 bytes each.
 	Keys int
 	// Timeout bounds a call to Redis. After a failure Redis is not called for Pause.
@@ -67,26 +66,12 @@ const (
 	byUser
 	byNewVisitor
 	byFreeVisitor
-	// polls have separate buckets, so that polling does not use up the allowance for a purchase.
+	// pollOffset is added for polls, whose buckets are separate from those of purchases.
 	pollOffset
 )
 
-func (s scope) String() string {
-	switch s {
-	case byNetwork:
-		return "net"
-	case byVisitor:
-		return "visitor"
-	case byUser:
-		return "user"
-	case byNewVisitor:
-		return "new"
-	case byFreeVisitor:
-		return "free"
-	default:
-		return "other"
-	}
-}
+// scopeNames are parts of the keys in Redis, which counts no polls.
+var scopeNames = [pollOffset]string{byNetwork: "net", byVisitor: "visitor", byUser: "user", byNewVisitor: "new", byFreeVisitor: "free"}
 
 // Limiter is safe for concurrent use.
 type Limiter struct {
@@ -106,8 +91,8 @@ func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 	return l
 }
 
-// Mutation spends one request that changes something; errs.ErrRateLimited carries the time until
-// the next one is allowed.
+// Mutation counts a request that changes something. It fails with errs.ErrRateLimited, which has the
+// time until the next one is allowed.
 func (l *Limiter) Mutation(ctx context.Context, s Subject) error {
 	_, err := l.spend(ctx, s.checks(l.cfg))
 	return err
@@ -121,22 +106,22 @@ func (l *Limiter) NewVisitor(ctx context.Context, s Subject) (bits int, err erro
 		checks = appendNewVisitor(checks, s.Address, check{scope: byNewVisitor, rule: l.cfg.NewVisitors})
 	}
 	if s.Address.IsValid() && l.cfg.Work.Free.Rate > 0 {
-		checks = appendNewVisitor(checks, s.Address, check{scope: byFreeVisitor, rule: l.cfg.Work.Free, most: l.cfg.Work.most()})
+		checks = appendNewVisitor(checks, s.Address, check{scope: byFreeVisitor, rule: l.cfg.Work.Free, maxExcess: l.cfg.Work.maxExcess()})
 	}
-	beyond, err := l.spend(ctx, checks)
+	excess, err := l.spend(ctx, checks)
 	if err != nil {
 		return 0, err
 	}
 	for i, c := range checks {
 		if c.scope == byFreeVisitor {
-			bits = max(bits, l.cfg.Work.bits(c.rule, beyond[i]))
+			bits = max(bits, l.cfg.Work.bits(c.rule, excess[i]))
 		}
 	}
 	return bits, nil
 }
 
-// Owed returns what a visitor owes by these settings whose id was issued with so many bits: what
-// operators lower counts for ids that exist.
+// Owed returns how many bits a visitor owes whose id was issued with so many: lower settings also
+// apply to ids that exist.
 func (l *Limiter) Owed(bits int) int {
 	if l.cfg.Work.Free.Rate <= 0 {
 		return 0
@@ -144,46 +129,46 @@ func (l *Limiter) Owed(bits int) int {
 	return min(bits, l.cfg.Work.MaxBits)
 }
 
-// spend counts the checks and fails if one of them refuses. It returns how far each is beyond its
+// spend counts the checks and fails if one of them refuses. It returns the excess of each over its
 // allowance.
 func (l *Limiter) spend(ctx context.Context, checks []check) ([]time.Duration, error) {
 	if len(checks) == 0 {
 		return nil, nil
 	}
-	beyond, err := l.count(ctx, checks)
+	excess, err := l.count(ctx, checks)
 	if err != nil {
 		return nil, err
 	}
 	var wait time.Duration
 	for i, c := range checks {
-		if c.most == 0 {
-			wait = max(wait, beyond[i])
+		if c.maxExcess == 0 {
+			wait = max(wait, excess[i])
 		}
 	}
-	return beyond, refuse(wait)
+	return excess, refuse(wait)
 }
 
 // count counts in Redis, or in the process while that is unavailable.
 func (l *Limiter) count(ctx context.Context, checks []check) ([]time.Duration, error) {
 	now := l.now()
 	if l.shared != nil && now.UnixNano() >= l.downUntil.Load() {
-		beyond, err := l.shared.take(ctx, checks)
+		excess, err := l.shared.calls.Do(ctx, checks)
 		switch {
 		case err == nil:
-			return beyond, nil
+			return excess, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
 		l.downUntil.Store(now.Add(l.cfg.Pause).UnixNano())
 	}
-	beyond := make([]time.Duration, len(checks))
+	excess := make([]time.Duration, len(checks))
 	for i, c := range checks {
-		beyond[i] = l.local.count(l.local.key(c.scope, c.key), c.rule, c.most, now)
+		excess[i] = l.local.count(l.local.key(c.scope, c.key), c.rule, c.maxExcess, now)
 	}
-	return beyond, nil
+	return excess, nil
 }
 
-// Poll spends one request that changes nothing.
+// Poll counts a request that changes nothing.
 func (l *Limiter) Poll(s Subject) error {
 	r, now := &l.cfg.Polls, l.now()
 	var wait time.Duration
@@ -199,12 +184,11 @@ func (l *Limiter) Poll(s Subject) error {
 	return refuse(wait)
 }
 
-// Close waits for the calls to Redis in flight.
 func (l *Limiter) Close(ctx context.Context) error {
 	if l.shared == nil {
 		return nil
 	}
-	return l.shared.close(ctx)
+	return l.shared.calls.Close(ctx)
 }
 
 func (s Subject) checks(cfg Config) []check {

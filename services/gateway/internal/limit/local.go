@@ -9,9 +9,7 @@ import (
 
 const shards = 64
 
-// local is GCRA in this process: for frequent polls, which must not need a call, and for everything
-// while Redis is unavailable. It keeps one number per key, the theoretical arrival time, and evicts
-// keys whose time has passed.
+// local is GCRA in this process. It keeps the theoretical arrival time of each key.
 type local struct {
 	seed   maphash.Seed
 	limit  int // keys per shard
@@ -20,7 +18,7 @@ type local struct {
 
 type shard struct {
 	mu  sync.Mutex
-	tat map[uint64]int64 // ns; keyed by hash: a collision makes two visitors share a bucket, once in 2⁶⁴
+	tat map[uint64]int64 // ns, by hash: two keys share a bucket with a probability of 2⁻⁶⁴
 	_   [40]byte         // padding against false sharing of cache lines
 }
 
@@ -33,8 +31,7 @@ func newLocal(size int) *local {
 	return l
 }
 
-// key returns the hash of a key in a scope. Polls and mutations that fell back have different
-// scopes.
+// key returns the hash of a key in a scope.
 func (l *local) key(scope scope, key string) uint64 {
 	return maphash.String(l.seed, key) + uint64(scope)*0x9e3779b97f4a7c15
 }
@@ -45,12 +42,12 @@ func (l *local) networkKey(scope scope, a netip.Addr) uint64 {
 	return maphash.Bytes(l.seed, b[:]) + uint64(scope)*0x9e3779b97f4a7c15
 }
 
-// take spends one request of the allowance of a key and returns 0, or how long to wait for the next
-// one.
+// take counts a request and returns 0, or how long to wait for the next one.
 func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration { return l.count(sum, r, 0, now) }
 
-// count is the script in Lua: take, or with most > 0 a meter.
-func (l *local) count(sum uint64, r Rule, most time.Duration, now time.Time) time.Duration {
+// count does the same as gcra.lua. With maxExcess > 0 it is a meter: it refuses nothing and returns
+// the excess.
+func (l *local) count(sum uint64, r Rule, maxExcess time.Duration, now time.Time) time.Duration {
 	s := &l.shards[sum%shards]
 	at := now.UnixNano()
 	s.mu.Lock()
@@ -60,19 +57,19 @@ func (l *local) count(sum uint64, r Rule, most time.Duration, now time.Time) tim
 		s.evict(at)
 	}
 	next := max(tat, at) + int64(r.interval())
-	beyond := next - at - int64(r.tolerance())
-	if beyond > 0 && most == 0 {
-		return time.Duration(beyond)
+	excess := next - at - int64(r.tolerance())
+	if excess > 0 && maxExcess == 0 {
+		return time.Duration(excess)
 	}
-	if over := beyond - int64(most); over > 0 {
-		beyond, next = beyond-over, next-over
+	if over := excess - int64(maxExcess); over > 0 {
+		excess, next = excess-over, next-over
 	}
 	s.tat[sum] = next
-	return time.Duration(max(0, beyond))
+	return time.Duration(max(0, excess))
 }
 
-// evict drops the keys whose allowance is full again. If that is not enough, it drops arbitrary
-// keys, so that a flood of keys cannot use up the memory.
+// evict drops the keys whose allowance is full, and arbitrary keys if that is not enough to bound the
+// memory.
 func (s *shard) evict(now int64) {
 	before := len(s.tat)
 	for k, tat := range s.tat {

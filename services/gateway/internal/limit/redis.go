@@ -17,22 +17,21 @@ var gcraSource string
 
 var gcra = redis.NewScript(gcraSource)
 
-// check is one key to take from.
+// check is a key to count a request of.
 type check struct {
 	scope scope
 	key   string
 	rule  Rule
-	// most makes the check a meter: it refuses nothing, and remembers at most so much beyond the
-	// allowance.
-	most time.Duration
+	// maxExcess > 0 makes the check a meter: it refuses nothing, and remembers an excess of at most this.
+	maxExcess time.Duration
 }
 
-func (c check) redisKey() string { return "limit:" + c.scope.String() + ":" + c.key }
+func (c check) redisKey() string { return "limit:" + scopeNames[c.scope] + ":" + c.key }
 
-// shared is GCRA in Redis, so that all gateways share one allowance per key. Checks that arrive
-// within 150 µs are sent as one pipeline.
+// shared is GCRA in Redis, for all gateways. Checks that arrive within 150 µs are sent as one pipeline.
 type shared struct {
-	rdb   redis.UniversalClient
+	rdb redis.UniversalClient
+	// calls returns the excess of each check, 0 within the allowance.
 	calls *batch.Coalescer[[]check, []time.Duration]
 }
 
@@ -42,26 +41,20 @@ func newShared(rdb redis.UniversalClient, timeout time.Duration) *shared {
 	return s
 }
 
-// take spends one request of every key and returns for each how far it is beyond its allowance, 0
-// within it.
-func (s *shared) take(ctx context.Context, checks []check) ([]time.Duration, error) {
-	return s.calls.Do(ctx, checks)
-}
-
 func (s *shared) run(ctx context.Context, in [][]check) ([][]time.Duration, error) {
 	all := slices.Concat(in...)
 	cmds, err := s.pipeline(ctx, all, gcra.EvalSha)
 	if unknown := noScriptIndexes(cmds); len(unknown) > 0 {
-		// The server is new or failed over: EVAL loads the script. In a cluster it may be one of
-		// several nodes; the checks that the others have run must not be repeated.
+		// A new node lacks the script, which EVAL loads. Checks that other nodes of the cluster have run
+		// must not be repeated.
 		rest := make([]check, len(unknown))
 		for k, i := range unknown {
 			rest[k] = all[i]
 		}
-		var again []*redis.Cmd
-		again, err = s.pipeline(ctx, rest, gcra.Eval)
+		var retried []*redis.Cmd
+		retried, err = s.pipeline(ctx, rest, gcra.Eval)
 		for k, i := range unknown {
-			cmds[i] = again[k]
+			cmds[i] = retried[k]
 		}
 	}
 	if err != nil {
@@ -83,8 +76,7 @@ func (s *shared) run(ctx context.Context, in [][]check) ([][]time.Duration, erro
 	return out, nil
 }
 
-// noScriptIndexes returns the indexes of the commands that failed with NOSCRIPT: their server does
-// not know the script.
+// noScriptIndexes returns the indexes of the commands whose server does not know the script.
 func noScriptIndexes(cmds []*redis.Cmd) []int {
 	var at []int
 	for i, c := range cmds {
@@ -102,8 +94,8 @@ func (s *shared) pipeline(ctx context.Context, checks []check, run eval) ([]*red
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, c := range checks {
 			args := []any{c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds()}
-			if c.most > 0 {
-				args = append(args, c.most.Microseconds())
+			if c.maxExcess > 0 {
+				args = append(args, c.maxExcess.Microseconds())
 			}
 			cmds[i] = run(ctx, p, []string{c.redisKey()}, args...)
 		}
@@ -111,5 +103,3 @@ func (s *shared) pipeline(ctx context.Context, checks []check, run eval) ([]*red
 	})
 	return cmds, err
 }
-
-func (s *shared) close(ctx context.Context) error { return s.calls.Close(ctx) }

@@ -1,7 +1,7 @@
-// Package linestate keeps the epoch of every tier-2 waiting line in memory. queue streams the
-// epochs, with a message at least every 3 s. The gateway uses them to refuse entry tokens of a line
-// that was lost and rebuilt, without a call per request. The same stream carries the sale status of
-// events, which is published to a SaleStatuses.
+// Package linestate keeps the epoch of every tier-2 waiting line in memory, with which the gateway
+// refuses entry tokens of a line that was lost and rebuilt, without a call per request. queue streams
+// the epochs, with a message at least every 3 s, and the sale status of events, which is published to
+// a SaleStatuses.
 package linestate
 
 import (
@@ -22,8 +22,8 @@ import (
 // Stale is how long after the last message the gateway stops judging epochs by itself.
 const Stale = 10 * time.Second
 
-// saleStatusTTL is how long a sale status is kept after the first snapshot that lacks it. A replica
-// of queue that has just started learns of its events one by one.
+// saleStatusTTL is how long a sale status is kept after the first snapshot without it, since a replica
+// of queue that has just started knows few events.
 const saleStatusTTL = 10 * time.Second
 
 type line struct {
@@ -52,16 +52,14 @@ type Lines struct {
 
 var _ edge.Lines = (*Lines)(nil)
 
-// New makes Lines without any line. Until the first message queue has to be asked about every
-// token.
+// New makes Lines without any line: until the first message queue has to be asked about every token.
 func New(now func() time.Time, sales SaleStatuses) *Lines {
 	return &Lines{now: now, sales: sales, lines: map[string]line{}, missingSince: map[string]time.Time{}}
 }
 
 // Verdict judges the epoch of an entry token. During the pause after a line was rebuilt, tokens of
-// the previous epoch are accepted, since their holders are being taken over. queue has to be asked
-// about an unknown line, a token newer than the last message, and every token once no message has
-// come for Stale.
+// the previous epoch are accepted, since their holders are being taken over. The verdict is Unsure for
+// an unknown line, for a token newer than the last message, and after Stale without a message.
 func (l *Lines) Verdict(event string, epoch int64) edge.Verdict {
 	now := l.now()
 	if now.UnixNano()-l.last.Load() > int64(Stale) {

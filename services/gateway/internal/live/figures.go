@@ -32,19 +32,19 @@ type Sources struct {
 	Now    func() time.Time
 }
 
-func (s *Sources) Read(ctx context.Context, event string, as *commonv1.Caller) []byte {
-	ctx, cancel := context.WithTimeout(caller.With(ctx, as), readTimeout)
+func (s *Sources) Read(ctx context.Context, event string, operator *commonv1.Caller) []byte {
+	ctx, cancel := context.WithTimeout(caller.With(ctx, operator), readTimeout)
 	defer cancel()
 	f := &gatewayv1.LiveFigures{}
 	var places places
 	var calls sync.WaitGroup
-	calls.Go(func() { s.line(ctx, event, f) })
-	calls.Go(func() { places = s.places(ctx, event) })
+	calls.Go(func() { s.setLine(ctx, event, f) })
+	calls.Go(func() { places = s.readPlaces(ctx, event) })
 	var counted *statsv1.OperatorEventStats
-	calls.Go(func() { counted = s.counted(ctx, event) })
-	s.room(event, f)
+	calls.Go(func() { counted = s.readCounts(ctx, event) })
+	s.setRoom(event, f)
 	calls.Wait()
-	s.sale(places, counted, f)
+	s.setSale(places, counted, f)
 	f.At = timestamppb.New(s.Now())
 	body, err := wire.Marshal(f)
 	if err != nil { // cannot happen: numbers and a time
@@ -53,28 +53,26 @@ func (s *Sources) Read(ctx context.Context, event string, as *commonv1.Caller) [
 	return body
 }
 
-// room is known from memory; an event that never had a waiting room has no figures of one.
-func (s *Sources) room(event string, f *gatewayv1.LiveFigures) {
+// setRoom reads memory. An event that never had a waiting room has no figures of one.
+func (s *Sources) setRoom(event string, f *gatewayv1.LiveFigures) {
 	if state := s.Rooms.Get(event); state.Started != 0 {
 		f.Serving, f.RoomWaiting = new(state.Serving), new(state.Waiting())
 	}
 }
 
-func (s *Sources) line(ctx context.Context, event string, f *gatewayv1.LiveFigures) {
+func (s *Sources) setLine(ctx context.Context, event string, f *gatewayv1.LiveFigures) {
 	line, err := s.Line.GetLine(ctx, &queuev1.GetLineRequest{EventId: event})
 	if err == nil {
 		f.Waiting, f.Active = new(line.GetWaiting()), new(line.GetActive())
 	}
 }
 
-// places are those of a sale. absent: there is no such sale, for example because the event is a
-// promotion.
 type places struct {
-	known, absent  bool
+	known, absent  bool // absent: the event has no sale, for example since it is a promotion
 	capacity, free int64
 }
 
-func (s *Sources) places(ctx context.Context, event string) (p places) {
+func (s *Sources) readPlaces(ctx context.Context, event string) (p places) {
 	e, err := s.Events.GetEvent(ctx, &ticketv1.GetEventRequest{EventId: event})
 	if err != nil {
 		return places{absent: errors.Is(errs.From(err), errs.ErrEventNotFound)}
@@ -87,7 +85,7 @@ func (s *Sources) places(ctx context.Context, event string) (p places) {
 	return p
 }
 
-func (s *Sources) counted(ctx context.Context, event string) *statsv1.OperatorEventStats {
+func (s *Sources) readCounts(ctx context.Context, event string) *statsv1.OperatorEventStats {
 	counted, err := s.Stats.GetEventStatsForOperators(ctx, &statsv1.GetEventStatsForOperatorsRequest{EventId: event})
 	if err != nil {
 		return nil
@@ -95,9 +93,9 @@ func (s *Sources) counted(ctx context.Context, event string) *statsv1.OperatorEv
 	return counted
 }
 
-// sale has what stats counts, which is a moment behind ticket: a place that is neither free nor
-// counted as sold is held.
-func (s *Sources) sale(p places, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
+// setSale takes a place that is neither free nor sold as held. The counts of stats are a moment behind
+// ticket.
+func (s *Sources) setSale(p places, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
 	if counted == nil {
 		return
 	}

@@ -1,5 +1,5 @@
-// Package live reads the figures of events for operators who watch them. An event is read once a
-// second however many listen to it, and not at all while nobody does.
+// Package live reads the figures of events for operators who watch them: once a second per event with
+// listeners, however many there are.
 package live
 
 import (
@@ -22,7 +22,7 @@ const (
 )
 
 // Read returns the figures of an event as JSON, on behalf of an operator. It returns within a second.
-type Read func(ctx context.Context, event string, as *commonv1.Caller) []byte
+type Read func(ctx context.Context, event string, operator *commonv1.Caller) []byte
 
 // Hub has a feed for every event that somebody listens to. It is safe for concurrent use.
 type Hub struct {
@@ -36,18 +36,16 @@ type Hub struct {
 	running   sync.WaitGroup
 }
 
-// feed is an event with those who listen to it.
 type feed struct {
 	event string
-	// caller is the latest listener: whoever listens may read.
+	// caller is that of the latest listener; all listeners may read.
 	caller    *commonv1.Caller
 	listeners map[*Listener]bool
 	last      []byte
 	stop      context.CancelFunc
 }
 
-// Listener receives the figures of an event. C has the latest ones; those that it does not take in
-// time are replaced by newer ones.
+// Listener receives the figures of an event. C has only the latest ones.
 type Listener struct {
 	C    <-chan []byte
 	c    chan []byte
@@ -62,7 +60,7 @@ func NewHub(read Read) *Hub {
 
 // Listen adds a listener, which must call Leave. It fails with errs.ErrOverloaded when there are too
 // many, and with errs.ErrUnavailable after End.
-func (h *Hub) Listen(event string, as *commonv1.Caller) (*Listener, error) {
+func (h *Hub) Listen(event string, operator *commonv1.Caller) (*Listener, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -73,22 +71,21 @@ func (h *Hub) Listen(event string, as *commonv1.Caller) (*Listener, error) {
 	}
 	f := h.feeds[event]
 	if f == nil {
-		f = h.open(event, as)
+		f = h.open(event, operator)
 	}
 	l := &Listener{c: make(chan []byte, 1), feed: f, hub: h}
 	l.C = l.c
 	if f.last != nil {
 		l.c <- f.last
 	}
-	f.listeners[l], f.caller = true, as
+	f.listeners[l], f.caller = true, operator
 	h.listeners++
 	listenersGauge.Set(float64(h.listeners))
 	return l, nil
 }
 
-// open starts a feed, which runs until its last listener leaves. The caller holds h.mu.
-func (h *Hub) open(event string, as *commonv1.Caller) *feed {
-	f := &feed{event: event, caller: as, listeners: make(map[*Listener]bool)}
+func (h *Hub) open(event string, operator *commonv1.Caller) *feed {
+	f := &feed{event: event, caller: operator, listeners: make(map[*Listener]bool)}
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(context.Background())
 	h.feeds[event] = f
@@ -104,7 +101,7 @@ func (h *Hub) callerOf(f *feed) *commonv1.Caller {
 	return f.caller
 }
 
-// publish gives figures to all who listen, in place of those that they have not taken.
+// publish sends figures to all listeners, in place of those that they have not received.
 func (h *Hub) publish(f *feed, figures []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +115,6 @@ func (h *Hub) publish(f *feed, figures []byte) {
 	}
 }
 
-// Leave ends the listening.
 func (l *Listener) Leave() {
 	h := l.hub
 	h.mu.Lock()
@@ -148,7 +144,7 @@ func (h *Hub) End() {
 	}
 }
 
-// Close ends what End has not, and waits for the reads in progress.
+// Close stops all feeds and waits for the reads in progress.
 func (h *Hub) Close(ctx context.Context) error {
 	h.End()
 	h.mu.Lock()

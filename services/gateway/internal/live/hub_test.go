@@ -24,9 +24,9 @@ func TestOneReadForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
-		hub := live.NewHub(func(_ context.Context, event string, as *commonv1.Caller) []byte {
+		hub := live.NewHub(func(_ context.Context, event string, operator *commonv1.Caller) []byte {
 			require.Equal(t, "e", event)
-			require.Equal(t, "ann", as.GetUserId())
+			require.Equal(t, "ann", operator.GetUserId())
 			return strconv.AppendInt(nil, reads.Add(1), 10)
 		})
 		var all []*live.Listener

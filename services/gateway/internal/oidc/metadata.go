@@ -11,11 +11,10 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// metadata is what the provider states about itself.
 type metadata struct {
 	issuer   string
 	endpoint oauth2.Endpoint
-	// basicAuth: the token endpoint takes the secret in the header Authorization.
+	// basicAuth is set when the token endpoint takes the secret in the header Authorization.
 	basicAuth bool
 	keys      *oidc.RemoteKeySet
 	checks    *oidc.Config
@@ -25,10 +24,10 @@ type metadata struct {
 
 // metadata looks the provider up unless it is known. Concurrent sign-ins share one look-up.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
-	if m := p.known.Load(); m != nil {
+	if m := p.cached.Load(); m != nil {
 		return m, nil
 	}
-	// The look-up is for all who wait, so it outlives the request that began it.
+	// Other requests may wait for the same look-up, so it does not end with the first one.
 	found := p.lookup.DoChan("", func() (any, error) { return p.discover(context.WithoutCancel(ctx)) })
 	select {
 	case r := <-found:
@@ -48,36 +47,36 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look up the sign-in provider: %w", err)
 	}
-	var more struct {
+	var document struct {
 		Issuer      string   `json:"issuer"`
 		Keys        string   `json:"jwks_uri"`
 		Algorithms  []string `json:"id_token_signing_alg_values_supported"`
 		EndSession  string   `json:"end_session_endpoint"`
 		AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
 	}
-	if err := found.Claims(&more); err != nil {
+	if err := found.Claims(&document); err != nil {
 		return nil, fmt.Errorf("read the sign-in provider's metadata: %w", err)
 	}
 	m := &metadata{
-		issuer: more.Issuer, endpoint: found.Endpoint(), keys: oidc.NewRemoteKeySet(ctx, more.Keys),
+		issuer: document.Issuer, endpoint: found.Endpoint(), keys: oidc.NewRemoteKeySet(ctx, document.Keys),
 		// client_secret_basic is the default. (OpenID Connect Discovery 1.0, section 3)
-		basicAuth: len(more.AuthMethods) == 0 || slices.Contains(more.AuthMethods, "client_secret_basic"),
+		basicAuth: len(document.AuthMethods) == 0 || slices.Contains(document.AuthMethods, "client_secret_basic"),
 		checks: &oidc.Config{
 			ClientID: p.cfg.ClientID, Now: p.now,
-			SupportedSigningAlgs: slices.DeleteFunc(more.Algorithms, func(a string) bool { return !slices.Contains(algorithms, a) }),
+			SupportedSigningAlgs: slices.DeleteFunc(document.Algorithms, func(a string) bool { return !slices.Contains(algorithms, a) }),
 		},
 	}
-	if more.EndSession != "" {
-		if m.endSession, err = url.Parse(more.EndSession); err != nil {
+	if document.EndSession != "" {
+		if m.endSession, err = url.Parse(document.EndSession); err != nil {
 			return nil, fmt.Errorf("the sign-in provider's end_session_endpoint: %w", err)
 		}
 	}
-	p.known.Store(m)
+	p.cached.Store(m)
 	return m, nil
 }
 
-// algorithms by which an ID token may be signed: those with a public key. A provider that names none
-// of them signs by RS256.
+// algorithms by which an ID token may be signed, all with a public key. RS256 is the default of a
+// provider that names none of them.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
@@ -88,26 +87,26 @@ func (m *metadata) verify(ctx context.Context, raw string) (*oidc.IDToken, error
 	keys := &keySet{RemoteKeySet: m.keys}
 	tok, err := oidc.NewVerifier(m.issuer, keys, m.checks).Verify(ctx, raw)
 	switch {
-	case keys.unfetched != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, keys.unfetched)
+	case keys.fetchErr != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, keys.fetchErr)
 	case err != nil:
 		return nil, fmt.Errorf("%w: verify the ID token: %w", ErrInvalid, err)
 	}
 	return tok, nil
 }
 
-// keySet keeps why the keys could not be fetched, which the verifier's own error does not tell from
-// a wrong signature.
+// keySet distinguishes keys that could not be fetched from a wrong signature, which the verifier's
+// error does not.
 type keySet struct {
 	*oidc.RemoteKeySet
 
-	unfetched error
+	fetchErr error
 }
 
 func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	payload, err := k.RemoteKeySet.VerifySignature(ctx, jwt)
 	if errors.Unwrap(err) != nil { // only the error of a fetch has a cause
-		k.unfetched = err
+		k.fetchErr = err
 	}
 	return payload, err
 }

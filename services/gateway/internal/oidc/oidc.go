@@ -25,12 +25,12 @@ type Config struct {
 	Issuer string
 	// ClientID and ClientSecret are URR's at the provider; no secret: a public client.
 	ClientID, ClientSecret string
-	// Scopes that are asked for beside openid.
+	// Scopes are requested in addition to openid.
 	Scopes []string
 	// RolesClaim is the claim of the ID token with the user's roles, a string or a list. A claim of
 	// just this name is taken first; else dots lead into objects, as in realm_access.roles.
 	RolesClaim string
-	// Roles are URR's roles by what the claim calls them.
+	// Roles are URR's roles by their names in the claim.
 	Roles map[string]string
 	// PublicURL is the gateway's address in browsers, without a path.
 	PublicURL string
@@ -48,12 +48,13 @@ var (
 // CallbackPath is where the provider sends browsers back to.
 const CallbackPath = "/api/v1/auth/callback"
 
-// timeout of a request to the provider.
-const timeout = 5 * time.Second
-
-// endTimeout of a sign-out's look-up of the provider: the user waits for it, and is signed out here
-// without it.
-const endTimeout = 2 * time.Second
+const (
+	// timeout bounds a request to the provider.
+	timeout = 5 * time.Second
+	// endTimeout bounds the look-up for a sign-out, which the user waits for and which is not needed to
+	// end the session here.
+	endTimeout = 2 * time.Second
+)
 
 // User is who has signed in.
 type User struct {
@@ -70,7 +71,7 @@ type Provider struct {
 	client *http.Client
 	secret atomic.Pointer[string]
 	lookup singleflight.Group
-	known  atomic.Pointer[metadata]
+	cached atomic.Pointer[metadata]
 }
 
 // New makes a Provider; now is the clock by which tokens expire.
@@ -90,7 +91,7 @@ func (p *Provider) Begin(ctx context.Context, a *claims.SignIn) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return p.flow(m).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
+	return p.oauthConfig(m).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
 }
 
 // Complete exchanges the code of an attempt for its user. It fails with ErrInvalid or
@@ -101,7 +102,7 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 		return nil, err
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
-	answer, err := p.flow(m).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	answer, err := p.oauthConfig(m).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
 		return nil, fmt.Errorf("%w: exchange the code: %w", exchangeFailure(err), err)
 	}
@@ -127,8 +128,8 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	return &User{ID: userID(tok.Subject), Roles: p.roles(all), IDToken: raw}, nil
 }
 
-// exchangeFailure is what a failed exchange of a code means. Statuses by which servers ask for
-// another try later are no answer about the code.
+// exchangeFailure classifies a failed exchange of a code. A status that asks for another attempt says
+// nothing about the code.
 func exchangeFailure(err error) error {
 	refused := new(oauth2.RetrieveError)
 	if !errors.As(err, &refused) {
@@ -163,10 +164,9 @@ func (p *Provider) EndSession(ctx context.Context, idToken string) (string, erro
 	return u.String(), nil
 }
 
-// flow is the authorization code flow with the present secret.
-func (p *Provider) flow(m *metadata) *oauth2.Config {
+func (p *Provider) oauthConfig(m *metadata) *oauth2.Config {
 	secret, endpoint := *p.secret.Load(), m.endpoint
-	// Trying both ways, as the library would, can use a code up.
+	// The library would try both ways, and the first could use up the code.
 	endpoint.AuthStyle = oauth2.AuthStyleInParams
 	if secret != "" && m.basicAuth {
 		endpoint.AuthStyle = oauth2.AuthStyleInHeader

@@ -9,11 +9,10 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// roles are the roles of URR that the claim names.
 func (p *Provider) roles(all map[string]any) []string {
 	value, literal := all[p.cfg.RolesClaim]
 	if !literal {
-		value = inside(all, p.cfg.RolesClaim)
+		value = nestedClaim(all, p.cfg.RolesClaim)
 	}
 	named, _ := value.([]any)
 	if one, ok := value.(string); ok {
@@ -30,8 +29,8 @@ func (p *Provider) roles(all map[string]any) []string {
 	return found
 }
 
-// inside returns the value to which a path with dots leads, nil when there is none.
-func inside(all map[string]any, path string) any {
+// nestedClaim returns the value at a path with dots, nil when there is none.
+func nestedClaim(all map[string]any, path string) any {
 	var value any = all
 	for name := range strings.SplitSeq(path, ".") {
 		object, _ := value.(map[string]any)
@@ -40,16 +39,16 @@ func inside(all map[string]any, path string) any {
 	return value
 }
 
-// hashed begins the user ids that are hashes of subjects.
-const hashed = "sub-"
+// hashPrefix begins the user ids that are hashes of subjects.
+const hashPrefix = "sub-"
 
-// userID is the provider's subject where it is a user id of URR, and else a hash of it: a subject
+// userID returns the provider's subject if it is a valid user id of URR, else a hash of it: a subject
 // has up to 255 characters, of which some providers use "|" and ":". A subject that looks like a hash
-// is hashed too, so that nobody can be another user by their choice of subject.
+// is hashed too, so that nobody becomes another user by their choice of subject.
 func userID(subject string) string {
-	if ids.ValidUser(subject) && !strings.HasPrefix(subject, hashed) {
+	if ids.ValidUser(subject) && !strings.HasPrefix(subject, hashPrefix) {
 		return subject
 	}
 	sum := sha256.Sum256([]byte(subject))
-	return hashed + base64.RawURLEncoding.EncodeToString(sum[:])
+	return hashPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
 }

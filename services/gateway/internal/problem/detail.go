@@ -2,8 +2,8 @@ package problem
 
 import "urr.guru/pkg/errs"
 
-// detail returns the sentence shown to the user. A code that this table lacks (a service newer than
-// the gateway) gets the sentence of its kind.
+// detail returns the sentence shown to the user. A code that is not in the table, for example of a
+// service that was upgraded before the gateway, gets the sentence of its kind.
 func detail(e *errs.Error, lang string) string {
 	d, ok := details[e.Reason]
 	switch {

@@ -33,7 +33,7 @@ const (
 // the log.
 const maxWarnings = 50
 
-// Writer writes problem documents. It is safe for concurrent use.
+// Writer is safe for concurrent use.
 type Writer struct {
 	language func(*http.Request) string
 	page     Page
@@ -81,8 +81,8 @@ var reserved = []string{
 	"type", "title", "status", "detail", "instance", "code", "error", "requestId", "redirectTo", "retryAfter", "fields", metaAllow,
 }
 
-// Write responds with err and logs it, once: client errors at warn, server errors at error, with
-// the cause, which the client does not see.
+// Write responds with err and logs it, client errors at warn and server errors at error. The log has
+// the cause, the response does not.
 func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string, err error) {
 	e := errs.From(err)
 	p.logRefusal(r, requestID, e)
@@ -150,8 +150,8 @@ func describe(e *errs.Error, lang string) document {
 	return doc
 }
 
-// sentence returns the sentence of the catalogue for the code, not the text of the service, which
-// may come from a library. A code newer than the gateway gets the general sentence of its kind.
+// sentence returns the sentence of the catalogue, not the text of the service, which may come from a
+// library. A code that is not in the catalogue gets the sentence of its kind.
 func sentence(e *errs.Error) string {
 	if s, ok := catalogue[e.Reason]; ok {
 		return s
@@ -174,8 +174,8 @@ func title(status int) string {
 	return "Client Closed Request" // 499, which net/http does not name
 }
 
-// retryAfter returns whole seconds. Every temporary error has a time: without one, clients retry at
-// once.
+// retryAfter returns whole seconds. Every temporary error gets at least one, since clients would
+// retry at once without it.
 func retryAfter(e *errs.Error) int64 {
 	if s := int64(math.Ceil(e.RetryAfter.Seconds())); s > 0 {
 		return s

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Results of the requests for a position of visitors who owe a proof. All but the first two are
+// Results of requests for a position from visitors who owe a proof. All but the first two are
 // refusals.
 const (
 	resultSolved   = "solved"
@@ -28,6 +28,6 @@ var (
 	}, []string{"result"})
 )
 
-func issued(bits int) { challenges.WithLabelValues(strconv.Itoa(bits)).Inc() }
+func countChallenge(bits int) { challenges.WithLabelValues(strconv.Itoa(bits)).Inc() }
 
-func count(result string) { proofs.WithLabelValues(result).Inc() }
+func countResult(result string) { proofs.WithLabelValues(result).Inc() }

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds of what is remembered. A visitor who falls out owes another proof.
 const (
+	// maxLocal bounds the keys in the process. A visitor whose key is evicted owes another proof.
 	maxLocal = 100_000
 	// pause is how long Redis is not called after a failure.
 	pause = time.Second
@@ -41,16 +41,14 @@ func newPaid(rdb redis.UniversalClient, timeout time.Duration, now func() time.T
 	return &paid{rdb: rdb, local: local, timeout: timeout, now: now}, nil
 }
 
-// key is the key in Redis.
 func (d Debt) key() string {
 	return "proof:" + d.Event + ":" + strconv.FormatInt(d.Round, 10) + ":" + d.Visitor
 }
 
-// add remembers a key until end, and reports whether it is new.
 func (p *paid) add(ctx context.Context, key string, end time.Time) bool {
 	known := p.hasLocal(key)
 	p.local.Set(key, end)
-	if known || !p.up() {
+	if known || !p.redisUsable() {
 		return !known
 	}
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
@@ -59,35 +57,34 @@ func (p *paid) add(ctx context.Context, key string, end time.Time) bool {
 	if err == redis.Nil { //nolint:errorlint // as go-redis documents it: the key was there
 		return false
 	}
-	p.note(ctx, err)
+	p.recordFailure(ctx, err)
 	return true
 }
 
-// has reports whether a key is remembered.
 func (p *paid) has(ctx context.Context, key string) bool {
 	if p.hasLocal(key) {
 		return true
 	}
-	if !p.up() {
+	if !p.redisUsable() {
 		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	n, err := p.rdb.Exists(limited, key).Result()
-	p.note(ctx, err)
+	p.recordFailure(ctx, err)
 	return n > 0
 }
 
-// hasLocal compares the time itself: the expiry of the cache only frees memory.
+// hasLocal compares the time, since the cache's expiry only frees memory.
 func (p *paid) hasLocal(key string) bool {
 	end, ok := p.local.GetIfPresent(key)
 	return ok && p.now().Before(end)
 }
 
-func (p *paid) up() bool { return p.rdb != nil && p.now().UnixNano() >= p.downUntil.Load() }
+func (p *paid) redisUsable() bool { return p.rdb != nil && p.now().UnixNano() >= p.downUntil.Load() }
 
-// note makes Redis rest after a failure, which is none if the client has left.
-func (p *paid) note(ctx context.Context, err error) {
+// recordFailure pauses calls to Redis, unless the failure is that the client has left.
+func (p *paid) recordFailure(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		p.downUntil.Store(p.now().Add(pause).UnixNano())
 	}

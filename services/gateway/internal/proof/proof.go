@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// Life is how long a challenge is valid. The search for a nonce has no memory: whoever has to
-	// begin again with another challenge has lost nothing.
+	// Life is how long a challenge is valid. Nothing is lost by beginning again with another one, since
+	// no nonce is more likely after others were tried.
 	Life = 5 * time.Minute
-	// grace is how long after its issue a challenge counts although more is owed by then, so that the
-	// work of an honest page is not lost when an operator asks for more.
+	// grace is how long after its issue a challenge is accepted although more is owed by then, so that an
+	// honest page does not lose its work when an operator asks for more.
 	grace = time.Minute
 )
 
@@ -30,7 +30,7 @@ type Proofs struct {
 	now    func() time.Time
 }
 
-// Timeout bounds a call to Redis: a proof is not worth waiting longer for.
+// Timeout bounds a call to Redis.
 const Timeout = 100 * time.Millisecond
 
 // New makes Proofs. The proofs that were used are remembered in Redis, whose calls take at most
@@ -54,13 +54,13 @@ type Debt struct {
 // Challenge issues a challenge with the difficulty of the debt, and returns it with its end.
 func (p *Proofs) Challenge(d Debt) (string, time.Time) {
 	c := claims.Challenge{Round: d.Round, Bits: uint8(min(d.Bits, proofofwork.MaxBits)), Expires: p.now().Add(Life)} //nolint:gosec // at most MaxBits
-	issued(int(c.Bits))
+	countChallenge(int(c.Bits))
 	return p.tokens.SealChallenge(c, d.Event, d.Visitor), c.Expires
 }
 
-// Check fails with errs.ErrProofRequired unless the visitor owes nothing, sends a proof of the work,
-// or has sent one within its life. A proof counts once. Whoever repeats a request, with its proof or
-// without, has paid for the position that the first request has got.
+// Check fails with errs.ErrProofRequired unless the visitor owes nothing, sends a proof, or has sent
+// one within its life. A proof counts once. A repeated request, with its proof or without, is paid for
+// by the first one.
 func (p *Proofs) Check(ctx context.Context, d Debt, proof string) error {
 	if d.Bits <= 0 {
 		return nil
@@ -68,13 +68,13 @@ func (p *Proofs) Check(ctx context.Context, d Debt, proof string) error {
 	c, cause := p.verify(d, proof)
 	switch {
 	case cause == "" && p.paid.add(ctx, d.key(), c.Expires):
-		count(resultSolved)
+		countResult(resultSolved)
 		return nil
 	case cause == "" || p.paid.has(ctx, d.key()):
-		count(resultRepeated)
+		countResult(resultRepeated)
 		return nil
 	}
-	count(cause)
+	countResult(cause)
 	return errs.ErrProofRequired.With("challengeUrl", "/vwr-api/vwr/challenge/"+d.Event)
 }
 

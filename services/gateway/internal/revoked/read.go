@@ -30,8 +30,8 @@ const (
 	timeout = 5 * time.Second
 )
 
-// Watch reads the list each second until ctx ends. An outage of Redis is logged when it begins and
-// when it ends; in between the last list is used.
+// Watch reads the list each second until ctx ends. During an outage of Redis, which is logged once, the
+// last list is used.
 func (l *List) Watch(ctx context.Context, log *slog.Logger) error {
 	if l.rdb == nil {
 		return nil
@@ -53,9 +53,8 @@ func (l *List) Watch(ctx context.Context, log *slog.Logger) error {
 	})
 }
 
-// Read brings the list up to date: it reads recent members, and all members when their count shows
-// that this gateway or Redis lacks some. Members that Redis lost, by a wipe or a failover, are
-// written back.
+// Read updates the list: it reads recent members, and all members when their count shows that this
+// gateway or Redis lacks some. Members that Redis lost, by a wipe or a failover, are written back.
 func (l *List) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -76,8 +75,8 @@ func (l *List) Read(ctx context.Context) error {
 	return nil
 }
 
-// readRecent also deletes from Redis what every gateway has dropped. count is the number of members
-// that this gateway should have.
+// readRecent also deletes from Redis the members that every gateway has dropped. count is how many
+// members this gateway should have.
 func (l *List) readRecent(ctx context.Context, now time.Time, oldest int64) (fresh map[string]int64, count int, err error) {
 	var members *redis.ZSliceCmd
 	var inRange *redis.IntCmd
@@ -108,7 +107,7 @@ func entriesOf(members []redis.Z, oldest int64) map[string]int64 {
 	return entries
 }
 
-// dropExpired drops entries older than any session, and returns how many are left.
+// dropExpired drops entries older than any session, and returns how many remain.
 func (l *List) dropExpired(oldest int64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

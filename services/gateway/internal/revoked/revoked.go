@@ -1,8 +1,8 @@
-// Package revoked keeps the sessions that were revoked: single ones (by signing out or by an
-// operator) and all sessions of a user issued before an instant. The list is a sorted set in the
-// Redis of the gateways. Every gateway reads it each second and keeps entries for as long as a
-// session may live, so that Redis may be unavailable or lose it. A session older than that is
-// refused, since its revocation may have been dropped.
+// Package revoked keeps the list of revoked sessions: single ones (by signing out or by an operator)
+// and all sessions of a user issued before an instant. It is a sorted set in the Redis of the
+// gateways. Every gateway reads it each second and keeps entries for as long as a session may live,
+// so that Redis may be unavailable or lose it. An older session is refused, since its revocation may
+// have been dropped.
 package revoked
 
 import (
@@ -61,7 +61,6 @@ func New(rdb redis.UniversalClient, key string, life time.Duration, now func() t
 	return l
 }
 
-// Known reports whether the list was ever read.
 func (l *List) Known() bool { return l.known.Load() }
 
 // Ready fails until the list was read once.
@@ -90,9 +89,9 @@ func (l *List) Refused(c *claims.Session) bool {
 	return listed && c.Issued().UnixMilli() <= at
 }
 
-// Sessions revokes single sessions, named by their ids. It fails with errs.ErrUnavailable
-// when Redis cannot be written.
-func (l *List) Sessions(ctx context.Context, ids ...string) error {
+// RevokeSessions revokes single sessions. It fails with errs.ErrUnavailable when Redis cannot be
+// written.
+func (l *List) RevokeSessions(ctx context.Context, ids ...string) error {
 	at := l.now().UnixMilli()
 	entries := make(map[string]int64, len(ids))
 	for _, id := range ids {
@@ -101,8 +100,8 @@ func (l *List) Sessions(ctx context.Context, ids ...string) error {
 	return l.revoke(ctx, entries)
 }
 
-// User revokes all sessions of a user issued until now by any gateway, whose clock may be ahead.
-func (l *List) User(ctx context.Context, userID string) error {
+// RevokeUser revokes all sessions of a user issued until now by any gateway, whose clock may be ahead.
+func (l *List) RevokeUser(ctx context.Context, userID string) error {
 	return l.revoke(ctx, map[string]int64{byUser + userID: l.now().Add(maxClockSkew).UnixMilli()})
 }
 
@@ -136,7 +135,7 @@ func (l *List) refresh(ctx context.Context, member string) {
 	}
 }
 
-// revoke writes to Redis first: a revocation that is in force here must reach all gateways.
+// revoke writes to Redis first, so that a revocation in force here reaches all gateways.
 func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
 	if l.rdb != nil {
 		if err := l.write(ctx, entries); err != nil {
@@ -181,7 +180,6 @@ func (l *List) write(ctx context.Context, entries map[string]int64) error {
 	return send()
 }
 
-// wellFormed filters out members that were written by mistake.
 func wellFormed(member string) bool {
 	return strings.HasPrefix(member, bySession) || strings.HasPrefix(member, byUser)
 }

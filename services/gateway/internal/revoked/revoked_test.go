@@ -75,7 +75,7 @@ func TestRevocationsReachAllGateways(t *testing.T) {
 			s.t = t
 			a, b := s.gateway(), s.gateway()
 			one, two, bob := s.session("alice"), s.session("alice"), s.session("bob")
-			require.NoError(t, a.Sessions(t.Context(), one.ID))
+			require.NoError(t, a.RevokeSessions(t.Context(), one.ID))
 			require.True(t, a.Refused(one), "at once where it was revoked")
 			require.False(t, b.Refused(one))
 			s.read(b)
@@ -83,7 +83,7 @@ func TestRevocationsReachAllGateways(t *testing.T) {
 			require.False(t, b.Refused(two))
 
 			s.clock.Advance(time.Millisecond)
-			require.NoError(t, b.User(t.Context(), "alice"))
+			require.NoError(t, b.RevokeUser(t.Context(), "alice"))
 			s.read(a)
 			later := claims.NewSession("alice", nil, a.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
 			for _, l := range []*revoked.List{a, b} {
@@ -103,7 +103,7 @@ func TestClockSkew(t *testing.T) {
 	s := newFixture(t)
 	ahead, behind := s.gateway(), s.gateway()
 	theirs := claims.NewSession("alice", nil, s.clock.Now().Add(40*time.Second), s.clock.Now().Add(life))
-	require.NoError(t, behind.User(t.Context(), "alice"))
+	require.NoError(t, behind.RevokeUser(t.Context(), "alice"))
 	require.True(t, behind.Refused(theirs))
 	s.read(ahead)
 	require.True(t, ahead.Refused(theirs))
@@ -125,7 +125,7 @@ func TestSignInAfterRevocation(t *testing.T) {
 	a, b := s.gateway(), s.gateway()
 	before := s.session("alice")
 	s.clock.Advance(time.Second)
-	require.NoError(t, a.User(t.Context(), "alice"))
+	require.NoError(t, a.RevokeUser(t.Context(), "alice"))
 	after := claims.NewSession("alice", nil, b.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
 	require.True(t, b.Refused(before), "the member read from Redis is in force at once")
 	s.read(b)
@@ -146,7 +146,7 @@ func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	out, other := s.session("alice"), s.session("bob")
-	require.NoError(t, s.gateway().Sessions(t.Context(), out.ID))
+	require.NoError(t, s.gateway().RevokeSessions(t.Context(), out.ID))
 	const shorter = time.Hour
 	gateway := func() *revoked.List {
 		l := revoked.New(s.rdb, s.key, shorter, s.clock.Now)
@@ -169,28 +169,13 @@ func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	require.False(t, gateway().Refused(s.session("alice")))
 }
 
-func TestSessionsOfOlderReleases(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t)
-	l := s.gateway()
-	old := s.session("alice")
-	old.ID, old.Millis = "", 0
-	require.False(t, l.Refused(old))
-	require.NoError(t, l.Sessions(t.Context(), old.ID))
-	require.True(t, l.Refused(old))
-	another := s.session("bob")
-	another.ID, another.Millis = "", 0
-	require.NoError(t, l.User(t.Context(), "bob"))
-	require.True(t, l.Refused(another))
-}
-
 // A gateway that never read the list knows nothing; one that did uses the last list while Redis is
 // unavailable, and fails revocations that it cannot write.
 func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	l, c := s.gateway(), s.session("alice")
-	require.NoError(t, l.User(t.Context(), "alice"))
+	require.NoError(t, l.RevokeUser(t.Context(), "alice"))
 	require.NoError(t, s.rdb.Close())
 	fresh := revoked.New(s.rdb, s.key, life, s.clock.Now)
 	for _, l := range []*revoked.List{l, fresh} {
@@ -201,7 +186,7 @@ func TestRedisUnavailable(t *testing.T) {
 	require.False(t, fresh.Known())
 	require.Error(t, fresh.Ready(t.Context()))
 	bob := s.session("bob")
-	require.ErrorIs(t, l.Sessions(t.Context(), bob.ID), errs.ErrUnavailable)
+	require.ErrorIs(t, l.RevokeSessions(t.Context(), bob.ID), errs.ErrUnavailable)
 	require.False(t, l.Refused(bob), "a failed revocation has no effect")
 }
 
@@ -214,10 +199,10 @@ func TestLostMembersAreWrittenBack(t *testing.T) {
 	for i := range sessions {
 		sessions[i] = s.session("alice").ID
 	}
-	require.NoError(t, a.Sessions(t.Context(), sessions...))
+	require.NoError(t, a.RevokeSessions(t.Context(), sessions...))
 	s.read(b)
 	s.clock.Advance(time.Hour)
-	require.NoError(t, a.User(t.Context(), "bob"))
+	require.NoError(t, a.RevokeUser(t.Context(), "bob"))
 	all := s.stored()
 	require.Len(t, all, 2501)
 
@@ -249,7 +234,7 @@ func TestRevocationsExpire(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	l, c := s.gateway(), s.session("alice")
-	require.NoError(t, l.Sessions(t.Context(), c.ID))
+	require.NoError(t, l.RevokeSessions(t.Context(), c.ID))
 	s.clock.Advance(life)
 	s.read(l)
 	require.True(t, l.Refused(c))
@@ -266,7 +251,7 @@ func TestWithoutRedis(t *testing.T) {
 	require.NoError(t, l.Ready(t.Context()))
 	require.NoError(t, l.Watch(t.Context(), slog.New(slog.DiscardHandler)))
 	c := claims.NewSession("alice", nil, clock.Now(), clock.Now().Add(life))
-	require.NoError(t, l.Sessions(t.Context(), c.ID))
+	require.NoError(t, l.RevokeSessions(t.Context(), c.ID))
 	require.True(t, l.Refused(c))
 }
 

@@ -22,37 +22,33 @@ type State struct {
 	Started int64
 	Serving int64
 	Issued  int64
-	// Rate is measured and Configured is set by operators, both in positions per second. Rate is 0
-	// until there is a measurement.
+	// Rate is measured, 0 until there is a measurement; Configured is set by operators. Both are in
+	// positions per second.
 	Rate, Configured float64
 	// Lobby is that of the round.
 	Lobby Lobby
 	// ProofOfWork is the proof of work that each visitor owes for a position, in bits; 0 = none.
 	ProofOfWork int
-	// Next is where admitted visitors go, as vwr reports it; empty until it does.
+	// Next is where admitted visitors go; empty until vwr reports it.
 	Next string
 	// Sale is the sale status of the event, empty while it is unknown. It comes from queue, not
 	// from vwr.
 	Sale string
-	// ServingJSON and ETag are the response to the poll that shared caches keep, and its header, built
-	// once per change.
+	// ServingJSON and ETag are the response to the poll that shared caches keep, built once per change.
 	ServingJSON []byte
 	ETag        []string
-	// SaleJSON is Sale as the last member of a JSON object, with the comma before it; empty if Sale
-	// is.
+	// SaleJSON is Sale as the last member of a JSON object, with a comma; empty if Sale is.
 	SaleJSON []byte
 
 	reported bool // whether vwr has reported this room
 }
 
-// Lobby is the schedule of the lobby of a round, and how far it has come. Times are epoch
-// milliseconds. The zero value is that of a round without one.
+// Lobby is the schedule and the progress of a round's lobby, in epoch milliseconds. The zero value is
+// that of a round without one.
 type Lobby struct {
 	OpensAt, ClosesAt, StartsAt int64
-	// Sized: later arrivals get positions, behind the entries of the lobby.
-	Sized bool
-	// Shuffled: each entry has its position.
-	Shuffled bool
+	Sized                       bool // the number of entries is fixed: later arrivals get positions behind them
+	Shuffled                    bool // each entry has its position
 }
 
 // NewLobby converts the report of vwr; nil is a round without a lobby.
@@ -99,7 +95,7 @@ func etag(s *State) string {
 	return `"` + tag + `"`
 }
 
-// Waiting is the number of positions that are not served yet.
+// Waiting returns the number of positions that are not served yet.
 func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
 
 // merge returns the state after the report next. A report of an older round is ignored. Within a
@@ -122,7 +118,6 @@ func merge(old *State, next State) *State {
 	return newState(next)
 }
 
-// withSale returns the state with another sale status.
 func withSale(old *State, sale string) *State {
 	if sale == old.Sale {
 		return old
@@ -178,7 +173,6 @@ func (r *Rooms) Get(event string) *State {
 	return e.state.Load()
 }
 
-// request records that an event is needed, for the next refresh.
 func (r *Rooms) request(event string, e *entry) {
 	if e != nil {
 		if !e.requested.Load() {
@@ -193,7 +187,6 @@ func (r *Rooms) request(event string, e *entry) {
 	}
 }
 
-// Round is the active round of an event, 0 when none is active.
 func (r *Rooms) Round(event string) int64 {
 	if s := r.Get(event); s.Active {
 		return s.Started
@@ -201,14 +194,12 @@ func (r *Rooms) Round(event string) int64 {
 	return 0
 }
 
-// Ready reports whether the first snapshot has arrived.
 func (r *Rooms) Ready() bool { return r.ready.Load() }
 
 // Connected reports whether the stream is up, so that changes arrive.
 func (r *Rooms) Connected() bool { return r.ready.Load() && !r.broken.Load() }
 
-// Apply stores a change that did not come by the stream: an operator call through this gateway
-// takes effect here at once.
+// Apply stores a change by an operator's call through this gateway, before the stream reports it.
 func (r *Rooms) Apply(c *vwrv1.Counter) { r.apply([]*vwrv1.Counter{c}) }
 
 func (r *Rooms) apply(counters []*vwrv1.Counter) {
@@ -264,7 +255,7 @@ func (r *Rooms) entries(ids []string) []*entry {
 	return all
 }
 
-// deactivate closes the rooms of events that vwr no longer knows.
+// deactivate deactivates the rooms of events that vwr no longer knows.
 func (r *Rooms) deactivate(events map[string]bool) {
 	for id := range events {
 		e := (*r.events.Load())[id]

@@ -43,7 +43,6 @@ func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	})
 }
 
-// read keeps r up to date from one stream.
 func (r *Rooms) read(ctx context.Context, src Source) (received bool, err error) {
 	open := func(ctx context.Context) (loop.Stream[*vwrv1.WatchCountersResponse], error) {
 		return src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})

@@ -20,32 +20,31 @@ import (
 type Provider interface {
 	// Begin returns the URL of its sign-in page for an attempt.
 	Begin(ctx context.Context, a *claims.SignIn) (string, error)
-	// Complete returns who has signed in, by the code that the browser brought back. Its errors are
-	// those of package oidc.
+	// Complete exchanges the code of an attempt for its user. Its errors are those of package oidc.
 	Complete(ctx context.Context, a *claims.SignIn, code string) (*oidc.User, error)
-	// EndSession returns the URL where the browser ends its session there; "": there is none.
+	// EndSession returns the URL that ends the provider's session; "" when there is none.
 	EndSession(ctx context.Context, idToken string) (string, error)
 }
 
 // LoginPath is where a sign-in at the provider begins.
 const LoginPath = "/api/v1/auth/login"
 
-// Limits of what a sign-in sends back in headers, in bytes: together with the session they stay below
-// 4096, for which proxies have room by default.
+// Limits of the headers of a sign-in's response, in bytes: with the session they stay below 4096, for
+// which proxies have room by default.
 const (
 	maxIDToken  = 1800
 	maxReturnTo = 1024
 )
 
-// hintLife is how long the ID token is kept after the session has ended: a page that was opened
-// before still offers to sign out, and the provider's session may last longer.
+// hintLife is how long the ID token is kept after the end of the session, since open pages still offer
+// to sign out, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
 
-// noHint is kept in place of an ID token that is too long: the session began at the provider, and
-// whatever an earlier user's sign-in has left is overwritten.
-const noHint = "-"
+// hintPlaceholder is kept in place of an ID token that is too long: it says that the session began at
+// the provider, and overwrites the token of another user of the browser.
+const hintPlaceholder = "-"
 
-// Limits of what the log says of a failure, in bytes.
+// Limits of the log's attributes of a failure, in bytes.
 const (
 	maxErrorCode = 64
 	maxCause     = 500
@@ -56,14 +55,14 @@ const (
 func (h *Handlers) Login(w http.ResponseWriter, r *http.Request, _ *edge.Request) error {
 	query := r.URL.Query()
 	returnTo := ownPath(query.Get("returnTo"))
-	if !query.Has(atHome) && !sameHost(h.Home, r.Host) {
-		redirect(w, h.Home.String()+LoginPath+"?"+url.Values{"returnTo": {returnTo}, atHome: {"1"}}.Encode())
+	if !query.Has(homeParam) && !sameHost(h.Home, r.Host) {
+		redirect(w, h.Home.String()+LoginPath+"?"+url.Values{"returnTo": {returnTo}, homeParam: {"1"}}.Encode())
 		return nil
 	}
 	attempt := claims.NewSignIn(returnTo, h.Now())
 	page, err := h.Provider.Begin(r.Context(), attempt)
 	if err != nil {
-		h.failed(w, r, attempt.ReturnTo, err)
+		h.redirectFailed(w, r, attempt.ReturnTo, err)
 		return nil
 	}
 	signed, err := h.Tokens.SignAttempt(attempt)
@@ -75,33 +74,33 @@ func (h *Handlers) Login(w http.ResponseWriter, r *http.Request, _ *edge.Request
 	return nil
 }
 
-// Callback is where the provider sends the browser back to, with a code or with a refusal. It begins
-// a session and leads back to where the sign-in began.
+// Callback receives the browser from the provider, with a code or with a refusal. It begins a session
+// and redirects to the page where the sign-in began.
 func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	answer := r.URL.Query()
 	attempt, err := h.Tokens.Attempt(q.Header, answer.Get("state"))
 	if err != nil {
-		h.failed(w, r, "/", fmt.Errorf("%w: %w", errExpired, err))
+		h.redirectFailed(w, r, "/", fmt.Errorf("%w: %w", errExpired, err))
 		return nil
 	}
 	// The provider accepts the code once; the attempt is of no further use.
 	h.Cookies.Clear(w, identity.AttemptCookie(attempt.State))
 	if code := answer.Get("error"); code != "" {
-		h.failed(w, r, attempt.ReturnTo, refusal(code))
+		h.redirectFailed(w, r, attempt.ReturnTo, refusal(code))
 		return nil
 	}
 	user, err := h.Provider.Complete(r.Context(), attempt, answer.Get("code"))
 	if err != nil {
-		h.failed(w, r, attempt.ReturnTo, err)
+		h.redirectFailed(w, r, attempt.ReturnTo, err)
 		return nil
 	}
-	session, _, err := h.begin(w, r, user.ID, user.Roles)
+	session, _, err := h.beginSession(w, r, user.ID, user.Roles)
 	if err != nil {
 		return err
 	}
 	hint := user.IDToken
 	if len(hint) > maxIDToken {
-		hint = noHint
+		hint = hintPlaceholder
 	}
 	h.Cookies.Set(w, identity.IDTokenCookie, hint, session.Expiry().Add(hintLife))
 	signIns.WithLabelValues(outcomeDone).Inc()
@@ -114,8 +113,8 @@ var (
 	errRefused = errors.New("the provider did not sign the user in")
 )
 
-// refusal is what an error code of the provider's answer means. (RFC 6749 §4.1.2.1, OpenID Connect
-// Core 1.0, section 3.1.2.6)
+// refusal classifies an error code of the provider's answer. (RFC 6749 §4.1.2.1, OpenID Connect Core
+// 1.0, section 3.1.2.6)
 func refusal(code string) error {
 	kind := oidc.ErrInvalid
 	switch code {
@@ -124,12 +123,12 @@ func refusal(code string) error {
 	case "server_error", "temporarily_unavailable":
 		kind = oidc.ErrUnavailable
 	}
-	return fmt.Errorf("%w: the provider answers %q", kind, cut(code, maxErrorCode))
+	return fmt.Errorf("%w: the provider answers %q", kind, truncate(code, maxErrorCode))
 }
 
-// failed leads back to the sign-in page, which says what happened. A request that the browser has
-// cancelled says nothing about the provider, and is not counted.
-func (h *Handlers) failed(w http.ResponseWriter, r *http.Request, returnTo string, cause error) {
+// redirectFailed redirects to the sign-in page, which explains the failure. A request that the browser
+// has cancelled says nothing about the provider and is not counted.
+func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, returnTo string, cause error) {
 	outcome, level := outcomeUnavailable, slog.LevelError
 	switch {
 	case errors.Is(cause, errExpired):
@@ -141,28 +140,28 @@ func (h *Handlers) failed(w http.ResponseWriter, r *http.Request, returnTo strin
 	}
 	if !errors.Is(r.Context().Err(), context.Canceled) {
 		signIns.WithLabelValues(outcome).Inc()
-		h.Log.Log(r.Context(), level, "sign-in failed", "outcome", outcome, "error", cut(cause.Error(), maxCause))
+		h.Log.Log(r.Context(), level, "sign-in failed", "outcome", outcome, "error", truncate(cause.Error(), maxCause))
 	}
 	redirect(w, "/login?"+url.Values{"returnTo": {returnTo}, "failed": {outcome}}.Encode())
 }
 
-// endAtProvider answers a sign-out with where the browser ends its session at the provider too; ""
-// when it has none there, or while the provider cannot be looked up.
-func (h *Handlers) endAtProvider(ctx context.Context, hint string) string {
+// providerLogoutURL returns the URL that ends the provider's session; "" when there is none, or while
+// the provider cannot be looked up.
+func (h *Handlers) providerLogoutURL(ctx context.Context, hint string) string {
 	if h.Provider == nil || hint == "" {
 		return ""
 	}
-	if hint == noHint {
+	if hint == hintPlaceholder {
 		hint = ""
 	}
 	to, err := h.Provider.EndSession(ctx, hint)
 	if err != nil {
-		h.Log.WarnContext(ctx, "the session at the identity provider goes on after a sign-out", "error", cut(err.Error(), maxCause))
+		h.Log.WarnContext(ctx, "the session at the identity provider goes on after a sign-out", "error", truncate(err.Error(), maxCause))
 	}
 	return to
 }
 
-// ownPath is the path, or "/" if it may lead to another site or is too long for the headers.
+// ownPath returns the path, or "/" if it may lead to another site or is too long for the headers.
 func ownPath(p string) string {
 	if len(p) > maxReturnTo || !edge.OwnPath(p) {
 		return "/"
@@ -170,9 +169,9 @@ func ownPath(p string) string {
 	return p
 }
 
-// atHome is in the query of a sign-in that was led to Handlers.Home, so that it goes on there even
-// behind a proxy that does not keep the header Host.
-const atHome = "home"
+// homeParam is in the query of a sign-in that was redirected to Handlers.Home, so that it is not
+// redirected again behind a proxy that replaces the header Host.
+const homeParam = "home"
 
 // sameHost reports whether a header Host is that of a URL.
 func sameHost(u *url.URL, host string) bool {
@@ -180,8 +179,8 @@ func sameHost(u *url.URL, host string) bool {
 	return strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))
 }
 
-// cut is the beginning of a text of others, at most n bytes.
-func cut(text string, n int) string { return text[:min(n, len(text))] }
+// truncate returns at most n bytes of a text.
+func truncate(text string, n int) string { return text[:min(n, len(text))] }
 
 func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)

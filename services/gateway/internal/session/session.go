@@ -1,5 +1,5 @@
-// Package session signs users in and out: at an identity provider, or, for development, without any
-// proof. Each way exists only where it is configured.
+// Package session signs users in and out: at an identity provider or, for development, without a
+// password. Each exists only where it is configured.
 package session
 
 import (
@@ -29,10 +29,10 @@ const (
 
 // Revoker revokes sessions on all gateways.
 type Revoker interface {
-	// Sessions revokes single sessions, named by claims.Session.Key.
-	Sessions(ctx context.Context, keys ...string) error
-	// User revokes all sessions of a user that were issued until now.
-	User(ctx context.Context, userID string) error
+	// RevokeSessions revokes single sessions by their ids.
+	RevokeSessions(ctx context.Context, ids ...string) error
+	// RevokeUser revokes all sessions of a user that were issued until now.
+	RevokeUser(ctx context.Context, userID string) error
 	// IssueTime returns the time of issue for a new session of a user.
 	IssueTime(ctx context.Context, userID string) time.Time
 }
@@ -44,8 +44,8 @@ type Handlers struct {
 	Revoked Revoker
 	// Provider signs users in; nil: there is none.
 	Provider Provider
-	// Home is the gateway's URL to which the provider sends browsers back: a sign-in begins there too,
-	// since the cookie of an attempt is of one host.
+	// Home is the gateway's URL to which the provider sends browsers back. A sign-in begins there too,
+	// since the cookie of an attempt belongs to one host.
 	Home *url.URL
 	Log  *slog.Logger
 	// Life is how long a session lasts.
@@ -53,7 +53,6 @@ type Handlers struct {
 	Now  func() time.Time
 }
 
-// DevLogin issues a session for any user id and any roles.
 func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in, _ := q.Message.(*gatewayv1.DevLoginRequest) // the route's message
 	if !ids.ValidUser(in.GetUserId()) {
@@ -64,7 +63,7 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "roles", Message: "must be admin or staff"})
 		}
 	}
-	session, tok, err := h.begin(w, r, in.GetUserId(), in.GetRoles())
+	session, tok, err := h.beginSession(w, r, in.GetUserId(), in.GetRoles())
 	if err != nil {
 		return err
 	}
@@ -73,8 +72,8 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	return handlers.WriteMessage(w, http.StatusOK, answer)
 }
 
-// begin sets the cookie of a new session, and returns it with its token.
-func (h *Handlers) begin(w http.ResponseWriter, r *http.Request, userID string, roles []string) (*claims.Session, string, error) {
+// beginSession sets the cookie of a new session, and returns it with its token.
+func (h *Handlers) beginSession(w http.ResponseWriter, r *http.Request, userID string, roles []string) (*claims.Session, string, error) {
 	end := h.Now().Add(h.Life)
 	session := claims.NewSession(userID, roles, h.Revoked.IssueTime(r.Context(), userID), end)
 	tok, err := h.Tokens.SignSession(session)
@@ -85,7 +84,6 @@ func (h *Handlers) begin(w http.ResponseWriter, r *http.Request, userID string, 
 	return session, tok, nil
 }
 
-// Me responds with the session.
 func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	return handlers.WriteMessage(w, http.StatusOK, describe(q.Session))
 }
@@ -95,15 +93,15 @@ func describe(s *claims.Session) *gatewayv1.Session {
 }
 
 // Logout revokes the sessions of this browser, including copies of their tokens, and clears the
-// entry token. If that cannot be written nothing changes, so that nobody believes to be signed out
-// who is not. Who signed in at the identity provider is told where to end the session there, even
-// after the session here has ended: at a shared computer the next user would be signed in by it.
+// entry token. If the revocation cannot be written it fails and changes nothing. A user who signed in
+// at the identity provider gets the URL that ends the session there, even after the session here has
+// ended: on a shared computer the provider's session would sign in the next user.
 func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	var keys []string
+	var sessionIDs []string
 	for _, s := range h.Tokens.Sessions(q.Header) {
-		keys = append(keys, s.ID)
+		sessionIDs = append(sessionIDs, s.ID)
 	}
-	if err := h.Revoked.Sessions(r.Context(), keys...); err != nil {
+	if err := h.Revoked.RevokeSessions(r.Context(), sessionIDs...); err != nil {
 		return err
 	}
 	h.Cookies.Clear(w, identity.SessionCookie)
@@ -113,7 +111,7 @@ func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	if hint != "" {
 		h.Cookies.Clear(w, identity.IDTokenCookie)
 	}
-	if to := h.endAtProvider(r.Context(), hint); to != "" {
+	if to := h.providerLogoutURL(r.Context(), hint); to != "" {
 		return handlers.WriteMessage(w, http.StatusOK, &gatewayv1.SignedOut{RedirectTo: to})
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -134,9 +132,9 @@ func (h *Handlers) Revoke(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	case session != "" && !ids.ValidUUID(session):
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: "sessionId", Message: "must be a UUID"})
 	case user != "":
-		err = h.Revoked.User(r.Context(), user)
+		err = h.Revoked.RevokeUser(r.Context(), user)
 	default:
-		err = h.Revoked.Sessions(r.Context(), session)
+		err = h.Revoked.RevokeSessions(r.Context(), session)
 	}
 	if err != nil {
 		return err

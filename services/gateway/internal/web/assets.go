@@ -7,12 +7,12 @@ import (
 	"path"
 )
 
-// assets serves scripts and styles from memory. Their names contain their hash, so browsers never
-// revalidate them.
+// assets serves scripts and styles, whose names contain their hash, so that browsers never revalidate
+// them.
 type assets map[string]*content
 
-// types lists what the bundler can write; any other file in the folder is an error.
-var types = map[string]string{
+// assetTypes are those of the files that the bundler writes; any other file is an error.
+var assetTypes = map[string]string{
 	".js":  "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8",
 }
@@ -28,7 +28,7 @@ func newAssets(files fs.FS) (assets, error) {
 		if ext == ".br" || ext == ".gz" {
 			continue
 		}
-		mime, ok := types[ext]
+		mime, ok := assetTypes[ext]
 		if !ok {
 			return nil, fmt.Errorf("asset %s is neither a script nor a style", f.Name())
 		}
@@ -42,8 +42,7 @@ func newAssets(files fs.FS) (assets, error) {
 func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := a[path.Base(r.URL.Path)]
 	if !ok {
-		// A page of the last release may request a script of that release; the 404 must not be
-		// cached.
+		// A page of a gateway of another version may request its script here; the 404 must not be cached.
 		w.Header().Set("Cache-Control", "no-store")
 		http.NotFound(w, r)
 		return

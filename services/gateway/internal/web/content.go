@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"urr.guru/services/gateway/internal/coding"
 )
@@ -25,7 +24,7 @@ type content struct {
 	bodies map[string][]byte
 }
 
-// newContent compresses a small body, for pages rendered at the start.
+// newContent compresses a body in the process, for pages rendered at the start.
 func newContent(mime string, body []byte) *content {
 	c := plainContent(mime, body)
 	var b bytes.Buffer
@@ -37,22 +36,21 @@ func newContent(mime string, body []byte) *content {
 	return c
 }
 
-// readContent reads a file and its compressed forms from the bundler.
 func readContent(files fs.FS, name, mime string) (*content, error) {
 	body, err := fs.ReadFile(files, name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	c := plainContent(mime, body)
-	for _, coding := range codings {
-		compressed, err := fs.ReadFile(files, name+coding.suffix)
+	for _, known := range codings {
+		compressed, err := fs.ReadFile(files, name+known.suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read %s%s: %w", name, coding.suffix, err)
+			return nil, fmt.Errorf("read %s%s: %w", name, known.suffix, err)
 		}
-		c.bodies[coding.name] = compressed
+		c.bodies[known.name] = compressed
 	}
 	return c, nil
 }
@@ -71,20 +69,20 @@ func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
 	}
-	coding := c.negotiate(r.Header.Get("Accept-Encoding"))
+	chosen := c.negotiate(r.Header.Get("Accept-Encoding"))
 	etag := `"` + c.etag + `"`
-	if coding != "" {
-		etag = `"` + c.etag + "-" + coding + `"`
+	if chosen != "" {
+		etag = `"` + c.etag + "-" + chosen + `"`
 	}
 	h.Add("Vary", "Accept-Encoding")
 	h.Set("ETag", etag)
-	if status == http.StatusOK && matches(r.Header.Get("If-None-Match"), etag) {
+	if status == http.StatusOK && coding.Unchanged(r.Header, etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	body := c.bodies[coding]
-	if coding != "" {
-		h.Set("Content-Encoding", coding)
+	body := c.bodies[chosen]
+	if chosen != "" {
+		h.Set("Content-Encoding", chosen)
 	}
 	h.Set("Content-Type", c.mime)
 	// net/http does not set the length by itself once Content-Encoding is set.
@@ -95,7 +93,6 @@ func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-// negotiate returns the best coding that the header accepts and the content has.
 func (c *content) negotiate(header string) string {
 	for _, known := range codings {
 		if _, ok := c.bodies[known.name]; ok && coding.Accepts(header, known.name) {
@@ -103,15 +100,4 @@ func (c *content) negotiate(header string) string {
 		}
 	}
 	return ""
-}
-
-// matches compares If-None-Match weakly (RFC 9110 §13.1.2).
-func matches(header, etag string) bool {
-	for part := range strings.SplitSeq(header, ",") {
-		part = strings.TrimPrefix(strings.TrimSpace(part), "W/")
-		if part == etag || part == "*" {
-			return true
-		}
-	}
-	return false
 }

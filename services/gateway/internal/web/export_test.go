@@ -4,7 +4,7 @@ package web
 var (
 	NewFrom    = newPages
 	Catalogues = loadCatalogues
-	Names      = names
+	Names      = pageNames
 )
 
 // SessionCookie is the cookie whose presence selects the variant of a page.

@@ -18,7 +18,6 @@ func icon() template.URL {
 	return template.URL("data:image/svg+xml," + url.PathEscape(iconSource)) //nolint:gosec // a file of this package
 }
 
-// robots is `/robots.txt`, the same for everybody.
 type robots struct{ text *content }
 
 func newRobots() robots { return robots{newContent("text/plain; charset=utf-8", robotsText)} }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"golang.org/x/text/language"
 )
@@ -28,10 +29,8 @@ type catalogue map[string]map[string]string
 // Language returns the language for the response to r: "en" or "ko".
 func Language(r *http.Request) string {
 	if c, err := r.Cookie(LanguageCookie); err == nil {
-		for _, l := range languages {
-			if c.Value == l {
-				return l
-			}
+		if slices.Contains(languages, c.Value) {
+			return c.Value
 		}
 	}
 	// An invalid header yields no tags, which match the first language.
@@ -56,7 +55,6 @@ func loadCatalogues() (map[string]catalogue, error) {
 	return all, nil
 }
 
-// groups returns the part of the catalogue that one page needs.
 func (c catalogue) groups(names ...string) (map[string]map[string]string, error) {
 	part := make(map[string]map[string]string, len(names))
 	for _, n := range names {

@@ -14,15 +14,14 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// names of the pages made by the shell template; each has a module of the same name in the bundle
-// and a group of the same name in the catalogues.
-var names = []string{"events", "event", "queue", "seats", "book", "checkout", "my", "login", "campaign", "promo", "draw"}
+// pageNames are the pages made by the shell template. Each names its module in the bundle and its
+// group in the catalogues.
+var pageNames = []string{"events", "event", "queue", "seats", "book", "checkout", "my", "login", "campaign", "promo", "draw"}
 
 // manifest describes the output of the bundler. Paths are URL paths.
 type manifest struct {
 	Pages map[string]entry `json:"pages"`
-	// Clock is the script of the clock worker.
-	Clock string `json:"clock"`
+	Clock string           `json:"clock"`
 	// WaitingRoom is the single-file page with the hashes of its inline script and style, as CSP
 	// sources ("sha256-…").
 	WaitingRoom struct {
@@ -30,7 +29,6 @@ type manifest struct {
 		Script string `json:"script"`
 		Style  string `json:"style"`
 	} `json:"waitingRoom"`
-	// Docs is the renderer of the API reference.
 	Docs entry `json:"docs"`
 }
 
@@ -47,7 +45,7 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	}
 	raw, err := fs.ReadFile(files, "manifest.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		return unbuilt(catalogues, cfg)
+		return newUnbuiltPages(catalogues, cfg)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of the pages: %w", err)
@@ -70,11 +68,11 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	}
 	f := &frame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
 	p := &Pages{
-		shells: make(map[string]*shell, len(names)), WaitingRoom: room, Assets: assets, Robots: newRobots(),
+		shells: make(map[string]*shell, len(pageNames)), WaitingRoom: room, Assets: assets, Robots: newRobots(),
 		refusal:    &refusal{frame: f, entry: m.Pages[refusalPage]},
 		DocsScript: m.Docs.Module, DocsStyles: m.Docs.Styles,
 	}
-	for _, name := range append([]string{refusalPage}, names...) {
+	for _, name := range append([]string{refusalPage}, pageNames...) {
 		e, ok := m.Pages[name]
 		if !ok {
 			return nil, fmt.Errorf("the bundle has no page %q: build the pages again", name)
@@ -89,8 +87,9 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	return p, nil
 }
 
-// unbuilt makes every page explain how to build the pages, so that the gateway starts without Node.
-func unbuilt(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
+// newUnbuiltPages makes pages that explain how to build the pages, so that the gateway starts without
+// Node.
+func newUnbuiltPages(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
 	tmpl, err := parse("unbuilt.html")
 	if err != nil {
 		return nil, err
@@ -105,8 +104,8 @@ func unbuilt(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
 		s.bodies[variant{lang: lang}] = page
 		s.bodies[variant{lang: lang, session: true}] = page
 	}
-	p := &Pages{shells: make(map[string]*shell, len(names)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots()}
-	for _, name := range names {
+	p := &Pages{shells: make(map[string]*shell, len(pageNames)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots()}
+	for _, name := range pageNames {
 		p.shells[name] = s
 	}
 	return p, nil

@@ -2,10 +2,10 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
-// refusalPage is the module and the group of sentences of the error page.
 const refusalPage = "problem"
 
 // refusal is the error page. Its text differs per request, so it is rendered for each.
@@ -36,18 +36,12 @@ func (p *Pages) NoEvent(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// navigates reports whether a person opened the address in a browser, as opposed to a program or a
-// script that calls the API.
+// navigates reports whether a person opened the address in a browser, not a program or a script.
 func navigates(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return false
 	}
-	for _, api := range []string{"/api/", "/vwr-api/", "/assets/"} {
-		if strings.HasPrefix(r.URL.Path, api) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]string{"/api/", "/vwr-api/", "/assets/"}, func(api string) bool { return strings.HasPrefix(r.URL.Path, api) })
 }
 
 // Refuse shows why a page was refused: a sentence for the user, and for server errors the request

@@ -25,7 +25,7 @@ func newRoom(files fs.FS, m manifest, cfg Config) (*room, error) {
 	// allows worker-src blob:.
 	csp := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src 'self'; img-src data:; "+
 		"worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", m.WaitingRoom.Script, m.WaitingRoom.Style)
-	return &room{page: page, csp: csp + upgrade(cfg)}, nil
+	return &room{page: page, csp: csp + upgradeDirective(cfg)}, nil
 }
 
 func (p *room) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -7,17 +7,15 @@ import (
 
 const htmlType = "text/html; charset=utf-8"
 
-// sessionCookie: only its presence is checked, so that a page knows whether to ask who is signed
-// in.
+// sessionCookie is only looked for, so that a page knows whether to ask the API who is signed in.
 const sessionCookie = "urr-session"
 
-// variant has everything that the bytes of a shell depend on.
+// variant has all that the content of a shell depends on.
 type variant struct {
 	lang    string
 	session bool
 }
 
-// shell is one page in every variant.
 type shell struct {
 	status int
 	csp    string
@@ -102,17 +100,16 @@ func variantOf(r *http.Request) variant {
 func contentSecurity(cfg Config) string {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 		"font-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-	return policy + upgrade(cfg)
+	return policy + upgradeDirective(cfg)
 }
 
-func upgrade(cfg Config) string {
+func upgradeDirective(cfg Config) string {
 	if cfg.Secure {
 		return "; upgrade-insecure-requests"
 	}
 	return ""
 }
 
-// setSecurityHeaders sets the headers that every page needs.
 func setSecurityHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")

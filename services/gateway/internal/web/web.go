@@ -20,10 +20,8 @@ type Config struct {
 	Secure bool
 	// DevLogin shows the development form on /login, Provider the link to the identity provider.
 	DevLogin, Provider bool
-	// Rewards is set where campaigns and rewards are served.
-	Rewards bool
-	// Promotions is set where promotions and draws are served.
-	Promotions bool
+	// Rewards and Promotions are set where these services are deployed.
+	Rewards, Promotions bool
 }
 
 // Pages holds every page and asset, ready to send. Its handlers are safe for concurrent use and
@@ -32,10 +30,8 @@ type Pages struct {
 	// WaitingRoom is `/vwr/{eventId}`: the same static file for every event and visitor, which a
 	// CDN may keep.
 	WaitingRoom http.Handler
-	// Assets is `/assets/{file}`: immutable scripts and styles, named by their content hash.
-	Assets http.Handler
-	// Robots is `/robots.txt`: what crawlers may read.
-	Robots http.Handler
+	Assets      http.Handler // `/assets/{file}`
+	Robots      http.Handler // `/robots.txt`
 	// DocsScript and DocsStyles are the URLs of the renderer of the API reference; empty before the
 	// pages are built.
 	DocsScript string

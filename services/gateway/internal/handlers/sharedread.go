@@ -10,18 +10,16 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// sharedRead is a request to read what has a key, with the caller who may.
 type sharedRead[K comparable] struct {
 	key    K
 	caller *commonv1.Caller
 }
 
-// eventRead is a request to read state of an event.
 type eventRead = sharedRead[string]
 
-// newSharedRead shares reads: requests for a key, such as an event, that arrive together cost one call.
-// The call starts after the last of them arrived, so that no client reads a state from before its own
-// request, for example from before its own purchase.
+// newSharedRead makes one call for all requests of a batch with the same key. The call starts after the
+// last of them has arrived, so that no client reads a state from before its own request, for example
+// from before its own purchase.
 func newSharedRead[K comparable, O any](get func(ctx context.Context, key K) (O, error)) *batch.Coalescer[sharedRead[K], O] {
 	return batch.NewItems(batchConfig(callTimeout), func(ctx context.Context, in []sharedRead[K]) ([]batch.Result[O], error) {
 		first := make(map[K]sharedRead[K], 1)
@@ -37,7 +35,7 @@ func newSharedRead[K comparable, O any](get func(ctx context.Context, key K) (O,
 		)
 		for key, r := range first {
 			wg.Go(func() {
-				// Every request was authorised for this key, so any caller will do.
+				// Every request was authorised for this key, so the first caller stands for all.
 				v, err := get(caller.With(ctx, r.caller), key)
 				mu.Lock()
 				defer mu.Unlock()
