@@ -121,3 +121,14 @@ func FreeAddr(t testing.TB) string {
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
+
+// FreePort returns a port of 127.0.0.1 that had no listener a moment ago.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
@@ -40,13 +41,6 @@ func set(t *testing.T, port int, script string) *Set {
 	return s
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	port, err := process.FreePort()
-	require.NoError(t, err)
-	return port
-}
-
 // Not parallel with tests that start processes: a child inherits its parent's sockets until its
 // exec.
 func TestStartErrorNamesThePortOwner(t *testing.T) {
@@ -64,7 +58,7 @@ func TestStartErrorNamesThePortOwner(t *testing.T) {
 
 func TestStartErrorShowsTheLogOfACrashedBackend(t *testing.T) {
 	t.Parallel()
-	s := set(t, freePort(t), "echo no space left on device; exit 7")
+	s := set(t, backendtest.FreePort(t), "echo no space left on device; exit 7")
 	err := s.Start(t.Context())
 	require.ErrorContains(t, err, "exit status 7")
 	require.ErrorContains(t, err, "no space left on device")
@@ -73,7 +67,7 @@ func TestStartErrorShowsTheLogOfACrashedBackend(t *testing.T) {
 
 func TestStartIsIdempotentAndStopIsComplete(t *testing.T) {
 	t.Parallel()
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	require.Equal(t, []string{"redis"}, s.Missing())
 	require.NoError(t, s.Start(t.Context()))
 	first := s.Status(t.Context())[0]
@@ -92,7 +86,7 @@ func TestStartIsIdempotentAndStopIsComplete(t *testing.T) {
 
 func TestStopRemovesTemporaryData(t *testing.T) {
 	t.Parallel()
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	dir := filepath.Join(t.TempDir(), "urr", "data")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	b := &s.backends[0]
@@ -119,10 +113,10 @@ func TestStopRemovesTemporaryData(t *testing.T) {
 // data.
 func TestStartMovesABackendToOtherPorts(t *testing.T) {
 	t.Parallel()
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
 	before := s.Status(t.Context())[0].PID
-	s.backends[0].ports = []int{freePort(t)}
+	s.backends[0].ports = []int{backendtest.FreePort(t)}
 	require.NoError(t, s.Start(t.Context()))
 	require.NotEqual(t, before, s.Status(t.Context())[0].PID)
 	testkit.Until(t, func() bool { return syscall.Kill(before, 0) != nil }, "the first is gone")
@@ -130,7 +124,7 @@ func TestStartMovesABackendToOtherPorts(t *testing.T) {
 
 func TestSignalReachesTheProcess(t *testing.T) {
 	t.Parallel()
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	require.ErrorContains(t, s.Signal("redis", syscall.SIGKILL), "does not run")
 	require.NoError(t, s.Start(t.Context()))
 	require.NoError(t, s.Signal("redis", syscall.SIGKILL))
@@ -153,7 +147,7 @@ func TestChangedPomGetsItsOwnJars(t *testing.T) {
 // Two concurrent starts start one server.
 func TestConcurrentStartsStartOneServer(t *testing.T) {
 	t.Parallel()
-	one := set(t, freePort(t), "")
+	one := set(t, backendtest.FreePort(t), "")
 	other := New(one.layout, false, t.Logf)
 	other.backends = one.backends
 	errs := make([]error, 2)
@@ -169,7 +163,7 @@ func TestConcurrentStartsStartOneServer(t *testing.T) {
 
 func TestLastReleaseStopsTheBackends(t *testing.T) {
 	t.Parallel()
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	first, err := s.Acquire(t.Context())
 	require.NoError(t, err)
 	second, err := s.Acquire(t.Context())
@@ -182,7 +176,7 @@ func TestLastReleaseStopsTheBackends(t *testing.T) {
 
 func TestReleaseLeavesKeptBackendsRunning(t *testing.T) {
 	t.Parallel()
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
 	release, err := s.Acquire(t.Context())
 	require.NoError(t, err)

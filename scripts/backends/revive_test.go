@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
@@ -17,7 +18,7 @@ import (
 // killed returns a set whose backend was started and killed.
 func killed(t *testing.T) *Set {
 	t.Helper()
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
 	_, died := s.Died("redis")
 	require.False(t, died)
@@ -90,7 +91,7 @@ func TestReviveIgnoresStoppedBackends(t *testing.T) {
 func TestReviveIgnoresBackendsOnAnotherPortOffset(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
-	s.backends[0].ports = []int{freePort(t)}
+	s.backends[0].ports = []int{backendtest.FreePort(t)}
 	_, died := s.Died("redis")
 	require.False(t, died)
 	requireRevived(t, s, false)
@@ -98,7 +99,7 @@ func TestReviveIgnoresBackendsOnAnotherPortOffset(t *testing.T) {
 
 func TestInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
 	r, _, err := s.load("redis")
 	require.NoError(t, err)
@@ -158,7 +159,7 @@ func TestReviveKillsProcessesInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
 	require.NoError(t, err)
-	s := set(t, freePort(t), "")
+	s := set(t, backendtest.FreePort(t), "")
 	dir := t.TempDir()
 	s.backends[0].pidFile = "server.pid"
 	s.backends[0].spec = func() (process.Spec, error) {

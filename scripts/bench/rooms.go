@@ -81,7 +81,7 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 	}
 	r := &positions{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpu, plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
 	for i := range r.vwr {
-		conn := p.Dial(platform.Gateway, platform.VWR, i, patient()) //nolint:contextcheck // it closes with the platform
+		conn := p.Dial(platform.Gateway, platform.VWR, i, patient())
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
 		r.vwr[i] = batch.NewItems(likeGateway, batchrpc.Call(vwrv1.NewVwrServiceClient(conn).Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 			return &vwrv1.AssignRequest{Items: items}

@@ -96,7 +96,7 @@ func newSales(p *harness.Platform) (*sales, error) {
 		return nil, err
 	}
 	s := &sales{pid: p.Service(platform.Ticket).PID(0), url: w.DatabaseURL(service), db: p.DB(platform.Ticket)}
-	conn := p.Dial(platform.Gateway, platform.Ticket, 0, patient()) //nolint:contextcheck // it closes with the platform
+	conn := p.Dial(platform.Gateway, platform.Ticket, 0, patient())
 	s.admin = ticketv1.NewEventAdminServiceClient(conn)
 	holds := ticketv1.NewHoldServiceClient(conn)
 	s.seats = batch.NewItems(likeGateway, batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -52,10 +51,13 @@ func (p *Platform) buildOld(ctx context.Context, wanted []platform.Service) (err
 
 // buildCommit builds the services of another commit once, from a copy of its files.
 func (w *testRun) buildCommit(ctx context.Context, revision string, services []platform.Service) (bin string, err error) {
-	commit, err := w.git(ctx, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
+	revParse := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", revision+"^{commit}")
+	revParse.Dir = w.checkout.Root
+	out, err := revParse.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s names no commit of this clone: fetch its whole history, or name another", revision)
 	}
+	commit := strings.TrimSpace(string(out))
 	files, bin := w.checkout.Shared("releases", commit, "files"), w.checkout.Shared("releases", commit, "bin")
 	if _, err := os.Stat(files); err != nil {
 		if err := w.unpack(ctx, commit, files); err != nil {
@@ -68,38 +70,22 @@ func (w *testRun) buildCommit(ctx context.Context, revision string, services []p
 			packages = append(packages, s.Package)
 		}
 	}
-	var out strings.Builder
-	if err := programs.Build(ctx, files, bin, &out, oldVersion, packages...); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", revision, err, out.String())
+	var log strings.Builder
+	if err := programs.Build(ctx, files, bin, &log, oldVersion, packages...); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", revision, err, log.String())
 	}
 	return bin, nil
 }
 
 // unpack writes the files of a commit to dir atomically.
-func (w *testRun) unpack(ctx context.Context, commit, dir string) (err error) {
-	aside := dir + ".new"
-	if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, 0o755)); err != nil {
-		return fmt.Errorf("make a folder for %s: %w", commit, err)
-	}
-	archive := filepath.Join(filepath.Dir(dir), "files.tar")
-	if _, err := w.git(ctx, "archive", "--output="+archive, commit); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(archive)) }()
-	if out, err := exec.CommandContext(ctx, "tar", "-xf", archive, "-C", aside).CombinedOutput(); err != nil {
+func (w *testRun) unpack(ctx context.Context, commit, dir string) error {
+	const script = `rm -rf "$2.new"; mkdir -p "$2.new"; git archive "$1" | tar -x -C "$2.new"; mv "$2.new" "$2"`
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script, "bash", commit, dir)
+	cmd.Dir = w.checkout.Root
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("unpack %s: %w\n%s", commit, err, out)
 	}
-	return os.Rename(aside, dir)
-}
-
-func (w *testRun) git(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = w.checkout.Root
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
-	}
-	return strings.TrimSpace(string(out)), nil
+	return nil
 }
 
 // Migrate updates tables, topics and queues for this checkout's programs, as the charts do before

@@ -3,11 +3,12 @@ package process
 import (
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // PortTaken explains why a port cannot be listened on.
@@ -43,56 +44,39 @@ func CheckPortOnce(port int) error {
 // Free reports whether 127.0.0.1:port can be listened on now.
 func Free(port int) bool { return CheckPortOnce(port) == nil }
 
-// FreePort returns a loopback port that had no listener a moment ago.
-func FreePort() (int, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
-}
-
-// portOwner identifies the listener: its socket's inode is in /proc/net/tcp, and a process that we
-// may inspect has that socket open.
+// portOwner identifies the listener: its socket is in the kernel's table of TCP connections, and a
+// process that we may inspect has that socket open.
 func portOwner(port int) string {
-	inode := listenerInode(port)
-	if inode == "" {
-		return "an outgoing connection" // no listener: the kernel assigned the port to an outgoing connection
-	}
-	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return "another process"
 	}
-	for _, link := range links {
-		target, err := os.Readlink(link)
-		if err != nil || target != "socket:["+inode+"]" {
-			continue
+	inode := listenerInode(proc, uint64(port))
+	if inode == 0 {
+		return "an outgoing connection" // no listener: the kernel assigned the port to an outgoing connection
+	}
+	processes, err := proc.AllProcs()
+	if err != nil {
+		return "another process"
+	}
+	for _, p := range processes {
+		targets, _ := p.FileDescriptorTargets() // none of another user's process
+		if slices.Contains(targets, fmt.Sprintf("socket:[%d]", inode)) {
+			name, _ := p.Comm()
+			return strings.TrimSpace(fmt.Sprintf("%s (process %d)", name, p.PID))
 		}
-		pid := strings.Split(link, "/")[2]
-		name, err := os.ReadFile("/proc/" + pid + "/comm")
-		if err != nil {
-			return "process " + pid
-		}
-		return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), pid)
 	}
 	return "another user's process"
 }
 
-func listenerInode(port int) string {
-	const listening, localField, stateField, inodeField = "0A", 1, 3, 9
-	suffix := fmt.Sprintf(":%04X", port)
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		raw, err := os.ReadFile(table)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(raw)) {
-			f := strings.Fields(line)
-			if len(f) > inodeField && f[stateField] == listening && strings.HasSuffix(f[localField], suffix) {
-				return f[inodeField]
-			}
+func listenerInode(proc procfs.FS, port uint64) uint64 {
+	const listening = 10
+	four, _ := proc.NetTCP()
+	six, _ := proc.NetTCP6() // absent without IPv6
+	for _, s := range append(four, six...) {
+		if s.St == listening && s.LocalPort == port {
+			return s.Inode
 		}
 	}
-	return ""
+	return 0
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/backendtest"
 )
 
 // Not parallel with tests that start processes: a child inherits its parent's sockets until its
@@ -60,8 +62,7 @@ func TestPortsStayFreeWhileProcessesStart(t *testing.T) {
 		require.NoError(t, errors.Join(failed...))
 	}()
 	for range 1000 {
-		port, err := FreePort()
-		require.NoError(t, err)
+		port := backendtest.FreePort(t)
 		require.NoError(t, CheckPort(port))
 		require.NoError(t, CheckPort(port), "again")
 	}

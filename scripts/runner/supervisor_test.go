@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/platform"
@@ -51,8 +52,7 @@ func setup(t *testing.T) *Runner {
 	for _, name := range []string{platform.Ticket, platform.Queue} {
 		s, err := platform.Lookup(name)
 		require.NoError(t, err)
-		s.Port, err = process.FreePort()
-		require.NoError(t, err)
+		s.Port = backendtest.FreePort(t)
 		s.OpsPort = s.Port
 		services = append(services, s)
 		copyFile(t, exe, layout.Bin(name))

@@ -17,20 +17,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-func main() {
-	ctx, stop := interrupt.Context()
-	defer stop()
-	err := run(ctx, os.Args[1:])
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		fmt.Println("bench interrupted:", err)
-		os.Exit(interrupt.Code)
-	default:
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { interrupt.Main("bench", run) }
 
 // Config is read from the environment.
 type Config struct {

@@ -32,25 +32,7 @@ const usage = `usage: check <command>
   figures               regenerate the tables of measured figures in the documents from scripts/bench/reference.json
   tidy                  go mod tidy in every module`
 
-func main() {
-	ctx, stop := interrupt.Context()
-	defer stop()
-	err := run(ctx, os.Args[1:])
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "check: interrupted")
-		os.Exit(interrupt.Code)
-	default:
-		if !errors.Is(err, errReported) {
-			fmt.Fprintln(os.Stderr, "check:", err)
-		}
-		os.Exit(1)
-	}
-}
-
-// errReported is a failure that the failed tool has already printed.
-var errReported = errors.New("failed")
+func main() { interrupt.Main("check", run) }
 
 // checker lints, tests and generates files in one checkout.
 type checker struct {
@@ -135,7 +117,7 @@ func (c *checker) eachModule(ctx context.Context, name string, args ...string) e
 	for _, m := range modules {
 		if err := c.command(ctx, m.dir, name, args...).Run(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %s %s: %v\n", m.name, name, strings.Join(args, " "), err)
-			failed = errReported
+			failed = interrupt.ErrReported
 		}
 	}
 	return failed

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
 	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/interrupt"
 )
 
 // stress runs the tests of packages many times, each time in a different order, on processors that
@@ -59,7 +61,7 @@ func (c *checker) testedPackages(ctx context.Context, patterns []string) (names 
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
-		return nil, errReported
+		return nil, interrupt.ErrReported
 	}
 	for dir := range strings.FieldsSeq(string(out)) {
 		name, err := filepath.Rel(c.layout.Root, dir)
@@ -113,7 +115,7 @@ func (c *checker) stressPackage(ctx context.Context, name string, runs int) (fai
 		flags = append(flags, "-race", testTags)
 	}
 	if err := c.command(ctx, c.layout.Root, "go", append(flags, "./"+name)...).Run(); err != nil {
-		return 0, errReported
+		return 0, interrupt.ErrReported
 	}
 	began := time.Now()
 	for i := 1; i <= runs; i++ {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/internal/tools"
 )
 
@@ -130,7 +131,7 @@ func (c *checker) prepareTests(ctx context.Context) error {
 		return err
 	}
 	if err := c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
-		return errors.Join(errReported, err)
+		return errors.Join(interrupt.ErrReported, err)
 	}
 	return c.needHelm(ctx)
 }
@@ -190,7 +191,7 @@ func (c *checker) chaos(ctx context.Context, args []string) error {
 		flags = append(flags, "-previous="+previous)
 	}
 	if err := c.command(ctx, c.layout.Root, "go", flags...).Run(); err != nil {
-		return errReported
+		return interrupt.ErrReported
 	}
 	return nil
 }
@@ -240,7 +241,7 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 		parallelTests, "./"+dir+"/...")
 	cmd.Env = append(os.Environ(), rareCollection)
 	if err := cmd.Run(); err != nil {
-		return errReported
+		return interrupt.ErrReported
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"urr.guru/scripts/bench"
 	"urr.guru/scripts/bench/figures"
 	"urr.guru/scripts/internal/derived"
+	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/internal/releases"
 	"urr.guru/scripts/internal/size"
 	"urr.guru/scripts/platform"
@@ -37,7 +38,7 @@ func (c *checker) verify(ctx context.Context) error {
 	for _, step := range steps {
 		say("verify: %s", step.name)
 		if err := step.run(ctx); err != nil {
-			if !errors.Is(err, errReported) {
+			if !errors.Is(err, interrupt.ErrReported) {
 				fmt.Fprintf(os.Stderr, "%s: %v\n", step.name, err)
 			}
 			failed = append(failed, step.name)
@@ -131,7 +132,7 @@ func (c *checker) verifyAlone(ctx context.Context) error {
 			cmd.Env = append(os.Environ(), "GOWORK=off")
 			if err := cmd.Run(); err != nil {
 				fmt.Fprintf(os.Stderr, "%s: GOWORK=off go %s ./...: %v\n", m.name, verb, err)
-				failed = errReported
+				failed = interrupt.ErrReported
 			}
 		}
 	}

@@ -6,12 +6,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"urr.guru/pkg/config"
 	"urr.guru/scripts/images"
+	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/platform"
 )
 
@@ -21,16 +20,9 @@ type Config struct {
 	Tag string `env:"TAG, default=dev"`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "images:", err)
-		os.Exit(1)
-	}
-}
+func main() { interrupt.Main("images", run) }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, _ []string) error {
 	cfg, err := config.Load[Config](ctx)
 	if err != nil {
 		return err

@@ -5,23 +5,18 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/signal"
 
+	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/web"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	layout, err := platform.Find()
-	if err == nil {
-		err = web.Build(ctx, layout)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "web:", err)
-		os.Exit(1)
-	}
+	interrupt.Main("web", func(ctx context.Context, _ []string) error {
+		layout, err := platform.Find()
+		if err != nil {
+			return err
+		}
+		return web.Build(ctx, layout)
+	})
 }

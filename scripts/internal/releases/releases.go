@@ -6,27 +6,19 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // Tag is the tag of a release, such as v0.1.0.
 type Tag string
 
-var pattern = regexp.MustCompile(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})$`)
-
 // numbers are major, minor and patch; nil for another tag, as of a release candidate.
 func numbers(tag string) []int {
-	m := pattern.FindStringSubmatch(tag)
-	if m == nil {
+	n := make([]int, 3)
+	version := strings.TrimPrefix(tag, "v")
+	if _, err := fmt.Sscanf(version, "%d.%d.%d", &n[0], &n[1], &n[2]); err != nil || fmt.Sprintf("%d.%d.%d", n[0], n[1], n[2]) != version {
 		return nil
-	}
-	n := make([]int, 0, 3)
-	for _, digits := range m[1:] {
-		i, _ := strconv.Atoi(digits) // at most nine digits
-		n = append(n, i)
 	}
 	return n
 }

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -33,14 +34,14 @@ func List(all []Setting) string {
 			packages = append(packages, s.group())
 		}
 	}
-	lines := []string{wrap("  ", "- [Settings of pkg](../../pkg/README.md#settings): "+strings.Join(packages, ", ")+".")}
+	list := []string{wrap("- [Settings of pkg](../../pkg/README.md#settings): " + strings.Join(packages, ", ") + ".")}
 	if len(required) > 0 {
-		lines = append(lines, wrap("  ", "- Services that it calls: "+strings.Join(required, ", ")+"."))
+		list = append(list, wrap("- Services that it calls: "+strings.Join(required, ", ")+"."))
 	}
 	if len(optional) > 0 {
-		lines = append(lines, wrap("  ", "- Services that may be absent: "+strings.Join(optional, ", ")+"."))
+		list = append(list, wrap("- Services that may be absent: "+strings.Join(optional, ", ")+"."))
 	}
-	return strings.Join(append(lines, own...), "\n") + "\n"
+	return strings.Join(append(list, own...), "\n") + "\n"
 }
 
 // Shared is the list of the settings that services have from pkg, by package.
@@ -88,28 +89,14 @@ func (s Setting) item() string {
 	case s.Default != "":
 		takes += "; default `" + s.Default + "`"
 	}
-	return wrap("  ", fmt.Sprintf("- `%s` (%s): %s", s.Name, takes, s.Meaning))
+	return wrap(fmt.Sprintf("- `%s` (%s): %s", s.Name, takes, s.Meaning))
 }
 
-// wrap breaks a line at its spaces; the lines after the first one are indented.
-func wrap(indent, text string) string {
-	var b strings.Builder
-	width := 0
-	for i, word := range strings.Fields(text) {
-		switch n := len([]rune(word)); {
-		case i == 0:
-			width = n
-		case width+1+n > columns:
-			b.WriteString("\n" + indent)
-			width = len(indent) + n
-		default:
-			b.WriteString(" ")
-			width += 1 + n
-		}
-		b.WriteString(word)
-	}
-	return b.String()
-}
+// lines matches as many words as a line has room for.
+var lines = regexp.MustCompile(fmt.Sprintf(`(.{1,%d})(?:\s|$)`, columns))
+
+// wrap breaks a text at its spaces; the lines after the first one are indented.
+func wrap(text string) string { return strings.TrimSpace(lines.ReplaceAllString(text, "$1\n  ")) }
 
 // Write puts the lists of settings into the READMEs of services and pkg, below the folder of the
 // checkout.

@@ -47,31 +47,8 @@ type counts struct {
 	rows                   int
 }
 
-// rules are the figures and their limits.
-var rules = []struct {
-	name  string
-	value func(counts) int
-	limit func(counts) int
-	least bool
-}{
-	// Every .go file but tests and generated ones; blank lines and comments count.
-	{"hand-written lines of Go", func(c counts) int { return c.source }, fixed(88_000), false},
-	// Every _test.go file. The limit is 85 lines of tests for 100 of source.
-	{"lines of tests", func(c counts) int { return c.tests }, func(c counts) int { return (c.source*85 + 99) / 100 }, true},
-	// The part of the first figure that is under scripts/.
-	{"hand-written lines of Go of scripts", func(c counts) int { return c.scripts }, fixed(20_000), false},
-	// Words of every .md file as wc -w counts them: separated by white space, in tables and code too.
-	{"words of documents", func(c counts) int { return c.words }, fixed(46_000), false},
-	// Characters of a line of an .md file: links, tables and code are no exception.
-	{"columns of the longest line of a document", func(c counts) int { return c.longest }, fixed(MaxColumns), false},
-	// What `make bench` measures without ROWS=.
-	{"rows of make bench", func(c counts) int { return c.rows }, fixed(20), false},
-}
-
 // MaxColumns is the maximum length of a line of a document.
 const MaxColumns = 160
-
-func fixed(limit int) func(counts) int { return func(counts) int { return limit } }
 
 // Figures counts the files of the clone at root; rows is the number of rows of make bench.
 func Figures(ctx context.Context, root string, rows int) ([]Figure, error) {
@@ -136,10 +113,20 @@ func (c *counts) add(name string, text []byte) {
 	}
 }
 
+// figures are the counts and their limits.
 func (c *counts) figures() []Figure {
-	var all []Figure
-	for _, r := range rules {
-		all = append(all, Figure{Name: r.name, Value: r.value(*c), Limit: r.limit(*c), Least: r.least})
+	return []Figure{
+		// Every .go file but tests and generated ones; blank lines and comments count.
+		{"hand-written lines of Go", c.source, 88_000, false},
+		// Every _test.go file. The limit is 85 lines of tests for 100 of source.
+		{"lines of tests", c.tests, (c.source*85 + 99) / 100, true},
+		// The part of the first figure that is under scripts/.
+		{"hand-written lines of Go of scripts", c.scripts, 20_000, false},
+		// Words of every .md file as wc -w counts them: separated by white space, in tables and code too.
+		{"words of documents", c.words, 46_000, false},
+		// Characters of a line of an .md file: links, tables and code are no exception.
+		{"columns of the longest line of a document", c.longest, MaxColumns, false},
+		// What `make bench` measures without ROWS=.
+		{"rows of make bench", c.rows, 20, false},
 	}
-	return all
 }

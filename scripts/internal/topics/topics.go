@@ -3,6 +3,7 @@
 package topics
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -95,17 +96,11 @@ type extent struct {
 
 func extents(ctx context.Context, admin *kadm.Client, names ...string) ([]extent, error) {
 	starts, err := admin.ListStartOffsets(ctx, names...)
-	if err == nil {
-		err = starts.Error()
-	}
-	if err != nil {
+	if err := cmp.Or(err, starts.Error()); err != nil {
 		return nil, fmt.Errorf("find the beginning of %v: %w", names, err)
 	}
 	ends, err := admin.ListEndOffsets(ctx, names...)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
+	if err := cmp.Or(err, ends.Error()); err != nil {
 		return nil, fmt.Errorf("find the end of %v: %w", names, err)
 	}
 	var out []extent
