@@ -36,7 +36,7 @@ func TestReportIsSelfContained(t *testing.T) {
 		{Title: "Sold", Lines: []Line{{Name: "sold", Color: Green}, {Name: "seats", Color: Red, Level: 2}}},
 	}, Counts: Counts{Rows: []Value{{"proofs", 7}}}}
 	dir := t.TempDir()
-	require.NoError(t, s.publish(r, verdict{2}, []string{"<script>alert(1)</script>"}, dir))
+	require.NoError(t, s.WriteReport(r, verdict{2}, []string{"<script>alert(1)</script>"}, dir))
 
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	require.NoError(t, err)

@@ -97,8 +97,8 @@ type Demo[V Verdict] interface {
 	Judge(ctx context.Context) (V, audit.Findings, error)
 	// Report describes the run.
 	Report(ctx context.Context, v V) (*Report, error)
-	// stage is what is known of every run; a Demo embeds it.
-	stage() *Stage
+	// WriteReport completes and writes the report; a Demo embeds Stage, which has it.
+	WriteReport(r *Report, v Verdict, findings []string, dir string) error
 }
 
 // Run plays and judges a demo, writes report.html and report.json into a folder, and prints the last
@@ -133,7 +133,7 @@ func Publish[V Verdict](ctx context.Context, d Demo[V], v V, findings audit.Find
 	if err != nil {
 		return err
 	}
-	return d.stage().publish(r, v, findings, dir)
+	return d.WriteReport(r, v, findings, dir)
 }
 
 // State is how far a run has come.

@@ -33,8 +33,6 @@ func NewStage(url string) *Stage {
 	return s
 }
 
-func (s *Stage) stage() *Stage { return s }
-
 func (s *Stage) Close() { s.API.Close() }
 
 // Begin begins the run and its progress, which end with end.
@@ -89,7 +87,8 @@ type Bar struct {
 	Total int
 }
 
-func (s *Stage) publish(r *Report, v Verdict, findings []string, dir string) error {
+// WriteReport completes a report with what is known of every run, and writes it into a folder.
+func (s *Stage) WriteReport(r *Report, v Verdict, findings []string, dir string) error {
 	r.Verdict, r.Findings, r.Steps = v, findings, s.Recorder.Summaries()
 	r.Passed, r.StartedAt, r.TookSeconds, r.Samples = v.OK(), s.began.UTC(), s.took.Seconds(), s.samples
 	if r.Outcomes == nil {

@@ -29,26 +29,13 @@ const usage = `usage: dev <command>
   supervise       (started by up) keep the services and the backends running`
 
 func main() {
-	ctx, stop := interrupt.Context()
-	defer stop()
-	os.Exit(report(ctx, run(ctx, os.Args[1:])))
-}
-
-// report prints the failure of a command in one line and returns the exit code.
-func report(ctx context.Context, err error) int {
-	switch {
-	case err == nil:
-		return 0
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(os.Stderr, "dev: interrupted (make status tells what runs)")
-		return interrupt.Code
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "dev:", err)
-		return interrupt.Code
-	default:
-		fmt.Fprintln(os.Stderr, "dev:", err)
-		return 1
-	}
+	interrupt.Main("dev", func(ctx context.Context, args []string) error {
+		err := run(ctx, args)
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return errors.New("interrupted (make status tells what runs)")
+		}
+		return err
+	})
 }
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }

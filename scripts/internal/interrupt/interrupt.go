@@ -35,7 +35,10 @@ func Main(name string, run func(ctx context.Context, args []string) error) {
 	case err == nil:
 		os.Exit(0)
 	case interrupted:
-		fmt.Fprintf(os.Stderr, "%s: interrupted: %v\n", name, err)
+		if errors.Is(err, context.Canceled) {
+			err = errors.New("interrupted")
+		}
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(Code)
 	case !errors.Is(err, ErrReported):
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
