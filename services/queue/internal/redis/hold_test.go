@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"urr.guru/services/queue/internal/line"
 )
 
 func TestCancelledHoldDoesNotKeepSlot(t *testing.T) {
@@ -35,10 +33,4 @@ func TestSecondHoldKeepsSlot(t *testing.T) {
 	require.Equal(t, []string{"in"}, f.set("active"), "the shorter one lives")
 	f.live(2 * time.Second)
 	require.Empty(t, f.set("active"))
-}
-
-func (f *fixture) observeResult(s line.State, ok bool, err error) {
-	f.t.Helper()
-	f.observe(s, err)
-	require.True(f.t, ok)
 }
