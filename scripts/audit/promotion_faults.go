@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// PromotionFaults lists what must not be once nothing of a promotion is in progress, as sentences.
+// PromotionFaults lists what is wrong with a promotion, a sentence per fault. It holds only once
+// nothing of the promotion is in progress: before that, an unsettled request is no fault.
 type PromotionFaults struct {
 	// Places are more or fewer winners than places, or a wrong number of places left.
 	Places []string

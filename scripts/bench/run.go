@@ -24,7 +24,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Options of a run.
+// Options say which rows Run measures, how often, and who hears of the progress.
 type Options struct {
 	// Rows to measure; empty: all.
 	Rows []string
@@ -107,7 +107,7 @@ func measure(ctx context.Context, opts Options, groups []group) (Report, error) 
 			break
 		}
 	}
-	if rest := m.unnamed(rowNames(groups)); interrupted != nil && len(rest) > 0 {
+	if rest := m.unreported(rowNames(groups)); interrupted != nil && len(rest) > 0 {
 		m.failed(rest, interrupted)
 	}
 	m.report.TookSeconds = time.Since(began).Seconds()
@@ -160,8 +160,8 @@ func (m *measurement) wanted(rows []string) []string {
 	})
 }
 
-// unnamed are the wanted rows that the report does not have.
-func (m *measurement) unnamed(all []string) []string {
+// unreported are the wanted rows that the report names neither as measured nor as failed.
+func (m *measurement) unreported(all []string) []string {
 	return slices.DeleteFunc(m.wanted(all), func(name string) bool {
 		_, measured := m.report.Row(name)
 		return measured || slices.ContainsFunc(m.report.Failed, func(f Failure) bool { return slices.Contains(strings.Split(f.Row, ", "), name) })

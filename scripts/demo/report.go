@@ -157,7 +157,7 @@ type Line struct {
 	Level float64
 }
 
-// timeline draws a plot.
+// timeline draws the lines of a plot over the seconds of the run, constant levels dashed.
 func timeline(of Plot, samples []Sample) (Figure, error) {
 	p := plot.New()
 	p.X.Label.Text = "seconds"

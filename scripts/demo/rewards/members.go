@@ -15,7 +15,8 @@ import (
 // a crowd is refused.
 const atOnce = 64
 
-// visit signs a member in, who attends, draws and looks at the rewards.
+// visit is the whole visit of the i-th member: it signs in, records an attendance, takes part in the
+// prize draw and reads its rewards. The outcome is the prize, "no prize", or the error.
 func (d *Demo) visit(ctx context.Context, i int) (outcome string) {
 	s, name := d.API.NewSession(), fmt.Sprintf("member-%05d", i)
 	if err := s.DevLogin(ctx, name); err != nil {

@@ -208,7 +208,8 @@ func (l *Log) moveFrom(ctx context.Context, n int64) error {
 			s.lastTried = after
 			return s.yield(ctx, failure)
 		default:
-			// Perhaps only one partition fails. Each move tries one other page besides the oldest.
+			// Kafka took none of the oldest records, perhaps because only their partition fails. So
+			// each move also tries a later page, the one behind lastTried if there is one.
 			otherPage = true
 			if s.lastTried != "" {
 				after = s.lastTried

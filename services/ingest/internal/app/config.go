@@ -41,7 +41,8 @@ type Config struct {
 	DrawLead time.Duration `env:"INGEST_DRAW_LEAD, default=2m" min:"1s" max:"1h"`
 }
 
-// Validate checks what depends on more than one variable.
+// Validate checks what the tags of the fields cannot express: rules between
+// variables, keys and URLs.
 func (c *Config) Validate() error {
 	if c.FailAfter < c.SendAfter {
 		return config.Invalid("INGEST_FAIL_AFTER", c.FailAfter, "must not be below INGEST_SEND_AFTER")

@@ -42,7 +42,8 @@ type Config struct {
 	WebhookSecret config.Secret `env:"SANDBOX_WEBHOOK_SECRET"`
 }
 
-// Validate checks what depends on more than one variable.
+// Validate checks what the tags of the fields cannot express: rules between
+// variables, keys and URLs.
 func (c *Config) Validate() error {
 	if c.Provider != sandbox.Name {
 		return nil

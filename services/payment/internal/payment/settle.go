@@ -92,9 +92,9 @@ func (s *Service) applyDecision(ctx context.Context, p Payment, decide Decide) e
 	return nil
 }
 
-// settle makes the next step of a due payment: it expires a PREPARED one, releases a reference, or
+// advanceDue makes the next step of a due payment: it expires a PREPARED one, releases a reference, or
 // asks the provider about a charge.
-func (s *Service) settle(ctx context.Context, p Payment, now time.Time) error {
+func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) error {
 	switch {
 	case p.Status == Prepared:
 		_, err := s.store.Apply(ctx, p.ID, expired)

@@ -55,7 +55,7 @@ func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
 		return false
 	}
 	forEach(due, func(p Payment) {
-		if err := s.settle(ctx, p, now); err != nil && ctx.Err() == nil {
+		if err := s.advanceDue(ctx, p, now); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "payment not settled, trying again", "payment_id", p.ID, "error", err)
 		}
 	})

@@ -55,7 +55,8 @@ type Config struct {
 	CleanupInterval int64 `env:"QUEUE_STALE_CLEANUP_INTERVAL_MS, default=30000" min:"100" max:"3600000"`
 }
 
-// Validate checks what needs more than one variable, or more than a type.
+// Validate checks what the tags of the fields cannot express: the form of EntryTokenSecret,
+// and that SQS has a queue when it is enabled.
 func (c *Config) Validate() error {
 	var problems []error
 	if _, err := token.ParseKeySet(c.EntryTokenSecret); err != nil {

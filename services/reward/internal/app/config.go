@@ -64,7 +64,8 @@ const (
 	leaseMargin = 10 * time.Second
 )
 
-// Validate checks what depends on more than one variable.
+// Validate checks what the tags of the fields cannot express: rules between
+// variables, keys and URLs.
 func (c *Config) Validate() error {
 	for _, p := range []struct {
 		kind, url string

@@ -44,7 +44,7 @@ type Config struct {
 	BeaconURLs []string `env:"BEACON_URLS"`
 }
 
-// Validate checks what needs more than one variable, or more than a type.
+// Validate checks what the tags of the fields cannot express: the forms of the keys.
 func (c *Config) Validate() error {
 	var problems []error
 	if _, err := token.ParseKeySet(c.TokenSecret); err != nil {

@@ -128,7 +128,7 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 		maps.Copy(values, lobbyValues(next.Lobby))
 		more = s.opening(next, opening)
 	}
-	return s.transact(ctx, &types.Update{
+	return s.writeWithRegistry(ctx, &types.Update{
 		TableName:                 &s.counters,
 		Key:                       counterKey(next.EventID),
 		UpdateExpression:          &update,
@@ -139,7 +139,7 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 }
 
 func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) error {
-	return s.transact(ctx, &types.Update{
+	return s.writeWithRegistry(ctx, &types.Update{
 		TableName:           &s.counters,
 		Key:                 counterKey(eventID),
 		UpdateExpression:    aws.String("SET " + attrActive + " = :false, " + attrUpdated + " = :now"),
@@ -150,10 +150,11 @@ func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) erro
 	}, "DELETE", eventID)
 }
 
-// transact writes an event's item, its registry entry and more in one transaction.
-func (s *Store) transact(ctx context.Context, event *types.Update, act, eventID string, more ...types.TransactWriteItem) error {
+// writeWithRegistry writes an event's item, its registry entry and more in one transaction.
+// registryAct is ADD or DELETE.
+func (s *Store) writeWithRegistry(ctx context.Context, event *types.Update, registryAct, eventID string, more ...types.TransactWriteItem) error {
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: append([]types.TransactWriteItem{
-		{Update: event}, {Update: s.register(registryID, act, eventID)},
+		{Update: event}, {Update: s.register(registryID, registryAct, eventID)},
 	}, more...)})
 	return conditional(err)
 }

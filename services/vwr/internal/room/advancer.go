@@ -172,12 +172,13 @@ func (a *Advancer) Step(ctx context.Context) error {
 	a.trackers = trackers
 	a.setFull(trackers)
 	a.cache.MarkLoaded()
-	a.sweep(now)
+	a.sweepCacheIfDue(now)
 	return nil
 }
 
-// sweep sweeps the cache when that is due. The first is due sweepInterval after the first step.
-func (a *Advancer) sweep(now time.Time) {
+// sweepCacheIfDue sweeps the cache every sweepInterval, the first time one interval after the first
+// step.
+func (a *Advancer) sweepCacheIfDue(now time.Time) {
 	switch {
 	case a.swept.IsZero():
 		a.swept = now

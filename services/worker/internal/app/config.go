@@ -44,7 +44,8 @@ type Config struct {
 	RetryDelay time.Duration `env:"WORKER_RETRY_DELAY, default=1s" min:"0s" max:"1m"`
 }
 
-// Validate checks what needs more than a type.
+// Validate checks what the tags of the fields cannot express: the draw's keys and the
+// beacon's URLs.
 func (c *Config) Validate() error {
 	_, err := c.Draw.Keys()
 	if err == nil {

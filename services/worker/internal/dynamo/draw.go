@@ -53,7 +53,8 @@ func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, foun
 	return page[0], true, nil
 }
 
-// lotteries reads promotions with their draws; those that do not exist are left out.
+// lotteries reads the promotions of the events, each with its draw. Events without a promotion are
+// left out; a promotion without a stored draw has an open one.
 func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery, error) {
 	var keys []dynamo.Item
 	for _, event := range events {

@@ -123,7 +123,8 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.
 	})
 }
 
-// replayAnswer returns the reservation whose id is the stored answer, as it was created.
+// replayAnswer returns the reservation that an earlier request with the same idempotency key made, as
+// it was created. answer is what is stored for the key: the reservation's id.
 func replayAnswer(ctx context.Context, tx *postgres.Tx, answer string) (*reservation.Reservation, error) {
 	id, err := uuid.Parse(answer)
 	if err != nil {
