@@ -51,6 +51,10 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) erro
 	cc.RuntimeParams["statement_timeout"] = "0"
 	cc.RuntimeParams["idle_in_transaction_session_timeout"] = millis(migrationIdle)
 	setDefault(cc.RuntimeParams, "lock_timeout", millis(lockTimeout))
+	// The server notices within a minute that a client with the lock has vanished with its machine.
+	setDefault(cc.RuntimeParams, "tcp_keepalives_idle", "30")
+	setDefault(cc.RuntimeParams, "tcp_keepalives_interval", "10")
+	setDefault(cc.RuntimeParams, "tcp_keepalives_count", "3")
 	db := stdlib.OpenDB(*cc)
 	defer func() { _ = db.Close() }()
 	conn, err := db.Conn(ctx)

@@ -89,7 +89,7 @@ func New(cfg Config) (*Dispatcher, error) {
 			return nil, fmt.Errorf("route %s (%s) has no handler", r, r.ID)
 		}
 		if r.Audited() && cfg.Audit == nil {
-			return nil, fmt.Errorf("route %s (%s) is an operator's act, and apiPolicy records it", r, r.ID)
+			return nil, fmt.Errorf("route %s (%s) is an operator's act, and nothing records it", r, r.ID)
 		}
 	}
 	d.traced = telemetry.Enabled()

@@ -34,7 +34,7 @@ func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 func (d *Dispatcher) observe(q *edge.Request, start time.Time) {
 	took := time.Since(start).Seconds()
 	if q.Refused == nil {
-		if !q.Route.Stream { // how long clients listen says apiPolicy about the gateway
+		if !q.Route.Stream { // how long clients listen says nothing about the gateway
 			d.successes[q.Route].Observe(took)
 		}
 		return

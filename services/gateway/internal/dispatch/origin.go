@@ -22,7 +22,7 @@ type originGuard struct {
 // digests of the accepted values have one length, so that comparing takes constant time.
 type digests [][sha256.Size]byte
 
-// accept replaces the comma-separated secrets. Without any secret apiPolicy is refused.
+// accept replaces the comma-separated secrets. Without any secret nothing is refused.
 func (g *originGuard) accept(secrets config.Secret) {
 	var all digests
 	for secret := range strings.SplitSeq(secrets.Reveal(), ",") {

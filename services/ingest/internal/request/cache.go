@@ -46,11 +46,14 @@ func NewCache[V any](now func() time.Time, load func(context.Context, string) (V
 // Get returns a value that is at most a second old, or up to a minute while it cannot be read.
 func (c *Cache[V]) Get(ctx context.Context, id string) (V, error) {
 	e, err := c.fresh.Get(ctx, id, otter.LoaderFunc[string, cached[V]](c.read))
-	if err != nil {
-		var ok bool
-		if e, ok = c.stale.GetIfPresent(id); !ok {
-			return e.value, err
-		}
+	old, known := c.stale.GetIfPresent(id)
+	switch {
+	case err == nil && (!known || old.at.Before(e.at)):
+		c.stale.Set(id, e)
+	case err != nil && !known:
+		return e.value, err
+	case err != nil:
+		e = old
 	}
 	return e.value, e.err
 }
@@ -63,7 +66,6 @@ func (c *Cache[V]) read(ctx context.Context, id string) (cached[V], error) {
 	if e.err != nil && !(errors.As(e.err, &known) && known.Kind == errs.NotFound) {
 		return e, e.err
 	}
-	c.stale.Set(id, e)
 	return e, nil
 }
 

@@ -132,7 +132,7 @@ func (s *Spec) validatedSections() (sections []Section, bad []errs.Field) {
 		}
 		bad = append(bad, section.setCapacity(path)...)
 		section.First = seats
-		seats += int(section.Capacity)
+		seats += section.Rows * section.SeatsPerRow
 	}
 	if seats > MaxSeats {
 		bad = append(bad, errs.Field{Path: "sections", Message: fmt.Sprintf("must have at most %d seats together", MaxSeats)})

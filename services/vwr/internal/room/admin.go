@@ -185,9 +185,11 @@ func (a *Admin) readModifyWrite(ctx context.Context, eventID string, step func(c
 				return State{}, err
 			}
 		}
-		if n, err := a.rooms.ClaimCount(ctx, eventID, c.Round); err == nil { // else what the cache knows
+		counting, cancel := context.WithTimeout(ctx, claimsTimeout)               // the act has succeeded already
+		if n, err := a.rooms.ClaimCount(counting, eventID, c.Round); err == nil { // else what the cache knows
 			c.Claimed = n
 		}
+		cancel()
 		return a.cache.Merge(c), nil
 	}
 	return State{}, ErrUnavailable

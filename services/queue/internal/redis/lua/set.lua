@@ -70,9 +70,9 @@ local function settings(at, threshold, paused, slotMs, closes)
   changed = 1
 end
 
--- unused reports whether the line is in its first epoch, with no admission and no redeemed ticket
--- or token of an earlier epoch. Another replica may have created it, in recovery, since the caller
--- recorded the opening.
+-- unused reports whether the line is in its first epoch, and nobody was admitted, has left, or has
+-- redeemed a ticket or token of an earlier epoch. Another replica may have created it, in recovery,
+-- since the caller recorded the opening.
 local function unused()
   return line.prev == 0 and (knownEpoch == 0 or knownEpoch == line.epoch) and line.admitted == 0
     and call('EXISTS', kRestored, kSpent) == 0
