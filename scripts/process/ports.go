@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,21 +48,17 @@ func Free(port int) bool { return CheckPortOnce(port) == nil }
 // portOwner identifies the listener: its socket is in the kernel's table of TCP connections, and a
 // process that we may inspect has that socket open.
 func portOwner(port int) string {
-	proc, err := procfs.NewDefaultFS()
-	if err != nil {
-		return "another process"
-	}
-	inode := listenerInode(proc, uint64(port))
-	if inode == 0 {
+	inode := listenerInode(port)
+	if inode == "" {
 		return "an outgoing connection" // no listener: the kernel assigned the port to an outgoing connection
 	}
-	processes, err := proc.AllProcs()
+	processes, err := procfs.AllProcs()
 	if err != nil {
 		return "another process"
 	}
 	for _, p := range processes {
 		targets, _ := p.FileDescriptorTargets() // none of another user's process
-		if slices.Contains(targets, fmt.Sprintf("socket:[%d]", inode)) {
+		if slices.Contains(targets, "socket:["+inode+"]") {
 			name, _ := p.Comm()
 			return strings.TrimSpace(fmt.Sprintf("%s (process %d)", name, p.PID))
 		}
@@ -69,14 +66,15 @@ func portOwner(port int) string {
 	return "another user's process"
 }
 
-func listenerInode(proc procfs.FS, port uint64) uint64 {
-	const listening = 10
-	four, _ := proc.NetTCP()
-	six, _ := proc.NetTCP6() // absent without IPv6
-	for _, s := range append(four, six...) {
-		if s.St == listening && s.LocalPort == port {
-			return s.Inode
+func listenerInode(port int) string {
+	const listening, localField, stateField, inodeField = "0A", 1, 3, 9
+	four, _ := os.ReadFile("/proc/net/tcp")
+	six, _ := os.ReadFile("/proc/net/tcp6") // absent without IPv6
+	for line := range strings.Lines(string(append(four, six...))) {
+		f := strings.Fields(line)
+		if len(f) > inodeField && f[stateField] == listening && strings.HasSuffix(f[localField], fmt.Sprintf(":%04X", port)) {
+			return f[inodeField]
 		}
 	}
-	return 0
+	return ""
 }
