@@ -49,7 +49,9 @@ func TestPairsAreStatedOnce(t *testing.T) {
 			continue
 		}
 		chart := filepath.Join(layout.Root, "deploy", "helm", s.Name)
-		require.False(t, statesPairs(t, text(t, chart, "values.yaml")), "values.yaml of %s", s.Name)
+		values := text(t, chart, "values.yaml")
+		require.Regexp(t, generatedPairs, values, "values.yaml of %s has no generated block rpc", s.Name)
+		require.False(t, statesPairs(t, values), "values.yaml of %s states calls", s.Name)
 		schema, err := os.ReadFile(filepath.Join(chart, "schema.json"))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
