@@ -8,7 +8,7 @@ CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/urr-cluster
 RUN=$(cd "$CLUSTER/../.." && pwd)/.urr/cluster
 K8S_VERSION=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$SRC/go.mod")
 # The folder is named after the sources, so that builds of other checkouts are kept beside it.
-BIN=$CACHE/bin/$K8S_VERSION-$(cd "$SRC" && cat go.mod go.sum cmd/*/main.go ../../images/oci.go | sha256sum | cut -c1-8)
+BIN=$CACHE/bin/$K8S_VERSION-$(cd "$SRC" && cat go.mod go.sum cmd/*/main.go ../../cmd/mkimage/main.go | sha256sum | cut -c1-8)
 
 NODE=urr-node
 NODE_IP=10.250.0.1 NODE_IF=urrnode0      # an interface of its own, so that nothing depends on the machine's
