@@ -17,9 +17,9 @@ import (
 // Shared is the owner of items of a transaction that belong to no single request.
 const Shared = -1
 
-// conflictTries is how often a transaction is sent that meets other writes in progress; the pauses
-// are 20 to 50 ms.
-const conflictTries = 5
+// repeatTries is how often a transaction is sent that meets other writes in progress, or a partition
+// without capacity; the pauses are 20 to 50 ms.
+const repeatTries = 5
 
 // Tx collects the writes of one transaction. With a change of a request it also writes the log and the
 // figures of the event, and with the end of a request the announcement and the deletion of the marker.
@@ -194,7 +194,7 @@ func (t *Tx) countsOf(event string) *promotion.Counts {
 }
 
 // Commit writes everything or nothing. It tries again when only conflicts with other writes prevented
-// it. Any other cancellation is a dynamo.CanceledError; Owner tells whose its items are.
+// it, or a lack of capacity. Any other cancellation is a dynamo.CanceledError; Owner tells whose its items are.
 func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.rows) > 0 {
 		var it dynamo.Item
@@ -223,7 +223,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		if t.dropExclusions(canceled, checks) {
 			continue
 		}
-		if try == conflictTries || !canceled.ConflictsOnly() || !pause(ctx) {
+		if again := canceled.ConflictsOnly() || dynamo.Throttled(canceled); !again || try == repeatTries || !pause(ctx) {
 			return dynamo.Err(canceled)
 		}
 	}
@@ -232,8 +232,8 @@ func (t *Tx) Commit(ctx context.Context) error {
 // Outbox is the partition of the announcements that a commit has written; ok is false without any.
 func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
 
-// pause waits 20 to 50 ms, so that transactions that conflicted do not conflict again. It returns
-// false when ctx has ended.
+// pause waits 20 to 50 ms, so that transactions that collided do not collide again. It returns false
+// when ctx has ended.
 func pause(ctx context.Context) bool {
 	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
 }
