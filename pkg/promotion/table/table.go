@@ -11,6 +11,7 @@
 //	list            EVENTS                EVENT#<event>       ingest
 //	creation key    KEY#<user>#<key>      LOCK                ingest, with the promotion
 //	marker          PENDING#<00..3f>      <ms>#<id>[#r<gen>]  from acceptance until the settlement
+//	unsent          UNSENT                EVENT#<event>       ingest, while the queue is away
 //	announcements   OUTBOX#<00..3f>       <ms>#<uuid>         with each settlement; the relay deletes
 //	dead letter     DLQ#requests          <ms>#<id>           worker, for operators
 //	                DLQ#admissions        <ms>#<id>
