@@ -84,10 +84,9 @@ func Expired(it dynamo.Item, now int64) bool {
 }
 
 // Retention, in days after the promotion has closed and its result is announced; see also
-// promotion.RetentionDays.
+// promotion.RetentionDays and promotion.LockDays.
 const (
-	logDays  = 30
-	lockDays = 7
+	logDays = 30
 	// creationKeyHours counts from the creation.
 	creationKeyHours = 24
 )

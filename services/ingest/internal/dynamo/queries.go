@@ -45,6 +45,31 @@ func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Reque
 	return s.Get(ctx, l.RequestID)
 }
 
+func (s *Store) LatestOf(ctx context.Context, eventID, user string) (promotion.Request, error) {
+	pages := dynamodb.NewQueryPaginator(s.Client, &dynamodb.QueryInput{
+		TableName: &s.Table, IndexName: aws.String(table.GSI1), ScanIndexForward: aws.Bool(false),
+		KeyConditionExpression: aws.String(table.GSI1PK + " = :pk"), FilterExpression: aws.String("eventId = :event"),
+		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(table.UserIndex(user)), ":event": dynamo.String(eventID)},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return promotion.Request{}, unavailable(dynamo.Err(err))
+		}
+		for _, it := range page.Items {
+			r, err := table.DecodeRequest(it)
+			if err != nil {
+				s.ReportSkipped(ctx, it, err)
+				continue
+			}
+			if r.Counts() && !table.Expired(it, s.Millis()) {
+				return r, nil
+			}
+		}
+	}
+	return promotion.Request{}, request.ErrNotFound
+}
+
 func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {
 	items, _, err := s.Query(ctx, table.Partition{PK: "REQ#" + id, Prefix: table.LogPrefix})
 	if err != nil {
