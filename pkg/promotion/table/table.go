@@ -21,6 +21,7 @@
 //	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
 //	draw            EVENT#<event>         DRAW                worker
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
+//	winner          WINNER#<event>        <queueSeq>#<id>     the settlement, first come
 //	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //

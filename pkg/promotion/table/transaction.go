@@ -23,7 +23,8 @@ const repeatTries = 5
 
 // Tx collects the writes of one transaction. With a change of a request it also writes the log and the
 // figures of the event, and with the end of a request the announcement and the deletion of the marker.
-// With a lottery request it writes the entry and the counter of its group, or the exclusion.
+// With a lottery request it writes the entry and the counter of its group, or the exclusion, and with
+// the success of a first-come request its place among the winners.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -145,6 +146,9 @@ func (t *Tx) Change(owner int, c promotion.Change) {
 	case ended && !c.Before.Status.Final():
 		t.end(c)
 		t.deleteMarker(owner, &c.Before)
+		if c.After.Status == promotion.Succeeded && c.After.EventType == promotion.FirstCome {
+			t.Put(owner, WinnerItem(&c.After), Condition{})
+		}
 	case !ended && c.Before.Status.Final():
 		t.countsOf(c.Before.EventID).Add(c.Before.ResultCode, -1)
 	}
