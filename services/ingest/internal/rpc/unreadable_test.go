@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -74,12 +75,21 @@ func TestUnreadableLockRefusesItsUserOnly(t *testing.T) {
 	event := r.promotion(t)
 	r.applied(t, event, "ann")
 	w.spoil(t, table.LockKey(event, "ann"), "withdrawals")
-	out, err := r.Apply(t.Context(), &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{
-		{Caller: user("ann"), EventId: event}, {Caller: user("bob"), EventId: event},
-	}})
+	in := &ingestv1.ApplyRequest{}
+	const ann, users = 40, 60 // behind those that are stored alone
+	for i := range users {
+		in.Items = append(in.Items, &ingestv1.ApplyItem{Caller: user(fmt.Sprint("u", i)), EventId: event})
+	}
+	in.Items[ann].Caller = user("ann")
+	out, err := r.Apply(t.Context(), in)
 	require.NoError(t, err)
-	require.Equal(t, "UNAVAILABLE", out.GetResults()[0].GetProblem().GetReason())
-	require.Equal(t, "QUEUED", out.GetResults()[1].GetApplied().GetStatus())
+	for i, result := range out.GetResults() {
+		if i == ann {
+			require.Equal(t, "UNAVAILABLE", result.GetProblem().GetReason())
+		} else {
+			require.Equal(t, "QUEUED", result.GetApplied().GetStatus())
+		}
+	}
 }
 
 // A capacity that cannot be read does not stop the sweeper, and a promotion that cannot be read is

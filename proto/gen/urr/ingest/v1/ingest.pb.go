@@ -1791,8 +1791,8 @@ type CreatePromotionRequest struct {
 	CapacityTotal int64                  `protobuf:"varint,4,opt,name=capacity_total,json=capacityTotal,proto3" json:"capacity_total,omitempty"`
 	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	ClosesAt      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
-	// Partitions of the operators' list: at least the peak of applications per second ÷ 250. Default
-	// 1.
+	// Partitions of the operators' list: at least the peak of applications per second ÷ 250, above
+	// which applications are refused for lack of capacity. Default 16, for 4,000 a second.
 	Shards *int32 `protobuf:"varint,7,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	// Lottery: equal to closes_at, which is the default.
 	LotteryCutoffAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3" json:"lottery_cutoff_at,omitempty"`
