@@ -98,7 +98,7 @@ func parse(args []string) (*arguments, error) {
 }
 
 // verify reads everything and checks it. A copy is kept even of a draw with a fault: it is evidence.
-func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.Report, error) {
+func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.VerificationReport, error) {
 	options := fairdraw.Options{Algorithm: a.algorithm}
 	for _, file := range a.receipts {
 		receipt, err := readReceipt(file)

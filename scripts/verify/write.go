@@ -12,7 +12,7 @@ import (
 )
 
 // write prints what was found; the last line starts with ok.
-func write(out io.Writer, r *fairdraw.Report) error {
+func write(out io.Writer, r *fairdraw.VerificationReport) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s %s\n", name, printable(fmt.Sprintf(format, args...)))
@@ -56,7 +56,7 @@ func beaconOf(c *fairdraw.Commitment) string {
 	}
 }
 
-func rootTime(r *fairdraw.Report) string {
+func rootTime(r *fairdraw.VerificationReport) string {
 	claimed := stamp(time.UnixMilli(r.Statement.At))
 	if r.RootSeenAt.IsZero() {
 		return claimed + ", claimed by the operator"
@@ -65,7 +65,7 @@ func rootTime(r *fairdraw.Report) string {
 }
 
 func receipt(x *fairdraw.ReceiptReport) string {
-	outcome := map[fairdraw.Outcome]string{
+	outcome := map[fairdraw.ReceiptOutcome]string{
 		fairdraw.OutcomePending:  "the root is not public yet",
 		fairdraw.OutcomeEntered:  "is among the entries",
 		fairdraw.OutcomeWon:      fmt.Sprintf("won, rank %d", x.Rank),
@@ -77,7 +77,7 @@ func receipt(x *fairdraw.ReceiptReport) string {
 	return x.RequestID.String() + " " + outcome
 }
 
-func summary(r *fairdraw.Report) string {
+func summary(r *fairdraw.VerificationReport) string {
 	switch {
 	case r.Complete && r.Commitment.Algorithm == fairdraw.AlgorithmShuffle:
 		return "the order of all entries is genuine"

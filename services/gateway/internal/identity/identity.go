@@ -137,7 +137,7 @@ func (v *Verifier) Anon(h http.Header) (id string, owes int) {
 		countRefusal(kindAnon, reasonInvalid)
 		return "", 0
 	}
-	return a.String(), a.Owes()
+	return a.String(), a.OwedBits()
 }
 
 // NewAnon makes the id of a visitor who owes a proof of work of so many bits for each position, 0 for
