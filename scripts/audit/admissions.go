@@ -84,8 +84,8 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 	}
 }
 
-// admissions are those of one record: `slots` has users and the values of their slots in turn, line by
-// line, and `since` users and when they came, of those whose score does not tell.
+// admissions decodes one record of the stream. Its field `slots` has two lines per admission: user and
+// slot. `since` has two per user whose score is not the time of joining: user and time.
 func admissions(values map[string]any) (all []Admission, err error) {
 	text := func(name string) string {
 		v, _ := values[name].(string)
@@ -117,7 +117,7 @@ func admissions(values map[string]any) (all []Admission, err error) {
 	return all, err
 }
 
-// pairs are the lines of a text, two by two.
+// pairs iterates over the lines of a text, two at a time.
 func pairs(text string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for pair := range slices.Chunk(strings.Split(text, "\n"), 2) {

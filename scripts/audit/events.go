@@ -16,7 +16,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// counts are the figures of one sale.
+// counts are the figures of one sale: numbers of reservations by outcome, of seats and of payments.
 type counts struct {
 	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold int64
 	Payments, Refunds, Revenue                                  int64
@@ -36,8 +36,8 @@ func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// DeadLetters counts the records of the dead letter topics by topic. Dead letters are kept forever,
-// so that a platform with a history is compared with an earlier count.
+// DeadLetters returns the number of records in each dead letter topic. Dead letters are never
+// deleted, so a caller that looks for new ones compares the result with an earlier one.
 func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
 	letters, err := topics.Depths(ctx, s.brokers, s.topicPrefix, ".dlq")
 	return letters, unavailable(kafkaStore, err)
@@ -87,7 +87,7 @@ func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err err
 	return c, nil
 }
 
-// stored are the figures that follow from the rows of ticket and payment.
+// stored computes the figures of a sale from the rows of ticket and payment.
 func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err error) {
 	err = s.ticket.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE status IN ('CONFIRMED', 'REFUNDED')),
@@ -110,7 +110,7 @@ func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err erro
 	return c, nil
 }
 
-// fact contains the common fields of all topics' events, and the fields that are counted.
+// fact is a Kafka event: the fields that all topics have in common, and those that are counted.
 type fact struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
@@ -123,7 +123,7 @@ type fact struct {
 	Value       int64  `json:"value"`
 }
 
-// published are the figures of the topics, with each event counted once.
+// published computes the figures of a sale from the topics, and counts each Kafka event once.
 func (s *Stores) published(ctx context.Context, eventID string) (c counts, err error) {
 	for _, topic := range []string{events.Reservations, events.Payments} {
 		facts, err := s.facts(ctx, topic, eventID)
@@ -137,7 +137,7 @@ func (s *Stores) published(ctx context.Context, eventID string) (c counts, err e
 	return c, nil
 }
 
-// facts are the events of a sale or campaign in a topic, each once.
+// facts reads the Kafka events of a sale or campaign from a topic, without repetitions.
 func (s *Stores) facts(ctx context.Context, topic, eventID string) ([]fact, error) {
 	records, err := s.read(ctx, s.brokers, s.topicPrefix+topic)
 	if err != nil {
@@ -198,20 +198,20 @@ func (c *counts) add(f fact) {
 	}
 }
 
-// daily is a kind of figures that stats keeps by event and day, counted from one topic.
+// daily describes figures that stats counts from one topic and keeps by event and day.
 type daily struct {
-	// of is what they count.
+	// of names what the figures count, for the report.
 	of string
 	// query sums the figures of the event $1, each in a column of its name.
 	query string
 	topic string
-	// counts is the figure that a type of event increments.
+	// counts maps a type of Kafka event to the figure that it increments.
 	counts map[string]string
-	// add counts more of an event than its type; nil: nothing.
+	// add counts what depends on more than the type of a Kafka event; nil: nothing does.
 	add func(published map[string]int64, f fact)
 }
 
-// dailies are the figures of rewards and requests.
+// dailies describes the daily figures: of rewards, and of requests to promotions.
 func dailies() []daily {
 	return []daily{
 		{
@@ -233,7 +233,7 @@ func dailies() []daily {
 	}
 }
 
-// wrong compares the figures of an event with those of the topic, in which each id is counted once.
+// wrong compares an event's figures in stats with the topic, and returns a sentence per difference.
 func (d daily) wrong(ctx context.Context, s *Stores, eventID string) ([]string, error) {
 	counted := map[string]int64{}
 	err := s.stats.QueryRow(ctx, `SELECT jsonb_strip_nulls(to_jsonb(figures)) FROM (`+d.query+`) AS figures`, eventID).Scan(&counted)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Faults lists inconsistencies of a sale that must not exist once nothing of it is in progress.
-// Before that, a fault may be an event that has not arrived yet. Each is a human-readable sentence.
+// Faults lists inconsistencies of a sale, a sentence each. There must be none once nothing of the
+// sale is in progress; before that, a Kafka event that has not arrived yet can look like a fault.
 type Faults struct {
 	// PaidWithoutTicket are charged payments with neither ticket nor refund; StrayCharges are
 	// charges unknown to payment.
@@ -14,9 +14,9 @@ type Faults struct {
 	// TicketWithoutPayment are sold reservations and valid tickets without a payment, for example
 	// after a refund.
 	TicketWithoutPayment []string
-	// Unpublished are events left in an outbox, of any sale.
+	// Unpublished are Kafka events of any sale that are still in an outbox.
 	Unpublished []string
-	// Miscounted are figures of stats that differ from those of the events and the tables.
+	// Miscounted are figures of stats that differ from those of the topics and the tables.
 	Miscounted []string
 }
 

@@ -129,7 +129,7 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 	return out, nil
 }
 
-// Reservations counts those of users whose id begins with prefix: forgers must have none.
+// Reservations counts an event's reservations of users whose id begins with prefix.
 func (s *Stores) Reservations(ctx context.Context, eventID, prefix string) (int, error) {
 	var n int
 	err := s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND starts_with(user_id, $2)`, eventID, prefix).Scan(&n)

@@ -21,7 +21,7 @@ import (
 type queue struct {
 	sent map[string][]string // SequenceNumbers by request id, in the order of the queue's answers
 	lost map[string]bool     // request ids of swallowed messages
-	// again are received messages to be given again, by queue.
+	// again are responses with messages that will be delivered once more, by queue.
 	again map[string][]answer
 }
 
@@ -29,8 +29,8 @@ func newQueue() queue {
 	return queue{sent: map[string][]string{}, lost: map[string]bool{}, again: map[string][]answer{}}
 }
 
-// Sent are the SequenceNumbers under which messages of requests were put in the queue, by request
-// id. A repeated send under one deduplication id has one number.
+// Sent returns, by request id, the SequenceNumbers with which messages were put in the queue. A
+// message that is sent again with the same deduplication id keeps its number.
 func (p *Proxy) Sent() map[string][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,7 @@ func (p *Proxy) Swallowed(requestID string) bool {
 	return p.queue.lost[requestID]
 }
 
-// entry is a message of a batch. Its other members are forwarded as they are.
+// entry is a message of a SendMessageBatch. Members that are not read here are forwarded unchanged.
 type entry map[string]json.RawMessage
 
 func (e entry) text(name string) (s string) {
@@ -55,7 +55,7 @@ func (e entry) text(name string) (s string) {
 	return s
 }
 
-// requestID is the request that a message is about; empty for others.
+// requestID returns the request id in the message's body; empty if there is none.
 func (e entry) requestID() string {
 	var m struct {
 		RequestID string `json:"requestId"`
@@ -64,7 +64,7 @@ func (e entry) requestID() string {
 	return m.RequestID
 }
 
-// sendResult is an entry of a batch's answer.
+// sendResult is one message's entry in the answer to a SendMessageBatch.
 type sendResult struct {
 	ID                     string `json:"Id,omitempty"`
 	MessageID              string `json:"MessageId,omitempty"`
@@ -75,9 +75,9 @@ type sendResult struct {
 	Message                string `json:"Message,omitempty"`
 }
 
-// send puts the messages of a call in the queue one by one, since ElasticMQ tells the
-// SequenceNumber only of single messages. A caller who leaves does not end it: what was sent is
-// recorded.
+// send puts the messages of a batch in the queue one by one, since ElasticMQ returns the
+// SequenceNumber only of single messages. It goes on when the caller disconnects, so that every
+// message that was sent is recorded.
 func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
 		QueueURL json.RawMessage `json:"QueueUrl"`
@@ -165,7 +165,7 @@ func deadLetters(url json.RawMessage) bool { return strings.Contains(string(url)
 // pollInterval is the time between two looks into the queue while a caller waits for messages.
 const pollInterval = 25 * time.Millisecond
 
-// receive gives messages again before it asks for others.
+// receive answers with messages that are due to be delivered again, or else asks the server.
 func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
 		QueueURL string `json:"QueueUrl"`
@@ -189,9 +189,9 @@ func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 	return a, err
 }
 
-// poll waits for messages as long as the caller wants, and asks the server again and again without
-// waiting. ElasticMQ looks for messages every millisecond while somebody waits and all messages
-// belong to groups that are being received, which takes a whole processor.
+// poll waits for messages as long as the caller wants, by short requests to the server. A long poll
+// of ElasticMQ would use a whole processor when all messages belong to groups that are being
+// received: the server then looks for messages every millisecond.
 func (p *Proxy) poll(r *http.Request, body []byte) (answer, error) {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(body, &in); err != nil {

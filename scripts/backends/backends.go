@@ -213,7 +213,7 @@ func (s *Set) start(ctx context.Context, b backend) error {
 	return nil
 }
 
-// launch starts and records the process of a backend. The new record continues the given one.
+// launch starts the process of a backend and saves its record, with the counters of the record r.
 func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error) {
 	spec, err := b.spec()
 	if err != nil {
@@ -315,8 +315,8 @@ func (s *Set) Wipe() error {
 	return errors.Join(err, removeData(spec.Dir))
 }
 
-// removeData removes a data folder. Outside the checkout it has a parent of its own, which goes too
-// when it is empty.
+// removeData removes a data folder. A folder outside the checkout has a parent of its own, which is
+// removed too if it is empty.
 func removeData(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove data: %w", err)

@@ -100,9 +100,9 @@ log.cleaner.dedupe.buffer.size=16777216
 	return nil
 }
 
-// unsynced is the package, and its program, whose library makes fsync return at once. SQLite calls
-// fsync several times per write, which limits DynamoDB Local to some 50 writes/s on a slow disk. As
-// with PostgreSQL's fsync=off, only a power failure loses data.
+// unsynced names a package and its program, which runs another one without fsync. SQLite calls fsync
+// several times per write, which limits DynamoDB Local to some 50 writes/s on a slow disk. Without
+// fsync, as with PostgreSQL's fsync=off, only a power failure loses data.
 const unsynced = "eatmydata"
 
 func (s *Set) dynamodb() backend {
@@ -188,7 +188,8 @@ func (s *Set) java(name string, options []string, class string, args ...string) 
 	return process.Spec{Path: path, Args: line, Dir: s.layout.State("data", name)}, nil
 }
 
-// answers succeeds on any HTTP response: both servers require signed requests and refuse this one.
+// answers returns nil if the server at url sends any HTTP response. DynamoDB Local and ElasticMQ
+// refuse this unsigned request, but a refusal shows that they are ready.
 func answers(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -220,7 +220,7 @@ func (s *Set) createDatabases(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// memory is where Linux offers a file system in memory.
+// memory is Linux's file system in memory.
 const memory = "/dev/shm"
 
 // testPostgres is the server on which tests and their platforms create hundreds of databases, each

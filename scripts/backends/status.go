@@ -143,7 +143,8 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	}
 }
 
-// relaunch returns no process when the backend runs, or is not supposed to run.
+// relaunch starts a dead backend again. It returns no process if the backend runs or is not supposed
+// to run.
 func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, process.Spec, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -165,8 +166,8 @@ func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, proces
 	return p, spec, nil
 }
 
-// exit describes how a process ended if that is known: only the parent process gets the exit
-// status.
+// exit describes how a process ended, for State.LastExit. Only the parent process gets the exit
+// status; the description of other processes is "ended".
 func (s *Set) exit(name string, id process.Identity) string {
 	s.mu.Lock()
 	p := s.started[name]

@@ -23,7 +23,7 @@ type recorded struct {
 	Status int         `json:"status"`
 }
 
-// ask sends a request once, and returns the response and its length with the headers.
+// ask sends a request once and returns the response, and its size with the headers in bytes.
 func ask(ctx context.Context, addr string, request []byte) (r recorded, size int, err error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -51,9 +51,10 @@ func ask(ctx context.Context, addr string, request []byte) (r recorded, size int
 // bareArgument is the argument with which the program that uses this package calls Serve.
 const bareArgument = "bare"
 
-// Serve is the baseline of the HTTP rows, a process of its own: a net/http server with the time-outs
-// of the gateway's, whose handler only writes the response that it reads as JSON from in. It prints
-// its address, and serves until in ends. It reports false for any other argument.
+// Serve runs the bare server, the baseline of the HTTP rows, in a process of its own. It is a
+// net/http server with the gateway's time-outs that answers every request with the response that it
+// reads as JSON from in. It prints its address to out and serves until in ends. known is false, and
+// nothing happens, if the argument is another than bareArgument.
 func Serve(ctx context.Context, argument string, in io.Reader, out io.Writer) (known bool, err error) {
 	if argument != bareArgument {
 		return false, nil

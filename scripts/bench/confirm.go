@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// payers confirm at the same time.
+	// payers is the number of users who confirm at the same time.
 	payers = 32
-	// Confirmations of a round: about a second.
+	// Numbers of confirmations per round of measurement, which takes about a second.
 	confirmed, confirmedPlainly = 640, 384
 	seatsOfRow                  = 100
 )
@@ -39,7 +39,7 @@ func runConfirm(ctx context.Context, opts Options, wanted []string, done func(ro
 	})
 }
 
-// confirmations measures the row.
+// confirmations measures the row of confirmed payments.
 type confirmations struct {
 	admin            ticketv1.EventAdminServiceClient
 	payments         paymentv1.PaymentServiceClient
@@ -70,8 +70,8 @@ func newConfirmations(ctx context.Context, p *harness.Platform) (*confirmations,
 	return c, nil
 }
 
-// prepare makes n holds of one seat each, with a prepared payment, of a new event. They are numbered
-// from first.
+// prepare creates an event with n holds of one seat each and a prepared payment per hold. The holds
+// are numbered from first.
 func (c *confirmations) prepare(ctx context.Context, n int64) (event string, first int64, err error) {
 	c.events++
 	event = fmt.Sprintf("bench-confirm-%d", c.events)
@@ -148,7 +148,7 @@ func (c *confirmations) sold(ctx context.Context, event string, n int64) error {
 		`SELECT count(*) = $2 FROM seats WHERE event_id = $1 AND status = 'SOLD'`, event, n)
 }
 
-// confirmPlainly is the baseline: the SQL of both services, one database after the other.
+// confirmPlainly measures the baseline: pgbench runs the SQL of payment and, separately, of ticket.
 func (c *confirmations) confirmPlainly(ctx context.Context) (float64, map[string]float64, error) {
 	b := pgbench{clients: payers, each: confirmedPlainly / payers, warmUp: confirmedPlainly / payers / 4}
 	event, first, err := c.prepare(ctx, int64(b.transactions()))

@@ -26,12 +26,12 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// patient is the limit of time of calls, which a busy machine does not exceed.
+// patient sets a timeout of calls that even a busy machine does not exceed.
 func patient() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
 
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}} }
 
-// eventOf is an event on sale, by RPC. Its seating is that of its sections.
+// eventOf returns ticket's request that puts an event on sale, with the seating of its sections.
 func eventOf(id string, maxPerUser int32, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
 	seating := "ASSIGNED"
 	for _, s := range sections {
@@ -63,14 +63,14 @@ func sectionOf(name string, rows, seatsPerRow int) map[string]any {
 	return map[string]any{"section": name, "price": 55000, "rows": rows, "seatsPerRow": seatsPerRow}
 }
 
-// insider is a signed-in browser with a slot of an event.
+// insider is a signed-in browser with a slot, the permission to be in an event's shop.
 type insider struct {
 	visitor
 
 	entry claims.Entry
 }
 
-// letIn signs n users in, and returns them when all have a slot of the event, which admits everybody.
+// letIn signs n users in and returns when all have a slot of the event, whose line admits everybody.
 func letIn(ctx context.Context, p *harness.Platform, event string, n int) ([]insider, error) {
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
 	defer api.Close()
@@ -95,12 +95,12 @@ func letIn(ctx context.Context, p *harness.Platform, event string, n int) ([]ins
 	})
 }
 
-// token is a new entry token for the slot, as queue gives one at each poll; tokens live a minute.
+// token signs a new entry token for the slot, as queue does at each poll. A token lives a minute.
 func (i *insider) token(p *harness.Platform, event string) string {
 	return p.EntryToken(event, i.entry.UserID, i.entry.SlotID, i.entry.Epoch, time.UnixMilli(i.entry.End))
 }
 
-// atOnce calls do for the numbers below n, for as many at a time as there are clients.
+// atOnce calls do for the numbers from 0 to n-1, with at most as many calls at a time as clients.
 func atOnce(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
 	var begun atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -121,7 +121,7 @@ func micros(took time.Duration, n int) float64 {
 	return float64(took.Nanoseconds()) / 1000 / float64(n)
 }
 
-// settleLimit bounds how long a state may take to be reached.
+// settleLimit bounds how long awaitState waits.
 const settleLimit = time.Minute
 
 // awaitState polls a database until the query returns true.
@@ -142,7 +142,7 @@ func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args 
 	}
 }
 
-// published waits until every event of the databases is published.
+// published waits until the outboxes of the databases are empty: all Kafka events are published.
 func published(ctx context.Context, databases ...*pgxpool.Pool) error {
 	for _, db := range databases {
 		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
@@ -152,15 +152,15 @@ func published(ctx context.Context, databases ...*pgxpool.Pool) error {
 	return nil
 }
 
-// row is a row of a group, with its sides.
+// row is a row of the report: a measured subject, and the baseline beside it.
 type row struct {
 	result            rounds.Result
 	subject, baseline rounds.Side
-	// begin prepares the row, and check says what must be true in the end; nil: nothing.
+	// begin prepares the row. check fails if its result is wrong in the end. Both may be nil.
 	begin, check func(context.Context) error
 }
 
-// measureRows measures the wanted ones of a group's rows.
+// measureRows measures those of the rows whose names are wanted, and passes each result to done.
 func measureRows(ctx context.Context, opts Options, wanted []string, done func(rounds.Result), rows ...row) error {
 	for _, row := range rows {
 		if !slices.Contains(wanted, row.result.Name) {

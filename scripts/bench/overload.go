@@ -20,13 +20,13 @@ const (
 	overloadUsers = 400
 	// bestConns are the connections at which the best rate is measured; more of them do not increase it.
 	bestConns = 64
-	// overloadConns are more than the requests in progress while the gateway refuses what is too much:
-	// with too few, less is offered. Answers take up to 300 ms of 6,000 requests per second.
+	// overloadConns must exceed the requests in progress under overload: with too few connections,
+	// less than the rate is sent. 6,000 requests per second take up to 300 ms each: 1,800.
 	overloadConns = 3000
-	// offeredTimes is the rate that is offered, in best rates. It is above 2, so that the rate stays
-	// above twice that of the round's baseline.
+	// offeredTimes is the offered rate as a multiple of the best rate. It is well above 2, so that the
+	// rate stays above twice the baseline of its round even if that one was faster.
 	offeredTimes = 2.3
-	// Each phase begins with a part that is not measured.
+	// Each phase begins with a warm-up that is not measured.
 	warmUp, bestFor, overloadFor = 500 * time.Millisecond, time.Second, 1700 * time.Millisecond
 	overloadEvent                = "bench-overload"
 	overloadSections             = 3
@@ -47,13 +47,13 @@ func runOverload(ctx context.Context, opts Options, wanted []string, done func(r
 	})
 }
 
-// overload measures the row on one event. Each request is for a seat of its own.
+// overload measures holds under overload on one event. Each request is for another seat.
 type overload struct {
 	platform  *harness.Platform
 	ticket    *pgxpool.Pool
 	generator generator
 	buyers    []insider
-	heads     []string     // of the buyers' requests, with the present tokens
+	heads     []string     // request headers of the buyers, with their current tokens
 	seat      atomic.Int64 // the next one
 	bestRate  float64      // holds per second; 0 before it was measured
 }
@@ -90,7 +90,7 @@ func (o *overload) renew() {
 	}
 }
 
-// next is a request for the next seat, by the next buyer.
+// next returns a request of the next buyer to hold the next seat.
 func (o *overload) next() []byte {
 	n := int(o.seat.Add(1) - 1)
 	row := n / seatsOfRow
@@ -124,7 +124,7 @@ func (o *overload) best(ctx context.Context) (float64, map[string]float64, error
 	return 1e6 / f.granted, nil, err
 }
 
-// overloaded measures what is granted of a rate that is offered whatever becomes of the requests.
+// overloaded measures how many holds are granted while requests arrive faster than the best rate.
 func (o *overload) overloaded(ctx context.Context) (float64, map[string]float64, error) {
 	if o.bestRate == 0 {
 		if _, _, err := o.best(ctx); err != nil {
@@ -139,7 +139,7 @@ func (o *overload) overloaded(ctx context.Context) (float64, map[string]float64,
 	}, err
 }
 
-// phase runs load until its end, and measures all but the beginning.
+// phase frees the seats, runs load for warmUp and length, and measures all but the warm-up.
 func (o *overload) phase(ctx context.Context, connections int, length time.Duration, load func(until time.Time) ([]sample, error)) (f figures, err error) {
 	if err := o.free(ctx); err != nil {
 		return f, fmt.Errorf("free the seats: %w", err)

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// users of the HTTP rows, all signed in and waiting in both tiers. With fewer, each of them would
-	// poll more often than the gateway's limits allow.
+	// users is the number of visitors of the HTTP rows, signed in and waiting in both tiers. With
+	// fewer, each of them would poll more often than the gateway's limits allow.
 	users = 1500
 	// requestsPerRound gives rounds of about a second.
 	requestsPerRound = 4500
@@ -28,7 +28,7 @@ const (
 	line = "bench-line" // an event without a waiting room, whose line admits nobody
 )
 
-// poll is a request that the pages repeat.
+// poll is a row: a request that browsers repeat while a visitor waits.
 type poll struct {
 	name, what  string
 	path        string
@@ -43,7 +43,7 @@ type visitor struct {
 	roomTicket, lineTicket string
 }
 
-// polls are the rows of requests over HTTP.
+// polls returns the rows of requests over HTTP.
 func polls() []poll {
 	return []poll{
 		{
@@ -61,7 +61,7 @@ func polls() []poll {
 	}
 }
 
-// saleServices are those that a visitor of a sale meets before paying.
+// saleServices are the services that a visitor of a sale uses before paying.
 var saleServices = harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
 
 // runPolls measures the rows of requests over HTTP, on a platform with visitors.
@@ -86,7 +86,7 @@ func runPolls(ctx context.Context, opts Options, wanted []string, done func(roun
 	})
 }
 
-// row measures a poll beside its baseline.
+// row measures a poll of the gateway beside the same poll of the bare server.
 func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
@@ -109,7 +109,7 @@ func (w *world) ask(ctx context.Context, request []byte) (answer recorded, size 
 	return ask(ctx, w.platform.Service(platform.Gateway).Addr(0), request)
 }
 
-// polling is how a round sends its requests.
+// polling describes the requests of a round, and the services whose CPU time counts.
 type polling struct {
 	connections int
 	services    []string // on the path
@@ -117,7 +117,7 @@ type polling struct {
 	parts       map[string]float64 // further parts of the row
 }
 
-// besideBare measures polls of the gateway beside those of a server that writes the same answer.
+// besideBare measures polls of the gateway beside polls of the bare server, which repeats answer.
 func (w *world) besideBare(ctx context.Context, n int, row rounds.Result, answer recorded, how polling) (_ rounds.Result, err error) {
 	bare, err := startBare(ctx, answer)
 	if err != nil {
@@ -129,8 +129,9 @@ func (w *world) besideBare(ctx context.Context, n int, row rounds.Result, answer
 		w.side(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, how))
 }
 
-// side measures processes while the server at addr is polled, which must answer with the status.
-// Redis is a part of its own, which does not count: the baseline has no store.
+// side returns a side of a row: it polls the server at addr and measures the CPU time of processes.
+// Every answer must have the status. Redis is a part of its own that does not count, since the
+// baseline has no store.
 func (w *world) side(pids processes, addr string, status int, how polling) rounds.Side {
 	m := meter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times, err := pids.cpu(ctx)
@@ -160,7 +161,7 @@ func (w *world) side(pids processes, addr string, status int, how polling) round
 	}
 }
 
-// request is a browser's request, as a proxy forwards it.
+// request returns the bytes of a visitor's GET, with the headers that a browser and a proxy send.
 func (v visitor) request(path string) []byte {
 	header := []string{
 		"GET " + path + " HTTP/1.1", "Host: localhost", "Connection: keep-alive",
@@ -172,7 +173,7 @@ func (v visitor) request(path string) []byte {
 	return []byte(strings.Join(header, "\r\n") + "\r\n\r\n")
 }
 
-// world is the platform with the visitors of the HTTP rows.
+// world is a platform with signed-in visitors, for the HTTP rows.
 type world struct {
 	platform *harness.Platform
 	visitors []visitor
@@ -274,7 +275,7 @@ func (h *hallVisitors) arrive(ctx context.Context) error {
 	return err
 }
 
-// requests are those of all visitors, with tokens that have not been used for long.
+// requests returns a request of each visitor. It renews tokens that are older than tokenUse.
 func (h *hallVisitors) requests() [][]byte {
 	if time.Since(h.signed) > tokenUse {
 		h.signed, h.tokens = time.Now(), make([]string, len(h.inside))
@@ -299,7 +300,7 @@ func (h *hallVisitors) request(i int) []byte {
 	return []byte(strings.TrimSuffix(string(v.request("/api/v1/seats/"+hall+"/availability")), "\r\n") + header + "\r\n")
 }
 
-// row measures polls of an unchanged map. map_bytes is the length of the response that has the map.
+// row measures polls of an unchanged seat map. map_bytes is the size of the first, full response.
 func (h *hallVisitors) row(ctx context.Context, n int) (r rounds.Result, err error) {
 	h.requests()
 	full, size, err := h.ask(ctx, h.request(0))

@@ -26,9 +26,9 @@ import (
 
 const (
 	workers = 3
-	// applicants of a round of accept, and the calls that wait for an answer at a time.
+	// applicants is the number of users of a round of accept, and clients the number of calls at once.
 	applicants, clients = 512, 64
-	// settled requests of a round, of as many promotions as are settled at a time.
+	// settled is the number of requests of a round of settle, spread over so many promotions at once.
 	settled, promotions = 640, 8
 )
 
@@ -64,7 +64,7 @@ func runRequests(ctx context.Context, opts Options, wanted []string, done func(r
 	})
 }
 
-// calls count what the services call.
+// calls are the proxies that count what the services call.
 type calls struct {
 	dynamo, sqs         *awsproxy.Proxy // of ingest
 	settling, receiving *awsproxy.Proxy // DynamoDB and SQS, of worker
@@ -87,7 +87,7 @@ func (c calls) close() {
 	}
 }
 
-// requests measures both rows.
+// requests measures the rows accept and settle.
 type requests struct {
 	calls  calls
 	store  table.Store
@@ -119,7 +119,7 @@ func newRequests(ctx context.Context, p *harness.Platform, c calls) (*requests, 
 	}, nil
 }
 
-// promotion is a new one that takes everybody.
+// promotion creates a promotion with a place for everybody.
 func (r *requests) promotion(ctx context.Context) (*promotion.Promotion, error) {
 	now := r.store.Millis()
 	p := &promotion.Promotion{
@@ -161,7 +161,7 @@ func (r *requests) await(ctx context.Context, n int, all ...*promotion.Promotion
 	}
 }
 
-// accept lets the clients apply through ingest.
+// accept measures applications through ingest.
 func (r *requests) accept(ctx context.Context) (float64, map[string]float64, error) {
 	tables, _ := r.calls.dynamo.Calls()
 	messages, _ := r.calls.sqs.Calls()
@@ -176,14 +176,14 @@ func (r *requests) accept(ctx context.Context) (float64, map[string]float64, err
 	return µs, map[string]float64{"calls": calls / applicants}, err
 }
 
-// acceptPlainly is the baseline: the same reads and writes for each application alone.
+// acceptPlainly measures the baseline: the same reads and writes, for each application on its own.
 func (r *requests) acceptPlainly(ctx context.Context) (float64, map[string]float64, error) {
 	µs, err := r.apply(ctx, r.applyPlainly, func() {})
 	return µs, nil, err
 }
 
-// apply measures applications and then waits until the workers have settled them. applied is called
-// when all are answered.
+// apply measures applications, each made by one, in µs per application. It calls applied when all are
+// answered, and then waits until the workers have settled them.
 func (r *requests) apply(ctx context.Context, one func(context.Context, *promotion.Promotion, string) error, applied func()) (float64, error) {
 	p, err := r.promotion(ctx)
 	if err != nil {
@@ -199,8 +199,8 @@ func (r *requests) apply(ctx context.Context, one func(context.Context, *promoti
 	return micros(took, applicants), r.await(ctx, applicants, p)
 }
 
-// settle lets the workers settle requests whose messages are in the queue. They receive none before
-// all are there, so that receipts are as large as those of a burst.
+// settle measures how the workers settle requests. They receive no message before all are in the
+// queue, so that they receive full batches, as in a burst.
 func (r *requests) settle(ctx context.Context) (float64, map[string]float64, error) {
 	all, err := r.fill(ctx)
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *requests) holdWorkers(ctx context.Context) (start func(), err error) {
 	return start, nil
 }
 
-// settlePlainly is the baseline, with as many receivers as the workers have.
+// settlePlainly measures the baseline: as many receivers as the workers have settle one by one.
 func (r *requests) settlePlainly(ctx context.Context) (float64, map[string]float64, error) {
 	all, err := r.fill(ctx)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// receivers of each worker, by default.
+	// receivers is the default number of receivers per worker.
 	receivers = 4
-	// filledAtOnce requests are stored by one transaction.
+	// filledAtOnce is the number of requests that one transaction stores.
 	filledAtOnce = 20
 )
 
-// newRequest is a request of a user with its lock, as ingest stores it.
+// newRequest adds a user's request and its lock to a transaction, as ingest stores them.
 func newRequest(tx *table.Tx, owner int, p *promotion.Promotion, user string, now int64) promotion.Request {
 	r := promotion.NewRequest(p, ids.NewV7().String(), user, now)
 	tx.Put(owner, table.LockItem(lockOf(&r)), table.Absent())
@@ -51,7 +51,7 @@ func (r *requests) applyPlainly(ctx context.Context, p *promotion.Promotion, use
 	return err
 }
 
-// filled is promotions with requests whose messages are not sent yet.
+// filled are promotions with stored requests, and the requests' messages, not sent yet.
 type filled struct {
 	promotions []*promotion.Promotion
 	messages   [][]promotion.Outgoing // of each promotion
@@ -80,8 +80,7 @@ func (r *requests) fill(ctx context.Context) (f filled, err error) {
 	return f, group.Wait()
 }
 
-// queued stores n requests of new users as they are when their messages are in the queue, without
-// their history.
+// queued stores n requests of new users with the status QUEUED, without the log of earlier statuses.
 func (r *requests) queued(ctx context.Context, p *promotion.Promotion, n int) ([]promotion.Request, error) {
 	tx := r.store.Begin()
 	all := make([]promotion.Request, n)

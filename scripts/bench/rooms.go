@@ -29,8 +29,8 @@ import (
 const (
 	// rooms is the number of replicas of vwr.
 	rooms = 2
-	// assigned visitors of a round of assign, and how many of them wait for a position at a time.
-	// With hundreds DynamoDB Local fails writes of one item.
+	// assigned is the number of visitors of a round of assign, and assigning how many of them wait
+	// for a position at once. With hundreds, DynamoDB Local fails concurrent writes of one item.
 	assigned, assigning = 640, 64
 	// refusedPause is how long a refused visitor waits.
 	refusedPause = 100 * time.Millisecond
@@ -62,13 +62,13 @@ func runRooms(ctx context.Context, opts Options, wanted []string, done func(roun
 	})
 }
 
-// positions measures the row.
+// positions measures the row of tier 1's positions.
 type positions struct {
 	counter *awsproxy.Proxy
 	vwrCPU  meter
 	plain   plainRoom
 	admin   vwrv1.VwrAdminServiceClient
-	// The gateway calls a replica in this way for all of its visitors.
+	// vwr calls each replica in batches, as the gateway does.
 	vwr     [rooms]*batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned]
 	refused atomic.Int64 // answers
 }
@@ -90,8 +90,8 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 	return r, nil
 }
 
-// takeInRoom lets the visitors take the positions of a new room, which serves hardly anybody, and ends
-// it.
+// takeInRoom activates a room that lets hardly anybody through, has all visitors take a position in
+// it, and ends it. It returns the positions and how long they took.
 func (r *positions) takeInRoom(ctx context.Context) (given, time.Duration, error) {
 	eventID := newEvent()
 	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operator(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
@@ -105,8 +105,8 @@ func (r *positions) takeInRoom(ctx context.Context) (given, time.Duration, error
 
 func newEvent() string { return "bench-" + ids.NewV7().String() }
 
-// take asks one replica for the position of a new visitor, again after a refusal, as pages do. A
-// replica refuses what it cannot answer in time, which depends on how busy the machine is.
+// take asks one replica for the position of a new visitor. After a refusal it asks again, as the web
+// pages do. A replica refuses a call that it cannot answer in time, as on a busy machine.
 func (r *positions) take(ctx context.Context, eventID string, visitor int) (int64, error) {
 	for {
 		got, err := r.vwr[visitor%rooms].Do(ctx, &vwrv1.AssignItem{
@@ -127,8 +127,8 @@ func (r *positions) take(ctx context.Context, eventID string, visitor int) (int6
 
 func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d", eventID, visitor) }
 
-// assign measures how long the visitors of a new room wait for their positions in all. calls are those
-// that raise counters or store positions, per visitor.
+// assign measures how long it takes until all visitors of a new room have a position. The part calls
+// is the number of DynamoDB calls per visitor that raise counters or store positions.
 func (r *positions) assign(ctx context.Context) (float64, map[string]float64, error) {
 	var took time.Duration
 	refused := r.refused.Load()
@@ -146,7 +146,7 @@ func (r *positions) assign(ctx context.Context) (float64, map[string]float64, er
 	return micros(took, assigned), used, nil
 }
 
-// assignPlainly is the baseline.
+// assignPlainly measures the baseline: a plainRoom gives each visitor a position on its own.
 func (r *positions) assignPlainly(ctx context.Context) (float64, map[string]float64, error) {
 	eventID := newEvent()
 	_, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
@@ -155,7 +155,7 @@ func (r *positions) assignPlainly(ctx context.Context) (float64, map[string]floa
 	return micros(took, assigned), nil, err
 }
 
-// given are the positions of visitors.
+// given are the positions that visitors got.
 type given []int64
 
 // faults counts the numbers from 1 to the highest position that nobody got, and the positions beyond
@@ -174,7 +174,7 @@ func (g given) faults() (gaps, doubles int) {
 	return gaps, doubles
 }
 
-// exact fails unless the positions are 1 to n.
+// exact returns an error unless the positions are exactly the numbers from 1 to n.
 func (g given) exact() error {
 	if gaps, doubles := g.faults(); gaps+doubles > 0 {
 		return fmt.Errorf("positions with %d gaps and %d doubles", gaps, doubles)
@@ -192,14 +192,14 @@ func takeAll(ctx context.Context, n, clients int, one func(context.Context, int)
 	return all, time.Since(began), err
 }
 
-// plainRoom gives positions to one visitor at a time, in the tables of vwr.
+// plainRoom is the baseline: it gives a position to one visitor per call, in tables like those of vwr.
 type plainRoom struct {
 	db                  *dynamodb.Client
 	counters, positions string
 }
 
 const (
-	// nextPosition is the attribute that both vwr and the baseline count positions by.
+	// nextPosition is the attribute in which both vwr and the baseline count positions.
 	nextPosition = "nextPosition"
 	// positionsTable has the records of visitors.
 	positionsTable = "vwr-positions"

@@ -24,7 +24,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Options say which rows Run measures, how often, and who hears of the progress.
+// Options say which rows Run measures and how often, and who receives the progress and the report.
 type Options struct {
 	// Rows to measure; empty: all.
 	Rows []string
@@ -32,14 +32,14 @@ type Options struct {
 	Rounds int
 	// Say reports the progress.
 	Say func(format string, args ...any)
-	// Keep gets the report so far, after each row.
+	// Keep receives the report so far, after each row.
 	Keep func(Report)
 }
 
-// group is rows that are measured on the same processes.
+// group is a list of rows that are measured on the same processes.
 type group struct {
 	rows []string
-	// run measures the wanted ones of its rows, and hands each to done.
+	// run measures those of its rows that are wanted, and passes each result to done.
 	run func(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error
 }
 
@@ -73,9 +73,9 @@ func rowNames(groups []group) (names []string) {
 	return names
 }
 
-// Run measures the rows, on backends that run from the first row to the last. Rows that fail are named
-// in the report, and the others are measured all the same. It fails only for an unknown row, without
-// backends, and when ctx ends: then the report has what was measured and names the rest.
+// Run measures the rows, on backends that run from the first row to the last. It goes on after a row
+// that fails, and names that row in the report. It returns an error only for an unknown row, without
+// backends, and when ctx ends; the report then has the measured rows and names the others.
 func Run(ctx context.Context, opts Options) (_ Report, err error) {
 	groups := groups()
 	all := rowNames(groups)
@@ -121,8 +121,8 @@ type measurement struct {
 	report Report
 }
 
-// group measures the wanted rows of a group. After a failure it goes on behind the row that failed,
-// but not if two runs in a row measured nothing: then the group's processes cannot run.
+// group measures the wanted rows of a group. After a failure it starts the group's processes again for
+// the rows after the failed one. It stops if two starts in a row measured nothing.
 func (m *measurement) group(ctx context.Context, g group) error {
 	left := m.wanted(g.rows)
 	for fruitless, before := 0, len(left); before > 0; before = len(left) {
@@ -153,14 +153,14 @@ func (m *measurement) group(ctx context.Context, g group) error {
 	return nil
 }
 
-// wanted are those of the rows that are to be measured.
+// wanted returns those of the rows that the options select.
 func (m *measurement) wanted(rows []string) []string {
 	return slices.DeleteFunc(slices.Clone(rows), func(name string) bool {
 		return len(m.opts.Rows) > 0 && !slices.Contains(m.opts.Rows, name)
 	})
 }
 
-// unreported are the wanted rows that the report names neither as measured nor as failed.
+// unreported returns the wanted rows that the report has neither as measured nor as failed.
 func (m *measurement) unreported(all []string) []string {
 	return slices.DeleteFunc(m.wanted(all), func(name string) bool {
 		_, measured := m.report.Row(name)
@@ -182,7 +182,7 @@ func (m *measurement) keep() {
 	}
 }
 
-// rows measures the rows that are left of a group, and removes each that is measured.
+// rows measures the rows of a group that are in left, and removes each measured one from left.
 func (m *measurement) rows(ctx context.Context, g group, left *[]string) error {
 	began := time.Now()
 	return g.run(ctx, m.opts, slices.Clone(*left), func(r rounds.Result) {
@@ -196,7 +196,7 @@ func (m *measurement) rows(ctx context.Context, g group, left *[]string) error {
 	})
 }
 
-// progress is a row in one line.
+// progress formats the result of a row as one line.
 func progress(r rounds.Result) string {
 	if r.Besides == "" {
 		return fmt.Sprintf("%-18s %.4g %s, limits %v", r.Name, r.Value, r.Unit, r.Limits)
@@ -204,7 +204,7 @@ func progress(r rounds.Result) string {
 	return fmt.Sprintf("%-18s %.2f of the baseline, must reach %.2f", r.Name, r.Ratio, r.Must)
 }
 
-// compare measures n rounds of a row. A nil baseline is for a row with limits only.
+// compare measures n rounds of a row. The baseline is nil if the row has limits only.
 func compare(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.Side) (rounds.Result, error) {
 	c, err := rounds.New(ctx, subject, baseline)
 	if err != nil {
@@ -231,7 +231,7 @@ type Report struct {
 	Failed []Failure `json:"failed,omitempty"`
 }
 
-// Failure is why a row could not be measured.
+// Failure names a row that could not be measured, and its error.
 type Failure struct {
 	Row   string `json:"row"`
 	Error string `json:"error"`
@@ -259,11 +259,10 @@ func (r Report) Row(name string) (row rounds.Result, found bool) {
 	return row, false
 }
 
-// Keep writes the report to a file. A run that calls it again and again leaves the last one whole,
-// whenever it ends.
+// Keep writes the report to a file, atomically: a run that is killed leaves the last complete report.
 func (r Report) Keep(file string) error { return process.Save(file, r) }
 
-// Unmeasured is the error of rows that could not be measured.
+// Unmeasured returns the errors of the rows that could not be measured, joined; nil if there are none.
 func (r Report) Unmeasured() error {
 	var all []error
 	for _, f := range r.Failed {
@@ -272,8 +271,8 @@ func (r Report) Unmeasured() error {
 	return errors.Join(all...)
 }
 
-// Print prints the rows with their parts, and the ratio of each round, or its value where there is no
-// baseline.
+// Print prints a table of the rows and their parts, and for each round the ratio to the baseline, or
+// the value where there is no baseline.
 func (r Report) Print(out io.Writer) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -297,7 +296,7 @@ func (r Report) Print(out io.Writer) {
 	_ = w.Flush() // standard output
 }
 
-// outcome is misses, ok, or aim for a row that reaches what it should, and the limits that are exceeded.
+// outcome formats a row's judgement: misses, ok, or aim if it reaches its aim; and exceeded limits.
 func outcome(row rounds.Result) string {
 	text := "ok"
 	switch {
@@ -312,7 +311,7 @@ func outcome(row rounds.Result) string {
 	return text
 }
 
-// figure has four digits, or all digits before the point; 0, which a row may not have, is empty.
+// figure formats a value with four digits, or with all digits before the point; 0 (absent) is empty.
 func figure(v float64) string {
 	switch {
 	case v == 0:

@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// buyers hold places at the same time.
+	// buyers is the number of clients that hold places at the same time.
 	buyers = 64
-	// generalBuyers are the buyers of general admission, where holds share transactions. Its baseline
-	// has no more than the others: sessions that wait for one row slow each other down.
+	// generalBuyers is the number for general admission, where holds share transactions. The baseline
+	// has only buyers: database sessions that wait for one row slow each other down.
 	generalBuyers = 256
-	// Holds of a round: about a second.
+	// Numbers of holds per round of measurement, which takes about a second.
 	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 2400, 12_800, 1920, 1280
 	// party is how many adjacent seats a buyer of best_available wants.
 	party = 4
-	// Subjects hold places of section A, baselines of section B.
+	// Sizes of an event's sections. The measured subjects use section A, the baselines section B.
 	sectionRows, seatsPerRow, sectionAdmissions = 250, 100, 10_000_000
-	// crowdedPlaces are fewer than are wanted.
+	// crowdedPlaces is the size of a section of which twice as many places are wanted.
 	crowdedPlaces = 500
 
 	generalRow = "general_admission"
@@ -58,7 +58,7 @@ func runSeats(ctx context.Context, opts Options, wanted []string, done func(roun
 			},
 			begin: s.begin(generalRow), subject: s.admit, baseline: s.admitPlainly, check: s.countAdmissions,
 		}, row{
-			// The baseline writes as many seats: what is compared is the choice of the seats.
+			// The baseline writes as many seats, so the ratio shows the cost of choosing them.
 			result: rounds.Result{
 				Name: "best_available", What: "hold 4 adjacent seats, the best that are free, 64 clients", Besides: "hold 4 adjacent seats that are named, 64 clients",
 				Unit: "µs per hold", Must: 0.5, Aim: 0.8, Limits: map[string]float64{"deadlocks": 0, "tries": 1.1},
@@ -68,24 +68,24 @@ func runSeats(ctx context.Context, opts Options, wanted []string, done func(roun
 	})
 }
 
-// sales measures the rows of holds, on one event after the other.
+// sales measures the rows of holds, on new events as seats run out.
 type sales struct {
 	pid   int    // of ticket
 	url   string // of ticket's database
 	db    *pgxpool.Pool
 	admin ticketv1.EventAdminServiceClient
-	// The gateway calls ticket in this way for all of its visitors.
+	// seats and best call ticket in batches, as the gateway does.
 	seats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
 	best  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
 
 	row    string
 	event  string
 	events int // of this row
-	// taken is the number of places that were held in each section of the event.
+	// taken counts the held places of each section of the current event.
 	taken map[string]int64
 }
 
-// likeGateway batches calls as the gateway does, with a limit of time that a busy machine does not
+// likeGateway batches calls as the gateway does, but with a timeout that even a busy machine does not
 // exceed.
 var likeGateway = batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
 
@@ -136,8 +136,8 @@ func (s *sales) put(ctx context.Context, event string, sections ...*ticketv1.Sec
 	return err
 }
 
-// reserve numbers n places of a section that nobody has taken yet, and returns the first. It opens
-// the next event when there are too few.
+// reserve returns the number of the first of n consecutive places of a section that the benchmark has
+// not used yet. It opens the next event if too few are left.
 func (s *sales) reserve(ctx context.Context, section string, n int64) (first int64, err error) {
 	if s.row != generalRow && s.taken[section]+n > sectionRows*seatsPerRow {
 		err = s.open(ctx)
@@ -147,9 +147,9 @@ func (s *sales) reserve(ctx context.Context, section string, n int64) (first int
 	return first, err
 }
 
-// buy lets clients make n holds, and returns the µs per hold, with the CPU time of ticket and of
-// the buyers in it. hold gets the number of the hold. The events of earlier holds are published
-// before, so that no side pays for the other.
+// buy measures n holds by concurrent clients. It returns the µs per hold, and the CPU time of ticket
+// and of the buyers in it. hold receives the number of the hold. buy first waits until the Kafka
+// events of earlier holds are published, so that their cost does not count.
 func (s *sales) buy(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
 	if err := published(ctx, s.db); err != nil {
 		return 0, nil, err
@@ -165,17 +165,17 @@ func (s *sales) buy(ctx context.Context, clients, n int, hold func(context.Conte
 	return µs, parts, err
 }
 
-// holdSeats holds a seat of section A for each buyer.
+// holdSeats measures holds of one named seat of section A each.
 func (s *sales) holdSeats(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "A", seatHolds, 1)
 }
 
-// holdNamed is the baseline of best_available: adjacent seats that the buyer names.
+// holdNamed measures the baseline of best_available: holds of adjacent seats that the buyer names.
 func (s *sales) holdNamed(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "B", bestHolds, party)
 }
 
-// holdByName holds so many adjacent seats for each of n buyers.
+// holdByName measures n holds of so many adjacent, named seats each.
 func (s *sales) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
 	first, err := s.reserve(ctx, section, int64(n*seats))
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *sales) holdByName(ctx context.Context, section string, n, seats int) (f
 	})
 }
 
-// admit holds an admission for each buyer.
+// admit measures holds of one general admission each.
 func (s *sales) admit(ctx context.Context) (float64, map[string]float64, error) {
 	first, err := s.reserve(ctx, "A", admissionHolds)
 	if err != nil {
@@ -204,8 +204,8 @@ func (s *sales) admit(ctx context.Context) (float64, map[string]float64, error) 
 	})
 }
 
-// holdBest holds adjacent seats for each buyer, again when other requests were faster each time.
-// tries are the calls per hold.
+// holdBest measures holds of adjacent seats that ticket chooses. A hold that lost its seats to others
+// is repeated; the part tries is the number of calls per hold.
 func (s *sales) holdBest(ctx context.Context) (float64, map[string]float64, error) {
 	first, err := s.reserve(ctx, "A", bestHolds*party)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *sales) deadlocks(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// caller is a buyer with a slot; each hold has a buyer of its own.
+// caller returns the identity and slot of the n-th buyer of a section. Each hold has its own buyer.
 func (s *sales) caller(section string, n int64) *commonv1.Caller {
 	user := fmt.Sprintf("bench-%s-%d", section, n)
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user}
@@ -261,8 +261,8 @@ func bestOf(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
 	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}
 }
 
-// countHolds fails unless the database has what was held of the row's last event, and no seat
-// twice.
+// countHolds returns an error unless the database has exactly the seats that were held of the row's
+// last event, and none twice.
 func (s *sales) countHolds(ctx context.Context) error {
 	var seats, live, want int64
 	for _, n := range s.taken {
@@ -277,8 +277,8 @@ func (s *sales) countHolds(ctx context.Context) error {
 	return err
 }
 
-// countAdmissions fails unless the counters and the reservations have what was held, and a section
-// that twice its places are wanted of sells exactly these.
+// countAdmissions returns an error unless counters and reservations agree with what was held. It also
+// requires that a section of which twice its places are wanted sells exactly its places.
 func (s *sales) countAdmissions(ctx context.Context) error {
 	for section, want := range s.taken {
 		if err := s.requireAdmissions(ctx, s.event, section, want); err != nil {

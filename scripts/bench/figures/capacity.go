@@ -8,15 +8,15 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// sale is a size of sale, with what is assumed about it.
+// sale is a sale of a certain size, for which the documents compute the required processors.
 type sale struct {
 	visitors float64 // all arrive within arrivalSeconds
 	seats    float64
-	slots    float64 // threshold: so many are on the seat map or pay at a time
+	slots    float64 // the event's threshold: visitors on the seat map or paying
 	line     float64 // waiters of tier 2, which tier 1 keeps full
 }
 
-// sales are those that the documents compute.
+// sales returns the sales for which the documents compute the required processors.
 func sales() []sale {
 	return []sale{
 		{visitors: 100_000, seats: 10_000, slots: 1000, line: 5000},
@@ -30,12 +30,12 @@ const (
 	admitted       = 100 // per second, QUEUE_BATCH of a tick
 	mapSeconds     = 3   // between two polls of the seat map
 	beatSeconds    = 10  // between two heartbeats of a slot
-	// share of processors that may be busy at the peak.
+	// busy is the share of processors that may be busy at the peak.
 	busy = 0.5
 )
 
-// interval is how often those poll who have at most so many people ahead of them; the last one has
-// no bound.
+// interval is the time in seconds between two polls of a visitor with at most ahead people in front.
+// The last interval of a table applies to everybody else; its ahead is 0.
 type interval struct{ ahead, seconds float64 }
 
 // The advised intervals of both tiers: pkg/tier1 and services/queue/internal/line.
@@ -44,7 +44,7 @@ var (
 	tier2Polls = []interval{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}, {0, 60}} //nolint:gochecknoglobals // likewise
 )
 
-// pollRate is how many requests per second a line of waiters sends, and the sum that it comes from.
+// pollRate returns how many polls per second a line of waiters sends, and its calculation as text.
 func pollRate(waiting float64, table []interval) (perSecond float64, sum string) {
 	var (
 		terms []string
@@ -64,8 +64,8 @@ func pollRate(waiting float64, table []interval) (perSecond float64, sum string)
 	return perSecond, strings.Join(terms, " + ")
 }
 
-// cost is what a request costs one process: a part of a row. Without a part it is the elapsed time of
-// the row, during which all processors are taken to be busy: too much, never too little.
+// cost names the figure for what a request costs one process: a part of a row of the report. Without
+// a part it is the elapsed time of the row, times all processors: an upper bound.
 type cost struct{ process, row, part string }
 
 // step is one kind of request at the peak of a sale.
@@ -81,7 +81,7 @@ const (
 	purchases = "payment, ticket, PostgreSQL, Kafka"
 )
 
-// steps are the requests of a sale. They are added up as if all peaks came at once.
+// steps returns the kinds of requests of a sale. They are added up as if all peaks coincided.
 func steps() []step {
 	fixed := func(n float64) func(sale) (float64, string) {
 		return func(sale) (float64, string) { return n, number(n) }
@@ -107,7 +107,8 @@ func steps() []step {
 	}
 }
 
-// processors that a process needs at a rate; ok is false when the row was not measured.
+// processors returns the CPU time of one request and the number of processors that a rate of such
+// requests keeps busy. ok is false if the row was not measured.
 func (r report) processors(c cost, perSecond float64) (µs, cores float64, ok bool) {
 	row, found := r.Row(c.row)
 	if !found {
@@ -120,7 +121,7 @@ func (r report) processors(c cost, perSecond float64) (µs, cores float64, ok bo
 	return µs, µs * perSecond / 1e6, found
 }
 
-// arithmetic shows how the needs of the sales follow from the rows.
+// arithmetic returns a table that shows how the needs of the sales are computed from the rows.
 func (r report) arithmetic(sales []sale) string {
 	var b strings.Builder
 	b.WriteString("| at the peak | process | row | µs |")
@@ -151,7 +152,7 @@ func (r report) arithmetic(sales []sale) string {
 	return b.String()
 }
 
-// capacityTable is how many processors each process needs, at the busy share.
+// capacityTable returns a table of the processors that each process needs, loaded to the share busy.
 func (r report) capacityTable(sales []sale) string {
 	var processes []string
 	for _, step := range steps() {

@@ -29,7 +29,7 @@ func Write(root string) error {
 	return nil
 }
 
-// document is a section of a document that consists of figures.
+// document is a generated section of a document: the file's path, the section's name and its text.
 type document struct{ path, section, text string }
 
 func sections(root string) ([]document, error) {
@@ -45,10 +45,10 @@ func sections(root string) ([]document, error) {
 	}, nil
 }
 
-// report is what the figures come from.
+// report is the kept report of `make bench`, with methods that format it as tables.
 type report struct{ bench.Report }
 
-// rowsTable is the tables of all rows: what they measure, and their figures.
+// rowsTable returns two tables of all rows: what they measure, and their figures.
 func (r report) rowsTable() string {
 	var what, b strings.Builder
 	what.WriteString("| row | what | beside |\n| --- | --- | --- |\n")
@@ -62,7 +62,7 @@ func (r report) rowsTable() string {
 	return what.String() + "\n" + b.String()
 }
 
-// besides is a figure of a row with a baseline; empty for other rows, which have limits only.
+// besides formats a figure of a row with a baseline; it is empty for rows that have only limits.
 func besides(row rounds.Result, figure float64) string {
 	if row.Besides == "" {
 		return ""
@@ -70,7 +70,7 @@ func besides(row rounds.Result, figure float64) string {
 	return number(figure)
 }
 
-// musts is what a row must reach: its ratio, and the limits of its parts.
+// musts lists what a row must reach: the least ratio, and the limits of its parts.
 func musts(row rounds.Result) string {
 	var all []string
 	if row.Must > 0 {
@@ -82,7 +82,7 @@ func musts(row rounds.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// reached says whether a row is within all that it must, and if not, with which figures.
+// reached says whether a row is within its limits, and if not, which figures are outside.
 func reached(row rounds.Result) string {
 	var missed []string
 	if row.Ratio < row.Must {
@@ -97,7 +97,7 @@ func reached(row rounds.Result) string {
 	return "**no**: " + strings.Join(missed, ", ")
 }
 
-// number has three digits, at most two decimals, and none from 100 on.
+// number formats a value with three digits: at most two decimals, and none from 100 on.
 func number(v float64) string {
 	switch {
 	case v == 0:
