@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Crowd is one run: the visitors of one sale.
+// Crowd is the simulated visitors of one sale, in one run.
 type Crowd struct {
 	sale     Sale
 	api      *API

@@ -94,8 +94,8 @@ func (v *visitor) forge(ctx context.Context) {
 	v.tamperTicket(ctx, pass)
 }
 
-// share copies the whole browser profile to a friend who signs in as another user: the position is
-// bound to the first user.
+// share copies the browser profile to a friend who signs in as another user. The friend must not get
+// in, since the position is bound to the first user.
 func (v *visitor) share(ctx context.Context) {
 	friend := v.session.Fork()
 	delete(friend.cookies, "urr-session")
@@ -150,7 +150,7 @@ func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	}
 }
 
-// ownToken has valid claims and is signed with the forger's own key.
+// ownToken returns a token with valid claims that is signed with the forger's own key.
 func (v *visitor) ownToken(method jwt.SigningMethod, aud string) string {
 	now := time.Now()
 	claims := jwt.MapClaims{

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// seatMap is the layout; a seat's index counts sections, rows and seats in this order.
+// seatMap is the layout of a hall. A seat's index counts the seats in the order of this structure.
 type seatMap struct {
 	Sections []struct {
 		Section string `json:"section"`
@@ -102,7 +102,7 @@ func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 	}
 }
 
-// choose picks adjacent entries of the list of free seats.
+// choose picks consecutive entries of the list of free seats, at random.
 func (v *visitor) choose(free []string, want int) []string {
 	want = min(want, len(free))
 	at := v.rng.IntN(len(free) - want + 1)
@@ -150,8 +150,8 @@ func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error)
 	return free, nil
 }
 
-// reserve sends the hold; a visitor who clicks twice sends it twice concurrently and must not hold
-// twice.
+// reserve requests the hold of seats. A visitor who clicks twice sends the request twice at once, and
+// must get only one hold.
 func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error {
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, StepReserve, "/api/v1/seats/reserve", body, header)
@@ -159,8 +159,8 @@ func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error
 	return v.protected(ctx, StepReserve, http.MethodPost, "/api/v1/seats/reserve", body, header, out)
 }
 
-// secondClick repeats a POST concurrently in a second tab, for visitors who click twice; wait for
-// it by calling the result.
+// secondClick sends a POST once more, concurrently and in a second tab, for visitors who click twice.
+// The returned function waits for its end.
 func (v *visitor) secondClick(ctx context.Context, step Step, path string, body any, header map[string]string) (wait func()) {
 	if v.behaviour != ClicksTwice {
 		return func() {}
@@ -282,7 +282,7 @@ func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool,
 	}
 }
 
-// hasPaid counts the visitor once.
+// hasPaid counts the visitor as one who has paid, at the first call only.
 func (v *visitor) hasPaid() {
 	if !v.paid {
 		v.paid = true

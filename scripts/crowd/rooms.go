@@ -31,7 +31,7 @@ type place struct {
 	Ticket     string  `json:"ticket"`
 }
 
-// saleEvery is the number of polls of the line per query of the sale, as in the page.
+// saleEvery is the number of polls of the line for each query of the sale's figures, as in the page.
 const saleEvery = 10
 
 // waitInRoom gets a position in tier 1 and waits until it is served. An inactive room lets all

@@ -156,7 +156,7 @@ func (p *Platform) start(ctx context.Context) error {
 	return p.startServices(ctx, wanted)
 }
 
-// build builds the programs, and those that the run upgrades from.
+// build builds the programs of the services, and those of the release that Options.Upgrade names.
 func (p *Platform) build(ctx context.Context, wanted []platform.Service) error {
 	if err := p.testRun.build(ctx, p.variant(), wanted); err != nil || p.opts.Upgrade == nil {
 		return err
@@ -164,7 +164,7 @@ func (p *Platform) build(ctx context.Context, wanted []platform.Service) error {
 	return p.buildOld(ctx, wanted)
 }
 
-// connect reserves the addresses of the services, and starts what is between them.
+// connect reserves the addresses of the services, and starts the proxies between them.
 func (p *Platform) connect(wanted []platform.Service) (err error) {
 	if p.names, err = serveNames(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (p *Platform) startServices(ctx context.Context, wanted []platform.Service)
 	})
 }
 
-// each runs a function for all services concurrently; the first error cancels the others.
+// each calls do for all services concurrently; the first error cancels the others.
 func each(ctx context.Context, services []platform.Service, do func(context.Context, platform.Service) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range services {

@@ -54,12 +54,12 @@ func openNamespace(ctx context.Context, checkout platform.Layout, postgres, numb
 	return r, err
 }
 
-// database is the run's counterpart of a database of the development run.
+// database returns the name of this run's own database in place of a database of `make up`.
 func (r *namespace) database(name string) string { return r.name + "_" + name }
 
 func (r *namespace) databaseURL(name string) string { return r.checkout.ServerURL(r.postgres, name) }
 
-// wire points the services at the namespace.
+// wire sets the addresses and prefixes of the namespace in the services' wiring.
 func (r *namespace) wire(w *platform.Wiring) {
 	shared := r.checkout.Wiring(w.Secrets)
 	w.DatabaseURL = func(s platform.Service) string { return r.databaseURL(r.database(s.Database)) }

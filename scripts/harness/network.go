@@ -19,16 +19,16 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Link is the network between one service (all its replicas) and a backend or callee: redis,
-// postgres, dynamodb, sqs, the sandbox, or a service of one replica. Kafka's clients use the broker's
-// advertised address, so that Kafka is paused or killed instead (Platform.Backend).
+// Link is the network connection between a service (all its replicas) and a backend or callee: redis,
+// postgres, dynamodb, sqs, the sandbox, or a service with one replica. Kafka has no link, since its
+// clients use the broker's advertised address: tests pause or kill it instead (Platform.Backend).
 type Link struct {
 	p     *Platform
 	proxy *toxiproxy.Proxy
 	mu    sync.Mutex
 }
 
-// proxies is the library's registry; its metrics are not collected.
+// proxies is toxiproxy's registry of proxies, without its metrics.
 var proxies = sync.OnceValue(func() *toxiproxy.ApiServer {
 	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 })
@@ -43,7 +43,7 @@ func (p *Platform) Link(service, peer string) *Link {
 	return l
 }
 
-// via returns the address at which a service reaches a peer.
+// via returns the address at which a service reaches a peer: that of a link with Options.Links.
 func (p *Platform) via(s platform.Service, peer, upstream string) string {
 	if !p.opts.Links {
 		return upstream
@@ -60,7 +60,7 @@ func (p *Platform) via(s platform.Service, peer, upstream string) string {
 	return proxy.Listen
 }
 
-// viaURL is via for the host of a URL.
+// viaURL returns a URL with the host replaced by via.
 func (p *Platform) viaURL(s platform.Service, peer, upstream string) string {
 	u, err := url.Parse(upstream)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *Link) toxic(spec string) {
 	}
 }
 
-// domain is the domain of the services' names.
+// domain is the DNS domain in which services with several replicas have names.
 const domain = ".urr.test."
 
 // names is a DNS server for services with several replicas, like a headless Kubernetes Service: one

@@ -24,7 +24,7 @@ type Service struct {
 
 	mu       sync.Mutex // guards the processes
 	replicas []replica
-	// crashed: a replica was started again after SIGKILL.
+	// crashed is true once a replica was started again after SIGKILL.
 	crashed bool
 }
 
@@ -79,8 +79,8 @@ func (s *Service) Start(i int) {
 	s.begin(i, "")
 }
 
-// RestartWithFailpoints restarts a replica with failpoints (`name=exit;name@3=error;…`) once: after
-// it has died of one, which may be before it is ready, Start starts it without.
+// RestartWithFailpoints restarts a replica with failpoints (`name=exit;name@3=error;…`). The replica
+// may die of one before it is ready. The next Start starts it without failpoints.
 func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 	s.p.tb.Helper()
 	s.Stop(i)
@@ -152,7 +152,7 @@ func (s *Service) proc(i int) *process.Process {
 	return s.replicas[i].proc
 }
 
-// started is the process of a replica, which must have been started.
+// started returns the process of a replica; a replica that was never started fails the test.
 func (s *Service) started(i int) *process.Process {
 	s.p.tb.Helper()
 	proc := s.proc(i)

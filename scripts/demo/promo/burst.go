@@ -17,10 +17,10 @@ import (
 	"urr.guru/scripts/internal/fetch"
 )
 
-// atOnce bounds the connections of a burst, and signingIn those of its preparation.
+// atOnce limits the concurrent requests of a burst, and signingIn those of the logins before it.
 const atOnce, signingIn = 512, 32
 
-// burst is a crowd that applies to one promotion, and what it was answered.
+// burst is a crowd whose users all apply to one promotion at once, and the answers that they got.
 type burst struct {
 	name  string
 	event string
@@ -34,7 +34,7 @@ func newBurst(name string, n int) *burst {
 	return &burst{name: name, users: make([]*crowd.Session, n)}
 }
 
-// signIn prepares the crowd, so that all of it can apply at the same time.
+// signIn signs all users in beforehand, so that they can apply at the same time.
 func (b *burst) signIn(ctx context.Context, api *crowd.API) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(signingIn)
@@ -53,7 +53,8 @@ type application struct {
 	Duplicate          bool
 }
 
-// applyAs applies for one user, for some twice at once: both must get the same request.
+// applyAs applies for the i-th user. Some users apply twice at once; both answers must name the same
+// request.
 func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome string) {
 	user := b.users[i]
 	if i%demo.TwiceEvery != 0 {
@@ -67,7 +68,7 @@ func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome 
 	return b.answered("applied twice", err, first, second)
 }
 
-// answered keeps the receipts of a user's applications and says how they ended.
+// answered keeps the receipts of a user's applications, and returns the user's outcome.
 func (b *burst) answered(outcome string, err error, all ...application) string {
 	if err != nil {
 		return "error: " + err.Error()
@@ -82,8 +83,8 @@ func (b *burst) answered(outcome string, err error, all ...application) string {
 	return outcome
 }
 
-// send sends one application until it has a response other than a failure: repeating it returns the
-// same request.
+// send sends an application, again after a failure, until it is accepted. Repeating is safe: the
+// service answers with the same request.
 func (b *burst) send(ctx context.Context, user *crowd.Session) (a application, err error) {
 	err = demo.Insist(ctx, user, crowd.StepApply, "/api/v1/promotions/"+b.event+"/requests", &a)
 	return a, err
@@ -97,8 +98,8 @@ func (r *run) firstCome() map[string]any {
 	}
 }
 
-// lotteryTerms are those of a lottery that closes after the window and is decided by the sandbox's
-// beacon.
+// lotteryTerms returns the terms of a lottery that closes after the window and whose draw uses the
+// sandbox's randomness beacon.
 func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map[string]any, cutoff time.Time, err error) {
 	chain, err := chainOf(ctx, r.wiring.BeaconURL())
 	if err != nil {
@@ -116,7 +117,7 @@ func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map
 	}, cutoff, nil
 }
 
-// chainOf reads which chain the beacon at a URL publishes.
+// chainOf reads from the beacon at a URL which chain (key, period, start) it publishes.
 func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -136,10 +137,10 @@ func (r *run) open(ctx context.Context, terms map[string]any) (event string, err
 	return demo.Create(ctx, r.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
 }
 
-// sampleEvery is the interval of the samples.
+// sampleEvery is the time between two samples of the figures.
 const sampleEvery = 500 * time.Millisecond
 
-// draw is what was seen of the lottery's draw while it went on.
+// draw is what the demo has seen of the lottery's draw while it was running.
 type draw struct {
 	announced time.Time
 	phase     fairdraw.Phase
@@ -147,8 +148,8 @@ type draw struct {
 	earlier *fairdraw.Document
 }
 
-// burst lets a crowd apply at once, and waits until all its requests are settled, or, of a lottery,
-// taken.
+// burst has a crowd apply at once. It waits until all the requests are settled; those of a lottery
+// need only be accepted, since its draw comes later.
 func (r *run) burst(ctx context.Context, b *burst) error {
 	gone := make(chan struct{})
 	go func() {
@@ -223,7 +224,7 @@ func (r *run) awaitDraw(ctx context.Context) error {
 	}, func() { r.Say("the lottery is not settled %s after its announcement (LIMIT)", r.cfg.Limit) })
 }
 
-// document reads what is public of the draw.
+// document gets the public document of the lottery's draw.
 func (r *run) document(ctx context.Context) (*fairdraw.Document, error) {
 	body, err := r.read(ctx, "/api/v1/draws/"+r.lottery.event)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 
 // Config is read from the environment, so that `make demo-promo APPLICANTS=300` works.
 type Config struct {
-	// Applicants apply to each promotion, for that many places.
+	// Applicants is the number of users who apply to each promotion; FirstCome and Lottery are the
+	// numbers of places.
 	Applicants int `env:"APPLICANTS, default=5000" min:"1" max:"100000"`
 	FirstCome  int `env:"FIRST_COME, default=500" min:"1" max:"100000"`
 	Lottery    int `env:"LOTTERY, default=100" min:"1" max:"100000"`
@@ -106,7 +107,7 @@ func (r *run) Play(ctx context.Context) error {
 	return r.awaitDraw(ctx)
 }
 
-// evidence is what the audit gets besides the stores.
+// evidence returns what the demo has observed itself, which the audit gets besides the stores.
 func (r *run) evidence() audit.PromotionRun {
 	return audit.PromotionRun{
 		Applicants: r.cfg.Applicants,
@@ -120,7 +121,7 @@ func (r *run) Damage(ctx context.Context, what string) error {
 	return r.audit.Damage(ctx, what, r.evidence())
 }
 
-// Judge reads the verdict from the stores and from the draw's public document.
+// Judge determines the verdict from the stores and from the draw's public document.
 func (r *run) Judge(ctx context.Context) (audit.PromotionVerdict, audit.Findings, error) {
 	return r.audit.Judge(ctx, r.evidence())
 }

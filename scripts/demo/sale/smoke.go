@@ -66,7 +66,7 @@ func Smoke(ctx context.Context) error {
 	return errors.Join(probes.verdict(), judgeSmoke(c.Tally(), recorder.Summaries()))
 }
 
-// sale has seats for all visitors, so that each who wants a ticket must get one.
+// sale returns a sale with seats for all visitors, so that each who wants a ticket can get one.
 func (c *SmokeConfig) sale() crowd.Sale {
 	event := c.Event
 	if event == "" {
