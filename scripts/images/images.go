@@ -32,7 +32,7 @@ import (
 // Registry is the default registry of the images, the same as in the charts' values.
 const Registry = "urr.local"
 
-// crowd is the program that `helm test` runs.
+// crowd is the package of the program that `helm test` runs.
 const crowd = "./scripts/cmd/crowd"
 
 // Builder builds the images of a checkout.
@@ -114,7 +114,7 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// file of an image or an archive. A name that ends with a slash is a folder's.
+// file is a file of an image or an archive, or a folder if its name ends with a slash.
 type file struct {
 	data []byte
 	mode int64 // 0: 0644
@@ -144,8 +144,8 @@ func WriteProgram(archive, name, program string) error {
 	return nil
 }
 
-// layoutOf returns the files of an OCI image layout, and the digest of its one image, which has one
-// layer. Equal content has an equal digest. A name, with its tag, is what the image is loaded as.
+// layoutOf returns the files of an OCI image layout with one image of one layer, and the digest of the
+// image. Equal content has an equal digest. The image is loaded under name, which contains its tag.
 func layoutOf(name string, content map[string]file, config map[string]any) (files map[string]file, digest string, err error) {
 	layer, err := pack(content)
 	if err != nil {
@@ -182,7 +182,7 @@ func layoutOf(name string, content map[string]file, config map[string]any) (file
 		manifest.Annotations = map[string]string{
 			"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name[strings.LastIndexByte(name, ':')+1:],
 		}
-		// What `docker load` of an older Docker reads.
+		// Older Dockers read this file in `docker load`.
 		files["manifest.json"] = file{data: encode([]map[string]any{{
 			"Config": blobPath(described.Digest), "RepoTags": []string{name}, "Layers": []string{blobPath(blobs.Digest)},
 		}})}
@@ -230,12 +230,12 @@ func pack(files map[string]file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// certificates is the path of the bundle of Debian's package ca-certificates, and where Go looks
-// for it in the image.
+// certificates is the path of the CA certificates: of Debian's package ca-certificates on the
+// building machine, and in the image, where Go looks for them.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// writeBase writes the base image to dir (an OCI image layout) and returns its digest. It contains
-// what a static program needs of a system: CA certificates and a user entry.
+// writeBase writes the base image to dir, as an OCI image layout, and returns its digest. The image
+// contains what a static program needs: CA certificates and a user entry.
 func writeBase(dir string) (digest string, err error) {
 	bundle, err := os.ReadFile(certificates)
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	_ "embed"
 )
 
-// Client is the one that the provider knows.
+// Client is the one OpenID Connect client (relying party) that the provider knows.
 type Client struct {
 	ID, Secret string
-	// URL is its address in browsers: Redirect below it takes the codes, / follows a sign-out.
+	// URL is its address in browsers. Its path Redirect receives the codes, / follows a sign-out.
 	URL, Redirect string
 }
 
-// rolesClaim of ID tokens: the roles that were ticked.
+// rolesClaim is the claim of ID tokens with the roles that were ticked in the form.
 const rolesClaim = "roles"
 
 //go:embed form.html
@@ -36,7 +36,7 @@ var formText string
 
 var form = template.Must(template.New("form").Parse(formText))
 
-// New makes the provider whose issuer is a URL; its handler takes the paths below the issuer's.
+// New returns the handler of a provider for the paths below that of the URL issuer.
 func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -84,7 +84,7 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	return mux, nil
 }
 
-// people are the users: every name is one, without a password.
+// people is the library's store of users. Every name is a user, without a password.
 type people struct {
 	mu    sync.Mutex
 	roles map[string][]string
@@ -131,7 +131,7 @@ func (s *store) SetUserinfoFromRequest(_ context.Context, info *oidc.UserInfo, r
 	return nil
 }
 
-// deny ends an attempt as a user who does not consent.
+// deny ends a sign-in with the error access_denied, as when a user does not consent.
 func (s *store) deny(w http.ResponseWriter, r *http.Request, id string) {
 	request, err := s.AuthRequestByID(r.Context(), id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *store) deny(w http.ResponseWriter, r *http.Request, id string) {
 	http.Redirect(w, r, to, http.StatusFound)
 }
 
-// client is the library's, with the form and the sign-out of this package.
+// client is the library's client, with the addresses of this package's form and sign-out.
 type client struct {
 	*storage.Client
 

@@ -54,7 +54,7 @@ func (l Layout) KeepOffset() error {
 	return files.Put(l.offsetFile(), []byte(strconv.Itoa(l.Offset)))
 }
 
-// ForgetOffset is called when no process runs any more.
+// ForgetOffset removes the recorded offset, once no process of the checkout runs.
 func (l Layout) ForgetOffset() error {
 	if err := os.Remove(l.offsetFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the offset of the ports: %w", err)
@@ -81,12 +81,12 @@ func findRoot() (string, error) {
 	}
 }
 
-// Shared is a path below .urr that all runs of the checkout share: programs and jars.
+// Shared returns a path below .urr that all runs of the checkout share, such as of programs and jars.
 func (l Layout) Shared(elem ...string) string {
 	return filepath.Join(append([]string{l.Root, ".urr"}, elem...)...)
 }
 
-// State is a path of this run's own state: data, logs, processes.
+// State returns a path of this run's own state: data, logs, records of processes.
 func (l Layout) State(elem ...string) string {
 	dir := []string{l.Root, ".urr"}
 	if l.run != "" {
@@ -145,7 +145,7 @@ func blocked(offset int) (name string, port int) {
 	return "", 0
 }
 
-// browserPorts are the HTTP ports: the pages, the sandbox's ledger, metrics and profiles.
+// browserPorts lists the base ports that people open in a browser: HTTP, metrics and profiles.
 func (s Service) browserPorts() []int {
 	if s.Name == Gateway || s.Name == Sandbox {
 		return []int{s.Port, s.OpsPort}
@@ -153,8 +153,8 @@ func (s Service) browserPorts() []int {
 	return []int{s.OpsPort}
 }
 
-// OtherPorts returns the end of an error message: the given words and the next usable offset, as
-// (URR_PORT_OFFSET=3000). It is empty when there is none.
+// OtherPorts returns the end of an error message: the given words and the next usable offset, such as
+// (URR_PORT_OFFSET=3000). It is empty if no offset is usable.
 func OtherPorts(words string, offset int) string {
 	other, found := OtherOffset(offset, process.Free)
 	if !found {
@@ -193,7 +193,7 @@ func Ports() []int {
 	return ports
 }
 
-// badPorts are those on which browsers open nothing: https://fetch.spec.whatwg.org/#port-blocking.
+// badPorts lists the ports that browsers block: https://fetch.spec.whatwg.org/#port-blocking.
 func badPorts() []int {
 	return []int{
 		0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95,

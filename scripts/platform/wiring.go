@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Wiring is the input of the services' environments: all addresses, and the secrets. The
+// Wiring has the addresses and secrets from which the services' environments are made. The
 // development run has one (Layout.Wiring), every harness run its own.
 type Wiring struct {
 	Secrets Secrets
@@ -81,7 +81,7 @@ func (w Wiring) BeaconURL() string { return w.SandboxURL + "/beacon" }
 
 func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
 
-// Env is the environment of one replica of a service as NAME=value, sorted. It contains only the
+// Env returns the environment of one replica of a service as NAME=value, sorted. It contains only the
 // variables that this service reads, so that a service cannot depend on another's secret.
 func (w Wiring) Env(s Service, at Listen) []string {
 	env := map[string]string{}
@@ -128,7 +128,7 @@ func (w Wiring) common(env map[string]string, s Service, at Listen) {
 	}
 }
 
-// backends returns the addresses of a service's backends.
+// backends sets the variables with the addresses of a service's backends.
 func (w Wiring) backends(env map[string]string, s Service) {
 	for _, backend := range s.Backends {
 		switch backend {
@@ -162,7 +162,7 @@ func (w Wiring) awsAccess(env map[string]string) {
 	env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
 }
 
-// own returns the variables of single services: their secrets and their development settings.
+// own sets the variables that only this service has: its secrets and development settings.
 func (w Wiring) own(env map[string]string, s Service) {
 	switch s.Name {
 	case Gateway:
@@ -214,7 +214,7 @@ func (w Wiring) own(env map[string]string, s Service) {
 // oidcClient is the gateway's id at the sandbox's identity provider.
 const oidcClient = "urr"
 
-// draws sets what the services of event requests share.
+// draws sets the variables that ingest and worker share: the queue of requests, and the draws' keys.
 func (w Wiring) draws(env map[string]string) {
 	env["REQUESTS_QUEUE"] = w.RequestsQueue
 	w.drawKeys(env)

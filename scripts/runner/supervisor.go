@@ -32,7 +32,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		return errors.New("another supervisor of this checkout runs")
 	}
 	defer unlock()
-	// The starter records it too, but may be killed before it does.
+	// The command that started the supervisor saves this record too, unless it is killed before.
 	if err := r.saveRecord(); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (w *serviceWatcher) run(ctx context.Context) {
 	}
 }
 
-// once runs the service until it exits, and records the exit unless the service was stopped.
+// once starts the service, waits until it exits, and records the exit unless the service was stopped.
 func (w *serviceWatcher) once(rec record) (after record, stopped bool) {
 	rec, p, err := w.begin(rec)
 	switch {
@@ -227,7 +227,7 @@ type reviver interface {
 	// Died reports whether a backend has ended without a stop, and when it last started or was last
 	// tried.
 	Died(name string) (since time.Time, died bool)
-	// Revive restarts it; revived is false when it runs, or is not supposed to run.
+	// Revive restarts a backend; revived is false if it runs, or is not supposed to run.
 	Revive(ctx context.Context, name string) (revived bool, err error)
 }
 

@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// write prints what was found; the last line starts with ok.
+// write prints the report of a check without faults; its last line begins with ok.
 func write(out io.Writer, r *fairdraw.Report) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {

@@ -41,7 +41,7 @@ type entry struct {
 	Styles  []string `json:"styles"`
 }
 
-// metafile is the part of esbuild's metafile that is read here.
+// metafile is the part of esbuild's metafile (a description of its output) that is read here.
 type metafile struct {
 	Outputs map[string]struct {
 		EntryPoint string `json:"entryPoint"`
@@ -170,7 +170,7 @@ func problems(result api.BuildResult) error {
 	return fmt.Errorf("bundle:\n%s", strings.Join(texts, ""))
 }
 
-// outputOf is the URL path of the file built from a source, and empty when there is none.
+// outputOf returns the URL path of the file that was built from a source; empty if there is none.
 func (m *metafile) outputOf(source string) string {
 	for name, o := range m.Outputs {
 		if o.EntryPoint == source {
@@ -213,7 +213,7 @@ type waitingRoom struct {
 	page   []byte
 }
 
-// proofSource is the worker that does proofs of work, of the waiting room alone.
+// proofSource is the source of the web worker that does proofs of work, in the waiting room only.
 const proofSource = "src/room/proof.worker.ts"
 
 // buildRoom inlines script and style into the page's file. The workers become strings in the script,

@@ -11,7 +11,7 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// givenVariables returns the variables that the library's templates set from other values.
+// givenVariables returns the variables that the library chart's templates set without "config".
 func givenVariables(dir string) (map[string]bool, error) {
 	path := filepath.Join(dir, library, "templates", "_environment.tpl")
 	raw, err := os.ReadFile(path)
@@ -25,7 +25,7 @@ func givenVariables(dir string) (map[string]bool, error) {
 	return given, nil
 }
 
-// ofQueue matches the variables of the block "queues".
+// ofQueue matches the environment variables that are set from the block "queues" of the values.
 var ofQueue = regexp.MustCompile(`_QUEUE_(URL|ENDPOINT)$`)
 
 // configured returns the properties of the block "config": the settings of a service's Config that
@@ -40,8 +40,8 @@ func configured(service settings.Service, given map[string]bool) object {
 	return config
 }
 
-// setting is the schema of a variable. Helm cannot compare durations, so their bounds are in the
-// description.
+// setting returns the JSON schema of a variable. A schema cannot bound durations, so their bounds are
+// only in its description.
 func setting(s settings.Setting) object {
 	schema := object{"description": s.Meaning}
 	switch s.Type {

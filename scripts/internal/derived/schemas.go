@@ -18,10 +18,9 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// object is a JSON object.
 type object = map[string]any
 
-// WriteSchemas writes the schemas that changed.
+// WriteSchemas generates the schemas of all charts, and writes those that changed.
 func WriteSchemas(dir string, services []settings.Service) error {
 	schemas, err := Schemas(dir, services)
 	for path, text := range schemas {
@@ -41,7 +40,7 @@ func WriteSchemas(dir string, services []settings.Service) error {
 //	                    names of secrets and queues; with the blocks of urr-lib/values.yaml that
 //	                    <chart>/Chart.yaml imports
 //	the Config          the properties of "config", and which callees are optional
-//	<chart>/schema.json what only this chart has, or narrows; it may be absent
+//	<chart>/schema.json properties that only this chart has or restricts; it may be absent
 func Schemas(dir string, services []settings.Service) (map[string][]byte, error) {
 	var defs object
 	if err := readJSON(filepath.Join(dir, library, "defs.json"), &defs); err != nil {
@@ -164,8 +163,8 @@ func describeService(schema, properties, defs object) {
 	schema["dependentSchemas"] = object{library: complete}
 }
 
-// derive returns the schemas of a service's values that follow from the library, its Config and its
-// callees.
+// derive returns the schemas of a service's values, as generated from the library's definitions, the
+// service's Config and its callees.
 func derive(values, defs, config object, calls map[string]bool) object {
 	properties := object{}
 	common := commonProperties(defs)
@@ -283,7 +282,7 @@ func format(schema object) ([]byte, error) {
 	return append(out.Bytes(), '\n'), err
 }
 
-// writeMembers writes each member of an object on its own line, and those of some members likewise.
+// writeMembers writes each member of an object on its own line, and so the members of the opened ones.
 func writeMembers(out *bytes.Buffer, members object, indent string, opened ...string) error {
 	separator := "{"
 	for _, name := range slices.Sorted(maps.Keys(members)) {

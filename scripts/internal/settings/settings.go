@@ -1,6 +1,6 @@
-// Package settings describes the environment variables of the services from the source of their
-// Config structs: names, types, bounds and defaults from the tags, descriptions from the comments.
-// The tables of the READMEs, the schemas of the charts' values and their blocks "rpc" follow from it.
+// Package settings reads the environment variables of the services from the source of their Config
+// structs: names, types, bounds and defaults from tags, descriptions from comments. The READMEs' lists
+// of settings, the schemas of the charts' values and their blocks "rpc" are generated from them.
 package settings
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Setting is one variable.
+// Setting describes one environment variable of a service.
 type Setting struct {
 	Name     string
 	Takes    string // "duration, 1s–10m"
