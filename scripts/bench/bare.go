@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// recorded is a response that the bare server repeats.
-type recorded struct {
+// recordedResponse is a response that the bare server repeats.
+type recordedResponse struct {
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
 	Status int         `json:"status"`
 }
 
-// ask sends a request once and returns the response, and its size with the headers in bytes.
-func ask(ctx context.Context, addr string, request []byte) (r recorded, size int, err error) {
+// sendOnce sends a request once and returns the response, and its size with the headers in bytes.
+func sendOnce(ctx context.Context, addr string, request []byte) (r recordedResponse, size int, err error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return r, 0, fmt.Errorf("connect: %w", err)
@@ -45,7 +45,7 @@ func ask(ctx context.Context, addr string, request []byte) (r recorded, size int
 	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
 		res.Header.Del(name)
 	}
-	return recorded{Header: res.Header, Body: body, Status: res.StatusCode}, raw.Len(), nil
+	return recordedResponse{Header: res.Header, Body: body, Status: res.StatusCode}, raw.Len(), nil
 }
 
 // bareArgument is the argument with which the program that uses this package calls Serve.
@@ -59,7 +59,7 @@ func Serve(ctx context.Context, argument string, in io.Reader, out io.Writer) (k
 	if argument != bareArgument {
 		return false, nil
 	}
-	var answer recorded
+	var answer recordedResponse
 	if err := json.NewDecoder(in).Decode(&answer); err != nil {
 		return true, fmt.Errorf("read the configuration: %w", err)
 	}
@@ -82,7 +82,7 @@ func Serve(ctx context.Context, argument string, in io.Reader, out io.Writer) (k
 	return true, err
 }
 
-func (r *recorded) write(w http.ResponseWriter, _ *http.Request) {
+func (r *recordedResponse) write(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	for name, values := range r.Header {
 		h[name] = values
@@ -102,7 +102,7 @@ type bareServer struct {
 }
 
 // startBare runs this program again, as a bare server that repeats a response.
-func startBare(ctx context.Context, answer recorded) (*bareServer, error) {
+func startBare(ctx context.Context, answer recordedResponse) (*bareServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)

@@ -74,8 +74,8 @@ func processesOf(p *harness.Platform, services ...string) processes {
 	return pids
 }
 
-// cpu returns the CPU time that the processes have used, by part. It is a meter.
-func (p processes) cpu(context.Context) (map[string]time.Duration, error) {
+// cpuTimes returns the CPU time that the processes have used, by part. It is a meter.
+func (p processes) cpuTimes(context.Context) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for name, pids := range p {
 		for _, pid := range pids {
@@ -89,11 +89,11 @@ func (p processes) cpu(context.Context) (map[string]time.Duration, error) {
 	return times, nil
 }
 
-// meter reads the CPU time that the processes on the measured path have used so far, by part.
-type meter func(context.Context) (map[string]time.Duration, error)
+// cpuMeter reads the CPU time that the processes on the measured path have used so far, by part.
+type cpuMeter func(context.Context) (map[string]time.Duration, error)
 
-// spent runs do and returns the CPU time that each part used meanwhile, in µs per request.
-func (m meter) spent(ctx context.Context, requests int, do func() error) (map[string]float64, error) {
+// perRequest runs do and returns the CPU time that each part used meanwhile, in µs per request.
+func (m cpuMeter) perRequest(ctx context.Context, requests int, do func() error) (map[string]float64, error) {
 	before, err := m(ctx)
 	if err != nil {
 		return nil, err

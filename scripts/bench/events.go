@@ -26,8 +26,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// patient sets a timeout of calls that even a busy machine does not exceed.
-func patient() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
+// longTimeout sets a timeout of calls that even a busy machine does not exceed.
+func longTimeout() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
 
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}} }
 
@@ -63,19 +63,19 @@ func sectionOf(name string, rows, seatsPerRow int) map[string]any {
 	return map[string]any{"section": name, "price": 55000, "rows": rows, "seatsPerRow": seatsPerRow}
 }
 
-// insider is a signed-in browser with a slot, the permission to be in an event's shop.
-type insider struct {
+// admittedUser is a signed-in browser with a slot, the permission to be in an event's shop.
+type admittedUser struct {
 	visitor
 
 	entry claims.Entry
 }
 
-// letIn signs n users in and returns when all have a slot of the event, whose line admits everybody.
-func letIn(ctx context.Context, p *harness.Platform, event string, n int) ([]insider, error) {
+// admitUsers signs n users in, waits until all have a slot of the event, and returns them.
+func admitUsers(ctx context.Context, p *harness.Platform, event string, n int) ([]admittedUser, error) {
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
 	defer api.Close()
-	all := make([]insider, n)
-	return all, atOnce(ctx, 16, n, func(ctx context.Context, i int) error {
+	all := make([]admittedUser, n)
+	return all, runConcurrently(ctx, 16, n, func(ctx context.Context, i int) error {
 		browser := api.NewSession()
 		if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
 			return err
@@ -95,13 +95,13 @@ func letIn(ctx context.Context, p *harness.Platform, event string, n int) ([]ins
 	})
 }
 
-// token signs a new entry token for the slot, as queue does at each poll. A token lives a minute.
-func (i *insider) token(p *harness.Platform, event string) string {
+// newEntryToken signs an entry token for the slot, as queue does at each poll. It lives a minute.
+func (i *admittedUser) newEntryToken(p *harness.Platform, event string) string {
 	return p.EntryToken(event, i.entry.UserID, i.entry.SlotID, i.entry.Epoch, time.UnixMilli(i.entry.End))
 }
 
-// atOnce calls do for the numbers from 0 to n-1, with at most as many calls at a time as clients.
-func atOnce(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
+// runConcurrently calls do for the numbers from 0 to n-1, at most `clients` of them at a time.
+func runConcurrently(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
 	var begun atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	for range min(clients, n) {
@@ -117,7 +117,7 @@ func atOnce(ctx context.Context, clients, n int, do func(ctx context.Context, i 
 	return group.Wait()
 }
 
-func micros(took time.Duration, n int) float64 {
+func microsPerItem(took time.Duration, n int) float64 {
 	return float64(took.Nanoseconds()) / 1000 / float64(n)
 }
 
@@ -142,8 +142,8 @@ func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args 
 	}
 }
 
-// published waits until the outboxes of the databases are empty: all Kafka events are published.
-func published(ctx context.Context, databases ...*pgxpool.Pool) error {
+// awaitPublished waits until the outboxes of the databases are empty: all Kafka events are published.
+func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 	for _, db := range databases {
 		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
 			return err
@@ -152,8 +152,8 @@ func published(ctx context.Context, databases ...*pgxpool.Pool) error {
 	return nil
 }
 
-// row is a row of the report: a measured subject, and the baseline beside it.
-type row struct {
+// benchRow is a row of the report: a measured subject, and the baseline beside it.
+type benchRow struct {
 	result            rounds.Result
 	subject, baseline rounds.Side
 	// begin prepares the row. check fails if its result is wrong in the end. Both may be nil.
@@ -161,7 +161,7 @@ type row struct {
 }
 
 // measureRows measures those of the rows whose names are wanted, and passes each result to done.
-func measureRows(ctx context.Context, opts Options, wanted []string, done func(rounds.Result), rows ...row) error {
+func measureRows(ctx context.Context, opts Options, wanted []string, done func(rounds.Result), rows ...benchRow) error {
 	for _, row := range rows {
 		if !slices.Contains(wanted, row.result.Name) {
 			continue
@@ -171,7 +171,7 @@ func measureRows(ctx context.Context, opts Options, wanted []string, done func(r
 				return fmt.Errorf("%s: %w", row.result.Name, err)
 			}
 		}
-		r, err := compare(ctx, opts.Rounds, row.result, row.subject, row.baseline)
+		r, err := compareSides(ctx, opts.Rounds, row.result, row.subject, row.baseline)
 		if err == nil && row.check != nil {
 			err = row.check(ctx)
 		}
