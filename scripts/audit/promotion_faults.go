@@ -29,8 +29,8 @@ type PromotionFaults struct {
 
 func (f PromotionFaults) All() []string {
 	return slices.Concat(
-		named("places: ", f.Places), named("out of order: ", f.OutOfOrder), named("duplicate: ", f.Duplicates), named("unsettled: ", f.Unsettled),
-		named("log: ", f.Logs), named("announcement: ", f.Announcements), named("miscounted: ", f.Miscounted),
+		prefixEach("places: ", f.Places), prefixEach("out of order: ", f.OutOfOrder), prefixEach("duplicate: ", f.Duplicates), prefixEach("unsettled: ", f.Unsettled),
+		prefixEach("log: ", f.Logs), prefixEach("announcement: ", f.Announcements), prefixEach("miscounted: ", f.Miscounted),
 	)
 }
 
@@ -46,7 +46,7 @@ const (
 	rejectedWithdrawn = "REJECTED_WITHDRAWN"
 )
 
-func final(status string) bool {
+func isFinal(status string) bool {
 	return status == succeeded || status == rejected || status == failedFinal
 }
 
@@ -61,25 +61,25 @@ func (p *Promotion) Succeeded() int {
 }
 
 // Faults compares the items of a promotion with each other and with the topic. sent maps a request
-// id to the SequenceNumbers with which an awsproxy saw its messages enter the queue. If sent is nil,
-// only the queueSeq that the services recorded is compared.
+// id to the SequenceNumbers with which an awsproxy saw its messages enter the queue. If sent is
+// nil, only the queueSeq that the services recorded is compared.
 func (p *Promotion) Faults(sent map[string][]string) PromotionFaults {
-	f := PromotionFaults{Places: p.places(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.miscounted()}
+	f := PromotionFaults{Places: p.wrongPlaces(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.miscounted()}
 	for _, r := range p.Requests {
-		if !final(r.Status) {
+		if !isFinal(r.Status) {
 			f.Unsettled = append(f.Unsettled, r.ID+" is "+r.Status)
 			continue
 		}
 		f.Logs = append(f.Logs, r.wrongLogs()...)
 		f.Announcements = append(f.Announcements, r.wrongAnnouncements(p.Announced[r.ID])...)
 	}
-	f.Unsettled = append(f.Unsettled, named("the marker ", p.Markers)...)
-	f.Unsettled = append(f.Unsettled, named("the announcements ", p.Outbox)...)
-	f.Logs = append(f.Logs, named("an item that is no request is in an index: ", p.Indexed)...)
+	f.Unsettled = append(f.Unsettled, prefixEach("the marker ", p.Markers)...)
+	f.Unsettled = append(f.Unsettled, prefixEach("the announcements ", p.Outbox)...)
+	f.Logs = append(f.Logs, prefixEach("an item that is no request is in an index: ", p.Indexed)...)
 	return f
 }
 
-func (p *Promotion) places() (out []string) {
+func (p *Promotion) wrongPlaces() (out []string) {
 	got, refused := int64(p.Succeeded()), 0
 	for _, r := range p.Requests {
 		if r.ResultCode == rejectedCapacity || r.ResultCode == rejectedLose {
@@ -224,7 +224,7 @@ func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []strin
 		}
 	}
 	for _, l := range r.Logs {
-		if !final(l.To) {
+		if !isFinal(l.To) {
 			continue
 		}
 		if n := len(ids[l.At]); n != 1 {
@@ -241,7 +241,7 @@ func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []strin
 func (p *Promotion) miscounted() (out []string) {
 	want := map[string]int64{"accepted": int64(len(p.Requests))}
 	for _, r := range p.Requests {
-		if final(r.Status) {
+		if isFinal(r.Status) {
 			want[resultPrefix+r.ResultCode]++
 		}
 	}

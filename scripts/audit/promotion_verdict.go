@@ -94,9 +94,9 @@ func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerd
 		return j.PromotionVerdict, j.Findings, err
 	}
 	j.PromotionVerdict.FirstCome, j.PromotionVerdict.Lottery = first.Succeeded(), lottery.Succeeded()
-	j.stored(run.FirstCome, first)
-	j.stored(run.Lottery, lottery)
-	j.drawn(ctx, lottery)
+	j.judgeStored(run.FirstCome, first)
+	j.judgeStored(run.Lottery, lottery)
+	j.judgeDraw(ctx, lottery)
 	j.DuplicatesIn += len(run.Violations)
 	for _, text := range run.Violations {
 		j.Add("%s", text)
@@ -107,8 +107,8 @@ func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerd
 	return j.PromotionVerdict, j.Findings, nil
 }
 
-// stored compares the items of a promotion with each other.
-func (j *promotionJudge) stored(b PromotionOfRun, p *Promotion) {
+// judgeStored compares the items of a promotion with each other.
+func (j *promotionJudge) judgeStored(b PromotionOfRun, p *Promotion) {
 	users := map[string]bool{}
 	for _, r := range p.Requests {
 		users[r.User] = true
@@ -129,9 +129,9 @@ func (j *promotionJudge) stored(b PromotionOfRun, p *Promotion) {
 	}
 }
 
-// drawn verifies the draw by its public document, as any user can, with all receipts and the document
-// that was saved before the beacon round. It then compares the winners with the table.
-func (j *promotionJudge) drawn(ctx context.Context, p *Promotion) {
+// judgeDraw verifies the draw by its public document, as any user can, with all receipts and the
+// document that was saved before the beacon round. It then compares the winners with the table.
+func (j *promotionJudge) judgeDraw(ctx context.Context, p *Promotion) {
 	unverified := func(format string, args ...any) {
 		j.Unverified++
 		j.Add("draw: "+format, args...)
@@ -213,7 +213,7 @@ func (s *Promotions) Damage(ctx context.Context, what string, run PromotionRun) 
 	}
 	switch what {
 	case damageOrder, damageWinner: // a winner and a loser exchange their results
-		return s.exchange(ctx, p.Requests[won].ID, p.Requests[lost].ID, "status", "resultCode")
+		return s.exchangeAttributes(ctx, p.Requests[won].ID, p.Requests[lost].ID, "status", "resultCode")
 	case damageDuplicate: // a winner has another place
 		return s.copyRequest(ctx, p.Requests[won].ID)
 	default:
@@ -221,7 +221,7 @@ func (s *Promotions) Damage(ctx context.Context, what string, run PromotionRun) 
 	}
 }
 
-func (s *Promotions) request(ctx context.Context, id string) (dynamo.Item, error) {
+func (s *Promotions) readRequest(ctx context.Context, id string) (dynamo.Item, error) {
 	got, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.table, ConsistentRead: aws.Bool(true), Key: dynamo.Item{"PK": dynamo.String("REQ#" + id), "SK": dynamo.String("META")},
 	})
@@ -231,33 +231,33 @@ func (s *Promotions) request(ctx context.Context, id string) (dynamo.Item, error
 	return got.Item, nil
 }
 
-func (s *Promotions) put(ctx context.Context, item dynamo.Item) error {
+func (s *Promotions) putItem(ctx context.Context, item dynamo.Item) error {
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: item})
 	return err
 }
 
-func (s *Promotions) exchange(ctx context.Context, one, other string, attributes ...string) error {
-	a, err := s.request(ctx, one)
+func (s *Promotions) exchangeAttributes(ctx context.Context, one, other string, attributes ...string) error {
+	a, err := s.readRequest(ctx, one)
 	if err != nil {
 		return err
 	}
-	b, err := s.request(ctx, other)
+	b, err := s.readRequest(ctx, other)
 	if err != nil {
 		return err
 	}
 	for _, name := range attributes {
 		a[name], b[name] = b[name], a[name]
 	}
-	return errors.Join(s.put(ctx, a), s.put(ctx, b))
+	return errors.Join(s.putItem(ctx, a), s.putItem(ctx, b))
 }
 
 // copyRequest stores a request of the same user once more, under another id.
 func (s *Promotions) copyRequest(ctx context.Context, id string) error {
-	item, err := s.request(ctx, id)
+	item, err := s.readRequest(ctx, id)
 	if err != nil {
 		return err
 	}
 	other := uuid.Must(uuid.NewV7()).String()
 	item["PK"], item["requestId"] = dynamo.String("REQ#"+other), dynamo.String(other)
-	return s.put(ctx, item)
+	return s.putItem(ctx, item)
 }

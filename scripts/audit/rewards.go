@@ -62,14 +62,14 @@ type RewardsRun struct {
 
 func (r *RewardsRun) campaigns() []string { return []string{r.Attendance, r.Random} }
 
-// allDrawnFrom is the number of members per prize from which a prize that is left counts as a fault:
-// with so many draws, the chance that none of them wins it is negligible.
+// allDrawnFrom is the number of members per prize from which a prize that is left counts as a
+// fault: with so many draws, the chance that none of them wins it is negligible.
 const allDrawnFrom = 20
 
 // Judge determines the verdict on a run from the provider's ledger and reward's tables.
 func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error) {
 	j := &rewardsJudge{RewardsRun: r, RewardsVerdict: RewardsVerdict{Wanted: r.Members}}
-	for _, part := range []func(context.Context) error{j.entries, j.stock, j.rewards, j.reconcile} {
+	for _, part := range []func(context.Context) error{j.judgeEntries, j.judgeStock, j.judgeRewards, j.judgeReconciliation} {
 		if err := part(ctx); err != nil {
 			return j.RewardsVerdict, j.Findings, err
 		}
@@ -88,8 +88,8 @@ type rewardsJudge struct {
 	Findings
 }
 
-// entries counts the members who attended and drew, and those who did one of them too often.
-func (j *rewardsJudge) entries(ctx context.Context) error {
+// judgeEntries counts the members who attended and drew, and those who did one of them too often.
+func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	err := j.DB.QueryRow(ctx, `
 		SELECT count(*) FROM (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $1) AS attended
 		JOIN (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $2) AS drew USING (member_id)`,
@@ -101,7 +101,7 @@ func (j *rewardsJudge) entries(ctx context.Context) error {
 		j.Add("%d of %d members attended and drew", j.RewardsVerdict.Members, j.Wanted)
 	}
 	// A run over midnight in Korea has two days of attendance.
-	for event, allowed := range map[string]int{j.Attendance: days(j.Began, j.Ended), j.Random: 1} {
+	for event, allowed := range map[string]int{j.Attendance: daysInKorea(j.Began, j.Ended), j.Random: 1} {
 		rows, _ := j.DB.Query(ctx, `
 			SELECT format('%s has %s entries in %s', member_id, count(*), event_id) FROM event_entry WHERE event_id = $1
 			GROUP BY event_id, member_id HAVING count(*) > $2`, event, allowed) // CollectRows returns the error
@@ -117,13 +117,13 @@ func (j *rewardsJudge) entries(ctx context.Context) error {
 	return nil
 }
 
-// days counts the days in Korea from one time to another.
-func days(from, to time.Time) int {
+// daysInKorea counts the days in Korea from one time to another.
+func daysInKorea(from, to time.Time) int {
 	day := func(t time.Time) int64 { return (t.Unix() + 9*60*60) / (24 * 60 * 60) } // KST is UTC+9
 	return int(day(to)-day(from)) + 1
 }
 
-func (j *rewardsJudge) stock(ctx context.Context) error {
+func (j *rewardsJudge) judgeStock(ctx context.Context) error {
 	rows, err := j.DB.Query(ctx, `
 		SELECT p.name, p.initial, p.stock, count(e.id) FROM prizes AS p LEFT JOIN event_entry AS e ON e.prize_id = p.id
 		WHERE p.event_id = $1 AND p.initial IS NOT NULL GROUP BY p.id ORDER BY p.id`, j.Random)
@@ -150,8 +150,8 @@ func (j *rewardsJudge) stock(ctx context.Context) error {
 	return nil
 }
 
-// rewards compares the entries with the allocations, and counts those that are not SUCCESS.
-func (j *rewardsJudge) rewards(ctx context.Context) error {
+// judgeRewards compares the entries with the allocations, and counts those that are not SUCCESS.
+func (j *rewardsJudge) judgeRewards(ctx context.Context) error {
 	var missing, surplus, open int
 	err := j.DB.QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE has.right < earned.n), coalesce(sum(has.all - has.right) + sum(greatest(has.right - earned.n, 0)), 0)
@@ -181,9 +181,9 @@ func (j *rewardsJudge) rewards(ctx context.Context) error {
 	return nil
 }
 
-// reconcile counts the differences between the ledger and the tables that belong to this run.
-// Differences of earlier runs, which may have damaged the stores on purpose, are left out.
-func (j *rewardsJudge) reconcile(ctx context.Context) error {
+// judgeReconciliation counts the differences between the ledger and the tables that belong to this
+// run. Differences of earlier runs, which may have damaged the stores on purpose, are left out.
+func (j *rewardsJudge) judgeReconciliation(ctx context.Context) error {
 	found, err := parseReconcile(j.Reconcile(ctx))
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) 
 			return err
 		}
 	}
-	over := run.over()
+	over := run.samplesOverThreshold()
 	v.OverThreshold = &over
 	if over > 0 {
 		v.Add("%d samples have more than %d active", over, run.Threshold)
@@ -55,8 +55,8 @@ func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) 
 	return nil
 }
 
-// Settle waits until the stores are consistent, for at most settleWithin. The time starts again after
-// an outage of a store, because Kafka events in transit wait for the store too.
+// Settle waits until the stores are consistent, for at most settleWithin. The time starts again
+// after an outage of a store, because Kafka events in transit wait for the store too.
 func (i *SaleInStores) Settle(ctx context.Context) error {
 	deadline := time.Now().Add(settleWithin)
 	for {

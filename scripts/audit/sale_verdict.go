@@ -98,8 +98,8 @@ func JudgeSale(ctx context.Context, by SaleJudge, run SaleRun) (SaleVerdict, Fin
 	return v.SaleVerdict, v.Findings, nil
 }
 
-// over counts the samples with more active visitors than the threshold allows.
-func (r SaleRun) over() (n int) {
+// samplesOverThreshold counts the samples with more active visitors than the threshold allows.
+func (r SaleRun) samplesOverThreshold() (n int) {
 	for _, s := range r.Samples {
 		if s.Active > int64(r.Threshold) {
 			n++
@@ -125,11 +125,11 @@ func (o *PublicSale) Begin(context.Context) error {
 }
 
 func (o *PublicSale) Sample(ctx context.Context) (s Sample, err error) {
-	s.Sold, err = o.sold(ctx)
+	s.Sold, err = o.readSold(ctx)
 	return s, err
 }
 
-func (o *PublicSale) sold(ctx context.Context) (int64, error) {
+func (o *PublicSale) readSold(ctx context.Context) (int64, error) {
 	ans, err := o.Visitor.Call(ctx, crowd.StepFigures, http.MethodGet, "/api/v1/stats/events/"+o.EventID, nil, nil)
 	if err != nil {
 		return 0, err
@@ -156,7 +156,7 @@ func (*PublicSale) Damage(context.Context, string) error {
 
 func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
 	for deadline := time.Now().Add(settleWithin); ; {
-		sold, err := o.sold(ctx)
+		sold, err := o.readSold(ctx)
 		over := time.Now().After(deadline)
 		if err != nil && over {
 			return err // until then a store may be unavailable

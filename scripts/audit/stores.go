@@ -55,7 +55,7 @@ func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
 		}
 	}
 	_, letters := s.DeadLetters(ctx)
-	_, ledger := s.charges(ctx)
+	_, ledger := s.readCharges(ctx)
 	return errors.Join(s.redis.Ping(ctx).Err(), letters, ledger)
 }
 

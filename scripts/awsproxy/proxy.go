@@ -66,13 +66,13 @@ type Proxy struct {
 }
 
 // New starts a proxy in front of a URL.
-func New(upstream string) (*Proxy, error) { return start(upstream, false) }
+func New(upstream string) (*Proxy, error) { return startProxy(upstream, false) }
 
 // NewCounter starts a proxy that leaves batches of messages whole, for measurements. It records no
 // SequenceNumbers, and its faults Swallow and Refuse have no effect.
-func NewCounter(upstream string) (*Proxy, error) { return start(upstream, true) }
+func NewCounter(upstream string) (*Proxy, error) { return startProxy(upstream, true) }
 
-func start(upstream string, counts bool) (*Proxy, error) {
+func startProxy(upstream string, counts bool) (*Proxy, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy for %s: %w", upstream, err)
@@ -126,18 +126,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case f.Cut:
-		cut(w)
+		cutConnection(w)
 		return
 	case f.Status != 0:
-		write(w, answer{status: f.Status, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: f.Body})
+		writeAnswer(w, answer{status: f.Status, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: f.Body})
 		return
 	}
 	a, err := p.handle(r, c, f)
 	if err != nil || f.Lost {
-		cut(w)
+		cutConnection(w)
 		return
 	}
-	write(w, a)
+	writeAnswer(w, a)
 }
 
 func (p *Proxy) decide(c Call) (f Fault) {
@@ -194,7 +194,7 @@ func (p *Proxy) forward(ctx context.Context, header http.Header, body []byte) (a
 	return answer{status: res.StatusCode, header: res.Header, body: got}, errors.Join(err, res.Body.Close())
 }
 
-func write(w http.ResponseWriter, a answer) {
+func writeAnswer(w http.ResponseWriter, a answer) {
 	for name, v := range a.header {
 		if name != "Content-Length" && name != "Date" {
 			w.Header()[name] = v
@@ -215,7 +215,7 @@ func (p *Proxy) Since(before map[string]int, operations ...string) (sum int) {
 	return sum
 }
 
-func cut(w http.ResponseWriter) {
+func cutConnection(w http.ResponseWriter) {
 	if h, ok := w.(http.Hijacker); ok {
 		if conn, _, err := h.Hijack(); err == nil {
 			_ = conn.Close()

@@ -47,20 +47,20 @@ func (p *Proxy) Swallowed(requestID string) bool {
 	return p.queue.lost[requestID]
 }
 
-// entry is a message of a SendMessageBatch. Members that are not read here are forwarded unchanged.
-type entry map[string]json.RawMessage
+// batchEntry is a message of a SendMessageBatch, with all its members, which are forwarded.
+type batchEntry map[string]json.RawMessage
 
-func (e entry) text(name string) (s string) {
+func (e batchEntry) textMember(name string) (s string) {
 	_ = json.Unmarshal(e[name], &s) // absent or not a text: empty
 	return s
 }
 
 // requestID returns the request id in the message's body; empty if there is none.
-func (e entry) requestID() string {
+func (e batchEntry) requestID() string {
 	var m struct {
 		RequestID string `json:"requestId"`
 	}
-	_ = json.Unmarshal([]byte(e.text("MessageBody")), &m) // some messages are unreadable on purpose
+	_ = json.Unmarshal([]byte(e.textMember("MessageBody")), &m) // some messages are unreadable on purpose
 	return m.RequestID
 }
 
@@ -81,13 +81,13 @@ type sendResult struct {
 func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
 		QueueURL json.RawMessage `json:"QueueUrl"`
-		Entries  []entry         `json:"Entries"`
+		Entries  []batchEntry    `json:"Entries"`
 	}
 	if err := json.Unmarshal(c.Body, &in); err != nil {
 		return answer{}, fmt.Errorf("send: %w", err)
 	}
 	if c.Name == "SendMessage" {
-		var one entry
+		var one batchEntry
 		if err := json.Unmarshal(c.Body, &one); err != nil {
 			return answer{}, fmt.Errorf("send: %w", err)
 		}
@@ -103,14 +103,14 @@ func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
 	}
 	for i, e := range in.Entries {
 		if f.Refuse && i%2 == 0 {
-			out.Failed = append(out.Failed, sendResult{ID: e.text("Id"), Code: "InternalError", Message: "refused by the test"})
+			out.Failed = append(out.Failed, sendResult{ID: e.textMember("Id"), Code: "InternalError", Message: "refused by the test"})
 			continue
 		}
 		got, a, err := p.sendOne(r, in.QueueURL, e, f.Swallow)
 		if err != nil {
 			return a, err
 		}
-		got.ID = e.text("Id")
+		got.ID = e.textMember("Id")
 		if a.status == http.StatusOK {
 			out.Successful = append(out.Successful, got)
 		} else {
@@ -121,16 +121,16 @@ func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
 	return answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: body}, err
 }
 
-func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e entry, swallow bool) (got sendResult, a answer, err error) {
+func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e batchEntry, swallow bool) (got sendResult, a answer, err error) {
 	if swallow {
-		sum := md5.Sum([]byte(e.text("MessageBody"))) //nolint:gosec // SQS's checksum
+		sum := md5.Sum([]byte(e.textMember("MessageBody"))) //nolint:gosec // SQS's checksum
 		p.mu.Lock()
 		p.queue.lost[e.requestID()] = true
 		p.mu.Unlock()
 		a = answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}}
 		return sendResult{MessageID: uuid.NewString(), MD5OfMessageBody: hex.EncodeToString(sum[:])}, a, nil
 	}
-	one := entry{"QueueUrl": url}
+	one := batchEntry{"QueueUrl": url}
 	for name, v := range e {
 		if name != "Id" {
 			one[name] = v
