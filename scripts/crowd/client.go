@@ -84,8 +84,8 @@ type Session struct {
 	cookies map[string]string
 }
 
-// NewSession returns a new browser without cookies. It has an IP address of its own, because gateways
-// limit the number of new visitors per address.
+// NewSession returns a new browser without cookies. It has an IP address of its own, because
+// gateways limit the number of new visitors per address.
 func (a *API) NewSession() *Session {
 	return &Session{api: a, address: platform.VisitorAddress(a.browsers.Add(1)), cookies: map[string]string{}}
 }
@@ -135,15 +135,15 @@ func (s *Session) Call(ctx context.Context, step Step, method, path string, body
 	if err != nil {
 		return nil, err
 	}
-	s.keep(ans.Cookies)
+	s.keepCookies(ans.Cookies)
 	return ans, nil
 }
 
 // tries bounds the attempts of a request while the platform is overloaded: half a minute or more.
 const tries = 30
 
-// settled is Call, repeated while the platform is overloaded. The request must be safe to repeat.
-func (s *Session) settled(ctx context.Context, step Step, method, path string, body any) (*Answer, error) {
+// callRepeatedly is Call, repeated while the platform is overloaded. Repeating must be safe.
+func (s *Session) callRepeatedly(ctx context.Context, step Step, method, path string, body any) (*Answer, error) {
 	for n := 1; ; n++ {
 		ans, err := s.Call(ctx, step, method, path, body, nil)
 		overloaded := err == nil && (ans.Status == http.StatusServiceUnavailable || ans.Status == http.StatusGatewayTimeout)
@@ -183,7 +183,7 @@ func (s *Session) request(ctx context.Context, method, path string, body any, he
 	return req, nil
 }
 
-func (s *Session) keep(cookies []*http.Cookie) {
+func (s *Session) keepCookies(cookies []*http.Cookie) {
 	for _, c := range cookies {
 		if c.MaxAge < 0 || c.Value == "" {
 			delete(s.cookies, c.Name)
@@ -201,7 +201,7 @@ func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) 
 	if len(roles) > 0 {
 		body["roles"] = roles
 	}
-	ans, err := s.settled(ctx, StepLogin, http.MethodPost, loginPath, body)
+	ans, err := s.callRepeatedly(ctx, StepLogin, http.MethodPost, loginPath, body)
 	if err != nil {
 		return fmt.Errorf("sign in %s: %w", userID, err)
 	}

@@ -56,16 +56,16 @@ func Steps() []Step {
 // (4xx) are responses.
 type Recorder struct {
 	mu    sync.Mutex
-	steps map[Step]*record
+	steps map[Step]*stepRecord
 }
 
-type record struct {
+type stepRecord struct {
 	latencies []time.Duration
 	errors    int
 	last      string
 }
 
-func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*record{}} }
+func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*stepRecord{}} }
 
 // Add records one request; failure is empty for a response.
 func (r *Recorder) Add(step Step, took time.Duration, failure string) {
@@ -73,7 +73,7 @@ func (r *Recorder) Add(step Step, took time.Duration, failure string) {
 	defer r.mu.Unlock()
 	rec := r.steps[step]
 	if rec == nil {
-		rec = &record{}
+		rec = &stepRecord{}
 		r.steps[step] = rec
 	}
 	rec.latencies = append(rec.latencies, took)
@@ -129,7 +129,7 @@ func (r *Recorder) Latencies(step Step) []float64 {
 	return out
 }
 
-// quantile returns a quantile of a sorted list by the nearest rank, in milliseconds; 0 if it is empty.
+// quantile returns a quantile of a sorted list by the nearest rank, in ms; 0 if the list is empty.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

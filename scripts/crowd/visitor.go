@@ -46,7 +46,7 @@ func (v *visitor) visit(ctx context.Context) string {
 		return "error: " + err.Error()
 	}
 	if v.behaviour == Forges {
-		v.forge(ctx)
+		v.tryForgeries(ctx)
 		return endForger
 	}
 	if err := v.waitInRoom(ctx); err != nil {
@@ -58,7 +58,7 @@ func (v *visitor) visit(ctx context.Context) string {
 	for {
 		err := v.waitInLine(ctx)
 		if err == nil {
-			err = v.inside(ctx)
+			err = v.buyTicket(ctx)
 		}
 		if !errors.Is(err, errSlotEnded) {
 			return outcomeOf(err)

@@ -74,8 +74,8 @@ func Create(ctx context.Context, operator *crowd.Session, step crowd.Step, path 
 	return created.EventID, nil
 }
 
-// Visits runs n visits, at most atOnce at a time. Their starts are spread over the time arrive, as the
-// seed determines. It returns when all have ended or ctx ends. visit returns its outcome.
+// Visits runs n visits, at most atOnce at a time. Their starts are spread over the time arrive, as
+// the seed determines. It returns when all have ended or ctx ends. visit returns its outcome.
 func (s *Stage) Visits(ctx context.Context, n, atOnce int, arrive time.Duration, seed uint64, visit func(ctx context.Context, i int) string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var wg sync.WaitGroup

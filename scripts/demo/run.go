@@ -24,9 +24,9 @@ var (
 	ErrBroken = errors.New("an invariant is broken")
 )
 
-// end prints the last line of a run without a verdict, which has failed or was interrupted, and
-// returns its error.
-func end(ctx context.Context, name string, err error) error {
+// printEnd prints the last line of a run without a verdict, which has failed or was interrupted,
+// and returns its error.
+func printEnd(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -63,12 +63,12 @@ type Verdict interface {
 // environment.
 func Main[C any](name string, play func(context.Context, *C, platform.Layout) error) {
 	ctx, stop := interrupt.Context()
-	err := end(ctx, name, start(ctx, play))
+	err := printEnd(ctx, name, loadAndPlay(ctx, play))
 	stop()
 	os.Exit(ExitCode(err))
 }
 
-func start[C any](ctx context.Context, play func(context.Context, *C, platform.Layout) error) error {
+func loadAndPlay[C any](ctx context.Context, play func(context.Context, *C, platform.Layout) error) error {
 	cfg, err := config.Load[C](ctx)
 	if err != nil {
 		return err
@@ -146,8 +146,8 @@ const (
 	Settled
 )
 
-// Watch calls look at an interval until it returns Settled. If look returns Settling for longer than
-// limit, Watch calls late and returns.
+// Watch calls look at an interval until it returns Settled. If look returns Settling for longer
+// than limit, Watch calls late and returns.
 func Watch(ctx context.Context, every, limit time.Duration, look func(context.Context) (State, error), late func()) error {
 	var deadline <-chan time.Time
 	for tick := time.Tick(every); ; {

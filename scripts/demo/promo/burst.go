@@ -53,23 +53,23 @@ type application struct {
 	Duplicate          bool
 }
 
-// applyAs applies for the i-th user. Some users apply twice at once; both answers must name the same
-// request.
+// applyAs applies for the i-th user. Some users apply twice at once; both answers must name the
+// same request.
 func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome string) {
 	user := b.users[i]
 	if i%demo.TwiceEvery != 0 {
 		a, err := b.send(ctx, user)
-		return b.answered("applied", err, a)
+		return b.recordAnswers("applied", err, a)
 	}
 	first, second, err := demo.Twice(user, func(s *crowd.Session) (application, error) { return b.send(ctx, s) })
 	if err == nil && first.RequestID != second.RequestID {
 		tally.Violate(b.name+": applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
 	}
-	return b.answered("applied twice", err, first, second)
+	return b.recordAnswers("applied twice", err, first, second)
 }
 
-// answered keeps the receipts of a user's applications, and returns the user's outcome.
-func (b *burst) answered(outcome string, err error, all ...application) string {
+// recordAnswers keeps the receipts of a user's applications, and returns the user's outcome.
+func (b *burst) recordAnswers(outcome string, err error, all ...application) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -90,7 +90,7 @@ func (b *burst) send(ctx context.Context, user *crowd.Session) (a application, e
 	return a, err
 }
 
-func (r *run) firstCome() map[string]any {
+func (r *run) firstComeTerms() map[string]any {
 	now := time.Now().UTC()
 	return map[string]any{
 		"title": "Demo first come", "eventType": "FIRST_COME", "capacityTotal": r.cfg.FirstCome, "shards": 4,
@@ -132,25 +132,25 @@ func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	return info.Chain(), nil
 }
 
-// open creates a promotion by the operators' API and returns its id.
-func (r *run) open(ctx context.Context, terms map[string]any) (event string, err error) {
+// createPromotion creates a promotion by the operators' API and returns its id.
+func (r *run) createPromotion(ctx context.Context, terms map[string]any) (event string, err error) {
 	return demo.Create(ctx, r.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
 }
 
 // sampleEvery is the time between two samples of the figures.
 const sampleEvery = 500 * time.Millisecond
 
-// draw is what the demo has seen of the lottery's draw while it was running.
-type draw struct {
+// observedDraw is what the demo has seen of the lottery's draw while it was running.
+type observedDraw struct {
 	announced time.Time
 	phase     fairdraw.Phase
 	// earlier is the first document with a root: it proves when that existed.
 	earlier *fairdraw.Document
 }
 
-// burst has a crowd apply at once. It waits until all the requests are settled; those of a lottery
-// need only be accepted, since its draw comes later.
-func (r *run) burst(ctx context.Context, b *burst) error {
+// runBurst has a crowd apply at once. It waits until all the requests are settled; those of a
+// lottery need only be accepted, since its draw comes later.
+func (r *run) runBurst(ctx context.Context, b *burst) error {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -160,7 +160,7 @@ func (r *run) burst(ctx context.Context, b *burst) error {
 	}()
 	defer func() { <-gone }()
 	return demo.Watch(ctx, sampleEvery, r.cfg.Limit, func(ctx context.Context) (demo.State, error) {
-		unsettled, err := r.sample(ctx)
+		unsettled, err := r.takeSample(ctx)
 		switch {
 		case err != nil || !demo.Closed(gone):
 			return demo.Acting, err
@@ -172,8 +172,8 @@ func (r *run) burst(ctx context.Context, b *burst) error {
 	}, func() { r.Say("requests are still unsettled after %s (LIMIT)", r.cfg.Limit) })
 }
 
-// sample reads the figures that operators see, and returns how many requests have no result.
-func (r *run) sample(ctx context.Context) (unsettled int64, err error) {
+// takeSample reads the figures that operators see, and returns how many requests have no result.
+func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
 	var accepted int64
 	for _, b := range []*burst{r.first, r.lottery} {
 		if b.event == "" {
@@ -201,11 +201,11 @@ func (r *run) sample(ctx context.Context) (unsettled int64, err error) {
 func (r *run) awaitDraw(ctx context.Context) error {
 	limit := time.Until(r.draw.announced.Add(r.cfg.Limit))
 	return demo.Watch(ctx, sampleEvery, limit, func(ctx context.Context) (demo.State, error) {
-		unsettled, err := r.sample(ctx)
+		unsettled, err := r.takeSample(ctx)
 		if err != nil {
 			return demo.Settling, err
 		}
-		doc, err := r.document(ctx)
+		doc, err := r.readDrawDocument(ctx)
 		if err != nil {
 			return demo.Settling, nil //nolint:nilerr // it is read again
 		}
@@ -224,16 +224,16 @@ func (r *run) awaitDraw(ctx context.Context) error {
 	}, func() { r.Say("the lottery is not settled %s after its announcement (LIMIT)", r.cfg.Limit) })
 }
 
-// document gets the public document of the lottery's draw.
-func (r *run) document(ctx context.Context) (*fairdraw.Document, error) {
-	body, err := r.read(ctx, "/api/v1/draws/"+r.lottery.event)
+// readDrawDocument gets the public document of the lottery's draw.
+func (r *run) readDrawDocument(ctx context.Context) (*fairdraw.Document, error) {
+	body, err := r.readPublic(ctx, "/api/v1/draws/"+r.lottery.event)
 	if err != nil {
 		return nil, err
 	}
 	return fairdraw.ParseDocument(body)
 }
 
-func (r *run) read(ctx context.Context, path string) ([]byte, error) {
+func (r *run) readPublic(ctx context.Context, path string) ([]byte, error) {
 	answer, err := r.operator.Call(ctx, crowd.StepDocument, http.MethodGet, path, nil, nil)
 	if err != nil {
 		return nil, err

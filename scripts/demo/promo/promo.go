@@ -54,7 +54,7 @@ type run struct {
 	audit    *audit.Promotions
 	first    *burst
 	lottery  *burst
-	draw     draw
+	draw     observedDraw
 }
 
 // Run runs the demo on the checkout's platform.
@@ -79,12 +79,12 @@ func (r *run) Play(ctx context.Context) error {
 	}
 	defer r.Begin(demo.Bar{Name: "answered", Total: 2 * r.cfg.Applicants}, demo.Bar{Name: "settled", Total: 2 * r.cfg.Applicants})()
 	var err error
-	if r.first.event, err = r.open(ctx, r.firstCome()); err != nil {
+	if r.first.event, err = r.createPromotion(ctx, r.firstComeTerms()); err != nil {
 		return err
 	}
 	r.Say("%d apply to the first-come promotion %s with %d places", r.cfg.Applicants, r.first.event, r.cfg.FirstCome)
 	started := time.Now()
-	if err := r.burst(ctx, r.first); err != nil {
+	if err := r.runBurst(ctx, r.first); err != nil {
 		return err
 	}
 	window := r.cfg.Window
@@ -95,11 +95,11 @@ func (r *run) Play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.lottery.event, err = r.open(ctx, terms); err != nil {
+	if r.lottery.event, err = r.createPromotion(ctx, terms); err != nil {
 		return err
 	}
 	r.Say("%d apply to the lottery %s with %d places; its cutoff is in %.0f s", r.cfg.Applicants, r.lottery.event, r.cfg.Lottery, window.Seconds())
-	if err := r.burst(ctx, r.lottery); err != nil {
+	if err := r.runBurst(ctx, r.lottery); err != nil {
 		return err
 	}
 	r.draw.announced = cutoff.Add(r.cfg.Delay + lead)
@@ -113,7 +113,7 @@ func (r *run) evidence() audit.PromotionRun {
 		Applicants: r.cfg.Applicants,
 		FirstCome:  audit.PromotionOfRun{Name: r.first.name, EventID: r.first.event, Places: r.cfg.FirstCome},
 		Lottery:    audit.PromotionOfRun{Name: r.lottery.name, EventID: r.lottery.event, Places: r.cfg.Lottery},
-		Receipts:   r.lottery.receipts, Earlier: r.draw.earlier, Read: r.read, Violations: r.Tally.Violations(),
+		Receipts:   r.lottery.receipts, Earlier: r.draw.earlier, Read: r.readPublic, Violations: r.Tally.Violations(),
 	}
 }
 

@@ -104,9 +104,9 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	return demo.Run(ctx, d, cfg.Break, layout.State("demo-rewards"))
 }
 
-// faults returns the faults that the provider injects. Its slow answers keep both replicas busy,
-// so that the killed one has calls in progress.
-func (d *Demo) faults() sandbox.Faults {
+// providerFaults returns the faults that the provider injects. Its slow answers keep both replicas
+// busy, so that the killed one has calls in progress.
+func (d *Demo) providerFaults() sandbox.Faults {
 	return sandbox.Faults{Seed: d.cfg.Seed, Lost: 0.2, Slow: 0.2, SlowFor: d.on.Slow}
 }
 
@@ -123,7 +123,7 @@ func (d *Demo) Play(ctx context.Context) (err error) {
 	if d.campaign, err = openCampaigns(ctx, d.API.NewSession(), d.cfg.Prizes); err != nil {
 		return fmt.Errorf("open the campaigns: %w", err)
 	}
-	if err := d.provider.SetFaults(ctx, d.faults()); err != nil {
+	if err := d.provider.SetFaults(ctx, d.providerFaults()); err != nil {
 		return err
 	}
 	defer func() {
@@ -162,7 +162,7 @@ func (d *Demo) play(ctx context.Context) error {
 		defer close(recovered)
 		return d.killReplica(ctx)
 	})
-	group.Go(func() error { return d.watch(ctx, gone, recovered, sync.OnceFunc(func() { close(busy) })) })
+	group.Go(func() error { return d.awaitPayouts(ctx, gone, recovered, sync.OnceFunc(func() { close(busy) })) })
 	return group.Wait()
 }
 

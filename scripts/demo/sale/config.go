@@ -117,8 +117,8 @@ func (c *Config) validateStores() error {
 // withoutStores reports whether the run is judged without the stores.
 func (c *Config) withoutStores() bool { return c.URL != "" && c.TicketDatabase == "" }
 
-// stores returns the addresses of the stores to audit: those of w, or those that are configured.
-func (c *Config) stores(w platform.Wiring) platform.Wiring {
+// storesWiring returns the addresses of the stores to audit: those of w, or the configured ones.
+func (c *Config) storesWiring(w platform.Wiring) platform.Wiring {
 	if c.URL == "" {
 		return w
 	}

@@ -1,5 +1,5 @@
-// Package sale is the demo of a sale: a crowd buys all seats of an event, then the stores are audited.
-// Without access to the stores, only what the visitors saw is audited.
+// Package sale is the demo of a sale: a crowd buys all seats of an event, then the stores are
+// audited. Without access to the stores, only what the visitors saw is audited.
 package sale
 
 import (
@@ -47,7 +47,7 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	if cfg.withoutStores() {
 		r.auditor = &audit.PublicSale{Visitor: crowd.NewAPI(r.url, crowd.NewRecorder()).NewSession(), EventID: r.sale.EventID}
 	} else {
-		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
+		stores, err := audit.Open(ctx, cfg.storesWiring(layout.Wiring(platform.Secrets{})))
 		if err != nil {
 			return fmt.Errorf("%w; is the platform up (make up)?", err)
 		}
@@ -144,13 +144,13 @@ func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 				continue // a missed sample; the final verdict does not depend on it
 			}
 			r.samples = append(r.samples, s)
-			r.Note(r.values(s, serving(ctx, visitor, r.sale.EventID))...)
+			r.Note(r.shownValues(s, readServingCounter(ctx, visitor, r.sale.EventID))...)
 		}
 	}
 }
 
-// values returns a sample's values to show. Waiting and active visitors need access to the stores.
-func (r *run) values(s audit.Sample, served int64) []demo.Value {
+// shownValues returns the values of a sample to show. Some need access to the stores.
+func (r *run) shownValues(s audit.Sample, served int64) []demo.Value {
 	tally := r.crowd.Tally()
 	values := []demo.Value{{Name: "arrived", N: tally.Arrived.Load()}, {Name: "served", N: served}}
 	if !r.cfg.withoutStores() {
@@ -160,8 +160,8 @@ func (r *run) values(s audit.Sample, served int64) []demo.Value {
 	return append(values, demo.Value{Name: "sold", N: s.Sold}, demo.Value{Name: "gone", N: tally.Gone.Load()})
 }
 
-// serving reads tier 1's serving counter from the gateway, as a page does.
-func serving(ctx context.Context, s *crowd.Session, eventID string) int64 {
+// readServingCounter reads tier 1's serving counter from the gateway, as a page does.
+func readServingCounter(ctx context.Context, s *crowd.Session, eventID string) int64 {
 	var out struct {
 		ServingCounter int64 `json:"servingCounter"`
 	}
