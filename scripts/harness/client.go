@@ -55,8 +55,8 @@ func (a Answer) Code() string {
 	return problem.Code
 }
 
-// Overloaded reports whether a status says that the platform is overloaded: 503 (refused) or 504 (no
-// answer in time).
+// Overloaded reports whether a status says that the platform is overloaded: 503 (refused) or 504
+// (no answer in time).
 func Overloaded(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
@@ -131,10 +131,10 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 // overloadPause is the time before a request is repeated that was refused for overload.
 const overloadPause = time.Second
 
-// Settle calls send, repeatedly while the answer says that the platform is overloaded, and returns the
-// last answer. It gives up when ctx ends, or shortly before the deadline of the test run. The
-// platform may have done an unanswered request, so send must repeat the same request with the
-// same Idempotency-Key.
+// Settle calls send, repeatedly while the answer says that the platform is overloaded, and returns
+// the last answer. It gives up when ctx ends, or shortly before the deadline of the test run. The
+// platform may have done an unanswered request, so send must repeat the same request with the same
+// Idempotency-Key.
 func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
 	tb.Helper()
 	run, cancel := testkit.Context(tb)
@@ -148,9 +148,9 @@ func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (An
 	}
 }
 
-// Settled is Call, repeated while the platform answers that it is overloaded. A request that must have
-// its effect only once needs an Idempotency-Key, set by With, so that all repetitions have the same.
-// A transport error fails the test.
+// Settled is Call, repeated while the platform answers that it is overloaded. A request that must
+// have its effect only once needs an Idempotency-Key, set by With, so that all repetitions have the
+// same. A transport error fails the test.
 func (c *Client) Settled(ctx context.Context, method, path string, body any) Answer {
 	c.p.tb.Helper()
 	a, err := Settle(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })

@@ -97,14 +97,14 @@ func (p *Platform) Migrate() {
 		if svc == nil || !s.Migrates {
 			continue
 		}
-		if err := p.workspace.migrate(p.tb.Context(), s, p.program(s, false), p.env(svc, 0)); err != nil {
+		if err := p.workspace.migrate(p.tb.Context(), s, p.program(s, false), p.replicaEnv(svc, 0)); err != nil {
 			p.tb.Fatal("harness: ", err)
 		}
 	}
 }
 
-// Replace stops a replica as a deployment does, and restarts it with the program and the settings of
-// this checkout or, if old is true, of Options.Upgrade.
+// Replace stops a replica as a deployment does, and restarts it with the program and the settings
+// of this checkout or, if old is true, of Options.Upgrade.
 func (s *Service) Replace(i int, old bool) {
 	s.p.tb.Helper()
 	s.Stop(i)

@@ -23,8 +23,8 @@ import (
 // faultsLimit bounds the request that sets faults.
 const faultsLimit = time.Minute
 
-// Wiring returns the addresses of the run's stores and services, without the proxies of Options.Links,
-// for audit programs.
+// Wiring returns the addresses of the run's stores and services, without the proxies of
+// Options.Links, for audit programs.
 func (p *Platform) Wiring() platform.Wiring { return p.workspace.wiring() }
 
 // DB connects to the database of a service directly, without the proxy of Options.Links.
@@ -77,8 +77,8 @@ func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refund
 	return ledger.Charges, ledger.Refunds, nil
 }
 
-// SetRewardFaults sets the faults that the provider of points and coupons injects. It also works in a
-// cleanup of the test.
+// SetRewardFaults sets the faults that the provider of points and coupons injects. It also works in
+// a cleanup of the test.
 func (p *Platform) SetRewardFaults(f rewards.Faults) {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tb.Context()), faultsLimit)

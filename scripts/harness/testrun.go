@@ -142,9 +142,9 @@ func (w *testRun) program(v variant, s platform.Service) string {
 	return w.checkout.Shared("bin", v.folder, filepath.Base(s.Package))
 }
 
-// base returns the environment variables that all services get. The test's own environment is not
-// passed on.
-func (w *testRun) base() []string {
+// commonEnv returns the environment variables that all services get. The test's own environment is
+// not passed on.
+func (w *testRun) commonEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
 }
 
@@ -200,14 +200,14 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 // release removes the run's data from the checkout's backends, and releases the name and the ports.
 func (s *workspace) release(ctx context.Context) error {
 	defer s.unlock()
-	return errors.Join(s.namespace.sweep(ctx), s.ports.Close())
+	return errors.Join(s.namespace.removeData(ctx), s.ports.Close())
 }
 
 func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
 	w.OIDC = true
 	if s.namespace != nil {
-		s.namespace.wire(&w)
+		s.namespace.fillWiring(&w)
 	}
 	return w
 }

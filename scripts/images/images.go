@@ -114,8 +114,8 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// file is a file of an image or an archive, or a folder if its name ends with a slash.
-type file struct {
+// imageFile is a file of an image or an archive, or a folder if its name ends with a slash.
+type imageFile struct {
 	data []byte
 	mode int64 // 0: 0644
 }
@@ -128,13 +128,13 @@ func WriteProgram(archive, name, program string) error {
 		return fmt.Errorf("read the program: %w", err)
 	}
 	entry := "/" + filepath.Base(program)
-	files, _, err := layoutOf(name, map[string]file{"tmp/": {mode: 0o1777}, entry[1:]: {data, 0o755}}, map[string]any{
+	files, _, err := layoutOf(name, map[string]imageFile{"tmp/": {mode: 0o1777}, entry[1:]: {data, 0o755}}, map[string]any{
 		"User": nonRoot, "WorkingDir": "/", "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, "Entrypoint": []string{entry},
 	})
 	if err != nil {
 		return err
 	}
-	packed, err := pack(files)
+	packed, err := packTar(files)
 	if err == nil {
 		err = os.WriteFile(archive, packed, 0o644)
 	}
@@ -144,10 +144,10 @@ func WriteProgram(archive, name, program string) error {
 	return nil
 }
 
-// layoutOf returns the files of an OCI image layout with one image of one layer, and the digest of the
-// image. Equal content has an equal digest. The image is loaded under name, which contains its tag.
-func layoutOf(name string, content map[string]file, config map[string]any) (files map[string]file, digest string, err error) {
-	layer, err := pack(content)
+// layoutOf returns the files of an OCI image layout with one image of one layer, and its digest.
+// Equal content has an equal digest. The image is loaded under name, which contains its tag.
+func layoutOf(name string, content map[string]imageFile, config map[string]any) (files map[string]imageFile, digest string, err error) {
+	layer, err := packTar(content)
 	if err != nil {
 		return nil, "", err
 	}
@@ -157,7 +157,7 @@ func layoutOf(name string, content map[string]file, config map[string]any) (file
 	if err = errors.Join(err, zw.Close()); err != nil {
 		return nil, "", fmt.Errorf("compress the layer: %w", err)
 	}
-	files = map[string]file{"oci-layout": {data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
+	files = map[string]imageFile{"oci-layout": {data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
 	encode := func(v any) []byte {
 		raw, failed := json.Marshal(v)
 		err = errors.Join(err, failed)
@@ -165,7 +165,7 @@ func layoutOf(name string, content map[string]file, config map[string]any) (file
 	}
 	blob := func(mediaType string, data []byte) descriptor {
 		digest := digestOf(data)
-		files[blobPath(digest)] = file{data: data}
+		files[blobPath(digest)] = imageFile{data: data}
 		return descriptor{MediaType: mediaType, Digest: digest, Size: len(data)}
 	}
 	system := map[string]string{"architecture": runtime.GOARCH, "os": "linux"}
@@ -183,11 +183,11 @@ func layoutOf(name string, content map[string]file, config map[string]any) (file
 			"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name[strings.LastIndexByte(name, ':')+1:],
 		}
 		// Older Dockers read this file in `docker load`.
-		files["manifest.json"] = file{data: encode([]map[string]any{{
+		files["manifest.json"] = imageFile{data: encode([]map[string]any{{
 			"Config": blobPath(described.Digest), "RepoTags": []string{name}, "Layers": []string{blobPath(blobs.Digest)},
 		}})}
 	}
-	files["index.json"] = file{data: encode(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{manifest}})}
+	files["index.json"] = imageFile{data: encode(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{manifest}})}
 	return files, manifest.Digest, err
 }
 
@@ -198,13 +198,13 @@ func digestOf(data []byte) string {
 
 func blobPath(digest string) string { return "blobs/sha256/" + strings.TrimPrefix(digest, "sha256:") }
 
-// pack creates an archive of files and their parent folders. Timestamps are fixed, so that equal
+// packTar creates an archive of files and their parent folders. Timestamps are fixed, so that equal
 // files give equal archives.
-func pack(files map[string]file) ([]byte, error) {
+func packTar(files map[string]imageFile) ([]byte, error) {
 	all := maps.Clone(files)
 	for name := range files {
 		for dir := path.Dir(strings.TrimSuffix(name, "/")); dir != "."; dir = path.Dir(dir) {
-			all[dir+"/"] = file{mode: 0o755}
+			all[dir+"/"] = imageFile{mode: 0o755}
 		}
 	}
 	var out bytes.Buffer
@@ -241,7 +241,7 @@ func writeBase(dir string) (digest string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("read the certificates: %w", err)
 	}
-	layout, digest, err := layoutOf("", map[string]file{
+	layout, digest, err := layoutOf("", map[string]imageFile{
 		"etc/passwd":        {data: []byte("root:x:0:0::/:/sbin/nologin\nnonroot:x:65532:65532::/:/sbin/nologin\n")},
 		"etc/group":         {data: []byte("root:x:0:\nnonroot:x:65532:\n")},
 		certificates[1:]:    {data: bundle},

@@ -42,7 +42,7 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("issuer: %w", err)
 	}
-	people := &people{roles: map[string][]string{}}
+	people := &userStore{roles: map[string][]string{}}
 	known := &store{
 		people: people,
 		client: &client{Client: storage.WebClient(c.ID, c.Secret, c.URL+c.Redirect), base: u.Path, afterSignOut: c.URL + "/"},
@@ -73,7 +73,7 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 			known.deny(w, r, id)
 			return
 		}
-		people.set(user, r.PostForm["role"])
+		people.setRoles(user, r.PostForm["role"])
 		if err := known.CheckUsernamePassword(user, "", id); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -84,37 +84,37 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	return mux, nil
 }
 
-// people is the library's store of users. Every name is a user, without a password.
-type people struct {
+// userStore is the library's store of users. Every name is a user, without a password.
+type userStore struct {
 	mu    sync.Mutex
 	roles map[string][]string
 }
 
-var _ storage.UserStore = (*people)(nil)
+var _ storage.UserStore = (*userStore)(nil)
 
-func (p *people) set(user string, roles []string) {
+func (p *userStore) setRoles(user string, roles []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roles[user] = roles
 }
 
-func (p *people) of(user string) []string {
+func (p *userStore) rolesOf(user string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.roles[user]
 }
 
-func (*people) GetUserByID(id string) *storage.User { return &storage.User{ID: id, Username: id} }
-func (*people) GetUserByUsername(name string) *storage.User {
+func (*userStore) GetUserByID(id string) *storage.User { return &storage.User{ID: id, Username: id} }
+func (*userStore) GetUserByUsername(name string) *storage.User {
 	return &storage.User{ID: name, Username: name}
 }
-func (*people) ExampleClientID() string { return "" }
+func (*userStore) ExampleClientID() string { return "" }
 
 // store is the library's storage with roles in the claims, and with one client.
 type store struct {
 	*storage.Storage
 
-	people *people
+	people *userStore
 	client *client
 }
 
@@ -127,7 +127,7 @@ func (s *store) GetClientByClientID(ctx context.Context, id string) (op.Client, 
 
 func (s *store) SetUserinfoFromRequest(_ context.Context, info *oidc.UserInfo, request op.IDTokenRequest, _ []string) error {
 	info.Subject = request.GetSubject()
-	info.AppendClaims(rolesClaim, s.people.of(request.GetSubject()))
+	info.AppendClaims(rolesClaim, s.people.rolesOf(request.GetSubject()))
 	return nil
 }
 

@@ -32,8 +32,8 @@ func Prove(ctx context.Context, body []byte) (proof string, err error) {
 	return proofofwork.Solve(ctx, c.Challenge, c.Difficulty)
 }
 
-// VisitorAddress returns the IP address of the n-th simulated visitor, for the header X-Forwarded-For.
-// Gateways of development runs and tests trust this header from this machine.
+// VisitorAddress returns the IP address of the n-th simulated visitor, for the header
+// X-Forwarded-For. Gateways of development runs and tests trust this header from this machine.
 func VisitorAddress(n uint32) string {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}).String()
 }

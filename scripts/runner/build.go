@@ -108,8 +108,8 @@ func (r *Runner) fingerprint(s platform.Service) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:12]), nil
 }
 
-// Env prints, as shell commands, the environment that `make up` gives a service. It serves to run the
-// service in a debugger, or one of its commands (migrate) by hand. The output contains the
+// Env prints, as shell commands, the environment that `make up` gives a service. It serves to run
+// the service in a debugger, or one of its commands (migrate) by hand. The output contains the
 // checkout's secrets, which are valid nowhere else.
 func (r *Runner) Env(w io.Writer, name string) error {
 	s, err := platform.Lookup(name)

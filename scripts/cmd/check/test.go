@@ -61,9 +61,9 @@ func (c *checker) test(ctx context.Context) (err error) {
 	return c.testModules(ctx)
 }
 
-// raceFirst and scriptsFirst are the packages whose tests take longest. go test starts packages in the
-// order of its arguments, so these come first and the others run beside them. Started last, they
-// would run alone at the end.
+// raceFirst and scriptsFirst are the packages whose tests take longest. go test starts packages in
+// the order of its arguments, so these come first and the others run beside them. Started last,
+// they would run alone at the end.
 var (
 	raceFirst = []string{
 		"./services/queue/internal/redis", "./services/gateway/internal/app", "./services/ingest/internal/rpc",

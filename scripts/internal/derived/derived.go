@@ -1,5 +1,5 @@
-// Package derived implements `make settings`: it writes the files that are generated from the list of
-// services, their Config structs and the RPCs' access options.
+// Package derived implements `make settings`: it writes the files that are generated from the list
+// of services, their Config structs and the RPCs' access options.
 package derived
 
 import (

@@ -1,5 +1,5 @@
-// Package releases finds the newest release of the checkout. Checks compare the working tree with it,
-// and tests upgrade from it.
+// Package releases finds the newest release of the checkout. Checks compare the working tree with
+// it, and tests upgrade from it.
 package releases
 
 import (

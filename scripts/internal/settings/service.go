@@ -43,8 +43,8 @@ func (s Setting) Peer() bool { return s.Of == "pkg/rpc.Peer" || s.optionalPeer()
 
 func (s Setting) optionalPeer() bool { return s.Of == "pkg/rpc.OptionalPeer" }
 
-// rpc returns the text of the block "rpc" in the values of the service's chart.
-func (s Service) rpc() string {
+// rpcBlock returns the text of the block "rpc" in the values of the service's chart.
+func (s Service) rpcBlock() string {
 	if len(s.Callers)+len(s.Calls) == 0 {
 		return "rpc: {}"
 	}
@@ -68,5 +68,5 @@ func (s Service) rpc() string {
 // WriteRPC puts the block "rpc" into the values of the service's chart, below the folder of all
 // charts.
 func (s Service) WriteRPC(charts string) error {
-	return section.WriteYAML(filepath.Join(charts, s.Name, "values.yaml"), "rpc", s.rpc())
+	return section.WriteYAML(filepath.Join(charts, s.Name, "values.yaml"), "rpc", s.rpcBlock())
 }
