@@ -15,7 +15,7 @@ func WinnerPartition(event string) string { return "WINNER#" + event }
 func WinnerItem(r *promotion.Request) dynamo.Item {
 	b := newItem(WinnerPartition(r.EventID), r.QueueSeq+"#"+r.RequestID, "WINNER")
 	b.str("userId", r.UserID)
-	b.num(TTL, expiry(r.EndsAt, promotion.RetentionDays))
+	b.num(TTL, expirySeconds(r.EndsAt, promotion.RetentionDays))
 	return dynamo.Item(b)
 }
 

@@ -50,7 +50,7 @@ func (s *Store) Entries(ctx context.Context, eventID string) (fairdraw.Entries, 
 
 // entriesOf reads a partition of entries. Texts of UUIDs sort as their bytes do.
 func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries, err error) {
-	for it, err := range s.All(ctx, table.Partition{PK: pk}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: pk}) {
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries,
 
 func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
 	var all []fairdraw.Exclusion
-	for it, err := range s.All(ctx, table.Partition{PK: table.ExclusionPartition(eventID)}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.ExclusionPartition(eventID)}) {
 		if err != nil {
 			return nil, unavailable(err)
 		}
@@ -113,7 +113,7 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 }
 
 func (s *Store) FirstCome(ctx context.Context, eventID, after string, limit int) (page []request.Winner, more bool, err error) {
-	items, more, err := s.Query(ctx, table.Partition{PK: table.WinnerPartition(eventID), After: after, Limit: int32(limit)}) //nolint:gosec // of a page
+	items, more, err := s.Query(ctx, table.PartitionQuery{PK: table.WinnerPartition(eventID), After: after, Limit: int32(limit)}) //nolint:gosec // of a page
 	if err != nil {
 		return nil, false, unavailable(err)
 	}

@@ -15,7 +15,7 @@ var _ request.UnsentStore = (*Store)(nil)
 
 func (s *Store) Unsent(ctx context.Context) ([]request.UnsentPromotion, error) {
 	var all []request.UnsentPromotion
-	for it, err := range s.All(ctx, table.Partition{PK: table.Unsent}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.Unsent}) {
 		if err != nil {
 			return nil, err
 		}

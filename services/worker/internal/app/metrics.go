@@ -36,7 +36,7 @@ func newDrawsPassedAt() prometheus.Gauge {
 
 var _ draw.Meter = meter{}
 
-// meter exports the figures of draws.
+// meter exports the figures of open draws as gauges.
 type meter struct{}
 
 func (meter) Draws(f draw.Figures) {

@@ -62,7 +62,7 @@ type Draws interface {
 	Forget(ctx context.Context, event string) error
 }
 
-// Lotteries stores what operators change.
+// Lotteries reads lotteries and stores operators' changes of them.
 type Lotteries interface {
 	// Lottery reads a lottery; found is false when there is no such promotion.
 	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
@@ -110,7 +110,7 @@ type Beacon interface {
 // Meter receives the figures of each pass over the open draws.
 type Meter interface{ Draws(f Figures) }
 
-// Figures of the open draws.
+// Figures are the measurements of the open draws.
 type Figures struct {
 	// Waiting is the longest time that a draw has waited for unsettled requests, Late the longest time
 	// that an announcement is overdue.
@@ -186,7 +186,7 @@ func (d *Drawer) Run(ctx context.Context) error {
 			return
 		}
 		d.observe(open)
-		d.begin(ctx, open, &work)
+		d.startDraws(ctx, open, &work)
 	})
 	work.Wait()
 	return nil
@@ -199,14 +199,14 @@ func (d *Drawer) Pass(ctx context.Context) error {
 		return err
 	}
 	var work sync.WaitGroup
-	d.begin(ctx, open, &work)
+	d.startDraws(ctx, open, &work)
 	work.Wait()
 	d.observe(open)
 	return nil
 }
 
-// begin starts the work on the open draws on which this process does not work yet.
-func (d *Drawer) begin(ctx context.Context, open []Lottery, work *sync.WaitGroup) {
+// startDraws starts the work on those open draws on which this process does not work yet.
+func (d *Drawer) startDraws(ctx context.Context, open []Lottery, work *sync.WaitGroup) {
 	for i := range open {
 		l := &open[i]
 		if d.tryStart(l.Promotion.EventID) {
@@ -216,7 +216,7 @@ func (d *Drawer) begin(ctx context.Context, open []Lottery, work *sync.WaitGroup
 				if failed {
 					d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", l.Promotion.EventID, "error", err)
 				}
-				d.finish(l, failed, errors.Is(err, ErrUnreadable))
+				d.finishDraw(l, failed, errors.Is(err, ErrUnreadable))
 			})
 		}
 	}
@@ -232,9 +232,9 @@ func (d *Drawer) tryStart(event string) (free bool) {
 	return true
 }
 
-// finish ends the work on a draw. If something of it cannot be read, the next work begins after a
+// finishDraw ends the work on a draw. If something of it cannot be read, the next work begins after a
 // pause, which grows when that work reads all entries again.
-func (d *Drawer) finish(l *Lottery, failed, unreadable bool) {
+func (d *Drawer) finishDraw(l *Lottery, failed, unreadable bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	event, pause := l.Promotion.EventID, d.pause[l.Promotion.EventID]
@@ -356,11 +356,11 @@ func (d *Drawer) failures(open []Lottery) int {
 // hasKeys reports whether this process has the keys that an open draw still needs.
 func hasKeys(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 	_, seeds := keys.Seed(&t.Commitment, t.nonce)
-	return signs(keys, l, t) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
+	return canSign(keys, l, t) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
 }
 
-// signs reports whether the statement of a draw is signed, or this process has the key to sign it.
-func signs(keys fairdraw.Keys, l *Lottery, t *terms) bool {
+// canSign reports whether a draw's statement is signed, or this process has the key to sign it.
+func canSign(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 	_, ok := keys.Signing.KidOf(t.Public())
 	return ok || l.Draw.Public()
 }
@@ -372,7 +372,7 @@ func retry(ctx context.Context, call func() error) error {
 	return err
 }
 
-// retryRead is retry for a call with a result.
+// retryRead does what retry does, for a call that returns a value.
 func retryRead[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	for try := 1; ; try++ {
 		v, err := call()

@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Errors after which no attempt is counted.
+// Errors of a Store after which no attempt is counted against a request.
 var (
 	// ErrChanged means that what was read has changed meanwhile and must be read again.
 	ErrChanged = errors.New("changed meanwhile")
@@ -56,7 +56,7 @@ type Snapshot struct {
 	Locks map[string]string
 }
 
-// Settlement is one transaction.
+// Settlement is what one transaction writes: the changes of requests, and of the places left.
 type Settlement struct {
 	Changes []promotion.Change
 	// Capacity is written if RemainingBefore, the number of places that was read, is still stored;
@@ -120,7 +120,7 @@ const (
 	throttlePause = 10 * time.Millisecond
 )
 
-// Settler settles what was received.
+// Settler settles the requests whose messages were received from the queue.
 type Settler struct {
 	store Store
 	queue Queue
@@ -164,7 +164,7 @@ func (s *Settler) Handle(ctx context.Context, batch []promotion.Delivery) error 
 	}
 	var all []error
 	for _, g := range order {
-		all = append(all, s.group(ctx, groups[g]))
+		all = append(all, s.settleGroup(ctx, groups[g]))
 	}
 	return errors.Join(all...)
 }
@@ -194,8 +194,8 @@ type group struct {
 	counted map[string]bool // requests whose attempt was counted before it began
 }
 
-// group settles the messages of one group in their order.
-func (s *Settler) group(ctx context.Context, all []delivery) error {
+// settleGroup settles the messages of one group in their order.
+func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
 	g := &group{all: all, counted: map[string]bool{}}
 	throttled := 0
 	for range maxPasses {
@@ -245,7 +245,7 @@ func (s *Settler) pass(ctx context.Context, g *group) (again bool, after time.Du
 	}
 	n := s.batchSize(t.live, g.limit)
 	g.limit = 0
-	err = s.try(ctx, t.snapshot, t.live[:n])
+	err = s.trySettle(ctx, t.snapshot, t.live[:n])
 	var item *ItemError
 	switch {
 	case err == nil:
