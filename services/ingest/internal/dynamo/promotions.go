@@ -65,7 +65,7 @@ func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempote
 	}
 }
 
-// keyText is the last part of a sort key, so that a `#` in it separates nothing.
+// keyText returns an idempotency key as the last part of a sort key, where a `#` is harmless.
 func keyText(key *idempotency.Key) string { return key.Route + "#" + key.Key }
 
 // createdUnder returns the promotion that was created under an idempotency key.

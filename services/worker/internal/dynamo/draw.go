@@ -85,7 +85,7 @@ func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery,
 func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error {
 	tx := s.Begin()
 	putDraw(tx, &before, &after)
-	return changed(tx.Commit(ctx))
+	return toErrChanged(tx.Commit(ctx))
 }
 
 // putDraw writes a draw on the condition that it has not changed since it was read.
@@ -105,10 +105,10 @@ func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
 			Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Promotion.Version)},
 		})
 	}
-	return changed(tx.Commit(ctx))
+	return toErrChanged(tx.Commit(ctx))
 }
 
-func changed(err error) error {
+func toErrChanged(err error) error {
 	if dynamo.Contended(err) {
 		return fmt.Errorf("%w: %w", draw.ErrChanged, err)
 	}
@@ -136,8 +136,8 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 }
 
 // concerns reports whether a marker is of a request to an event. If the marker cannot be read, its
-// request says so. A request that cannot be read either may be of any event, until ingest has ended
-// it.
+// request decides. A request that cannot be read either counts for every event, until ingest has
+// ended it.
 func (s *Store) concerns(ctx context.Context, it dynamo.Item, event string) (bool, error) {
 	m, err := table.DecodeMarker(it)
 	if err == nil {

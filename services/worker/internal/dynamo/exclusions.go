@@ -20,7 +20,7 @@ func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclus
 		e, err := table.DecodeExclusion(it)
 		if err != nil {
 			if e, err = s.MendExclusion(ctx, it, err); err != nil {
-				return nil, changed(err)
+				return nil, toErrChanged(err)
 			}
 		}
 		if _, known := reasons[e.Reason]; !known {
