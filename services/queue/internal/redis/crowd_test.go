@@ -287,7 +287,7 @@ func (c *crowd) play(sc scenario) {
 			c.audit()
 		}
 	}
-	require.Empty(c.t, admissiontest.Overtaken(c.admissions()))
+	require.Empty(c.t, admissiontest.FindOvertaken(c.admissions()))
 	require.Less(c.t, c.step, crowdTime, "all visitors who stay are admitted")
 }
 

@@ -119,7 +119,7 @@ func TestSlowTabGetsInAndFewSlotsAreIdle(t *testing.T) {
 			}
 			require.Less(t, float64(r.idle)/float64(r.seconds*r.limit), 0.05)
 			require.Positive(t, r.slowIn, "the slow tab is admitted")
-			require.Empty(t, admissiontest.Overtaken(r.admissions()))
+			require.Empty(t, admissiontest.FindOvertaken(r.admissions()))
 		})
 	}
 }
@@ -223,7 +223,7 @@ func TestKeptSlotsAreBounded(t *testing.T) {
 		f.release(u, slots[u])
 	}
 	did := f.tick()
-	require.Equal(t, line.Tick{Parked: 5, Admitted: 1, Kept: 2}, did, "22 − 1 − 4 inside, two kept")
+	require.Equal(t, line.AdmissionResult{Parked: 5, Admitted: 1, Kept: 2}, did, "22 − 1 − 4 inside, two kept")
 	require.Equal(t, line.Inside, f.status("late-4").Standing, "whoever comes first")
 	require.Equal(t, line.Inside, f.status("late-3").Standing)
 	require.Equal(t, line.Waiting, f.status("late-2").Standing)
