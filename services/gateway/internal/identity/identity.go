@@ -137,7 +137,7 @@ func (v *Verifier) VisitorID(h http.Header) (id string, owes int) {
 		countRefusal(kindAnon, reasonInvalid)
 		return "", 0
 	}
-	return a.String(), a.Owes()
+	return a.String(), a.OwedBits()
 }
 
 // NewVisitorID makes the id of a visitor who owes a proof of work of so many bits for each

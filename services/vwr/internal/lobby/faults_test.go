@@ -287,7 +287,7 @@ func TestTamperingIsNamed(t *testing.T) {
 	r.shuffled(t)
 	r.verify(t, joined)
 	type document = *fairdraw.Document
-	for want, tamper := range map[fairdraw.Code]func(d document, entries *[]byte, o *fairdraw.Options){
+	for want, tamper := range map[fairdraw.FaultCode]func(d document, entries *[]byte, o *fairdraw.Options){
 		fairdraw.OrderChanged:      func(d document, _ *[]byte, _ *fairdraw.Options) { d.OrderHash = d.CommitmentHash },
 		fairdraw.SeedChanged:       func(d document, _ *[]byte, _ *fairdraw.Options) { d.Seed = d.CommitmentHash },
 		fairdraw.ValueForged:       func(d document, _ *[]byte, _ *fairdraw.Options) { d.Beacon.Signature = k.beacon.Round(1).Signature },

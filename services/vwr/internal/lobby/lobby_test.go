@@ -166,7 +166,7 @@ func (r *replica) shuffled(t *testing.T) {
 }
 
 // verify checks what is published, with the receipts of all who joined.
-func (r *replica) verify(t *testing.T, joined []lobby.JoinResult, earlier ...*fairdraw.Document) *fairdraw.Report {
+func (r *replica) verify(t *testing.T, joined []lobby.JoinResult, earlier ...*fairdraw.Document) *fairdraw.VerificationReport {
 	t.Helper()
 	d, entries := r.published(t)
 	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmShuffle, Earlier: earlier}
@@ -205,7 +205,7 @@ func who(i int) room.VisitorIDs {
 }
 
 // positions checks every entry, as its page does, and requires the positions of the report.
-func (r *replica) positions(t *testing.T, joined []lobby.JoinResult, report *fairdraw.Report) {
+func (r *replica) positions(t *testing.T, joined []lobby.JoinResult, report *fairdraw.VerificationReport) {
 	t.Helper()
 	seen := make(map[int64]bool)
 	for i, j := range joined {
