@@ -216,7 +216,7 @@ func (c attemptBuilder) paths() []attempt {
 
 // queries are refused on all routes; unknown names are ignored.
 var queries = map[string]string{
-	"x=%ff": "INVALID_UTF8", "%ff=x": "INVALID_UTF8", "x=%zz": "INVALID_REQUEST",
+	"x=%00": "INVALID_REQUEST", "%00=x": "INVALID_REQUEST", "x=%ff": "INVALID_UTF8", "%ff=x": "INVALID_UTF8", "x=%zz": "INVALID_REQUEST",
 	"caller=x": "UNKNOWN_FIELD", "caller.userId=root": "UNKNOWN_FIELD", "caller.roles=admin": "UNKNOWN_FIELD",
 	"%63aller.user_id=root": "UNKNOWN_FIELD", "caller%5BuserId%5D=root": "UNKNOWN_FIELD",
 }

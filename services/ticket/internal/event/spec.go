@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/pkg/currency"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/text"
 )
 
 const (
@@ -84,6 +85,9 @@ func (s *Spec) encoded() []byte {
 // with a field for each rule between members that is broken.
 func (s Spec) Validated() (Spec, error) {
 	fields := append(s.checkTimes(), s.checkTimeZone()...)
+	if !text.HasVisible(s.Title) {
+		fields = append(fields, errs.Field{Path: "title", Message: "must have a visible character"})
+	}
 	if !currency.Known(s.Currency) {
 		fields = append(fields, errs.Field{Path: "currency", Message: "must be a code of ISO 4217, such as KRW"})
 	}
