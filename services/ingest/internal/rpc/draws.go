@@ -3,12 +3,12 @@ package rpc
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"urr.guru/pkg/csvfile"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/rpc"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -123,11 +123,10 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 		return err
 	}
 	var text bytes.Buffer
-	lines := csv.NewWriter(&text)
-	lines.UseCRLF = true // RFC 4180
+	lines := csvfile.NewWriter(&text)
 	key := in.GetAfterKey()
 	send := func(next *int64) error {
-		lines.Flush()
+		_ = lines.Flush() // a buffer never fails
 		defer text.Reset()
 		part := &ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next}
 		if next != nil {
@@ -137,14 +136,14 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 	}
 	rank := in.GetAfter()
 	if rank == 0 {
-		_ = lines.Write([]string{"rank", "requestId", "userId"}) // a buffer never fails
+		lines.Write("rank", "requestId", "userId")
 	}
 	selected := request.Range{After: rank, Key: key, Limit: int(in.GetLimit())}
 	more, err := s.exporter.Winners(out.Context(), in.GetEventId(), selected, func(page []request.Winner) error {
 		for _, w := range page {
 			rank++
 			key = w.Key
-			_ = lines.Write([]string{strconv.FormatInt(rank, 10), w.RequestID, w.UserID})
+			lines.Write(strconv.FormatInt(rank, 10), w.RequestID, w.UserID)
 		}
 		return send(nil)
 	})
