@@ -65,6 +65,7 @@ type entry struct {
 	mayOpenUntil time.Time // the time until which this replica may open the line; zero = it may not
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
+	toldAt       int64 // when the latest sale report was measured that the line has
 	// salesReadAt is when the sale report was last due. salesSlow means that it is read only every
 	// idleSalesInterval.
 	salesReadAt     time.Time
@@ -158,6 +159,7 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 	if s.SettingsAt > 0 {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 	}
+	e.toldAt = s.Sale.At
 	s.Sale = e.mergeSale(s.Sale)
 	e.state, e.updatedAt = s, c.now().Add(-age)
 	e.rate.observe(s)

@@ -102,7 +102,8 @@ type State struct {
 	Admitted, Arrived int64
 	// Prev is the previous epoch, whose holders are taken over during recovery; 0 = unknown.
 	Prev int64
-	Sale Sale // the latest sale report that any replica passed to the line
+	Sale Sale  // the latest sale report that any replica passed to the line
+	Lost int64 // by how much outages of ticket have extended slots, in ms
 }
 
 func (s State) Exists() bool { return s.Epoch > 0 }
@@ -134,6 +135,7 @@ const (
 	PausedToRecover   Pause = "RECOVERY"
 	PausedForSettings Pause = "SETTINGS" // the line's settings were not read yet
 	PausedBySale      Pause = "SALE"
+	PausedByShop      Pause = "SHOP" // ticket, whose shop the line leads to, does not answer
 )
 
 // Pauses returns all reasons why an existing line admits nobody.
@@ -150,7 +152,27 @@ func (s State) Pauses() (reasons []Pause) {
 	if !s.SaleStatus().AllowsAdmission() {
 		reasons = append(reasons, PausedBySale)
 	}
+	if s.ShopAway() {
+		reasons = append(reasons, PausedByShop)
+	}
 	return reasons
+}
+
+// ShopAwayAfter is the age of ticket's latest answer from which a line that leads to its shop admits
+// nobody.
+const ShopAwayAfter = 20 * time.Second
+
+// ShopAway reports whether ticket, whose shop the line leads to, does not answer any replica.
+func (s State) ShopAway() bool {
+	return s.Sale.Status != NoSale && !s.SaleStatus().Ended() && s.Now-s.Sale.At > ShopAwayAfter.Milliseconds()
+}
+
+// slotClock is the time in which the ends of slots are kept.
+func (s State) slotClock() int64 {
+	if s.Sale.Status == NoSale {
+		return s.Now - s.Lost
+	}
+	return min(s.Now, s.Sale.At) - s.Lost
 }
 
 // Claim is one visitor's request to the store.
@@ -207,7 +229,7 @@ type MemberState struct {
 	Ahead, Score int64
 	// Poll is a waiter's last advised poll interval (s), LastSeen the last contact (epoch ms).
 	Poll, LastSeen int64
-	// SlotID and End are a holder's slot.
+	// SlotID and End are a holder's slot; End is in the time of State.slotClock.
 	SlotID string
 	End    int64
 }

@@ -114,6 +114,6 @@ type Figures struct {
 	Waiting, Active, Kept, Threshold int64
 	Epoch                            int64 // the epoch's start in µs
 	// Selling means that the sale allows admission, Paused that an operator paused the line, Silent
-	// that no visitor has contact.
-	Selling, Paused, Silent bool
+	// that no visitor has contact, Away that ticket does not answer.
+	Selling, Paused, Silent, Away bool
 }

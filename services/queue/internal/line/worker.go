@@ -127,7 +127,9 @@ func (w *Worker) Tick(ctx context.Context) {
 
 // tickAll handles the healthy lines. The registry, on one node of a cluster, does not delay them.
 func (w *Worker) tickAll(ctx context.Context) {
-	due := w.claimTicks(ctx)
+	due := append(w.claimTicks(ctx), w.service.cache.untold()...)
+	slices.Sort(due)
+	due = slices.Compact(due)
 	var ticks sync.WaitGroup
 	ticks.Go(func() {
 		inParallel(ctx, due, w.tickHealthy)
@@ -279,7 +281,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 func figures(st State, t Tick) Figures {
 	return Figures{
 		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
-		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent,
+		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent, Away: st.ShopAway(),
 	}
 }
 

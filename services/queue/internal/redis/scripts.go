@@ -95,6 +95,7 @@ func constants(r line.Rules) string {
 	span("pass", passLife)
 	span("idle", idleLife)
 	span("reopen", reopenGrace)
+	span("away", line.ShopAwayAfter)
 	number("passPage", passPage)
 	span("late", lateSlotTTL)
 	number("lateShare", lateShare)
