@@ -62,6 +62,10 @@ type entry struct {
 	// epoch of the line in which they were blocked.
 	blocked      []string
 	blockedEpoch int64
+	// acts are the pending acts as this replica last knew them, actsEpoch the epoch of the line then.
+	acts         []SettingsChange
+	actsEpoch    int64
+	lastAct      int64     // the highest order of an act that this replica knows of
 	mayOpenUntil time.Time // the time until which this replica may open the line; zero = it may not
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
@@ -232,7 +236,8 @@ func (c *LineCache) filter(is func(e *entry, now time.Time) bool) []string {
 	})
 }
 
-// Forget removes lines that had no contact for an hour and are not in keep, and returns their ids.
+// Forget removes lines that had no contact for an hour, have no pending acts and are not in keep, and
+// returns their ids.
 func (c *LineCache) Forget(keep map[string]bool) []string {
 	now := c.now()
 	var gone []string
@@ -240,7 +245,7 @@ func (c *LineCache) Forget(keep map[string]bool) []string {
 	defer c.mu.Unlock()
 	for id, e := range c.lines {
 		e.mu.Lock()
-		if !keep[id] && now.Sub(e.created) > forgetAfter && now.Sub(e.contact) > forgetAfter && now.Sub(e.updatedAt) > forgetAfter {
+		if !keep[id] && len(e.acts) == 0 && now.Sub(e.created) > forgetAfter && now.Sub(e.contact) > forgetAfter && now.Sub(e.updatedAt) > forgetAfter {
 			gone = append(gone, id)
 			delete(c.lines, id)
 		}

@@ -104,6 +104,8 @@ type State struct {
 	Prev int64
 	Sale Sale  // the latest sale report that any replica passed to the line
 	Lost int64 // by how much outages of ticket have extended slots, in ms
+	// Pending is the number of acts of operators that are in force and that ticket does not have yet.
+	Pending int64
 }
 
 func (s State) Exists() bool { return s.Epoch > 0 }
@@ -264,8 +266,9 @@ type Settings struct {
 	ClosesAt    time.Time
 	Paused      bool
 	Blocked     []string
-	Closed      bool // the sale has ended, according to ticket
-	NeverOpened bool // the line was never opened, so a new line has lost no data
+	Closed      bool  // the sale has ended, according to ticket
+	NeverOpened bool  // the line was never opened, so a new line has lost no data
+	Act         int64 // the highest order of an act that ticket has
 }
 
 // SettingsChange changes those of a line's durable settings that are set.
@@ -274,6 +277,9 @@ type SettingsChange struct {
 	Paused    *bool
 	// Block and Unblock are users.
 	Block, Unblock string
+	// Act is the order of an operator's act, which changes one setting; of two acts on it the one with
+	// the higher order counts.
+	Act int64
 }
 
 // TitleAndArtist is an event's data for pages.

@@ -80,6 +80,11 @@ func (w *Worker) ReadSettings(ctx context.Context) error {
 	return loop.Tick(ctx, settingsInterval, w.RefreshSettings)
 }
 
+// StoreActs has ticket store pending acts periodically until ctx ends.
+func (w *Worker) StoreActs(ctx context.Context) error {
+	return loop.Tick(ctx, actsInterval, w.SettleActs)
+}
+
 // RefreshSales reads sale statuses periodically until ctx ends. It must be called once.
 func (w *Worker) RefreshSales(ctx context.Context) error {
 	w.loadSales(ctx)
@@ -179,6 +184,10 @@ func (w *Worker) Sweep(ctx context.Context) {
 
 func (w *Worker) RefreshSettings(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.settingsDue(), w.service.readSettings)
+}
+
+func (w *Worker) SettleActs(ctx context.Context) {
+	w.forEach(ctx, w.service.cache.withActs(), w.service.settleActs)
 }
 
 // forEach handles lines in parallel. Failing lines have a separate limit: there may be many, and
@@ -281,7 +290,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 func figures(st State, t Tick) Figures {
 	return Figures{
 		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
-		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent, Away: st.ShopAway(),
+		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent, Away: st.ShopAway(), Pending: st.Pending,
 	}
 }
 

@@ -154,7 +154,7 @@ func settingsArgs(args []any, s line.Settings, readAt int64) []any {
 	if !s.ClosesAt.IsZero() {
 		closes = s.ClosesAt.UnixMilli()
 	}
-	args = append(args, "settings", readAt, threshold, flag(s.Paused), s.Slot.Milliseconds(), closes)
+	args = append(args, "settings", readAt, threshold, flag(s.Paused), s.Slot.Milliseconds(), closes, s.Act)
 	for _, user := range s.Blocked {
 		args = append(args, user)
 	}

@@ -19,7 +19,8 @@
 --            closing time (ms, 0 = none), total admitted, newcomers with a position of the latest
 --            tier-1 round, previous epoch (0 = unknown), status of the latest sale report (its
 --            number), when the sale opens (ms), when the report was measured (ms, 0 = never), by how
---            much outages of ticket have extended slots (ms) }
+--            much outages of ticket have extended slots (ms), number of acts that ticket does not
+--            have yet }
 --
 -- Numbers are passed as numbers (integer replies are exact below 2^53) or through int(), since
 -- tostring loses digits of µs. Scores as Redis returns them are passed on as they are.
@@ -44,7 +45,7 @@ local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
-  'trimTo', 'trimmed', 'lost', 'backAt' }
+  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))
@@ -112,10 +113,25 @@ local function closingTime(at, closes)
   return closes
 end
 
+-- pendingAct returns the value of an act on a setting that ticket does not have yet, and its order.
+local function pendingAct(setting)
+  if line.pending == 0 then return nil end
+  local at, value = string.match(call('HGET', kLine, 'act:' .. setting) or '', '^(%d+) (.*)$')
+  return value, tonumber(at or 0)
+end
+
+-- applyActs puts pending acts of operators in place of ticket's settings.
+local function applyActs()
+  local threshold, paused = pendingAct('threshold'), pendingAct('paused')
+  if threshold then call('SET', kThreshold, threshold) end
+  if paused then set({ paused = tonumber(paused) }) end
+end
+
 local function restoreSettings()
   call('SET', kThreshold, knownSettings.threshold)
   set({ settings = math.min(knownSettings.at, now), paused = tonumber(knownSettings.paused), slotMs = tonumber(knownSettings.slot),
     closes = closingTime(knownSettings.at, tonumber(knownSettings.closes)) })
+  applyActs()
 end
 
 -- requeueUnclaimed returns admitted visitors without a token to the queue, with the old score.
@@ -357,5 +373,5 @@ end
 local function head()
   return { line.epoch, line.rev, now, line['until'], fresh, call('ZCARD', kQueue), activeCount(), call('ZCARD', kOld),
     call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived,
-    line.prev, line.status, line.opens, line.statusAt, line.lost }
+    line.prev, line.status, line.opens, line.statusAt, line.lost, line.pending }
 end
