@@ -22,7 +22,7 @@ func TestOneGatewayIsTheFirst(t *testing.T) {
 		wg    sync.WaitGroup
 		first atomic.Int64
 	)
-	var gateways [20]*paid
+	var gateways [20]*paidProofs
 	for i := range gateways {
 		p, err := newPaid(rdb, time.Hour, time.Now)
 		require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestOneGatewayIsTheFirst(t *testing.T) {
 func TestFullRedisLosesNoProof(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
-	var gateways [2]*paid
+	var gateways [2]*paidProofs
 	for i := range gateways {
 		p, err := newPaid(s.Client(), time.Hour, time.Now)
 		require.NoError(t, err)

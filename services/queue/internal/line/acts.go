@@ -23,9 +23,9 @@ const (
 	actsInterval    = time.Second // the time between a worker's attempts to have ticket store acts
 )
 
-// change puts an operator's act in force, and has ticket store it. It is not durable while ticket does
+// changeSettings puts an operator's act in force, and has ticket store it. It is not durable while ticket does
 // not answer. After an error it may be in force or not; the caller may repeat the call.
-func (s *Service) change(ctx context.Context, eventID string, c SettingsChange) (durable bool, err error) {
+func (s *Service) changeSettings(ctx context.Context, eventID string, c SettingsChange) (durable bool, err error) {
 	durable, later, err := s.act(ctx, eventID, c, s.cache.lastAct(eventID))
 	if later > 0 { // the line had lost that act's order; this one is later all the same
 		durable, _, err = s.act(ctx, eventID, c, later)
@@ -67,13 +67,13 @@ func (s *Service) changeAtTicket(ctx context.Context, eventID string, c Settings
 	if err != nil {
 		return err
 	}
-	c.Act = max(s.cache.time(eventID)*1000, set.Act+1, c.Act+1)
+	c.Act = max(s.cache.lineTime(eventID)*1000, set.Act+1, c.Act+1)
 	if _, err := s.events.Change(ctx, eventID, c); err != nil {
 		return err
 	}
 	// Every replica learns of the change from the sale's next report, and reads the settings again.
 	failpoint.Hit("queue.settings.after_ticket")
-	return s.refresh(ctx, eventID)
+	return s.refreshSettings(ctx, eventID)
 }
 
 func (s *Service) storeAct(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {
@@ -90,7 +90,7 @@ func isUndecided(err error) bool { return err != nil && !errs.From(err).Kind.Cli
 // ticket has others than the acts.
 func (s *Service) settle(ctx context.Context, eventID string, decided, lost []SettingsChange, differ bool) error {
 	if len(decided) > 0 {
-		if err := s.refresh(ctx, eventID); err != nil {
+		if err := s.refreshSettings(ctx, eventID); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Service) settle(ctx context.Context, eventID string, decided, lost []Se
 	if !differ {
 		return nil
 	}
-	return s.refresh(ctx, eventID)
+	return s.refreshSettings(ctx, eventID)
 }
 
 // settleActs has ticket store the pending acts of a line. Acts that this replica knows of an earlier
@@ -151,7 +151,7 @@ func (s *Service) storeActs(ctx context.Context, eventID string, acts []Settings
 
 // addAct records a pending act until the line's list is read.
 func (c *LineCache) addAct(eventID string, epoch int64, act SettingsChange) {
-	c.upsert(eventID, func(e *entry) {
+	c.upsertEntry(eventID, func(e *entry) {
 		if len(e.acts) == 0 { // else some may be of an earlier epoch, and are restored
 			e.actsEpoch = epoch
 		}
@@ -161,7 +161,7 @@ func (c *LineCache) addAct(eventID string, epoch int64, act SettingsChange) {
 
 // keepActs records the pending acts of an epoch of the line.
 func (c *LineCache) keepActs(eventID string, epoch int64, acts []SettingsChange) {
-	c.upsert(eventID, func(e *entry) {
+	c.upsertEntry(eventID, func(e *entry) {
 		e.acts, e.actsEpoch = acts, epoch
 		for _, act := range acts {
 			e.lastAct = max(e.lastAct, act.Act)
@@ -172,12 +172,12 @@ func (c *LineCache) keepActs(eventID string, epoch int64, acts []SettingsChange)
 // lastAct returns the highest order of an act on a line that this replica knows of: the line may have
 // lost it, and with another server its clock may be behind.
 func (c *LineCache) lastAct(eventID string) int64 {
-	return read(c, eventID, func(e *entry) int64 { return e.lastAct })
+	return readEntry(c, eventID, func(e *entry) int64 { return e.lastAct })
 }
 
 // lostActs returns the acts that were pending in another epoch than this one.
 func (c *LineCache) lostActs(eventID string, epoch int64) []SettingsChange {
-	return read(c, eventID, func(e *entry) []SettingsChange {
+	return readEntry(c, eventID, func(e *entry) []SettingsChange {
 		if e.actsEpoch == epoch || len(e.acts) == 0 {
 			return nil
 		}
@@ -185,7 +185,7 @@ func (c *LineCache) lostActs(eventID string, epoch int64) []SettingsChange {
 	})
 }
 
-// withActs lists the lines with acts that ticket may not have.
-func (c *LineCache) withActs() []string {
-	return c.filter(func(e *entry, _ time.Time) bool { return e.state.Pending > 0 || len(e.acts) > 0 })
+// linesWithActs lists the lines with acts that ticket may not have.
+func (c *LineCache) linesWithActs() []string {
+	return c.filterLines(func(e *entry, _ time.Time) bool { return e.state.Pending > 0 || len(e.acts) > 0 })
 }

@@ -19,11 +19,11 @@ const (
 
 func (s *Store) Act(ctx context.Context, eventID string, m line.KnownState, c line.SettingsChange) (line.State, int64, error) {
 	setting, value := encodeAct(c)
-	r, err := s.run(ctx, scriptSet, eventID, nil, append(s.args(m, false), "act", setting, value, c.Act, line.MaxBlockedUsers))
+	r, err := s.runScript(ctx, scriptSet, eventID, nil, append(s.scriptArgs(m, false), "act", setting, value, c.Act, line.MaxBlockedUsers))
 	if err != nil {
 		return line.State{}, 0, err
 	}
-	n, err := r.ints(1)
+	n, err := r.parseInts(1)
 	if err != nil {
 		return line.State{}, 0, fmt.Errorf("act: %w", err)
 	}
@@ -36,7 +36,7 @@ func (s *Store) Act(ctx context.Context, eventID string, m line.KnownState, c li
 func (s *Store) SettleActs(
 	ctx context.Context, eventID string, m line.KnownState, settled, lost []line.SettingsChange,
 ) (line.State, []line.SettingsChange, error) {
-	args := append(s.args(m, false), "acts", len(settled))
+	args := append(s.scriptArgs(m, false), "acts", len(settled))
 	for _, c := range settled {
 		setting, _ := encodeAct(c)
 		args = append(args, setting, c.Act)
@@ -45,7 +45,7 @@ func (s *Store) SettleActs(
 		setting, value := encodeAct(c)
 		args = append(args, setting, value, c.Act)
 	}
-	r, err := s.run(ctx, scriptSet, eventID, nil, args)
+	r, err := s.runScript(ctx, scriptSet, eventID, nil, args)
 	if err != nil || !r.state.Exists() {
 		return line.State{}, nil, err
 	}
@@ -58,11 +58,11 @@ func encodeAct(c line.SettingsChange) (setting, value string) {
 	case c.Threshold != nil:
 		return settingThreshold, strconv.FormatInt(*c.Threshold, 10)
 	case c.Paused != nil:
-		return settingPaused, flag(*c.Paused)
+		return settingPaused, flagArg(*c.Paused)
 	case c.Block != "":
-		return settingUser + c.Block, flag(true)
+		return settingUser + c.Block, flagArg(true)
 	default:
-		return settingUser + c.Unblock, flag(false)
+		return settingUser + c.Unblock, flagArg(false)
 	}
 }
 
@@ -94,7 +94,7 @@ func decodeActs(result []any) ([]line.SettingsChange, error) {
 }
 
 func decodeAct(setting, value string) (c line.SettingsChange, err error) {
-	on := value == flag(true)
+	on := value == flagArg(true)
 	user, isUser := strings.CutPrefix(setting, settingUser)
 	switch {
 	case setting == settingThreshold:

@@ -63,5 +63,5 @@ func TestFullRedisLosesNothing(t *testing.T) {
 	for _, user := range waiters {
 		require.Equal(t, line.Inside, f.status(user).Standing)
 	}
-	require.Empty(t, admissiontest.Overtaken(f.admissions()))
+	require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
 }

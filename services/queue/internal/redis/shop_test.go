@@ -46,7 +46,7 @@ func TestNobodyIsAdmittedWhileShopIsAway(t *testing.T) {
 	f.live(2*time.Second, append(users, "in", "a")...)
 	require.Empty(t, f.peek().Pauses())
 	require.Len(t, f.set("active"), 4)
-	require.Empty(t, admissiontest.Overtaken(f.admissions()))
+	require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
 }
 
 // A promotion's line does not lead to ticket's shop.
