@@ -20,6 +20,7 @@ const (
 	RootEarly          Code = "ROOT_EARLY"           // before the cutoff
 	RootLate           Code = "ROOT_LATE"            // less than a minute before the round that it names
 	RoundWrong         Code = "ROUND_WRONG"          // not the round that follows from the terms
+	RootUnseen         Code = "ROOT_UNSEEN"          // a copy proves that the root was not public a minute before the round
 	EntriesUnsorted    Code = "ENTRIES_UNSORTED"     // out of order, twice, or malformed
 	EntryAdded         Code = "ENTRY_ADDED"          // more entries than were signed
 	EntryRemoved       Code = "ENTRY_REMOVED"        // fewer
@@ -32,9 +33,11 @@ const (
 	ValueChanged       Code = "VALUE_CHANGED"        // not the hash of the beacon's signature
 	SeedMissing        Code = "SEED_MISSING"         // a result without the seed
 	SeedChanged        Code = "SEED_CHANGED"         // not the committed seed
+	SeedLate           Code = "SEED_LATE"            // a copy proves that the seed was not revealed before another round decided
 	ResultMissing      Code = "RESULT_MISSING"       // the phase needs one
 	WinnersNumber      Code = "WINNERS_NUMBER"       // more or fewer winners than N allows
 	WinnerChanged      Code = "WINNER_CHANGED"       // another request should have this rank
+	ResultOverdue      Code = "RESULT_OVERDUE"       // the announcement has passed without a result
 	OrderChanged       Code = "ORDER_CHANGED"        // the shuffle has another order
 )
 

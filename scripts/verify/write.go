@@ -8,11 +8,11 @@ import (
 	"unicode"
 
 	"urr.guru/pkg/fairdraw"
-	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// write prints what was found; the last line starts with ok.
-func write(out io.Writer, r *fairdraw.Report) error {
+// write prints what was found. The last line starts with ok, or with NOT PROVEN when the beacon is not
+// known.
+func write(out io.Writer, r *fairdraw.Report, known bool) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s %s\n", name, printable(fmt.Sprintf(format, args...)))
@@ -39,7 +39,11 @@ func write(out io.Writer, r *fairdraw.Report) error {
 	for _, x := range r.Receipts {
 		line("receipt", "%s", receipt(&x))
 	}
-	fmt.Fprintf(&b, "ok: %s\n", summary(r))
+	if known {
+		fmt.Fprintf(&b, "ok: %s\n", summary(r))
+	} else {
+		fmt.Fprintf(&b, "NOT PROVEN: %s, if you trust the owner of the beacon: --trust-chain %s\n", summary(r), c.Beacon.ChainHash)
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -48,8 +52,8 @@ func beaconOf(c *fairdraw.Commitment) string {
 	switch {
 	case c.Beacon == nil:
 		return "none: the operator can compute the result of any entries, so the draw trusts it"
-	case c.Beacon.Chain == beacon.Quicknet():
-		return fmt.Sprintf("drand quicknet, round %d at %s", c.Round, stamp(c.Beacon.TimeOf(c.Round)))
+	case c.Beacon.Network() != "":
+		return fmt.Sprintf("%s, round %d at %s", c.Beacon.Network(), c.Round, stamp(c.Beacon.TimeOf(c.Round)))
 	default:
 		return fmt.Sprintf("chain %s, round %d at %s; not a network that this program knows: whoever has its key knows every value",
 			c.Beacon.ChainHash, c.Round, stamp(c.Beacon.TimeOf(c.Round)))

@@ -138,11 +138,14 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 // write decides about the applicants and stores their requests in one transaction, each with its lock,
 // log and marker.
 func (s *Store) write(ctx context.Context, group []*applicant) error {
-	now := s.Millis() // the time stamp by which the promotion is open or not
+	now, skew := s.Millis(), s.Skew().Milliseconds() // the time stamp by which the promotion is open or not
 	tx := table.NewTx(s.Client, s.Table, now)
 	created := make([]promotion.Request, len(group))
 	for i, a := range group {
 		d, err := request.Decide(a.app, a.id, a.standing, now)
+		if err == nil && d.Existing == nil && !a.app.Promotion.Accepts(now-skew) {
+			err = request.ErrNotOpen // nothing is accepted early or late by a wrong clock
+		}
 		switch {
 		case err != nil:
 			a.done, a.err = true, err

@@ -84,8 +84,9 @@ type Opening struct {
 
 // Lobbies has the entries of lobbies and their shuffles.
 type Lobbies interface {
-	// Open returns the schedule and the opening of a new lobby. It fails with ErrInvalidSettings.
-	Open(eventID string, terms LobbyTerms) (Lobby, *Opening, error)
+	// Open returns the schedule and the opening of a new lobby. It fails with ErrInvalidSettings, or
+	// with errs.ErrBeaconUnavailable when no source shows that its beacon is alive.
+	Open(ctx context.Context, eventID string, terms LobbyTerms) (Lobby, *Opening, error)
 	// SameBeacon reports whether the shuffle of a round was opened with this beacon.
 	SameBeacon(ctx context.Context, eventID string, round Round, b *fairdraw.Beacon) (bool, error)
 	// EntryID returns the id that the user's entry in the lobby of a round has, or would have. It reads

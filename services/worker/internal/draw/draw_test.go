@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/table"
@@ -44,15 +45,22 @@ func TestDraw(t *testing.T) {
 	require.Equal(t, promotion.DrawRoot, w.pass(t, round-time.Millisecond))
 	require.Zero(t, w.source.asked, "the round is not published")
 
-	require.Equal(t, promotion.DrawDrawn, w.pass(t, round))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, round))
 	require.True(t, w.verify(t).ValueKnown)
+	w.hidden(t)
+	require.Equal(t, promotion.DrawRoot, w.pass(t, ranked-time.Millisecond))
+	require.Empty(t, w.ofType(t, "WINNERS"), "no result lies in the table for long")
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
 	w.hidden(t)
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, announced-time.Millisecond))
 	w.hidden(t)
 	require.Zero(t, w.figures.last.Late)
+	w.clock.Set(cutoff.Add(announced))
+	require.Equal(t, promotion.PromotionClosed, w.status(t), "the result is not out because its time has come")
 
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, announced))
 	require.True(t, w.verify(t).Complete, "the result is public")
+	require.Equal(t, promotion.PromotionAnnounced, w.status(t))
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, settles-time.Millisecond))
 	require.Empty(t, w.ofType(t, "OUTBOX"), "consumers hear nothing from a clock that is ahead")
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
@@ -61,6 +69,64 @@ func TestDraw(t *testing.T) {
 	require.Equal(t, winners, report.Winners)
 	w.settled(t)
 	require.Equal(t, promotion.DrawSettled, w.pass(t, announced+time.Hour))
+}
+
+func (w *world) status(t *testing.T) promotion.PromotionStatus {
+	t.Helper()
+	l := w.lottery(t)
+	return l.Promotion.Status(w.store.Millis())
+}
+
+// A process whose clock is wrong takes no step, for an operator neither: it could close a lottery early,
+// or cancel it late.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 3)
+	for _, w.skew = range []time.Duration{3 * time.Second, -3 * time.Second} {
+		require.Equal(t, promotion.DrawOpen, w.pass(t, after))
+		_, err := w.drawer(w.store).Void(t.Context(), w.event)
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+	}
+	w.skew = 0
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
+	w.skew = 3 * time.Second
+	require.Equal(t, promotion.DrawRoot, w.pass(t, settles))
+	require.Zero(t, w.source.asked)
+	w.skew = 0
+	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
+}
+
+// A draw whose beacon has ended is cancelled a week after its announcement, and never before; one whose
+// beacon answers then is drawn.
+func TestBeaconThatHasEnded(t *testing.T) {
+	t.Parallel()
+	lost := announced + fairdraw.BeaconDeadline
+	for name, ended := range map[string]bool{"ended": true, "back at last": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			w.enter(t, 3)
+			w.pass(t, after)
+			w.source.silent = true
+			for _, at := range []time.Duration{round, announced, announced + fairdraw.SeedDeadline, lost - time.Millisecond} {
+				require.Equal(t, promotion.DrawRoot, w.pass(t, at))
+			}
+			w.source.silent = ended
+			if !ended {
+				require.Equal(t, promotion.DrawSettled, w.pass(t, lost))
+				w.settled(t)
+				return
+			}
+			require.Equal(t, promotion.DrawVoid, w.pass(t, lost))
+			w.voided(t, promotion.BeaconLost)
+			require.Equal(t, promotion.PromotionVoid, w.status(t))
+			l := w.lottery(t)
+			d, err := l.Draw.Document(&l.Promotion)
+			require.NoError(t, err)
+			require.Equal(t, "BEACON_LOST", d.VoidReason)
+		})
+	}
 }
 
 // The draw waits as long as one request from before the cutoff is unsettled: in an open group, where it
@@ -255,7 +321,7 @@ func (w *world) keysAre(t *testing.T, c fairdraw.KeyConfig) {
 // were stored before its key was lost.
 func TestSeedThatIsNotRevealed(t *testing.T) {
 	t.Parallel()
-	for name, lostAt := range map[string]time.Duration{"before the draw": after, "before the announcement": round} {
+	for name, lostAt := range map[string]time.Duration{"before the draw": after, "before the announcement": ranked} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil)
@@ -284,7 +350,8 @@ func TestDrawWithoutABeacon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
 	w.enter(t, 2)
-	require.Equal(t, promotion.DrawDrawn, w.pass(t, after))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
 	w.hidden(t)
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.Equal(t, 2, w.verify(t).Winners, "fewer entries than places")
@@ -322,7 +389,7 @@ func TestDisturbedDraw(t *testing.T) {
 		}
 	}
 	var statements sync.Map
-	for _, at := range []time.Duration{after, round, settles} {
+	for _, at := range []time.Duration{after, round, ranked, settles} {
 		w.clock.Set(cutoff.Add(at))
 		var work sync.WaitGroup
 		for range 4 {
@@ -337,7 +404,7 @@ func TestDisturbedDraw(t *testing.T) {
 		work.Wait()
 		phase := w.pass(t, at)
 		require.Equal(t, map[time.Duration]promotion.DrawPhase{
-			after: promotion.DrawRoot, round: promotion.DrawDrawn, settles: promotion.DrawSettled,
+			after: promotion.DrawRoot, round: promotion.DrawRoot, ranked: promotion.DrawDrawn, settles: promotion.DrawSettled,
 		}[at], phase)
 		statements.Store(w.lottery(t).Draw.Statement, true)
 	}

@@ -1917,7 +1917,10 @@ type Beacon struct {
 	Genesis       int64 `protobuf:"varint,4,opt,name=genesis,proto3" json:"genesis,omitempty"`
 	PeriodSeconds int64 `protobuf:"varint,5,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
 	// Seconds from the cutoff to the round that decides; default 600, at least 120.
-	DelaySeconds  *int64 `protobuf:"varint,6,opt,name=delay_seconds,json=delaySeconds,proto3,oneof" json:"delay_seconds,omitempty"`
+	DelaySeconds *int64 `protobuf:"varint,6,opt,name=delay_seconds,json=delaySeconds,proto3,oneof" json:"delay_seconds,omitempty"`
+	// Lower-case hex; with beacon_id it makes the chain's hash verifiable.
+	GroupHash     string `protobuf:"bytes,7,opt,name=group_hash,json=groupHash,proto3" json:"group_hash,omitempty"`
+	BeaconId      string `protobuf:"bytes,8,opt,name=beacon_id,json=beaconId,proto3" json:"beacon_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1992,6 +1995,20 @@ func (x *Beacon) GetDelaySeconds() int64 {
 		return *x.DelaySeconds
 	}
 	return 0
+}
+
+func (x *Beacon) GetGroupHash() string {
+	if x != nil {
+		return x.GroupHash
+	}
+	return ""
+}
+
+func (x *Beacon) GetBeaconId() string {
+	if x != nil {
+		return x.BeaconId
+	}
+	return ""
 }
 
 type ClosePromotionRequest struct {
@@ -2845,7 +2862,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\fannounced_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vannouncedAt\x12-\n" +
 	"\x06beacon\x18\n" +
 	" \x01(\v2\x15.urr.ingest.v1.BeaconR\x06beaconB\t\n" +
-	"\a_shards\"\xf7\x01\n" +
+	"\a_shards\"\xc5\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2854,7 +2871,10 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"public_key\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc0\x01R\tpublicKey\x12\x18\n" +
 	"\agenesis\x18\x04 \x01(\x03R\agenesis\x12%\n" +
 	"\x0eperiod_seconds\x18\x05 \x01(\x03R\rperiodSeconds\x12(\n" +
-	"\rdelay_seconds\x18\x06 \x01(\x03H\x00R\fdelaySeconds\x88\x01\x01B\x10\n" +
+	"\rdelay_seconds\x18\x06 \x01(\x03H\x00R\fdelaySeconds\x88\x01\x01\x12&\n" +
+	"\n" +
+	"group_hash\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\tgroupHash\x12$\n" +
+	"\tbeacon_id\x18\b \x01(\tB\a\xbaH\x04r\x02\x18@R\bbeaconIdB\x10\n" +
 	"\x0e_delay_seconds\"\x7f\n" +
 	"\x15ClosePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
