@@ -190,7 +190,7 @@ type Promotion struct {
 	LotteryCutoffAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3" json:"lottery_cutoff_at,omitempty"`
 	// Lottery: when the result is published.
 	AnnouncedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=announced_at,json=announcedAt,proto3" json:"announced_at,omitempty"`
-	// "Scheduled", "Open", "Closed", "Announced" or "Void".
+	// "Scheduled", "Open", "Closed", "Announced" (the result is public) or "Void".
 	Status string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	// Accepts no requests at present, although it is open.
 	Paused        bool `protobuf:"varint,10,opt,name=paused,proto3" json:"paused,omitempty"`
@@ -527,7 +527,7 @@ type Applied struct {
 	Status    string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// "PENDING", "SUCCESS", "REJECTED" or "FAILED".
 	UiResult string `protobuf:"bytes,3,opt,name=ui_result,json=uiResult,proto3" json:"ui_result,omitempty"`
-	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED".
+	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED" (the result is public); absent when cancelled.
 	UiPhase *string `protobuf:"bytes,4,opt,name=ui_phase,json=uiPhase,proto3,oneof" json:"ui_phase,omitempty"`
 	// The user had already applied: this is the earlier request.
 	Duplicate bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
@@ -839,7 +839,7 @@ type EventRequest struct {
 	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	// "PENDING", "SUCCESS", "REJECTED" or "FAILED".
 	UiResult string `protobuf:"bytes,6,opt,name=ui_result,json=uiResult,proto3" json:"ui_result,omitempty"`
-	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED".
+	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED" (the result is public); absent when cancelled.
 	UiPhase *string `protobuf:"bytes,7,opt,name=ui_phase,json=uiPhase,proto3,oneof" json:"ui_phase,omitempty"`
 	// Such as "SUCCESS" or "REJECTED_CAPACITY"; absent until the request has ended.
 	ResultCode  *string `protobuf:"bytes,8,opt,name=result_code,json=resultCode,proto3,oneof" json:"result_code,omitempty"`
@@ -1251,7 +1251,8 @@ type Draw struct {
 	// Milliseconds since 1970.
 	VoidedAt *int64 `protobuf:"varint,10,opt,name=voided_at,json=voidedAt,proto3,oneof" json:"voided_at,omitempty"`
 	// Why the draw was cancelled after its round, when its result could already be known:
-	// "SIGNING_KEY_LOST" or "SEED_KEY_LOST". Absent if it was cancelled before, or not at all.
+	// "SIGNING_KEY_LOST", "SEED_KEY_LOST", or "BEACON_LOST" (the round was not published within a
+	// week). Absent if it was cancelled before, or not at all.
 	VoidReason    *string `protobuf:"bytes,11,opt,name=void_reason,json=voidReason,proto3,oneof" json:"void_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
