@@ -46,7 +46,7 @@ type vectorCase struct {
 	Receipts  *[]string                  `json:"receipts,omitempty"`
 	Earlier   []*fairdraw.Document       `json:"earlier,omitempty"`
 	Now       int64                      `json:"now,omitempty"` // ms; 0: not told
-	Fault     fairdraw.Code              `json:"fault,omitempty"`
+	Fault     fairdraw.FaultCode         `json:"fault,omitempty"`
 	Report    *vectorReport              `json:"report,omitempty"`
 }
 
@@ -60,10 +60,10 @@ type vectorReport struct {
 }
 
 type vectorReceipt struct {
-	RequestID string           `json:"requestId"`
-	Outcome   fairdraw.Outcome `json:"outcome"`
-	Rank      int              `json:"rank"`
-	Reason    string           `json:"reason"`
+	RequestID string                  `json:"requestId"`
+	Outcome   fairdraw.ReceiptOutcome `json:"outcome"`
+	Rank      int                     `json:"rank"`
+	Reason    string                  `json:"reason"`
 }
 
 func vectorOf(t *testing.T, d *draw, o fairdraw.Options) vector {

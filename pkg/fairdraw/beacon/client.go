@@ -56,7 +56,7 @@ func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 	var failures []error
 	for _, base := range c.urls {
 		var r Round
-		err := c.read(ctx, fmt.Sprintf("%s/public/%d", base, round), &r)
+		err := c.getJSON(ctx, fmt.Sprintf("%s/public/%d", base, round), &r)
 		if err == nil && r.Round != round {
 			err = fmt.Errorf("%s answered with round %d instead of %d", base, r.Round, round)
 		}
@@ -121,14 +121,14 @@ func (c *Client) Check(ctx context.Context, now time.Time) error {
 
 func (c *Client) checkSource(ctx context.Context, base string, now time.Time) error {
 	var info Info
-	if err := c.read(ctx, base+"/info", &info); err != nil {
+	if err := c.getJSON(ctx, base+"/info", &info); err != nil {
 		return err
 	}
 	if info.Chain() != c.chain {
 		return fmt.Errorf("beacon: %s describes another chain: %+v", base, info.Chain())
 	}
 	var latest Round
-	if err := c.read(ctx, base+"/public/latest", &latest); err != nil {
+	if err := c.getJSON(ctx, base+"/public/latest", &latest); err != nil {
 		return err
 	}
 	if err := c.chain.Verify(latest); err != nil {
@@ -161,7 +161,7 @@ func (i Info) Chain() Chain {
 	}
 }
 
-func (c *Client) read(ctx context.Context, address string, into any) error {
+func (c *Client) getJSON(ctx context.Context, address string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, perSource)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

@@ -15,8 +15,8 @@ import (
 // errNoKeys means that the operator has configured no keys of receipts.
 var errNoKeys = errors.New("no keys to sign receipts with")
 
-// check returns the invalid fields of a new promotion.
-func (s *PromotionService) check(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
+// checkNew returns the invalid fields of a new promotion.
+func (s *PromotionService) checkNew(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
 	fields := checkTimes(p)
 	if strings.TrimSpace(p.Title) == "" {
 		fields = append(fields, errs.Field{Path: "title", Message: "must not be blank"})
@@ -84,8 +84,8 @@ type Opener interface {
 	OpenDraw(ctx context.Context, terms fairdraw.Commitment) (commitment, nonce string, err error)
 }
 
-// commit seals the terms of the draw, which never change again.
-func (s *PromotionService) commit(ctx context.Context, p *promotion.Promotion, beacon *fairdraw.Beacon) (err error) {
+// commitTerms seals the terms of the draw, which never change again.
+func (s *PromotionService) commitTerms(ctx context.Context, p *promotion.Promotion, beacon *fairdraw.Beacon) (err error) {
 	keys := s.opts.Keys()
 	public := keys.Public(keys.Current())
 	if public == nil {

@@ -31,14 +31,14 @@ type terms struct {
 	hash       fairdraw.Hash
 }
 
-// NewReceipts signs with the keys in force. skew is by how much the clock is wrong (dynamo.ClockSkew).
+// NewReceipts makes Receipts that sign with the keys in force. skew is by how much the clock is wrong (dynamo.ClockSkew).
 func NewReceipts(keys func() token.SigningKeys, skew func() time.Duration) *Receipts {
 	return &Receipts{keys: keys, skew: skew, terms: otter.Must(&otter.Options[string, *terms]{MaximumSize: maxTerms})}
 }
 
-// Of returns the receipt of a request that was known to be stored by storedBy. It is empty for a
+// ReceiptFor returns the receipt of a request known to be stored by storedBy. It is empty for a
 // request that gets none, and when the key of receipts that the commitment names is not configured.
-func (s *Receipts) Of(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
+func (s *Receipts) ReceiptFor(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
 	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""
 	}
@@ -60,7 +60,7 @@ func (s *Receipts) Of(p *promotion.Promotion, r *promotion.Request, storedBy int
 	return fairdraw.Receipt{EventID: r.EventID, RequestID: id, At: r.RequestedAt, Commitment: t.hash}.Sign(keys, kid)
 }
 
-// termsOf returns nil for a commitment that cannot be parsed.
+// termsOf returns the parsed terms of a lottery; nil if its commitment cannot be parsed.
 func (s *Receipts) termsOf(p *promotion.Promotion) *terms {
 	t, _ := s.terms.ComputeIfAbsent(p.EventID, func() (t *terms, cancel bool) {
 		c, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))

@@ -134,9 +134,9 @@ func (r *replica) terms(withBeacon bool) room.LobbyTerms {
 }
 
 // join enters users 0…n-1.
-func (r *replica) join(t *testing.T, n int) []lobby.Joined {
+func (r *replica) join(t *testing.T, n int) []lobby.JoinResult {
 	t.Helper()
-	all := make([]lobby.Joined, n)
+	all := make([]lobby.JoinResult, n)
 	for i := range all {
 		var err error
 		all[i], err = r.lobbies.Join(t.Context(), event, user(i))
@@ -151,9 +151,9 @@ func user(i int) string { return fmt.Sprintf("user-%d", i) }
 func (r *replica) step(t *testing.T) {
 	t.Helper()
 	require.NoError(t, r.advancer.Step(t.Context()))
-	require.NoError(t, r.driver.Step(t.Context()))
+	require.NoError(t, r.driver.ScanOnce(t.Context()))
 	require.NoError(t, r.advancer.Step(t.Context()))
-	require.NoError(t, r.driver.Step(t.Context()))
+	require.NoError(t, r.driver.ScanOnce(t.Context()))
 }
 
 // at moves the clock, then runs the loops.
@@ -174,7 +174,7 @@ func (r *replica) shuffled(t *testing.T) {
 }
 
 // verify checks what is published, with the receipts of all who joined.
-func (r *replica) verify(t *testing.T, joined []lobby.Joined, earlier ...*fairdraw.Document) *fairdraw.Report {
+func (r *replica) verify(t *testing.T, joined []lobby.JoinResult, earlier ...*fairdraw.Document) *fairdraw.VerificationReport {
 	t.Helper()
 	d, entries := r.published(t)
 	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmShuffle, Earlier: earlier}
@@ -208,12 +208,12 @@ func (r *replica) publishedOf(t *testing.T, k lobby.Key) (*fairdraw.Document, []
 }
 
 // who is a signed-in visitor.
-func who(i int) room.Caller {
-	return room.Caller{Visitor: fmt.Sprintf("anon-%d", i), User: user(i)}
+func who(i int) room.VisitorIDs {
+	return room.VisitorIDs{Visitor: fmt.Sprintf("anon-%d", i), User: user(i)}
 }
 
 // positions checks every entry, as its page does, and requires the positions of the report.
-func (r *replica) positions(t *testing.T, joined []lobby.Joined, report *fairdraw.Report) {
+func (r *replica) positions(t *testing.T, joined []lobby.JoinResult, report *fairdraw.VerificationReport) {
 	t.Helper()
 	seen := make(map[int64]bool)
 	for i, j := range joined {

@@ -14,17 +14,17 @@ import (
 // maxAhead is the longest time until the start.
 const maxAhead = 365 * 24 * time.Hour
 
-// Open commits to the terms of the shuffle, with the current keys. Its beacon must be alive: otherwise
-// the lobby might never be shuffled.
-func (s *Service) Open(ctx context.Context, eventID string, terms room.LobbyTerms) (room.Lobby, *room.Opening, error) {
+// OpenLobby returns a new lobby's schedule, and the commitment to its shuffle with the current keys.
+// The beacon must be alive: otherwise the lobby might never be shuffled.
+func (s *Service) OpenLobby(ctx context.Context, eventID string, terms room.LobbyTerms) (room.Lobby, *room.LobbyOpening, error) {
 	now := s.now()
-	l, err := s.schedule.lobby(terms, now)
+	l, err := s.schedule.lobbyTimes(terms, now)
 	if err != nil {
 		return room.Lobby{}, nil, err
 	}
 	keys := s.keys.Load()
-	if !keys.present() {
-		return room.Lobby{}, nil, invalid("startsAt", errNoKeys.Error())
+	if !keys.canOpenLobbies() {
+		return room.Lobby{}, nil, invalidSettings("startsAt", errNoKeys.Error())
 	}
 	c := fairdraw.Commitment{
 		Algorithm: fairdraw.AlgorithmShuffle, EventID: eventID, CutoffAt: l.ClosesAt, AnnouncedAt: l.StartsAt,
@@ -38,9 +38,9 @@ func (s *Service) Open(ctx context.Context, eventID string, terms room.LobbyTerm
 	}
 	text, nonce, err := keys.Open(&c)
 	if err != nil {
-		return room.Lobby{}, nil, invalid("beacon", err.Error())
+		return room.Lobby{}, nil, invalidSettings("beacon", err.Error())
 	}
-	return l, &room.Opening{Commitment: text, Nonce: nonce}, nil
+	return l, &room.LobbyOpening{Commitment: text, Nonce: nonce}, nil
 }
 
 func (s *Service) checkBeacon(ctx context.Context, b *fairdraw.Beacon, now time.Time) error {
@@ -50,16 +50,16 @@ func (s *Service) checkBeacon(ctx context.Context, b *fairdraw.Beacon, now time.
 	err := s.beacons.Check(ctx, b.Chain, now)
 	switch {
 	case errors.Is(err, beacon.ErrChain):
-		return invalid("beacon", err.Error())
+		return invalidSettings("beacon", err.Error())
 	case err != nil:
 		return errs.ErrBeaconUnavailable.Wrap(err)
 	}
 	return nil
 }
 
-func (s Schedule) lobby(terms room.LobbyTerms, now time.Time) (room.Lobby, error) {
+func (s Schedule) lobbyTimes(terms room.LobbyTerms, now time.Time) (room.Lobby, error) {
 	if terms.StartsAt.IsZero() {
-		return room.Lobby{}, invalid("startsAt", "is required for a lobby")
+		return room.Lobby{}, invalidSettings("startsAt", "is required for a lobby")
 	}
 	l := room.Lobby{
 		OpensAt: now.UnixMilli(), StartsAt: terms.StartsAt.UnixMilli(), ClosesAt: terms.StartsAt.Add(-s.Lead).UnixMilli(),
@@ -69,18 +69,18 @@ func (s Schedule) lobby(terms room.LobbyTerms, now time.Time) (room.Lobby, error
 	}
 	switch {
 	case l.ClosesAt <= now.UnixMilli():
-		return room.Lobby{}, invalid("startsAt", "must be more than "+s.Lead.String()+" ahead, which is when the lobby closes")
+		return room.Lobby{}, invalidSettings("startsAt", "must be more than "+s.Lead.String()+" ahead, which is when the lobby closes")
 	case terms.StartsAt.Sub(now) > maxAhead:
-		return room.Lobby{}, invalid("startsAt", "must be within a year")
+		return room.Lobby{}, invalidSettings("startsAt", "must be within a year")
 	case l.OpensAt >= l.ClosesAt:
-		return room.Lobby{}, invalid("lobbyOpensAt", "must be before the lobby closes, "+s.Lead.String()+" before startsAt")
+		return room.Lobby{}, invalidSettings("lobbyOpensAt", "must be before the lobby closes, "+s.Lead.String()+" before startsAt")
 	case l.OpensAt < 1:
-		return room.Lobby{}, invalid("lobbyOpensAt", "must be after 1970")
+		return room.Lobby{}, invalidSettings("lobbyOpensAt", "must be after 1970")
 	}
 	return l, nil
 }
 
-func invalid(path, message string) error {
+func invalidSettings(path, message string) error {
 	return room.ErrInvalidSettings.WithFields(errs.Field{Path: path, Message: message})
 }
 
