@@ -28,7 +28,7 @@ test("copies", () => {
   see(5, { ...terms, phase: "ROOT", statement });
   const second = { ...terms, phase: "ROOT", statement: { statement: "other", signature: "x" } };
   const all = [[1, undefined, undefined], [3, undefined, undefined], [4, "s", undefined], [5, "s", undefined], [6, "other", undefined]];
-  deepEqual(see(6, second), all, "no copy replaces one of another content");
+  deepEqual(see(6, second), all); // no copy replaces one of another content
   const drawn = { ...terms, phase: "SETTLED", statement, seed: "aa" };
   deepEqual(see(7, drawn), [...all, [7, "s", "aa"]]);
   // A browser whose clock is wrong would accuse the operator falsely.
