@@ -4,7 +4,7 @@
 //
 // # Protocol
 //
-//	opening      Commitment published: terms, keys, hash of the seed, beacon (checked to be alive), its round
+//	opening      Commitment published: terms, keys, hash of the seed, beacon (it is alive) and its round
 //	application  Receipt: signed, contains the commitment's hash
 //	cutoff       no more entries
 //	root         Statement stored once, signed as stored, published at least a minute before the

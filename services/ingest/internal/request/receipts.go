@@ -31,7 +31,8 @@ type terms struct {
 	hash       fairdraw.Hash
 }
 
-// NewReceipts makes Receipts that sign with the keys in force. skew is by how much the clock is wrong (dynamo.ClockSkew).
+// NewReceipts makes Receipts that sign with the keys in force. skew is by how much the clock is wrong
+// (dynamo.ClockSkew).
 func NewReceipts(keys func() token.SigningKeys, skew func() time.Duration) *Receipts {
 	return &Receipts{keys: keys, skew: skew, terms: otter.Must(&otter.Options[string, *terms]{MaximumSize: maxTerms})}
 }

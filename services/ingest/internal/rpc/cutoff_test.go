@@ -38,8 +38,8 @@ func TestCutoff(t *testing.T) {
 	require.Equal(t, "DRAWING", r.applied(t, event, "ann").GetUiPhase(), "the result is not out because its time has come")
 }
 
-// A replica whose clock is known to be wrong accepts nothing early or late, and signs no receipt of which
-// it cannot say that the draw knows the request.
+// A replica whose clock is known to be wrong accepts nothing early or late, and signs no receipt of a
+// request that the draw may not know.
 func TestWrongClock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
