@@ -187,6 +187,13 @@ func (r *Rooms) request(event string, e *entry) {
 	}
 }
 
+// Latest implements edge.Rooms.
+func (r *Rooms) Latest(event string) (round int64, active bool) {
+	s := r.Get(event)
+	return s.Started, s.Active
+}
+
+// Round returns the active round of the waiting room of an event, 0 when none is active.
 func (r *Rooms) Round(event string) int64 {
 	if s := r.Get(event); s.Active {
 		return s.Started

@@ -223,6 +223,23 @@ func TestTurnsAreKeptForADay(t *testing.T) {
 	require.Equal(t, [][]string{{}, {}}, turns())
 }
 
+// After a round whoever waited keeps the order, and others join behind them. Nobody needs a position
+// any more, so one that is another user's does not keep anybody out.
+func TestPositionAfterItsRound(t *testing.T) {
+	f := setup(t, 0)
+	f.joinAt("during", 10)
+	join := func(user string, position int64) line.Outcome {
+		f.advance(time.Second)
+		return f.claim(line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Round: f.round, Position: position}})
+	}
+	f.join("newcomer")
+	require.Equal(t, f.round+20, join("waited", 20).Score)
+	require.Equal(t, f.clock().UnixMicro()+1e6, join("other account", 20).Score)
+	f.join("late")
+	require.Equal(t, f.round+5, join("polls rarely", 5).Score)
+	require.Equal(t, []string{"polls rarely", "during", "waited", "newcomer", "other account", "late"}, f.set("queue"))
+}
+
 // The clock of tier 1 may be ahead: whoever was early once does not overtake by arrival either.
 func TestArrivalIsBehindPositionsOfAClockAhead(t *testing.T) {
 	f := setup(t, 1)

@@ -13,7 +13,7 @@
 --            2 if it also assigned it, else 0
 --          { 'Q', rank from 0, score }: waiter
 --          { 'N' }: in no set
---          { 'P' }: the position is another user's
+--          { 'P' }: the position is another user's, and one is required
 --          { 'V' }: a position is required
 --          { 'B' }: blocked
 local seed = ARGV[OWN]
@@ -175,11 +175,12 @@ end
 
 local function newcomerScore(user, item, n)
   if item.join ~= '1' then return nil, { 'N' } end
+  local required = item.required == '1'
   if item.t1 > 0 then
     local score = positionScore(user, item, n)
-    return score, { 'P' }
+    if score or required then return score, { 'P' } end
   end
-  if item.required == '1' then return nil, { 'V' } end
+  if required then return nil, { 'V' } end
   return int(arrivalScore(n)), nil
 end
 
