@@ -141,7 +141,7 @@ func (s *Service) assigned(rec Record, st State) Assigned {
 	ahead := rec.Position - st.Serving
 	return Assigned{
 		Record: rec, Serving: st.Serving, Ticket: s.passes.Seal(rec),
-		EstimatedWait: waits.EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: waits.NextPoll(ahead, s.jitter()),
+		EstimatedWait: st.estimatedWait(ahead), NextPoll: waits.NextPoll(ahead, s.jitter()),
 	}
 }
 
@@ -167,6 +167,14 @@ func (s *Service) Check(ctx context.Context, eventID string, caller Caller, id u
 	return s.checked(rec, st, ticket == "")
 }
 
+// estimatedWait is 0 while nobody is served.
+func (st State) estimatedWait(ahead int64) int64 {
+	if st.Stalled || st.Lobby.Pending() {
+		return 0
+	}
+	return waits.EstimatedWait(ahead, st.Rate, st.Settings.Rate())
+}
+
 // checked answers a visitor with a position; newTicket adds a ticket.
 func (s *Service) checked(rec Record, st State, newTicket bool) (out Checked, err error) {
 	out = Checked{Position: rec.Position, Serving: st.Serving}
@@ -175,7 +183,7 @@ func (s *Service) checked(rec Record, st State, newTicket bool) (out Checked, er
 	}
 	if st.Active && rec.Position > st.Serving {
 		out.Ahead = rec.Position - st.Serving
-		out.EstimatedWait = waits.EstimatedWait(out.Ahead, st.Rate, st.Settings.Rate())
+		out.EstimatedWait = st.estimatedWait(out.Ahead)
 		out.NextPoll = waits.NextPoll(out.Ahead, s.jitter())
 		return out, nil
 	}
