@@ -71,7 +71,7 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 			return nil, fmt.Errorf("admissions of %s: %w", eventID, unavailable(redisStore, err))
 		}
 		for _, m := range page {
-			all, err := admissions(m.Values)
+			all, err := decodeAdmissions(m.Values)
 			if err != nil {
 				return nil, fmt.Errorf("admissions %s of %s: %w", m.ID, eventID, err)
 			}
@@ -84,9 +84,9 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 	}
 }
 
-// admissions are those of one record: `slots` has users and the values of their slots in turn, line by
-// line, and `since` users and when they came, of those whose score does not tell.
-func admissions(values map[string]any) (all []Admission, err error) {
+// decodeAdmissions decodes one record of the stream. Its field `slots` has two lines per admission:
+// user and slot. `since` has two per user whose score is not the time of joining: user and time.
+func decodeAdmissions(values map[string]any) (all []Admission, err error) {
 	text := func(name string) string {
 		v, _ := values[name].(string)
 		return v
@@ -98,10 +98,10 @@ func admissions(values map[string]any) (all []Admission, err error) {
 	}
 	tick, at := number(text("tick")), number(text("at"))
 	since := map[string]int64{}
-	for user, ms := range pairs(text("since")) {
+	for user, ms := range linePairs(text("since")) {
 		since[user] = number(ms)
 	}
-	for user, slot := range pairs(text("slots")) {
+	for user, slot := range linePairs(text("slots")) {
 		id, rest, _ := strings.Cut(slot, " ")
 		score, _, _ := strings.Cut(rest, " ")
 		a := Admission{Slot: id, User: user, Score: number(score), Tick: tick, At: at}
@@ -117,8 +117,8 @@ func admissions(values map[string]any) (all []Admission, err error) {
 	return all, err
 }
 
-// pairs are the lines of a text, two by two.
-func pairs(text string) iter.Seq2[string, string] {
+// linePairs iterates over the lines of a text, two at a time.
+func linePairs(text string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for pair := range slices.Chunk(strings.Split(text, "\n"), 2) {
 			if len(pair) < 2 || !yield(pair[0], pair[1]) {

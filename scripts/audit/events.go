@@ -16,13 +16,13 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// counts are the figures of one sale.
-type counts struct {
+// saleFigures are the figures of one sale: numbers of reservations by outcome, seats and payments.
+type saleFigures struct {
 	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold int64
 	Payments, Refunds, Revenue                                  int64
 }
 
-func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
+func (s *Stores) unpublishedEvents(ctx context.Context) ([]string, error) {
 	var out []string
 	for name, db := range map[string]*pgxpool.Pool{platform.Ticket: s.ticket, platform.Payment: s.payment} {
 		var rows int
@@ -36,8 +36,8 @@ func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// DeadLetters counts the records of the dead letter topics by topic. Dead letters are kept forever,
-// so that a platform with a history is compared with an earlier count.
+// DeadLetters returns the number of records in each dead letter topic. Dead letters are never
+// deleted, so a caller that looks for new ones compares the result with an earlier one.
 func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
 	letters, err := topics.Depths(ctx, s.brokers, s.topicPrefix, ".dlq")
 	return letters, unavailable(kafkaStore, err)
@@ -47,11 +47,11 @@ func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
 // once, and with the tables of ticket and payment. It finds events that were counted twice, missed,
 // or never created.
 func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, error) {
-	counted, err := s.counted(ctx, eventID)
+	counted, err := s.readStatsFigures(ctx, eventID)
 	if err != nil {
 		return nil, err
 	}
-	published, err := s.published(ctx, eventID)
+	published, err := s.readTopicFigures(ctx, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, er
 	if counted != published {
 		out = append(out, fmt.Sprintf("stats has %+v, the events are %+v", counted, published))
 	}
-	stored, err := s.stored(ctx, eventID)
+	stored, err := s.readTableFigures(ctx, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, er
 	return out, nil
 }
 
-func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err error) {
+func (s *Stores) readStatsFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	err = s.stats.QueryRow(ctx, `
 		WITH days AS (SELECT coalesce(sum(created), 0)::bigint, coalesce(sum(confirmed), 0)::bigint, coalesce(sum(cancelled), 0)::bigint,
 		                     coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected), 0)::bigint, coalesce(sum(seats_sold), 0)::bigint
@@ -87,8 +87,8 @@ func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err err
 	return c, nil
 }
 
-// stored are the figures that follow from the rows of ticket and payment.
-func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err error) {
+// readTableFigures computes the figures of a sale from the rows of ticket and payment.
+func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	err = s.ticket.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE status IN ('CONFIRMED', 'REFUNDED')),
 		       coalesce(sum(quantity) FILTER (WHERE status = 'CONFIRMED'), 0)
@@ -110,8 +110,8 @@ func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err erro
 	return c, nil
 }
 
-// fact contains the common fields of all topics' events, and the fields that are counted.
-type fact struct {
+// kafkaEvent is a Kafka event: the fields that all topics have in common, and those that are counted.
+type kafkaEvent struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
 	Reason      string `json:"reason"`
@@ -123,10 +123,10 @@ type fact struct {
 	Value       int64  `json:"value"`
 }
 
-// published are the figures of the topics, with each event counted once.
-func (s *Stores) published(ctx context.Context, eventID string) (c counts, err error) {
+// readTopicFigures computes the figures of a sale from the topics, and counts each Kafka event once.
+func (s *Stores) readTopicFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	for _, topic := range []string{events.Reservations, events.Payments} {
-		facts, err := s.facts(ctx, topic, eventID)
+		facts, err := s.readKafkaEvents(ctx, topic, eventID)
 		if err != nil {
 			return c, err
 		}
@@ -137,17 +137,17 @@ func (s *Stores) published(ctx context.Context, eventID string) (c counts, err e
 	return c, nil
 }
 
-// facts are the events of a sale or campaign in a topic, each once.
-func (s *Stores) facts(ctx context.Context, topic, eventID string) ([]fact, error) {
+// readKafkaEvents reads the Kafka events of a sale or campaign from a topic, without repetitions.
+func (s *Stores) readKafkaEvents(ctx context.Context, topic, eventID string) ([]kafkaEvent, error) {
 	records, err := s.read(ctx, s.brokers, s.topicPrefix+topic)
 	if err != nil {
 		return nil, unavailable(kafkaStore, err)
 	}
-	var out []fact
+	var out []kafkaEvent
 	seen := map[string]bool{}
 	for _, r := range records {
 		id := header(r, "ce_id")
-		var f fact
+		var f kafkaEvent
 		if err := json.Unmarshal(r.Value, &f); err != nil {
 			return nil, fmt.Errorf("event %s of %s, maybe of another commit (run make reset): %w", id, topic, err)
 		}
@@ -168,7 +168,7 @@ func header(r *kgo.Record, name string) string {
 	return ""
 }
 
-func (c *counts) add(f fact) {
+func (c *saleFigures) add(f kafkaEvent) {
 	switch f.Type {
 	case events.ReservationCreated:
 		c.Created++
@@ -198,28 +198,28 @@ func (c *counts) add(f fact) {
 	}
 }
 
-// daily is a kind of figures that stats keeps by event and day, counted from one topic.
-type daily struct {
-	// of is what they count.
+// dailyFigures describes figures that stats counts from one topic and keeps by event and day.
+type dailyFigures struct {
+	// of names what the figures count, for the report.
 	of string
 	// query sums the figures of the event $1, each in a column of its name.
 	query string
 	topic string
-	// counts is the figure that a type of event increments.
+	// counts maps a type of Kafka event to the figure that it increments.
 	counts map[string]string
-	// add counts more of an event than its type; nil: nothing.
-	add func(published map[string]int64, f fact)
+	// add counts what depends on more than the type of a Kafka event; nil: nothing does.
+	add func(published map[string]int64, f kafkaEvent)
 }
 
-// dailies are the figures of rewards and requests.
-func dailies() []daily {
-	return []daily{
+// allDailyFigures describes the daily figures: of rewards, and of requests to promotions.
+func allDailyFigures() []dailyFigures {
+	return []dailyFigures{
 		{
 			of: "rewards", topic: events.Rewards,
 			query: `SELECT sum(paid) AS paid, sum(failed) AS failed, sum(cancelled) AS cancelled, sum(points_paid) AS points_paid
 			        FROM reward_days WHERE event_id = $1`,
 			counts: map[string]string{events.RewardPaid: "paid", events.RewardFailed: "failed", events.RewardCancelled: "cancelled"},
-			add: func(published map[string]int64, f fact) {
+			add: func(published map[string]int64, f kafkaEvent) {
 				if f.Type == events.RewardPaid && f.RewardKind == "POINT" {
 					published["points_paid"] += f.Value
 				}
@@ -233,14 +233,14 @@ func dailies() []daily {
 	}
 }
 
-// wrong compares the figures of an event with those of the topic, in which each id is counted once.
-func (d daily) wrong(ctx context.Context, s *Stores, eventID string) ([]string, error) {
+// differences compares an event's figures in stats with the topic; a sentence per difference.
+func (d dailyFigures) differences(ctx context.Context, s *Stores, eventID string) ([]string, error) {
 	counted := map[string]int64{}
 	err := s.stats.QueryRow(ctx, `SELECT jsonb_strip_nulls(to_jsonb(figures)) FROM (`+d.query+`) AS figures`, eventID).Scan(&counted)
 	if err != nil {
 		return nil, fmt.Errorf("%s of %s: %w", d.of, eventID, unavailable(postgresStore(platform.Stats), err))
 	}
-	facts, err := s.facts(ctx, d.topic, eventID)
+	facts, err := s.readKafkaEvents(ctx, d.topic, eventID)
 	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) { // a platform without the service has no topic
 		return nil, err
 	}

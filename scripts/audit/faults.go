@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Faults lists inconsistencies of a sale that must not exist once nothing of it is in progress.
-// Before that, a fault may be an event that has not arrived yet. Each is a human-readable sentence.
+// Faults lists inconsistencies of a sale, a sentence each. There must be none once nothing of the
+// sale is in progress; before that, a Kafka event that has not arrived yet can look like a fault.
 type Faults struct {
 	// PaidWithoutTicket are charged payments with neither ticket nor refund; StrayCharges are
 	// charges unknown to payment.
@@ -14,23 +14,23 @@ type Faults struct {
 	// TicketWithoutPayment are sold reservations and valid tickets without a payment, for example
 	// after a refund.
 	TicketWithoutPayment []string
-	// Unpublished are events left in an outbox, of any sale.
+	// Unpublished are Kafka events of any sale that are still in an outbox.
 	Unpublished []string
-	// Miscounted are figures of stats that differ from those of the events and the tables.
+	// Miscounted are figures of stats that differ from those of the topics and the tables.
 	Miscounted []string
 }
 
 func (f Faults) All() []string {
 	return slices.Concat(
-		named("paid without a ticket or a refund: ", f.PaidWithoutTicket),
-		named("charged, and unknown to payment: ", f.StrayCharges),
-		named("a ticket without a payment: ", f.TicketWithoutPayment),
-		named("not published: ", f.Unpublished),
-		named("miscounted: ", f.Miscounted),
+		prefixEach("paid without a ticket or a refund: ", f.PaidWithoutTicket),
+		prefixEach("charged, and unknown to payment: ", f.StrayCharges),
+		prefixEach("a ticket without a payment: ", f.TicketWithoutPayment),
+		prefixEach("not published: ", f.Unpublished),
+		prefixEach("miscounted: ", f.Miscounted),
 	)
 }
 
-func named(kind string, list []string) []string {
+func prefixEach(kind string, list []string) []string {
 	out := slices.Clone(list)
 	slices.Sort(out)
 	for i := range out {
@@ -41,7 +41,7 @@ func named(kind string, list []string) []string {
 
 // Faults compares the stores with each other and with the provider's ledger.
 func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err error) {
-	b, err := s.books(ctx, eventID)
+	b, err := s.readSaleRecords(ctx, eventID)
 	if err != nil {
 		return f, err
 	}
@@ -49,14 +49,14 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if f.StrayCharges, err = s.unknownCharges(ctx, b); err != nil {
 		return f, err
 	}
-	if f.Unpublished, err = s.unpublished(ctx); err != nil {
+	if f.Unpublished, err = s.unpublishedEvents(ctx); err != nil {
 		return f, err
 	}
 	if f.Miscounted, err = s.wrongFigures(ctx, eventID); err != nil {
 		return f, err
 	}
-	for _, d := range dailies() {
-		wrong, err := d.wrong(ctx, s, eventID)
+	for _, d := range allDailyFigures() {
+		wrong, err := d.differences(ctx, s, eventID)
 		if err != nil {
 			return f, err
 		}

@@ -26,26 +26,26 @@ type reservation struct {
 	Quantity, Tickets     int
 }
 
-// books are the records of one sale at the provider, payment and ticket.
-type books struct {
+// saleRecords are the records of one sale at the provider, payment and ticket.
+type saleRecords struct {
 	charges      map[string]sandbox.Charge // by order; of all sales
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
 }
 
-// books reads the provider first: every charge read there belongs to a payment that was stored
-// earlier.
-func (s *Stores) books(ctx context.Context, eventID string) (b books, err error) {
-	if b.charges, err = s.charges(ctx); err != nil {
+// readSaleRecords reads the provider first: every charge read there belongs to a payment that was
+// stored earlier.
+func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRecords, err error) {
+	if b.charges, err = s.readCharges(ctx); err != nil {
 		return b, err
 	}
-	b.payments, err = collect(ctx, s.payment, func(p payment) string { return p.ID }, `
+	b.payments, err = queryByID(ctx, s.payment, func(p payment) string { return p.ID }, `
 		SELECT id::text, order_id, reference_id::text, status, amount FROM payments
 		WHERE event_id = $1 AND payment_type = 'reservation'`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("payments of %s: %w", eventID, unavailable(postgresStore(platform.Payment), err))
 	}
-	b.reservations, err = collect(ctx, s.ticket, func(r reservation) string { return r.ID }, `
+	b.reservations, err = queryByID(ctx, s.ticket, func(r reservation) string { return r.ID }, `
 		SELECT reservation_id::text, coalesce(payment_id::text, ''), status, amount, quantity,
 		       (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'USED'))
 		FROM reservations r WHERE event_id = $1`, eventID)
@@ -55,7 +55,7 @@ func (s *Stores) books(ctx context.Context, eventID string) (b books, err error)
 	return b, nil
 }
 
-func collect[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sql string, args ...any) (map[string]T, error) {
+func queryByID[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sql string, args ...any) (map[string]T, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns the error
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if err != nil {
@@ -68,7 +68,7 @@ func collect[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sq
 	return out, nil
 }
 
-func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error) {
+func (s *Stores) readCharges(ctx context.Context) (map[string]sandbox.Charge, error) {
 	var ledger struct {
 		Charges []sandbox.Charge `json:"charges"`
 	}
@@ -87,7 +87,7 @@ func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error)
 }
 
 // chargedNet is the amount that the provider has charged for an order and not refunded.
-func (b books) chargedNet(orderID string) int64 {
+func (b saleRecords) chargedNet(orderID string) int64 {
 	c := b.charges[orderID]
 	if c.Status != sandbox.Captured {
 		return 0
@@ -97,7 +97,7 @@ func (b books) chargedNet(orderID string) int64 {
 
 // paidWithoutTicket lists the payments that were charged, by payment's tables or by the provider's
 // ledger, and that have neither a refund nor all tickets of a reservation that names them.
-func (b books) paidWithoutTicket() []string {
+func (b saleRecords) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
 		chargedNet := b.chargedNet(p.OrderID)
@@ -115,7 +115,7 @@ func (b books) paidWithoutTicket() []string {
 
 // ticketWithoutPayment lists the reservations that are sold or have valid tickets without a
 // payment: no payment exists, it was refunded, or the provider has not charged the price.
-func (b books) ticketWithoutPayment() []string {
+func (b saleRecords) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {
 		if r.Status != "CONFIRMED" && r.Tickets == 0 {
@@ -133,7 +133,7 @@ func (b books) ticketWithoutPayment() []string {
 
 // unknownCharges lists the provider's charges for orders that payment does not know. Their sale
 // cannot be determined.
-func (s *Stores) unknownCharges(ctx context.Context, b books) ([]string, error) {
+func (s *Stores) unknownCharges(ctx context.Context, b saleRecords) ([]string, error) {
 	var orders []string
 	for id := range b.charges {
 		if b.chargedNet(id) > 0 {

@@ -12,25 +12,25 @@ import (
 type PromotionFaults struct {
 	// Places are more or fewer winners than places, or a wrong number of places left.
 	Places []string
-	// OutOfOrder are winners behind somebody who was rejected for want of places, and requests
-	// settled by a message that was never in the queue.
+	// OutOfOrder are winners whose message was in the queue behind that of a user who was rejected
+	// as sold out, and requests settled by a message that was never in the queue.
 	OutOfOrder []string
-	// Duplicates are users with several requests that count, and locks that do not fit.
+	// Duplicates are users with several requests that count, and locks that name another request.
 	Duplicates []string
-	// Unsettled are requests that have not ended, and what was left to be done.
+	// Unsettled are requests without a final status, markers, and unpublished outbox items.
 	Unsettled []string
-	// Logs are incomplete, out of order, or end in another status than the request's.
+	// Logs are requests whose log of statuses has gaps or ends in another status than the request.
 	Logs []string
-	// Announcements are missing, repeated under another id, or contradict the request.
+	// Announcements are Kafka events that are missing, have a second id, or contradict the request.
 	Announcements []string
-	// Miscounted are figures that differ from the requests.
+	// Miscounted are the promotion's stored counts that differ from its requests.
 	Miscounted []string
 }
 
 func (f PromotionFaults) All() []string {
 	return slices.Concat(
-		named("places: ", f.Places), named("out of order: ", f.OutOfOrder), named("duplicate: ", f.Duplicates), named("unsettled: ", f.Unsettled),
-		named("log: ", f.Logs), named("announcement: ", f.Announcements), named("miscounted: ", f.Miscounted),
+		prefixEach("places: ", f.Places), prefixEach("out of order: ", f.OutOfOrder), prefixEach("duplicate: ", f.Duplicates), prefixEach("unsettled: ", f.Unsettled),
+		prefixEach("log: ", f.Logs), prefixEach("announcement: ", f.Announcements), prefixEach("miscounted: ", f.Miscounted),
 	)
 }
 
@@ -46,7 +46,7 @@ const (
 	rejectedWithdrawn = "REJECTED_WITHDRAWN"
 )
 
-func final(status string) bool {
+func isFinal(status string) bool {
 	return status == succeeded || status == rejected || status == failedFinal
 }
 
@@ -60,26 +60,26 @@ func (p *Promotion) Succeeded() int {
 	return n
 }
 
-// Faults compares the items of a promotion with each other and with the topic. sent has, by request
-// id, the SequenceNumbers under which somebody besides the services saw its messages in the queue;
-// nil: nobody did, and only the recorded queueSeq is compared.
+// Faults compares the items of a promotion with each other and with the topic. sent maps a request
+// id to the SequenceNumbers with which an awsproxy saw its messages enter the queue. If sent is
+// nil, only the queueSeq that the services recorded is compared.
 func (p *Promotion) Faults(sent map[string][]string) PromotionFaults {
-	f := PromotionFaults{Places: p.places(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.miscounted()}
+	f := PromotionFaults{Places: p.wrongPlaces(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.miscounted()}
 	for _, r := range p.Requests {
-		if !final(r.Status) {
+		if !isFinal(r.Status) {
 			f.Unsettled = append(f.Unsettled, r.ID+" is "+r.Status)
 			continue
 		}
 		f.Logs = append(f.Logs, r.wrongLogs()...)
 		f.Announcements = append(f.Announcements, r.wrongAnnouncements(p.Announced[r.ID])...)
 	}
-	f.Unsettled = append(f.Unsettled, named("the marker ", p.Markers)...)
-	f.Unsettled = append(f.Unsettled, named("the announcements ", p.Outbox)...)
-	f.Logs = append(f.Logs, named("an item that is no request is in an index: ", p.Indexed)...)
+	f.Unsettled = append(f.Unsettled, prefixEach("the marker ", p.Markers)...)
+	f.Unsettled = append(f.Unsettled, prefixEach("the announcements ", p.Outbox)...)
+	f.Logs = append(f.Logs, prefixEach("an item that is no request is in an index: ", p.Indexed)...)
 	return f
 }
 
-func (p *Promotion) places() (out []string) {
+func (p *Promotion) wrongPlaces() (out []string) {
 	got, refused := int64(p.Succeeded()), 0
 	for _, r := range p.Requests {
 		if r.ResultCode == rejectedCapacity || r.ResultCode == rejectedLose {
@@ -101,8 +101,8 @@ func (p *Promotion) places() (out []string) {
 	return out
 }
 
-// outOfOrder compares results with the order of the queue, apart from requests that failed once:
-// those get what is left.
+// outOfOrder compares results with the order of the queue. It ignores requests that failed once:
+// they are settled later and get a place only if one is left.
 func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	if p.EventType != "FIRST_COME" {
 		return nil
@@ -154,13 +154,13 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	return out
 }
 
-// padded makes SequenceNumbers of any length comparable as texts.
+// padded adds leading zeros to a SequenceNumber, so that numbers of any length sort as texts.
 func padded(seq string) string {
 	const digits = 39
 	return strings.Repeat("0", max(0, digits-len(seq))) + seq
 }
 
-// duplicates compares requests with their locks.
+// duplicates compares requests with their locks, the items that allow one request per user.
 func (p *Promotion) duplicates() (out []string) {
 	byID, counts := map[string]bool{}, map[string]string{}
 	for _, r := range p.Requests {
@@ -184,7 +184,7 @@ func (p *Promotion) duplicates() (out []string) {
 	return out
 }
 
-// nextStatus are the steps of a request.
+// nextStatus lists, for each status of a request, the statuses that may follow it.
 var nextStatus = map[string][]string{
 	"":           {"RECEIVED"},
 	"RECEIVED":   {"QUEUED", rejected, failedFinal},
@@ -210,8 +210,8 @@ func (r *EventRequest) wrongLogs() (out []string) {
 	return out
 }
 
-// wrongAnnouncements compares the ends in the log with the events, each of which may have been
-// published more than once under one id.
+// wrongAnnouncements compares the final statuses in the log with the Kafka events. An event may
+// have been published more than once, but always under the same id.
 func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []string) {
 	ids := map[int64]map[string]bool{} // by version
 	for _, e := range published {
@@ -224,7 +224,7 @@ func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []strin
 		}
 	}
 	for _, l := range r.Logs {
-		if !final(l.To) {
+		if !isFinal(l.To) {
 			continue
 		}
 		if n := len(ids[l.At]); n != 1 {
@@ -241,7 +241,7 @@ func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []strin
 func (p *Promotion) miscounted() (out []string) {
 	want := map[string]int64{"accepted": int64(len(p.Requests))}
 	for _, r := range p.Requests {
-		if final(r.Status) {
+		if isFinal(r.Status) {
 			want[resultPrefix+r.ResultCode]++
 		}
 	}

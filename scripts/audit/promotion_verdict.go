@@ -17,19 +17,20 @@ import (
 
 // PromotionVerdict is the result of a run of the demo of promotions, with the names of its last line.
 type PromotionVerdict struct {
-	// Wanted is the number of those who applied to one of the promotions, Applicants that of users
-	// with a request, summed over both.
+	// Wanted is the number of users who applied, and Applicants the number of users with a stored
+	// request; both are sums over the two promotions.
 	Wanted     int `json:"wanted"`
 	Applicants int `json:"applicants"`
-	// FirstCome and Lottery are the requests that succeeded; Places and Winners those that had to.
+	// FirstCome and Lottery count the requests that succeeded in the two promotions. Places and
+	// Winners are the numbers that had to succeed.
 	FirstCome int `json:"first_come"`
 	Lottery   int `json:"lottery"`
 	Places    int `json:"places"`
 	Winners   int `json:"winners"`
-	// DuplicatesIn is the number of users with more than one request that counts, and of locks and
-	// answers that contradict each other.
+	// DuplicatesIn counts users with more than one request that counts, wrong locks, and answers
+	// that contradict each other.
 	DuplicatesIn int `json:"duplicates_in"`
-	// OutOfOrder is the number of places that a later request got.
+	// OutOfOrder counts places that went to a later request than they should have.
 	OutOfOrder int `json:"out_of_order"`
 	Unsettled  int `json:"unsettled"`
 	// Unverified is the number of faults of the draw: of its public document, and of results in the
@@ -39,7 +40,7 @@ type PromotionVerdict struct {
 	Other int `json:"other"`
 }
 
-// OK reports whether exactly those have a place who should.
+// OK reports whether exactly the right users have a place and there is no other fault.
 func (v PromotionVerdict) OK() bool {
 	return v.Applicants == v.Wanted && v.FirstCome == v.Places && v.Lottery == v.Winners &&
 		v.DuplicatesIn == 0 && v.OutOfOrder == 0 && v.Unsettled == 0 && v.Unverified == 0 && v.Other == 0
@@ -50,34 +51,35 @@ func (v PromotionVerdict) Line() string {
 		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
 }
 
-// PromotionRun is what is known of a run of the demo of promotions besides the stores.
+// PromotionRun is what the demo of promotions has done and seen itself, without reading a store.
 type PromotionRun struct {
 	// Applicants applied to each of the two promotions.
 	Applicants         int
 	FirstCome, Lottery PromotionOfRun
-	// Receipts are those of the lottery, and Earlier is its document as it was saved before the round.
+	// Receipts are those of the lottery. Earlier is its public document as it was before the beacon
+	// round that decided the draw.
 	Receipts []string
 	Earlier  *fairdraw.Document
-	// Read reads what is public at a path of the gateway.
+	// Read gets a public path of the gateway and returns the body.
 	Read func(ctx context.Context, path string) ([]byte, error)
 	// Violations are answers that contradict each other.
 	Violations []string
 }
 
-// PromotionOfRun is one of its promotions.
+// PromotionOfRun is one of the two promotions of a run.
 type PromotionOfRun struct {
 	Name, EventID string
 	Places        int
 }
 
-// promotionJudge is a verdict in the making, with its evidence.
+// promotionJudge collects the verdict on a run and its evidence.
 type promotionJudge struct {
 	PromotionRun
 	PromotionVerdict
 	Findings
 }
 
-// Judge reads the verdict from the stores and from the draw's public document.
+// Judge determines the verdict on a run from the stores and from the draw's public document.
 func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerdict, Findings, error) {
 	n := run.Applicants
 	j := &promotionJudge{PromotionRun: run, PromotionVerdict: PromotionVerdict{
@@ -92,9 +94,9 @@ func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerd
 		return j.PromotionVerdict, j.Findings, err
 	}
 	j.PromotionVerdict.FirstCome, j.PromotionVerdict.Lottery = first.Succeeded(), lottery.Succeeded()
-	j.stored(run.FirstCome, first)
-	j.stored(run.Lottery, lottery)
-	j.drawn(ctx, lottery)
+	j.judgeStored(run.FirstCome, first)
+	j.judgeStored(run.Lottery, lottery)
+	j.judgeDraw(ctx, lottery)
 	j.DuplicatesIn += len(run.Violations)
 	for _, text := range run.Violations {
 		j.Add("%s", text)
@@ -105,8 +107,8 @@ func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerd
 	return j.PromotionVerdict, j.Findings, nil
 }
 
-// stored compares the items of a promotion with each other.
-func (j *promotionJudge) stored(b PromotionOfRun, p *Promotion) {
+// judgeStored compares the items of a promotion with each other.
+func (j *promotionJudge) judgeStored(b PromotionOfRun, p *Promotion) {
 	users := map[string]bool{}
 	for _, r := range p.Requests {
 		users[r.User] = true
@@ -127,9 +129,9 @@ func (j *promotionJudge) stored(b PromotionOfRun, p *Promotion) {
 	}
 }
 
-// drawn verifies the draw as anybody could, with all receipts and the document that was saved before
-// the round, and compares the winners with the table.
-func (j *promotionJudge) drawn(ctx context.Context, p *Promotion) {
+// judgeDraw verifies the draw by its public document, as any user can, with all receipts and the
+// document that was saved before the beacon round. It then compares the winners with the table.
+func (j *promotionJudge) judgeDraw(ctx context.Context, p *Promotion) {
 	unverified := func(format string, args ...any) {
 		j.Unverified++
 		j.Add("draw: "+format, args...)
@@ -177,7 +179,7 @@ func (j *promotionJudge) drawn(ctx context.Context, p *Promotion) {
 	}
 }
 
-// PromotionDamages names what Damage can do.
+// PromotionDamages lists the kinds of damage that Damage accepts.
 func PromotionDamages() []string { return []string{damageOrder, damageWinner, damageDuplicate} }
 
 const (
@@ -197,7 +199,7 @@ func (s *Promotions) Damage(ctx context.Context, what string, run PromotionRun) 
 		return err
 	}
 	slices.SortFunc(p.Requests, func(a, b EventRequest) int { return strings.Compare(a.QueueSeq, b.QueueSeq) })
-	won, lost := -1, -1 // the last who won, the first who did not
+	won, lost := -1, -1 // indices: the last winner, the first loser
 	for i, r := range p.Requests {
 		switch {
 		case r.Status == succeeded:
@@ -210,8 +212,8 @@ func (s *Promotions) Damage(ctx context.Context, what string, run PromotionRun) 
 		return errors.New("there is nothing to damage")
 	}
 	switch what {
-	case damageOrder, damageWinner: // one who has a place and one who has none change places
-		return s.exchange(ctx, p.Requests[won].ID, p.Requests[lost].ID, "status", "resultCode")
+	case damageOrder, damageWinner: // a winner and a loser exchange their results
+		return s.exchangeAttributes(ctx, p.Requests[won].ID, p.Requests[lost].ID, "status", "resultCode")
 	case damageDuplicate: // a winner has another place
 		return s.copyRequest(ctx, p.Requests[won].ID)
 	default:
@@ -219,7 +221,7 @@ func (s *Promotions) Damage(ctx context.Context, what string, run PromotionRun) 
 	}
 }
 
-func (s *Promotions) request(ctx context.Context, id string) (dynamo.Item, error) {
+func (s *Promotions) readRequest(ctx context.Context, id string) (dynamo.Item, error) {
 	got, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.table, ConsistentRead: aws.Bool(true), Key: dynamo.Item{"PK": dynamo.String("REQ#" + id), "SK": dynamo.String("META")},
 	})
@@ -229,33 +231,33 @@ func (s *Promotions) request(ctx context.Context, id string) (dynamo.Item, error
 	return got.Item, nil
 }
 
-func (s *Promotions) put(ctx context.Context, item dynamo.Item) error {
+func (s *Promotions) putItem(ctx context.Context, item dynamo.Item) error {
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: item})
 	return err
 }
 
-func (s *Promotions) exchange(ctx context.Context, one, other string, attributes ...string) error {
-	a, err := s.request(ctx, one)
+func (s *Promotions) exchangeAttributes(ctx context.Context, one, other string, attributes ...string) error {
+	a, err := s.readRequest(ctx, one)
 	if err != nil {
 		return err
 	}
-	b, err := s.request(ctx, other)
+	b, err := s.readRequest(ctx, other)
 	if err != nil {
 		return err
 	}
 	for _, name := range attributes {
 		a[name], b[name] = b[name], a[name]
 	}
-	return errors.Join(s.put(ctx, a), s.put(ctx, b))
+	return errors.Join(s.putItem(ctx, a), s.putItem(ctx, b))
 }
 
 // copyRequest stores a request of the same user once more, under another id.
 func (s *Promotions) copyRequest(ctx context.Context, id string) error {
-	item, err := s.request(ctx, id)
+	item, err := s.readRequest(ctx, id)
 	if err != nil {
 		return err
 	}
 	other := uuid.Must(uuid.NewV7()).String()
 	item["PK"], item["requestId"] = dynamo.String("REQ#"+other), dynamo.String(other)
-	return s.put(ctx, item)
+	return s.putItem(ctx, item)
 }

@@ -29,7 +29,7 @@ type Promotions struct {
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
 }
 
-// OpenPromotions reads those of a running platform.
+// OpenPromotions connects to the table and the topic of a running platform.
 func OpenPromotions(w platform.Wiring) *Promotions {
 	return &Promotions{
 		db:    tables.Open(w),
@@ -37,24 +37,24 @@ func OpenPromotions(w platform.Wiring) *Promotions {
 	}
 }
 
-// Promotion is what the stores have of one promotion.
+// Promotion is all that the table and the topic contain about one promotion.
 type Promotion struct {
 	EventID, EventType string
-	// Total is the number of places. Remaining is what is left of them, if Limited.
+	// Total is the number of places. Remaining is how many of them are left, if Limited.
 	Total, Remaining int64
 	Limited          bool
 	// Requests are in the order of acceptance.
 	Requests []EventRequest
-	// Counts are the figures of the items COUNTS by attribute.
+	// Counts are the sums of the promotion's COUNTS items, by attribute.
 	Counts map[string]int64
 	// Locks are the request ids by user.
 	Locks map[string]string
-	// DeadLetters are request ids; one may be there several times.
+	// DeadLetters are the request ids of dead letters, possibly repeated.
 	DeadLetters []string
-	// Markers and Outbox are sort keys of what is still to be done; Indexed are the keys of items
-	// other than requests that are in an index.
+	// Markers and Outbox are the sort keys of such items: work that is still to be done. Indexed are
+	// the keys of items that are in an index but are no requests.
 	Markers, Outbox, Indexed []string
-	// Announced are the events of the topic by request id.
+	// Announced are the Kafka events of the topic, by request id.
 	Announced map[string][]RequestEvent
 }
 
@@ -73,7 +73,7 @@ type StatusLog struct {
 	At           int64
 }
 
-// RequestEvent is an event of the topic request-events.
+// RequestEvent is a Kafka event of the topic request-events.
 type RequestEvent struct {
 	ID         string `json:"-"` // header ce_id
 	Type       string `json:"type"`
@@ -85,7 +85,7 @@ type RequestEvent struct {
 	Version    int64  `json:"version"`
 }
 
-// Get reads everything of a promotion. It scans the table.
+// Get reads everything about a promotion. It scans the whole table.
 func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error) {
 	items, err := s.scan(ctx)
 	if err != nil {
@@ -112,7 +112,8 @@ func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error
 	return p, nil
 }
 
-// Unsettled is how many requests have not ended, by the figures alone, which is cheap to read.
+// Unsettled returns the number of requests without a final status, from the COUNTS items alone,
+// which costs one query.
 func (s *Promotions) Unsettled(ctx context.Context, eventID string) (int64, error) {
 	got, err := s.db.Query(ctx, &dynamodb.QueryInput{ // few small items: one page
 		TableName: &s.table, ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
@@ -183,7 +184,7 @@ func promotionOf(eventID string, items []dynamo.Item) (*Promotion, error) {
 	return p, nil
 }
 
-// add notes an item that is neither a request nor a log, if it is this promotion's.
+// add adds an item that is neither a request nor a log, if it belongs to this promotion.
 func (p *Promotion) add(pk, sk string, d *dynamo.Reader) {
 	switch {
 	case pk == "EVENT#"+p.EventID && sk == "CONFIG":
@@ -203,7 +204,7 @@ func (p *Promotion) add(pk, sk string, d *dynamo.Reader) {
 	}
 }
 
-// resultPrefix begins the attributes of the figures that count results.
+// resultPrefix is the beginning of the names of the attributes that count results.
 const resultPrefix = "result_"
 
 func (p *Promotion) addCounts(d *dynamo.Reader) {

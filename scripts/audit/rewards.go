@@ -16,16 +16,16 @@ import (
 
 // RewardsVerdict is the result of a run of the demo of rewards, with the names of its last line.
 type RewardsVerdict struct {
-	// Wanted is the number of members who came, Members that of those who attended and drew.
+	// Wanted is the number of members who came, and Members the number who attended and drew.
 	Wanted  int `json:"wanted"`
 	Members int `json:"members"`
-	// PaidTwice and Differences are those of the reconciliation.
+	// PaidTwice and Differences count what `reward reconcile` found in this run's campaigns.
 	PaidTwice int `json:"paid_twice"`
-	// Unpaid is the number of earned rewards that the ledger has not paid, or the tables do not have
-	// as SUCCESS.
+	// Unpaid counts earned rewards that the provider's ledger has not paid, or whose status in the
+	// tables is not SUCCESS.
 	Unpaid int `json:"unpaid"`
-	// Overdrawn is the number of prizes that were given away beyond the stock, or that the stock
-	// lacks.
+	// Overdrawn counts prizes that were given away beyond the stock, or that are missing from the
+	// stock without having been given away.
 	Overdrawn   int `json:"overdrawn"`
 	Differences int `json:"differences"`
 	// Other counts all other faults; the last line contains it if it is not 0.
@@ -52,7 +52,8 @@ type RewardsRun struct {
 
 	// Attendance and Random are the ids of the run's campaigns.
 	Attendance, Random string
-	// Members took part, from Began to Ended; Prizes could be drawn. A day's reward is Points.
+	// Members is the number who took part, from Began to Ended, Prizes the number of prizes that could
+	// be drawn, and Points the reward of a day of attendance.
 	Members, Prizes, Points int
 	Began, Ended            time.Time
 	// Violations are answers that contradict each other.
@@ -61,14 +62,14 @@ type RewardsRun struct {
 
 func (r *RewardsRun) campaigns() []string { return []string{r.Attendance, r.Random} }
 
-// allDrawnFrom is the number of members per prize from which it is a fault if a prize is left: the
-// chance of that is negligible.
+// allDrawnFrom is the number of members per prize from which a prize that is left counts as a
+// fault: with so many draws, the chance that none of them wins it is negligible.
 const allDrawnFrom = 20
 
-// Judge reads the verdict from the ledger and the tables.
+// Judge determines the verdict on a run from the provider's ledger and reward's tables.
 func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error) {
 	j := &rewardsJudge{RewardsRun: r, RewardsVerdict: RewardsVerdict{Wanted: r.Members}}
-	for _, part := range []func(context.Context) error{j.entries, j.stock, j.rewards, j.reconcile} {
+	for _, part := range []func(context.Context) error{j.judgeEntries, j.judgeStock, j.judgeRewards, j.judgeReconciliation} {
 		if err := part(ctx); err != nil {
 			return j.RewardsVerdict, j.Findings, err
 		}
@@ -80,15 +81,15 @@ func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error
 	return j.RewardsVerdict, j.Findings, nil
 }
 
-// rewardsJudge is a verdict in the making, with its evidence.
+// rewardsJudge collects the verdict on a run and its evidence.
 type rewardsJudge struct {
 	*RewardsRun
 	RewardsVerdict
 	Findings
 }
 
-// entries counts the members who attended and drew, and those who did one of them too often.
-func (j *rewardsJudge) entries(ctx context.Context) error {
+// judgeEntries counts the members who attended and drew, and those who did one of them too often.
+func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	err := j.DB.QueryRow(ctx, `
 		SELECT count(*) FROM (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $1) AS attended
 		JOIN (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $2) AS drew USING (member_id)`,
@@ -100,7 +101,7 @@ func (j *rewardsJudge) entries(ctx context.Context) error {
 		j.Add("%d of %d members attended and drew", j.RewardsVerdict.Members, j.Wanted)
 	}
 	// A run over midnight in Korea has two days of attendance.
-	for event, allowed := range map[string]int{j.Attendance: days(j.Began, j.Ended), j.Random: 1} {
+	for event, allowed := range map[string]int{j.Attendance: daysInKorea(j.Began, j.Ended), j.Random: 1} {
 		rows, _ := j.DB.Query(ctx, `
 			SELECT format('%s has %s entries in %s', member_id, count(*), event_id) FROM event_entry WHERE event_id = $1
 			GROUP BY event_id, member_id HAVING count(*) > $2`, event, allowed) // CollectRows returns the error
@@ -116,13 +117,13 @@ func (j *rewardsJudge) entries(ctx context.Context) error {
 	return nil
 }
 
-// days counts the days in Korea from one time to another.
-func days(from, to time.Time) int {
+// daysInKorea counts the days in Korea from one time to another.
+func daysInKorea(from, to time.Time) int {
 	day := func(t time.Time) int64 { return (t.Unix() + 9*60*60) / (24 * 60 * 60) } // KST is UTC+9
 	return int(day(to)-day(from)) + 1
 }
 
-func (j *rewardsJudge) stock(ctx context.Context) error {
+func (j *rewardsJudge) judgeStock(ctx context.Context) error {
 	rows, err := j.DB.Query(ctx, `
 		SELECT p.name, p.initial, p.stock, count(e.id) FROM prizes AS p LEFT JOIN event_entry AS e ON e.prize_id = p.id
 		WHERE p.event_id = $1 AND p.initial IS NOT NULL GROUP BY p.id ORDER BY p.id`, j.Random)
@@ -149,8 +150,8 @@ func (j *rewardsJudge) stock(ctx context.Context) error {
 	return nil
 }
 
-// rewards compares the entries with the allocations, and counts those that are not SUCCESS.
-func (j *rewardsJudge) rewards(ctx context.Context) error {
+// judgeRewards compares the entries with the allocations, and counts those that are not SUCCESS.
+func (j *rewardsJudge) judgeRewards(ctx context.Context) error {
 	var missing, surplus, open int
 	err := j.DB.QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE has.right < earned.n), coalesce(sum(has.all - has.right) + sum(greatest(has.right - earned.n, 0)), 0)
@@ -180,9 +181,9 @@ func (j *rewardsJudge) rewards(ctx context.Context) error {
 	return nil
 }
 
-// reconcile counts the differences between the ledger and the tables that belong to this run. Those
-// of earlier runs, as of one that damaged the stores, are left out.
-func (j *rewardsJudge) reconcile(ctx context.Context) error {
+// judgeReconciliation counts the differences between the ledger and the tables that belong to this
+// run. Differences of earlier runs, which may have damaged the stores on purpose, are left out.
+func (j *rewardsJudge) judgeReconciliation(ctx context.Context) error {
 	found, err := parseReconcile(j.Reconcile(ctx))
 	if err != nil {
 		return err
@@ -203,7 +204,7 @@ func (j *rewardsJudge) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// owns reports whether a key is of one of the campaigns.
+// owns reports whether an idempotency key belongs to a reward of one of the run's campaigns.
 func (r *RewardsRun) owns(key string) bool {
 	escaped := func(id string) string { return strings.ReplaceAll(id, "-", "%2D") }
 	return strings.HasPrefix(key, "att-"+escaped(r.Attendance)+"-") || strings.HasPrefix(key, "rand-"+escaped(r.Random)+"-")
@@ -212,8 +213,8 @@ func (r *RewardsRun) owns(key string) bool {
 // reconcileFinding is a line of `reward reconcile`.
 type reconcileFinding struct{ kind, key, line string }
 
-// parseReconcile reads the output of `reward reconcile`. Exit codes above that of differences mean that
-// nothing was compared.
+// parseReconcile reads the output of `reward reconcile`. Its exit code is 0, or 1 if there are
+// differences; with any other code nothing was compared, which is an error.
 func parseReconcile(output string, code int) ([]reconcileFinding, error) {
 	const differences = 1
 	if code != 0 && code != differences {
@@ -249,7 +250,7 @@ func parseFinding(line string) (reconcileFinding, error) {
 	return reconcileFinding{kind: kind, key: key, line: line}, err
 }
 
-// RewardsDamages names what Damage can do.
+// RewardsDamages lists the kinds of damage that Damage accepts.
 func RewardsDamages() []string { return []string{damagePaidTwice, damageOverdrawn, damageUnpaid} }
 
 const (
@@ -263,12 +264,12 @@ func (r *RewardsRun) Damage(ctx context.Context, what string) error {
 	switch what {
 	case damagePaidTwice:
 		return r.payAgain(ctx)
-	case damageOverdrawn: // one more member has a prize
+	case damageOverdrawn: // gives a prize to one more member
 		return r.damage(ctx, `
 			UPDATE event_entry SET prize_id = (SELECT id FROM prizes WHERE event_id = $1 AND initial IS NOT NULL ORDER BY id LIMIT 1)
 			WHERE id = (SELECT e.id FROM event_entry AS e LEFT JOIN prizes AS p ON p.id = e.prize_id
 			            WHERE e.event_id = $1 AND p.initial IS NULL ORDER BY e.id LIMIT 1)`, r.Random)
-	case damageUnpaid: // the ledger does not know the key of a reward
+	case damageUnpaid: // changes a reward's key to one that the ledger does not know
 		return r.damage(ctx, `
 			UPDATE event_reward_allocation SET idempotency_key = idempotency_key || '-damaged'
 			WHERE id = (SELECT id FROM event_reward_allocation WHERE event_id = $1 AND reward_status = 'SUCCESS' ORDER BY id LIMIT 1)`, r.Attendance)

@@ -10,7 +10,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// SaleInStores judges a sale by the stores.
+// SaleInStores is the SaleJudge that reads the platform's stores.
 type SaleInStores struct {
 	Stores  *Stores
 	EventID string
@@ -47,7 +47,7 @@ func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) 
 			return err
 		}
 	}
-	over := run.over()
+	over := run.samplesOverThreshold()
 	v.OverThreshold = &over
 	if over > 0 {
 		v.Add("%d samples have more than %d active", over, run.Threshold)
@@ -55,8 +55,8 @@ func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) 
 	return nil
 }
 
-// Settle waits until the stores are consistent, or until that takes too long. The time starts again
-// when all stores are available: events in transit wait for them too.
+// Settle waits until the stores are consistent, for at most settleWithin. The time starts again
+// after an outage of a store, because Kafka events in transit wait for the store too.
 func (i *SaleInStores) Settle(ctx context.Context) error {
 	deadline := time.Now().Add(settleWithin)
 	for {
@@ -146,7 +146,7 @@ func (i *SaleInStores) judgeOrder(ctx context.Context, v *saleFindings) error {
 	return nil
 }
 
-// judgeForgedPasses counts the traces of forgers in the stores.
+// judgeForgedPasses counts the reservations that visitors with forged tokens got.
 func (i *SaleInStores) judgeForgedPasses(ctx context.Context, v *saleFindings) error {
 	for _, prefix := range []string{string(crowd.Forges) + "-", "friend-of-", "stranger-to-"} {
 		n, err := i.Stores.Reservations(ctx, i.EventID, prefix)
@@ -166,7 +166,7 @@ const (
 	breakUnticketed = "paid_without_ticket"
 )
 
-// SaleDamages names what Damage can do.
+// SaleDamages lists the kinds of damage that Damage accepts.
 func SaleDamages() []string { return []string{breakOversold, breakUnticketed} }
 
 // Damage damages the stores to show that JudgeSale detects it.

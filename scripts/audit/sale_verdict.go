@@ -60,7 +60,7 @@ type SaleJudge interface {
 	// Damage damages the stores, bypassing the services.
 	Damage(ctx context.Context, what string) error
 
-	// judge sets the verdict.
+	// judge determines the verdict on a run and adds it to v.
 	judge(ctx context.Context, run SaleRun, v *saleFindings) error
 }
 
@@ -69,14 +69,14 @@ var (
 	_ SaleJudge = (*PublicSale)(nil)
 )
 
-// SaleRun is what a run has shown.
+// SaleRun is what the demo of a sale has observed itself.
 type SaleRun struct {
 	Visitors, Seats, Threshold int
 	Tally                      *crowd.Tally
 	Samples                    []Sample
 }
 
-// saleFindings is the verdict with its evidence.
+// saleFindings is the verdict on a sale with its evidence.
 type saleFindings struct {
 	SaleVerdict
 	Findings
@@ -86,7 +86,7 @@ type saleFindings struct {
 // arrive.
 const settleWithin = 45 * time.Second
 
-// JudgeSale determines the verdict.
+// JudgeSale determines the verdict on a run of the demo, with its evidence.
 func JudgeSale(ctx context.Context, by SaleJudge, run SaleRun) (SaleVerdict, Findings, error) {
 	v := saleFindings{SaleVerdict: SaleVerdict{Visitors: run.Visitors, Seats: run.Seats}}
 	if err := by.judge(ctx, run, &v); err != nil {
@@ -99,8 +99,8 @@ func JudgeSale(ctx context.Context, by SaleJudge, run SaleRun) (SaleVerdict, Fin
 	return v.SaleVerdict, v.Findings, nil
 }
 
-// over counts the samples with more active visitors than the threshold allows.
-func (r SaleRun) over() (n int) {
+// samplesOverThreshold counts the samples with more active visitors than the threshold allows.
+func (r SaleRun) samplesOverThreshold() (n int) {
 	for _, s := range r.Samples {
 		if s.Active > int64(r.Threshold) {
 			n++
@@ -119,18 +119,18 @@ type PublicSale struct {
 	EventID string
 }
 
-// Begin says how the run is judged.
+// Begin prints that the run is judged by public information.
 func (o *PublicSale) Begin(context.Context) error {
 	fmt.Println("the stores are not named: the run is judged by what the visitors see (see “Another platform” in scripts/README.md)")
 	return nil
 }
 
 func (o *PublicSale) Sample(ctx context.Context) (s Sample, err error) {
-	s.Sold, err = o.sold(ctx)
+	s.Sold, err = o.readSold(ctx)
 	return s, err
 }
 
-func (o *PublicSale) sold(ctx context.Context) (int64, error) {
+func (o *PublicSale) readSold(ctx context.Context) (int64, error) {
 	ans, err := o.Visitor.Call(ctx, crowd.StepFigures, http.MethodGet, "/api/v1/stats/events/"+o.EventID, nil, nil)
 	if err != nil {
 		return 0, err
@@ -150,14 +150,14 @@ func (o *PublicSale) sold(ctx context.Context) (int64, error) {
 // Settle does not wait: judge reads the figures until the sale is sold out.
 func (*PublicSale) Settle(context.Context) error { return nil }
 
-// Damage is refused: there is no damaging stores that are not named.
+// Damage always fails, since the stores to damage are unknown.
 func (*PublicSale) Damage(context.Context, string) error {
 	return errors.New("the stores are not named")
 }
 
 func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
 	for deadline := time.Now().Add(settleWithin); ; {
-		sold, err := o.sold(ctx)
+		sold, err := o.readSold(ctx)
 		over := time.Now().After(deadline)
 		if err != nil && over {
 			return err // until then a store may be unavailable
@@ -175,8 +175,8 @@ func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) er
 	return nil
 }
 
-// LastLine is the last line of a run: ok or FAILED, its figures, and the number of other faults if
-// there are any.
+// LastLine returns the last line that a run prints: ok or FAILED, its figures, and the number of
+// other faults if there are any.
 func LastLine(name string, ok bool, figures string, other int) string {
 	line := name + map[bool]string{true: " ok: ", false: " FAILED: "}[ok] + figures
 	if other > 0 {

@@ -55,7 +55,7 @@ func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
 		}
 	}
 	_, letters := s.DeadLetters(ctx)
-	_, ledger := s.charges(ctx)
+	_, ledger := s.readCharges(ctx)
 	return errors.Join(s.redis.Ping(ctx).Err(), letters, ledger)
 }
 
@@ -129,7 +129,7 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 	return out, nil
 }
 
-// Reservations counts those of users whose id begins with prefix: forgers must have none.
+// Reservations counts an event's reservations of users whose id begins with prefix.
 func (s *Stores) Reservations(ctx context.Context, eventID, prefix string) (int, error) {
 	var n int
 	err := s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND starts_with(user_id, $2)`, eventID, prefix).Scan(&n)

@@ -108,8 +108,8 @@ type OutageWait struct {
 // retryPause is the time between two attempts to read a store that is unavailable.
 const retryPause = 500 * time.Millisecond
 
-// Read repeats a read while a store is unavailable, until ctx ends or the limit is reached. waited
-// is true when a store was unavailable.
+// Read calls read, again while a store is unavailable, until ctx ends or the limit is reached.
+// waited is true if a store was unavailable.
 func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) (waited bool, err error) {
 	absence := Outage{Say: p.Say}
 	for {

@@ -62,7 +62,7 @@ func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	for store, read := range map[string]func(context.Context) error{
 		"Redis":                func(ctx context.Context) error { _, err := s.Sample(ctx, "e"); return err },
 		"PostgreSQL (ticket)":  func(ctx context.Context) error { _, err := s.Sales(ctx, "e"); return err },
-		"PostgreSQL (stats)":   func(ctx context.Context) error { _, err := s.counted(ctx, "e"); return err },
+		"PostgreSQL (stats)":   func(ctx context.Context) error { _, err := s.readStatsFigures(ctx, "e"); return err },
 		"Kafka":                func(ctx context.Context) error { _, err := s.DeadLetters(ctx); return err },
 		"the payment provider": func(ctx context.Context) error { _, err := s.Faults(ctx, "e"); return err },
 	} {

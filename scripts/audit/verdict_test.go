@@ -39,7 +39,7 @@ func TestSaleVerdict(t *testing.T) {
 
 func TestSamplesOverTheThreshold(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, 2, SaleRun{Threshold: 5, Samples: []Sample{{Active: 5}, {Active: 6}, {}, {Active: 60}}}.over())
+	require.Equal(t, 2, SaleRun{Threshold: 5, Samples: []Sample{{Active: 5}, {Active: 6}, {}, {Active: 60}}}.samplesOverThreshold())
 }
 
 func TestPromotionVerdict(t *testing.T) {
@@ -90,9 +90,9 @@ func TestRewardsVerdict(t *testing.T) {
 func TestDaysInKorea(t *testing.T) {
 	t.Parallel()
 	midnight := time.Date(2026, 3, 7, 15, 0, 0, 0, time.UTC)
-	require.Equal(t, 1, days(midnight.Add(-time.Minute), midnight.Add(-time.Millisecond)))
-	require.Equal(t, 2, days(midnight.Add(-time.Minute), midnight))
-	require.Equal(t, 1, days(midnight, midnight.Add(24*time.Hour-time.Second)))
+	require.Equal(t, 1, daysInKorea(midnight.Add(-time.Minute), midnight.Add(-time.Millisecond)))
+	require.Equal(t, 2, daysInKorea(midnight.Add(-time.Minute), midnight))
+	require.Equal(t, 1, daysInKorea(midnight, midnight.Add(24*time.Hour-time.Second)))
 }
 
 func TestOutputOfReconcile(t *testing.T) {

@@ -21,9 +21,9 @@ import (
 
 // Call is one attempt of a call.
 type Call struct {
-	// Caller is who the client was given the URL for.
+	// Caller is the name that the client's URL contains; see Proxy.URL.
 	Caller string
-	// Name is the operation's, such as TransactWriteItems.
+	// Name is the name of the operation, such as TransactWriteItems.
 	Name string
 	Body []byte
 }
@@ -32,25 +32,25 @@ type Call struct {
 type Fault struct {
 	// Cut closes the connection, and the server never sees the call.
 	Cut bool
-	// Lost closes the connection after the server has done what it was asked for.
+	// Lost closes the connection after the server has done the call: the answer is lost.
 	Lost bool
-	// Status and Body answer in place of the server.
+	// Status and Body are an answer that is given without asking the server.
 	Status int
 	Body   []byte
-	// Delay comes before everything else.
+	// Delay is a pause before the call is handled.
 	Delay time.Duration
 	// Swallow acknowledges messages without putting them in the queue.
 	Swallow bool
 	// Refuse refuses every second message of a batch, beginning with the first.
 	Refuse bool
-	// Repeat gives the received messages so many times again, to whoever receives next.
+	// Repeat is how many more times the received messages are delivered, to the next receivers.
 	Repeat int
 }
 
 // Rule decides about each attempt of a call. It is called concurrently.
 type Rule func(Call) Fault
 
-// Proxy is one proxy in front of one server.
+// Proxy is an HTTP proxy in front of one development server.
 type Proxy struct {
 	upstream string
 	listener net.Listener
@@ -66,13 +66,13 @@ type Proxy struct {
 }
 
 // New starts a proxy in front of a URL.
-func New(upstream string) (*Proxy, error) { return start(upstream, false) }
+func New(upstream string) (*Proxy, error) { return startProxy(upstream, false) }
 
 // NewCounter starts a proxy that leaves batches of messages whole, for measurements. It records no
 // SequenceNumbers, and its faults Swallow and Refuse have no effect.
-func NewCounter(upstream string) (*Proxy, error) { return start(upstream, true) }
+func NewCounter(upstream string) (*Proxy, error) { return startProxy(upstream, true) }
 
-func start(upstream string, counts bool) (*Proxy, error) {
+func startProxy(upstream string, counts bool) (*Proxy, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy for %s: %w", upstream, err)
@@ -96,7 +96,7 @@ func (p *Proxy) Close() {
 	p.client.CloseIdleConnections()
 }
 
-// Use decides by a rule from now on; nil lets everything pass.
+// Use sets the rule for the calls from now on; nil lets all calls pass.
 func (p *Proxy) Use(r Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,18 +126,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case f.Cut:
-		cut(w)
+		cutConnection(w)
 		return
 	case f.Status != 0:
-		write(w, answer{status: f.Status, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: f.Body})
+		writeAnswer(w, answer{status: f.Status, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: f.Body})
 		return
 	}
 	a, err := p.handle(r, c, f)
 	if err != nil || f.Lost {
-		cut(w)
+		cutConnection(w)
 		return
 	}
-	write(w, a)
+	writeAnswer(w, a)
 }
 
 func (p *Proxy) decide(c Call) (f Fault) {
@@ -175,7 +175,7 @@ type answer struct {
 	body   []byte
 }
 
-// forward asks the server.
+// forward sends a call to the server and returns its response.
 func (p *Proxy) forward(ctx context.Context, header http.Header, body []byte) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.upstream+"/", bytes.NewReader(body))
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *Proxy) forward(ctx context.Context, header http.Header, body []byte) (a
 	return answer{status: res.StatusCode, header: res.Header, body: got}, errors.Join(err, res.Body.Close())
 }
 
-func write(w http.ResponseWriter, a answer) {
+func writeAnswer(w http.ResponseWriter, a answer) {
 	for name, v := range a.header {
 		if name != "Content-Length" && name != "Date" {
 			w.Header()[name] = v
@@ -204,7 +204,7 @@ func write(w http.ResponseWriter, a answer) {
 	_, _ = w.Write(a.body) // the caller may have gone
 }
 
-// Since sums the calls since an earlier reading of Calls, of some operations or of all.
+// Since counts the calls since an earlier result of Calls, of the named operations or of all.
 func (p *Proxy) Since(before map[string]int, operations ...string) (sum int) {
 	now, _ := p.Calls()
 	for name, n := range now {
@@ -215,7 +215,7 @@ func (p *Proxy) Since(before map[string]int, operations ...string) (sum int) {
 	return sum
 }
 
-func cut(w http.ResponseWriter) {
+func cutConnection(w http.ResponseWriter) {
 	if h, ok := w.(http.Hijacker); ok {
 		if conn, _, err := h.Hijack(); err == nil {
 			_ = conn.Close()
@@ -229,14 +229,14 @@ func operation(h http.Header) string {
 	return name
 }
 
-// Item is an item of a transaction.
+// Item is an item that a DynamoDB transaction writes or checks.
 type Item struct {
 	PK, SK string
-	// Whole is the item or the update, as JSON.
+	// Whole is the JSON of the Put, Update, Delete or ConditionCheck.
 	Whole json.RawMessage
 }
 
-// Items are those that a TransactWriteItems writes or checks, in their order; nil for other calls.
+// Items returns the items of a TransactWriteItems in their order; nil for other calls.
 func (c Call) Items() []Item {
 	if c.Name != "TransactWriteItems" {
 		return nil
@@ -271,7 +271,7 @@ func (c Call) Items() []Item {
 	return out
 }
 
-// Find returns the index of the first item whose keys begin so, -1 when there is none.
+// Find returns the index of the first item whose keys begin with pk and sk; -1 if there is none.
 func (c Call) Find(pk, sk string) int {
 	for i, it := range c.Items() {
 		if strings.HasPrefix(it.PK, pk) && strings.HasPrefix(it.SK, sk) {
@@ -281,12 +281,12 @@ func (c Call) Find(pk, sk string) int {
 	return -1
 }
 
-// Unavailable is the answer of a server that fails.
+// Unavailable answers with an internal server error, without asking the server.
 func Unavailable() Fault {
 	return Fault{Status: http.StatusInternalServerError, Body: []byte(`{"__type": "InternalServerError", "message": "injected"}`)}
 }
 
-// Throttled is the answer of DynamoDB to too many calls.
+// Throttled answers as DynamoDB does to too many calls.
 func Throttled() Fault {
 	return Fault{
 		Status: http.StatusBadRequest,
@@ -294,14 +294,14 @@ func Throttled() Fault {
 	}
 }
 
-// Reasons why an item prevents a transaction.
+// Reasons with which DynamoDB cancels a transaction because of one of its items.
 const (
 	Conflict   = "TransactionConflict"
 	Validation = "ValidationError"
 	Capacity   = "ThrottlingError"
 )
 
-// Canceled is the answer to a transaction that one of its items prevents.
+// Canceled answers that a transaction was cancelled because of one of its items.
 func Canceled(c Call, item int, reason string) Fault {
 	type cause struct {
 		Code    string

@@ -21,7 +21,7 @@ import (
 type queue struct {
 	sent map[string][]string // SequenceNumbers by request id, in the order of the queue's answers
 	lost map[string]bool     // request ids of swallowed messages
-	// again are received messages to be given again, by queue.
+	// again are responses with messages that will be delivered once more, by queue.
 	again map[string][]answer
 }
 
@@ -29,8 +29,8 @@ func newQueue() queue {
 	return queue{sent: map[string][]string{}, lost: map[string]bool{}, again: map[string][]answer{}}
 }
 
-// Sent are the SequenceNumbers under which messages of requests were put in the queue, by request
-// id. A repeated send under one deduplication id has one number.
+// Sent returns, by request id, the SequenceNumbers with which messages were put in the queue. A
+// message that is sent again with the same deduplication id keeps its number.
 func (p *Proxy) Sent() map[string][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,24 +47,24 @@ func (p *Proxy) Swallowed(requestID string) bool {
 	return p.queue.lost[requestID]
 }
 
-// entry is a message of a batch. Its other members are forwarded as they are.
-type entry map[string]json.RawMessage
+// batchEntry is a message of a SendMessageBatch, with all its members, which are forwarded.
+type batchEntry map[string]json.RawMessage
 
-func (e entry) text(name string) (s string) {
+func (e batchEntry) textMember(name string) (s string) {
 	_ = json.Unmarshal(e[name], &s) // absent or not a text: empty
 	return s
 }
 
-// requestID is the request that a message is about; empty for others.
-func (e entry) requestID() string {
+// requestID returns the request id in the message's body; empty if there is none.
+func (e batchEntry) requestID() string {
 	var m struct {
 		RequestID string `json:"requestId"`
 	}
-	_ = json.Unmarshal([]byte(e.text("MessageBody")), &m) // some messages are unreadable on purpose
+	_ = json.Unmarshal([]byte(e.textMember("MessageBody")), &m) // some messages are unreadable on purpose
 	return m.RequestID
 }
 
-// sendResult is an entry of a batch's answer.
+// sendResult is one message's entry in the answer to a SendMessageBatch.
 type sendResult struct {
 	ID                     string `json:"Id,omitempty"`
 	MessageID              string `json:"MessageId,omitempty"`
@@ -75,19 +75,19 @@ type sendResult struct {
 	Message                string `json:"Message,omitempty"`
 }
 
-// send puts the messages of a call in the queue one by one, since ElasticMQ tells the
-// SequenceNumber only of single messages. A caller who leaves does not end it: what was sent is
-// recorded.
+// send puts the messages of a batch in the queue one by one, since ElasticMQ returns the
+// SequenceNumber only of single messages. It goes on when the caller disconnects, so that every
+// message that was sent is recorded.
 func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
 		QueueURL json.RawMessage `json:"QueueUrl"`
-		Entries  []entry         `json:"Entries"`
+		Entries  []batchEntry    `json:"Entries"`
 	}
 	if err := json.Unmarshal(c.Body, &in); err != nil {
 		return answer{}, fmt.Errorf("send: %w", err)
 	}
 	if c.Name == "SendMessage" {
-		var one entry
+		var one batchEntry
 		if err := json.Unmarshal(c.Body, &one); err != nil {
 			return answer{}, fmt.Errorf("send: %w", err)
 		}
@@ -103,14 +103,14 @@ func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
 	}
 	for i, e := range in.Entries {
 		if f.Refuse && i%2 == 0 {
-			out.Failed = append(out.Failed, sendResult{ID: e.text("Id"), Code: "InternalError", Message: "refused by the test"})
+			out.Failed = append(out.Failed, sendResult{ID: e.textMember("Id"), Code: "InternalError", Message: "refused by the test"})
 			continue
 		}
 		got, a, err := p.sendOne(r, in.QueueURL, e, f.Swallow)
 		if err != nil {
 			return a, err
 		}
-		got.ID = e.text("Id")
+		got.ID = e.textMember("Id")
 		if a.status == http.StatusOK {
 			out.Successful = append(out.Successful, got)
 		} else {
@@ -121,16 +121,16 @@ func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
 	return answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: body}, err
 }
 
-func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e entry, swallow bool) (got sendResult, a answer, err error) {
+func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e batchEntry, swallow bool) (got sendResult, a answer, err error) {
 	if swallow {
-		sum := md5.Sum([]byte(e.text("MessageBody"))) //nolint:gosec // SQS's checksum
+		sum := md5.Sum([]byte(e.textMember("MessageBody"))) //nolint:gosec // SQS's checksum
 		p.mu.Lock()
 		p.queue.lost[e.requestID()] = true
 		p.mu.Unlock()
 		a = answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}}
 		return sendResult{MessageID: uuid.NewString(), MD5OfMessageBody: hex.EncodeToString(sum[:])}, a, nil
 	}
-	one := entry{"QueueUrl": url}
+	one := batchEntry{"QueueUrl": url}
 	for name, v := range e {
 		if name != "Id" {
 			one[name] = v
@@ -165,7 +165,7 @@ func deadLetters(url json.RawMessage) bool { return strings.Contains(string(url)
 // pollInterval is the time between two looks into the queue while a caller waits for messages.
 const pollInterval = 25 * time.Millisecond
 
-// receive gives messages again before it asks for others.
+// receive answers with messages that are due to be delivered again, or else asks the server.
 func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
 		QueueURL string `json:"QueueUrl"`
@@ -189,9 +189,9 @@ func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 	return a, err
 }
 
-// poll waits for messages as long as the caller wants, and asks the server again and again without
-// waiting. ElasticMQ looks for messages every millisecond while somebody waits and all messages
-// belong to groups that are being received, which takes a whole processor.
+// poll waits for messages as long as the caller wants, by short requests to the server. A long poll
+// of ElasticMQ would use a whole processor when all messages belong to groups that are being
+// received: the server then looks for messages every millisecond.
 func (p *Proxy) poll(r *http.Request, body []byte) (answer, error) {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(body, &in); err != nil {

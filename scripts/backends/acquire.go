@@ -67,8 +67,8 @@ func (s *Set) acquire(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// notRequested lists the set's backends that are not running and that no command has requested
-// since the machine booted.
+// notRequested lists the set's backends that are not running and that no command has asked for
+// since the machine booted. Only test runs use those.
 func (s *Set) notRequested() []string {
 	var names []string
 	for _, name := range s.Missing() {

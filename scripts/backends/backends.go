@@ -143,7 +143,7 @@ func (s *Set) startMissing(ctx context.Context) error {
 			missing = append(missing, b)
 		}
 	}
-	if err := each(missing, func(b backend) error { return s.start(ctx, b) }); err != nil {
+	if err := forEach(missing, func(b backend) error { return s.start(ctx, b) }); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
@@ -213,14 +213,14 @@ func (s *Set) start(ctx context.Context, b backend) error {
 	return nil
 }
 
-// launch starts and records the process of a backend. The new record continues the given one.
+// launch starts the process of a backend and saves its record, with the counters of the record r.
 func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error) {
 	spec, err := b.spec()
 	if err != nil {
 		return nil, spec, fmt.Errorf("%s: %w", b.name, err)
 	}
 	spec.Name, spec.Log = b.name, s.layout.Log(b.name)
-	if err := s.clear(b, spec); err != nil {
+	if err := s.killLeftovers(b, spec); err != nil {
 		return nil, spec, err
 	}
 	for _, port := range b.ports {
@@ -257,13 +257,13 @@ func (s *Set) Stop(ctx context.Context, names ...string) error {
 }
 
 func (s *Set) stopNamed(names ...string) error {
-	return each(slices.DeleteFunc(New(s.layout, true, s.say).backends, func(b backend) bool {
+	return forEach(slices.DeleteFunc(New(s.layout, true, s.say).backends, func(b backend) bool {
 		return len(names) > 0 && !slices.Contains(names, b.name)
 	}), s.stop)
 }
 
-// each calls do for all items at once, and returns all errors.
-func each[T any](items []T, do func(T) error) error {
+// forEach calls do for all items at once, and returns all errors.
+func forEach[T any](items []T, do func(T) error) error {
 	errs := make([]error, len(items))
 	var wg sync.WaitGroup
 	for i, item := range items {
@@ -290,7 +290,7 @@ func (s *Set) stop(b backend) error {
 		s.say("%-16s stopped", b.name)
 	}
 	if spec, err := b.spec(); err == nil { // otherwise its program is no longer installed
-		if err := s.clear(b, spec); err != nil {
+		if err := s.killLeftovers(b, spec); err != nil {
 			return err
 		}
 		if b.temporary {
@@ -315,8 +315,8 @@ func (s *Set) Wipe() error {
 	return errors.Join(err, removeData(spec.Dir))
 }
 
-// removeData removes a data folder. Outside the checkout it has a parent of its own, which goes too
-// when it is empty.
+// removeData removes a data folder. A folder outside the checkout has a parent of its own, which is
+// removed too if it is empty.
 func removeData(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove data: %w", err)
@@ -325,7 +325,7 @@ func removeData(dir string) error {
 	return nil
 }
 
-func (s *Set) data(name string) (string, error) {
+func (s *Set) makeDataFolder(name string) (string, error) {
 	dir := s.layout.State("data", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make data folder: %w", err)
@@ -344,13 +344,13 @@ func checkDisk(dir string) error {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("ask for free space: %w", err)
 	}
-	if left := free(fs); left < need {
+	if left := freeBytes(fs); left < need {
 		return fmt.Errorf("only %d MiB are free below %s: the backends need 1 GiB", left>>20, filepath.Clean(dir))
 	}
 	return nil
 }
 
-// free is the space left in a file system, in bytes.
-func free(fs syscall.Statfs_t) uint64 { return fs.Bavail * uint64(fs.Bsize) }
+// freeBytes is the space left in a file system, in bytes.
+func freeBytes(fs syscall.Statfs_t) uint64 { return fs.Bavail * uint64(fs.Bsize) }
 
-func nothing(context.Context) error { return nil }
+func doNothing(context.Context) error { return nil }

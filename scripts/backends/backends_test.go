@@ -28,7 +28,7 @@ func set(t *testing.T, port int, script string) *Set {
 		script = ": > " + filepath.Join(s.layout.State(), "ready") + "; exec sleep 60"
 	}
 	s.backends = []backend{{
-		name: "redis", ports: []int{port}, stop: syscall.SIGTERM, prepare: nothing, settle: nothing, // Stop accepts known names only
+		name: "redis", ports: []int{port}, stop: syscall.SIGTERM, prepare: doNothing, settle: doNothing, // Stop accepts known names only
 		spec: func() (process.Spec, error) {
 			return process.Spec{Path: "/bin/sh", Args: []string{"-c", script}}, nil
 		},

@@ -30,7 +30,7 @@ const kafkaClusterID = "dXJyLWRldmVsb3BtZW50cw"
 func (s *Set) kafka() backend {
 	port, controller := s.layout.Port(platform.KafkaPort), s.layout.Port(platform.KafkaControllerPort)
 	return backend{
-		name: "kafka", ports: []int{port, controller}, stop: syscall.SIGTERM, settle: nothing,
+		name: "kafka", ports: []int{port, controller}, stop: syscall.SIGTERM, settle: doNothing,
 		prepare: s.prepareKafka,
 		spec: func() (process.Spec, error) {
 			return s.java("kafka", []string{"-Xms128m", "-Xmx384m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"},
@@ -53,7 +53,7 @@ func (s *Set) prepareKafka(ctx context.Context) error {
 	if _, err := s.jars(ctx, "kafka"); err != nil {
 		return err
 	}
-	dir, err := s.data("kafka")
+	dir, err := s.makeDataFolder("kafka")
 	if err != nil {
 		return err
 	}
@@ -100,15 +100,15 @@ log.cleaner.dedupe.buffer.size=16777216
 	return nil
 }
 
-// unsynced is the package, and its program, whose library makes fsync return at once. SQLite calls
-// fsync several times per write, which limits DynamoDB Local to some 50 writes/s on a slow disk. As
-// with PostgreSQL's fsync=off, only a power failure loses data.
+// unsynced names a package and its program, which runs another one without fsync. SQLite calls
+// fsync several times per write, which limits DynamoDB Local to some 50 writes/s on a slow disk.
+// Without fsync, as with PostgreSQL's fsync=off, only a power failure loses data.
 const unsynced = "eatmydata"
 
 func (s *Set) dynamodb() backend {
 	port := s.layout.Port(platform.DynamoDBPort)
 	return backend{
-		name: "dynamodb", ports: []int{port}, stop: syscall.SIGTERM, settle: nothing,
+		name: "dynamodb", ports: []int{port}, stop: syscall.SIGTERM, settle: doNothing,
 		prepare: func(ctx context.Context) error {
 			if _, err := s.jars(ctx, "dynamodb"); err != nil {
 				return err
@@ -116,7 +116,7 @@ func (s *Set) dynamodb() backend {
 			if _, err := s.apt.Ensure(ctx, unsynced, unsynced); err != nil {
 				s.say("DynamoDB Local will wait for the disk at each write: %v", err)
 			}
-			_, err := s.data("dynamodb")
+			_, err := s.makeDataFolder("dynamodb")
 			return err
 		},
 		spec: func() (process.Spec, error) {
@@ -135,7 +135,7 @@ func (s *Set) dynamodb() backend {
 			}
 			return spec, err
 		},
-		ready: func(ctx context.Context) error { return answers(ctx, s.layout.DynamoDBEndpoint()) },
+		ready: func(ctx context.Context) error { return checkResponds(ctx, s.layout.DynamoDBEndpoint()) },
 	}
 }
 
@@ -143,12 +143,12 @@ func (s *Set) sqs() backend {
 	port := s.layout.Port(platform.SQSPort)
 	config := s.layout.State("data", "sqs", "elasticmq.conf")
 	return backend{
-		name: "sqs", ports: []int{port}, stop: syscall.SIGTERM, settle: nothing,
+		name: "sqs", ports: []int{port}, stop: syscall.SIGTERM, settle: doNothing,
 		prepare: func(ctx context.Context) error {
 			if _, err := s.jars(ctx, "sqs"); err != nil {
 				return err
 			}
-			dir, err := s.data("sqs")
+			dir, err := s.makeDataFolder("sqs")
 			if err != nil {
 				return err
 			}
@@ -166,7 +166,7 @@ pekko.loglevel = "WARNING"
 		spec: func() (process.Spec, error) {
 			return s.java("sqs", []string{"-Xmx192m", "-Dconfig.file=" + config}, "org.elasticmq.server.Main")
 		},
-		ready: func(ctx context.Context) error { return answers(ctx, s.layout.SQSEndpoint()) },
+		ready: func(ctx context.Context) error { return checkResponds(ctx, s.layout.SQSEndpoint()) },
 	}
 }
 
@@ -188,8 +188,9 @@ func (s *Set) java(name string, options []string, class string, args ...string) 
 	return process.Spec{Path: path, Args: line, Dir: s.layout.State("data", name)}, nil
 }
 
-// answers succeeds on any HTTP response: both servers require signed requests and refuse this one.
-func answers(ctx context.Context, url string) error {
+// checkResponds returns nil if the server at url sends any HTTP response. DynamoDB Local and
+// ElasticMQ refuse this unsigned request, but a refusal shows that they are ready.
+func checkResponds(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ type postgresServer struct {
 func (p postgresServer) backend() backend {
 	port := p.set.layout.Port(p.port)
 	return backend{
-		name: p.name, ports: []int{port}, settle: nothing,
+		name: p.name, ports: []int{port}, settle: doNothing,
 		stop:    syscall.SIGINT, // fast shutdown: rolls sessions back instead of waiting for them
 		pidFile: "postmaster.pid",
 		prepare: p.prepare,
@@ -65,7 +65,7 @@ func (p postgresServer) backend() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			dir, who, err := p.home()
+			dir, who, err := p.chooseFolder()
 			if err != nil {
 				return process.Spec{}, err
 			}
@@ -97,7 +97,7 @@ func (p postgresServer) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, who, err := p.home()
+	dir, who, err := p.chooseFolder()
 	if err != nil {
 		return err
 	}
@@ -117,9 +117,9 @@ func (p postgresServer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// home returns the data folder and, for root, the user to run as: the first of the folders that this
-// user can use. It cannot enter a checkout below a private home directory.
-func (p postgresServer) home() (string, *syscall.Credential, error) {
+// chooseFolder returns the data folder and, for root, the user to run as: the first of the folders
+// that this user can use. It cannot enter a checkout below a private home directory.
+func (p postgresServer) chooseFolder() (string, *syscall.Credential, error) {
 	var who *syscall.Credential
 	if os.Geteuid() == 0 {
 		var err error
@@ -220,7 +220,7 @@ func (s *Set) createDatabases(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// memory is where Linux offers a file system in memory.
+// memory is Linux's file system in memory.
 const memory = "/dev/shm"
 
 // testPostgres is the server on which tests and their platforms create hundreds of databases, each
@@ -253,5 +253,5 @@ func hasRoom(dir string) bool {
 	}
 	const need, tmpfs = 1 << 30, 0x01021994
 	var fs syscall.Statfs_t
-	return syscall.Statfs(memory, &fs) == nil && fs.Type == tmpfs && free(fs) >= need
+	return syscall.Statfs(memory, &fs) == nil && fs.Type == tmpfs && freeBytes(fs) >= need
 }

@@ -41,12 +41,12 @@ func busPort(port int) int { return port - 993 }
 func (s *Set) redisServer(name string, base int, extra []string) backend {
 	port := s.layout.Port(base)
 	return backend{
-		name: name, ports: []int{port}, stop: syscall.SIGTERM, settle: nothing,
+		name: name, ports: []int{port}, stop: syscall.SIGTERM, settle: doNothing,
 		prepare: func(ctx context.Context) error {
 			if _, err := s.apt.Ensure(ctx, "redis-server", "redis-server"); err != nil {
 				return err
 			}
-			_, err := s.data(name)
+			_, err := s.makeDataFolder(name)
 			return err
 		},
 		spec: func() (process.Spec, error) {
@@ -54,7 +54,7 @@ func (s *Set) redisServer(name string, base int, extra []string) backend {
 			if err != nil {
 				return process.Spec{}, fmt.Errorf("find redis-server: %w", err)
 			}
-			dir, err := s.data(name)
+			dir, err := s.makeDataFolder(name)
 			if err != nil {
 				return process.Spec{}, err
 			}

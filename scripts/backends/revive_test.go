@@ -165,7 +165,7 @@ func TestReviveKillsProcessesInTheDataFolder(t *testing.T) {
 	s.backends[0].spec = func() (process.Spec, error) {
 		return process.Spec{Path: sleep, Args: []string{"60"}, Dir: dir}, nil
 	}
-	s.backends[0].ready = nothing
+	s.backends[0].ready = doNothing
 	pidFile := filepath.Join(dir, "server.pid")
 	require.NoError(t, s.Start(t.Context()))
 	orphan, err := process.Start(process.Spec{Name: "orphan", Path: sleep, Args: []string{"61"}, Dir: dir, Log: s.layout.Log("orphan")})

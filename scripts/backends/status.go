@@ -76,7 +76,7 @@ func (s *Set) Status(ctx context.Context) []State {
 			}
 			states[i].Started, states[i].Restarts, states[i].LastExit = r.Started, r.Restarts, r.LastExit
 			if !r.Alive() {
-				states[i].Died = r.wanted(b)
+				states[i].Died = r.shouldRun(b)
 				return
 			}
 			ctx, cancel := context.WithTimeout(ctx, readyTry)
@@ -111,11 +111,11 @@ func (s *Set) Died(name string) (since time.Time, died bool) {
 		return time.Time{}, false
 	}
 	r, found, err := s.load(name)
-	return r.Started, err == nil && found && r.wanted(b) && !r.Alive()
+	return r.Started, err == nil && found && r.shouldRun(b) && !r.Alive()
 }
 
-// wanted reports whether the backend is supposed to run with this set's ports.
-func (r record) wanted(b backend) bool { return !r.Stopping && slices.Equal(r.Ports, b.ports) }
+// shouldRun reports whether the backend is supposed to run with this set's ports.
+func (r record) shouldRun(b backend) bool { return !r.Stopping && slices.Equal(r.Ports, b.ports) }
 
 // Revive restarts a dead backend on its data and returns when it is ready. revived is false when
 // the backend had not died, or was stopped meanwhile. Other processes may start and stop backends
@@ -143,7 +143,8 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	}
 }
 
-// relaunch returns no process when the backend runs, or is not supposed to run.
+// relaunch starts a dead backend again. It returns no process if the backend runs or is not
+// supposed to run.
 func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, process.Spec, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -151,11 +152,11 @@ func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, proces
 	}
 	defer unlock()
 	r, found, err := s.load(b.name)
-	if err != nil || !found || !r.wanted(b) || r.Alive() {
+	if err != nil || !found || !r.shouldRun(b) || r.Alive() {
 		return nil, process.Spec{}, err
 	}
 	r.Restarts++
-	r.LastExit = s.exit(b.name, r.Identity)
+	r.LastExit = s.describeExit(b.name, r.Identity)
 	p, spec, err := s.launch(b, r)
 	if err != nil {
 		r.Started = time.Now()
@@ -165,9 +166,9 @@ func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, proces
 	return p, spec, nil
 }
 
-// exit describes how a process ended if that is known: only the parent process gets the exit
-// status.
-func (s *Set) exit(name string, id process.Identity) string {
+// describeExit describes how a process ended, for State.LastExit. Only the parent process gets the
+// exit status; the description of other processes is "ended".
+func (s *Set) describeExit(name string, id process.Identity) string {
 	s.mu.Lock()
 	p := s.started[name]
 	s.mu.Unlock()
@@ -193,10 +194,10 @@ func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, wh
 	return errors.Join(why, p.Stop(b.stop, stopLimit))
 }
 
-// clear kills the processes that a killed server left in its data folder: PostgreSQL's children,
-// which hold its shared memory, or a server whose starter died before recording it. Of the files
-// left there only the pid file is a problem: another process may have that id by now.
-func (s *Set) clear(b backend, spec process.Spec) error {
+// killLeftovers kills the processes that a killed server left in its data folder: PostgreSQL's
+// children, which hold its shared memory, or a server whose starter died before recording it. Of
+// the files left there only the pid file is a problem: another process may have that id by now.
+func (s *Set) killLeftovers(b backend, spec process.Spec) error {
 	if spec.Dir == "" {
 		return nil
 	}
@@ -207,10 +208,10 @@ func (s *Set) clear(b backend, spec process.Spec) error {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 		if len(left) == 0 {
-			return b.forget(spec.Dir)
+			return b.removePIDFile(spec.Dir)
 		}
 		s.say("%-16s ending %d processes that an earlier one left", b.name, len(left))
-		err = each(left, func(id process.Identity) error { return id.Stop(b.stop, orphanGrace) })
+		err = forEach(left, func(id process.Identity) error { return id.Stop(b.stop, orphanGrace) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
@@ -218,7 +219,7 @@ func (s *Set) clear(b backend, spec process.Spec) error {
 	return fmt.Errorf("%s: processes of an earlier run in %s do not end", b.name, spec.Dir)
 }
 
-func (b backend) forget(dir string) error {
+func (b backend) removePIDFile(dir string) error {
 	if b.pidFile == "" {
 		return nil
 	}

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// recorded is a response that the bare server repeats.
-type recorded struct {
+// recordedResponse is a response that the bare server repeats.
+type recordedResponse struct {
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
 	Status int         `json:"status"`
 }
 
-// ask sends a request once, and returns the response and its length with the headers.
-func ask(ctx context.Context, addr string, request []byte) (r recorded, size int, err error) {
+// sendOnce sends a request once and returns the response, and its size with the headers in bytes.
+func sendOnce(ctx context.Context, addr string, request []byte) (r recordedResponse, size int, err error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return r, 0, fmt.Errorf("connect: %w", err)
@@ -45,20 +45,21 @@ func ask(ctx context.Context, addr string, request []byte) (r recorded, size int
 	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
 		res.Header.Del(name)
 	}
-	return recorded{Header: res.Header, Body: body, Status: res.StatusCode}, raw.Len(), nil
+	return recordedResponse{Header: res.Header, Body: body, Status: res.StatusCode}, raw.Len(), nil
 }
 
 // bareArgument is the argument with which the program that uses this package calls Serve.
 const bareArgument = "bare"
 
-// Serve is the baseline of the HTTP rows, a process of its own: a net/http server with the time-outs
-// of the gateway's, whose handler only writes the response that it reads as JSON from in. It prints
-// its address, and serves until in ends. It reports false for any other argument.
+// Serve runs the bare server, the baseline of the HTTP rows, in a process of its own. It is a
+// net/http server with the gateway's time-outs that answers every request with the response that it
+// reads as JSON from in. It prints its address to out and serves until in ends. known is false, and
+// nothing happens, if the argument is another than bareArgument.
 func Serve(ctx context.Context, argument string, in io.Reader, out io.Writer) (known bool, err error) {
 	if argument != bareArgument {
 		return false, nil
 	}
-	var answer recorded
+	var answer recordedResponse
 	if err := json.NewDecoder(in).Decode(&answer); err != nil {
 		return true, fmt.Errorf("read the configuration: %w", err)
 	}
@@ -81,7 +82,7 @@ func Serve(ctx context.Context, argument string, in io.Reader, out io.Writer) (k
 	return true, err
 }
 
-func (r *recorded) write(w http.ResponseWriter, _ *http.Request) {
+func (r *recordedResponse) write(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	for name, values := range r.Header {
 		h[name] = values
@@ -101,7 +102,7 @@ type bareServer struct {
 }
 
 // startBare runs this program again, as a bare server that repeats a response.
-func startBare(ctx context.Context, answer recorded) (*bareServer, error) {
+func startBare(ctx context.Context, answer recordedResponse) (*bareServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)

@@ -43,11 +43,11 @@ func TestBareServerRepeatsTheResponse(t *testing.T) {
 
 	server := strings.TrimSpace(string(addr[:n]))
 	requests := [][]byte{[]byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), []byte("GET /2 HTTP/1.1\r\nHost: localhost\r\n\r\n")}
-	answer, size, err := ask(t.Context(), server, requests[0])
+	answer, size, err := sendOnce(t.Context(), server, requests[0])
 	require.NoError(t, err)
 	require.Equal(t, "{} 1", string(answer.Body)+" "+answer.Header.Get("X-One"))
 	require.Greater(t, size, 50)
-	g := generator{addr: server, next: inTurn(requests)}
+	g := generator{addr: server, next: roundRobin(requests)}
 	require.NoError(t, g.open(t.Context(), 2))
 	require.NoError(t, g.send(t.Context(), 5, http.StatusOK))
 	require.ErrorContains(t, g.send(t.Context(), 2, http.StatusCreated), ": status 200")

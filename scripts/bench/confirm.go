@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// payers confirm at the same time.
+	// payers is the number of users who confirm at the same time.
 	payers = 32
-	// Confirmations of a round: about a second.
+	// Numbers of confirmations per round of measurement, which takes about a second.
 	confirmed, confirmedPlainly = 640, 384
 	seatsOfRow                  = 100
 )
@@ -32,14 +32,14 @@ func runConfirm(ctx context.Context, opts Options, wanted []string, done func(ro
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
 			Name: "confirm", What: "confirm a payment until its seat is sold, 32 clients", Besides: "pgbench running the SQL of payment and of ticket, 32 clients",
 			Unit: "µs per payment", Must: 0.5, Aim: 0.7,
-		}, subject: c.confirm, baseline: c.confirmPlainly})
+		}, subject: c.measureConfirm, baseline: c.measureConfirmPlainly})
 	})
 }
 
-// confirmations measures the row.
+// confirmations measures the row of confirmed payments.
 type confirmations struct {
 	admin            ticketv1.EventAdminServiceClient
 	payments         paymentv1.PaymentServiceClient
@@ -70,8 +70,8 @@ func newConfirmations(ctx context.Context, p *harness.Platform) (*confirmations,
 	return c, nil
 }
 
-// prepare makes n holds of one seat each, with a prepared payment, of a new event. They are numbered
-// from first.
+// prepare creates an event with n holds of one seat each and a prepared payment per hold. The holds
+// are numbered from first.
 func (c *confirmations) prepare(ctx context.Context, n int64) (event string, first int64, err error) {
 	c.events++
 	event = fmt.Sprintf("bench-confirm-%d", c.events)
@@ -80,7 +80,7 @@ func (c *confirmations) prepare(ctx context.Context, n int64) (event string, fir
 	rows := int32(n/seatsOfRow + 1) //nolint:gosec // some rows
 	_, err = c.admin.PutEvent(ctx, eventOf(event, 1, &ticketv1.SectionSpec{Section: "A", Rows: &rows, SeatsPerRow: new(int32(seatsOfRow))}))
 	if err == nil {
-		err = published(ctx, c.payment, c.ticket)
+		err = awaitPublished(ctx, c.payment, c.ticket)
 	}
 	if err != nil {
 		return "", 0, err
@@ -112,22 +112,22 @@ func (c *confirmations) prepare(ctx context.Context, n int64) (event string, fir
 	return event, first, nil
 }
 
-// confirm lets the payers confirm, and waits until their seats are sold.
-func (c *confirmations) confirm(ctx context.Context) (float64, map[string]float64, error) {
+// measureConfirm lets the payers confirm, and waits until their seats are sold.
+func (c *confirmations) measureConfirm(ctx context.Context) (float64, map[string]float64, error) {
 	event, first, err := c.prepare(ctx, confirmed)
 	if err != nil {
 		return 0, nil, err
 	}
 	began := time.Now()
-	err = atOnce(ctx, payers, confirmed, func(ctx context.Context, i int) error { return c.confirmOne(ctx, first+int64(i)) })
+	err = runConcurrently(ctx, payers, confirmed, func(ctx context.Context, i int) error { return c.confirmOne(ctx, first+int64(i)) })
 	if err != nil {
 		return 0, nil, err
 	}
 	answered := time.Since(began)
-	if err := c.sold(ctx, event, confirmed); err != nil {
+	if err := c.awaitSold(ctx, event, confirmed); err != nil {
 		return 0, nil, err
 	}
-	return micros(time.Since(began), confirmed), map[string]float64{"answered": micros(answered, confirmed)}, nil
+	return microsPerItem(time.Since(began), confirmed), map[string]float64{"answered": microsPerItem(answered, confirmed)}, nil
 }
 
 func (c *confirmations) confirmOne(ctx context.Context, number int64) error {
@@ -142,14 +142,14 @@ func (c *confirmations) confirmOne(ctx context.Context, number int64) error {
 	return err
 }
 
-// sold waits until n seats of the event are sold.
-func (c *confirmations) sold(ctx context.Context, event string, n int64) error {
+// awaitSold waits until n seats of the event are sold.
+func (c *confirmations) awaitSold(ctx context.Context, event string, n int64) error {
 	return awaitState(ctx, c.ticket, fmt.Sprintf("%d sold seats", n),
 		`SELECT count(*) = $2 FROM seats WHERE event_id = $1 AND status = 'SOLD'`, event, n)
 }
 
-// confirmPlainly is the baseline: the SQL of both services, one database after the other.
-func (c *confirmations) confirmPlainly(ctx context.Context) (float64, map[string]float64, error) {
+// measureConfirmPlainly measures the baseline: pgbench runs the SQL of payment, and that of ticket.
+func (c *confirmations) measureConfirmPlainly(ctx context.Context) (float64, map[string]float64, error) {
 	b := pgbench{clients: payers, each: confirmedPlainly / payers, warmUp: confirmedPlainly / payers / 4}
 	event, first, err := c.prepare(ctx, int64(b.transactions()))
 	if err != nil {
@@ -165,5 +165,5 @@ func (c *confirmations) confirmPlainly(ctx context.Context) (float64, map[string
 		}
 		sum += µs
 	}
-	return sum, nil, c.sold(ctx, event, int64(b.transactions()))
+	return sum, nil, c.awaitSold(ctx, event, int64(b.transactions()))
 }

@@ -14,8 +14,8 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// cpuTime is the CPU time, of user and system, that a process's threads have used. schedstat counts
-// nanoseconds; stat counts hundredths of a second, too coarse for a round.
+// cpuTime returns the CPU time, user and system, that a process's threads have used. It reads
+// schedstat, which counts nanoseconds; stat counts hundredths of a second, too coarse for a round.
 func cpuTime(pid int) (time.Duration, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
@@ -43,7 +43,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// redisCPU is the CPU time that a Redis server has used.
+// redisCPU returns the CPU time that a Redis server has used.
 func redisCPU(ctx context.Context, rdb *redis.Client) (time.Duration, error) {
 	info, err := rdb.InfoMap(ctx, "cpu").Result()
 	if err != nil {
@@ -60,10 +60,10 @@ func redisCPU(ctx context.Context, rdb *redis.Client) (time.Duration, error) {
 	return time.Duration(sum * float64(time.Second)), nil
 }
 
-// processes are the ids of processes by the name of their part.
+// processes maps the part of a row that is measured, such as a service, to process ids.
 type processes map[string][]int
 
-// processesOf are those of all replicas of services, by the service's name.
+// processesOf returns the process ids of all replicas of services, by the service's name.
 func processesOf(p *harness.Platform, services ...string) processes {
 	pids := processes{}
 	for _, name := range services {
@@ -74,8 +74,8 @@ func processesOf(p *harness.Platform, services ...string) processes {
 	return pids
 }
 
-// cpu is a meter of the processes.
-func (p processes) cpu(context.Context) (map[string]time.Duration, error) {
+// cpuTimes returns the CPU time that the processes have used, by part. It is a meter.
+func (p processes) cpuTimes(context.Context) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for name, pids := range p {
 		for _, pid := range pids {
@@ -89,11 +89,11 @@ func (p processes) cpu(context.Context) (map[string]time.Duration, error) {
 	return times, nil
 }
 
-// meter reads the CPU time of the processes of a path.
-type meter func(context.Context) (map[string]time.Duration, error)
+// cpuMeter reads the CPU time that the processes on the measured path have used so far, by part.
+type cpuMeter func(context.Context) (map[string]time.Duration, error)
 
-// spent runs do and returns what each process used meanwhile, per request, in µs.
-func (m meter) spent(ctx context.Context, requests int, do func() error) (map[string]float64, error) {
+// perRequest runs do and returns the CPU time that each part used meanwhile, in µs per request.
+func (m cpuMeter) perRequest(ctx context.Context, requests int, do func() error) (map[string]float64, error) {
 	before, err := m(ctx)
 	if err != nil {
 		return nil, err

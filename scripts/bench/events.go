@@ -26,12 +26,12 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// patient is the limit of time of calls, which a busy machine does not exceed.
-func patient() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
+// longTimeout sets a timeout of calls that even a busy machine does not exceed.
+func longTimeout() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
 
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}} }
 
-// eventOf is an event on sale, by RPC. Its seating is that of its sections.
+// eventOf returns ticket's request that puts an event on sale, with the seating of its sections.
 func eventOf(id string, maxPerUser int32, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
 	seating := "ASSIGNED"
 	for _, s := range sections {
@@ -63,19 +63,19 @@ func sectionOf(name string, rows, seatsPerRow int) map[string]any {
 	return map[string]any{"section": name, "price": 55000, "rows": rows, "seatsPerRow": seatsPerRow}
 }
 
-// insider is a signed-in browser with a slot of an event.
-type insider struct {
+// admittedUser is a signed-in browser with a slot, the permission to be in an event's shop.
+type admittedUser struct {
 	visitor
 
 	entry claims.Entry
 }
 
-// letIn signs n users in, and returns them when all have a slot of the event, which admits everybody.
-func letIn(ctx context.Context, p *harness.Platform, event string, n int) ([]insider, error) {
+// admitUsers signs n users in, waits until all have a slot of the event, and returns them.
+func admitUsers(ctx context.Context, p *harness.Platform, event string, n int) ([]admittedUser, error) {
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
 	defer api.Close()
-	all := make([]insider, n)
-	return all, atOnce(ctx, 16, n, func(ctx context.Context, i int) error {
+	all := make([]admittedUser, n)
+	return all, runConcurrently(ctx, 16, n, func(ctx context.Context, i int) error {
 		browser := api.NewSession()
 		if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
 			return err
@@ -95,13 +95,13 @@ func letIn(ctx context.Context, p *harness.Platform, event string, n int) ([]ins
 	})
 }
 
-// token is a new entry token for the slot, as queue gives one at each poll; tokens live a minute.
-func (i *insider) token(p *harness.Platform, event string) string {
+// newEntryToken signs an entry token for the slot, as queue does at each poll. It lives a minute.
+func (i *admittedUser) newEntryToken(p *harness.Platform, event string) string {
 	return p.EntryToken(event, i.entry.UserID, i.entry.SlotID, i.entry.Epoch, time.UnixMilli(i.entry.End))
 }
 
-// atOnce calls do for the numbers below n, for as many at a time as there are clients.
-func atOnce(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
+// runConcurrently calls do for the numbers from 0 to n-1, at most `clients` of them at a time.
+func runConcurrently(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
 	var begun atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	for range min(clients, n) {
@@ -117,11 +117,11 @@ func atOnce(ctx context.Context, clients, n int, do func(ctx context.Context, i 
 	return group.Wait()
 }
 
-func micros(took time.Duration, n int) float64 {
+func microsPerItem(took time.Duration, n int) float64 {
 	return float64(took.Nanoseconds()) / 1000 / float64(n)
 }
 
-// settleLimit bounds how long a state may take to be reached.
+// settleLimit bounds how long awaitState waits.
 const settleLimit = time.Minute
 
 // awaitState polls a database until the query returns true.
@@ -142,8 +142,8 @@ func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args 
 	}
 }
 
-// published waits until every event of the databases is published.
-func published(ctx context.Context, databases ...*pgxpool.Pool) error {
+// awaitPublished waits until the outboxes of the databases are empty: all Kafka events are published.
+func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 	for _, db := range databases {
 		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
 			return err
@@ -152,16 +152,16 @@ func published(ctx context.Context, databases ...*pgxpool.Pool) error {
 	return nil
 }
 
-// row is a row of a group, with its sides.
-type row struct {
+// benchRow is a row of the report: a measured subject, and the baseline beside it.
+type benchRow struct {
 	result            rounds.Result
 	subject, baseline rounds.Side
-	// begin prepares the row, and check says what must be true in the end; nil: nothing.
+	// begin prepares the row. check fails if its result is wrong in the end. Both may be nil.
 	begin, check func(context.Context) error
 }
 
-// measureRows measures the wanted ones of a group's rows.
-func measureRows(ctx context.Context, opts Options, wanted []string, done func(rounds.Result), rows ...row) error {
+// measureRows measures those of the rows whose names are wanted, and passes each result to done.
+func measureRows(ctx context.Context, opts Options, wanted []string, done func(rounds.Result), rows ...benchRow) error {
 	for _, row := range rows {
 		if !slices.Contains(wanted, row.result.Name) {
 			continue
@@ -171,7 +171,7 @@ func measureRows(ctx context.Context, opts Options, wanted []string, done func(r
 				return fmt.Errorf("%s: %w", row.result.Name, err)
 			}
 		}
-		r, err := compare(ctx, opts.Rounds, row.result, row.subject, row.baseline)
+		r, err := compareSides(ctx, opts.Rounds, row.result, row.subject, row.baseline)
 		if err == nil && row.check != nil {
 			err = row.check(ctx)
 		}

@@ -25,9 +25,9 @@ const (
 	drainFor  = 30 * time.Second
 )
 
-// generator sends prepared requests over keep-alive connections: a number of them, as fast as they are
-// answered, or at a fixed rate, whatever becomes of them. It reads no more of a response than it
-// needs, since it shares the processors with what it measures.
+// generator sends prepared HTTP requests over keep-alive connections: a number of them, or as fast
+// as they are answered, or at a fixed rate regardless of the answers. It parses no more of a
+// response than it needs, since it shares the processors with the servers that it measures.
 type generator struct {
 	addr  string
 	conns []*rawConn
@@ -41,22 +41,22 @@ type rawConn struct {
 	net.Conn
 
 	in  *bufio.Reader
-	due time.Time // when the request in progress had to be sent
+	due time.Time // when the request in progress should have been sent
 }
 
-// sample is a response: its status, when its request had to be sent, and when it was answered.
+// sample is a response: its status, when its request should have been sent, and when it was answered.
 type sample struct {
 	status      int
 	due, answer time.Time
 }
 
-// inTurn returns the requests one after the other, and again.
-func inTurn(requests [][]byte) func() []byte {
+// roundRobin returns a function that returns the requests in turn, beginning again after the last.
+func roundRobin(requests [][]byte) func() []byte {
 	var n atomic.Int64
 	return func() []byte { return requests[int(n.Add(1)-1)%len(requests)] }
 }
 
-// open opens connections, after which load must follow soon: the server closes those on which
+// open opens connections. Requests must follow soon, since the server closes connections on which
 // nothing is sent.
 func (g *generator) open(ctx context.Context, connections int) error {
 	g.idle = make(chan *rawConn, connections)
@@ -106,7 +106,7 @@ func readStatus(in *bufio.Reader) (status int, err error) {
 	if !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) || len(line) < 12 {
 		return 0, errResponse
 	}
-	status = number(line[9:12])
+	status = parseNumber(line[9:12])
 	length := -1
 	for {
 		if line, err = in.ReadSlice('\n'); err != nil {
@@ -117,7 +117,7 @@ func readStatus(in *bufio.Reader) (status int, err error) {
 			break
 		}
 		if bytes.HasPrefix(line, contentLength) {
-			length = number(line[len(contentLength):])
+			length = parseNumber(line[len(contentLength):])
 		}
 	}
 	switch {
@@ -130,7 +130,7 @@ func readStatus(in *bufio.Reader) (status int, err error) {
 	return status, err
 }
 
-func number(digits []byte) (n int) {
+func parseNumber(digits []byte) (n int) {
 	for _, d := range digits {
 		n = 10*n + int(d-'0')
 	}
@@ -173,9 +173,9 @@ func (g *generator) saturate(ctx context.Context, until time.Time) ([]sample, er
 	}, func() error { return nil })
 }
 
-// offer sends requests at a rate until a time, each on a connection that has none in progress, and
-// waits for all responses. A request for which there is no such connection is not sent.
-func (g *generator) offer(ctx context.Context, perSecond float64, until time.Time) ([]sample, error) {
+// sendAtRate sends requests at a fixed rate until a time, and waits for all responses. A request
+// for which no connection is idle is not sent.
+func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until time.Time) ([]sample, error) {
 	for _, c := range g.conns {
 		g.idle <- c
 	}
@@ -193,7 +193,7 @@ func (g *generator) offer(ctx context.Context, perSecond float64, until time.Tim
 			g.idle <- c
 		}
 	}, func() error {
-		// The readers are ended by closing what they read from.
+		// Closing the connections ends the goroutines that read from them.
 		defer func() {
 			ended.Store(true)
 			_ = g.close()
@@ -201,11 +201,11 @@ func (g *generator) offer(ctx context.Context, perSecond float64, until time.Tim
 		if err := g.pace(ctx, perSecond, until); err != nil {
 			return err
 		}
-		return g.drain(ctx)
+		return g.awaitIdle(ctx)
 	})
 }
 
-// pace sends requests on idle connections. A request that is sent late counts from when it was due.
+// pace sends requests on idle connections. The latency of a late one counts from when it was due.
 func (g *generator) pace(ctx context.Context, perSecond float64, until time.Time) error {
 	began, sent := time.Now(), 0
 	for now := began; now.Before(until) && loop.Sleep(ctx, paceEvery); now = time.Now() {
@@ -223,8 +223,8 @@ func (g *generator) pace(ctx context.Context, perSecond float64, until time.Time
 	return ctx.Err()
 }
 
-// drain waits until no connection has a request in progress.
-func (g *generator) drain(ctx context.Context) error {
+// awaitIdle waits until no connection has a request in progress.
+func (g *generator) awaitIdle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainFor)
 	defer cancel()
 	for range g.conns {
@@ -237,8 +237,8 @@ func (g *generator) drain(ctx context.Context) error {
 	return nil
 }
 
-// collect runs work on each connection, and do meanwhile. Its error is that of do, or one of those
-// of work.
+// collect runs work on each connection at once, and do meanwhile. It returns the samples that work
+// added, and the error of do or else one of work.
 func (g *generator) collect(work func(*rawConn, func(sample)) error, do func() error) ([]sample, error) {
 	var wg sync.WaitGroup
 	samples, failed := make([][]sample, len(g.conns)), make(chan error, len(g.conns))
@@ -259,16 +259,16 @@ func (g *generator) collect(work func(*rawConn, func(sample)) error, do func() e
 	return slices.Concat(samples...), err
 }
 
-// figures of the responses in a period.
-type figures struct {
+// loadFigures are what the responses in a period amount to.
+type loadFigures struct {
 	offered, granted float64 // per second
 	p99              time.Duration
 	// other is the number of responses that neither grant nor refuse for overload.
 	other int
 }
 
-func figuresOf(samples []sample, from, until time.Time) figures {
-	var f figures
+func figuresOf(samples []sample, from, until time.Time) loadFigures {
+	var f loadFigures
 	var offered, granted float64
 	var waits []time.Duration
 	for _, s := range samples {

@@ -46,7 +46,7 @@ func TestGeneratorSendsAtARateAndWhenAnswered(t *testing.T) {
 	addr, requests := serve(t)
 	g := generator{addr: addr, next: func() []byte { return []byte("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n") }}
 	for name, load := range map[string]func(time.Time) ([]sample, error){
-		"at a rate":     func(until time.Time) ([]sample, error) { return g.offer(t.Context(), 2000, until) },
+		"at a rate":     func(until time.Time) ([]sample, error) { return g.sendAtRate(t.Context(), 2000, until) },
 		"when answered": func(until time.Time) ([]sample, error) { return g.saturate(t.Context(), until) },
 	} {
 		require.NoError(t, g.open(t.Context(), 5), name)

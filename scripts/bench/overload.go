@@ -20,13 +20,13 @@ const (
 	overloadUsers = 400
 	// bestConns are the connections at which the best rate is measured; more of them do not increase it.
 	bestConns = 64
-	// overloadConns are more than the requests in progress while the gateway refuses what is too much:
-	// with too few, less is offered. Answers take up to 300 ms of 6,000 requests per second.
+	// overloadConns must exceed the requests in progress under overload: with too few connections,
+	// less than the rate is sent. 6,000 requests per second take up to 300 ms each: 1,800.
 	overloadConns = 3000
-	// offeredTimes is the rate that is offered, in best rates. It is above 2, so that the rate stays
-	// above twice that of the round's baseline.
+	// offeredTimes is the offered rate as a multiple of the best rate. It is well above 2, so that the
+	// rate stays above twice the baseline of its round even if that one was faster.
 	offeredTimes = 2.3
-	// Each phase begins with a part that is not measured.
+	// Each phase begins with a warm-up that is not measured.
 	warmUp, bestFor, overloadFor = 500 * time.Millisecond, time.Second, 1700 * time.Millisecond
 	overloadEvent                = "bench-overload"
 	overloadSections             = 3
@@ -40,20 +40,20 @@ func runOverload(ctx context.Context, opts Options, wanted []string, done func(r
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
 			Name: "overload_goodput", What: "POST /api/v1/seats/reserve while more than twice the best rate is offered", Besides: "the best rate, 64 connections",
 			Unit: "µs per hold", Must: 0.85, Aim: 0.95, Limits: map[string]float64{"best of offered": 0.5, "other responses": 0},
-		}, subject: o.overloaded, baseline: o.best})
+		}, subject: o.measureOverload, baseline: o.measureBest})
 	})
 }
 
-// overload measures the row on one event. Each request is for a seat of its own.
+// overload measures holds under overload on one event. Each request is for another seat.
 type overload struct {
 	platform  *harness.Platform
 	ticket    *pgxpool.Pool
 	generator generator
-	buyers    []insider
-	heads     []string     // of the buyers' requests, with the present tokens
+	buyers    []admittedUser
+	heads     []string     // request headers of the buyers, with their current tokens
 	seat      atomic.Int64 // the next one
 	bestRate  float64      // holds per second; 0 before it was measured
 }
@@ -64,20 +64,20 @@ func newOverload(ctx context.Context, p *harness.Platform) (*overload, error) {
 		sections[i] = sectionOf(overloadSection(i), overloadRows, seatsOfRow)
 	}
 	putEvent(ctx, p, overloadEvent, 2*overloadUsers, map[string]any{"maxPerUser": 1000, "slotSeconds": 7200}, sections...)
-	buyers, err := letIn(ctx, p, overloadEvent, overloadUsers)
+	buyers, err := admitUsers(ctx, p, overloadEvent, overloadUsers)
 	if err != nil {
 		return nil, err
 	}
 	o := &overload{platform: p, ticket: p.DB(platform.Ticket), buyers: buyers} //nolint:contextcheck // the pool lives as long as the platform
-	o.generator = generator{addr: p.Service(platform.Gateway).Addr(0), next: o.next}
+	o.generator = generator{addr: p.Service(platform.Gateway).Addr(0), next: o.nextRequest}
 	return o, nil
 }
 
 func overloadSection(i int) string { return string(rune('A' + i)) }
 
-// renew gives every buyer a new token for the slot, as queue does at each poll; tokens live a
+// renewTokens gives every buyer a new token for the slot, as queue does at each poll; tokens live a
 // minute.
-func (o *overload) renew() {
+func (o *overload) renewTokens() {
 	o.heads = o.heads[:0]
 	for _, b := range o.buyers {
 		o.heads = append(o.heads, strings.Join([]string{
@@ -85,22 +85,22 @@ func (o *overload) renew() {
 			"User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
 			"Accept: application/json", "Accept-Language: ko-KR,ko;q=0.9,en;q=0.8", "Content-Type: application/json",
 			"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Origin: http://localhost",
-			"X-Forwarded-For: " + b.address, "Cookie: " + b.cookies, "X-Queue-Entry-Token: " + b.token(o.platform, overloadEvent), "Content-Length: ",
+			"X-Forwarded-For: " + b.address, "Cookie: " + b.cookies, "X-Queue-Entry-Token: " + b.newEntryToken(o.platform, overloadEvent), "Content-Length: ",
 		}, "\r\n"))
 	}
 }
 
-// next is a request for the next seat, by the next buyer.
-func (o *overload) next() []byte {
+// nextRequest returns a request of the next buyer to hold the next seat.
+func (o *overload) nextRequest() []byte {
 	n := int(o.seat.Add(1) - 1)
 	row := n / seatsOfRow
 	body := fmt.Sprintf(`{"eventId":%q,"seatIds":["%s-%d-%d"]}`, overloadEvent, overloadSection(row/overloadRows), row%overloadRows+1, n%seatsOfRow+1)
 	return fmt.Appendf(nil, "%s%d\r\n\r\n%s", o.heads[n%len(o.heads)], len(body), body)
 }
 
-// free ends all holds, so that each phase finds the same tables.
-func (o *overload) free(ctx context.Context) error {
-	if err := published(ctx, o.ticket); err != nil {
+// releaseSeats ends all holds, so that each phase finds the same tables.
+func (o *overload) releaseSeats(ctx context.Context) error {
+	if err := awaitPublished(ctx, o.ticket); err != nil {
 		return err
 	}
 	for _, sql := range []string{
@@ -113,35 +113,35 @@ func (o *overload) free(ctx context.Context) error {
 		}
 	}
 	o.seat.Store(0)
-	o.renew()
+	o.renewTokens()
 	return nil
 }
 
-// best measures the best rate: each connection sends its next request when the last is answered.
-func (o *overload) best(ctx context.Context) (float64, map[string]float64, error) {
-	f, err := o.phase(ctx, bestConns, bestFor, func(until time.Time) ([]sample, error) { return o.generator.saturate(ctx, until) })
+// measureBest measures the best rate: each connection sends a request when the last is answered.
+func (o *overload) measureBest(ctx context.Context) (float64, map[string]float64, error) {
+	f, err := o.runPhase(ctx, bestConns, bestFor, func(until time.Time) ([]sample, error) { return o.generator.saturate(ctx, until) })
 	o.bestRate = f.granted
 	return 1e6 / f.granted, nil, err
 }
 
-// overloaded measures what is granted of a rate that is offered whatever becomes of the requests.
-func (o *overload) overloaded(ctx context.Context) (float64, map[string]float64, error) {
+// measureOverload measures the holds that are granted while requests exceed the best rate.
+func (o *overload) measureOverload(ctx context.Context) (float64, map[string]float64, error) {
 	if o.bestRate == 0 {
-		if _, _, err := o.best(ctx); err != nil {
+		if _, _, err := o.measureBest(ctx); err != nil {
 			return 0, nil, err
 		}
 	}
-	f, err := o.phase(ctx, overloadConns, overloadFor, func(until time.Time) ([]sample, error) {
-		return o.generator.offer(ctx, offeredTimes*o.bestRate, until)
+	f, err := o.runPhase(ctx, overloadConns, overloadFor, func(until time.Time) ([]sample, error) {
+		return o.generator.sendAtRate(ctx, offeredTimes*o.bestRate, until)
 	})
 	return 1e6 / f.granted, map[string]float64{
 		"best of offered": o.bestRate / f.offered, "other responses": float64(f.other), "p99 ms": float64(f.p99.Milliseconds()),
 	}, err
 }
 
-// phase runs load until its end, and measures all but the beginning.
-func (o *overload) phase(ctx context.Context, connections int, length time.Duration, load func(until time.Time) ([]sample, error)) (f figures, err error) {
-	if err := o.free(ctx); err != nil {
+// runPhase frees the seats, runs load for warmUp and length, and measures all but the warm-up.
+func (o *overload) runPhase(ctx context.Context, connections int, length time.Duration, load func(until time.Time) ([]sample, error)) (f loadFigures, err error) {
+	if err := o.releaseSeats(ctx); err != nil {
 		return f, fmt.Errorf("free the seats: %w", err)
 	}
 	if err := o.generator.open(ctx, connections); err != nil {

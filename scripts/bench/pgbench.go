@@ -18,20 +18,20 @@ import (
 //go:embed sql/*.sql
 var plainSQL embed.FS
 
-// pgbench runs a script of this package as that many clients, with a session and a transaction each at a time.
+// pgbench runs a SQL script of this package with the program pgbench. Each client has one session.
 type pgbench struct {
 	url, script string
 	variables   map[string]any
 	clients     int
-	// each is how many transactions of a client are measured, after warmUp of them: sessions are new,
-	// so the first transactions also prepare the statements and read the catalogs.
+	// each is the number of transactions per client that are measured, after warmUp others: the first
+	// transactions of a session also prepare the statements and read the catalogs.
 	each, warmUp int
 }
 
-// transactions of a run.
+// transactions returns the number of transactions of a run, with those of the warm-up.
 func (p pgbench) transactions() int { return p.clients * (p.warmUp + p.each) }
 
-// perTransaction runs it, and returns the µs per transaction.
+// perTransaction runs pgbench and returns the elapsed µs per measured transaction.
 func (p pgbench) perTransaction(ctx context.Context) (µs float64, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
@@ -60,7 +60,7 @@ func (p pgbench) perTransaction(ctx context.Context) (µs float64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
 	}
-	ended, err := logged(filepath.Join(dir, "done*"))
+	ended, err := readEndTimes(filepath.Join(dir, "done*"))
 	if err != nil {
 		return 0, err
 	}
@@ -72,8 +72,8 @@ func (p pgbench) perTransaction(ctx context.Context) (µs float64, err error) {
 	return float64(took.Microseconds()) / float64(len(ended)-1-first), nil
 }
 
-// logged reads when transactions ended, in this order.
-func logged(pattern string) ([]time.Time, error) {
+// readEndTimes reads from pgbench's log files when transactions ended, and sorts the times.
+func readEndTimes(pattern string) ([]time.Time, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, err
@@ -97,22 +97,22 @@ func logged(pattern string) ([]time.Time, error) {
 	return ended, nil
 }
 
-// holdSeatsPlainly is the baseline of seat_hold.
-func (s *sales) holdSeatsPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	return s.plainly(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
+// measureSeatsPlainly measures the baseline of the row seat_hold: its SQL, run by pgbench.
+func (s *holdRows) measureSeatsPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	return s.measurePgbench(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
 }
 
-// admitPlainly is the baseline of general_admission.
-func (s *sales) admitPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	return s.plainly(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
+// measureAdmissionsPlainly measures the baseline of general_admission: its SQL, run by pgbench.
+func (s *holdRows) measureAdmissionsPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	return s.measurePgbench(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
 }
 
-// plainly runs a script on section B.
-func (s *sales) plainly(ctx context.Context, p pgbench) (float64, map[string]float64, error) {
+// measurePgbench runs a pgbench script on holds of section B, and returns the µs per transaction.
+func (s *holdRows) measurePgbench(ctx context.Context, p pgbench) (float64, map[string]float64, error) {
 	p.url, p.clients, p.warmUp = s.url, buyers, p.each/4
-	first, err := s.reserve(ctx, "B", int64(p.transactions()))
+	first, err := s.reservePlaces(ctx, "B", int64(p.transactions()))
 	if err == nil {
-		err = published(ctx, s.db)
+		err = awaitPublished(ctx, s.db)
 	}
 	if err != nil {
 		return 0, nil, err

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// users of the HTTP rows, all signed in and waiting in both tiers. With fewer, each of them would
-	// poll more often than the gateway's limits allow.
+	// users is the number of visitors of the HTTP rows, signed in and waiting in both tiers. With
+	// fewer, each of them would poll more often than the gateway's limits allow.
 	users = 1500
 	// requestsPerRound gives rounds of about a second.
 	requestsPerRound = 4500
@@ -28,7 +28,7 @@ const (
 	line = "bench-line" // an event without a waiting room, whose line admits nobody
 )
 
-// poll is a request that the pages repeat.
+// poll is a row: a request that browsers repeat while a visitor waits.
 type poll struct {
 	name, what  string
 	path        string
@@ -43,7 +43,7 @@ type visitor struct {
 	roomTicket, lineTicket string
 }
 
-// polls are the rows of requests over HTTP.
+// polls returns the rows of requests over HTTP.
 func polls() []poll {
 	return []poll{
 		{
@@ -61,7 +61,7 @@ func polls() []poll {
 	}
 }
 
-// saleServices are those that a visitor of a sale meets before paying.
+// saleServices are the services that a visitor of a sale uses before paying.
 var saleServices = harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
 
 // runPolls measures the rows of requests over HTTP, on a platform with visitors.
@@ -76,7 +76,7 @@ func runPolls(ctx context.Context, opts Options, wanted []string, done func(roun
 			if !slices.Contains(wanted, row.name) {
 				continue
 			}
-			r, err := row.row(ctx, w, opts.Rounds)
+			r, err := row.measure(ctx, w, opts.Rounds)
 			if err != nil {
 				return fmt.Errorf("%s: %w", row.name, err)
 			}
@@ -86,8 +86,8 @@ func runPolls(ctx context.Context, opts Options, wanted []string, done func(roun
 	})
 }
 
-// row measures a poll beside its baseline.
-func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err error) {
+// measure measures a poll of the gateway beside the same poll of the bare server.
+func (p poll) measure(ctx context.Context, w *world, n int) (r rounds.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
 		requests = append(requests, v.request(p.path))
@@ -99,41 +99,42 @@ func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err er
 	if answer.Status != http.StatusOK {
 		return r, fmt.Errorf("%s: %d: %s", p.path, answer.Status, answer.Body)
 	}
-	return w.besideBare(ctx, n, rounds.Result{Name: p.name, What: p.what, Must: p.must, Aim: p.aim}, answer, polling{
+	return w.besideBare(ctx, n, rounds.Result{Name: p.name, What: p.what, Must: p.must, Aim: p.aim}, answer, pollRound{
 		connections: p.connections, services: p.services, requests: func() [][]byte { return requests },
 	})
 }
 
 // ask sends a request to the gateway once, and returns the response and its length with the headers.
-func (w *world) ask(ctx context.Context, request []byte) (answer recorded, size int, err error) {
-	return ask(ctx, w.platform.Service(platform.Gateway).Addr(0), request)
+func (w *world) ask(ctx context.Context, request []byte) (answer recordedResponse, size int, err error) {
+	return sendOnce(ctx, w.platform.Service(platform.Gateway).Addr(0), request)
 }
 
-// polling is how a round sends its requests.
-type polling struct {
+// pollRound describes the requests of a round, and the services whose CPU time counts.
+type pollRound struct {
 	connections int
 	services    []string // on the path
 	requests    func() [][]byte
 	parts       map[string]float64 // further parts of the row
 }
 
-// besideBare measures polls of the gateway beside those of a server that writes the same answer.
-func (w *world) besideBare(ctx context.Context, n int, row rounds.Result, answer recorded, how polling) (_ rounds.Result, err error) {
+// besideBare measures polls of the gateway beside polls of the bare server, which repeats answer.
+func (w *world) besideBare(ctx context.Context, n int, row rounds.Result, answer recordedResponse, how pollRound) (_ rounds.Result, err error) {
 	bare, err := startBare(ctx, answer)
 	if err != nil {
 		return row, err
 	}
 	defer func() { err = errors.Join(err, bare.close()) }()
 	row.Besides, row.Unit = "a net/http handler that writes the same response", "CPU-µs per request"
-	return compare(ctx, n, row, w.side(processesOf(w.platform, how.services...), w.platform.Service(platform.Gateway).Addr(0), answer.Status, how),
-		w.side(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, how))
+	return compareSides(ctx, n, row, w.newSide(processesOf(w.platform, how.services...), w.platform.Service(platform.Gateway).Addr(0), answer.Status, how),
+		w.newSide(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, how))
 }
 
-// side measures processes while the server at addr is polled, which must answer with the status.
-// Redis is a part of its own, which does not count: the baseline has no store.
-func (w *world) side(pids processes, addr string, status int, how polling) rounds.Side {
-	m := meter(func(ctx context.Context) (map[string]time.Duration, error) {
-		times, err := pids.cpu(ctx)
+// newSide returns a side of a row: it polls the server at addr and measures the CPU time of
+// processes. Every answer must have the status. Redis is a part of its own that does not count,
+// since the baseline has no store.
+func (w *world) newSide(pids processes, addr string, status int, how pollRound) rounds.Side {
+	m := cpuMeter(func(ctx context.Context) (map[string]time.Duration, error) {
+		times, err := pids.cpuTimes(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -141,14 +142,14 @@ func (w *world) side(pids processes, addr string, status int, how polling) round
 		return times, err
 	})
 	return func(ctx context.Context) (sum float64, parts map[string]float64, err error) {
-		g := generator{addr: addr, next: inTurn(how.requests())}
+		g := generator{addr: addr, next: roundRobin(how.requests())}
 		if err := g.open(ctx, how.connections); err != nil {
 			return 0, nil, err
 		}
 		if err := g.send(ctx, how.connections, status); err != nil { // connections are new
 			return 0, nil, errors.Join(err, g.close())
 		}
-		parts, err = m.spent(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, status) })
+		parts, err = m.perRequest(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, status) })
 		if err != nil {
 			return 0, nil, errors.Join(err, g.close())
 		}
@@ -160,7 +161,7 @@ func (w *world) side(pids processes, addr string, status int, how polling) round
 	}
 }
 
-// request is a browser's request, as a proxy forwards it.
+// request returns the bytes of a visitor's GET, with the headers that a browser and a proxy send.
 func (v visitor) request(path string) []byte {
 	header := []string{
 		"GET " + path + " HTTP/1.1", "Host: localhost", "Connection: keep-alive",
@@ -172,7 +173,7 @@ func (v visitor) request(path string) []byte {
 	return []byte(strings.Join(header, "\r\n") + "\r\n\r\n")
 }
 
-// world is the platform with the visitors of the HTTP rows.
+// world is a platform with signed-in visitors, for the HTTP rows.
 type world struct {
 	platform *harness.Platform
 	visitors []visitor
@@ -187,14 +188,14 @@ func newWorld(ctx context.Context, p *harness.Platform) (*world, error) {
 	p.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
 	defer api.Close()
-	return w, atOnce(ctx, 16, users, func(ctx context.Context, i int) (err error) {
-		w.visitors[i], err = w.arrive(ctx, api, i)
+	return w, runConcurrently(ctx, 16, users, func(ctx context.Context, i int) (err error) {
+		w.visitors[i], err = w.signInAndWait(ctx, api, i)
 		return err
 	})
 }
 
-// arrive signs a visitor in, and joins the waiting room and the line.
-func (w *world) arrive(ctx context.Context, api *crowd.API, i int) (visitor, error) {
+// signInAndWait signs a visitor in, and joins the waiting room and the line.
+func (w *world) signInAndWait(ctx context.Context, api *crowd.API, i int) (visitor, error) {
 	browser := api.NewSession()
 	if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
 		return visitor{}, err
@@ -240,10 +241,10 @@ func runAvailability(ctx context.Context, opts Options, _ []string, done func(ro
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and are admitted", users)
 		h := &hallVisitors{world: &world{platform: p}}
-		if err := h.arrive(ctx); err != nil {
+		if err := h.openAndAdmit(ctx); err != nil {
 			return err
 		}
-		r, err := h.row(ctx, opts.Rounds)
+		r, err := h.measure(ctx, opts.Rounds)
 		if err == nil {
 			done(r)
 		}
@@ -255,14 +256,14 @@ func runAvailability(ctx context.Context, opts Options, _ []string, done func(ro
 type hallVisitors struct {
 	*world
 
-	inside []insider
+	inside []admittedUser
 	tokens []string
 	signed time.Time
 	etag   string
 }
 
-// arrive opens the hall, sells half of its seats at random, and admits the visitors.
-func (h *hallVisitors) arrive(ctx context.Context) error {
+// openAndAdmit opens the hall, sells half of its seats at random, and admits the visitors.
+func (h *hallVisitors) openAndAdmit(ctx context.Context) error {
 	putEvent(ctx, h.platform, hall, 2*users, nil, sectionOf("A", 250, 100), sectionOf("B", 250, 100))
 	db := h.platform.DB(platform.Ticket) //nolint:contextcheck // it closes with the platform
 	_, err := db.Exec(ctx, `
@@ -270,16 +271,16 @@ func (h *hallVisitors) arrive(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sell seats: %w", err)
 	}
-	h.inside, err = letIn(ctx, h.platform, hall, users)
+	h.inside, err = admitUsers(ctx, h.platform, hall, users)
 	return err
 }
 
-// requests are those of all visitors, with tokens that have not been used for long.
+// requests returns a request of each visitor. It renews tokens that are older than tokenUse.
 func (h *hallVisitors) requests() [][]byte {
 	if time.Since(h.signed) > tokenUse {
 		h.signed, h.tokens = time.Now(), make([]string, len(h.inside))
 		for i := range h.inside {
-			h.tokens[i] = h.inside[i].token(h.platform, hall)
+			h.tokens[i] = h.inside[i].newEntryToken(h.platform, hall)
 		}
 	}
 	requests := make([][]byte, len(h.inside))
@@ -299,8 +300,8 @@ func (h *hallVisitors) request(i int) []byte {
 	return []byte(strings.TrimSuffix(string(v.request("/api/v1/seats/"+hall+"/availability")), "\r\n") + header + "\r\n")
 }
 
-// row measures polls of an unchanged map. map_bytes is the length of the response that has the map.
-func (h *hallVisitors) row(ctx context.Context, n int) (r rounds.Result, err error) {
+// measure measures polls of an unchanged seat map. map_bytes is the size of the first, full response.
+func (h *hallVisitors) measure(ctx context.Context, n int) (r rounds.Result, err error) {
 	h.requests()
 	full, size, err := h.ask(ctx, h.request(0))
 	if err != nil {
@@ -317,7 +318,7 @@ func (h *hallVisitors) row(ctx context.Context, n int) (r rounds.Result, err err
 	return h.besideBare(ctx, n, rounds.Result{
 		Name: availabilityRow, What: "GET /api/v1/seats/{event}/availability of 50,000 seats, unchanged",
 		Must: 0.7, Aim: 0.8, Limits: map[string]float64{"map_bytes": maxMapBytes},
-	}, unchanged, polling{
+	}, unchanged, pollRound{
 		connections: 32, services: []string{platform.Gateway, platform.Ticket}, requests: h.requests,
 		parts: map[string]float64{"map_bytes": float64(size)},
 	})

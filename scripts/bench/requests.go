@@ -26,9 +26,9 @@ import (
 
 const (
 	workers = 3
-	// applicants of a round of accept, and the calls that wait for an answer at a time.
+	// applicants is the number of users of a round of accept, and clients the number of calls at once.
 	applicants, clients = 512, 64
-	// settled requests of a round, of as many promotions as are settled at a time.
+	// settled is the number of requests of a round of settle, spread over so many promotions at once.
 	settled, promotions = 640, 8
 )
 
@@ -54,32 +54,32 @@ func runRequests(ctx context.Context, opts Options, wanted []string, done func(r
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
 			Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
 			Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
-		}, subject: r.accept, baseline: r.acceptPlainly}, row{result: rounds.Result{
+		}, subject: r.measureAccept, baseline: r.measureAcceptPlainly}, benchRow{result: rounds.Result{
 			Name: "first_come_settle", What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
 			Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.25},
-		}, subject: r.settle, baseline: r.settlePlainly})
+		}, subject: r.measureSettle, baseline: r.measureSettlePlainly})
 	})
 }
 
-// calls count what the services call.
-type calls struct {
+// countingProxies are the proxies that count what the services call.
+type countingProxies struct {
 	dynamo, sqs         *awsproxy.Proxy // of ingest
 	settling, receiving *awsproxy.Proxy // DynamoDB and SQS, of worker
 }
 
-func countCalls(layout platform.Layout) (calls, error) {
+func countCalls(layout platform.Layout) (countingProxies, error) {
 	var all [4]*awsproxy.Proxy
 	var errs [4]error
 	for i := range all {
 		all[i], errs[i] = awsproxy.NewCounter([]string{layout.DynamoDBEndpoint(), layout.SQSEndpoint()}[i%2])
 	}
-	return calls{all[0], all[1], all[2], all[3]}, errors.Join(errs[:]...)
+	return countingProxies{all[0], all[1], all[2], all[3]}, errors.Join(errs[:]...)
 }
 
-func (c calls) close() {
+func (c countingProxies) close() {
 	for _, p := range []*awsproxy.Proxy{c.dynamo, c.sqs, c.settling, c.receiving} {
 		if p != nil {
 			p.Close()
@@ -87,16 +87,16 @@ func (c calls) close() {
 	}
 }
 
-// requests measures both rows.
-type requests struct {
-	calls  calls
+// requestRows measures the rows accept and settle.
+type requestRows struct {
+	calls  countingProxies
 	store  table.Store
 	queue  *queue.Queue // of the workers
 	plain  *queue.Queue // of the baseline, which nobody else reads
 	ingest ingestv1.IngestServiceClient
 }
 
-func newRequests(ctx context.Context, p *harness.Platform, c calls) (*requests, error) {
+func newRequests(ctx context.Context, p *harness.Platform, c countingProxies) (*requestRows, error) {
 	w := p.Wiring()
 	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: c.dynamo.URL("bench"), Prefix: w.DynamoDBPrefix}
 	db, err := pkgdynamo.Open(ctx, tables)
@@ -112,15 +112,15 @@ func newRequests(ctx context.Context, p *harness.Platform, c calls) (*requests, 
 	if err := queue.Ensure(ctx, client, plain, time.Minute, false); err != nil {
 		return nil, err
 	}
-	conn := p.Dial(platform.Gateway, platform.Ingest, 0, patient())
-	return &requests{
+	conn := p.Dial(platform.Gateway, platform.Ingest, 0, longTimeout())
+	return &requestRows{
 		calls: c, store: table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now},
 		queue: queue.New(client, live), plain: queue.New(client, plain), ingest: ingestv1.NewIngestServiceClient(conn),
 	}, nil
 }
 
-// promotion is a new one that takes everybody.
-func (r *requests) promotion(ctx context.Context) (*promotion.Promotion, error) {
+// newPromotion creates a promotion with a place for everybody.
+func (r *requestRows) newPromotion(ctx context.Context) (*promotion.Promotion, error) {
 	now := r.store.Millis()
 	p := &promotion.Promotion{
 		EventID: ids.NewV7().String(), Title: "Bench", EventType: promotion.FirstCome, CapacityTotal: 1_000_000, OpensAt: now - 1000,
@@ -133,8 +133,8 @@ func (r *requests) promotion(ctx context.Context) (*promotion.Promotion, error) 
 	return p, tx.Commit(ctx)
 }
 
-// await waits until n requests of the promotions have got a place.
-func (r *requests) await(ctx context.Context, n int, all ...*promotion.Promotion) error {
+// awaitSettled waits until n requests of the promotions have got a place.
+func (r *requestRows) awaitSettled(ctx context.Context, n int, all ...*promotion.Promotion) error {
 	keys := make([]pkgdynamo.Item, len(all))
 	for i, p := range all {
 		keys[i] = table.CapacityKey(p.EventID)
@@ -161,12 +161,12 @@ func (r *requests) await(ctx context.Context, n int, all ...*promotion.Promotion
 	}
 }
 
-// accept lets the clients apply through ingest.
-func (r *requests) accept(ctx context.Context) (float64, map[string]float64, error) {
+// measureAccept measures applications through ingest.
+func (r *requestRows) measureAccept(ctx context.Context) (float64, map[string]float64, error) {
 	tables, _ := r.calls.dynamo.Calls()
 	messages, _ := r.calls.sqs.Calls()
 	var calls float64
-	µs, err := r.apply(ctx, func(ctx context.Context, p *promotion.Promotion, user string) error {
+	µs, err := r.measureApplications(ctx, func(ctx context.Context, p *promotion.Promotion, user string) error {
 		out, err := r.ingest.Apply(ctx, &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{Caller: &commonv1.Caller{UserId: user}, EventId: p.EventID}}})
 		if err == nil && out.GetResults()[0].GetApplied() == nil {
 			err = fmt.Errorf("%v", out.GetResults()[0].GetProblem())
@@ -176,56 +176,56 @@ func (r *requests) accept(ctx context.Context) (float64, map[string]float64, err
 	return µs, map[string]float64{"calls": calls / applicants}, err
 }
 
-// acceptPlainly is the baseline: the same reads and writes for each application alone.
-func (r *requests) acceptPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	µs, err := r.apply(ctx, r.applyPlainly, func() {})
+// measureAcceptPlainly measures the baseline: the same reads and writes, one application at a time.
+func (r *requestRows) measureAcceptPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	µs, err := r.measureApplications(ctx, r.applyPlainly, func() {})
 	return µs, nil, err
 }
 
-// apply measures applications and then waits until the workers have settled them. applied is called
-// when all are answered.
-func (r *requests) apply(ctx context.Context, one func(context.Context, *promotion.Promotion, string) error, applied func()) (float64, error) {
-	p, err := r.promotion(ctx)
+// measureApplications measures applications, each made by one, in µs per application. It calls
+// applied when all are answered, and then waits until the workers have settled them.
+func (r *requestRows) measureApplications(ctx context.Context, one func(context.Context, *promotion.Promotion, string) error, applied func()) (float64, error) {
+	p, err := r.newPromotion(ctx)
 	if err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	err = atOnce(ctx, clients, applicants, func(ctx context.Context, i int) error { return one(ctx, p, fmt.Sprintf("bench-%d", i)) })
+	err = runConcurrently(ctx, clients, applicants, func(ctx context.Context, i int) error { return one(ctx, p, fmt.Sprintf("bench-%d", i)) })
 	if err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
 	applied()
-	return micros(took, applicants), r.await(ctx, applicants, p)
+	return microsPerItem(took, applicants), r.awaitSettled(ctx, applicants, p)
 }
 
-// settle lets the workers settle requests whose messages are in the queue. They receive none before
-// all are there, so that receipts are as large as those of a burst.
-func (r *requests) settle(ctx context.Context) (float64, map[string]float64, error) {
-	all, err := r.fill(ctx)
+// measureSettle measures how the workers settle requests. They receive no message before all are in
+// the queue, so that they receive full batches, as in a burst.
+func (r *requestRows) measureSettle(ctx context.Context) (float64, map[string]float64, error) {
+	all, err := r.storeRequests(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
 	start, err := r.holdWorkers(ctx)
 	if err == nil {
-		err = send(ctx, r.queue, all)
+		err = sendMessages(ctx, r.queue, all)
 	}
 	before, _ := r.calls.settling.Calls()
 	began := time.Now()
 	start()
 	if err == nil {
-		err = r.await(ctx, settled, all.promotions...)
+		err = r.awaitSettled(ctx, settled, all.promotions...)
 	}
 	count := func(operations ...string) float64 {
 		return float64(r.calls.settling.Since(before, operations...)) / settled
 	}
-	return micros(time.Since(began), settled),
+	return microsPerItem(time.Since(began), settled),
 		map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "reads": count("BatchGetItem"), "relay_calls": count("Query", "DeleteItem", "BatchWriteItem")}, err
 }
 
 // holdWorkers returns when all receivers of the workers are held up at their next call, until start
 // is called.
-func (r *requests) holdWorkers(ctx context.Context) (start func(), err error) {
+func (r *requestRows) holdWorkers(ctx context.Context) (start func(), err error) {
 	var held atomic.Int32
 	begin := make(chan struct{})
 	r.calls.receiving.Use(func(c awsproxy.Call) awsproxy.Fault {
@@ -247,13 +247,13 @@ func (r *requests) holdWorkers(ctx context.Context) (start func(), err error) {
 	return start, nil
 }
 
-// settlePlainly is the baseline, with as many receivers as the workers have.
-func (r *requests) settlePlainly(ctx context.Context) (float64, map[string]float64, error) {
-	all, err := r.fill(ctx)
+// measureSettlePlainly measures the baseline: as many receivers settle requests one by one.
+func (r *requestRows) measureSettlePlainly(ctx context.Context) (float64, map[string]float64, error) {
+	all, err := r.storeRequests(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := send(ctx, r.plain, all); err != nil {
+	if err := sendMessages(ctx, r.plain, all); err != nil {
 		return 0, nil, err
 	}
 	began := time.Now()
@@ -263,8 +263,8 @@ func (r *requests) settlePlainly(ctx context.Context) (float64, map[string]float
 	for range workers * receivers {
 		group.Go(func() error { return r.receivePlainly(receiving) })
 	}
-	err = r.await(ctx, settled, all.promotions...)
-	µs := micros(time.Since(began), settled)
+	err = r.awaitSettled(ctx, settled, all.promotions...)
+	µs := microsPerItem(time.Since(began), settled)
 	stop()
 	return µs, nil, errors.Join(err, group.Wait())
 }

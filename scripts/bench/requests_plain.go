@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// receivers of each worker, by default.
+	// receivers is the default number of receivers per worker.
 	receivers = 4
-	// filledAtOnce requests are stored by one transaction.
+	// filledAtOnce is the number of requests that one transaction stores.
 	filledAtOnce = 20
 )
 
-// newRequest is a request of a user with its lock, as ingest stores it.
+// newRequest adds a user's request and its lock to a transaction, as ingest stores them.
 func newRequest(tx *table.Tx, owner int, p *promotion.Promotion, user string, now int64) promotion.Request {
 	r := promotion.NewRequest(p, ids.NewV7().String(), user, now)
 	tx.Put(owner, table.LockItem(lockOf(&r)), table.Absent())
@@ -34,7 +34,7 @@ func lockOf(r *promotion.Request) *promotion.Lock {
 
 // applyPlainly is what accepting one application alone takes: the lock is read, the request is
 // stored, its message is sent, and that is recorded.
-func (r *requests) applyPlainly(ctx context.Context, p *promotion.Promotion, user string) error {
+func (r *requestRows) applyPlainly(ctx context.Context, p *promotion.Promotion, user string) error {
 	locked, err := r.store.Read(ctx, table.LockKey(p.EventID, user))
 	if err != nil || len(locked) > 0 {
 		return errors.Join(err, errors.New("the user has applied already"))
@@ -51,22 +51,22 @@ func (r *requests) applyPlainly(ctx context.Context, p *promotion.Promotion, use
 	return err
 }
 
-// filled is promotions with requests whose messages are not sent yet.
-type filled struct {
+// unsentRequests are promotions with stored requests, and the requests' messages, not sent yet.
+type unsentRequests struct {
 	promotions []*promotion.Promotion
 	messages   [][]promotion.Outgoing // of each promotion
 }
 
-func (r *requests) fill(ctx context.Context) (f filled, err error) {
-	f = filled{promotions: make([]*promotion.Promotion, promotions), messages: make([][]promotion.Outgoing, promotions)}
+func (r *requestRows) storeRequests(ctx context.Context) (f unsentRequests, err error) {
+	f = unsentRequests{promotions: make([]*promotion.Promotion, promotions), messages: make([][]promotion.Outgoing, promotions)}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range f.promotions {
 		group.Go(func() (err error) {
-			if f.promotions[i], err = r.promotion(ctx); err != nil {
+			if f.promotions[i], err = r.newPromotion(ctx); err != nil {
 				return err
 			}
 			for len(f.messages[i]) < settled/promotions {
-				all, err := r.queued(ctx, f.promotions[i], filledAtOnce)
+				all, err := r.storeQueued(ctx, f.promotions[i], filledAtOnce)
 				if err != nil {
 					return err
 				}
@@ -80,9 +80,8 @@ func (r *requests) fill(ctx context.Context) (f filled, err error) {
 	return f, group.Wait()
 }
 
-// queued stores n requests of new users as they are when their messages are in the queue, without
-// their history.
-func (r *requests) queued(ctx context.Context, p *promotion.Promotion, n int) ([]promotion.Request, error) {
+// storeQueued stores n requests of new users with the status QUEUED, without a log of statuses.
+func (r *requestRows) storeQueued(ctx context.Context, p *promotion.Promotion, n int) ([]promotion.Request, error) {
 	tx := r.store.Begin()
 	all := make([]promotion.Request, n)
 	for i := range all {
@@ -98,8 +97,8 @@ func (r *requests) queued(ctx context.Context, p *promotion.Promotion, n int) ([
 	return all, tx.Commit(ctx)
 }
 
-// send puts the messages in the queue, ten of each promotion in turn.
-func send(ctx context.Context, to *queue.Queue, f filled) error {
+// sendMessages puts the messages in the queue, ten of each promotion in turn.
+func sendMessages(ctx context.Context, to *queue.Queue, f unsentRequests) error {
 	for at := 0; at < settled/promotions; at += queue.MaxBatch {
 		for _, messages := range f.messages {
 			if err := errors.Join(to.Send(ctx, messages[at:min(at+queue.MaxBatch, len(messages))])...); err != nil {
@@ -111,7 +110,7 @@ func send(ctx context.Context, to *queue.Queue, f filled) error {
 }
 
 // receivePlainly settles messages one by one until ctx ends.
-func (r *requests) receivePlainly(ctx context.Context) error {
+func (r *requestRows) receivePlainly(ctx context.Context) error {
 	for {
 		messages, err := r.plain.Receive(ctx)
 		switch {
@@ -132,7 +131,7 @@ func (r *requests) receivePlainly(ctx context.Context) error {
 }
 
 // settleOne gives one request a place in a transaction of its own, based on one read.
-func (r *requests) settleOne(ctx context.Context, m promotion.Delivery) error {
+func (r *requestRows) settleOne(ctx context.Context, m promotion.Delivery) error {
 	message, err := promotion.DecodeMessage(m.Body)
 	if err != nil {
 		return err

@@ -29,8 +29,8 @@ import (
 const (
 	// rooms is the number of replicas of vwr.
 	rooms = 2
-	// assigned visitors of a round of assign, and how many of them wait for a position at a time.
-	// With hundreds DynamoDB Local fails writes of one item.
+	// assigned is the number of visitors of a round of assign, and assigning how many of them wait
+	// for a position at once. With hundreds, DynamoDB Local fails concurrent writes of one item.
 	assigned, assigning = 640, 64
 	// refusedPause is how long a refused visitor waits.
 	refusedPause = 100 * time.Millisecond
@@ -55,20 +55,20 @@ func runRooms(ctx context.Context, opts Options, wanted []string, done func(roun
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, row{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
 			Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
 			Besides: "one UpdateItem and one PutItem per visitor", Must: 1.5, Limits: map[string]float64{"calls": 0.25},
-		}, subject: r.assign, baseline: r.assignPlainly})
+		}, subject: r.measureAssign, baseline: r.measureAssignPlainly})
 	})
 }
 
-// positions measures the row.
+// positions measures the row of tier 1's positions.
 type positions struct {
 	counter *awsproxy.Proxy
-	vwrCPU  meter
+	vwrCPU  cpuMeter
 	plain   plainRoom
 	admin   vwrv1.VwrAdminServiceClient
-	// The gateway calls a replica in this way for all of its visitors.
+	// vwr calls each replica in batches, as the gateway does.
 	vwr     [rooms]*batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned]
 	refused atomic.Int64 // answers
 }
@@ -79,9 +79,9 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 	if err != nil {
 		return nil, err
 	}
-	r := &positions{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpu, plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
+	r := &positions{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes, plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
 	for i := range r.vwr {
-		conn := p.Dial(platform.Gateway, platform.VWR, i, patient())
+		conn := p.Dial(platform.Gateway, platform.VWR, i, longTimeout())
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
 		r.vwr[i] = batch.NewItems(likeGateway, batchrpc.Call(vwrv1.NewVwrServiceClient(conn).Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 			return &vwrv1.AssignRequest{Items: items}
@@ -90,24 +90,24 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 	return r, nil
 }
 
-// takeInRoom lets the visitors take the positions of a new room, which serves hardly anybody, and ends
-// it.
-func (r *positions) takeInRoom(ctx context.Context) (given, time.Duration, error) {
-	eventID := newEvent()
+// takeInRoom activates a room that lets hardly anybody through, has all visitors take a position in
+// it, and ends it. It returns the positions and how long they took.
+func (r *positions) takeInRoom(ctx context.Context) (givenPositions, time.Duration, error) {
+	eventID := newEventID()
 	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operator(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
 	if err != nil {
 		return nil, 0, err
 	}
-	given, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) { return r.take(ctx, eventID, i) })
+	given, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) { return r.takePosition(ctx, eventID, i) })
 	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operator(), EventId: eventID})
 	return given, took, errors.Join(err, ended)
 }
 
-func newEvent() string { return "bench-" + ids.NewV7().String() }
+func newEventID() string { return "bench-" + ids.NewV7().String() }
 
-// take asks one replica for the position of a new visitor, again after a refusal, as pages do. A
-// replica refuses what it cannot answer in time, which depends on how busy the machine is.
-func (r *positions) take(ctx context.Context, eventID string, visitor int) (int64, error) {
+// takePosition asks one replica for the position of a new visitor. After a refusal it asks again, as
+// the web pages do. A replica refuses a call that it cannot answer in time, as on a busy machine.
+func (r *positions) takePosition(ctx context.Context, eventID string, visitor int) (int64, error) {
 	for {
 		got, err := r.vwr[visitor%rooms].Do(ctx, &vwrv1.AssignItem{
 			Caller: &commonv1.Caller{AnonId: visitorID(eventID, visitor)}, EventId: eventID,
@@ -127,40 +127,40 @@ func (r *positions) take(ctx context.Context, eventID string, visitor int) (int6
 
 func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d", eventID, visitor) }
 
-// assign measures how long the visitors of a new room wait for their positions in all. calls are those
-// that raise counters or store positions, per visitor.
-func (r *positions) assign(ctx context.Context) (float64, map[string]float64, error) {
+// measureAssign measures how long it takes until all visitors of a new room have a position. The
+// part calls is the number of DynamoDB calls per visitor that raise counters or store positions.
+func (r *positions) measureAssign(ctx context.Context) (float64, map[string]float64, error) {
 	var took time.Duration
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
-	used, err := r.vwrCPU.spent(ctx, assigned, func() error {
+	used, err := r.vwrCPU.perRequest(ctx, assigned, func() error {
 		given, all, err := r.takeInRoom(ctx)
 		took = all
-		return errors.Join(err, given.exact())
+		return errors.Join(err, given.requireExact())
 	})
 	if err != nil {
 		return 0, nil, err
 	}
 	used["calls"] = float64(r.counter.Since(before, "UpdateItem", "PutItem", "BatchWriteItem", "BatchGetItem", "TransactWriteItems")) / assigned
 	used["refused"] = float64(r.refused.Load()-refused) / assigned
-	return micros(took, assigned), used, nil
+	return microsPerItem(took, assigned), used, nil
 }
 
-// assignPlainly is the baseline.
-func (r *positions) assignPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	eventID := newEvent()
+// measureAssignPlainly measures the baseline: a plainRoom gives each visitor a position on its own.
+func (r *positions) measureAssignPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	eventID := newEventID()
 	_, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
 		return r.plain.assign(ctx, eventID, visitorID(eventID, i))
 	})
-	return micros(took, assigned), nil, err
+	return microsPerItem(took, assigned), nil, err
 }
 
-// given are the positions of visitors.
-type given []int64
+// givenPositions are the positions that visitors got.
+type givenPositions []int64
 
-// faults counts the numbers from 1 to the highest position that nobody got, and the positions beyond
-// the first that were given more than once.
-func (g given) faults() (gaps, doubles int) {
+// gapsAndDoubles counts the numbers from 1 to the highest position that nobody got, and the
+// positions beyond the first that were given more than once.
+func (g givenPositions) gapsAndDoubles() (gaps, doubles int) {
 	sorted := slices.Sorted(slices.Values(g))
 	last := int64(0)
 	for _, p := range sorted {
@@ -174,32 +174,32 @@ func (g given) faults() (gaps, doubles int) {
 	return gaps, doubles
 }
 
-// exact fails unless the positions are 1 to n.
-func (g given) exact() error {
-	if gaps, doubles := g.faults(); gaps+doubles > 0 {
+// requireExact returns an error unless the positions are exactly the numbers from 1 to n.
+func (g givenPositions) requireExact() error {
+	if gaps, doubles := g.gapsAndDoubles(); gaps+doubles > 0 {
 		return fmt.Errorf("positions with %d gaps and %d doubles", gaps, doubles)
 	}
 	return nil
 }
 
 // takeAll calls for n visitors, so many at a time, and returns what they got and how long it took.
-func takeAll(ctx context.Context, n, clients int, one func(context.Context, int) (int64, error)) (given, time.Duration, error) {
-	all, began := make(given, n), time.Now()
-	err := atOnce(ctx, clients, n, func(ctx context.Context, i int) (err error) {
+func takeAll(ctx context.Context, n, clients int, one func(context.Context, int) (int64, error)) (givenPositions, time.Duration, error) {
+	all, began := make(givenPositions, n), time.Now()
+	err := runConcurrently(ctx, clients, n, func(ctx context.Context, i int) (err error) {
 		all[i], err = one(ctx, i)
 		return err
 	})
 	return all, time.Since(began), err
 }
 
-// plainRoom gives positions to one visitor at a time, in the tables of vwr.
+// plainRoom is the baseline: it gives a position to one visitor per call, in tables as those of vwr.
 type plainRoom struct {
 	db                  *dynamodb.Client
 	counters, positions string
 }
 
 const (
-	// nextPosition is the attribute that both vwr and the baseline count positions by.
+	// nextPosition is the attribute in which both vwr and the baseline count positions.
 	nextPosition = "nextPosition"
 	// positionsTable has the records of visitors.
 	positionsTable = "vwr-positions"

@@ -10,20 +10,20 @@ import (
 func TestFaultsOfPositions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		given         given
+		given         givenPositions
 		gaps, doubles int
 	}{
 		{nil, 0, 0},
-		{given{3, 1, 2}, 0, 0},
-		{given{2, 5}, 3, 0},
-		{given{1, 2, 2, 2, 4}, 1, 2},
+		{givenPositions{3, 1, 2}, 0, 0},
+		{givenPositions{2, 5}, 3, 0},
+		{givenPositions{1, 2, 2, 2, 4}, 1, 2},
 	} {
-		gaps, doubles := tt.given.faults()
+		gaps, doubles := tt.given.gapsAndDoubles()
 		require.Equal(t, [2]int{tt.gaps, tt.doubles}, [2]int{gaps, doubles}, "%v", tt.given)
 		if tt.gaps+tt.doubles == 0 {
-			require.NoError(t, tt.given.exact())
+			require.NoError(t, tt.given.requireExact())
 		} else {
-			require.Error(t, tt.given.exact())
+			require.Error(t, tt.given.requireExact())
 		}
 	}
 }
@@ -34,5 +34,5 @@ func TestTakeAll(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, took)
 	require.Len(t, all, 100)
-	require.NoError(t, all.exact())
+	require.NoError(t, all.requireExact())
 }

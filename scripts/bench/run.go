@@ -24,7 +24,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Options say which rows Run measures, how often, and who hears of the progress.
+// Options say which rows Run measures and how often, and who receives the progress and the report.
 type Options struct {
 	// Rows to measure; empty: all.
 	Rows []string
@@ -32,26 +32,26 @@ type Options struct {
 	Rounds int
 	// Say reports the progress.
 	Say func(format string, args ...any)
-	// Keep gets the report so far, after each row.
+	// Keep receives the report so far, after each row.
 	Keep func(Report)
 }
 
-// group is rows that are measured on the same processes.
-type group struct {
+// rowGroup is a list of rows that are measured on the same processes.
+type rowGroup struct {
 	rows []string
-	// run measures the wanted ones of its rows, and hands each to done.
+	// run measures those of its rows that are wanted, and passes each result to done.
 	run func(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error
 }
 
-func groups() []group {
-	polled, packages := group{run: runPolls}, group{run: runBenchmarks}
+func groups() []rowGroup {
+	polled, packages := rowGroup{run: runPolls}, rowGroup{run: runBenchmarks}
 	for _, p := range polls() {
 		polled.rows = append(polled.rows, p.name)
 	}
 	for _, b := range benchmarks() {
 		packages.rows = append(packages.rows, b.row)
 	}
-	return []group{
+	return []rowGroup{
 		polled,
 		{[]string{"assign"}, runRooms},
 		{[]string{"seat_hold", generalRow, "best_available"}, runSeats},
@@ -66,16 +66,16 @@ func groups() []group {
 // Rows names the rows in their order.
 func Rows() []string { return rowNames(groups()) }
 
-func rowNames(groups []group) (names []string) {
+func rowNames(groups []rowGroup) (names []string) {
 	for _, g := range groups {
 		names = append(names, g.rows...)
 	}
 	return names
 }
 
-// Run measures the rows, on backends that run from the first row to the last. Rows that fail are named
-// in the report, and the others are measured all the same. It fails only for an unknown row, without
-// backends, and when ctx ends: then the report has what was measured and names the rest.
+// Run measures the rows, on backends that run from the first row to the last. It goes on after a
+// row that fails, and names that row in the report. It returns an error only for an unknown row,
+// without backends, and when ctx ends; the report then has the measured rows and names the others.
 func Run(ctx context.Context, opts Options) (_ Report, err error) {
 	groups := groups()
 	all := rowNames(groups)
@@ -96,19 +96,19 @@ func Run(ctx context.Context, opts Options) (_ Report, err error) {
 	return measure(ctx, opts, groups)
 }
 
-func measure(ctx context.Context, opts Options, groups []group) (Report, error) {
+func measure(ctx context.Context, opts Options, groups []rowGroup) (Report, error) {
 	began := time.Now()
 	m := measurement{opts: opts, began: began, report: Report{
 		StartedAt: began.UTC(), Go: runtime.Version(), Processors: runtime.NumCPU(), RowSeconds: map[string]float64{},
 	}}
 	var interrupted error
 	for _, g := range groups {
-		if interrupted = m.group(ctx, g); interrupted != nil {
+		if interrupted = m.measureGroup(ctx, g); interrupted != nil {
 			break
 		}
 	}
 	if rest := m.unreported(rowNames(groups)); interrupted != nil && len(rest) > 0 {
-		m.failed(rest, interrupted)
+		m.addFailure(rest, interrupted)
 	}
 	m.report.TookSeconds = time.Since(began).Seconds()
 	return m.report, interrupted
@@ -121,12 +121,12 @@ type measurement struct {
 	report Report
 }
 
-// group measures the wanted rows of a group. After a failure it goes on behind the row that failed,
-// but not if two runs in a row measured nothing: then the group's processes cannot run.
-func (m *measurement) group(ctx context.Context, g group) error {
-	left := m.wanted(g.rows)
+// measureGroup measures the wanted rows of a group. After a failure it starts the group's processes
+// again for the rows after the failed one. It stops if two starts in a row measured nothing.
+func (m *measurement) measureGroup(ctx context.Context, g rowGroup) error {
+	left := m.wantedRows(g.rows)
 	for fruitless, before := 0, len(left); before > 0; before = len(left) {
-		err := m.rows(ctx, g, &left)
+		err := m.measureRowsOf(ctx, g, &left)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -148,64 +148,64 @@ func (m *measurement) group(ctx context.Context, g group) error {
 		default:
 			left = nil
 		}
-		m.failed(failed, err)
+		m.addFailure(failed, err)
 	}
 	return nil
 }
 
-// wanted are those of the rows that are to be measured.
-func (m *measurement) wanted(rows []string) []string {
+// wantedRows returns those of the rows that the options select.
+func (m *measurement) wantedRows(rows []string) []string {
 	return slices.DeleteFunc(slices.Clone(rows), func(name string) bool {
 		return len(m.opts.Rows) > 0 && !slices.Contains(m.opts.Rows, name)
 	})
 }
 
-// unreported are the wanted rows that the report names neither as measured nor as failed.
+// unreported returns the wanted rows that the report has neither as measured nor as failed.
 func (m *measurement) unreported(all []string) []string {
-	return slices.DeleteFunc(m.wanted(all), func(name string) bool {
+	return slices.DeleteFunc(m.wantedRows(all), func(name string) bool {
 		_, measured := m.report.Row(name)
 		return measured || slices.ContainsFunc(m.report.Failed, func(f Failure) bool { return slices.Contains(strings.Split(f.Row, ", "), name) })
 	})
 }
 
-func (m *measurement) failed(rows []string, err error) {
+func (m *measurement) addFailure(rows []string, err error) {
 	name := strings.Join(rows, ", ")
 	m.opts.Say("%s failed: %v", name, err)
 	m.report.Failed = append(m.report.Failed, Failure{Row: name, Error: err.Error()})
-	m.keep()
+	m.keepReport()
 }
 
-func (m *measurement) keep() {
+func (m *measurement) keepReport() {
 	m.report.TookSeconds = time.Since(m.began).Seconds()
 	if m.opts.Keep != nil {
 		m.opts.Keep(m.report)
 	}
 }
 
-// rows measures the rows that are left of a group, and removes each that is measured.
-func (m *measurement) rows(ctx context.Context, g group, left *[]string) error {
+// measureRowsOf measures the rows of a group that are in left, and removes them from left.
+func (m *measurement) measureRowsOf(ctx context.Context, g rowGroup, left *[]string) error {
 	began := time.Now()
 	return g.run(ctx, m.opts, slices.Clone(*left), func(r rounds.Result) {
 		took := time.Since(began)
-		m.opts.Say("%s, %.0f s", progress(r), took.Seconds())
+		m.opts.Say("%s, %.0f s", progressLine(r), took.Seconds())
 		m.report.Rows = append(m.report.Rows, r)
 		m.report.RowSeconds[r.Name] = took.Seconds()
-		m.keep()
+		m.keepReport()
 		*left = slices.DeleteFunc(*left, func(name string) bool { return name == r.Name })
 		began = time.Now()
 	})
 }
 
-// progress is a row in one line.
-func progress(r rounds.Result) string {
+// progressLine formats the result of a row as one line.
+func progressLine(r rounds.Result) string {
 	if r.Besides == "" {
 		return fmt.Sprintf("%-18s %.4g %s, limits %v", r.Name, r.Value, r.Unit, r.Limits)
 	}
 	return fmt.Sprintf("%-18s %.2f of the baseline, must reach %.2f", r.Name, r.Ratio, r.Must)
 }
 
-// compare measures n rounds of a row. A nil baseline is for a row with limits only.
-func compare(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.Side) (rounds.Result, error) {
+// compareSides measures n rounds of a row. The baseline is nil if the row has limits only.
+func compareSides(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.Side) (rounds.Result, error) {
 	c, err := rounds.New(ctx, subject, baseline)
 	if err != nil {
 		return row, err
@@ -231,7 +231,7 @@ type Report struct {
 	Failed []Failure `json:"failed,omitempty"`
 }
 
-// Failure is why a row could not be measured.
+// Failure names a row that could not be measured, and its error.
 type Failure struct {
 	Row   string `json:"row"`
 	Error string `json:"error"`
@@ -259,11 +259,10 @@ func (r Report) Row(name string) (row rounds.Result, found bool) {
 	return row, false
 }
 
-// Keep writes the report to a file. A run that calls it again and again leaves the last one whole,
-// whenever it ends.
+// Keep writes the report to a file, atomically: a run that is killed leaves the last complete report.
 func (r Report) Keep(file string) error { return process.Save(file, r) }
 
-// Unmeasured is the error of rows that could not be measured.
+// Unmeasured joins the errors of the rows that could not be measured; nil if there are none.
 func (r Report) Unmeasured() error {
 	var all []error
 	for _, f := range r.Failed {
@@ -272,24 +271,24 @@ func (r Report) Unmeasured() error {
 	return errors.Join(all...)
 }
 
-// Print prints the rows with their parts, and the ratio of each round, or its value where there is no
-// baseline.
+// Print prints a table of the rows and their parts, and for each round the ratio to the baseline,
+// or the value where there is no baseline.
 func (r Report) Print(out io.Writer) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "row\tvalue\tbaseline\tratio\tmust\taim\t\tunit")
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, figure(row.Value),
-			figure(row.Baseline), figure(row.Ratio), figure(row.Must), figure(row.Aim), outcome(row), row.Unit)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, formatFigure(row.Value),
+			formatFigure(row.Baseline), formatFigure(row.Ratio), formatFigure(row.Must), formatFigure(row.Aim), outcome(row), row.Unit)
 		for _, name := range slices.Sorted(maps.Keys(row.Parts)) {
-			fmt.Fprintf(w, "  %s\t%s\t\t\t\t\t\t\n", name, figure(row.Parts[name]))
+			fmt.Fprintf(w, "  %s\t%s\t\t\t\t\t\t\n", name, formatFigure(row.Parts[name]))
 		}
 		var all []string
 		for _, round := range row.Raw {
 			if row.Besides == "" {
-				all = append(all, figure(round.Value))
+				all = append(all, formatFigure(round.Value))
 			} else {
-				all = append(all, figure(round.Baseline/round.Value))
+				all = append(all, formatFigure(round.Baseline/round.Value))
 			}
 		}
 		fmt.Fprintf(w, "  rounds\t%s\n", strings.Join(all, " "))
@@ -297,7 +296,7 @@ func (r Report) Print(out io.Writer) {
 	_ = w.Flush() // standard output
 }
 
-// outcome is misses, ok, or aim for a row that reaches what it should, and the limits that are exceeded.
+// outcome formats a row's judgement: misses, ok, or aim if it reaches its aim; and exceeded limits.
 func outcome(row rounds.Result) string {
 	text := "ok"
 	switch {
@@ -307,13 +306,13 @@ func outcome(row rounds.Result) string {
 		text = "aim"
 	}
 	for _, part := range row.Exceeded() {
-		text += fmt.Sprintf(", %s above %s", part, figure(row.Limits[part]))
+		text += fmt.Sprintf(", %s above %s", part, formatFigure(row.Limits[part]))
 	}
 	return text
 }
 
-// figure has four digits, or all digits before the point; 0, which a row may not have, is empty.
-func figure(v float64) string {
+// formatFigure formats a value with four digits, or all those before the point; 0 (absent) is empty.
+func formatFigure(v float64) string {
 	switch {
 	case v == 0:
 		return ""

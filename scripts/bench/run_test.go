@@ -15,7 +15,7 @@ import (
 // the group was run.
 func measureAll(t *testing.T, broken []string, rows ...string) (r Report, runs int) {
 	t.Helper()
-	g := group{rows: rows, run: func(_ context.Context, _ Options, wanted []string, done func(rounds.Result)) error {
+	g := rowGroup{rows: rows, run: func(_ context.Context, _ Options, wanted []string, done func(rounds.Result)) error {
 		runs++
 		for _, name := range wanted {
 			if slices.Contains(broken, name) {
@@ -25,7 +25,7 @@ func measureAll(t *testing.T, broken []string, rows ...string) (r Report, runs i
 		}
 		return nil
 	}}
-	r, err := measure(t.Context(), Options{Say: func(string, ...any) {}}, []group{g})
+	r, err := measure(t.Context(), Options{Say: func(string, ...any) {}}, []rowGroup{g})
 	require.NoError(t, err)
 	return r, runs
 }
@@ -70,12 +70,12 @@ func TestGroupThatCannotRunIsGivenUp(t *testing.T) {
 
 func TestGroupThatEndsWithoutARowOrBadlyIsNamed(t *testing.T) {
 	t.Parallel()
-	silent := group{rows: []string{"a"}, run: func(context.Context, Options, []string, func(rounds.Result)) error { return nil }}
-	late := group{rows: []string{"b"}, run: func(_ context.Context, _ Options, _ []string, done func(rounds.Result)) error {
+	silent := rowGroup{rows: []string{"a"}, run: func(context.Context, Options, []string, func(rounds.Result)) error { return nil }}
+	late := rowGroup{rows: []string{"b"}, run: func(_ context.Context, _ Options, _ []string, done func(rounds.Result)) error {
 		done(rounds.Result{Name: "b"})
 		return errors.New("a process did not end")
 	}}
-	r, err := measure(t.Context(), Options{Say: func(string, ...any) {}}, []group{silent, late})
+	r, err := measure(t.Context(), Options{Say: func(string, ...any) {}}, []rowGroup{silent, late})
 	require.NoError(t, err)
 	rows, failed := names(r)
 	require.Equal(t, []string{"b"}, rows)
@@ -86,15 +86,15 @@ func TestGroupThatEndsWithoutARowOrBadlyIsNamed(t *testing.T) {
 func TestInterruptedRunEnds(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	g := group{rows: []string{"a", "b"}, run: func(_ context.Context, _ Options, _ []string, done func(rounds.Result)) error {
+	g := rowGroup{rows: []string{"a", "b"}, run: func(_ context.Context, _ Options, _ []string, done func(rounds.Result)) error {
 		done(rounds.Result{Name: "a"})
 		stop()
 		return context.Canceled
 	}}
 	var kept []Report
-	never := group{rows: []string{"c"}}
+	never := rowGroup{rows: []string{"c"}}
 	opts := Options{Say: func(string, ...any) {}, Keep: func(r Report) { kept = append(kept, r) }}
-	r, err := measure(ctx, opts, []group{g, never})
+	r, err := measure(ctx, opts, []rowGroup{g, never})
 	require.ErrorIs(t, err, context.Canceled)
 	rows, failed := names(r)
 	require.Equal(t, []string{"a"}, rows)

@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// buyers hold places at the same time.
+	// buyers is the number of clients that hold places at the same time.
 	buyers = 64
-	// generalBuyers are the buyers of general admission, where holds share transactions. Its baseline
-	// has no more than the others: sessions that wait for one row slow each other down.
+	// generalBuyers is the number for general admission, where holds share transactions. The baseline
+	// has only buyers: database sessions that wait for one row slow each other down.
 	generalBuyers = 256
-	// Holds of a round: about a second.
+	// Numbers of holds per round of measurement, which takes about a second.
 	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 2400, 12_800, 1920, 1280
 	// party is how many adjacent seats a buyer of best_available wants.
 	party = 4
-	// Subjects hold places of section A, baselines of section B.
+	// Sizes of an event's sections. The measured subjects use section A, the baselines section B.
 	sectionRows, seatsPerRow, sectionAdmissions = 250, 100, 10_000_000
-	// crowdedPlaces are fewer than are wanted.
+	// crowdedPlaces is the size of a section of which twice as many places are wanted.
 	crowdedPlaces = 500
 
 	generalRow = "general_admission"
@@ -45,58 +45,58 @@ func runSeats(ctx context.Context, opts Options, wanted []string, done func(roun
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, row{
+		return measureRows(ctx, opts, wanted, done, benchRow{
 			result: rounds.Result{
 				Name: "seat_hold", What: "hold a seat, 64 clients", Besides: "pgbench, 64 clients: a transaction per hold",
 				Unit: "µs per hold", Must: 0.65, Aim: 1,
 			},
-			begin: s.begin("seat_hold"), subject: s.holdSeats, baseline: s.holdSeatsPlainly, check: s.countHolds,
-		}, row{
+			begin: s.begin("seat_hold"), subject: s.measureSeats, baseline: s.measureSeatsPlainly, check: s.countHolds,
+		}, benchRow{
 			result: rounds.Result{
 				Name: generalRow, What: "hold an admission, 256 clients", Besides: "pgbench, 64 clients: a transaction per admission",
 				Unit: "µs per admission", Must: 6, Aim: 10,
 			},
-			begin: s.begin(generalRow), subject: s.admit, baseline: s.admitPlainly, check: s.countAdmissions,
-		}, row{
-			// The baseline writes as many seats: what is compared is the choice of the seats.
+			begin: s.begin(generalRow), subject: s.measureAdmissions, baseline: s.measureAdmissionsPlainly, check: s.countAdmissions,
+		}, benchRow{
+			// The baseline writes as many seats, so the ratio shows the cost of choosing them.
 			result: rounds.Result{
 				Name: "best_available", What: "hold 4 adjacent seats, the best that are free, 64 clients", Besides: "hold 4 adjacent seats that are named, 64 clients",
 				Unit: "µs per hold", Must: 0.5, Aim: 0.8, Limits: map[string]float64{"deadlocks": 0, "tries": 1.1},
 			},
-			begin: s.begin("best_available"), subject: s.holdBest, baseline: s.holdNamed, check: s.countHolds,
+			begin: s.begin("best_available"), subject: s.measureBest, baseline: s.measureNamed, check: s.countHolds,
 		})
 	})
 }
 
-// sales measures the rows of holds, on one event after the other.
-type sales struct {
+// holdRows measures the rows of holds, on new events as seats run out.
+type holdRows struct {
 	pid   int    // of ticket
 	url   string // of ticket's database
 	db    *pgxpool.Pool
 	admin ticketv1.EventAdminServiceClient
-	// The gateway calls ticket in this way for all of its visitors.
+	// seats and best call ticket in batches, as the gateway does.
 	seats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
 	best  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
 
 	row    string
 	event  string
 	events int // of this row
-	// taken is the number of places that were held in each section of the event.
+	// taken counts the held places of each section of the current event.
 	taken map[string]int64
 }
 
-// likeGateway batches calls as the gateway does, with a limit of time that a busy machine does not
-// exceed.
+// likeGateway batches calls as the gateway does, but with a timeout that even a busy machine does
+// not exceed.
 var likeGateway = batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
 
-func newSales(p *harness.Platform) (*sales, error) {
+func newSales(p *harness.Platform) (*holdRows, error) {
 	w := p.Wiring()
 	service, err := platform.Lookup(platform.Ticket)
 	if err != nil {
 		return nil, err
 	}
-	s := &sales{pid: p.Service(platform.Ticket).PID(0), url: w.DatabaseURL(service), db: p.DB(platform.Ticket)}
-	conn := p.Dial(platform.Gateway, platform.Ticket, 0, patient())
+	s := &holdRows{pid: p.Service(platform.Ticket).PID(0), url: w.DatabaseURL(service), db: p.DB(platform.Ticket)}
+	conn := p.Dial(platform.Gateway, platform.Ticket, 0, longTimeout())
 	s.admin = ticketv1.NewEventAdminServiceClient(conn)
 	holds := ticketv1.NewHoldServiceClient(conn)
 	s.seats = batch.NewItems(likeGateway, batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
@@ -109,15 +109,15 @@ func newSales(p *harness.Platform) (*sales, error) {
 }
 
 // begin opens the first event of a row.
-func (s *sales) begin(row string) func(context.Context) error {
+func (s *holdRows) begin(row string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s.row, s.events = row, 0
-		return s.open(ctx)
+		return s.openEvent(ctx)
 	}
 }
 
-// open opens an event whose places are all free.
-func (s *sales) open(ctx context.Context) error {
+// openEvent opens an event whose places are all free.
+func (s *holdRows) openEvent(ctx context.Context) error {
 	s.events++
 	s.event, s.taken = fmt.Sprintf("bench-%s-%d", s.row, s.events), map[string]int64{}
 	sections := []*ticketv1.SectionSpec{{Section: "A"}, {Section: "B"}}
@@ -131,59 +131,59 @@ func (s *sales) open(ctx context.Context) error {
 	return s.put(ctx, s.event, sections...)
 }
 
-func (s *sales) put(ctx context.Context, event string, sections ...*ticketv1.SectionSpec) error {
+func (s *holdRows) put(ctx context.Context, event string, sections ...*ticketv1.SectionSpec) error {
 	_, err := s.admin.PutEvent(ctx, eventOf(event, party, sections...))
 	return err
 }
 
-// reserve numbers n places of a section that nobody has taken yet, and returns the first. It opens
-// the next event when there are too few.
-func (s *sales) reserve(ctx context.Context, section string, n int64) (first int64, err error) {
+// reservePlaces returns the number of the first of n consecutive places of a section that the
+// benchmark has not used yet. It opens the next event if too few are left.
+func (s *holdRows) reservePlaces(ctx context.Context, section string, n int64) (first int64, err error) {
 	if s.row != generalRow && s.taken[section]+n > sectionRows*seatsPerRow {
-		err = s.open(ctx)
+		err = s.openEvent(ctx)
 	}
 	first = s.taken[section]
 	s.taken[section] += n
 	return first, err
 }
 
-// buy lets clients make n holds, and returns the µs per hold, with the CPU time of ticket and of
-// the buyers in it. hold gets the number of the hold. The events of earlier holds are published
-// before, so that no side pays for the other.
-func (s *sales) buy(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
-	if err := published(ctx, s.db); err != nil {
+// measureHolds measures n holds by concurrent clients. It returns the µs per hold, and the CPU time
+// of ticket and of the buyers in it. hold receives the number of the hold. buy first waits until
+// the Kafka events of earlier holds are published, so that their cost does not count.
+func (s *holdRows) measureHolds(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
+	if err := awaitPublished(ctx, s.db); err != nil {
 		return 0, nil, err
 	}
 	var µs float64
-	cpu := processes{"ticket": {s.pid}, "buyers": {os.Getpid()}}.cpu
-	parts, err := meter(cpu).spent(ctx, n, func() error {
+	cpu := processes{"ticket": {s.pid}, "buyers": {os.Getpid()}}.cpuTimes
+	parts, err := cpuMeter(cpu).perRequest(ctx, n, func() error {
 		began := time.Now()
-		err := atOnce(ctx, clients, n, func(ctx context.Context, i int) error { return hold(ctx, int64(i)) })
-		µs = micros(time.Since(began), n)
+		err := runConcurrently(ctx, clients, n, func(ctx context.Context, i int) error { return hold(ctx, int64(i)) })
+		µs = microsPerItem(time.Since(began), n)
 		return err
 	})
 	return µs, parts, err
 }
 
-// holdSeats holds a seat of section A for each buyer.
-func (s *sales) holdSeats(ctx context.Context) (float64, map[string]float64, error) {
+// measureSeats measures holds of one named seat of section A each.
+func (s *holdRows) measureSeats(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "A", seatHolds, 1)
 }
 
-// holdNamed is the baseline of best_available: adjacent seats that the buyer names.
-func (s *sales) holdNamed(ctx context.Context) (float64, map[string]float64, error) {
+// measureNamed measures the baseline of best_available: holds of adjacent seats that the buyer names.
+func (s *holdRows) measureNamed(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "B", bestHolds, party)
 }
 
-// holdByName holds so many adjacent seats for each of n buyers.
-func (s *sales) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
-	first, err := s.reserve(ctx, section, int64(n*seats))
+// holdByName measures n holds of so many adjacent, named seats each.
+func (s *holdRows) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
+	first, err := s.reservePlaces(ctx, section, int64(n*seats))
 	if err != nil {
 		return 0, nil, err
 	}
-	return s.buy(ctx, buyers, n, func(ctx context.Context, i int64) error {
+	return s.measureHolds(ctx, buyers, n, func(ctx context.Context, i int64) error {
 		from := first + i*int64(seats)
-		item := &ticketv1.HoldSeatsItem{Caller: s.caller(section, from), EventId: s.event}
+		item := &ticketv1.HoldSeatsItem{Caller: s.buyerCaller(section, from), EventId: s.event}
 		for seat := from; seat < from+int64(seats); seat++ {
 			item.SeatIds = append(item.SeatIds, fmt.Sprintf("%s-%d-%d", section, seat/seatsPerRow+1, seat%seatsPerRow+1))
 		}
@@ -192,22 +192,22 @@ func (s *sales) holdByName(ctx context.Context, section string, n, seats int) (f
 	})
 }
 
-// admit holds an admission for each buyer.
-func (s *sales) admit(ctx context.Context) (float64, map[string]float64, error) {
-	first, err := s.reserve(ctx, "A", admissionHolds)
+// measureAdmissions measures holds of one general admission each.
+func (s *holdRows) measureAdmissions(ctx context.Context) (float64, map[string]float64, error) {
+	first, err := s.reservePlaces(ctx, "A", admissionHolds)
 	if err != nil {
 		return 0, nil, err
 	}
-	return s.buy(ctx, generalBuyers, admissionHolds, func(ctx context.Context, i int64) error {
-		_, err := s.best.Do(ctx, bestOf(s.caller("A", first+i), 1))
+	return s.measureHolds(ctx, generalBuyers, admissionHolds, func(ctx context.Context, i int64) error {
+		_, err := s.best.Do(ctx, bestSeatsItem(s.buyerCaller("A", first+i), 1))
 		return err
 	})
 }
 
-// holdBest holds adjacent seats for each buyer, again when other requests were faster each time.
-// tries are the calls per hold.
-func (s *sales) holdBest(ctx context.Context) (float64, map[string]float64, error) {
-	first, err := s.reserve(ctx, "A", bestHolds*party)
+// measureBest measures holds of adjacent seats that ticket chooses. A hold that lost its seats to
+// others is repeated; the part tries is the number of calls per hold.
+func (s *holdRows) measureBest(ctx context.Context) (float64, map[string]float64, error) {
+	first, err := s.reservePlaces(ctx, "A", bestHolds*party)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -216,10 +216,10 @@ func (s *sales) holdBest(ctx context.Context) (float64, map[string]float64, erro
 		return 0, nil, err
 	}
 	var calls atomic.Int64
-	µs, parts, err := s.buy(ctx, buyers, bestHolds, func(ctx context.Context, i int64) error {
+	µs, parts, err := s.measureHolds(ctx, buyers, bestHolds, func(ctx context.Context, i int64) error {
 		for {
 			calls.Add(1)
-			held, err := s.best.Do(ctx, bestOf(s.caller("A", first+i*party), party))
+			held, err := s.best.Do(ctx, bestSeatsItem(s.buyerCaller("A", first+i*party), party))
 			if err != nil && errs.From(err).Reason == "TRY_AGAIN" {
 				continue
 			}
@@ -246,24 +246,24 @@ func adjacent(seats []*ticketv1.Seat) bool {
 	return len(seats) == party
 }
 
-func (s *sales) deadlocks(ctx context.Context) (n int64, err error) {
+func (s *holdRows) deadlocks(ctx context.Context) (n int64, err error) {
 	err = s.db.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n)
 	return n, err
 }
 
-// caller is a buyer with a slot; each hold has a buyer of its own.
-func (s *sales) caller(section string, n int64) *commonv1.Caller {
+// buyerCaller returns the identity and slot of the n-th buyer of a section, one for each hold.
+func (s *holdRows) buyerCaller(section string, n int64) *commonv1.Caller {
 	user := fmt.Sprintf("bench-%s-%d", section, n)
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user}
 }
 
-func bestOf(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
+func bestSeatsItem(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
 	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}
 }
 
-// countHolds fails unless the database has what was held of the row's last event, and no seat
-// twice.
-func (s *sales) countHolds(ctx context.Context) error {
+// countHolds returns an error unless the database has exactly the seats that were held of the row's
+// last event, and none twice.
+func (s *holdRows) countHolds(ctx context.Context) error {
 	var seats, live, want int64
 	for _, n := range s.taken {
 		want += n
@@ -277,9 +277,9 @@ func (s *sales) countHolds(ctx context.Context) error {
 	return err
 }
 
-// countAdmissions fails unless the counters and the reservations have what was held, and a section
-// that twice its places are wanted of sells exactly these.
-func (s *sales) countAdmissions(ctx context.Context) error {
+// countAdmissions returns an error unless counters and reservations agree with what was held. It
+// also requires that a section of which twice its places are wanted sells exactly its places.
+func (s *holdRows) countAdmissions(ctx context.Context) error {
 	for section, want := range s.taken {
 		if err := s.requireAdmissions(ctx, s.event, section, want); err != nil {
 			return err
@@ -289,8 +289,8 @@ func (s *sales) countAdmissions(ctx context.Context) error {
 	if err := s.put(ctx, s.event, &ticketv1.SectionSpec{Section: "A", Capacity: new(int64(crowdedPlaces))}); err != nil {
 		return err
 	}
-	err := atOnce(ctx, generalBuyers, 2*crowdedPlaces, func(ctx context.Context, i int) error {
-		_, err := s.best.Do(ctx, bestOf(s.caller("A", int64(i)), 1))
+	err := runConcurrently(ctx, generalBuyers, 2*crowdedPlaces, func(ctx context.Context, i int) error {
+		_, err := s.best.Do(ctx, bestSeatsItem(s.buyerCaller("A", int64(i)), 1))
 		if err != nil && errs.From(err).Reason == "SOLD_OUT" {
 			return nil
 		}
@@ -302,7 +302,7 @@ func (s *sales) countAdmissions(ctx context.Context) error {
 	return s.requireAdmissions(ctx, s.event, "A", crowdedPlaces)
 }
 
-func (s *sales) requireAdmissions(ctx context.Context, event, section string, want int64) error {
+func (s *holdRows) requireAdmissions(ctx context.Context, event, section string, want int64) error {
 	var counted, reserved int64
 	err := s.db.QueryRow(ctx, `
 		SELECT held + sold, (SELECT coalesce(sum(quantity), 0) FROM reservations r

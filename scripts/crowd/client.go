@@ -31,7 +31,7 @@ type API struct {
 	browsers atomic.Uint32
 }
 
-// NewAPI reaches the gateway at base, as http://127.0.0.1:8080.
+// NewAPI returns a connection to the gateway at base, such as http://127.0.0.1:8080.
 func NewAPI(base string, rec *Recorder) *API {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -50,7 +50,6 @@ func NewAPI(base string, rec *Recorder) *API {
 	}
 }
 
-// Close closes the idle connections.
 func (a *API) Close() { a.http.CloseIdleConnections() }
 
 // Answer is a completely read response.
@@ -85,13 +84,13 @@ type Session struct {
 	cookies map[string]string
 }
 
-// NewSession is a new browser without cookies, with an address of its own: gateways limit the new
-// visitors per address.
+// NewSession returns a new browser without cookies. It has an IP address of its own, because
+// gateways limit the number of new visitors per address.
 func (a *API) NewSession() *Session {
 	return &Session{api: a, address: platform.VisitorAddress(a.browsers.Add(1)), cookies: map[string]string{}}
 }
 
-// Address is what the browser sends as X-Forwarded-For.
+// Address is the IP address that the browser sends as X-Forwarded-For.
 func (s *Session) Address() string { return s.address }
 
 func (s *Session) Cookies() string {
@@ -136,15 +135,15 @@ func (s *Session) Call(ctx context.Context, step Step, method, path string, body
 	if err != nil {
 		return nil, err
 	}
-	s.keep(ans.Cookies)
+	s.keepCookies(ans.Cookies)
 	return ans, nil
 }
 
-// tries of a request that is refused because the platform is overloaded: half a minute and more.
+// tries bounds the attempts of a request while the platform is overloaded: half a minute or more.
 const tries = 30
 
-// settled is Call for a request that may be repeated, while the platform has no time for it.
-func (s *Session) settled(ctx context.Context, step Step, method, path string, body any) (*Answer, error) {
+// callRepeatedly is Call, repeated while the platform is overloaded. Repeating must be safe.
+func (s *Session) callRepeatedly(ctx context.Context, step Step, method, path string, body any) (*Answer, error) {
 	for n := 1; ; n++ {
 		ans, err := s.Call(ctx, step, method, path, body, nil)
 		overloaded := err == nil && (ans.Status == http.StatusServiceUnavailable || ans.Status == http.StatusGatewayTimeout)
@@ -184,7 +183,7 @@ func (s *Session) request(ctx context.Context, method, path string, body any, he
 	return req, nil
 }
 
-func (s *Session) keep(cookies []*http.Cookie) {
+func (s *Session) keepCookies(cookies []*http.Cookie) {
 	for _, c := range cookies {
 		if c.MaxAge < 0 || c.Value == "" {
 			delete(s.cookies, c.Name)
@@ -202,7 +201,7 @@ func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) 
 	if len(roles) > 0 {
 		body["roles"] = roles
 	}
-	ans, err := s.settled(ctx, StepLogin, http.MethodPost, loginPath, body)
+	ans, err := s.callRepeatedly(ctx, StepLogin, http.MethodPost, loginPath, body)
 	if err != nil {
 		return fmt.Errorf("sign in %s: %w", userID, err)
 	}

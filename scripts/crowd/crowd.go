@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Crowd is one run: the visitors of one sale.
+// Crowd is the simulated visitors of one sale, in one run.
 type Crowd struct {
 	sale     Sale
 	api      *API
@@ -67,15 +67,15 @@ type Tally struct {
 	twice   []string
 }
 
-func (t *Tally) letIn(how string) {
+func (t *Tally) addForgedIn(how string) {
 	t.ForgedIn.Add(1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forged = append(t.forged, how)
 }
 
-// ticket records that a visitor holds a ticket for a seat.
-func (t *Tally) ticket(seat, user string) {
+// addTicket records that a visitor holds a ticket for a seat.
+func (t *Tally) addTicket(seat, user string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holders == nil {
@@ -206,10 +206,10 @@ func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	err := s.put(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour))
+	err := s.putEvent(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour))
 	if err == nil {
 		room := map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
-		err = operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
+		err = callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
 	}
 	if err != nil {
 		return fmt.Errorf("open the sale: %w", err)
@@ -224,21 +224,21 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	if err := s.put(ctx, admin, now.Add(-time.Hour), now); err != nil {
+	if err := s.putEvent(ctx, admin, now.Add(-time.Hour), now); err != nil {
 		return fmt.Errorf("close the sale: %w", err)
 	}
-	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
+	return callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
 }
 
-// put writes the event with a sale window by the operators' API.
-func (s Sale) put(ctx context.Context, admin *Session, opens, closes time.Time) error {
+// putEvent writes the event with a sale window by the operators' API.
+func (s Sale) putEvent(ctx context.Context, admin *Session, opens, closes time.Time) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
 		"startsAt": opens.Add(30 * 24 * time.Hour), "salesOpenAt": opens, "salesCloseAt": closes,
 		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2,
 		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
 	}
-	return operate(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)
+	return callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)
 }
 
 // sections creates full rows first; the remainder is a short row in its own section.
@@ -253,9 +253,9 @@ func (s Sale) sections() []map[string]any {
 	return out
 }
 
-// operate makes an operator's call, which may be repeated.
-func operate(ctx context.Context, admin *Session, method, path string, body any) error {
-	ans, err := admin.settled(ctx, StepLogin, method, path, body)
+// callAsOperator makes an operator's call, which may be repeated.
+func callAsOperator(ctx context.Context, admin *Session, method, path string, body any) error {
+	ans, err := admin.callRepeatedly(ctx, StepLogin, method, path, body)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}

@@ -32,4 +32,4 @@ var (
 )
 
 // Ticket exports Tally.ticket.
-func (t *Tally) Ticket(seat, user string) { t.ticket(seat, user) }
+func (t *Tally) Ticket(seat, user string) { t.addTicket(seat, user) }

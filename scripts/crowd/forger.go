@@ -58,45 +58,45 @@ func (l *stolenPasses) pick() (pass stolenPass, entry string) {
 	return pass, entry
 }
 
-// forge tries every way to bypass the waiting rooms. Each one that succeeds is counted and named.
-func (v *visitor) forge(ctx context.Context) {
+// tryForgeries tries every way to bypass the waiting rooms, and counts those that succeed.
+func (v *visitor) tryForgeries(ctx context.Context) {
 	if !loop.Sleep(ctx, jitter(v.rng, 20*time.Second)) || v.session.DevLogin(ctx, v.userID) != nil {
 		return
 	}
 	event := v.crowd.sale.EventID
 	pass, entry := v.crowd.stolenPasses.pick()
 	seats := "/api/v1/seats/" + event
-	v.try(ctx, "no pass at all", http.MethodGet, seats, nil)
-	v.try(ctx, "a claim of the edge's", http.MethodGet, seats, map[string]string{"X-CloudFront-Verified": "true"})
-	v.try(ctx, "an encoded path", http.MethodGet, "/api/v1/%73eats/"+event, nil)
-	v.try(ctx, "a doubled slash", http.MethodGet, "/api//seats/"+event, nil)
+	v.tryForged(ctx, "no pass at all", http.MethodGet, seats, nil)
+	v.tryForged(ctx, "a claim of the edge's", http.MethodGet, seats, map[string]string{"X-CloudFront-Verified": "true"})
+	v.tryForged(ctx, "an encoded path", http.MethodGet, "/api/v1/%73eats/"+event, nil)
+	v.tryForged(ctx, "a doubled slash", http.MethodGet, "/api//seats/"+event, nil)
 	for how, token := range map[string]string{
-		"an own entry token":      v.ownToken(jwt.SigningMethodHS256, "entry"),
-		"an unsigned entry token": v.ownToken(jwt.SigningMethodNone, "entry"),
+		"an own entry token":      v.selfSignedToken(jwt.SigningMethodHS256, "entry"),
+		"an unsigned entry token": v.selfSignedToken(jwt.SigningMethodNone, "entry"),
 		"a stolen entry token":    entry,
 		"a bent entry token":      tamper(entry),
 		"a pass as entry token":   pass.token,
 	} {
 		if token != "" {
-			v.try(ctx, how, http.MethodGet, seats, map[string]string{"x-queue-entry-token": token})
-			v.try(ctx, how+", to buy", http.MethodPost, "/api/v1/seats/reserve", map[string]string{"x-queue-entry-token": token})
+			v.tryForged(ctx, how, http.MethodGet, seats, map[string]string{"x-queue-entry-token": token})
+			v.tryForged(ctx, how+", to buy", http.MethodPost, "/api/v1/seats/reserve", map[string]string{"x-queue-entry-token": token})
 		}
 	}
 	for how, token := range map[string]string{
 		"no tier-1 token":          "",
-		"an own tier-1 token":      v.ownToken(jwt.SigningMethodHS256, "vwr"),
-		"an unsigned tier-1 token": v.ownToken(jwt.SigningMethodNone, "vwr"),
+		"an own tier-1 token":      v.selfSignedToken(jwt.SigningMethodHS256, "vwr"),
+		"an unsigned tier-1 token": v.selfSignedToken(jwt.SigningMethodNone, "vwr"),
 		"a stolen tier-1 token":    pass.token,
 		"a bent tier-1 token":      tamper(pass.token),
 	} {
-		v.enterWithout(ctx, v.session.Fork(), how, token)
+		v.joinWithForeignPass(ctx, v.session.Fork(), how, token)
 	}
 	v.tamperTicket(ctx, pass)
 }
 
-// share copies the whole browser profile to a friend who signs in as another user: the position is
-// bound to the first user.
-func (v *visitor) share(ctx context.Context) {
+// sharePass copies the browser profile to a friend who signs in as another user. The friend must
+// not get in, since the position is bound to the first user.
+func (v *visitor) sharePass(ctx context.Context) {
 	friend := v.session.Fork()
 	delete(friend.cookies, "urr-session")
 	delete(friend.cookies, "urr-entry-token")
@@ -104,15 +104,15 @@ func (v *visitor) share(ctx context.Context) {
 	if token == "" || friend.DevLogin(ctx, "friend-of-"+v.userID) != nil {
 		return
 	}
-	v.enterWithout(ctx, friend, "a shared pass", token)
+	v.joinWithForeignPass(ctx, friend, "a shared pass", token)
 	stranger := v.crowd.api.NewSession()
 	if stranger.DevLogin(ctx, "stranger-to-"+v.userID) == nil {
-		v.enterWithout(ctx, stranger, "a shared link", token)
+		v.joinWithForeignPass(ctx, stranger, "a shared link", token)
 	}
 }
 
-// try requests a protected resource; any 2xx is a breach.
-func (v *visitor) try(ctx context.Context, how, method, path string, header map[string]string) {
+// tryForged requests a protected resource; any 2xx is a breach.
+func (v *visitor) tryForged(ctx context.Context, how, method, path string, header map[string]string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	var body any
 	if method == http.MethodPost {
@@ -120,19 +120,19 @@ func (v *visitor) try(ctx context.Context, how, method, path string, header map[
 	}
 	ans, err := v.session.Call(ctx, StepForged, method, path, body, header)
 	if err == nil && ans.OK() {
-		v.crowd.tally.letIn(how)
+		v.crowd.tally.addForgedIn(how)
 	}
 }
 
-// enterWithout tries to join the line with another visitor's pass or with none.
-func (v *visitor) enterWithout(ctx context.Context, s *Session, how, token string) {
+// joinWithForeignPass tries to join the line with another visitor's pass or with none.
+func (v *visitor) joinWithForeignPass(ctx context.Context, s *Session, how, token string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	if token != "" {
 		s.cookies["urr-vwr-token"] = token
 	}
 	ans, err := s.Call(ctx, StepForged, http.MethodPost, "/api/v1/queue/check/"+v.crowd.sale.EventID, map[string]any{}, nil)
 	if err == nil && ans.OK() {
-		v.crowd.tally.letIn(how)
+		v.crowd.tally.addForgedIn(how)
 	}
 }
 
@@ -144,14 +144,14 @@ func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	v.crowd.tally.ForgedTried.Add(1)
 	path := "/vwr-api/vwr/check/" + v.crowd.sale.EventID + "/" + pass.requestID
 	ans, err := v.session.Call(ctx, StepForged, http.MethodGet, path, nil, map[string]string{"x-vwr-ticket": tamper(pass.ticket)})
-	var c checked
+	var c checkedPosition
 	if err == nil && ans.OK() && json.Unmarshal(ans.Body, &c) == nil && c.Admitted {
-		v.crowd.tally.letIn("a bent ticket")
+		v.crowd.tally.addForgedIn("a bent ticket")
 	}
 }
 
-// ownToken has valid claims and is signed with the forger's own key.
-func (v *visitor) ownToken(method jwt.SigningMethod, aud string) string {
+// selfSignedToken returns a token with valid claims that is signed with the forger's own key.
+func (v *visitor) selfSignedToken(method jwt.SigningMethod, aud string) string {
 	now := time.Now()
 	claims := jwt.MapClaims{
 		"sub": v.crowd.sale.EventID, "uid": v.userID, "aud": aud, "tier": 1, "pos": 1, "act": now.Add(-time.Hour).UnixMicro(),

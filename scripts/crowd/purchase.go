@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// seatMap is the layout; a seat's index counts sections, rows and seats in this order.
+// seatMap is the layout of a hall. A seat's index counts the seats in the order of this structure.
 type seatMap struct {
 	Sections []struct {
 		Section string `json:"section"`
@@ -44,19 +44,19 @@ type reservation struct {
 	Amount        int64  `json:"amount"`
 }
 
-// inside is the visit after admission: choose, hold, pay, wait for the ticket.
-func (v *visitor) inside(ctx context.Context) error {
+// buyTicket is the visit after admission: choose, hold, pay, wait for the ticket.
+func (v *visitor) buyTicket(ctx context.Context) error {
 	if v.behaviour == LeavesInside {
 		return errLeft
 	}
 	var hall seatMap
-	if err := v.protected(ctx, StepSeatMap, http.MethodGet, "/api/v1/seats/"+v.crowd.sale.EventID, nil, nil, &hall); err != nil {
+	if err := v.callProtected(ctx, StepSeatMap, http.MethodGet, "/api/v1/seats/"+v.crowd.sale.EventID, nil, nil, &hall); err != nil {
 		return err
 	}
 	if !loop.Sleep(ctx, jitter(v.rng, thinkSeats)) {
 		return ctx.Err()
 	}
-	held, err := v.hold(ctx, hall.ids())
+	held, err := v.holdSeats(ctx, hall.ids())
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func (v *visitor) inside(ctx context.Context) error {
 	return v.pay(ctx, held)
 }
 
-// hold loads the map and holds one or two seats; it retries while others hold the remaining seats.
-func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
+// holdSeats loads the map and holds one or two seats; it retries while others hold the rest.
+func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, error) {
 	event := v.crowd.sale.EventID
 	want := 1 + v.rng.IntN(2)
 	for {
@@ -102,7 +102,7 @@ func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 	}
 }
 
-// choose picks adjacent entries of the list of free seats.
+// choose picks consecutive entries of the list of free seats, at random.
 func (v *visitor) choose(free []string, want int) []string {
 	want = min(want, len(free))
 	at := v.rng.IntN(len(free) - want + 1)
@@ -150,17 +150,17 @@ func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error)
 	return free, nil
 }
 
-// reserve sends the hold; a visitor who clicks twice sends it twice concurrently and must not hold
-// twice.
+// reserve requests the hold of seats. A visitor who clicks twice sends the request twice at once,
+// and must get only one hold.
 func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error {
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, StepReserve, "/api/v1/seats/reserve", body, header)
 	defer second()
-	return v.protected(ctx, StepReserve, http.MethodPost, "/api/v1/seats/reserve", body, header, out)
+	return v.callProtected(ctx, StepReserve, http.MethodPost, "/api/v1/seats/reserve", body, header, out)
 }
 
-// secondClick repeats a POST concurrently in a second tab, for visitors who click twice; wait for
-// it by calling the result.
+// secondClick sends a POST once more, concurrently and in a second tab, for visitors who click
+// twice. The returned function waits for its end.
 func (v *visitor) secondClick(ctx context.Context, step Step, path string, body any, header map[string]string) (wait func()) {
 	if v.behaviour != ClicksTwice {
 		return func() {}
@@ -173,9 +173,9 @@ func (v *visitor) secondClick(ctx context.Context, step Step, path string, body 
 	return wg.Wait
 }
 
-// protected sends a request that needs the entry token; when the slot has ended it sends the
+// callProtected sends a request that needs the entry token; when the slot has ended it sends the
 // visitor back to the line.
-func (v *visitor) protected(ctx context.Context, step Step, method, path string, body any, header map[string]string, out any) error {
+func (v *visitor) callProtected(ctx context.Context, step Step, method, path string, body any, header map[string]string, out any) error {
 	ans, err := v.callWithRetries(ctx, step, method, path, body, header)
 	if err != nil {
 		return err
@@ -282,7 +282,7 @@ func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool,
 	}
 }
 
-// hasPaid counts the visitor once.
+// hasPaid counts the visitor as one who has paid, at the first call only.
 func (v *visitor) hasPaid() {
 	if !v.paid {
 		v.paid = true
@@ -308,7 +308,7 @@ func (v *visitor) openTickets(ctx context.Context) error {
 	}
 	for _, t := range list.Items {
 		if t.EventID == v.crowd.sale.EventID {
-			v.crowd.tally.ticket(t.Seat.SeatID, v.userID)
+			v.crowd.tally.addTicket(t.Seat.SeatID, v.userID)
 		}
 	}
 	v.crowd.tally.Ticketed.Add(1)

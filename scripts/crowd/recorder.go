@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Step names one kind of request of the journey in the report.
+// Step is the name of a kind of request of a visitor's journey, for the report.
 type Step string
 
 // The steps of the journey in order.
@@ -42,7 +42,7 @@ const (
 	StepDocument     Step = "draw_document"
 )
 
-// Steps lists all of them in order.
+// Steps lists all steps in the order of the journey.
 func Steps() []Step {
 	return []Step{
 		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
@@ -56,17 +56,16 @@ func Steps() []Step {
 // (4xx) are responses.
 type Recorder struct {
 	mu    sync.Mutex
-	steps map[Step]*record
+	steps map[Step]*stepRecord
 }
 
-type record struct {
+type stepRecord struct {
 	latencies []time.Duration
 	errors    int
 	last      string
 }
 
-// NewRecorder returns an empty recorder.
-func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*record{}} }
+func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*stepRecord{}} }
 
 // Add records one request; failure is empty for a response.
 func (r *Recorder) Add(step Step, took time.Duration, failure string) {
@@ -74,7 +73,7 @@ func (r *Recorder) Add(step Step, took time.Duration, failure string) {
 	defer r.mu.Unlock()
 	rec := r.steps[step]
 	if rec == nil {
-		rec = &record{}
+		rec = &stepRecord{}
 		r.steps[step] = rec
 	}
 	rec.latencies = append(rec.latencies, took)
@@ -130,7 +129,7 @@ func (r *Recorder) Latencies(step Step) []float64 {
 	return out
 }
 
-// quantile returns the nearest rank of a sorted list.
+// quantile returns a quantile of a sorted list by the nearest rank, in ms; 0 if the list is empty.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -10,42 +10,42 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// assigned and checked are responses of tier 1; times are in seconds.
-type assigned struct {
+// assignedPosition and checked are responses of tier 1; times are in seconds.
+type assignedPosition struct {
 	RequestID string  `json:"requestId"`
 	NextPoll  float64 `json:"nextPoll"`
 	Ticket    string  `json:"ticket"`
 }
 
-type checked struct {
+type checkedPosition struct {
 	Admitted bool    `json:"admitted"`
 	NextPoll float64 `json:"nextPoll"`
 	Token    string  `json:"token"`
 }
 
-// place is a response of tier 2.
-type place struct {
+// linePlace is a response of tier 2.
+type linePlace struct {
 	Status     string  `json:"status"`
 	NextPoll   float64 `json:"nextPoll"`
 	EntryToken string  `json:"entryToken"`
 	Ticket     string  `json:"ticket"`
 }
 
-// saleEvery is the number of polls of the line per query of the sale, as in the page.
+// saleEvery is the number of polls of the line for each query of the sale's figures, as in the page.
 const saleEvery = 10
 
 // waitInRoom gets a position in tier 1 and waits until it is served. An inactive room lets all
 // visitors pass.
 func (v *visitor) waitInRoom(ctx context.Context) error {
 	for {
-		ans, err := v.assign(ctx)
+		ans, err := v.requestPosition(ctx)
 		if err != nil {
 			return err
 		}
 		if ans.Status == http.StatusNotFound {
 			return nil
 		}
-		var a assigned
+		var a assignedPosition
 		if err := decode(StepAssign, ans, &a); err != nil {
 			return err
 		}
@@ -59,8 +59,8 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 	}
 }
 
-// assign requests a position, and does the work for it where a proof of work is asked for.
-func (v *visitor) assign(ctx context.Context) (*Answer, error) {
+// requestPosition requests a position, and does the work for it where a proof of work is asked for.
+func (v *visitor) requestPosition(ctx context.Context) (*Answer, error) {
 	header := map[string]string{}
 	for {
 		ans, err := v.callWithRetries(ctx, StepAssign, http.MethodPost, "/vwr-api/vwr/assign/"+v.crowd.sale.EventID, map[string]any{}, header)
@@ -82,7 +82,7 @@ func (v *visitor) assign(ctx context.Context) (*Answer, error) {
 
 // pollRoom polls at the advised intervals; false means that the position is unknown and a new one
 // must be requested.
-func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
+func (v *visitor) pollRoom(ctx context.Context, a assignedPosition) (bool, error) {
 	path := "/vwr-api/vwr/check/" + v.crowd.sale.EventID + "/" + a.RequestID
 	next := a.NextPoll
 	for {
@@ -96,7 +96,7 @@ func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
 		if ans.Status == http.StatusNotFound {
 			return false, nil
 		}
-		var c checked
+		var c checkedPosition
 		if err := decode(StepTier1Poll, ans, &c); err != nil {
 			return false, err
 		}
@@ -111,12 +111,12 @@ func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
 // waitInLine joins tier 2's line and waits for admission.
 func (v *visitor) waitInLine(ctx context.Context) error {
 	event := v.crowd.sale.EventID
-	p, err := v.join(ctx)
+	p, err := v.joinLine(ctx)
 	if err != nil {
 		return err
 	}
 	if v.behaviour == SharesPass {
-		v.share(ctx)
+		v.sharePass(ctx)
 	}
 	for polls := 1; p.Status != "active"; polls++ {
 		if sold, err := v.soldOutWhileWaiting(ctx, polls); err != nil || sold {
@@ -142,7 +142,7 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 			return err
 		}
 		if p.Status == "none" {
-			if p, err = v.join(ctx); err != nil {
+			if p, err = v.joinLine(ctx); err != nil {
 				return err
 			}
 		}
@@ -161,8 +161,8 @@ func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, err
 	return v.allSold(ctx)
 }
 
-// join requests a place; a visitor whose tier-1 pass has expired goes back to the room.
-func (v *visitor) join(ctx context.Context) (place, error) {
+// joinLine requests a place; a visitor whose tier-1 pass has expired goes back to the room.
+func (v *visitor) joinLine(ctx context.Context) (linePlace, error) {
 	for {
 		header := map[string]string{}
 		if v.queueTicket != "" {
@@ -170,11 +170,11 @@ func (v *visitor) join(ctx context.Context) (place, error) {
 		}
 		ans, err := v.callWithRetries(ctx, StepQueueJoin, http.MethodPost, "/api/v1/queue/check/"+v.crowd.sale.EventID, map[string]any{}, header)
 		if err != nil {
-			return place{}, err
+			return linePlace{}, err
 		}
 		if ans.Status == http.StatusForbidden && ans.Problem().Code == "VWR_TOKEN_REQUIRED" {
 			if err := v.waitInRoom(ctx); err != nil {
-				return place{}, err
+				return linePlace{}, err
 			}
 			continue
 		}
@@ -182,8 +182,8 @@ func (v *visitor) join(ctx context.Context) (place, error) {
 	}
 }
 
-func (v *visitor) readPlace(step Step, ans *Answer) (place, error) {
-	var p place
+func (v *visitor) readPlace(step Step, ans *Answer) (linePlace, error) {
+	var p linePlace
 	if err := decode(step, ans, &p); err != nil {
 		return p, err
 	}

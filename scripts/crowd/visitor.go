@@ -46,7 +46,7 @@ func (v *visitor) visit(ctx context.Context) string {
 		return "error: " + err.Error()
 	}
 	if v.behaviour == Forges {
-		v.forge(ctx)
+		v.tryForgeries(ctx)
 		return endForger
 	}
 	if v.behaviour == Hoards {
@@ -61,7 +61,7 @@ func (v *visitor) visit(ctx context.Context) string {
 	for {
 		err := v.waitInLine(ctx)
 		if err == nil {
-			err = v.inside(ctx)
+			err = v.buyTicket(ctx)
 		}
 		if !errors.Is(err, errSlotEnded) {
 			return outcomeOf(err)
@@ -77,7 +77,7 @@ func (v *visitor) login(ctx context.Context) error {
 	return v.session.signIn(v.userID, ans)
 }
 
-// errLeft is the outcome of a visitor who leaves.
+// errLeft ends the visit of a visitor who leaves on purpose.
 var errLeft = errors.New("left")
 
 func outcomeOf(err error) string {
@@ -102,7 +102,7 @@ func (v *visitor) viewEvent(ctx context.Context) error {
 	return v.get(ctx, StepEvent, "/api/v1/events/"+v.crowd.sale.EventID, &event)
 }
 
-// allSold queries the public figures whether every seat is sold.
+// allSold reports whether every seat is sold, according to the public figures.
 func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	if v.crowd.soldOut.Load() {
 		return true, nil
@@ -128,7 +128,7 @@ func (v *visitor) get(ctx context.Context, step Step, path string, out any) erro
 	return decode(step, ans, out)
 }
 
-// decode reads the body of a response, which is an error unless it is OK.
+// decode decodes the body of a response with a 2xx status; another status is an error.
 func decode(step Step, ans *Answer, out any) error {
 	if !ans.OK() {
 		return refusal(step, ans)
@@ -136,8 +136,8 @@ func decode(step Step, ans *Answer, out any) error {
 	return json.Unmarshal(ans.Body, out)
 }
 
-// maxAttempts is the number of attempts of a page for a request without a response, or with one
-// that asks to wait.
+// maxAttempts is how often a page sends a request that gets no response, or one that asks to try
+// again later.
 const maxAttempts = 20
 
 // callWithRetries repeats a call after 429, 5xx, lost connections and a concurrent duplicate, with
@@ -186,7 +186,6 @@ func refusal(step Step, a *Answer) error {
 // Behaviour is how one visitor behaves.
 type Behaviour string
 
-// The crowd's behaviours.
 const (
 	Buys         Behaviour = "buys"
 	LeavesRoom   Behaviour = "leaves_tier1"  // closes the page in the waiting room

@@ -17,7 +17,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// TwiceEvery is the share of the members who send a request twice, at once.
+// TwiceEvery says how many members send a request twice at once: one of every so many.
 const TwiceEvery = 10
 
 const (
@@ -27,8 +27,8 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// Insist posts an empty body until the response is no failure, and decodes it. Repeating the request
-// must be safe.
+// Insist posts an empty body, again after a failure, until a request succeeds, and decodes the
+// response. Repeating the request must be safe.
 func Insist(ctx context.Context, s *crowd.Session, step crowd.Step, path string, into any) error {
 	var err error
 	for n := range attempts {
@@ -50,7 +50,7 @@ func Insist(ctx context.Context, s *crowd.Session, step crowd.Step, path string,
 	return err
 }
 
-// Twice sends a request and, at the same time, once more from another tab of the same user.
+// Twice sends a request, and the same one concurrently from another tab of the user.
 func Twice[A any](s *crowd.Session, send func(*crowd.Session) (A, error)) (first, second A, err error) {
 	var secondErr error
 	var wg sync.WaitGroup
@@ -74,8 +74,8 @@ func Create(ctx context.Context, operator *crowd.Session, step crowd.Step, path 
 	return created.EventID, nil
 }
 
-// Visits lets n members come over a time, in an order that the seed repeats, as many at once as are
-// allowed. It returns when the last has gone or ctx ends; visit says how it ended.
+// Visits runs n visits, at most atOnce at a time. Their starts are spread over the time arrive, as
+// the seed determines. It returns when all have ended or ctx ends. visit returns its outcome.
 func (s *Stage) Visits(ctx context.Context, n, atOnce int, arrive time.Duration, seed uint64, visit func(ctx context.Context, i int) string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var wg sync.WaitGroup
@@ -102,7 +102,7 @@ type Tally struct {
 	violations []string
 }
 
-// Violate notes responses that contradict each other.
+// Violate records a violation: responses that contradict each other.
 func (t *Tally) Violate(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -24,19 +24,19 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Report is what a demo tells of a run, and what all runs have: report.json, and the content of
-// report.html.
+// Report describes a run: the content of report.json and report.html. The first part is set by each
+// demo, the second by Stage.WriteReport.
 type Report struct {
 	Title   string `json:"-"`
 	Heading string `json:"-"`
 	// Summary describes the run in one sentence.
 	Summary string `json:"summary"`
-	// Plots are those of the samples.
+	// Plots show values of the samples over time.
 	Plots  []Plot `json:"-"`
 	Counts Counts `json:"-"`
-	// Outcomes are how visits ended; nil: those of the tally.
+	// Outcomes are the numbers of visits by how they ended; nil: those of the stage's tally.
 	Outcomes map[string]int `json:"outcomes"`
-	// Details are figures of this demo.
+	// Details are figures that only this demo has.
 	Details map[string]any `json:"details"`
 
 	Passed      bool      `json:"ok"`
@@ -44,13 +44,13 @@ type Report struct {
 	Findings    []string  `json:"findings"`
 	StartedAt   time.Time `json:"started_at"`
 	TookSeconds float64   `json:"took_seconds"`
-	// Steps are the requests of visitors and operators.
+	// Steps are the latencies of the requests of visitors and operators.
 	Steps   []crowd.Summary `json:"steps"`
 	Samples []Sample        `json:"samples"`
 	Figures []Figure        `json:"-"`
 }
 
-// Counts is a table of numbers: of outcomes, and more.
+// Counts is a table of named numbers, such as of the outcomes of visits.
 type Counts struct {
 	Title, Name, Number string // the headings
 	Rows                []Value
@@ -127,13 +127,13 @@ func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// Figure is a plot that is drawn.
+// Figure is a plot, drawn as SVG.
 type Figure struct {
 	Title, Text string
 	SVG         template.HTML
 }
 
-// Plot is lines over the seconds of a run.
+// Plot describes a plot of lines over the seconds of a run.
 type Plot struct {
 	Title, Text string
 	Lines       []Line
@@ -142,7 +142,6 @@ type Plot struct {
 // Color is the colour of a line.
 type Color color.RGBA
 
-// Colours of lines.
 var (
 	Blue   = Color{R: 0x1f, G: 0x5f, B: 0xbf, A: 0xff}
 	Orange = Color{R: 0xd9, G: 0x6c, B: 0x06, A: 0xff}
@@ -150,7 +149,7 @@ var (
 	Green  = Color{R: 0x1b, G: 0x7f, B: 0x4b, A: 0xff}
 )
 
-// Line is the value of its name over the run, or a dashed line at a constant Level.
+// Line is a line of a plot: the sampled value called Name, or, if Level is set, a dashed line there.
 type Line struct {
 	Name  string
 	Color Color

@@ -1,5 +1,5 @@
-// Package demo is what the demos share: their course, requests of members, progress on the terminal,
-// a report with plots, the last line, and the exit code. Each demo is a folder of its own.
+// Package demo is what the demos share: the sequence of a run, requests of members, progress on the
+// terminal, a report with plots, the last line, and the exit code. Each demo has its own folder.
 package demo
 
 import (
@@ -20,13 +20,13 @@ import (
 var (
 	// ErrInterrupted wraps the end of a run by Ctrl-C.
 	ErrInterrupted = errors.New("interrupted")
-	// ErrBroken is a violated invariant; its line has been printed.
+	// ErrBroken reports a violated invariant, after the line that names it was printed.
 	ErrBroken = errors.New("an invariant is broken")
 )
 
-// end prints the last line of a run without a verdict, which has failed or was interrupted, and
-// returns its error.
-func end(ctx context.Context, name string, err error) error {
+// printEnd prints the last line of a run without a verdict, which has failed or was interrupted,
+// and returns its error.
+func printEnd(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -52,7 +52,7 @@ func ExitCode(err error) int {
 	}
 }
 
-// Verdict is the judgement of a run.
+// Verdict is the judgement on a run of a demo.
 type Verdict interface {
 	OK() bool
 	// Line is the last line of the run.
@@ -63,12 +63,12 @@ type Verdict interface {
 // environment.
 func Main[C any](name string, play func(context.Context, *C, platform.Layout) error) {
 	ctx, stop := interrupt.Context()
-	err := end(ctx, name, start(ctx, play))
+	err := printEnd(ctx, name, loadAndPlay(ctx, play))
 	stop()
 	os.Exit(ExitCode(err))
 }
 
-func start[C any](ctx context.Context, play func(context.Context, *C, platform.Layout) error) error {
+func loadAndPlay[C any](ctx context.Context, play func(context.Context, *C, platform.Layout) error) error {
 	cfg, err := config.Load[C](ctx)
 	if err != nil {
 		return err
@@ -88,14 +88,14 @@ func CheckDamage(what string, known []string) error {
 	return nil
 }
 
-// Demo is one run, whose verdict is a V.
+// Demo is one run of a demo, with a verdict of type V.
 type Demo[V Verdict] interface {
 	// Play returns when nothing is in progress any more, or the run's time limit has passed.
 	Play(ctx context.Context) error
 	// Damage changes the stores, bypassing the services, to show that Judge detects it.
 	Damage(ctx context.Context, what string) error
 	Judge(ctx context.Context) (V, audit.Findings, error)
-	// Report describes the run.
+	// Report returns the demo's part of the report.
 	Report(ctx context.Context, v V) (*Report, error)
 	// WriteReport completes and writes the report; a Demo embeds Stage, which has it.
 	WriteReport(r *Report, v Verdict, findings []string, dir string) error
@@ -146,8 +146,8 @@ const (
 	Settled
 )
 
-// Watch calls look at an interval until the run is settled. If it settles for longer than limit,
-// Watch calls late and returns.
+// Watch calls look at an interval until it returns Settled. If look returns Settling for longer
+// than limit, Watch calls late and returns.
 func Watch(ctx context.Context, every, limit time.Duration, look func(context.Context) (State, error), late func()) error {
 	var deadline <-chan time.Time
 	for tick := time.Tick(every); ; {
@@ -171,7 +171,7 @@ func Watch(ctx context.Context, every, limit time.Duration, look func(context.Co
 	}
 }
 
-// Closed reports whether a channel that is only ever closed is closed.
+// Closed reports whether a channel to which nothing is ever sent is closed.
 func Closed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// Stage is what every run has: the gateway, and what is noted while it goes on.
+// Stage is what every run of a demo has: a connection to the gateway, and what is recorded meanwhile.
 type Stage struct {
 	API      *crowd.API
 	Recorder *crowd.Recorder
@@ -26,7 +26,7 @@ type Stage struct {
 	progress *Progress
 }
 
-// NewStage reaches the gateway at a URL.
+// NewStage returns a stage with a connection to the gateway at a URL.
 func NewStage(url string) *Stage {
 	s := &Stage{Recorder: crowd.NewRecorder()}
 	s.API = crowd.NewAPI(url, s.Recorder)
@@ -35,7 +35,7 @@ func NewStage(url string) *Stage {
 
 func (s *Stage) Close() { s.API.Close() }
 
-// Begin begins the run and its progress, which end with end.
+// Begin starts the clock and the progress bars of the run; end stops both.
 func (s *Stage) Begin(bars ...Bar) (end func()) {
 	s.began, s.progress = time.Now(), NewProgress(bars...)
 	return func() {
@@ -54,19 +54,19 @@ func (s *Stage) Say(format string, args ...any) {
 	s.progress.Say("%4.0f s  %s", s.Elapsed().Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Value is a number of a sample.
+// Value is a named number of a sample.
 type Value struct {
 	Name string
 	N    int64
 }
 
-// Sample is the state of a run at one instant: the values by their names, and the seconds since the
+// Sample is the state of a run at one instant: values by name, among them the seconds since the
 // beginning.
 type Sample map[string]float64
 
 const seconds = "seconds"
 
-// Note keeps a sample, and shows it: the bars have the values of their names.
+// Note records a sample and shows it: each bar gets the value of its name.
 func (s *Stage) Note(values ...Value) {
 	sample := Sample{seconds: s.Elapsed().Seconds()}
 	var line strings.Builder
@@ -81,13 +81,13 @@ func (s *Stage) Note(values ...Value) {
 // sayEvery is the interval of progress lines when there is no terminal.
 const sayEvery = 5 * time.Second
 
-// Bar is a bar of the progress, which shows the value of its name.
+// Bar is a progress bar that shows the value with its name.
 type Bar struct {
 	Name  string
 	Total int
 }
 
-// WriteReport completes a report with what is known of every run, and writes it into a folder.
+// WriteReport adds what the stage has recorded to a report, and writes it into a folder.
 func (s *Stage) WriteReport(r *Report, v Verdict, findings []string, dir string) error {
 	r.Verdict, r.Findings, r.Steps = v, findings, s.Recorder.Summaries()
 	r.Passed, r.StartedAt, r.TookSeconds, r.Samples = v.OK(), s.began.UTC(), s.took.Seconds(), s.samples

@@ -93,8 +93,8 @@ func (p *Platform) closeAWS() {
 	}
 }
 
-// awsEnv is the environment of a replica, whose name is part of the proxies' addresses: so they know
-// who calls.
+// awsEnv returns the proxies' addresses as environment variables of a replica. They contain the
+// replica's name, which tells the proxies who calls.
 func (p *Platform) awsEnv(replica string) []string {
 	return []string{"DYNAMODB_ENDPOINT=" + p.dynamoDB.URL(replica), "SQS_ENDPOINT=" + p.sqs.URL(replica)}
 }

@@ -30,7 +30,7 @@ type Client struct {
 	header http.Header
 }
 
-// Answer is a response.
+// Answer is a response of the gateway.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -55,13 +55,13 @@ func (a Answer) Code() string {
 	return problem.Code
 }
 
-// Overloaded reports whether a response says that the platform had no time for the request, or no
-// answer in time.
+// Overloaded reports whether a status says that the platform is overloaded: 503 (refused) or 504
+// (no answer in time).
 func Overloaded(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
-// Visitor is a visitor who has not signed in, with an address of their own, at the first gateway.
+// Visitor returns a client of the first gateway, not signed in, with an IP address of its own.
 func (p *Platform) Visitor() *Client {
 	p.tb.Helper()
 	jar, err := cookiejar.New(nil)
@@ -79,7 +79,7 @@ func (p *Platform) Visitor() *Client {
 	}
 }
 
-// Client is a signed-in user, at the first gateway.
+// Client returns a client of the first gateway that is signed in as user with roles.
 func (p *Platform) Client(user string, roles ...string) *Client {
 	p.tb.Helper()
 	return p.Visitor().With("Authorization", "Bearer "+p.SessionToken(user, roles...))
@@ -128,13 +128,13 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 	return send(c.http, req)
 }
 
-// overloadPause is the time between the repetitions of a request.
+// overloadPause is the time before a request is repeated that was refused for overload.
 const overloadPause = time.Second
 
-// Settle repeats a request while the answer says that the platform is overloaded, as on a busy
-// machine, and returns the last answer. It gives up when ctx ends, or shortly before the deadline of
-// the test run. The platform may already have done what is asked for, so all repetitions must be the
-// same request with the same Idempotency-Key.
+// Settle calls send, repeatedly while the answer says that the platform is overloaded, and returns
+// the last answer. It gives up when ctx ends, or shortly before the deadline of the test run. The
+// platform may have done an unanswered request, so send must repeat the same request with the same
+// Idempotency-Key.
 func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
 	tb.Helper()
 	run, cancel := testkit.Context(tb)
@@ -148,9 +148,9 @@ func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (An
 	}
 }
 
-// Settled is Call, repeated while the platform answers that it is overloaded. An act that must
-// happen once needs an Idempotency-Key: With gives all repetitions the same one. A transport error
-// fails the test.
+// Settled is Call, repeated while the platform answers that it is overloaded. A request that must
+// have its effect only once needs an Idempotency-Key, set by With, so that all repetitions have the
+// same. A transport error fails the test.
 func (c *Client) Settled(ctx context.Context, method, path string, body any) Answer {
 	c.p.tb.Helper()
 	a, err := Settle(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })
@@ -201,13 +201,13 @@ func (p *Platform) SessionToken(user string, roles ...string) string {
 	return p.sign(p.workspace.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
 }
 
-// EntryToken creates no slot: it is the token that queue would sign for an existing slot.
+// EntryToken returns the token that queue would sign for an existing slot. It creates no slot.
 func (p *Platform) EntryToken(event, user, slot string, epoch int64, end time.Time) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
 }
 
-// Tier1Token is the token that vwr would sign for a position.
+// Tier1Token returns the token that vwr would sign for a position.
 func (p *Platform) Tier1Token(event, visitor, request string, round, position int64) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))

@@ -77,7 +77,7 @@ type Platform struct {
 	workspace *workspace
 	opts      Options
 	services  map[string]*Service
-	names     *names
+	names     *nameServer
 	links     map[string]*Link
 	dynamoDB  *awsproxy.Proxy // nil without Options.AWS
 	sqs       *awsproxy.Proxy
@@ -132,7 +132,7 @@ func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
 
 // start builds, migrates and starts every service. On failure, end stops what it has started.
 func (p *Platform) start(ctx context.Context) error {
-	wanted, err := p.wanted()
+	wanted, err := p.wantedServices()
 	if err != nil {
 		return err
 	}
@@ -144,11 +144,11 @@ func (p *Platform) start(ctx context.Context) error {
 	if err := p.connect(wanted); err != nil {
 		return err
 	}
-	err = each(ctx, wanted, func(ctx context.Context, s platform.Service) error {
+	err = forEachService(ctx, wanted, func(ctx context.Context, s platform.Service) error {
 		if !s.Migrates {
 			return nil
 		}
-		return p.workspace.migrate(ctx, s, p.program(s, p.startsOld(s)), p.env(p.services[s.Name], 0))
+		return p.workspace.migrate(ctx, s, p.program(s, p.startsOld(s)), p.replicaEnv(p.services[s.Name], 0))
 	})
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (p *Platform) start(ctx context.Context) error {
 	return p.startServices(ctx, wanted)
 }
 
-// build builds the programs, and those that the run upgrades from.
+// build builds the programs of the services, and those of the release that Options.Upgrade names.
 func (p *Platform) build(ctx context.Context, wanted []platform.Service) error {
 	if err := p.testRun.build(ctx, p.variant(), wanted); err != nil || p.opts.Upgrade == nil {
 		return err
@@ -164,9 +164,9 @@ func (p *Platform) build(ctx context.Context, wanted []platform.Service) error {
 	return p.buildOld(ctx, wanted)
 }
 
-// connect reserves the addresses of the services, and starts what is between them.
+// connect reserves the addresses of the services, and starts the proxies between them.
 func (p *Platform) connect(wanted []platform.Service) (err error) {
-	if p.names, err = serveNames(); err != nil {
+	if p.names, err = startNameServer(); err != nil {
 		return err
 	}
 	if p.opts.AWS {
@@ -175,12 +175,12 @@ func (p *Platform) connect(wanted []platform.Service) (err error) {
 		}
 	}
 	for _, s := range wanted {
-		if err := p.add(s); err != nil {
+		if err := p.addService(s); err != nil {
 			return err
 		}
 	}
 	for _, s := range wanted {
-		p.env(p.services[s.Name], 0) // creates the links in one goroutine
+		p.replicaEnv(p.services[s.Name], 0) // creates the links in one goroutine
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (p *Platform) startServices(ctx context.Context, wanted []platform.Service)
 	for _, s := range wanted {
 		ready[s.Name] = make(chan struct{})
 	}
-	return each(ctx, wanted, func(ctx context.Context, s platform.Service) error {
+	return forEachService(ctx, wanted, func(ctx context.Context, s platform.Service) error {
 		for _, name := range s.Needs {
 			if ready[name] == nil {
 				continue // absent on purpose
@@ -210,8 +210,8 @@ func (p *Platform) startServices(ctx context.Context, wanted []platform.Service)
 	})
 }
 
-// each runs a function for all services concurrently; the first error cancels the others.
-func each(ctx context.Context, services []platform.Service, do func(context.Context, platform.Service) error) error {
+// forEachService calls do for all services concurrently; the first error cancels the others.
+func forEachService(ctx context.Context, services []platform.Service, do func(context.Context, platform.Service) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range services {
 		group.Go(func() error { return do(ctx, s) })
@@ -219,8 +219,8 @@ func each(ctx context.Context, services []platform.Service, do func(context.Cont
 	return group.Wait()
 }
 
-// wanted lists the services of this run in start order.
-func (p *Platform) wanted() ([]platform.Service, error) {
+// wantedServices lists the services of this run in start order.
+func (p *Platform) wantedServices() ([]platform.Service, error) {
 	for _, name := range slices.Concat(p.opts.Services, slices.Collect(maps.Keys(p.opts.Replicas))) {
 		if _, err := platform.Lookup(name); err != nil {
 			return nil, err
@@ -235,7 +235,7 @@ func (p *Platform) wanted() ([]platform.Service, error) {
 	return wanted, nil
 }
 
-func (p *Platform) add(s platform.Service) error {
+func (p *Platform) addService(s platform.Service) error {
 	n := max(1, p.opts.Replicas[s.Name])
 	if n > maxReplicas {
 		return fmt.Errorf("%d replicas of %s: at most %d", n, s.Name, maxReplicas)
@@ -254,7 +254,7 @@ func (p *Platform) add(s platform.Service) error {
 			Ops:  net.JoinHostPort(ip.String(), strconv.Itoa(p.workspace.layout.Port(s.OpsPort))),
 		}
 	}
-	p.names.set(s.Name, ips)
+	p.names.setAddresses(s.Name, ips)
 	p.services[s.Name] = svc
 	return nil
 }
@@ -353,10 +353,10 @@ func (p *Platform) Always(name string, every time.Duration, check func(context.C
 	})
 }
 
-// env is a replica's whole environment.
-func (p *Platform) env(svc *Service, i int) []string {
+// replicaEnv is a replica's whole environment.
+func (p *Platform) replicaEnv(svc *Service, i int) []string {
 	w := p.wiring(svc.desc)
-	env := append(p.testRun.base(), w.Env(svc.desc, svc.replicas[i].listen)...)
+	env := append(p.testRun.commonEnv(), w.Env(svc.desc, svc.replicas[i].listen)...)
 	if p.opts.AWS {
 		env = append(env, p.awsEnv(svc.name(i))...)
 	}
@@ -379,16 +379,16 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		case len(callee.replicas) > 1:
 			return p.names.target(name, p.workspace.layout.Port(callee.desc.Port))
 		default:
-			return p.via(s, name, callee.replicas[0].listen.Addr)
+			return p.linkedAddress(s, name, callee.replicas[0].listen.Addr)
 		}
 	}
-	w.RedisAddrs = []string{p.via(s, "redis", w.RedisAddrs[0])}
+	w.RedisAddrs = []string{p.linkedAddress(s, "redis", w.RedisAddrs[0])}
 	if !p.opts.AWS {
-		w.DynamoDBEndpoint = p.viaURL(s, "dynamodb", w.DynamoDBEndpoint)
-		w.SQSEndpoint = p.viaURL(s, "sqs", w.SQSEndpoint)
+		w.DynamoDBEndpoint = p.linkedURL(s, "dynamodb", w.DynamoDBEndpoint)
+		w.SQSEndpoint = p.linkedURL(s, "sqs", w.SQSEndpoint)
 	}
-	w.SandboxURL = p.viaURL(s, platform.Sandbox, w.SandboxURL)
+	w.SandboxURL = p.linkedURL(s, platform.Sandbox, w.SandboxURL)
 	database := w.DatabaseURL
-	w.DatabaseURL = func(s platform.Service) string { return p.viaURL(s, "postgres", database(s)) }
+	w.DatabaseURL = func(s platform.Service) string { return p.linkedURL(s, "postgres", database(s)) }
 	return w
 }

@@ -11,10 +11,10 @@ import (
 
 func TestDNSReturnsEveryReplica(t *testing.T) {
 	t.Parallel()
-	n, err := serveNames()
+	n, err := startNameServer()
 	require.NoError(t, err)
 	t.Cleanup(n.close)
-	n.set("ticket", []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2)})
+	n.setAddresses("ticket", []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2)})
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", n.conn.LocalAddr().String())
 	}}

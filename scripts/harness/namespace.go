@@ -40,7 +40,7 @@ func openNamespace(ctx context.Context, checkout platform.Layout, postgres, numb
 		checkout: checkout, postgres: postgres, number: number,
 		family: family, name: family + strings.ToLower(rand.Text()[:6]),
 	}
-	if err := r.sweep(ctx); err != nil {
+	if err := r.removeData(ctx); err != nil {
 		return nil, err
 	}
 	err := r.onPostgres(ctx, func(conn *pgx.Conn) error {
@@ -54,13 +54,13 @@ func openNamespace(ctx context.Context, checkout platform.Layout, postgres, numb
 	return r, err
 }
 
-// database is the run's counterpart of a database of the development run.
+// database returns the name of this run's own database in place of a database of `make up`.
 func (r *namespace) database(name string) string { return r.name + "_" + name }
 
 func (r *namespace) databaseURL(name string) string { return r.checkout.ServerURL(r.postgres, name) }
 
-// wire points the services at the namespace.
-func (r *namespace) wire(w *platform.Wiring) {
+// fillWiring sets the addresses and prefixes of the namespace in the services' wiring.
+func (r *namespace) fillWiring(w *platform.Wiring) {
 	shared := r.checkout.Wiring(w.Secrets)
 	w.DatabaseURL = func(s platform.Service) string { return r.databaseURL(r.database(s.Database)) }
 	w.RedisAddrs, w.RedisDB = shared.RedisAddrs, r.number
@@ -69,8 +69,8 @@ func (r *namespace) wire(w *platform.Wiring) {
 	w.SQSEndpoint, w.RequestsQueue = shared.SQSEndpoint, r.name+"-requests"
 }
 
-// sweep removes all data of runs with this number.
-func (r *namespace) sweep(ctx context.Context) error {
+// removeData removes all data of runs with this number.
+func (r *namespace) removeData(ctx context.Context) error {
 	err := errors.Join(r.sweepPostgres(ctx), r.sweepRedis(ctx), r.sweepKafka(ctx), r.sweepDynamoDB(ctx), r.sweepSQS(ctx))
 	if err != nil {
 		return fmt.Errorf("remove what the run %s stored: %w", r.family, err)

@@ -19,16 +19,16 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Link is the network between one service (all its replicas) and a backend or callee: redis,
-// postgres, dynamodb, sqs, the sandbox, or a service of one replica. Kafka's clients use the broker's
-// advertised address, so that Kafka is paused or killed instead (Platform.Backend).
+// Link is the network connection between a service (all its replicas) and a backend or callee: redis,
+// postgres, dynamodb, sqs, the sandbox, or a service with one replica. Kafka has no link, since its
+// clients use the broker's advertised address: tests pause or kill it instead (Platform.Backend).
 type Link struct {
 	p     *Platform
 	proxy *toxiproxy.Proxy
 	mu    sync.Mutex
 }
 
-// proxies is the library's registry; its metrics are not collected.
+// proxies is toxiproxy's registry of proxies, without its metrics.
 var proxies = sync.OnceValue(func() *toxiproxy.ApiServer {
 	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 })
@@ -43,8 +43,8 @@ func (p *Platform) Link(service, peer string) *Link {
 	return l
 }
 
-// via returns the address at which a service reaches a peer.
-func (p *Platform) via(s platform.Service, peer, upstream string) string {
+// linkedAddress returns a peer's address for a service: with Options.Links that of the link.
+func (p *Platform) linkedAddress(s platform.Service, peer, upstream string) string {
 	if !p.opts.Links {
 		return upstream
 	}
@@ -60,13 +60,13 @@ func (p *Platform) via(s platform.Service, peer, upstream string) string {
 	return proxy.Listen
 }
 
-// viaURL is via for the host of a URL.
-func (p *Platform) viaURL(s platform.Service, peer, upstream string) string {
+// linkedURL returns a URL with the host replaced by via.
+func (p *Platform) linkedURL(s platform.Service, peer, upstream string) string {
 	u, err := url.Parse(upstream)
 	if err != nil {
 		panic(err) // addresses of the platform are valid
 	}
-	u.Host = p.via(s, peer, u.Host)
+	u.Host = p.linkedAddress(s, peer, u.Host)
 	return u.String()
 }
 
@@ -80,13 +80,13 @@ func (l *Link) Cut() {
 // Blackhole keeps connections open but passes no data, like a lost route.
 func (l *Link) Blackhole() {
 	l.p.tb.Helper()
-	l.toxic(`{"type": "timeout", "attributes": {"timeout": 0}}`)
+	l.addToxic(`{"type": "timeout", "attributes": {"timeout": 0}}`)
 }
 
 // Delay delays every response by d ± 20 %.
 func (l *Link) Delay(d time.Duration) {
 	l.p.tb.Helper()
-	l.toxic(fmt.Sprintf(`{"type": "latency", "attributes": {"latency": %d, "jitter": %d}}`, d.Milliseconds(), d.Milliseconds()/5))
+	l.addToxic(fmt.Sprintf(`{"type": "latency", "attributes": {"latency": %d, "jitter": %d}}`, d.Milliseconds(), d.Milliseconds()/5))
 }
 
 // Heal removes all faults of the link.
@@ -100,7 +100,7 @@ func (l *Link) Heal() {
 	}
 }
 
-func (l *Link) toxic(spec string) {
+func (l *Link) addToxic(spec string) {
 	l.p.tb.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,12 +109,12 @@ func (l *Link) toxic(spec string) {
 	}
 }
 
-// domain is the domain of the services' names.
+// domain is the DNS domain in which services with several replicas have names.
 const domain = ".urr.test."
 
-// names is a DNS server for services with several replicas, like a headless Kubernetes Service: one
-// name, an address per replica, one port.
-type names struct {
+// nameServer is a DNS server for services with several replicas, like a headless Kubernetes
+// Service: one name, an address per replica, one port.
+type nameServer struct {
 	conn net.PacketConn
 	done chan struct{}
 
@@ -122,33 +122,33 @@ type names struct {
 	addrs map[string][]net.IP
 }
 
-func serveNames() (*names, error) {
+func startNameServer() (*nameServer, error) {
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0") //nolint:noctx // closed by close at the end of the run
 	if err != nil {
 		return nil, fmt.Errorf("listen for name lookups: %w", err)
 	}
-	n := &names{conn: conn, done: make(chan struct{}), addrs: map[string][]net.IP{}}
+	n := &nameServer{conn: conn, done: make(chan struct{}), addrs: map[string][]net.IP{}}
 	go n.serve()
 	return n, nil
 }
 
-func (n *names) close() {
+func (n *nameServer) close() {
 	_ = n.conn.Close()
 	<-n.done
 }
 
-func (n *names) set(service string, ips []net.IP) {
+func (n *nameServer) setAddresses(service string, ips []net.IP) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.addrs[service+domain] = ips
 }
 
 // target is the gRPC target of all replicas: its resolver queries this server.
-func (n *names) target(service string, port int) string {
+func (n *nameServer) target(service string, port int) string {
 	return "dns://" + n.conn.LocalAddr().String() + "/" + service + domain + ":" + strconv.Itoa(port)
 }
 
-func (n *names) serve() {
+func (n *nameServer) serve() {
 	defer close(n.done)
 	buf := make([]byte, 1500)
 	for {
@@ -164,7 +164,7 @@ func (n *names) serve() {
 
 // answer returns the A records of a known name. Other record types of it are empty; other names do
 // not exist.
-func (n *names) answer(query []byte) ([]byte, error) {
+func (n *nameServer) answer(query []byte) ([]byte, error) {
 	var p dnsmessage.Parser
 	header, err := p.Start(query)
 	if err != nil {

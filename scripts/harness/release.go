@@ -14,15 +14,15 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// OldVersion is the version that programs of a Release report.
+// OldVersion is the version that the programs of Options.Upgrade report in urr_build_info.
 const OldVersion = "old"
 
-// oldVersion are the flags of go build that set it.
+// oldVersion are the flags of go build that set OldVersion.
 var oldVersion = []string{"-buildvcs=false", "-ldflags=-X=urr.guru/pkg/telemetry.release=" + OldVersion}
 
-// Release is the programs and settings that a run upgrades from.
+// Release describes the programs and settings from which a run upgrades.
 type Release struct {
-	// Commit whose programs they are; empty: this checkout's.
+	// Commit from which the programs are built; empty: this checkout.
 	Commit string
 	// Services that run them; empty: all but the sandbox, which is not part of a release.
 	Services []string
@@ -97,14 +97,14 @@ func (p *Platform) Migrate() {
 		if svc == nil || !s.Migrates {
 			continue
 		}
-		if err := p.workspace.migrate(p.tb.Context(), s, p.program(s, false), p.env(svc, 0)); err != nil {
+		if err := p.workspace.migrate(p.tb.Context(), s, p.program(s, false), p.replicaEnv(svc, 0)); err != nil {
 			p.tb.Fatal("harness: ", err)
 		}
 	}
 }
 
-// Replace stops a replica as a deployment does and restarts it with the program and the settings of
-// this checkout, or (old) of Options.Upgrade.
+// Replace stops a replica as a deployment does, and restarts it with the program and the settings
+// of this checkout or, if old is true, of Options.Upgrade.
 func (s *Service) Replace(i int, old bool) {
 	s.p.tb.Helper()
 	s.Stop(i)
@@ -114,7 +114,7 @@ func (s *Service) Replace(i int, old bool) {
 	s.Start(i)
 }
 
-// Version is the version that a replica reports.
+// Version reads the version that a replica reports in its metrics.
 func (s *Service) Version(ctx context.Context, i int) (string, error) {
 	const before, after = `urr_build_info{version="`, `"}`
 	body, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/metrics")
@@ -129,7 +129,7 @@ func (s *Service) Version(ctx context.Context, i int) (string, error) {
 	return version, nil
 }
 
-// program is the path of a service's program: of this checkout, or of Options.Upgrade if that has it.
+// program returns the path of a service's program: for old that of Options.Upgrade, if it has one.
 func (p *Platform) program(s platform.Service, old bool) string {
 	path := filepath.Join(p.oldPrograms, filepath.Base(s.Package))
 	if _, err := os.Stat(path); old && err == nil {

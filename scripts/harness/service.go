@@ -24,7 +24,7 @@ type Service struct {
 
 	mu       sync.Mutex // guards the processes
 	replicas []replica
-	// crashed: a replica was started again after SIGKILL.
+	// crashed is true once a replica was started again after SIGKILL.
 	crashed bool
 }
 
@@ -45,7 +45,7 @@ func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
 
 func (s *Service) PID(i int) int {
 	s.p.tb.Helper()
-	return s.started(i).PID
+	return s.requireStarted(i).PID
 }
 
 func (s *Service) Kill(i int) {
@@ -79,8 +79,8 @@ func (s *Service) Start(i int) {
 	s.begin(i, "")
 }
 
-// RestartWithFailpoints restarts a replica with failpoints (`name=exit;name@3=error;…`) once: after
-// it has died of one, which may be before it is ready, Start starts it without.
+// RestartWithFailpoints restarts a replica with failpoints (`name=exit;name@3=error;…`). The
+// replica may die of one before it is ready. The next Start starts it without failpoints.
 func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 	s.p.tb.Helper()
 	s.Stop(i)
@@ -90,7 +90,7 @@ func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 // AwaitEnd waits until a replica has exited and describes how ("signal: killed", "exit status 1").
 func (s *Service) AwaitEnd(i int) string {
 	s.p.tb.Helper()
-	proc := s.started(i)
+	proc := s.requireStarted(i)
 	select {
 	case <-proc.Done():
 		return proc.Exit()
@@ -105,7 +105,7 @@ func (s *Service) AwaitEnd(i int) string {
 func (s *Service) Command(ctx context.Context, args ...string) (output string, code int) {
 	s.p.tb.Helper()
 	cmd := exec.CommandContext(ctx, s.p.program(s.desc, false), args...)
-	cmd.Env = s.p.env(s, 0)
+	cmd.Env = s.p.replicaEnv(s, 0)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -152,8 +152,8 @@ func (s *Service) proc(i int) *process.Process {
 	return s.replicas[i].proc
 }
 
-// started is the process of a replica, which must have been started.
-func (s *Service) started(i int) *process.Process {
+// requireStarted returns the process of a replica; a replica that was never started fails the test.
+func (s *Service) requireStarted(i int) *process.Process {
 	s.p.tb.Helper()
 	proc := s.proc(i)
 	if proc == nil {
@@ -198,7 +198,7 @@ func (s *Service) start(i int, failpoints string) error {
 		<-proc.Done()
 		s.crashed = s.crashed || proc.Exit() == "signal: killed"
 	}
-	env := s.p.env(s, i)
+	env := s.p.replicaEnv(s, i)
 	if failpoints != "" {
 		env = append(env, "URR_FAILPOINTS="+failpoints)
 	}
@@ -264,7 +264,7 @@ func (s *Service) end(i int) error {
 func (s *Service) signal(i int, sig syscall.Signal) {
 	s.p.tb.Helper()
 	s.p.requireOwn(s.name(i))
-	if err := s.started(i).Signal(sig); err != nil {
+	if err := s.requireStarted(i).Signal(sig); err != nil {
 		s.p.tb.Fatalf("harness: signal %s: %v", s.name(i), err)
 	}
 }

@@ -40,7 +40,7 @@ func Shared(tb testing.TB) *Platform {
 	return view
 }
 
-// For returns the shared platform for another test, which fails in place of the first.
+// For returns a view of the shared platform whose errors fail the test tb.
 func (p *Platform) For(tb testing.TB) *Platform {
 	tb.Helper()
 	view := *p

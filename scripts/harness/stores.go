@@ -23,11 +23,11 @@ import (
 // faultsLimit bounds the request that sets faults.
 const faultsLimit = time.Minute
 
-// Wiring contains the addresses of the run's stores and services without the links, for audit
-// programs.
+// Wiring returns the addresses of the run's stores and services, without the proxies of
+// Options.Links, for audit programs.
 func (p *Platform) Wiring() platform.Wiring { return p.workspace.wiring() }
 
-// DB opens the database of a service without its links: audits read the stores directly.
+// DB connects to the database of a service directly, without the proxy of Options.Links.
 func (p *Platform) DB(service string) *pgxpool.Pool {
 	p.tb.Helper()
 	s, err := platform.Lookup(service)
@@ -77,7 +77,8 @@ func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refund
 	return ledger.Charges, ledger.Refunds, nil
 }
 
-// SetRewardFaults sets what goes wrong at the provider of points and coupons, also in a cleanup.
+// SetRewardFaults sets the faults that the provider of points and coupons injects. It also works in
+// a cleanup of the test.
 func (p *Platform) SetRewardFaults(f rewards.Faults) {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tb.Context()), faultsLimit)
@@ -87,7 +88,7 @@ func (p *Platform) SetRewardFaults(f rewards.Faults) {
 	}
 }
 
-// Dial connects to one replica of a service as another service would, with the key of that pair.
+// Dial connects to replica i of the service callee as caller does, with the RPC key of that pair.
 func (p *Platform) Dial(caller, callee string, i int, opts ...rpc.DialOption) *rpc.Conn {
 	p.tb.Helper()
 	key, ok := p.workspace.secrets.RPC[caller+">"+callee]
@@ -102,7 +103,7 @@ func (p *Platform) Dial(caller, callee string, i int, opts ...rpc.DialOption) *r
 	return conn
 }
 
-// Eventually polls until check succeeds. If it never does, its last error is shown.
+// Eventually polls until check succeeds. If it never does, the test fails with its last error.
 func (p *Platform) Eventually(check func(context.Context) error) {
 	p.tb.Helper()
 	ctx, cancel := testkit.Context(p.tb)

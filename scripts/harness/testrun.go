@@ -62,8 +62,8 @@ func (w *testRun) ownBackends() (*workspace, error) {
 	return s, nil
 }
 
-// sharedBackends is a workspace on the checkout's backends. Its databases are on the server of the
-// tests, which is in memory, but those of a benchmark on the one that writes to the disk.
+// sharedBackends returns a workspace on the checkout's backends. Its databases are on the tests'
+// PostgreSQL, which is in memory; those of a benchmark are on the one that writes to the disk.
 func (w *testRun) sharedBackends(ctx context.Context, production bool) (*workspace, error) {
 	if err := w.acquireBackends(); err != nil {
 		return nil, err
@@ -101,13 +101,13 @@ func (w *testRun) end() error {
 	return w.release(context.Background())
 }
 
-// variant is one way of building the programs, and the folder in bin that they are in.
+// variant is one way of building the programs: the flags of go build, and the output folder in bin.
 type variant struct {
 	folder string
 	flags  []string
 }
 
-// variant is the one that the services run.
+// variant returns how the programs of this platform are built: for production or with failpoints.
 func (p *Platform) variant() variant {
 	if p.opts.Production {
 		return variant{folder: "production", flags: []string{"-buildvcs=false"}}
@@ -142,9 +142,9 @@ func (w *testRun) program(v variant, s platform.Service) string {
 	return w.checkout.Shared("bin", v.folder, filepath.Base(s.Package))
 }
 
-// base is the part of the environment that does not depend on the service; it does not include the
-// test's own environment.
-func (w *testRun) base() []string {
+// commonEnv returns the environment variables that all services get. The test's own environment is
+// not passed on.
+func (w *testRun) commonEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
 }
 
@@ -200,14 +200,14 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 // release removes the run's data from the checkout's backends, and releases the name and the ports.
 func (s *workspace) release(ctx context.Context) error {
 	defer s.unlock()
-	return errors.Join(s.namespace.sweep(ctx), s.ports.Close())
+	return errors.Join(s.namespace.removeData(ctx), s.ports.Close())
 }
 
 func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
 	w.OIDC = true
 	if s.namespace != nil {
-		s.namespace.wire(&w)
+		s.namespace.fillWiring(&w)
 	}
 	return w
 }

@@ -87,12 +87,12 @@ func TestImageOfAProgram(t *testing.T) {
 	require.NoError(t, err)
 	layer, err := io.ReadAll(zipped)
 	require.NoError(t, err)
-	require.Equal(t, map[string]file{"pause": {[]byte("#!"), 0o755}, "tmp/": {[]byte{}, 0o1777}}, unpack(t, layer))
+	require.Equal(t, map[string]imageFile{"pause": {[]byte("#!"), 0o755}, "tmp/": {[]byte{}, 0o1777}}, unpack(t, layer))
 }
 
-func unpack(t *testing.T, packed []byte) map[string]file {
+func unpack(t *testing.T, packed []byte) map[string]imageFile {
 	t.Helper()
-	files := map[string]file{}
+	files := map[string]imageFile{}
 	for r := tar.NewReader(bytes.NewReader(packed)); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -101,6 +101,6 @@ func unpack(t *testing.T, packed []byte) map[string]file {
 		require.NoError(t, err)
 		data, err := io.ReadAll(r)
 		require.NoError(t, err)
-		files[h.Name] = file{data, h.Mode}
+		files[h.Name] = imageFile{data, h.Mode}
 	}
 }

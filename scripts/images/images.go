@@ -32,7 +32,7 @@ import (
 // Registry is the default registry of the images, the same as in the charts' values.
 const Registry = "urr.local"
 
-// crowd is the program that `helm test` runs.
+// crowd is the package of the program that `helm test` runs.
 const crowd = "./scripts/cmd/crowd"
 
 // Builder builds the images of a checkout.
@@ -114,8 +114,8 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// file of an image or an archive. A name that ends with a slash is a folder's.
-type file struct {
+// imageFile is a file of an image or an archive, or a folder if its name ends with a slash.
+type imageFile struct {
 	data []byte
 	mode int64 // 0: 0644
 }
@@ -128,13 +128,13 @@ func WriteProgram(archive, name, program string) error {
 		return fmt.Errorf("read the program: %w", err)
 	}
 	entry := "/" + filepath.Base(program)
-	files, _, err := layoutOf(name, map[string]file{"tmp/": {mode: 0o1777}, entry[1:]: {data, 0o755}}, map[string]any{
+	files, _, err := layoutOf(name, map[string]imageFile{"tmp/": {mode: 0o1777}, entry[1:]: {data, 0o755}}, map[string]any{
 		"User": nonRoot, "WorkingDir": "/", "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, "Entrypoint": []string{entry},
 	})
 	if err != nil {
 		return err
 	}
-	packed, err := pack(files)
+	packed, err := packTar(files)
 	if err == nil {
 		err = os.WriteFile(archive, packed, 0o644)
 	}
@@ -144,10 +144,10 @@ func WriteProgram(archive, name, program string) error {
 	return nil
 }
 
-// layoutOf returns the files of an OCI image layout, and the digest of its one image, which has one
-// layer. Equal content has an equal digest. A name, with its tag, is what the image is loaded as.
-func layoutOf(name string, content map[string]file, config map[string]any) (files map[string]file, digest string, err error) {
-	layer, err := pack(content)
+// layoutOf returns the files of an OCI image layout with one image of one layer, and its digest.
+// Equal content has an equal digest. The image is loaded under name, which contains its tag.
+func layoutOf(name string, content map[string]imageFile, config map[string]any) (files map[string]imageFile, digest string, err error) {
+	layer, err := packTar(content)
 	if err != nil {
 		return nil, "", err
 	}
@@ -157,7 +157,7 @@ func layoutOf(name string, content map[string]file, config map[string]any) (file
 	if err = errors.Join(err, zw.Close()); err != nil {
 		return nil, "", fmt.Errorf("compress the layer: %w", err)
 	}
-	files = map[string]file{"oci-layout": {data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
+	files = map[string]imageFile{"oci-layout": {data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
 	encode := func(v any) []byte {
 		raw, failed := json.Marshal(v)
 		err = errors.Join(err, failed)
@@ -165,7 +165,7 @@ func layoutOf(name string, content map[string]file, config map[string]any) (file
 	}
 	blob := func(mediaType string, data []byte) descriptor {
 		digest := digestOf(data)
-		files[blobPath(digest)] = file{data: data}
+		files[blobPath(digest)] = imageFile{data: data}
 		return descriptor{MediaType: mediaType, Digest: digest, Size: len(data)}
 	}
 	system := map[string]string{"architecture": runtime.GOARCH, "os": "linux"}
@@ -182,12 +182,12 @@ func layoutOf(name string, content map[string]file, config map[string]any) (file
 		manifest.Annotations = map[string]string{
 			"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name[strings.LastIndexByte(name, ':')+1:],
 		}
-		// What `docker load` of an older Docker reads.
-		files["manifest.json"] = file{data: encode([]map[string]any{{
+		// Older Dockers read this file in `docker load`.
+		files["manifest.json"] = imageFile{data: encode([]map[string]any{{
 			"Config": blobPath(described.Digest), "RepoTags": []string{name}, "Layers": []string{blobPath(blobs.Digest)},
 		}})}
 	}
-	files["index.json"] = file{data: encode(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{manifest}})}
+	files["index.json"] = imageFile{data: encode(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{manifest}})}
 	return files, manifest.Digest, err
 }
 
@@ -198,13 +198,13 @@ func digestOf(data []byte) string {
 
 func blobPath(digest string) string { return "blobs/sha256/" + strings.TrimPrefix(digest, "sha256:") }
 
-// pack creates an archive of files and their parent folders. Timestamps are fixed, so that equal
+// packTar creates an archive of files and their parent folders. Timestamps are fixed, so that equal
 // files give equal archives.
-func pack(files map[string]file) ([]byte, error) {
+func packTar(files map[string]imageFile) ([]byte, error) {
 	all := maps.Clone(files)
 	for name := range files {
 		for dir := path.Dir(strings.TrimSuffix(name, "/")); dir != "."; dir = path.Dir(dir) {
-			all[dir+"/"] = file{mode: 0o755}
+			all[dir+"/"] = imageFile{mode: 0o755}
 		}
 	}
 	var out bytes.Buffer
@@ -230,18 +230,18 @@ func pack(files map[string]file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// certificates is the path of the bundle of Debian's package ca-certificates, and where Go looks
-// for it in the image.
+// certificates is the path of the CA certificates: of Debian's package ca-certificates on the
+// building machine, and in the image, where Go looks for them.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// writeBase writes the base image to dir (an OCI image layout) and returns its digest. It contains
-// what a static program needs of a system: CA certificates and a user entry.
+// writeBase writes the base image to dir, as an OCI image layout, and returns its digest. The image
+// contains what a static program needs: CA certificates and a user entry.
 func writeBase(dir string) (digest string, err error) {
 	bundle, err := os.ReadFile(certificates)
 	if err != nil {
 		return "", fmt.Errorf("read the certificates: %w", err)
 	}
-	layout, digest, err := layoutOf("", map[string]file{
+	layout, digest, err := layoutOf("", map[string]imageFile{
 		"etc/passwd":        {data: []byte("root:x:0:0::/:/sbin/nologin\nnonroot:x:65532:65532::/:/sbin/nologin\n")},
 		"etc/group":         {data: []byte("root:x:0:\nnonroot:x:65532:\n")},
 		certificates[1:]:    {data: bundle},

@@ -21,14 +21,14 @@ import (
 	_ "embed"
 )
 
-// Client is the one that the provider knows.
+// Client is the one OpenID Connect client (relying party) that the provider knows.
 type Client struct {
 	ID, Secret string
-	// URL is its address in browsers: Redirect below it takes the codes, / follows a sign-out.
+	// URL is its address in browsers. Its path Redirect receives the codes, / follows a sign-out.
 	URL, Redirect string
 }
 
-// rolesClaim of ID tokens: the roles that were ticked.
+// rolesClaim is the claim of ID tokens with the roles that were ticked in the form.
 const rolesClaim = "roles"
 
 //go:embed form.html
@@ -36,13 +36,13 @@ var formText string
 
 var form = template.Must(template.New("form").Parse(formText))
 
-// New makes the provider whose issuer is a URL; its handler takes the paths below the issuer's.
+// New returns the handler of a provider for the paths below that of the URL issuer.
 func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
 		return nil, fmt.Errorf("issuer: %w", err)
 	}
-	people := &people{roles: map[string][]string{}}
+	people := &userStore{roles: map[string][]string{}}
 	known := &store{
 		people: people,
 		client: &client{Client: storage.WebClient(c.ID, c.Secret, c.URL+c.Redirect), base: u.Path, afterSignOut: c.URL + "/"},
@@ -73,7 +73,7 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 			known.deny(w, r, id)
 			return
 		}
-		people.set(user, r.PostForm["role"])
+		people.setRoles(user, r.PostForm["role"])
 		if err := known.CheckUsernamePassword(user, "", id); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -84,37 +84,37 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	return mux, nil
 }
 
-// people are the users: every name is one, without a password.
-type people struct {
+// userStore is the library's store of users. Every name is a user, without a password.
+type userStore struct {
 	mu    sync.Mutex
 	roles map[string][]string
 }
 
-var _ storage.UserStore = (*people)(nil)
+var _ storage.UserStore = (*userStore)(nil)
 
-func (p *people) set(user string, roles []string) {
+func (p *userStore) setRoles(user string, roles []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roles[user] = roles
 }
 
-func (p *people) of(user string) []string {
+func (p *userStore) rolesOf(user string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.roles[user]
 }
 
-func (*people) GetUserByID(id string) *storage.User { return &storage.User{ID: id, Username: id} }
-func (*people) GetUserByUsername(name string) *storage.User {
+func (*userStore) GetUserByID(id string) *storage.User { return &storage.User{ID: id, Username: id} }
+func (*userStore) GetUserByUsername(name string) *storage.User {
 	return &storage.User{ID: name, Username: name}
 }
-func (*people) ExampleClientID() string { return "" }
+func (*userStore) ExampleClientID() string { return "" }
 
 // store is the library's storage with roles in the claims, and with one client.
 type store struct {
 	*storage.Storage
 
-	people *people
+	people *userStore
 	client *client
 }
 
@@ -127,11 +127,11 @@ func (s *store) GetClientByClientID(ctx context.Context, id string) (op.Client, 
 
 func (s *store) SetUserinfoFromRequest(_ context.Context, info *oidc.UserInfo, request op.IDTokenRequest, _ []string) error {
 	info.Subject = request.GetSubject()
-	info.AppendClaims(rolesClaim, s.people.of(request.GetSubject()))
+	info.AppendClaims(rolesClaim, s.people.rolesOf(request.GetSubject()))
 	return nil
 }
 
-// deny ends an attempt as a user who does not consent.
+// deny ends a sign-in with the error access_denied, as when a user does not consent.
 func (s *store) deny(w http.ResponseWriter, r *http.Request, id string) {
 	request, err := s.AuthRequestByID(r.Context(), id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *store) deny(w http.ResponseWriter, r *http.Request, id string) {
 	http.Redirect(w, r, to, http.StatusFound)
 }
 
-// client is the library's, with the form and the sign-out of this package.
+// client is the library's client, with the addresses of this package's form and sign-out.
 type client struct {
 	*storage.Client
 

@@ -54,7 +54,7 @@ func (l Layout) KeepOffset() error {
 	return files.Put(l.offsetFile(), []byte(strconv.Itoa(l.Offset)))
 }
 
-// ForgetOffset is called when no process runs any more.
+// ForgetOffset removes the recorded offset, once no process of the checkout runs.
 func (l Layout) ForgetOffset() error {
 	if err := os.Remove(l.offsetFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the offset of the ports: %w", err)
@@ -81,12 +81,12 @@ func findRoot() (string, error) {
 	}
 }
 
-// Shared is a path below .urr that all runs of the checkout share: programs and jars.
+// Shared returns a path below .urr that all runs of the checkout share, such as of programs and jars.
 func (l Layout) Shared(elem ...string) string {
 	return filepath.Join(append([]string{l.Root, ".urr"}, elem...)...)
 }
 
-// State is a path of this run's own state: data, logs, processes.
+// State returns a path of this run's own state: data, logs, records of processes.
 func (l Layout) State(elem ...string) string {
 	dir := []string{l.Root, ".urr"}
 	if l.run != "" {
@@ -125,19 +125,19 @@ func ParseOffset(value string) (int, error) {
 	if err != nil || n < 0 || n > maxOffset {
 		return 0, fmt.Errorf("%s is %q: it must be a number between 0 and %d", OffsetVariable, value, maxOffset)
 	}
-	if name, port := blocked(n); name != "" {
+	if name, port := blockedServer(n); name != "" {
 		return 0, fmt.Errorf("%s is %d: browsers open no page on port %d, where %s would listen%s",
 			OffsetVariable, n, port, name, OtherPorts("; take another", n))
 	}
 	return n, nil
 }
 
-// blocked returns the browser-facing server that an offset would put on a port that browsers block;
-// the name is empty when there is none.
-func blocked(offset int) (name string, port int) {
+// blockedServer returns the browser-facing server that an offset would put on a port that browsers
+// block; the name is empty when there is none.
+func blockedServer(offset int) (name string, port int) {
 	for _, s := range Services() {
 		for _, base := range s.browserPorts() {
-			if slices.Contains(badPorts(), base+offset) {
+			if slices.Contains(blockedPorts(), base+offset) {
 				return s.Name, base + offset
 			}
 		}
@@ -145,7 +145,7 @@ func blocked(offset int) (name string, port int) {
 	return "", 0
 }
 
-// browserPorts are the HTTP ports: the pages, the sandbox's ledger, metrics and profiles.
+// browserPorts lists the base ports that people open in a browser: HTTP, metrics and profiles.
 func (s Service) browserPorts() []int {
 	if s.Name == Gateway || s.Name == Sandbox {
 		return []int{s.Port, s.OpsPort}
@@ -153,8 +153,8 @@ func (s Service) browserPorts() []int {
 	return []int{s.OpsPort}
 }
 
-// OtherPorts returns the end of an error message: the given words and the next usable offset, as
-// (URR_PORT_OFFSET=3000). It is empty when there is none.
+// OtherPorts returns the end of an error message: the given words and the next usable offset, such
+// as (URR_PORT_OFFSET=3000). It is empty if no offset is usable.
 func OtherPorts(words string, offset int) string {
 	other, found := OtherOffset(offset, process.Free)
 	if !found {
@@ -167,7 +167,7 @@ func OtherPorts(words string, offset int) string {
 // are free and allowed by browsers.
 func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
 	works := func(offset int) bool {
-		name, _ := blocked(offset)
+		name, _ := blockedServer(offset)
 		return name == "" && !slices.ContainsFunc(Ports(), func(base int) bool { return !free(base + offset) })
 	}
 	for offset = from + offsetStep; offset <= maxOffset; offset += offsetStep {
@@ -193,8 +193,8 @@ func Ports() []int {
 	return ports
 }
 
-// badPorts are those on which browsers open nothing: https://fetch.spec.whatwg.org/#port-blocking.
-func badPorts() []int {
+// blockedPorts lists the ports that browsers block: https://fetch.spec.whatwg.org/#port-blocking.
+func blockedPorts() []int {
 	return []int{
 		0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95,
 		101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179,

@@ -69,7 +69,6 @@ func Services() []Service {
 	return all
 }
 
-// Lookup returns the service with the given name.
 func Lookup(name string) (Service, error) {
 	all := Services()
 	i := slices.IndexFunc(all, func(s Service) bool { return s.Name == name })
@@ -88,7 +87,7 @@ func Names() []string {
 	return names
 }
 
-// Callers lists the services that call the named one.
+// Callers lists the services that call callee by gRPC.
 func Callers(callee string) []string { return access.Callers(access.Calls(), callee) }
 
 // Base ports of the backends. RedisCluster is the first of three. TestPostgres is the server on which
@@ -111,7 +110,7 @@ const RedisClusterNodes = 3
 // PostgresUser owns every database of the development server, which trusts loopback connections.
 const PostgresUser = "urr"
 
-// Databases are created when PostgreSQL starts: one per service that has tables.
+// Databases lists the databases to create when PostgreSQL starts: one per service with tables.
 func Databases() []string {
 	var names []string
 	for _, s := range Services() {
@@ -124,7 +123,7 @@ func Databases() []string {
 
 func (l Layout) DatabaseURL(database string) string { return l.ServerURL(PostgresPort, database) }
 
-// ServerURL is the address of a database on the server with a base port.
+// ServerURL returns the URL of a database on the PostgreSQL server with the given base port.
 func (l Layout) ServerURL(base int, database string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", PostgresUser, l.Loopback(base), database)
 }

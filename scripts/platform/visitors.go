@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/proofofwork"
 )
 
-// What clients of the gateway know about the proof of work for a position in a waiting room.
+// Parts of the gateway's API for the proof of work that a position in a waiting room may cost.
 const (
 	// ProofRequired is the code of the refusal of a request without a proof.
 	ProofRequired = "PROOF_REQUIRED"
@@ -17,10 +17,10 @@ const (
 	ProofHeader = "x-vwr-proof"
 )
 
-// ChallengePath is where a visitor gets the challenge.
+// ChallengePath returns the path at which a visitor gets the challenge of a proof of work.
 func ChallengePath(eventID string) string { return "/vwr-api/vwr/challenge/" + eventID }
 
-// Prove does the work that a response of ChallengePath asks for.
+// Prove does the proof of work for a challenge; body is a response of ChallengePath.
 func Prove(ctx context.Context, body []byte) (proof string, err error) {
 	var c struct {
 		Challenge  string `json:"challenge"`
@@ -32,8 +32,8 @@ func Prove(ctx context.Context, body []byte) (proof string, err error) {
 	return proofofwork.Solve(ctx, c.Challenge, c.Difficulty)
 }
 
-// VisitorAddress is the address of the nth simulated visitor, for the header X-Forwarded-For.
-// Gateways of development runs and tests trust this header from this machine.
+// VisitorAddress returns the IP address of the n-th simulated visitor, for the header
+// X-Forwarded-For. Gateways of development runs and tests trust this header from this machine.
 func VisitorAddress(n uint32) string {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}).String()
 }

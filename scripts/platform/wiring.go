@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Wiring is the input of the services' environments: all addresses, and the secrets. The
+// Wiring has the addresses and secrets from which the services' environments are made. The
 // development run has one (Layout.Wiring), every harness run its own.
 type Wiring struct {
 	Secrets Secrets
@@ -81,8 +81,8 @@ func (w Wiring) BeaconURL() string { return w.SandboxURL + "/beacon" }
 
 func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
 
-// Env is the environment of one replica of a service as NAME=value, sorted. It contains only the
-// variables that this service reads, so that a service cannot depend on another's secret.
+// Env returns the environment of one replica of a service as NAME=value, sorted. It contains only
+// the variables that this service reads, so that a service cannot depend on another's secret.
 func (w Wiring) Env(s Service, at Listen) []string {
 	env := map[string]string{}
 	if s.Name == Sandbox {
@@ -90,10 +90,10 @@ func (w Wiring) Env(s Service, at Listen) []string {
 		env["WEBHOOK_URL"] = w.WebhookURL
 		env["LEDGER_FILE"] = w.Ledger
 	} else {
-		w.common(env, s, at)
-		w.backends(env, s)
+		w.addCommonVariables(env, s, at)
+		w.addBackendVariables(env, s)
 	}
-	w.own(env, s)
+	w.addOwnVariables(env, s)
 	list := make([]string, 0, len(env))
 	for name, value := range env {
 		list = append(list, name+"="+value)
@@ -102,7 +102,7 @@ func (w Wiring) Env(s Service, at Listen) []string {
 	return list
 }
 
-func (w Wiring) common(env map[string]string, s Service, at Listen) {
+func (w Wiring) addCommonVariables(env map[string]string, s Service, at Listen) {
 	env["OPS_ADDR"] = at.Ops
 	env["DRAIN"] = "200ms" // no load balancer must notice the shutdown first
 	env["PPROF"] = "true"  // the port is reachable from this machine only
@@ -128,8 +128,8 @@ func (w Wiring) common(env map[string]string, s Service, at Listen) {
 	}
 }
 
-// backends returns the addresses of a service's backends.
-func (w Wiring) backends(env map[string]string, s Service) {
+// addBackendVariables sets the variables with the addresses of a service's backends.
+func (w Wiring) addBackendVariables(env map[string]string, s Service) {
 	for _, backend := range s.Backends {
 		switch backend {
 		case Redis:
@@ -144,10 +144,10 @@ func (w Wiring) backends(env map[string]string, s Service) {
 				env["KAFKA_TOPIC_PREFIX"], env["KAFKA_GROUP_PREFIX"] = w.KafkaPrefix, w.KafkaPrefix
 			}
 		case DynamoDB:
-			w.awsAccess(env)
+			w.addAWSAccess(env)
 			env["DYNAMODB_ENDPOINT"], env["DYNAMODB_PREFIX"] = w.DynamoDBEndpoint, w.DynamoDBPrefix
 		case SQS:
-			w.awsAccess(env)
+			w.addAWSAccess(env)
 			env["SQS_ENDPOINT"] = w.SQSEndpoint
 		default:
 			panic(fmt.Sprintf("platform: %s has an unknown backend %q", s.Name, backend))
@@ -155,15 +155,15 @@ func (w Wiring) backends(env map[string]string, s Service) {
 	}
 }
 
-// awsAccess sets the region and credentials that the SDK requires. The development servers check
+// addAWSAccess sets the region and credentials that the SDK requires. The development servers check
 // neither, but DynamoDB Local keeps separate tables for each region.
-func (w Wiring) awsAccess(env map[string]string) {
+func (w Wiring) addAWSAccess(env map[string]string) {
 	env["AWS_REGION"] = w.AWSRegion
 	env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
 }
 
-// own returns the variables of single services: their secrets and their development settings.
-func (w Wiring) own(env map[string]string, s Service) {
+// addOwnVariables sets the variables that only this service has: secrets and development settings.
+func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	switch s.Name {
 	case Gateway:
 		env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
@@ -180,7 +180,7 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file on every write
 		env["VWR_LOBBY_LEAD"] = "80s"        // development does not wait for minutes
-		w.drawKeys(env)
+		w.addDrawKeys(env)
 		env["BEACON_URLS"] = w.BeaconURL()
 	case Queue:
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
@@ -195,11 +195,11 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["REWARD_CALL_TIMEOUT"], env["REWARD_LEASE"] = "2s", "5s"
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Ingest:
-		w.draws(env)
+		w.addDrawVariables(env)
 		// Development does not wait for minutes. A root must still be public a minute before its round.
 		env["INGEST_DRAW_MIN_DELAY"], env["INGEST_DRAW_LEAD"] = "1s", "5s"
 	case Worker:
-		w.draws(env)
+		w.addDrawVariables(env)
 		env["BEACON_URLS"], env["WORKER_DRAW_AFTER"] = w.BeaconURL(), "5s"
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
@@ -214,13 +214,13 @@ func (w Wiring) own(env map[string]string, s Service) {
 // oidcClient is the gateway's id at the sandbox's identity provider.
 const oidcClient = "urr"
 
-// draws sets what the services of event requests share.
-func (w Wiring) draws(env map[string]string) {
+// addDrawVariables sets what ingest and worker share: the queue of requests and the draws' keys.
+func (w Wiring) addDrawVariables(env map[string]string) {
 	env["REQUESTS_QUEUE"] = w.RequestsQueue
-	w.drawKeys(env)
+	w.addDrawKeys(env)
 }
 
-// drawKeys sets the operator's keys of draws and shuffles.
-func (w Wiring) drawKeys(env map[string]string) {
+// addDrawKeys sets the operator's keys of draws and shuffles.
+func (w Wiring) addDrawKeys(env map[string]string) {
 	env["DRAW_SECRET"], env["DRAW_SIGNING_KEYS"] = w.Secrets.Draw, w.Secrets.DrawSigning
 }

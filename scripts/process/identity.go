@@ -162,40 +162,40 @@ func (id Identity) waitGone(limit time.Duration) bool {
 	return !id.Alive()
 }
 
-// status is the part of proc_pid_stat(5) that is read of a process or a thread.
-type status struct {
+// processState is the part of proc_pid_stat(5) that is read of a process or a thread.
+type processState struct {
 	state   byte
 	threads int    // of the whole process
 	start   uint64 // clock ticks after boot
 }
 
-func readStat(pid int) (status, error) {
+func readStat(pid int) (processState, error) {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return status{}, fmt.Errorf("read the state of process %d: %w", pid, err)
+		return processState{}, fmt.Errorf("read the state of process %d: %w", pid, err)
 	}
 	return parseStat(string(raw))
 }
 
 // parseStat counts fields after the last closing parenthesis, since the name (field 2) may contain
 // spaces and parentheses.
-func parseStat(raw string) (status, error) {
+func parseStat(raw string) (processState, error) {
 	const threadsField, startField = 20 - 3, 22 - 3 // counted from field 3, the state
 	end := strings.LastIndexByte(raw, ')')
 	if end < 0 {
-		return status{}, errors.New("malformed process state")
+		return processState{}, errors.New("malformed process state")
 	}
 	fields := strings.Fields(raw[end+1:])
 	if len(fields) <= startField || len(fields[0]) != 1 {
-		return status{}, errors.New("malformed process state")
+		return processState{}, errors.New("malformed process state")
 	}
 	threads, err := strconv.Atoi(fields[threadsField])
 	if err != nil {
-		return status{}, fmt.Errorf("malformed count of a process's threads: %w", err)
+		return processState{}, fmt.Errorf("malformed count of a process's threads: %w", err)
 	}
 	start, err := strconv.ParseUint(fields[startField], 10, 64)
 	if err != nil {
-		return status{}, fmt.Errorf("malformed process start time: %w", err)
+		return processState{}, fmt.Errorf("malformed process start time: %w", err)
 	}
-	return status{state: fields[0][0], threads: threads, start: start}, nil
+	return processState{state: fields[0][0], threads: threads, start: start}, nil
 }

@@ -115,7 +115,7 @@ func TestParseStat(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, name)
-		require.Equal(t, status{state: 'S', threads: 17, start: tt.start}, got, name)
+		require.Equal(t, processState{state: 'S', threads: 17, start: tt.start}, got, name)
 	}
 }
 

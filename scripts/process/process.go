@@ -189,9 +189,9 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Children starts processes that cannot outlive this one, even when it is killed or panics. The
-// kernel ties a child to the thread that started it (PR_SET_PDEATHSIG), so one thread that lives as
-// long as the program starts all of them.
+// Children starts processes that end with this program, even if it is killed or panics. The kernel
+// ties a child to the thread that started it (PR_SET_PDEATHSIG), so one thread that lives as long
+// as the program starts all of them.
 type Children struct {
 	queue chan func()
 }

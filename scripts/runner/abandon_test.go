@@ -15,9 +15,9 @@ import (
 // and nothing that ran before.
 func TestInterruptedStartIsUndone(t *testing.T) {
 	r := setup(t)
-	require.True(t, r.idle())
+	require.True(t, r.isIdle())
 	p := startOne(t, r)
-	require.False(t, r.idle())
+	require.False(t, r.isIdle())
 
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -25,7 +25,7 @@ func TestInterruptedStartIsUndone(t *testing.T) {
 	require.True(t, p.Alive())
 	require.EqualError(t, r.undoStart(interrupted, true), "interrupted; everything that was started is stopped again")
 	require.False(t, p.Alive())
-	require.True(t, r.idle())
+	require.True(t, r.isIdle())
 }
 
 // TestUpChecksBeforeStopping: invalid settings and ports in use are found while the previous

@@ -32,7 +32,7 @@ func (r *Runner) Build(ctx context.Context) error {
 		packages = append(packages, s.Package)
 	}
 	r.say("building %d programs", len(packages))
-	// Without the commit id in it, a program changes only when its code does.
+	// The programs do not contain the commit id, so a program changes only if its code changes.
 	return programs.Build(ctx, r.layout.Root, r.layout.Shared("bin"), os.Stdout, []string{"-buildvcs=false"}, packages...)
 }
 
@@ -67,8 +67,8 @@ func (r *Runner) env(s platform.Service) []string {
 	return r.Replica(s, s.Name, r.layout.Listen(s)).Env
 }
 
-// Replica describes one more replica of a service, which listens elsewhere. The supervisor does not
-// know it: its starter ends it.
+// Replica describes the process of a replica of a service that listens at the given addresses. The
+// supervisor does not know an additional replica: its starter must end it.
 func (r *Runner) Replica(s platform.Service, name string, at platform.Listen) process.Spec {
 	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	return process.Spec{
@@ -108,9 +108,9 @@ func (r *Runner) fingerprint(s platform.Service) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:12]), nil
 }
 
-// Env prints the environment that `make up` gives a service as shell commands, to run the service
-// in a debugger or one of its commands (migrate) by hand. The output contains the checkout's
-// secrets, which are valid nowhere else.
+// Env prints, as shell commands, the environment that `make up` gives a service. It serves to run
+// the service in a debugger, or one of its commands (migrate) by hand. The output contains the
+// checkout's secrets, which are valid nowhere else.
 func (r *Runner) Env(w io.Writer, name string) error {
 	s, err := platform.Lookup(name)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Time limits.
 const (
 	readyLimit   = 60 * time.Second // per service
 	migrateLimit = 2 * time.Minute
@@ -72,8 +71,8 @@ func (r *Runner) Down(ctx context.Context) error {
 	return r.end(ctx, func(set *backends.Set) error { return set.Stop(ctx) })
 }
 
-// Reset is Down, and removes the data of the backends and the payment sandbox. Programs, jars and
-// secrets are kept, so that the next start downloads nothing.
+// Reset does what Down does, and removes the data of the backends and the payment sandbox.
+// Programs, jars and secrets are kept, so that the next start downloads nothing.
 func (r *Runner) Reset(ctx context.Context) error {
 	err := r.end(ctx, (*backends.Set).Wipe)
 	if err == nil {

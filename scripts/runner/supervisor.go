@@ -32,7 +32,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		return errors.New("another supervisor of this checkout runs")
 	}
 	defer unlock()
-	// The starter records it too, but may be killed before it does.
+	// The command that started the supervisor saves this record too, unless it is killed before.
 	if err := r.saveRecord(); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (w *serviceWatcher) run(ctx context.Context) {
 	for ; ; rec.Restarts++ {
 		began := time.Now()
 		var stopped bool
-		if rec, stopped = w.once(rec); stopped {
+		if rec, stopped = w.runOnce(rec); stopped {
 			return
 		}
 		uptime := time.Since(began)
@@ -112,8 +112,8 @@ func (w *serviceWatcher) run(ctx context.Context) {
 	}
 }
 
-// once runs the service until it exits, and records the exit unless the service was stopped.
-func (w *serviceWatcher) once(rec record) (after record, stopped bool) {
+// runOnce starts the service, waits until it exits, and records the exit unless it was stopped.
+func (w *serviceWatcher) runOnce(rec record) (after record, stopped bool) {
 	rec, p, err := w.begin(rec)
 	switch {
 	case err != nil:
@@ -222,19 +222,19 @@ func (b *backoff) after(uptime time.Duration) time.Duration {
 // pollInterval is how often a restarter checks whether its backend has died.
 const pollInterval = 250 * time.Millisecond
 
-// reviver is the part of the backends that a restarter uses.
-type reviver interface {
+// backendReviver is the part of the backends that a restarter uses.
+type backendReviver interface {
 	// Died reports whether a backend has ended without a stop, and when it last started or was last
 	// tried.
 	Died(name string) (since time.Time, died bool)
-	// Revive restarts it; revived is false when it runs, or is not supposed to run.
+	// Revive restarts a backend; revived is false if it runs, or is not supposed to run.
 	Revive(ctx context.Context, name string) (revived bool, err error)
 }
 
 // restarter restarts one backend when it dies. It does not stop it: backends outlive the services.
 type restarter struct {
 	name     string
-	backends reviver
+	backends backendReviver
 	log      *slog.Logger
 }
 

@@ -25,7 +25,7 @@ func (r *Runner) Up(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	idle := r.idle()
+	idle := r.isIdle()
 	if err = r.bringUp(ctx); err != nil && ctx.Err() != nil {
 		return r.undoStart(ctx, idle)
 	}
@@ -40,7 +40,7 @@ func (r *Runner) bringUp(ctx context.Context) error {
 	if err := backends.New(r.layout, false, r.say).StartAndKeep(ctx); err != nil {
 		return err
 	}
-	current, err := r.current()
+	current, err := r.isCurrent()
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (r *Runner) bringUp(ctx context.Context) error {
 	return nil
 }
 
-func (r *Runner) idle() bool {
+func (r *Runner) isIdle() bool {
 	set := backends.New(r.layout, true, r.say)
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
 }
@@ -85,9 +85,9 @@ func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	return errors.New("interrupted; everything that was started is stopped again")
 }
 
-// current reports whether the supervisor runs and every service runs its current program and
+// isCurrent reports whether the supervisor runs and every service runs its current program and
 // settings.
-func (r *Runner) current() (bool, error) {
+func (r *Runner) isCurrent() (bool, error) {
 	supervisor, found, err := r.load(supervisorName)
 	if err != nil || !found || !supervisor.Alive() {
 		return false, err
@@ -114,7 +114,7 @@ func (r *Runner) restart(ctx context.Context) error {
 	if err := r.checkSettings(ctx); err != nil {
 		return err
 	}
-	if err := r.checkPorts(r.stopped()); err != nil {
+	if err := r.checkPorts(r.stoppedServices()); err != nil {
 		return err
 	}
 	if err := r.stopServices(); err != nil {
@@ -156,7 +156,7 @@ func (r *Runner) checkSettings(ctx context.Context) error {
 	return nil
 }
 
-func (r *Runner) stopped() []platform.Service {
+func (r *Runner) stoppedServices() []platform.Service {
 	return slices.DeleteFunc(slices.Clone(r.services), func(s platform.Service) bool {
 		rec, found, err := r.load(s.Name)
 		return err == nil && found && rec.Alive()

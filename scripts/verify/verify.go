@@ -1,5 +1,5 @@
-// Package verify checks a draw or a shuffle from what was published about it, without trusting the
-// operator.
+// Package verify checks a draw or a shuffle by its public document and entries, without trusting
+// the operator.
 package verify
 
 import (
@@ -28,7 +28,7 @@ const (
 
 const usage = "usage: verify draw|shuffle URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE]"
 
-// Run runs the command, and returns its exit code.
+// Run runs the command verify with its arguments, and returns its exit code.
 func Run(ctx context.Context, args []string, out, problems io.Writer, now func() time.Time) int {
 	a, err := parse(args)
 	if err != nil {
@@ -45,14 +45,14 @@ func Run(ctx context.Context, args []string, out, problems io.Writer, now func()
 		fmt.Fprintln(problems, "verify:", printable(err.Error()))
 		return notChecked
 	}
-	if err := write(out, report); err != nil {
+	if err := printReport(out, report); err != nil {
 		fmt.Fprintln(problems, "verify:", err)
 		return notChecked
 	}
 	return genuine
 }
 
-// arguments are those of the command line.
+// arguments are the parsed arguments of the command line.
 type arguments struct {
 	algorithm string
 	source    string
@@ -97,8 +97,9 @@ func parse(args []string) (*arguments, error) {
 	return a, nil
 }
 
-// verify reads everything and checks it. A copy is kept even of a draw with a fault: it is evidence.
-func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.Report, error) {
+// verify reads the document, entries and receipts, and checks them. With --save it keeps a copy
+// even of a faulty draw, as evidence.
+func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.VerificationReport, error) {
 	options := fairdraw.Options{Algorithm: a.algorithm}
 	for _, file := range a.receipts {
 		receipt, err := readReceipt(file)
@@ -114,7 +115,7 @@ func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw
 		}
 		options.Earlier = append(options.Earlier, earlier)
 	}
-	raw, err := a.read(ctx, a.source)
+	raw, err := a.readSource(ctx, a.source)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw
 
 func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
 
-// limit of what is read: far above the largest draw.
+// limit is the maximum size of a file or response in bytes, far above that of the largest draw.
 const limit = 1 << 30
 
 func (a *arguments) readEntries(ctx context.Context) ([]byte, error) {
@@ -149,12 +150,12 @@ func (a *arguments) readEntries(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return a.read(ctx, source)
+	return a.readSource(ctx, source)
 }
 
 func entriesBeside(file string) string { return file + ".entries" }
 
-func (a *arguments) read(ctx context.Context, source string) ([]byte, error) {
+func (a *arguments) readSource(ctx context.Context, source string) ([]byte, error) {
 	if !isURL(source) {
 		return os.ReadFile(source)
 	}
@@ -201,8 +202,8 @@ func readReceipt(file string) (string, error) {
 	return answer.Receipt, nil
 }
 
-// readEarlier reads a copy. One that was not made by --save counts as saved when the file was
-// written.
+// readEarlier reads a copy of the document that was saved earlier. If it does not contain the time
+// of saving, that of the file counts.
 func readEarlier(file string) (*fairdraw.Document, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -222,8 +223,8 @@ func readEarlier(file string) (*fairdraw.Document, error) {
 	return document, nil
 }
 
-// save writes the document with the time, and its entries beside it. It replaces no file: an earlier
-// copy is evidence.
+// save writes the document with the time of saving, and its entries beside it. It never overwrites
+// a file, since an earlier copy is evidence.
 func save(file string, raw, entries []byte, at time.Time) error {
 	document := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &document); err != nil {
@@ -234,16 +235,16 @@ func save(file string, raw, entries []byte, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := create(file, append(raw, '\n')); err != nil {
+	if err := createFile(file, append(raw, '\n')); err != nil {
 		return err
 	}
 	if entries == nil {
 		return nil
 	}
-	return create(entriesBeside(file), entries)
+	return createFile(entriesBeside(file), entries)
 }
 
-func create(file string, content []byte) error {
+func createFile(file string, content []byte) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// write prints what was found; the last line starts with ok.
-func write(out io.Writer, r *fairdraw.Report) error {
+// printReport prints the report of a check without faults; its last line begins with ok.
+func printReport(out io.Writer, r *fairdraw.VerificationReport) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s %s\n", name, printable(fmt.Sprintf(format, args...)))
@@ -23,7 +23,7 @@ func write(out io.Writer, r *fairdraw.Report) error {
 	} else {
 		line("event", "%s: a draw of %d", c.EventID, c.Winners)
 	}
-	line("cutoff", "%s", stamp(c.Cutoff()))
+	line("cutoff", "%s", formatTime(c.Cutoff()))
 	line("commitment", "%s", r.CommitmentHash)
 	line("beacon", "%s", beaconOf(c))
 	if s := r.Statement; s != nil {
@@ -37,9 +37,9 @@ func write(out io.Writer, r *fairdraw.Report) error {
 		line("seed", "not revealed in time: zeros and a later round decided")
 	}
 	for _, x := range r.Receipts {
-		line("receipt", "%s", receipt(&x))
+		line("receipt", "%s", receiptLine(&x))
 	}
-	fmt.Fprintf(&b, "ok: %s\n", summary(r))
+	fmt.Fprintf(&b, "ok: %s\n", summaryText(r))
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -49,23 +49,23 @@ func beaconOf(c *fairdraw.Commitment) string {
 	case c.Beacon == nil:
 		return "none: the operator can compute the result of any entries, so the draw trusts it"
 	case c.Beacon.Chain == beacon.Quicknet():
-		return fmt.Sprintf("drand quicknet, round %d at %s", c.Round, stamp(c.Beacon.TimeOf(c.Round)))
+		return fmt.Sprintf("drand quicknet, round %d at %s", c.Round, formatTime(c.Beacon.TimeOf(c.Round)))
 	default:
 		return fmt.Sprintf("chain %s, round %d at %s; not a network that this program knows: whoever has its key knows every value",
-			c.Beacon.ChainHash, c.Round, stamp(c.Beacon.TimeOf(c.Round)))
+			c.Beacon.ChainHash, c.Round, formatTime(c.Beacon.TimeOf(c.Round)))
 	}
 }
 
-func rootTime(r *fairdraw.Report) string {
-	claimed := stamp(time.UnixMilli(r.Statement.At))
+func rootTime(r *fairdraw.VerificationReport) string {
+	claimed := formatTime(time.UnixMilli(r.Statement.At))
 	if r.RootSeenAt.IsZero() {
 		return claimed + ", claimed by the operator"
 	}
-	return fmt.Sprintf("%s, proven before the round by the copy of %s", claimed, stamp(r.RootSeenAt))
+	return fmt.Sprintf("%s, proven before the round by the copy of %s", claimed, formatTime(r.RootSeenAt))
 }
 
-func receipt(x *fairdraw.ReceiptReport) string {
-	outcome := map[fairdraw.Outcome]string{
+func receiptLine(x *fairdraw.ReceiptReport) string {
+	outcome := map[fairdraw.ReceiptOutcome]string{
 		fairdraw.OutcomePending:  "the root is not public yet",
 		fairdraw.OutcomeEntered:  "is among the entries",
 		fairdraw.OutcomeWon:      fmt.Sprintf("won, rank %d", x.Rank),
@@ -77,7 +77,7 @@ func receipt(x *fairdraw.ReceiptReport) string {
 	return x.RequestID.String() + " " + outcome
 }
 
-func summary(r *fairdraw.Report) string {
+func summaryText(r *fairdraw.VerificationReport) string {
 	switch {
 	case r.Complete && r.Commitment.Algorithm == fairdraw.AlgorithmShuffle:
 		return "the order of all entries is genuine"
@@ -100,4 +100,4 @@ func printable(s string) string {
 	}, s)
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -41,7 +41,7 @@ type entry struct {
 	Styles  []string `json:"styles"`
 }
 
-// metafile is the part of esbuild's metafile that is read here.
+// metafile is the part of esbuild's metafile (a description of its output) that is read here.
 type metafile struct {
 	Outputs map[string]struct {
 		EntryPoint string `json:"entryPoint"`
@@ -84,9 +84,9 @@ func bundle(web string) (*output, error) {
 	style := meta.outputOf("src/style.css")
 	for name, o := range meta.Outputs {
 		if dir, file := path.Split(o.EntryPoint); dir == "src/pages/" {
-			e := entry{Module: public(name), Preload: meta.preload(name), Styles: []string{style}}
+			e := entry{Module: publicPath(name), Preload: meta.preload(name), Styles: []string{style}}
 			if o.CSSBundle != "" {
-				e.Styles = append(e.Styles, public(o.CSSBundle))
+				e.Styles = append(e.Styles, publicPath(o.CSSBundle))
 			}
 			m.Pages[strings.TrimSuffix(file, ".tsx")] = e
 		}
@@ -134,7 +134,7 @@ func (o *output) addDocs(web string) (entry, error) {
 	}
 	for name, out := range meta.Outputs {
 		if out.EntryPoint == docsSource {
-			return entry{Module: public(name), Styles: []string{public(out.CSSBundle)}}, nil
+			return entry{Module: publicPath(name), Styles: []string{publicPath(out.CSSBundle)}}, nil
 		}
 	}
 	return entry{}, fmt.Errorf("no output of %s", docsSource)
@@ -170,11 +170,11 @@ func problems(result api.BuildResult) error {
 	return fmt.Errorf("bundle:\n%s", strings.Join(texts, ""))
 }
 
-// outputOf is the URL path of the file built from a source, and empty when there is none.
+// outputOf returns the URL path of the file that was built from a source; empty if there is none.
 func (m *metafile) outputOf(source string) string {
 	for name, o := range m.Outputs {
 		if o.EntryPoint == source {
-			return public(name)
+			return publicPath(name)
 		}
 	}
 	return ""
@@ -196,13 +196,13 @@ func (m *metafile) preload(name string) []string {
 	walk(name)
 	paths := make([]string, 0, len(seen))
 	for p := range seen {
-		paths = append(paths, public(p))
+		paths = append(paths, publicPath(p))
 	}
 	slices.Sort(paths)
 	return paths
 }
 
-func public(name string) string { return "/assets/" + path.Base(name) }
+func publicPath(name string) string { return "/assets/" + path.Base(name) }
 
 // waitingRoom is the one-file page; Script and Style are the CSP sources of its inline script and
 // style.
@@ -213,7 +213,7 @@ type waitingRoom struct {
 	page   []byte
 }
 
-// proofSource is the worker that does proofs of work, of the waiting room alone.
+// proofSource is the source of the web worker that does proofs of work, in the waiting room only.
 const proofSource = "src/room/proof.worker.ts"
 
 // buildRoom inlines script and style into the page's file. The workers become strings in the script,
@@ -225,7 +225,7 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 	options := pageOptions(web)
 	options.Splitting, options.Format, options.Sourcemap = false, api.FormatIIFE, api.SourceMapNone
 	options.EntryPoints = []string{proofSource}
-	prover, err := single(options)
+	prover, err := bundleFile(options)
 	if err != nil {
 		return nil, err
 	}
@@ -238,12 +238,12 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 		options.Define[name] = string(quoted)
 	}
 	options.EntryPoints = []string{"src/room/room.ts"}
-	script, err := single(options)
+	script, err := bundleFile(options)
 	if err != nil {
 		return nil, err
 	}
 	options.EntryPoints = []string{"src/room/room.css"}
-	style, err := single(options)
+	style, err := bundleFile(options)
 	if err != nil {
 		return nil, err
 	}
@@ -263,11 +263,11 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 		}
 		page = bytes.Replace(page, []byte(mark), text, 1)
 	}
-	return &waitingRoom{File: "vwr.html", Script: hash(script), Style: hash(style), page: page}, nil
+	return &waitingRoom{File: "vwr.html", Script: cspHash(script), Style: cspHash(style), page: page}, nil
 }
 
-// single builds an entry point that must produce exactly one file.
-func single(options api.BuildOptions) ([]byte, error) {
+// bundleFile builds an entry point that must produce exactly one file.
+func bundleFile(options api.BuildOptions) ([]byte, error) {
 	result := api.Build(options)
 	if err := problems(result); err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ func single(options api.BuildOptions) ([]byte, error) {
 	return bytes.TrimSpace(result.OutputFiles[0].Contents), nil
 }
 
-func hash(b []byte) string {
+func cspHash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -76,8 +76,8 @@ func TestWaitingRoomIsOneFileWithItsHashes(t *testing.T) {
 	style := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindAllStringSubmatch(page, -1)
 	require.Len(t, script, 1)
 	require.Len(t, style, 1)
-	require.Equal(t, m.WaitingRoom.Script, hash([]byte(script[0][1])))
-	require.Equal(t, m.WaitingRoom.Style, hash([]byte(style[0][1])))
+	require.Equal(t, m.WaitingRoom.Script, cspHash([]byte(script[0][1])))
+	require.Equal(t, m.WaitingRoom.Style, cspHash([]byte(style[0][1])))
 	require.NotRegexp(t, `\ssrc=|<link [^>]*href="[^d]`, page, "nothing is loaded")
 	require.Contains(t, page, "대기실", "Korean stays readable")
 }

@@ -1,4 +1,4 @@
-// Package web builds the gateway's pages.
+// Package web builds the gateway's web pages.
 package web
 
 import (
@@ -112,7 +112,6 @@ func (o *output) write(dist, maps string) error {
 	return removeOthers(dist, keep)
 }
 
-// The suffixes of compressed files.
 const brotliSuffix, gzipSuffix = ".br", ".gz"
 
 // putPacked writes a file and its compressed forms, and returns the size of the smaller one. It

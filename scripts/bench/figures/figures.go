@@ -29,7 +29,7 @@ func Write(root string) error {
 	return nil
 }
 
-// document is a section of a document that consists of figures.
+// document is a generated section of a document: the file's path, the section's name and its text.
 type document struct{ path, section, text string }
 
 func sections(root string) ([]document, error) {
@@ -41,14 +41,14 @@ func sections(root string) ([]document, error) {
 	guide := filepath.Join("scripts", "bench", "README.md")
 	return []document{
 		{"README.md", "figures", r.capacityTable(sales())},
-		{guide, "figures", r.rowsTable() + "\n" + r.arithmetic(sales())},
+		{guide, "figures", r.rowsTable() + "\n" + r.calculationTable(sales())},
 	}, nil
 }
 
-// report is what the figures come from.
+// report is the kept report of `make bench`, with methods that format it as tables.
 type report struct{ bench.Report }
 
-// rowsTable is the tables of all rows: what they measure, and their figures.
+// rowsTable returns two tables of all rows: what they measure, and their figures.
 func (r report) rowsTable() string {
 	var what, b strings.Builder
 	what.WriteString("| row | what | beside |\n| --- | --- | --- |\n")
@@ -57,39 +57,39 @@ func (r report) rowsTable() string {
 	for _, row := range r.Rows {
 		fmt.Fprintf(&what, "| `%s` | %s | %s |\n", row.Name, row.What, row.Besides)
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
-			row.Name, number(row.Value), row.Unit, besides(row, row.Baseline), besides(row, row.Ratio), musts(row), reached(row))
+			row.Name, formatNumber(row.Value), row.Unit, baselineFigure(row, row.Baseline), baselineFigure(row, row.Ratio), requirements(row), judgement(row))
 	}
 	return what.String() + "\n" + b.String()
 }
 
-// besides is a figure of a row with a baseline; empty for other rows, which have limits only.
-func besides(row rounds.Result, figure float64) string {
+// baselineFigure formats a figure of a row with a baseline; empty for rows that have only limits.
+func baselineFigure(row rounds.Result, figure float64) string {
 	if row.Besides == "" {
 		return ""
 	}
-	return number(figure)
+	return formatNumber(figure)
 }
 
-// musts is what a row must reach: its ratio, and the limits of its parts.
-func musts(row rounds.Result) string {
+// requirements lists what a row must reach: the least ratio, and the limits of its parts.
+func requirements(row rounds.Result) string {
 	var all []string
 	if row.Must > 0 {
-		all = append(all, "≥ "+number(row.Must))
+		all = append(all, "≥ "+formatNumber(row.Must))
 	}
 	for _, name := range slices.Sorted(maps.Keys(row.Limits)) {
-		all = append(all, fmt.Sprintf("%s ≤ %s", name, number(row.Limits[name])))
+		all = append(all, fmt.Sprintf("%s ≤ %s", name, formatNumber(row.Limits[name])))
 	}
 	return strings.Join(all, ", ")
 }
 
-// reached says whether a row is within all that it must, and if not, with which figures.
-func reached(row rounds.Result) string {
+// judgement says whether a row is within its limits, and if not, which figures are outside.
+func judgement(row rounds.Result) string {
 	var missed []string
 	if row.Ratio < row.Must {
-		missed = append(missed, "ratio "+number(row.Ratio))
+		missed = append(missed, "ratio "+formatNumber(row.Ratio))
 	}
 	for _, name := range row.Exceeded() {
-		missed = append(missed, name+" "+number(row.Parts[name]))
+		missed = append(missed, name+" "+formatNumber(row.Parts[name]))
 	}
 	if len(missed) == 0 {
 		return "yes"
@@ -97,8 +97,8 @@ func reached(row rounds.Result) string {
 	return "**no**: " + strings.Join(missed, ", ")
 }
 
-// number has three digits, at most two decimals, and none from 100 on.
-func number(v float64) string {
+// formatNumber formats a value with three digits: at most two decimals, and none from 100 on.
+func formatNumber(v float64) string {
 	switch {
 	case v == 0:
 		return "0"

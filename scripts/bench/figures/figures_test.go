@@ -34,7 +34,7 @@ func TestDocumentsAreCurrent(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[float64]string{0: "0", 0.034: "0.03", 9.996: "10.0", 27.26: "27.3", 99.96: "100", 4439.1: "4,439", 1_234_567: "1,234,567", 1_000_023: "1,000,023"} {
-		require.Equal(t, want, number(v))
+		require.Equal(t, want, formatNumber(v))
 	}
 }
 
@@ -85,9 +85,9 @@ Measured on 2026-11-23 with go1 and 2 processors.
 `, r.rowsTable())
 
 	s := sale{visitors: 60_000, slots: 300, line: 100}
-	require.Contains(t, r.arithmetic([]sale{s}), "| read the event | gateway | `event` | 30.0 | 60,000/60 = 1,000 | 0.03 |\n")
-	require.Contains(t, r.arithmetic([]sale{s}), "| hold seats | ticket, PostgreSQL | `seat_hold` | 500 | 100 | 0.10 |\n")
-	require.Contains(t, r.arithmetic([]sale{s}), "| poll tier 1 | gateway | `serving` | not measured |")
+	require.Contains(t, r.calculationTable([]sale{s}), "| read the event | gateway | `event` | 30.0 | 60,000/60 = 1,000 | 0.03 |\n")
+	require.Contains(t, r.calculationTable([]sale{s}), "| hold seats | ticket, PostgreSQL | `seat_hold` | 500 | 100 | 0.10 |\n")
+	require.Contains(t, r.calculationTable([]sale{s}), "| poll tier 1 | gateway | `serving` | not measured |")
 	require.Contains(t, r.capacityTable([]sale{s}), "| ticket, PostgreSQL | 0.20 |\n", "half busy")
 	require.Contains(t, r.capacityTable([]sale{s}), "| vwr | not measured |\n")
 	require.Contains(t, r.capacityTable([]sale{s}), "| ticket | < 0.01, without `availability_50k` |\n")

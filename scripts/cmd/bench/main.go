@@ -1,7 +1,7 @@
 // Command bench measures the hot paths of the platform beside their baselines, on processes that it
 // starts with the settings of production, and writes .urr/bench/report.json.
 //
-// ROWS=serving,event measures only these rows. ROUNDS is the number of rounds of each.
+// The variable ROWS=serving,event measures only these rows; ROUNDS is the number of rounds of each.
 package main
 
 import (
@@ -19,7 +19,6 @@ import (
 
 func main() { interrupt.Main("bench", run) }
 
-// Config is read from the environment.
 type Config struct {
 	// Rows to measure; empty: all.
 	Rows []string `env:"ROWS"`
@@ -61,14 +60,14 @@ func run(ctx context.Context, args []string) error {
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// compare prints the rows whose ratio is more than a fifth below that of the report in the
-// repository.
+// compare prints the rows whose ratio to the baseline is more than a fifth below that of the report
+// in the repository.
 func compare(layout platform.Layout, r bench.Report) error {
 	kept, err := bench.Reference(layout.Root)
 	if err != nil {
 		return err
 	}
-	for _, slower := range rounds.Slower(r.Rows, kept.Rows) {
+	for _, slower := range rounds.SlowerRows(r.Rows, kept.Rows) {
 		fmt.Println("ratio more than a fifth below that of the kept report:", slower)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fuzzTest is a test that generates its inputs. `make test` runs it over the saved ones.
+// fuzzTest is a Go fuzz test, which generates inputs. `make test` runs it on its saved inputs only.
 type fuzzTest struct {
 	name string
 	dir  string // its package, relative to the checkout
@@ -47,8 +47,8 @@ func fuzzTests(root string) (found []fuzzTest, err error) {
 	return found, nil
 }
 
-// fuzz runs each fuzz test on generated inputs for a time: all of them, or the one that is named.
-// The input of a failure is saved with the test's others, so that `make test` repeats it.
+// fuzz runs all fuzz tests, or the named one, on generated inputs for a given time each. The input
+// of a failure is saved with the test's other inputs, so that `make test` repeats it.
 func (c *checker) fuzz(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return errors.New(usage)

@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	return command(ctx, args[1:])
 }
 
-// noArguments adapts a command without arguments.
+// noArguments makes a command out of a function without arguments; it refuses any argument.
 func noArguments(run func(context.Context) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		if len(args) > 0 {

@@ -76,8 +76,8 @@ func (c *checker) testedPackages(ctx context.Context, patterns []string) (names 
 	return names, nil
 }
 
-// stressAll tests one package more than there are processors at a time. Where packages are missing,
-// a busy loop stands in for each.
+// stressAll tests several packages at once, one more than there are processors. When fewer packages
+// are left, busy loops take their place.
 func (c *checker) stressAll(ctx context.Context, packages []string, runs int) (failed int, err error) {
 	waiting := make(chan string, len(packages))
 	for _, name := range packages {

@@ -61,9 +61,9 @@ func (c *checker) test(ctx context.Context) (err error) {
 	return c.testModules(ctx)
 }
 
-// raceFirst and scriptsFirst are the packages that take longest. go test starts packages in the order
-// of its arguments: what takes long starts first, and the others run beside it. Started last, it
-// would run alone at the end.
+// raceFirst and scriptsFirst are the packages whose tests take longest. go test starts packages in
+// the order of its arguments, so these come first and the others run beside them. Started last,
+// they would run alone at the end.
 var (
 	raceFirst = []string{
 		"./services/queue/internal/redis", "./services/gateway/internal/app", "./services/ingest/internal/rpc",
@@ -120,7 +120,7 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, what string, env []
 	return nil
 }
 
-// prepareTests installs and builds what the tests use and what is not a backend.
+// prepareTests installs and builds what the tests need besides the backends.
 func (c *checker) prepareTests(ctx context.Context) error {
 	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // for the race detector; for the pages
 		if _, err := c.apt.Ensure(ctx, program, pkg); err != nil {
@@ -198,7 +198,7 @@ func (c *checker) chaos(ctx context.Context, args []string) error {
 
 var testName = regexp.MustCompile(`(?m)^func Test(\w+)\(t `)
 
-// chaosParts are the names of the fault tests in dir.
+// chaosParts returns the names of the fault tests in dir.
 func chaosParts(dir string) (parts []string, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

@@ -188,8 +188,8 @@ func (c *checker) verifySize(ctx context.Context) error {
 	return err
 }
 
-// settings generates what follows from the services' Config structs, the RPCs' access options and
-// the list of services.
+// settings regenerates the files that are derived from the services' Config structs, the RPCs'
+// access options and the list of services.
 func (c *checker) settings(ctx context.Context) error {
 	services := slices.DeleteFunc(platform.Names(), func(name string) bool { return name == platform.Sandbox })
 	return derived.Write(ctx, c.layout.Root, services, access.Calls())

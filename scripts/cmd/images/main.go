@@ -14,7 +14,6 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Config is read from the environment.
 type Config struct {
 	// Tag of every image; the charts' appVersion is the default.
 	Tag string `env:"TAG, default=dev"`

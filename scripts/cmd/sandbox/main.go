@@ -110,7 +110,7 @@ func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identit
 	return mux
 }
 
-// openIdentities makes the identity provider, nil without an issuer.
+// openIdentities returns the identity provider; nil if no issuer is configured.
 func openIdentities(env func(string) string, log *slog.Logger) (http.Handler, error) {
 	issuer := env("SANDBOX_OIDC_ISSUER")
 	if issuer == "" {
@@ -122,7 +122,7 @@ func openIdentities(env func(string) string, log *slog.Logger) (http.Handler, er
 	}, log)
 }
 
-// openBeacon makes the beacon, nil without a secret.
+// openBeacon returns the randomness beacon; nil if no secret is configured.
 func openBeacon(secret, period string) (*beacontest.Beacon, error) {
 	if secret == "" {
 		return nil, nil

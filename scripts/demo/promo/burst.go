@@ -17,10 +17,10 @@ import (
 	"urr.guru/scripts/internal/fetch"
 )
 
-// atOnce bounds the connections of a burst, and signingIn those of its preparation.
+// atOnce limits the concurrent requests of a burst, and signingIn those of the logins before it.
 const atOnce, signingIn = 512, 32
 
-// burst is a crowd that applies to one promotion, and what it was answered.
+// burst is a crowd whose users all apply to one promotion at once, and the answers that they got.
 type burst struct {
 	name  string
 	event string
@@ -34,7 +34,7 @@ func newBurst(name string, n int) *burst {
 	return &burst{name: name, users: make([]*crowd.Session, n)}
 }
 
-// signIn prepares the crowd, so that all of it can apply at the same time.
+// signIn signs all users in beforehand, so that they can apply at the same time.
 func (b *burst) signIn(ctx context.Context, api *crowd.API) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(signingIn)
@@ -53,22 +53,23 @@ type application struct {
 	Duplicate          bool
 }
 
-// applyAs applies for one user, for some twice at once: both must get the same request.
+// applyAs applies for the i-th user. Some users apply twice at once; both answers must name the
+// same request.
 func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome string) {
 	user := b.users[i]
 	if i%demo.TwiceEvery != 0 {
 		a, err := b.send(ctx, user)
-		return b.answered("applied", err, a)
+		return b.recordAnswers("applied", err, a)
 	}
 	first, second, err := demo.Twice(user, func(s *crowd.Session) (application, error) { return b.send(ctx, s) })
 	if err == nil && first.RequestID != second.RequestID {
 		tally.Violate(b.name+": applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
 	}
-	return b.answered("applied twice", err, first, second)
+	return b.recordAnswers("applied twice", err, first, second)
 }
 
-// answered keeps the receipts of a user's applications and says how they ended.
-func (b *burst) answered(outcome string, err error, all ...application) string {
+// recordAnswers keeps the receipts of a user's applications, and returns the user's outcome.
+func (b *burst) recordAnswers(outcome string, err error, all ...application) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -82,14 +83,14 @@ func (b *burst) answered(outcome string, err error, all ...application) string {
 	return outcome
 }
 
-// send sends one application until it has a response other than a failure: repeating it returns the
-// same request.
+// send sends an application, again after a failure, until it is accepted. Repeating is safe: the
+// service answers with the same request.
 func (b *burst) send(ctx context.Context, user *crowd.Session) (a application, err error) {
 	err = demo.Insist(ctx, user, crowd.StepApply, "/api/v1/promotions/"+b.event+"/requests", &a)
 	return a, err
 }
 
-func (r *run) firstCome() map[string]any {
+func (r *run) firstComeTerms() map[string]any {
 	now := time.Now().UTC()
 	return map[string]any{
 		"title": "Demo first come", "eventType": "FIRST_COME", "capacityTotal": r.cfg.FirstCome, "shards": 4,
@@ -97,8 +98,8 @@ func (r *run) firstCome() map[string]any {
 	}
 }
 
-// lotteryTerms are those of a lottery that closes after the window and is decided by the sandbox's
-// beacon.
+// lotteryTerms returns the terms of a lottery that closes after the window and whose draw uses the
+// sandbox's randomness beacon.
 func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map[string]any, cutoff time.Time, err error) {
 	chain, err := chainOf(ctx, r.wiring.BeaconURL())
 	if err != nil {
@@ -116,7 +117,7 @@ func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map
 	}, cutoff, nil
 }
 
-// chainOf reads which chain the beacon at a URL publishes.
+// chainOf reads from the beacon at a URL which chain (key, period, start) it publishes.
 func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -131,25 +132,25 @@ func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	return info.Chain(), nil
 }
 
-// open creates a promotion by the operators' API and returns its id.
-func (r *run) open(ctx context.Context, terms map[string]any) (event string, err error) {
+// createPromotion creates a promotion by the operators' API and returns its id.
+func (r *run) createPromotion(ctx context.Context, terms map[string]any) (event string, err error) {
 	return demo.Create(ctx, r.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
 }
 
-// sampleEvery is the interval of the samples.
+// sampleEvery is the time between two samples of the figures.
 const sampleEvery = 500 * time.Millisecond
 
-// draw is what was seen of the lottery's draw while it went on.
-type draw struct {
+// observedDraw is what the demo has seen of the lottery's draw while it was running.
+type observedDraw struct {
 	announced time.Time
 	phase     fairdraw.Phase
 	// earlier is the first document with a root: it proves when that existed.
 	earlier *fairdraw.Document
 }
 
-// burst lets a crowd apply at once, and waits until all its requests are settled, or, of a lottery,
-// taken.
-func (r *run) burst(ctx context.Context, b *burst) error {
+// runBurst has a crowd apply at once. It waits until all the requests are settled; those of a
+// lottery need only be accepted, since its draw comes later.
+func (r *run) runBurst(ctx context.Context, b *burst) error {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -159,7 +160,7 @@ func (r *run) burst(ctx context.Context, b *burst) error {
 	}()
 	defer func() { <-gone }()
 	return demo.Watch(ctx, sampleEvery, r.cfg.Limit, func(ctx context.Context) (demo.State, error) {
-		unsettled, err := r.sample(ctx)
+		unsettled, err := r.takeSample(ctx)
 		switch {
 		case err != nil || !demo.Closed(gone):
 			return demo.Acting, err
@@ -171,8 +172,8 @@ func (r *run) burst(ctx context.Context, b *burst) error {
 	}, func() { r.Say("requests are still unsettled after %s (LIMIT)", r.cfg.Limit) })
 }
 
-// sample reads the figures that operators see, and returns how many requests have no result.
-func (r *run) sample(ctx context.Context) (unsettled int64, err error) {
+// takeSample reads the figures that operators see, and returns how many requests have no result.
+func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
 	var accepted int64
 	for _, b := range []*burst{r.first, r.lottery} {
 		if b.event == "" {
@@ -200,11 +201,11 @@ func (r *run) sample(ctx context.Context) (unsettled int64, err error) {
 func (r *run) awaitDraw(ctx context.Context) error {
 	limit := time.Until(r.draw.announced.Add(r.cfg.Limit))
 	return demo.Watch(ctx, sampleEvery, limit, func(ctx context.Context) (demo.State, error) {
-		unsettled, err := r.sample(ctx)
+		unsettled, err := r.takeSample(ctx)
 		if err != nil {
 			return demo.Settling, err
 		}
-		doc, err := r.document(ctx)
+		doc, err := r.readDrawDocument(ctx)
 		if err != nil {
 			return demo.Settling, nil //nolint:nilerr // it is read again
 		}
@@ -223,16 +224,16 @@ func (r *run) awaitDraw(ctx context.Context) error {
 	}, func() { r.Say("the lottery is not settled %s after its announcement (LIMIT)", r.cfg.Limit) })
 }
 
-// document reads what is public of the draw.
-func (r *run) document(ctx context.Context) (*fairdraw.Document, error) {
-	body, err := r.read(ctx, "/api/v1/draws/"+r.lottery.event)
+// readDrawDocument gets the public document of the lottery's draw.
+func (r *run) readDrawDocument(ctx context.Context) (*fairdraw.Document, error) {
+	body, err := r.readPublic(ctx, "/api/v1/draws/"+r.lottery.event)
 	if err != nil {
 		return nil, err
 	}
 	return fairdraw.ParseDocument(body)
 }
 
-func (r *run) read(ctx context.Context, path string) ([]byte, error) {
+func (r *run) readPublic(ctx context.Context, path string) ([]byte, error) {
 	answer, err := r.operator.Call(ctx, crowd.StepDocument, http.MethodGet, path, nil, nil)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,8 @@ import (
 
 // Config is read from the environment, so that `make demo-promo APPLICANTS=300` works.
 type Config struct {
-	// Applicants apply to each promotion, for that many places.
+	// Applicants is the number of users who apply to each promotion; FirstCome and Lottery are the
+	// numbers of places.
 	Applicants int `env:"APPLICANTS, default=5000" min:"1" max:"100000"`
 	FirstCome  int `env:"FIRST_COME, default=500" min:"1" max:"100000"`
 	Lottery    int `env:"LOTTERY, default=100" min:"1" max:"100000"`
@@ -53,7 +54,7 @@ type run struct {
 	audit    *audit.Promotions
 	first    *burst
 	lottery  *burst
-	draw     draw
+	draw     observedDraw
 }
 
 // Run runs the demo on the checkout's platform.
@@ -78,12 +79,12 @@ func (r *run) Play(ctx context.Context) error {
 	}
 	defer r.Begin(demo.Bar{Name: "answered", Total: 2 * r.cfg.Applicants}, demo.Bar{Name: "settled", Total: 2 * r.cfg.Applicants})()
 	var err error
-	if r.first.event, err = r.open(ctx, r.firstCome()); err != nil {
+	if r.first.event, err = r.createPromotion(ctx, r.firstComeTerms()); err != nil {
 		return err
 	}
 	r.Say("%d apply to the first-come promotion %s with %d places", r.cfg.Applicants, r.first.event, r.cfg.FirstCome)
 	started := time.Now()
-	if err := r.burst(ctx, r.first); err != nil {
+	if err := r.runBurst(ctx, r.first); err != nil {
 		return err
 	}
 	window := r.cfg.Window
@@ -94,11 +95,11 @@ func (r *run) Play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.lottery.event, err = r.open(ctx, terms); err != nil {
+	if r.lottery.event, err = r.createPromotion(ctx, terms); err != nil {
 		return err
 	}
 	r.Say("%d apply to the lottery %s with %d places; its cutoff is in %.0f s", r.cfg.Applicants, r.lottery.event, r.cfg.Lottery, window.Seconds())
-	if err := r.burst(ctx, r.lottery); err != nil {
+	if err := r.runBurst(ctx, r.lottery); err != nil {
 		return err
 	}
 	r.draw.announced = cutoff.Add(r.cfg.Delay + lead)
@@ -106,13 +107,13 @@ func (r *run) Play(ctx context.Context) error {
 	return r.awaitDraw(ctx)
 }
 
-// evidence is what the audit gets besides the stores.
+// evidence returns what the demo has observed itself, which the audit gets besides the stores.
 func (r *run) evidence() audit.PromotionRun {
 	return audit.PromotionRun{
 		Applicants: r.cfg.Applicants,
 		FirstCome:  audit.PromotionOfRun{Name: r.first.name, EventID: r.first.event, Places: r.cfg.FirstCome},
 		Lottery:    audit.PromotionOfRun{Name: r.lottery.name, EventID: r.lottery.event, Places: r.cfg.Lottery},
-		Receipts:   r.lottery.receipts, Earlier: r.draw.earlier, Read: r.read, Violations: r.Tally.Violations(),
+		Receipts:   r.lottery.receipts, Earlier: r.draw.earlier, Read: r.readPublic, Violations: r.Tally.Violations(),
 	}
 }
 
@@ -120,7 +121,7 @@ func (r *run) Damage(ctx context.Context, what string) error {
 	return r.audit.Damage(ctx, what, r.evidence())
 }
 
-// Judge reads the verdict from the stores and from the draw's public document.
+// Judge determines the verdict from the stores and from the draw's public document.
 func (r *run) Judge(ctx context.Context) (audit.PromotionVerdict, audit.Findings, error) {
 	return r.audit.Judge(ctx, r.evidence())
 }

@@ -11,8 +11,8 @@ import (
 	"urr.guru/scripts/demo"
 )
 
-// atOnce bounds the members who use the platform at the same time: the demo shows payouts, not how
-// a crowd is refused.
+// atOnce limits the members who use the platform at the same time, so that none is refused for
+// overload: this demo shows payouts.
 const atOnce = 64
 
 // visit is the whole visit of the i-th member: it signs in, records an attendance, takes part in the
@@ -23,10 +23,10 @@ func (d *Demo) visit(ctx context.Context, i int) (outcome string) {
 		return "error: " + err.Error()
 	}
 	twice := i%demo.TwiceEvery == 0
-	if _, err := d.enter(ctx, s, name, crowd.StepAttend, "/api/v1/rewards/"+d.campaign.attendance+"/attendance", twice); err != nil {
+	if _, err := d.takePart(ctx, s, name, crowd.StepAttend, "/api/v1/rewards/"+d.campaign.attendance+"/attendance", twice); err != nil {
 		return "error: " + err.Error()
 	}
-	e, err := d.enter(ctx, s, name, crowd.StepDraw, "/api/v1/rewards/"+d.campaign.random+"/draw", twice)
+	e, err := d.takePart(ctx, s, name, crowd.StepDraw, "/api/v1/rewards/"+d.campaign.random+"/draw", twice)
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -45,9 +45,9 @@ type entry struct {
 	Prize   *struct{ Name, Kind string }
 }
 
-// enter attends or draws, some twice at once. Both clicks must return the same entry; repeating a
-// request is safe.
-func (d *Demo) enter(ctx context.Context, s *crowd.Session, name string, step crowd.Step, path string, twice bool) (entry, error) {
+// takePart records an attendance or draws a prize, if twice with two concurrent clicks. Both clicks
+// must return the same entry. Repeating a request is safe.
+func (d *Demo) takePart(ctx context.Context, s *crowd.Session, name string, step crowd.Step, path string, twice bool) (entry, error) {
 	click := func(s *crowd.Session) (e entry, err error) {
 		err = demo.Insist(ctx, s, step, path, &e)
 		return e, err
@@ -67,11 +67,11 @@ type campaigns struct{ attendance, random string }
 
 func (c campaigns) ids() []string { return []string{c.attendance, c.random} }
 
-// attendancePoints is the reward of a day.
+// attendancePoints is the reward of a day of attendance, in points.
 const attendancePoints = 100
 
-// prizes splits n prizes into coupons and points. The blank weighs as much as the three others
-// together.
+// prizes splits n prizes into coupons and points. The blank (no prize) has as much weight as the
+// three kinds of prizes together.
 func prizes(n int) []map[string]any {
 	grand := max(1, n/10)
 	coupons := (n - grand) / 2
@@ -88,7 +88,7 @@ func prizes(n int) []map[string]any {
 	return out
 }
 
-// openCampaigns creates both campaigns by the operators' API.
+// openCampaigns creates the campaign of attendance and that of the prize draw by the operators' API.
 func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaigns, err error) {
 	if err := admin.DevLogin(ctx, "rewards-operator", "admin"); err != nil {
 		return c, err
@@ -107,16 +107,16 @@ func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaign
 	return c, err
 }
 
-// sampleEvery is the interval of the samples.
+// sampleEvery is the time between two samples of the state.
 const sampleEvery = 250 * time.Millisecond
 
-// slots is the default of REWARD_SLOTS, the calls that one replica may have open for a kind. With
-// more rewards in progress, more than one replica pays.
+// slots is the default of REWARD_SLOTS: the concurrent calls of one replica for a kind of reward.
+// If more rewards are in progress, more than one replica pays.
 const slots = 32
 
-// watch samples until all members have gone, the killed replica runs again and no reward is due. It
-// calls busy when several replicas pay, at the latest when half of the rewards are paid.
-func (d *Demo) watch(ctx context.Context, gone, recovered <-chan struct{}, busy func()) error {
+// awaitPayouts takes samples until all members have gone, the killed replica runs again and no reward
+// is due. It calls busy when several replicas pay, at the latest when half of the rewards are paid.
+func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}, busy func()) error {
 	defer busy()
 	return demo.Watch(ctx, sampleEvery, d.cfg.Limit, func(ctx context.Context) (demo.State, error) {
 		s, err := d.sample(ctx)
@@ -139,12 +139,12 @@ func (d *Demo) watch(ctx context.Context, gone, recovered <-chan struct{}, busy 
 	}, func() { d.Say("rewards are still due after %s (LIMIT)", d.cfg.Limit) })
 }
 
-// state is the number of attendances and draws, of rewards that are SUCCESS, of those that are to be
-// paid, and, among these, of those that are PROCESSING.
-type state struct{ entered, paid, due, processing int64 }
+// rewardState counts the campaigns' entries (attendances and draws) and rewards: paid ones, due
+// ones, which are still to be paid, and, among these, those that are PROCESSING.
+type rewardState struct{ entered, paid, due, processing int64 }
 
 // sample reads the state of the campaigns' rewards.
-func (d *Demo) sample(ctx context.Context) (s state, err error) {
+func (d *Demo) sample(ctx context.Context) (s rewardState, err error) {
 	err = d.on.DB.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM event_entry WHERE event_id = ANY($1)),
 		       count(*) FILTER (WHERE reward_status = 'SUCCESS'),

@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/runner"
 )
 
-// Time limits of the replica.
+// Time limits of starting and stopping the replica.
 const (
 	readyLimit = time.Minute
 	stopGrace  = 15 * time.Second

@@ -21,7 +21,7 @@ import (
 
 // Config is read from the environment, so that `make demo-rewards MEMBERS=300` works.
 type Config struct {
-	// Members take part, over Arrive; Prizes are drawn.
+	// Members is the number who take part, spread over Arrive; Prizes is the stock of the prize draw.
 	Members int           `env:"MEMBERS, default=2000" min:"1" max:"100000"`
 	Prizes  int           `env:"PRIZES, default=50" min:"1" max:"100000"`
 	Arrive  time.Duration `env:"ARRIVE, default=15s" min:"0s" max:"1h"`
@@ -41,9 +41,9 @@ func (c *Config) Validate() error {
 	return demo.CheckDamage(c.Break, audit.RewardsDamages())
 }
 
-// Platform is where a demo runs.
+// Platform is the platform on which the demo of rewards runs.
 type Platform struct {
-	// Gateway is its URL, Provider that of the sandbox that pays.
+	// Gateway is the URL of the gateway, Provider that of the sandbox provider that pays.
 	Gateway, Provider string
 	// DB is reward's database.
 	DB *pgxpool.Pool
@@ -65,7 +65,7 @@ type Replica interface {
 	Stop() error
 }
 
-// Demo is one run.
+// Demo is one run of the demo of rewards.
 type Demo struct {
 	*demo.Stage
 
@@ -76,7 +76,6 @@ type Demo struct {
 	killedAt time.Duration
 }
 
-// New prepares a run.
 func New(cfg *Config, on Platform) *Demo {
 	return &Demo{Stage: demo.NewStage(on.Gateway), cfg: cfg, on: on, provider: sandbox.Client{URL: on.Provider}}
 }
@@ -105,9 +104,9 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	return demo.Run(ctx, d, cfg.Break, layout.State("demo-rewards"))
 }
 
-// faults are those of the provider. Slow answers keep both replicas busy, so that the killed
-// one has calls under way.
-func (d *Demo) faults() sandbox.Faults {
+// providerFaults returns the faults that the provider injects. Its slow answers keep both replicas
+// busy, so that the killed one has calls in progress.
+func (d *Demo) providerFaults() sandbox.Faults {
 	return sandbox.Faults{Seed: d.cfg.Seed, Lost: 0.2, Slow: 0.2, SlowFor: d.on.Slow}
 }
 
@@ -124,7 +123,7 @@ func (d *Demo) Play(ctx context.Context) (err error) {
 	if d.campaign, err = openCampaigns(ctx, d.API.NewSession(), d.cfg.Prizes); err != nil {
 		return fmt.Errorf("open the campaigns: %w", err)
 	}
-	if err := d.provider.SetFaults(ctx, d.faults()); err != nil {
+	if err := d.provider.SetFaults(ctx, d.providerFaults()); err != nil {
 		return err
 	}
 	defer func() {
@@ -163,7 +162,7 @@ func (d *Demo) play(ctx context.Context) error {
 		defer close(recovered)
 		return d.killReplica(ctx)
 	})
-	group.Go(func() error { return d.watch(ctx, gone, recovered, sync.OnceFunc(func() { close(busy) })) })
+	group.Go(func() error { return d.awaitPayouts(ctx, gone, recovered, sync.OnceFunc(func() { close(busy) })) })
 	return group.Wait()
 }
 
@@ -190,7 +189,7 @@ func (d *Demo) evidence() *audit.RewardsRun {
 
 func (d *Demo) Damage(ctx context.Context, what string) error { return d.evidence().Damage(ctx, what) }
 
-// Judge reads the verdict from the ledger and the tables.
+// Judge determines the verdict from the provider's ledger and the tables.
 func (d *Demo) Judge(ctx context.Context) (audit.RewardsVerdict, audit.Findings, error) {
 	return d.evidence().Judge(ctx)
 }

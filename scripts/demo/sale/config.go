@@ -15,7 +15,7 @@ import (
 
 // Config is read from the environment, so that `make demo VISITORS=500 SEATS=100` works.
 type Config struct {
-	// Visitors is the size of the crowd; Seats are on sale.
+	// Visitors is the size of the crowd, and Seats the number of seats on sale.
 	Visitors int `env:"VISITORS, default=3000"`
 	Seats    int `env:"SEATS, default=600"`
 	// Threshold is the maximum number of visitors inside; 0 means a third of the seats.
@@ -117,8 +117,8 @@ func (c *Config) validateStores() error {
 // withoutStores reports whether the run is judged without the stores.
 func (c *Config) withoutStores() bool { return c.URL != "" && c.TicketDatabase == "" }
 
-// stores is the wiring of the audited stores.
-func (c *Config) stores(w platform.Wiring) platform.Wiring {
+// storesWiring returns the addresses of the stores to audit: those of w, or the configured ones.
+func (c *Config) storesWiring(w platform.Wiring) platform.Wiring {
 	if c.URL == "" {
 		return w
 	}

@@ -1,5 +1,5 @@
-// Package sale is the demo: a crowd buys out one sale, then the stores are audited, or, without them,
-// what the visitors saw.
+// Package sale is the demo of a sale: a crowd buys all seats of an event, then the stores are
+// audited. Without access to the stores, only what the visitors saw is audited.
 package sale
 
 import (
@@ -23,7 +23,7 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// run is one run of the demo.
+// run is one run of the demo of a sale.
 type run struct {
 	*demo.Stage
 
@@ -47,7 +47,7 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	if cfg.withoutStores() {
 		r.auditor = &audit.PublicSale{Visitor: crowd.NewAPI(r.url, crowd.NewRecorder()).NewSession(), EventID: r.sale.EventID}
 	} else {
-		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
+		stores, err := audit.Open(ctx, cfg.storesWiring(layout.Wiring(platform.Secrets{})))
 		if err != nil {
 			return fmt.Errorf("%w; is the platform up (make up)?", err)
 		}
@@ -74,7 +74,7 @@ func (r *run) Play(ctx context.Context) error {
 // closeLimit bounds the cleanup of an interrupted run.
 const closeLimit = 10 * time.Second
 
-// closeSale ends an interrupted run: the sale must not continue without its observer.
+// closeSale closes the sale of an interrupted run: it must not continue without being observed.
 func (r *run) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
@@ -144,13 +144,13 @@ func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 				continue // a missed sample; the final verdict does not depend on it
 			}
 			r.samples = append(r.samples, s)
-			r.Note(r.values(s, serving(ctx, visitor, r.sale.EventID))...)
+			r.Note(r.shownValues(s, readServingCounter(ctx, visitor, r.sale.EventID))...)
 		}
 	}
 }
 
-// values are what is shown of a sample; the line and those inside are visible in the stores only.
-func (r *run) values(s audit.Sample, served int64) []demo.Value {
+// shownValues returns the values of a sample to show. Some need access to the stores.
+func (r *run) shownValues(s audit.Sample, served int64) []demo.Value {
 	tally := r.crowd.Tally()
 	values := []demo.Value{{Name: "arrived", N: tally.Arrived.Load()}, {Name: "served", N: served}}
 	if !r.cfg.withoutStores() {
@@ -160,8 +160,8 @@ func (r *run) values(s audit.Sample, served int64) []demo.Value {
 	return append(values, demo.Value{Name: "sold", N: s.Sold}, demo.Value{Name: "gone", N: tally.Gone.Load()})
 }
 
-// serving reads tier 1's counter from the gateway, as a page does.
-func serving(ctx context.Context, s *crowd.Session, eventID string) int64 {
+// readServingCounter reads tier 1's serving counter from the gateway, as a page does.
+func readServingCounter(ctx context.Context, s *crowd.Session, eventID string) int64 {
 	var out struct {
 		ServingCounter int64 `json:"servingCounter"`
 	}
@@ -198,7 +198,7 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 	}, nil
 }
 
-// plots are the report's figures, as far as they are visible.
+// plots returns the report's plots, without those whose values are in the stores if they are unknown.
 func (r *run) plots() []demo.Plot {
 	arrivals := demo.Plot{Title: "Arrivals and serving counter", Text: "Visitors who came, and how many positions of tier 1 have been served.", Lines: []demo.Line{
 		{Name: "arrived", Color: demo.Blue}, {Name: "served", Color: demo.Orange},

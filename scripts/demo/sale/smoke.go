@@ -63,10 +63,10 @@ func Smoke(ctx context.Context) error {
 	stop()
 	<-done
 	fmt.Printf("all have gone after %s\n", time.Since(began).Round(time.Millisecond))
-	return errors.Join(probes.verdict(), judgeSmoke(c.Tally(), recorder.Summaries()))
+	return errors.Join(probes.printResult(), judgeSmoke(c.Tally(), recorder.Summaries()))
 }
 
-// sale has seats for all visitors, so that each who wants a ticket must get one.
+// sale returns a sale with seats for all visitors, so that each who wants a ticket can get one.
 func (c *SmokeConfig) sale() crowd.Sale {
 	event := c.Event
 	if event == "" {
@@ -132,11 +132,11 @@ func (p *prober) run(ctx context.Context, perSecond int) {
 	var under sync.WaitGroup
 	defer under.Wait()
 	_ = loop.Every(ctx, time.Second/time.Duration(perSecond), func(ctx context.Context) { // ends with ctx
-		under.Go(func() { p.note(p.ask(context.WithoutCancel(ctx))) })
+		under.Go(func() { p.recordResult(p.probeOnce(context.WithoutCancel(ctx))) })
 	})
 }
 
-func (p *prober) ask(ctx context.Context) error {
+func (p *prober) probeOnce(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (p *prober) ask(ctx context.Context) error {
 	return nil
 }
 
-func (p *prober) note(err error) {
+func (p *prober) recordResult(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
@@ -165,8 +165,8 @@ func (p *prober) note(err error) {
 	}
 }
 
-// verdict prints the result; a failed request is an error.
-func (p *prober) verdict() error {
+// printResult prints the result; a failed request is an error.
+func (p *prober) printResult() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asked > 0 {

@@ -11,7 +11,7 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// givenVariables returns the variables that the library's templates set from other values.
+// givenVariables returns the variables that the library chart's templates set without "config".
 func givenVariables(dir string) (map[string]bool, error) {
 	path := filepath.Join(dir, library, "templates", "_environment.tpl")
 	raw, err := os.ReadFile(path)
@@ -25,24 +25,24 @@ func givenVariables(dir string) (map[string]bool, error) {
 	return given, nil
 }
 
-// ofQueue matches the variables of the block "queues".
+// ofQueue matches the environment variables that are set from the block "queues" of the values.
 var ofQueue = regexp.MustCompile(`_QUEUE_(URL|ENDPOINT)$`)
 
-// configured returns the properties of the block "config": the settings of a service's Config that
-// are neither secret nor set from other values.
-func configured(service settings.Service, given map[string]bool) object {
+// configProperties returns the properties of the block "config": the settings of a service's Config
+// that are neither secret nor set from other values.
+func configProperties(service settings.Service, given map[string]bool) object {
 	config := object{}
 	for _, s := range service.Settings {
 		if !given[s.Name] && !s.Secret() && !s.Peer() && !ofQueue.MatchString(s.Name) {
-			config[s.Name] = setting(s)
+			config[s.Name] = settingSchema(s)
 		}
 	}
 	return config
 }
 
-// setting is the schema of a variable. Helm cannot compare durations, so their bounds are in the
-// description.
-func setting(s settings.Setting) object {
+// settingSchema returns the JSON schema of a variable. A schema cannot bound durations, so their
+// bounds are only in its description.
+func settingSchema(s settings.Setting) object {
 	schema := object{"description": s.Meaning}
 	switch s.Type {
 	case "bool":

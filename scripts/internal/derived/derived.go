@@ -1,5 +1,5 @@
-// Package derived writes everything that follows from the list of services, their Config structs and
-// the RPCs' access options: `make settings`.
+// Package derived implements `make settings`: it writes the files that are generated from the list
+// of services, their Config structs and the RPCs' access options.
 package derived
 
 import (
@@ -15,9 +15,9 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// Write brings a checkout up to date: the modules of go.work; of the charts the blocks "rpc", the
-// schemas of the values, the umbrella's dependencies and the parts of its tests that name all
-// services; the READMEs' lists of settings. calls are the services that each service calls.
+// Write regenerates the derived parts of a checkout: the modules of go.work, the READMEs' lists of
+// settings, and, in the charts, the blocks "rpc", the schemas of the values, the umbrella's
+// dependencies and its tests. calls maps a service to the services that it calls.
 func Write(ctx context.Context, root string, services []string, calls map[string][]string) error {
 	if err := useModules(ctx, root, services); err != nil {
 		return err
@@ -31,7 +31,7 @@ func Write(ctx context.Context, root string, services []string, calls map[string
 	for _, s := range all {
 		errs = append(errs, s.WriteRPC(charts))
 	}
-	// The schemas follow from the values, and the umbrella's from its dependencies.
+	// Last, since the schemas are generated from the values and the umbrella's dependencies.
 	return errors.Join(append(errs, WriteSchemas(charts, all))...)
 }
 
@@ -71,8 +71,8 @@ const (
 		`pattern: '^sum.*absent\(up\{namespace="shop",app_kubernetes_io_name="(%s)"\}\)$'}`
 )
 
-// writeTests writes the parts of the umbrella's tests that name every service, or count the Secrets
-// with keys: one of each pair of services, and those that the charts' values name.
+// writeTests generates the parts of the umbrella's tests that name every service or count the Secrets
+// with keys. There is one Secret per pair of services, and those that the charts' values name.
 func writeTests(charts string, services []settings.Service) error {
 	suite := filepath.Join(charts, "urr", "tests", "umbrella_test.yaml")
 	var metrics, watched []string

@@ -18,10 +18,9 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// object is a JSON object.
 type object = map[string]any
 
-// WriteSchemas writes the schemas that changed.
+// WriteSchemas generates the schemas of all charts, and writes those that changed.
 func WriteSchemas(dir string, services []settings.Service) error {
 	schemas, err := Schemas(dir, services)
 	for path, text := range schemas {
@@ -41,7 +40,7 @@ func WriteSchemas(dir string, services []settings.Service) error {
 //	                    names of secrets and queues; with the blocks of urr-lib/values.yaml that
 //	                    <chart>/Chart.yaml imports
 //	the Config          the properties of "config", and which callees are optional
-//	<chart>/schema.json what only this chart has, or narrows; it may be absent
+//	<chart>/schema.json properties that only this chart has or restricts; it may be absent
 func Schemas(dir string, services []settings.Service) (map[string][]byte, error) {
 	var defs object
 	if err := readJSON(filepath.Join(dir, library, "defs.json"), &defs); err != nil {
@@ -54,7 +53,7 @@ func Schemas(dir string, services []settings.Service) (map[string][]byte, error)
 	schemas := map[string][]byte{}
 	for _, service := range append(slices.Clip(services), settings.Service{Name: umbrella}) {
 		chart := filepath.Join(dir, service.Name)
-		schema, err := generate(chart, defs, configured(service, given), service.Calls)
+		schema, err := generateSchema(chart, defs, configProperties(service, given), service.Calls)
 		if err != nil {
 			return nil, fmt.Errorf("schema of chart %s: %w", service.Name, err)
 		}
@@ -71,9 +70,9 @@ type dependency struct {
 	ImportValues []string `yaml:"import-values"`
 }
 
-// generate returns the schema of one chart, given the properties of its block "config" and its
-// callees.
-func generate(chart string, defs, config object, calls map[string]bool) (object, error) {
+// generateSchema returns the schema of one chart, given the properties of its block "config" and
+// its callees.
+func generateSchema(chart string, defs, config object, calls map[string]bool) (object, error) {
 	own := object{}
 	var meta struct {
 		Dependencies []dependency `yaml:"dependencies"`
@@ -97,12 +96,12 @@ func generate(chart string, defs, config object, calls map[string]bool) (object,
 		if err != nil {
 			return nil, err
 		}
-		properties := derive(values, defs, config, calls)
+		properties := deriveServiceSchemas(values, defs, config, calls)
 		merge(properties, own)
 		describeService(schema, properties, defs)
 	}
 	used := object{}
-	if err := collect(used, defs, schema); err != nil {
+	if err := collectDefinitions(used, defs, schema); err != nil {
 		return nil, err
 	}
 	schema["$defs"] = used
@@ -139,7 +138,7 @@ func withImports(chart string, dependencies []dependency) (object, error) {
 
 // describeUmbrella adds the properties of the chart that has all others as dependencies.
 func describeUmbrella(schema, own object, dependencies []dependency) {
-	properties := object{"global": ref("global")}
+	properties := object{"global": definitionRef("global")}
 	merge(properties, own)
 	schema["required"] = slices.Sorted(maps.Keys(properties))
 	for _, d := range dependencies {
@@ -159,14 +158,14 @@ func describeService(schema, properties, defs object) {
 	schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(names))}
 	schema["$ref"] = "#/$defs/common"
 	// helm lint also checks values.yaml alone. Only complete values contain those of the library.
-	complete := ref("complete")
+	complete := definitionRef("complete")
 	complete["required"] = slices.Sorted(maps.Keys(properties))
 	schema["dependentSchemas"] = object{library: complete}
 }
 
-// derive returns the schemas of a service's values that follow from the library, its Config and its
-// callees.
-func derive(values, defs, config object, calls map[string]bool) object {
+// deriveServiceSchemas returns the schemas of a service's values, as generated from the library's
+// definitions, the service's Config and its callees.
+func deriveServiceSchemas(values, defs, config object, calls map[string]bool) object {
 	properties := object{}
 	common := commonProperties(defs)
 	for name, value := range values {
@@ -177,24 +176,24 @@ func derive(values, defs, config object, calls map[string]bool) object {
 		case "serves":
 			properties[name] = object{"const": value}
 		case "secrets":
-			properties[name] = closedObject(each(members, ref("secret")))
+			properties[name] = closedObject(sameSchemaFor(members, definitionRef("secret")))
 		case "queues":
-			properties[name] = closedObject(each(members, ref("queue")))
+			properties[name] = closedObject(sameSchemaFor(members, definitionRef("queue")))
 		case "config":
 			properties[name] = object{"type": "object", "additionalProperties": false, "properties": config}
 		case "rpc":
 			callees := object{}
 			for callee, optional := range calls {
-				callees[callee] = ref(map[bool]string{false: "call", true: "optionalCall"}[optional])
+				callees[callee] = definitionRef(map[bool]string{false: "call", true: "optionalCall"}[optional])
 			}
 			properties[name] = object{"type": "object", "additionalProperties": false, "properties": object{
 				"secretPrefix": object{"type": "string", "minLength": 1},
-				"callers":      ref("callers"),
+				"callers":      definitionRef("callers"),
 				"calls":        closedObject(callees),
 			}}
 		default:
 			if _, shared := defs[name]; shared {
-				properties[name] = ref(name)
+				properties[name] = definitionRef(name)
 			}
 		}
 	}
@@ -223,7 +222,7 @@ func closedObject(members object) object {
 	return schema
 }
 
-func each(names object, schema any) object {
+func sameSchemaFor(names object, schema any) object {
 	schemas := object{}
 	for name := range names {
 		schemas[name] = schema
@@ -231,7 +230,7 @@ func each(names object, schema any) object {
 	return schemas
 }
 
-func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
+func definitionRef(name string) object { return object{"$ref": "#/$defs/" + name} }
 
 // merge copies the members of from into to. Objects in both are merged recursively, except
 // references, which are replaced.
@@ -247,12 +246,12 @@ func merge(to, from object) {
 	}
 }
 
-// collect adds to used every definition that a schema refers to, directly or indirectly.
-func collect(used, defs object, schema any) error {
+// collectDefinitions adds to used every definition that a schema refers to, directly or indirectly.
+func collectDefinitions(used, defs object, schema any) error {
 	switch node := schema.(type) {
 	case []any:
 		for _, item := range node {
-			if err := collect(used, defs, item); err != nil {
+			if err := collectDefinitions(used, defs, item); err != nil {
 				return err
 			}
 		}
@@ -268,7 +267,7 @@ func collect(used, defs object, schema any) error {
 				}
 				used[name] = value
 			}
-			if err := collect(used, defs, value); err != nil {
+			if err := collectDefinitions(used, defs, value); err != nil {
 				return err
 			}
 		}
@@ -283,7 +282,7 @@ func format(schema object) ([]byte, error) {
 	return append(out.Bytes(), '\n'), err
 }
 
-// writeMembers writes each member of an object on its own line, and those of some members likewise.
+// writeMembers writes each member of an object on its own line, and so those of the opened members.
 func writeMembers(out *bytes.Buffer, members object, indent string, opened ...string) error {
 	separator := "{"
 	for _, name := range slices.Sorted(maps.Keys(members)) {

@@ -1,4 +1,4 @@
-// Package fetch reads pages of the platform's processes.
+// Package fetch reads HTTP pages of the platform's processes, such as metrics.
 package fetch
 
 import (

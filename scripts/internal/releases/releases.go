@@ -1,5 +1,5 @@
-// Package releases finds the newest release of the checkout, which what is being changed is
-// compared with and upgraded from.
+// Package releases finds the newest release of the checkout. Checks compare the working tree with
+// it, and tests upgrade from it.
 package releases
 
 import (
@@ -13,7 +13,7 @@ import (
 // Tag is the tag of a release, such as v0.1.0.
 type Tag string
 
-// numbers are major, minor and patch; nil for another tag, as of a release candidate.
+// numbers returns a tag's major, minor and patch number; nil for other tags, such as v1.0.0-rc1.
 func numbers(tag string) []int {
 	n := make([]int, 3)
 	version := strings.TrimPrefix(tag, "v")
@@ -32,7 +32,7 @@ func (t Tag) Reaches(version string) (bool, error) {
 	return slices.Compare(numbers(string(t)), wanted) >= 0, nil
 }
 
-// Newest is the highest of the tags that name a release, compared by number; empty without one.
+// Newest returns the tag with the highest version; empty if no tag is that of a release.
 func Newest(tags []string) Tag {
 	var newest Tag
 	for _, tag := range tags {
@@ -43,7 +43,7 @@ func Newest(tags []string) Tag {
 	return newest
 }
 
-// Of is the newest release of the clone at root; empty while nothing is released.
+// Of returns the newest release of the git clone at root; empty while nothing is released.
 func Of(ctx context.Context, root string) (Tag, error) {
 	cmd := exec.CommandContext(ctx, "git", "tag", "--list", "v*")
 	cmd.Dir = root

@@ -13,11 +13,11 @@ import (
 // columns is the width of the lists.
 const columns = 150
 
-// shared reports whether a variable belongs to a struct of pkg, which pkg/README.md describes once.
+// shared reports whether a setting is defined in pkg, whose settings pkg/README.md lists once.
 func (s Setting) shared() bool { return strings.HasPrefix(s.Of, "pkg/") }
 
-// List is the list of a service's own settings in Markdown. It names the packages that have the
-// others, and the services that are called.
+// List returns a Markdown list of a service's own settings. It only names the packages of pkg from
+// which it has further settings, and the services that it calls.
 func List(all []Setting) string {
 	var packages, required, optional, own []string
 	for _, s := range all {
@@ -44,14 +44,14 @@ func List(all []Setting) string {
 	return strings.Join(append(list, own...), "\n") + "\n"
 }
 
-// Shared is the list of the settings that services have from pkg, by package.
+// Shared returns a Markdown list of the settings that services have from pkg, by package.
 func Shared(services []Service) string {
 	items := map[string][]string{}
 	var groups []string
 	for _, service := range services {
 		for _, s := range service.Settings {
 			group := s.group()
-			if s.Peer() { // any of them stands for all
+			if s.Peer() { // all peers have the same settings: one is listed
 				s.Name = "X_" + s.Name[strings.Index(s.Name, "_")+1:]
 				group += ", for a service X that is called" + map[bool]string{true: " and may be absent"}[s.optionalPeer()]
 			}
@@ -80,7 +80,7 @@ func (s Setting) group() string {
 	return "`" + folder + "`"
 }
 
-// item is a setting as an item of a list.
+// item formats a setting as an item of a Markdown list.
 func (s Setting) item() string {
 	takes := s.Takes
 	switch {
@@ -92,7 +92,7 @@ func (s Setting) item() string {
 	return wrap(fmt.Sprintf("- `%s` (%s): %s", s.Name, takes, s.Meaning))
 }
 
-// lines matches as many words as a line has room for.
+// lines matches the longest part of a text that fits in a line.
 var lines = regexp.MustCompile(fmt.Sprintf(`(.{1,%d})(?:\s|$)`, columns))
 
 // wrap breaks a text at its spaces; the lines after the first one are indented.

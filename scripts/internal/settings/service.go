@@ -11,7 +11,7 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// Service is a service as its Config and the RPCs' access options describe it.
+// Service has a service's settings, callers and callees, read from its Config and the access options.
 type Service struct {
 	Name     string
 	Settings []Setting
@@ -19,8 +19,8 @@ type Service struct {
 	Calls    map[string]bool // the services that it calls; true: optional, it runs without
 }
 
-// Describe reads the Config of a service. Its peers must be the services that it calls; calls are
-// those of all services, by caller.
+// Describe reads the Config of a service and checks that its peers are the services that it calls.
+// calls maps each service to the services that it calls.
 func Describe(root, name string, calls map[string][]string) (Service, error) {
 	all, err := Read(root, name)
 	if err != nil {
@@ -38,13 +38,13 @@ func Describe(root, name string, calls map[string][]string) (Service, error) {
 	return s, nil
 }
 
-// Peer reports whether the variable is that of a service that is called.
+// Peer reports whether the variable is the address or key of a called service.
 func (s Setting) Peer() bool { return s.Of == "pkg/rpc.Peer" || s.optionalPeer() }
 
 func (s Setting) optionalPeer() bool { return s.Of == "pkg/rpc.OptionalPeer" }
 
-// rpc is the block of that name in the values of the service's chart.
-func (s Service) rpc() string {
+// rpcBlock returns the text of the block "rpc" in the values of the service's chart.
+func (s Service) rpcBlock() string {
 	if len(s.Callers)+len(s.Calls) == 0 {
 		return "rpc: {}"
 	}
@@ -68,5 +68,5 @@ func (s Service) rpc() string {
 // WriteRPC puts the block "rpc" into the values of the service's chart, below the folder of all
 // charts.
 func (s Service) WriteRPC(charts string) error {
-	return section.WriteYAML(filepath.Join(charts, s.Name, "values.yaml"), "rpc", s.rpc())
+	return section.WriteYAML(filepath.Join(charts, s.Name, "values.yaml"), "rpc", s.rpcBlock())
 }

@@ -1,6 +1,6 @@
-// Package settings describes the environment variables of the services from the source of their
-// Config structs: names, types, bounds and defaults from the tags, descriptions from the comments.
-// The tables of the READMEs, the schemas of the charts' values and their blocks "rpc" follow from it.
+// Package settings reads the environment variables of the services from the source of their Config
+// structs: names, types, bounds and defaults from tags, descriptions from comments. From these the
+// READMEs' lists, the schemas of the charts' values and their blocks "rpc" are generated.
 package settings
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Setting is one variable.
+// Setting describes one environment variable of a service.
 type Setting struct {
 	Name     string
 	Takes    string // "duration, 1s–10m"
@@ -40,7 +40,7 @@ const module = "urr.guru/"
 // comment on its field is an error.
 func Read(root, service string) ([]Setting, error) {
 	r := reader{root: root}
-	all, err := r.structure(filepath.Join("services", service, "internal", "app"), "Config", "")
+	all, err := r.readStruct(filepath.Join("services", service, "internal", "app"), "Config", "")
 	return all, errors.Join(err, r.undescribed(all))
 }
 
@@ -56,13 +56,13 @@ func (reader) undescribed(all []Setting) error {
 	return errors.Join(errs...)
 }
 
-// structure reads a struct type of the package in dir; its variables get the prefix.
-func (r reader) structure(dir, name, prefix string) ([]Setting, error) {
-	file, typ, err := r.find(dir, name)
+// readStruct reads a struct type of the package in dir; its variables get the prefix.
+func (r reader) readStruct(dir, name, prefix string) ([]Setting, error) {
+	file, typ, err := r.findStruct(dir, name)
 	if err != nil {
 		return nil, err
 	}
-	variables := names(typ, prefix)
+	variables := variablesByField(typ, prefix)
 	var all []Setting
 	for _, f := range typ.Fields.List {
 		tag, prefixOfField := tagOf(f)
@@ -72,11 +72,11 @@ func (r reader) structure(dir, name, prefix string) ([]Setting, error) {
 			all = append(all, s)
 			continue
 		}
-		inner, innerName := r.origin(file, dir, f.Type)
+		inner, innerName := r.structOrigin(file, dir, f.Type)
 		if inner == "" || !exported(f) {
 			continue
 		}
-		more, err := r.structure(inner, innerName, prefix+prefixOfField)
+		more, err := r.readStruct(inner, innerName, prefix+prefixOfField)
 		if err != nil {
 			return nil, err
 		}
@@ -88,8 +88,8 @@ func (r reader) structure(dir, name, prefix string) ([]Setting, error) {
 	}), nil
 }
 
-// find parses a package's files until it finds the declaration of the struct.
-func (r reader) find(dir, name string) (*ast.File, *ast.StructType, error) {
+// findStruct parses a package's files until it finds the declaration of the struct.
+func (r reader) findStruct(dir, name string) (*ast.File, *ast.StructType, error) {
 	paths, err := filepath.Glob(filepath.Join(r.root, dir, "*.go"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the sources of %s: %w", dir, err)
@@ -118,9 +118,9 @@ func (r reader) find(dir, name string) (*ast.File, *ast.StructType, error) {
 	return nil, nil, fmt.Errorf("%s declares no struct %s", dir, name)
 }
 
-// origin returns the folder and the name of a field's struct type; the folder is empty for types
-// outside of the checkout.
-func (reader) origin(file *ast.File, dir string, t ast.Expr) (folder, name string) {
+// structOrigin returns the folder and the name of a field's struct type; the folder is empty for
+// types outside of the checkout.
+func (reader) structOrigin(file *ast.File, dir string, t ast.Expr) (folder, name string) {
 	switch t := t.(type) {
 	case *ast.Ident:
 		if t.IsExported() {
@@ -156,11 +156,11 @@ func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
 		return "", ""
 	}
 	tag = reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
-	return tag, option(tag, "prefix=")
+	return tag, tagOption(tag, "prefix=")
 }
 
-// names maps a struct's own fields to their variables.
-func names(t *ast.StructType, prefix string) map[string]string {
+// variablesByField maps a struct's own fields to their variables.
+func variablesByField(t *ast.StructType, prefix string) map[string]string {
 	found := map[string]string{}
 	for _, f := range t.Fields.List {
 		tag, _ := tagOf(f)
@@ -171,8 +171,8 @@ func names(t *ast.StructType, prefix string) map[string]string {
 	return found
 }
 
-// option returns an option after the name in the tag env: default=…, prefix=….
-func option(tag reflect.StructTag, name string) string {
+// tagOption returns an option after the name in the tag env: default=…, prefix=….
+func tagOption(tag reflect.StructTag, name string) string {
 	_, options, _ := strings.Cut(tag.Get("env"), ",")
 	for o := range strings.SplitSeq(options, ",") {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(o), name); ok {
@@ -184,15 +184,15 @@ func option(tag reflect.StructTag, name string) string {
 
 func describe(f *ast.Field, tag reflect.StructTag, variable string, siblings map[string]string) Setting {
 	return Setting{
-		Name: variable, Takes: takes(f.Type, tag), Default: option(tag, "default="),
+		Name: variable, Takes: acceptedValues(f.Type, tag), Default: tagOption(tag, "default="),
 		Required: strings.Contains(tag.Get("env"), ", required"),
-		Meaning:  meaning(nameOf(f), f.Doc.Text(), siblings),
+		Meaning:  describeField(nameOf(f), f.Doc.Text(), siblings),
 		Type:     typeText(f.Type), Min: tag.Get("min"), Max: tag.Get("max"), OneOf: strings.Fields(tag.Get("oneof")),
 	}
 }
 
-// takes describes the accepted values of a variable.
-func takes(t ast.Expr, tag reflect.StructTag) string {
+// acceptedValues describes the accepted values of a variable.
+func acceptedValues(t ast.Expr, tag reflect.StructTag) string {
 	if set := tag.Get("oneof"); set != "" {
 		return strings.Join(strings.Fields(set), ", ")
 	}
@@ -233,9 +233,9 @@ func typeText(t ast.Expr) string {
 
 var verb = regexp.MustCompile(`^(is|are) `)
 
-// meaning makes a description from a field's comment. It removes the leading field name and replaces
-// the names of sibling fields by their variables.
-func meaning(field, comment string, siblings map[string]string) string {
+// describeField makes a description from a field's comment. It removes the leading field name and
+// replaces the names of sibling fields by their variables.
+func describeField(field, comment string, siblings map[string]string) string {
 	text := strings.Join(strings.Fields(comment), " ")
 	if rest, ok := strings.CutPrefix(text, field+" "); ok {
 		text = verb.ReplaceAllString(rest, "")

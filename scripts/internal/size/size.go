@@ -40,7 +40,7 @@ func (f Figure) String() string {
 	return fmt.Sprintf("%8d of %-8s %8d  %s", f.Value, side, f.Limit, f.Name)
 }
 
-// counts are what the rules count.
+// counts are the figures of the checkout that have limits.
 type counts struct {
 	source, tests, scripts int // lines
 	words, longest         int // of documents

@@ -9,8 +9,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Open makes a client. DynamoDB Local keeps separate tables for each access key and region: both are
-// the services'.
+// Open returns a DynamoDB client with the access key and region of the services, since DynamoDB
+// Local keeps separate tables for each of them.
 func Open(w platform.Wiring) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: w.AWSRegion, BaseEndpoint: aws.String(w.DynamoDBEndpoint),

@@ -32,11 +32,11 @@ const (
 // it. The compiler's output is shown to the user.
 func Build(ctx context.Context, layout platform.Layout, pins string, say func(format string, args ...any), names ...string) (string, error) {
 	pins = filepath.Join(layout.Root, pins)
-	dir, err := folder(layout, pins)
+	dir, err := toolsFolder(layout, pins)
 	if err != nil {
 		return "", err
 	}
-	packages, err := list(ctx, pins)
+	packages, err := listTools(ctx, pins)
 	if err != nil {
 		return "", err
 	}
@@ -71,7 +71,7 @@ func Build(ctx context.Context, layout platform.Layout, pins string, say func(fo
 	return dir, nil
 }
 
-func folder(layout platform.Layout, pins string) (string, error) {
+func toolsFolder(layout platform.Layout, pins string) (string, error) {
 	h := sha256.New()
 	for _, file := range []string{"go.mod", "go.sum"} {
 		raw, err := os.ReadFile(filepath.Join(pins, file))
@@ -83,8 +83,8 @@ func folder(layout platform.Layout, pins string) (string, error) {
 	return layout.Shared("bin", "tools-"+hex.EncodeToString(h.Sum(nil)[:4])), nil
 }
 
-// list reads the `tool` directives.
-func list(ctx context.Context, pins string) ([]string, error) {
+// listTools reads the `tool` directives.
+func listTools(ctx context.Context, pins string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "edit", "-json")
 	cmd.Dir = pins
 	out, err := cmd.Output()

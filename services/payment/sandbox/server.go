@@ -47,7 +47,7 @@ func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logg
 	s.mux.HandleFunc("GET /v1/charges/{orderId}", s.get)
 	s.mux.HandleFunc("POST /v1/charges/{orderId}/void", s.void)
 	s.mux.HandleFunc("POST /v1/charges/{orderId}/refunds", s.refund)
-	s.mux.HandleFunc("GET /v1/ledger", s.all)
+	s.mux.HandleFunc("GET /v1/ledger", s.listAll)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	s.mux.HandleFunc("GET /healthz", ok)
 	s.mux.HandleFunc("GET /readyz", ok)
@@ -85,7 +85,7 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if b.status == "" {
-		s.hang(r)
+		s.dropConnection(r)
 	}
 	// A client that leaves from here on does not undo its charge.
 	status := b.status
@@ -98,16 +98,16 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if fresh {
-		s.follow(c, b)
+		s.startFollowUp(c, b)
 		if b.silent {
-			s.hang(r)
+			s.dropConnection(r)
 		}
 	}
 	answerCharge(w, c)
 }
 
-// follow starts the background work of a new charge.
-func (s *Server) follow(c Charge, b behaviour) {
+// startFollowUp starts the background work of a new charge: its late settlement or its webhook.
+func (s *Server) startFollowUp(c Charge, b behaviour) {
 	switch {
 	case c.Status == Pending:
 		s.settleLater(c.OrderID, b)
@@ -140,8 +140,8 @@ func (s *Server) sleep(d time.Duration) bool {
 	}
 }
 
-// hang drops the connection of a request without an answer, after a delay. It does not return.
-func (s *Server) hang(r *http.Request) {
+// dropConnection drops the connection of a request without an answer, after a delay. It panics.
+func (s *Server) dropConnection(r *http.Request) {
 	select {
 	case <-r.Context().Done():
 	case <-s.stopped:
@@ -197,8 +197,8 @@ func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"refundId": refund.RefundID, "status": "REFUNDED"})
 }
 
-// all answers audits with all charges and refunds.
-func (s *Server) all(w http.ResponseWriter, _ *http.Request) {
+// listAll answers an audit with all charges and refunds.
+func (s *Server) listAll(w http.ResponseWriter, _ *http.Request) {
 	charges, refunds := s.ledger.All()
 	answer(w, http.StatusOK, map[string]any{"charges": charges, "refunds": refunds})
 }

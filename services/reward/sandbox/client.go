@@ -9,21 +9,21 @@ import (
 	"net/http"
 )
 
-// Client calls a running sandbox as a test or a demo does.
+// Client calls the HTTP API of a running sandbox, for tests and demos.
 type Client struct{ URL string }
 
-// Faults returns what goes wrong at present.
+// Faults returns the faults that the sandbox injects at present.
 func (c Client) Faults(ctx context.Context) (f Faults, err error) {
 	err = c.call(ctx, http.MethodGet, "/v1/faults", nil, &f)
 	return f, err
 }
 
-// SetFaults replaces what goes wrong.
+// SetFaults replaces the faults that the sandbox injects.
 func (c Client) SetFaults(ctx context.Context, f Faults) error {
 	return c.call(ctx, http.MethodPut, "/v1/faults", f, nil)
 }
 
-// Pay pays without the platform.
+// Pay has the sandbox pay an order directly, without the platform.
 func (c Client) Pay(ctx context.Context, o Order) error {
 	return c.call(ctx, http.MethodPost, "/v1/payouts", o, nil)
 }

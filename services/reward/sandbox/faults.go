@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Faults are what goes wrong, as shares of the calls between 0 and 1. Whether a call is affected
-// depends on the seed, its key and how often the key was sent before, so that a seed repeats a run.
+// Faults are the faults that the sandbox injects, as shares of the calls between 0 and 1. Seed,
+// key and number of earlier calls of the key decide on a call, so that a seed repeats a run.
 type Faults struct {
 	Seed uint64 `json:"seed"`
 	// Refused: not paid, and may be paid later. RefusedForGood: never.
@@ -104,7 +104,7 @@ func (d *duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// fault names what happens to a call.
+// fault is the fault that is injected into a call.
 type fault int
 
 const (
@@ -120,7 +120,7 @@ const (
 	late
 )
 
-// of returns what happens to the nth call (from 1) of a key.
+// of returns the fault of the nth call (from 1) of a key.
 func (f *Faults) of(key string, n int) fault {
 	if f.Down {
 		return unavailable

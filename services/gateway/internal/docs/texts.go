@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// text is what the reference says about a hand-written route.
-type text struct{ summary, description string }
+// routeText is what the reference says about a hand-written route.
+type routeText struct{ summary, description string }
 
 // Annotate adds what the reference says about routes: the texts of hand-written ones, and examples
 // of responses. Pass-through routes have their texts in the generated document.
@@ -29,7 +29,7 @@ func Annotate(routes []*edge.Route) {
 }
 
 // texts are by the id of the route.
-var texts = map[string]text{
+var texts = map[string]routeText{
 	"auth.me": {summary: "Who is signed in, and until when"},
 	"auth.logout": {
 		summary: "Ends the session of this browser",

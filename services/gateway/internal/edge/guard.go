@@ -12,28 +12,28 @@ import (
 	"urr.guru/services/gateway/internal/identity"
 )
 
-// Verdict is what the gateway knows about the epoch of an entry token.
-type Verdict int
+// EpochVerdict is what the gateway knows about the epoch of an entry token.
+type EpochVerdict int
 
-// The verdicts.
+// What the gateway can say about the epoch of an entry token.
 const (
-	Honoured Verdict = iota // the epoch is current
-	Refused                 // the line has moved to another epoch
-	Unsure                  // only queue knows
+	Honoured EpochVerdict = iota // the epoch is current
+	Refused                      // the line has moved to another epoch
+	Unsure                       // only queue knows
 )
 
 // Rooms knows which events' waiting rooms are active.
 type Rooms interface {
-	// Latest returns the latest known round of the waiting room of an event, 0 for none, and whether
+	// LatestRound returns the latest known round of the waiting room of an event, 0 for none, and whether
 	// it is active.
-	Latest(event string) (round int64, active bool)
+	LatestRound(event string) (round int64, active bool)
 	// Ready reports whether the state has arrived: before, no room seems active.
 	Ready() bool
 }
 
 // Lines knows the epochs of the waiting lines.
 type Lines interface {
-	Verdict(event string, epoch int64) Verdict
+	Verdict(event string, epoch int64) EpochVerdict
 }
 
 // Slots asks queue about slots.
@@ -119,24 +119,24 @@ func (g *Guard) findEvent(q *Request) error {
 		}
 		q.Event = m.GetEventId()
 	case FromToken:
-		tokens := g.Tokens.Entries(q.Header, "", q.User())
-		named := cmp.Or(g.unlessRefused(tokens[0]), g.unlessRefused(tokens[1]), tokens[0], tokens[1])
+		tokens := g.Tokens.EntryTokens(q.Header, "", q.User())
+		named := cmp.Or(g.currentEntry(tokens[0]), g.currentEntry(tokens[1]), tokens[0], tokens[1])
 		if named == nil {
 			return tokenRequired(q, "/")
 		}
 		q.Event = named.EventID
 	case None:
 	}
-	tokens := g.Tokens.Entries(q.Header, q.Event, q.User())
-	q.Entry, q.secondEntry = g.unlessRefused(tokens[0]), g.unlessRefused(tokens[1])
+	tokens := g.Tokens.EntryTokens(q.Header, q.Event, q.User())
+	q.Entry, q.secondEntry = g.currentEntry(tokens[0]), g.currentEntry(tokens[1])
 	if q.Entry == nil {
 		q.Entry, q.secondEntry = q.secondEntry, nil
 	}
 	return nil
 }
 
-// unlessRefused returns the token, or nil if its line has moved to another epoch.
-func (g *Guard) unlessRefused(e *claims.Entry) *claims.Entry {
+// currentEntry returns the token, or nil if its line has moved to another epoch.
+func (g *Guard) currentEntry(e *claims.Entry) *claims.Entry {
 	if e == nil || g.Lines.Verdict(e.EventID, e.Epoch) == Refused {
 		return nil
 	}
@@ -146,11 +146,11 @@ func (g *Guard) unlessRefused(e *claims.Entry) *claims.Entry {
 // checkRoom requires a tier-1 token of the active round, or of a later one, or an entry token, while
 // the event's waiting room is active. A buyer whose tier-1 token expires in the shop is not sent back.
 func (g *Guard) checkRoom(q *Request) error {
-	round, active := g.Rooms.Latest(q.Event)
+	round, active := g.Rooms.LatestRound(q.Event)
 	if !active || q.Entry != nil {
 		return nil
 	}
-	if t := g.Tokens.Tier1(q.Header, q.Event, q.Anon, q.User()); t != nil && t.Round >= round {
+	if t := g.Tokens.Tier1Token(q.Header, q.Event, q.Anon, q.User()); t != nil && t.Round >= round {
 		return nil
 	}
 	return errs.ErrVWRTokenRequired.With("redirectTo", "/vwr/"+q.Event)

@@ -18,7 +18,7 @@ type Request struct {
 	Match
 	// ID is the request id. On the fast path it is set only when something fails.
 	ID string
-	// Path is that of CleanPath.
+	// Path is the path of the URL as CleanPath returns it.
 	Path string
 
 	// Session is nil without a valid session; SessionErr then says why.
@@ -79,7 +79,7 @@ func (q *Request) Caller() *commonv1.Caller {
 // position of the round counts after its end too, so that those who waited keep their order, and so
 // does one of a later round, which this gateway has not heard of yet.
 func (q *Request) Tier1(v *identity.Verifier, event string, latest int64, active bool) *commonv1.Tier1 {
-	if c := v.Tier1(q.Header, event, q.Anon, q.User()); c != nil && c.Round >= latest {
+	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round >= latest {
 		return &commonv1.Tier1{Required: active, Round: c.Round, Position: c.Position, RequestId: c.RequestID}
 	}
 	if !active {

@@ -2,13 +2,13 @@ package problem
 
 import "urr.guru/pkg/errs"
 
-// detail returns the sentence shown to the user. A code that is not in the table, for example of a
-// service that was upgraded before the gateway, gets the sentence of its kind.
-func detail(e *errs.Error, lang string) string {
+// userSentence returns the sentence shown to the user. A code that is not in the table, for example
+// of a service that was upgraded before the gateway, gets the sentence of its kind.
+func userSentence(e *errs.Error, lang string) string {
 	d, ok := details[e.Reason]
 	switch {
 	case !ok:
-		return sentence(e) + "."
+		return englishSentence(e) + "."
 	case lang == "ko":
 		return d.ko
 	default:

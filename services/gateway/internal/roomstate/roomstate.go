@@ -78,7 +78,7 @@ func newState(s State) *State {
 	b = strconv.AppendBool(b, s.Active)
 	b = append(b, s.SaleJSON...)
 	s.ServingJSON = append(b, '}')
-	s.ETag = []string{etag(&s)}
+	s.ETag = []string{etagOf(&s)}
 	return &s
 }
 
@@ -90,7 +90,7 @@ func saleJSON(sale string) []byte {
 	return append([]byte(`,"saleStatus":`), quoted...)
 }
 
-func etag(s *State) string {
+func etagOf(s *State) string {
 	tag := strconv.FormatInt(s.Started, 36) + "-" + strconv.FormatInt(s.Serving, 36) + "-" + strconv.FormatBool(s.Active)[:1]
 	if s.Sale != "" {
 		tag += "-" + url.QueryEscape(s.Sale)
@@ -107,9 +107,9 @@ func (s *State) Halted() bool {
 	return s.Stalled || s.Paused || s.Lobby.Pending() || s.Sale == "PAUSED" || s.Sale == "SOLD_OUT"
 }
 
-// merge returns the state after the report next. A report of an older round is ignored. Within a
+// mergeReport returns the state after the report next. A report of an older round is ignored. In a
 // round counters never go back and a deactivated room stays inactive, whichever replica reports.
-func merge(old *State, next State) *State {
+func mergeReport(old *State, next State) *State {
 	switch {
 	case next.Started < old.Started:
 		return old
@@ -136,9 +136,9 @@ func withSale(old *State, sale string) *State {
 	return newState(next)
 }
 
-// entry holds the state of one event. requested is set when a reader needed it while the stream was
-// broken.
-type entry struct {
+// roomEntry holds the state of one event. requested is set when a reader needed it while the stream
+// was broken.
+type roomEntry struct {
 	state     atomic.Pointer[State]
 	requested atomic.Bool
 }
@@ -146,7 +146,7 @@ type entry struct {
 // Rooms has the state of every event. It is safe for concurrent use; reading takes no lock.
 type Rooms struct {
 	mu     sync.Mutex // serializes writers
-	events atomic.Pointer[map[string]*entry]
+	events atomic.Pointer[map[string]*roomEntry]
 	// broken is set while the stream is down: readers then record which events they need.
 	broken atomic.Bool
 	ready  atomic.Bool
@@ -159,7 +159,7 @@ type Rooms struct {
 // not answer (see Ready).
 func New() *Rooms {
 	r := &Rooms{unknownEvents: make(map[string]bool)}
-	r.events.Store(&map[string]*entry{})
+	r.events.Store(&map[string]*roomEntry{})
 	return r
 }
 
@@ -174,7 +174,7 @@ func Disabled() *Rooms {
 func (r *Rooms) Get(event string) *State {
 	e := (*r.events.Load())[event]
 	if r.broken.Load() {
-		r.request(event, e)
+		r.recordRequest(event, e)
 	}
 	if e == nil {
 		return noRoom
@@ -182,7 +182,7 @@ func (r *Rooms) Get(event string) *State {
 	return e.state.Load()
 }
 
-func (r *Rooms) request(event string, e *entry) {
+func (r *Rooms) recordRequest(event string, e *roomEntry) {
 	if e != nil {
 		if !e.requested.Load() {
 			e.requested.Store(true)
@@ -196,14 +196,14 @@ func (r *Rooms) request(event string, e *entry) {
 	}
 }
 
-// Latest implements edge.Rooms.
-func (r *Rooms) Latest(event string) (round int64, active bool) {
+// LatestRound implements edge.Rooms.
+func (r *Rooms) LatestRound(event string) (round int64, active bool) {
 	s := r.Get(event)
 	return s.Started, s.Active
 }
 
-// Round returns the active round of the waiting room of an event, 0 when none is active.
-func (r *Rooms) Round(event string) int64 {
+// ActiveRound returns the active round of the waiting room of an event, 0 when none is active.
+func (r *Rooms) ActiveRound(event string) int64 {
 	if s := r.Get(event); s.Active {
 		return s.Started
 	}
@@ -216,9 +216,9 @@ func (r *Rooms) Ready() bool { return r.ready.Load() }
 func (r *Rooms) Connected() bool { return r.ready.Load() && !r.broken.Load() }
 
 // Apply stores a change by an operator's call through this gateway, before the stream reports it.
-func (r *Rooms) Apply(c *vwrv1.Counter) { r.apply([]*vwrv1.Counter{c}) }
+func (r *Rooms) Apply(c *vwrv1.Counter) { r.applyCounters([]*vwrv1.Counter{c}) }
 
-func (r *Rooms) apply(counters []*vwrv1.Counter) {
+func (r *Rooms) applyCounters(counters []*vwrv1.Counter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ids := make([]string, len(counters))
@@ -227,7 +227,7 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 	}
 	for i, e := range r.entries(ids) {
 		c, old := counters[i], e.state.Load()
-		e.state.Store(merge(old, State{
+		e.state.Store(mergeReport(old, State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
 			Next: c.GetNext(), Stalled: c.GetStalled(),
@@ -268,16 +268,16 @@ func (r *Rooms) SetPaused(lines map[string]bool) {
 }
 
 // entries returns the entries of events and creates those that are missing. The caller holds r.mu.
-func (r *Rooms) entries(ids []string) []*entry {
+func (r *Rooms) entries(ids []string) []*roomEntry {
 	events, copied := *r.events.Load(), false
-	all := make([]*entry, len(ids))
+	all := make([]*roomEntry, len(ids))
 	for i, id := range ids {
 		e := events[id]
 		if e == nil {
 			if !copied { // copy on write: readers keep the map they have
 				events, copied = maps.Clone(events), true
 			}
-			e = &entry{}
+			e = &roomEntry{}
 			e.state.Store(noRoom)
 			events[id] = e
 		}
@@ -297,7 +297,7 @@ func (r *Rooms) deactivate(events map[string]bool) {
 			continue
 		}
 		s := e.state.Load()
-		r.apply([]*vwrv1.Counter{{
+		r.applyCounters([]*vwrv1.Counter{{
 			EventId: id, Round: s.Started, Serving: s.Serving, Issued: s.Issued, Rate: s.Rate, ConfiguredRate: s.Configured,
 		}})
 	}
@@ -326,8 +326,8 @@ func (r *Rooms) takeRequested(n int) []string {
 	return ids
 }
 
-// unlisted returns the events with an active room that a snapshot lacks.
-func (r *Rooms) unlisted(snapshot []*vwrv1.Counter) []string {
+// activeRoomsMissingIn returns the events with an active room that a snapshot lacks.
+func (r *Rooms) activeRoomsMissingIn(snapshot []*vwrv1.Counter) []string {
 	listed := make(map[string]bool, len(snapshot))
 	for _, c := range snapshot {
 		listed[c.GetEventId()] = true

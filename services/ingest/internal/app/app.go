@@ -19,7 +19,7 @@ import (
 	"urr.guru/services/ingest/internal/sqs"
 )
 
-// Run serves until ctx ends.
+// Run serves the RPCs and runs the background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, "ingest", cfg.Config, log)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// measureEvery is about the interval of Prometheus.
+// measureEvery is the interval of updates, about that of Prometheus's scrapes.
 const measureEvery = 5 * time.Second
 
 //nolint:gochecknoglobals // metrics are registered once per process
@@ -20,14 +20,14 @@ var (
 	sweptAt      = telemetry.Gauge("urr_requests_swept_timestamp_seconds", "When this replica last passed over its markers without an error.").WithLabelValues()
 )
 
-// measure returns the worker that shows what the sweeper finds.
+// measure returns the worker that exports the sweeper's backlog as gauges.
 func measure(sweeper *request.Sweeper) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Every(ctx, measureEvery, func(context.Context) { show(sweeper.Backlog(), time.Now()) })
+		return loop.Every(ctx, measureEvery, func(context.Context) { exportBacklog(sweeper.Backlog(), time.Now()) })
 	}
 }
 
-func show(b request.Backlog, now time.Time) {
+func exportBacklog(b request.Backlog, now time.Time) {
 	unsettled.WithLabelValues("unsent").Set(float64(b.Unsent))
 	unsettled.WithLabelValues("queued").Set(float64(b.Queued))
 	unsettledAge.Set(0)

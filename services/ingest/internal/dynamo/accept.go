@@ -23,7 +23,7 @@ func (s *Store) Accept(ctx context.Context, a request.Application) (request.Appl
 	return s.accepts.Do(ctx, a.EventID, a)
 }
 
-// applicant is one user of a group.
+// applicant is one user in a group of applications, with the decision about the user.
 type applicant struct {
 	app   request.Application
 	calls []int  // indexes of all the user's calls in the group
@@ -50,7 +50,7 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 		if failure = s.readLocks(ctx, open); failure != nil {
 			break
 		}
-		if failure = s.write(ctx, open); dynamo.Contended(failure) {
+		if failure = s.decideAndStore(ctx, open); dynamo.Contended(failure) {
 			failure = nil
 		}
 	}
@@ -135,9 +135,9 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// write decides about the applicants and stores their requests in one transaction, each with its lock,
-// log and marker.
-func (s *Store) write(ctx context.Context, group []*applicant) error {
+// decideAndStore decides about the applicants and stores their requests in one transaction, each
+// with its lock, log and marker.
+func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 	now := s.Millis() // the time stamp by which the promotion is open or not
 	tx := table.NewTx(s.Client, s.Table, now)
 	created := make([]promotion.Request, len(group))
@@ -150,7 +150,7 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 			a.done, a.applied = true, *d.Existing
 		default:
 			created[i] = d.Created.After
-			create(tx, i, &d, &a.standing)
+			addRequest(tx, i, &d, &a.standing)
 		}
 	}
 	if tx.Len() == 0 {
@@ -170,9 +170,9 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// create adds a request to a transaction, with its lock. It takes over an existing lock on the
-// condition that the failed request which the lock names was not redriven meanwhile.
-func create(tx *table.Tx, owner int, d *request.Decision, was *request.Standing) {
+// addRequest adds a request to a transaction, with its lock. It takes over an existing lock if the
+// failed request that the lock names was not redriven meanwhile.
+func addRequest(tx *table.Tx, owner int, d *request.Decision, was *request.Standing) {
 	free := table.Absent()
 	if was.Lock != nil {
 		free = table.LockAsRead(was.Lock)

@@ -65,7 +65,7 @@ func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempote
 	}
 }
 
-// keyText is the last part of a sort key, so that a `#` in it separates nothing.
+// keyText returns an idempotency key as the last part of a sort key, where a `#` is harmless.
 func keyText(key *idempotency.Key) string { return key.Route + "#" + key.Key }
 
 // createdUnder returns the promotion that was created under an idempotency key.
@@ -116,7 +116,7 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []promo
 	if after != "" {
 		after = table.ListSK(after)
 	}
-	items, more, err := s.Query(ctx, table.Partition{
+	items, more, err := s.Query(ctx, table.PartitionQuery{
 		PK: table.PromotionList, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Reque
 }
 
 func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {
-	items, _, err := s.Query(ctx, table.Partition{PK: "REQ#" + id, Prefix: table.LogPrefix})
+	items, _, err := s.Query(ctx, table.PartitionQuery{PK: "REQ#" + id, Prefix: table.LogPrefix})
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -65,13 +65,13 @@ func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, 
 
 func (s *Store) OfUser(ctx context.Context, user, cursor string, limit int) ([]promotion.Request, string, error) {
 	i := index{name: table.GSI1, pkName: table.GSI1PK, skName: table.GSI1SK, partitions: []string{table.UserIndex(user)}}
-	return s.list(ctx, i, cursor, limit, request.Filter{})
+	return s.listIndex(ctx, i, cursor, limit, request.Filter{})
 }
 
 // OfEvent may return fewer requests than the limit although others follow.
 func (s *Store) OfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) ([]promotion.Request, string, error) {
 	i := index{name: table.GSI2, pkName: table.GSI2PK, skName: table.GSI2SK, partitions: table.EventIndex(p.EventID, p.Shards)}
-	return s.list(ctx, i, cursor, limit, f)
+	return s.listIndex(ctx, i, cursor, limit, f)
 }
 
 // index is a global secondary index with the partitions that are read.
@@ -86,9 +86,9 @@ type found struct {
 	it dynamo.Item
 }
 
-// list merges the partitions of an index by their sort keys, which are unique, the latest first. It
+// listIndex merges an index's partitions by their sort keys, which are unique, the latest first. It
 // reads one page of each partition at a time until the page is full or maxIndexPages are read.
-func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []promotion.Request, next string, err error) {
+func (s *Store) listIndex(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []promotion.Request, next string, err error) {
 	passes := max(1, maxIndexPages/len(i.partitions))
 	for range passes {
 		merged, more, err := s.nextPages(ctx, i, cursor, limit)
@@ -155,7 +155,7 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 }
 
 func (s *Store) Figures(ctx context.Context, eventID string) (promotion.Counts, error) {
-	items, _, err := s.Query(ctx, table.Partition{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
+	items, _, err := s.Query(ctx, table.PartitionQuery{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
 	if err != nil {
 		return promotion.Counts{}, unavailable(err)
 	}

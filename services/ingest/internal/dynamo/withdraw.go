@@ -20,7 +20,7 @@ const withdrawTries = 5 // while the request is being settled
 // group is open.
 func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWithdrawal) error {
 	for range withdrawTries {
-		r, open, err := s.withGroup(ctx, id)
+		r, open, err := s.readWithGroup(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -41,8 +41,8 @@ func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWi
 	return errs.ErrOverloaded.WithRetry(retryAfter)
 }
 
-// withGroup reads a request and whether the draw still takes entries of its group.
-func (s *Store) withGroup(ctx context.Context, id string) (r promotion.Request, open bool, err error) {
+// readWithGroup reads a request, and whether the draw still takes entries of its group.
+func (s *Store) readWithGroup(ctx context.Context, id string) (r promotion.Request, open bool, err error) {
 	if r, err = s.Get(ctx, id); err != nil {
 		return r, false, err
 	}

@@ -32,8 +32,8 @@ type DrawStore interface {
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
 }
 
-// Draws shows draws to everybody. It shows nothing of a result before the announcement: the time from
-// which this replica's clock has passed announcedAt and worker has published the seed.
+// Draws reads what is public of draws. It shows nothing of a result before the announcement: the
+// time from which this replica's clock has passed announcedAt and worker has published the seed.
 type Draws struct {
 	promotions Promotions
 	store      DrawStore
@@ -69,7 +69,7 @@ type DrawEntries struct {
 	ETag string
 }
 
-// Result of an announced draw.
+// Result is the result of an announced draw.
 type Result struct {
 	// Winners are request ids, the first rank first.
 	Winners []uuid.UUID
@@ -83,7 +83,7 @@ func (r *Result) Won(requestID string) bool {
 	return err == nil && r.rank[id] != 0
 }
 
-// NewDraws makes a service over a store.
+// NewDraws makes the Draws that read a store.
 func NewDraws(promotions Promotions, store DrawStore, now func() time.Time) *Draws {
 	s := &Draws{promotions: promotions, store: store, now: now}
 	s.states = NewCache(now, s.loadState)
@@ -246,7 +246,7 @@ func (s *Draws) loadResult(ctx context.Context, eventID string) (*Result, error)
 	return r, nil
 }
 
-// keyOf returns the key by which the entries of an announced draw are ranked.
+// keyOf computes the key by which the entries of an announced draw are ranked.
 func keyOf(d *promotion.Draw, p *promotion.Promotion, root fairdraw.Hash) (fairdraw.Hash, error) {
 	seed, err := fairdraw.ParseHash(d.Seed)
 	if err != nil {

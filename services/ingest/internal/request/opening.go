@@ -15,8 +15,8 @@ import (
 // errNoKeys means that the operator has configured no keys of draws.
 var errNoKeys = errors.New("no keys to open a draw with")
 
-// check returns the invalid fields of a new promotion.
-func (s *PromotionService) check(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
+// checkNew returns the invalid fields of a new promotion.
+func (s *PromotionService) checkNew(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
 	fields := checkTimes(p)
 	if strings.TrimSpace(p.Title) == "" {
 		fields = append(fields, errs.Field{Path: "title", Message: "must not be blank"})
@@ -75,9 +75,9 @@ func (s *PromotionService) checkLottery(p *promotion.Promotion, beacon *fairdraw
 	return fields
 }
 
-// commit seals the terms of the draw, which never change again. The seed is not stored, since it
-// follows from the operator's secret and the nonce.
-func (s *PromotionService) commit(p *promotion.Promotion, beacon *fairdraw.Beacon) error {
+// commitTerms stores the terms of the draw as its commitment, which never changes again. The seed
+// is not stored, since it follows from the operator's secret and the nonce.
+func (s *PromotionService) commitTerms(p *promotion.Promotion, beacon *fairdraw.Beacon) error {
 	keys, nonce := s.opts.Keys(), fairdraw.NewNonce()
 	kid := keys.Seeds.Current()
 	seed, ok := fairdraw.Seed(keys.Seeds, kid, p.EventID, nonce)

@@ -17,7 +17,7 @@ const (
 	maxDelay    = 30 * 24 * time.Hour // of a beacon
 )
 
-// DecideChange changes a promotion, or fails if it may not be changed.
+// DecideChange is a function that changes a promotion, or fails if it may not be changed.
 type DecideChange func(*promotion.Promotion) error
 
 // PromotionStore keeps promotions.
@@ -48,7 +48,7 @@ type PromotionService struct {
 	now   func() time.Time
 }
 
-// NewPromotions makes a service over a store.
+// NewPromotions makes the PromotionService of a store.
 func NewPromotions(store PromotionStore, o PromotionOptions) *PromotionService {
 	return &PromotionService{store: store, opts: o, now: o.Now, cache: NewCache(o.Now, store.Promotion)}
 }
@@ -67,12 +67,12 @@ func (s *PromotionService) List(ctx context.Context, after string, limit int) ([
 func (s *PromotionService) Create(
 	ctx context.Context, p promotion.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
 ) (promotion.Promotion, error) {
-	if fields := s.check(&p, beacon); len(fields) > 0 {
+	if fields := s.checkNew(&p, beacon); len(fields) > 0 {
 		return p, errs.ErrInvalidRequest.WithFields(fields...)
 	}
 	p.EventID, p.CreatedAt = ids.NewV7().String(), s.now().UnixMilli()
 	if p.EventType == promotion.Lottery {
-		if err := s.commit(&p, beacon); err != nil {
+		if err := s.commitTerms(&p, beacon); err != nil {
 			return p, err
 		}
 	}

@@ -29,14 +29,14 @@ type terms struct {
 	hash       fairdraw.Hash
 }
 
-// NewReceipts signs with the keys in force.
+// NewReceipts makes Receipts that sign with the keys in force.
 func NewReceipts(keys func() fairdraw.Keys) *Receipts {
 	return &Receipts{keys: keys, terms: otter.Must(&otter.Options[string, *terms]{MaximumSize: maxTerms})}
 }
 
-// Of returns the receipt of a request that was known to be stored by storedBy. It is empty for a
-// request that gets none, and when the signing key that the commitment names is not configured.
-func (s *Receipts) Of(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
+// ReceiptFor returns the receipt of a request known to be stored by storedBy. It is empty for a
+// request that gets none, and without the signing key that the commitment names.
+func (s *Receipts) ReceiptFor(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
 	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""
 	}
@@ -56,7 +56,7 @@ func (s *Receipts) Of(p *promotion.Promotion, r *promotion.Request, storedBy int
 	return fairdraw.Receipt{EventID: r.EventID, RequestID: id, At: r.RequestedAt, Commitment: t.hash}.Sign(keys.Signing, kid)
 }
 
-// termsOf returns nil for a commitment that cannot be parsed.
+// termsOf returns the parsed terms of a lottery; nil if its commitment cannot be parsed.
 func (s *Receipts) termsOf(p *promotion.Promotion) *terms {
 	t, _ := s.terms.ComputeIfAbsent(p.EventID, func() (t *terms, cancel bool) {
 		c, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))

@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Refusals.
+// Errors of applications and of reads of requests.
 var (
 	ErrPromotionNotFound = errs.ErrPromotionNotFound
 	ErrNotFound          = errs.ErrRequestNotFound
@@ -28,7 +28,7 @@ const (
 	SendWait = 2 * time.Second
 )
 
-// Application is a user's call for a request to a promotion.
+// Application is a user's call that asks for a request to a promotion.
 type Application struct {
 	EventID, UserID string
 	// KeyHash is the hash of the Idempotency-Key; empty without a key.
@@ -99,7 +99,7 @@ type Store interface {
 	Withdrawer
 }
 
-// Service takes applications.
+// Service takes users' applications and withdraws their requests.
 type Service struct {
 	promotions Promotions
 	loads      *Cache[Load]
@@ -141,7 +141,7 @@ func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
 	if err != nil {
 		return applied, err
 	}
-	applied.Receipt = s.receipts.Of(&p, &applied.Request, applied.StoredBy)
+	applied.Receipt = s.receipts.ReceiptFor(&p, &applied.Request, applied.StoredBy)
 	if applied.Duplicate || applied.Request.Status != promotion.Received {
 		return applied, nil
 	}

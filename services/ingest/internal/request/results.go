@@ -29,7 +29,7 @@ func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]prom
 	return out, nil
 }
 
-// View returns Show as a function for the requests to one promotion.
+// View returns a function that converts requests to one promotion as Show does.
 func (s *Draws) View(ctx context.Context, p *promotion.Promotion) (func(promotion.Request) promotion.Request, error) {
 	var result *Result
 	if p.EventType == promotion.Lottery && s.now().UnixMilli() >= p.AnnouncedAt {

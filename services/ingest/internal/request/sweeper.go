@@ -21,7 +21,7 @@ const (
 	sendChunk   = 10              // messages of one call of the queue
 )
 
-// Pending is what the sweeper reads and writes.
+// Pending is the store of requests that have not ended, which the sweeper reads and changes.
 type Pending interface {
 	// Acquire takes or renews a slice of the partitions for some seconds.
 	Acquire(ctx context.Context, slice string) (bool, error)
@@ -59,7 +59,7 @@ type Resender interface {
 	Depth(ctx context.Context) (int64, error)
 }
 
-// Copy is a message of a request to send.
+// Copy is a message to send for a request.
 type Copy struct {
 	Request promotion.Request
 	// ID distinguishes a copy of a lost message; empty for a message that was never sent.
@@ -105,7 +105,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 		work.Go(func() {
 			ok, err := s.store.Acquire(ctx, fmt.Sprintf("sweep-%d", slice))
 			for p := slice; ok && p < promotion.Partitions; p += sweepSlices {
-				err = errors.Join(err, s.partition(ctx, p, &found[slice]))
+				err = errors.Join(err, s.sweepPartition(ctx, p, &found[slice]))
 			}
 			failures[slice] = err
 		})
@@ -116,7 +116,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return err
 }
 
-// observeQueue updates emptySince.
+// observeQueue reads the queue's depth and updates emptySince.
 func (s *Sweeper) observeQueue(ctx context.Context) {
 	depth, err := s.queue.Depth(ctx)
 	s.mu.Lock()
@@ -129,8 +129,8 @@ func (s *Sweeper) observeQueue(ctx context.Context) {
 	}
 }
 
-// partition handles the markers of a partition that are old enough to be suspicious.
-func (s *Sweeper) partition(ctx context.Context, partition int, found *Backlog) error {
+// sweepPartition handles those markers of a partition that are old enough to be suspicious.
+func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Backlog) error {
 	before := s.opts.Now().Add(-s.opts.SendAfter).UnixMilli()
 	var failure error
 	for cursor := ""; ; {
@@ -141,7 +141,7 @@ func (s *Sweeper) partition(ctx context.Context, partition int, found *Backlog) 
 		for i := range page {
 			found.add(&page[i])
 		}
-		if err := s.handle(ctx, page); err != nil {
+		if err := s.handleMarkers(ctx, page); err != nil {
 			failure = err // go on: requests of the next page may be rejected at once
 		}
 		if cursor = next; cursor == "" {
@@ -150,7 +150,7 @@ func (s *Sweeper) partition(ctx context.Context, partition int, found *Backlog) 
 	}
 }
 
-func (s *Sweeper) handle(ctx context.Context, markers []promotion.Marker) error {
+func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker) error {
 	if len(markers) == 0 {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (s *Sweeper) handle(ctx context.Context, markers []promotion.Marker) error 
 		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // just redriven
 		case m.QueuedAt == 0:
 			copies = append(copies, Copy{Request: r})
-		case s.lost(m, sentAt):
+		case s.isLost(m, sentAt):
 			s.log.WarnContext(ctx, "message lost, sending another", "request_id", m.RequestID, "event_id", m.EventID)
 			copies = append(copies, Copy{Request: r, ID: uuid.NewString()})
 		}
@@ -235,9 +235,9 @@ func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []promotion.C
 	return failed, failure
 }
 
-// lost reports whether the queue cannot have a message any more. sentAt is the time at which the
+// isLost reports whether the queue cannot have a message any more. sentAt is the time at which the
 // latest settled message of its group was sent.
-func (s *Sweeper) lost(m promotion.Marker, sentAt int64) bool {
+func (s *Sweeper) isLost(m promotion.Marker, sentAt int64) bool {
 	if sentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a message sent later was settled
 		return true
 	}

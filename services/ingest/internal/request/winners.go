@@ -24,7 +24,7 @@ type Winner struct {
 	queueSeq string // order of the winners of a first-come promotion
 }
 
-// WinnerStore reads requests in bulk.
+// WinnerStore reads promotions and their successful requests in bulk.
 type WinnerStore interface {
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	// Users returns the users of requests by the ids of these; expired requests are left out.
@@ -35,7 +35,7 @@ type WinnerStore interface {
 	Succeeded(ctx context.Context, p *promotion.Promotion) ([]promotion.Request, error)
 }
 
-// Exporter lists winners.
+// Exporter lists the winners of promotions for operators.
 type Exporter struct {
 	draws *Draws
 	store WinnerStore
@@ -70,12 +70,12 @@ func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each fu
 		return false, err
 	}
 	if p.EventType == promotion.Lottery {
-		return e.drawn(ctx, eventID, r, each)
+		return e.lotteryWinners(ctx, eventID, r, each)
 	}
-	return e.firstCome(ctx, &p, r, each)
+	return e.firstComeWinners(ctx, &p, r, each)
 }
 
-func (e *Exporter) drawn(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
+func (e *Exporter) lotteryWinners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
 	result, err := e.draws.Result(ctx, eventID)
 	if err != nil {
 		return false, err
@@ -104,7 +104,7 @@ func (e *Exporter) drawn(ctx context.Context, eventID string, r Range, each func
 	return more, nil
 }
 
-func (e *Exporter) firstCome(ctx context.Context, p *promotion.Promotion, r Range, each func([]Winner) error) (more bool, err error) {
+func (e *Exporter) firstComeWinners(ctx context.Context, p *promotion.Promotion, r Range, each func([]Winner) error) (more bool, err error) {
 	capacity, _, err := e.store.Capacity(ctx, p.EventID)
 	if err != nil {
 		return false, err
@@ -130,7 +130,7 @@ func (e *Exporter) firstCome(ctx context.Context, p *promotion.Promotion, r Rang
 	return more, nil
 }
 
-// Announce confirms that the result of a lottery is announced, and never earlier.
+// Announce returns a lottery whose result is announced; errs.ErrAnnouncementEarly before that.
 func (s *Draws) Announce(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err == nil && !s.announced(&st) {

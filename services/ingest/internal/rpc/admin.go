@@ -30,7 +30,7 @@ type Admin struct {
 	now        func() time.Time
 }
 
-// NewAdmin serves operators.
+// NewAdmin makes the server of operators' RPCs.
 func NewAdmin(
 	promotions *request.PromotionService, draws *request.Draws, exporter *request.Exporter, operations Operations, now func() time.Time,
 ) *Admin {
@@ -98,7 +98,7 @@ func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsReque
 		return nil, err
 	}
 	f := request.Filter{Status: promotion.Status(in.GetStatus()), ResultCode: promotion.ResultCode(in.GetResultCode()), View: view}
-	page, next, err := s.operations.OfEvent(ctx, &p, f, cursor, limitOf(in.GetLimit()))
+	page, next, err := s.operations.OfEvent(ctx, &p, f, cursor, pageLimit(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}

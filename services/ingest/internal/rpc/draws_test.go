@@ -46,7 +46,7 @@ func newDrawing(t *testing.T, w *world, r replica) drawing {
 }
 
 // verified verifies the document with the entries, as anybody can.
-func (d drawing) verified(t *testing.T, phase fairdraw.Phase) (*fairdraw.Document, *fairdraw.Report) {
+func (d drawing) verified(t *testing.T, phase fairdraw.Phase) (*fairdraw.Document, *fairdraw.VerificationReport) {
 	t.Helper()
 	document := d.document(t, d.event)
 	require.Equal(t, phase, document.Phase)

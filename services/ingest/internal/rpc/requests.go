@@ -40,7 +40,7 @@ type Requests struct {
 	Config
 }
 
-// Config has the parts of Requests.
+// Config has the dependencies of Requests.
 type Config struct {
 	Requests   *request.Service
 	Promotions *request.PromotionService
@@ -51,7 +51,7 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// New serves users.
+// New makes the server of users' RPCs.
 func New(c Config) *Requests { return &Requests{Config: c} }
 
 func (s *Requests) millis() int64 { return s.Now().UnixMilli() }
@@ -60,7 +60,7 @@ func (s *Requests) ListPromotions(ctx context.Context, in *ingestv1.ListPromotio
 	if c := in.GetCursor(); c != "" && !ids.ValidUUID(c) {
 		return nil, errs.ErrInvalidCursor
 	}
-	page, next, err := s.Promotions.List(ctx, in.GetCursor(), limitOf(in.GetLimit()))
+	page, next, err := s.Promotions.List(ctx, in.GetCursor(), pageLimit(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 	return s.answer(ctx, &r, false)
 }
 
-// answer shows a request with its receipt.
+// answer returns the request as its reader may see it, with its receipt.
 func (s *Requests) answer(ctx context.Context, r *promotion.Request, operator bool) (*ingestv1.EventRequest, error) {
 	storedBy := s.millis()
 	shown, err := s.Draws.Show(ctx, *r)
@@ -150,7 +150,7 @@ func (s *Requests) answer(ctx context.Context, r *promotion.Request, operator bo
 	if err != nil {
 		return nil, err
 	}
-	out.Receipt = rpc.Optional(s.Receipts.Of(&p, r, storedBy))
+	out.Receipt = rpc.Optional(s.Receipts.ReceiptFor(&p, r, storedBy))
 	return out, nil
 }
 
@@ -163,7 +163,7 @@ func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyReques
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.Queries.OfUser(ctx, user, cursor, limitOf(in.GetLimit()))
+	page, next, err := s.Queries.OfUser(ctx, user, cursor, pageLimit(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyReques
 }
 
 func (s *Requests) GetRequest(ctx context.Context, in *ingestv1.GetRequestRequest) (*ingestv1.EventRequest, error) {
-	r, operator, err := s.visible(ctx, in, in.GetRequestId())
+	r, operator, err := s.visibleRequest(ctx, in, in.GetRequestId())
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (s *Requests) GetRequest(ctx context.Context, in *ingestv1.GetRequestReques
 }
 
 func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequest) (*ingestv1.Timeline, error) {
-	r, _, err := s.visible(ctx, in, in.GetRequestId())
+	r, _, err := s.visibleRequest(ctx, in, in.GetRequestId())
 	if err != nil {
 		return nil, err
 	}
@@ -197,8 +197,8 @@ func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequ
 	return out, nil
 }
 
-// visible reads a request that the caller may see. A request of another user is reported as not found.
-func (s *Requests) visible(ctx context.Context, in any, id string) (r promotion.Request, operator bool, err error) {
+// visibleRequest reads a request that the caller may see; another user's counts as not found.
+func (s *Requests) visibleRequest(ctx context.Context, in any, id string) (r promotion.Request, operator bool, err error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
 		return r, false, err
@@ -213,7 +213,7 @@ func (s *Requests) visible(ctx context.Context, in any, id string) (r promotion.
 	return r, operator, nil
 }
 
-func limitOf(n int32) int { return cmp.Or(int(n), defaultLimit) }
+func pageLimit(n int32) int { return cmp.Or(int(n), defaultLimit) }
 
 // cursorPrefix is the prefix of the sort keys in the indexes of requests.
 const cursorPrefix = "QAT#"

@@ -25,7 +25,7 @@ import (
 // name of the service in logs, metrics and calls.
 const name = "payment"
 
-// Run serves until ctx ends.
+// Run serves the RPCs and runs the background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox returns the operators' command for parked events.
+// Outbox returns the command with which operators handle parked events of the outbox.
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,

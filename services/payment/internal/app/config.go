@@ -1,4 +1,4 @@
-// Package app wires the service.
+// Package app builds the payment service from its configuration and runs it.
 package app
 
 import (
@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/payment/internal/sandbox"
 )
 
-// minSecret is the shortest secret, in bytes.
+// minSecret is the minimum length of a webhook secret, in bytes.
 const minSecret = 32
 
 // Config is what the service reads from its environment.
@@ -25,7 +25,7 @@ type Config struct {
 	Postgres postgres.Config
 	Kafka    kafka.Config
 
-	// Provider takes the payments.
+	// Provider is the name of the payment provider in use.
 	Provider string `env:"PAYMENT_PROVIDER, default=sandbox" oneof:"sandbox"`
 	// ProviderTimeout bounds one call to the provider; the outcome of a longer charge is unknown
 	// until it is settled.

@@ -173,7 +173,7 @@ func refunded(r Refund) Decide {
 	}
 }
 
-// answer is the answer to a confirmation of the payment in its current state.
+// answer returns the answer to a confirmation of the payment in its current state.
 func answer(p Payment) (Answer, error) {
 	switch p.Status {
 	case Confirmed, Refunding, Refunded:
@@ -191,8 +191,8 @@ func answer(p Payment) (Answer, error) {
 	}
 }
 
-// Final is the answer that may be stored permanently; nil while the payment is open, and when the
-// answer is an error.
+// Final returns the answer that may be stored permanently; nil while the payment is open, and when
+// the answer is an error.
 func Final(p Payment) *Answer {
 	a, err := answer(p)
 	if err != nil || a.Status == Unknown {
@@ -201,10 +201,10 @@ func Final(p Payment) *Answer {
 	return &a
 }
 
-// Serves reports whether the open payment p can be returned to a request for n, at the database's
-// time. Once charging has begun only the payer must match; before that the terms must still be
-// those of ticket.
-func (p Payment) Serves(n Payment, now time.Time) bool {
+// ReusableFor reports whether the open payment p can be returned to a request for n, at the
+// database's time. Once charging has begun only the payer must match; before that the terms must
+// still be those of ticket.
+func (p Payment) ReusableFor(n Payment, now time.Time) bool {
 	if p.UserID != n.UserID {
 		return false
 	}

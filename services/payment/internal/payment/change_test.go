@@ -168,7 +168,7 @@ func TestServes(t *testing.T) {
 	} {
 		p := in(Prepared)
 		c.change(&p)
-		require.Equal(t, c.want, p.Serves(n, now), name)
+		require.Equal(t, c.want, p.ReusableFor(n, now), name)
 	}
 }
 

@@ -26,7 +26,7 @@ var ErrChargeRejected = errors.New("the provider rejects the charge")
 // declineUnreachable is the decline code of a charge that was not sent.
 const declineUnreachable = "PROVIDER_UNREACHABLE"
 
-// ConfirmRequest asks to charge.
+// ConfirmRequest asks to charge a prepared payment.
 type ConfirmRequest struct {
 	OrderID, UserID string
 	// PaymentKey is the key that the provider's page returned.
@@ -48,7 +48,7 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	if err != nil {
 		return Answer{}, err
 	}
-	begun, err := s.store.Begin(ctx, r.OrderID, key, begin(r, s.chargeTime(), s.admission()))
+	begun, err := s.store.Begin(ctx, r.OrderID, key, begin(r, s.chargeTime(), s.gateError()))
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -94,7 +94,7 @@ func beforeDeadline(ctx context.Context) <-chan time.Time {
 func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	failpoint.Hit("payment.confirm.after_confirming")
 	if err := s.tickets.Begin(ctx, p); err != nil {
-		return s.notBegun(ctx, p, err)
+		return s.endNotBegun(ctx, p, err)
 	}
 	out, err := s.chargeProvider(ctx, p)
 	failpoint.Hit("payment.confirm.after_provider")
@@ -102,7 +102,7 @@ func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	decide := unsettled(p.Lease, "the provider did not answer")
 	switch {
 	case errors.Is(err, ErrNotAdmitted):
-		return s.notCharged(ctx, p, err)
+		return s.returnToPrepared(ctx, p, err)
 	case errors.Is(err, ErrNotSent):
 		decide = declined(declineUnreachable, "the provider could not be reached")
 	case err != nil:
@@ -125,7 +125,7 @@ func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	failpoint.Hit("payment.confirm.after_commit")
 	s.opts.Published()
 	if settled.AbortDue {
-		s.abort(ctx, settled)
+		s.tryRelease(ctx, settled)
 	}
 	return answer(settled)
 }
@@ -140,11 +140,11 @@ func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error
 	return s.provider.Charge(ctx, p)
 }
 
-// notCharged returns a payment whose charge was not sent to PREPARED, so that its payer can try
-// again. The reference is released first, while nobody else can begin this payment. If ticket does
-// not answer, the reference stays claimed until the payment is tried again or expires.
-func (s *Service) notCharged(ctx context.Context, p Payment, cause error) (Answer, error) {
-	if err := s.release(ctx, p); err != nil {
+// returnToPrepared makes a payment PREPARED again whose charge was not sent, so that its payer can
+// try again. It releases the reference first, while nobody else can begin this payment. If ticket
+// does not answer, the reference stays claimed until the payment is tried again or expires.
+func (s *Service) returnToPrepared(ctx context.Context, p Payment, cause error) (Answer, error) {
+	if err := s.releaseReference(ctx, p); err != nil {
 		s.log.WarnContext(ctx, "reference not released", "payment_id", p.ID, "error", err)
 	}
 	failpoint.Hit("payment.confirm.after_release")
@@ -159,8 +159,8 @@ func (s *Service) notCharged(ctx context.Context, p Payment, cause error) (Answe
 	}
 }
 
-// notBegun ends a confirmation that could not claim the reference and so has charged nothing.
-func (s *Service) notBegun(ctx context.Context, p Payment, cause error) (Answer, error) {
+// endNotBegun ends a confirmation that could not claim the reference and so has charged nothing.
+func (s *Service) endNotBegun(ctx context.Context, p Payment, cause error) (Answer, error) {
 	refusal, definite := Refusal(cause)
 	decide := postponed(p.Lease, "not charged: ticket did not answer")
 	if definite {
@@ -179,9 +179,9 @@ func (s *Service) notBegun(ctx context.Context, p Payment, cause error) (Answer,
 	}
 }
 
-// abort releases the reference. After a failure the sweeper tries again.
-func (s *Service) abort(ctx context.Context, p Payment) {
-	err := s.release(ctx, p)
+// tryRelease releases the reference. After a failure the sweeper tries again.
+func (s *Service) tryRelease(ctx context.Context, p Payment) {
+	err := s.releaseReference(ctx, p)
 	if err == nil {
 		err = s.store.Reschedule(ctx, p, Never)
 	}
@@ -190,9 +190,9 @@ func (s *Service) abort(ctx context.Context, p Payment) {
 	}
 }
 
-// release releases the reference. A refusal is no error: the reference was not claimed for the
-// payment.
-func (s *Service) release(ctx context.Context, p Payment) error {
+// releaseReference asks ticket to release the reference. A refusal by ticket is no error: the
+// reference was not claimed for the payment.
+func (s *Service) releaseReference(ctx context.Context, p Payment) error {
 	err := s.tickets.Abort(ctx, p)
 	if _, refused := Refusal(err); refused {
 		return nil

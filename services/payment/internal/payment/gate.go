@@ -19,7 +19,7 @@ const (
 	pausedRetry = 10 * time.Second
 )
 
-// EventBacklog is the store's measurement of unpublished events.
+// EventBacklog measures the payment events that are not published yet.
 type EventBacklog interface {
 	// OldestEvent returns the age of the oldest payment event that is neither published nor parked.
 	OldestEvent(ctx context.Context) (time.Duration, error)
@@ -98,8 +98,8 @@ func (s *Service) MeasureGate(ctx context.Context) {
 	s.opts.Observe.settled(oldest, closed)
 }
 
-// admission returns the error of new confirmations while the gate is closed, and otherwise nil.
-func (s *Service) admission() error {
+// gateError returns the error that refuses confirmations while the gate is closed, otherwise nil.
+func (s *Service) gateError() error {
 	if s.gate.Closed() {
 		return ErrSettlementDelayed.WithRetry(pausedRetry)
 	}

@@ -25,10 +25,10 @@ const (
 	manualRefundNote   = "refunded by hand at the provider"
 )
 
-// wrongAmount refunds the whole of a charge of another amount than requested, and then declines the
-// payment. No state is stored in between: the provider reports what was refunded, and refunds once
-// per key.
-func (s *Service) wrongAmount(ctx context.Context, p Payment, out Outcome) (known bool, err error) {
+// refundWrongAmount refunds the whole of a charge of another amount than requested, and then
+// declines the payment. No state is stored in between: the provider reports what was refunded, and
+// refunds once per key.
+func (s *Service) refundWrongAmount(ctx context.Context, p Payment, out Outcome) (known bool, err error) {
 	now, _, err := s.store.Get(ctx, p.ID)
 	if err != nil {
 		return false, err

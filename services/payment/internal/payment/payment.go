@@ -10,7 +10,7 @@ import (
 	"urr.guru/proto/events"
 )
 
-// Status of a payment.
+// Status is the state of a payment.
 //
 //	PREPARED → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN
 //	UNKNOWN → CONFIRMED | DECLINED
@@ -22,7 +22,7 @@ import (
 // ticket did not answer or the charge was not sent, since nothing was charged then.
 type Status string
 
-// The statuses.
+// The statuses of a payment.
 const (
 	Prepared   Status = "PREPARED"
 	Confirming Status = "CONFIRMING"
@@ -37,10 +37,10 @@ const (
 // Unsettled reports whether the outcome of the charge is unknown.
 func (s Status) Unsettled() bool { return s == Confirming || s == Unknown }
 
-// Type of what is paid.
+// Type is the kind of object that is paid.
 type Type string
 
-// The types.
+// The types of references.
 const (
 	Reservation Type = "reservation"
 	Transfer    Type = "transfer"
@@ -94,18 +94,18 @@ type Payment struct {
 	Lease  int64
 }
 
-// Entry of a payment's timeline.
+// Entry is one line of a payment's timeline: its status at a time, with a note.
 type Entry struct {
 	At     time.Time
 	Status Status
 	Note   string
 }
 
-// Cause of a refund. PAYMENT_REFUNDED contains it, so that a compensation never ends a live
-// reservation.
+// Cause says why a payment is refunded. The event PAYMENT_REFUNDED has it, so that ticket does not
+// end a live reservation because of a compensation.
 type Cause string
 
-// The causes.
+// The causes of refunds.
 const (
 	// Compensation refunds a payment that cannot be honoured.
 	Compensation Cause = "COMPENSATION"
@@ -134,13 +134,13 @@ type Refund struct {
 // Event is the type of an event about a payment.
 type Event string
 
-// The events.
+// The types of payment events.
 const (
 	EventConfirmed Event = events.PaymentConfirmed
 	EventRefunded  Event = events.PaymentRefunded
 )
 
-// Answer to a confirmation.
+// Answer is the answer to a confirmation.
 type Answer struct {
 	// Status is CONFIRMED, DECLINED or UNKNOWN, which the API calls PENDING.
 	Status      Status    `json:"status"`

@@ -8,13 +8,13 @@ import (
 	"urr.guru/pkg/idempotency"
 )
 
-// Routes that take an Idempotency-Key.
+// The names of the calls that take an Idempotency-Key.
 const (
 	routePrepare = "prepare"
 	routeConfirm = "confirm"
 )
 
-// PrepareRequest asks for a payment.
+// PrepareRequest asks to open a payment for a reference.
 type PrepareRequest struct {
 	Reference Reference
 	UserID    string

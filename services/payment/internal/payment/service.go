@@ -45,7 +45,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Tickets is ticket, which owns the references.
+// Tickets is the client of the ticket service, which has the prices and the claims of references.
 type Tickets interface {
 	// Payable returns the amount that a user has to pay for a reference.
 	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
@@ -90,10 +90,10 @@ type Notice struct {
 	Refund  bool // it is about a refund, not about a charge
 }
 
-// State of a charge at the provider.
+// State is the state of a charge at the provider.
 type State int
 
-// The states.
+// The states of a charge.
 const (
 	Absent State = iota // the provider does not know the order
 	Captured
@@ -118,7 +118,7 @@ type Store interface {
 	Open(ctx context.Context, n Payment, key *idempotency.Key) (Payment, error)
 	// Replay returns the payment that a request with this key has opened, nil when there is none.
 	Replay(ctx context.Context, key *idempotency.Key) (*Payment, error)
-	// Begin is Apply for the payment of an order, with the Idempotency-Key of a confirmation.
+	// Begin applies decide to an order's payment, as Apply does, under the key of a confirmation.
 	Begin(ctx context.Context, orderID string, key *idempotency.Key, decide Decide) (Begun, error)
 	// Apply locks a payment, calls decide, writes the change and returns the payment after it.
 	Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error)
@@ -139,8 +139,8 @@ type Reader interface {
 	Order(ctx context.Context, orderID string) (Payment, error)
 }
 
-// Lane of the sweeper. Each lane has its own workers, so that a dependency that does not answer
-// delays only the work that needs it.
+// Lane is a kind of the sweeper's work. Each lane has its own workers, so that a dependency that
+// does not answer delays only the work that needs it.
 type Lane string
 
 // The lanes of payments. Refunds have a separate one.
@@ -150,7 +150,7 @@ const (
 	Charges  Lane = "CHARGES"  // need the provider
 )
 
-// Sweeps is the sweeper's view of the store.
+// Sweeps is the part of the store that the sweeper uses to claim and reschedule due payments.
 type Sweeps interface {
 	// ClaimDue leases up to n due payments of a lane and returns them with the database's time.
 	ClaimDue(ctx context.Context, lane Lane, n int, lease time.Duration) ([]Payment, time.Time, error)
@@ -164,9 +164,9 @@ type Sweeps interface {
 	MakeDue(ctx context.Context, id uuid.UUID) error
 }
 
-// Refunds is the store of refunds.
+// Refunds is the part of the store that claims, retries and finishes refunds.
 type Refunds interface {
-	// Compensate is Apply, at most once per event key.
+	// Compensate applies decide to a payment, as Apply does, at most once per event key.
 	Compensate(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
 	// ClaimRefunds leases up to n due refunds.
 	ClaimRefunds(ctx context.Context, n int, lease time.Duration) ([]Refund, error)
@@ -177,7 +177,7 @@ type Refunds interface {
 	RetryRefund(ctx context.Context, r Refund, wait time.Duration, cause error) error
 }
 
-// Stores are the views of payments that the service needs.
+// Stores combines the interfaces by which the service reads and writes payments and refunds.
 type Stores interface {
 	Store
 	Reader

@@ -63,7 +63,7 @@ func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (kno
 	switch out.State {
 	case Captured:
 		if out.Amount != p.Amount {
-			return s.wrongAmount(ctx, p, out)
+			return s.refundWrongAmount(ctx, p, out)
 		}
 		if out.Refunded > 0 {
 			return true, s.captureWithManualRefund(ctx, p, out)
@@ -87,7 +87,7 @@ func (s *Service) applyDecision(ctx context.Context, p Payment, decide Decide) e
 	}
 	s.opts.Published()
 	if settled.AbortDue {
-		s.abort(ctx, settled)
+		s.tryRelease(ctx, settled)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) erro
 		_, err := s.store.Apply(ctx, p.ID, expired)
 		return err
 	case p.AbortDue:
-		if err := s.release(ctx, p); err != nil {
+		if err := s.releaseReference(ctx, p); err != nil {
 			return errors.Join(err, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
 		}
 		// The payment stays due: a webhook may have made it due as well, and must not be lost with
@@ -133,7 +133,7 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 	}
 	out, known, err := s.lookupAndApply(ctx, p)
 	if err == nil && !known {
-		known, err = s.void(ctx, p, out, now)
+		known, err = s.voidOverdue(ctx, p, out, now)
 	}
 	if known {
 		return err
@@ -145,10 +145,10 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 	return err
 }
 
-// void voids an order that the provider does not know after VoidAfter, or has left pending for
-// abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, an order
-// that it does not know after abandonAfter counts as not charged.
-func (s *Service) void(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
+// voidOverdue voids an order that the provider does not know after VoidAfter, or has left pending
+// for abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, an
+// order that it does not know after abandonAfter counts as not charged.
+func (s *Service) voidOverdue(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
 	age := now.Sub(p.ConfirmingAt)
 	if out.State == Absent && age < s.opts.VoidAfter || out.State == Pending && age < abandonAfter {
 		return false, nil

@@ -50,7 +50,7 @@ func TestLateVoidDoesNotDecline(t *testing.T) {
 			t.Parallel()
 			v := &voider{outcome: c.voided, err: c.err}
 			s := New(v, nil, v, nil, nil, Options{ProviderTimeout: time.Second, VoidAfter: time.Second})
-			known, err := s.void(t.Context(), old, Outcome{State: Absent}, now)
+			known, err := s.voidOverdue(t.Context(), old, Outcome{State: Absent}, now)
 			require.NoError(t, err)
 			require.Equal(t, c.after != nil, known)
 			require.Equal(t, c.after, v.after)

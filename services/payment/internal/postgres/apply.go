@@ -22,21 +22,21 @@ import (
 // source is the CloudEvents source of this service's events.
 const source = "payment"
 
-// locked is a payment whose row is locked.
-type locked struct {
+// lockedPayment is a payment whose row is locked.
+type lockedPayment struct {
 	payment.Payment
 	now time.Time
 }
 
-func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, error) {
+func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (lockedPayment, error) {
 	row, err := q.LockPayment(ctx, db.LockPaymentParams{ID: id, Now: s.now()})
 	if err != nil {
-		return locked{}, notFound(err)
+		return lockedPayment{}, notFound(err)
 	}
-	l := locked{Payment: toPayment(row.Payment), now: row.Now}
+	l := lockedPayment{Payment: toPayment(row.Payment), now: row.Now}
 	if l.Status == payment.Refunding {
 		if l.Pending, err = q.PendingRefundAmount(ctx, l.ID); err != nil {
-			return locked{}, err
+			return lockedPayment{}, err
 		}
 	}
 	return l, nil
@@ -45,7 +45,7 @@ func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, 
 // apply calls decide with a locked payment and writes the change: the payment, its timeline,
 // refund, event and answers. changed is false when decide returns no change.
 func (s *Store) apply(
-	ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payment.Decide,
+	ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, decide payment.Decide,
 ) (after payment.Payment, changed bool, err error) {
 	c, err := decide(p.Payment, p.now)
 	if err != nil || c == nil {
@@ -67,18 +67,18 @@ func (s *Store) apply(
 	if err := s.addRefund(ctx, q, p.ID, c.NewRefund); err != nil {
 		return payment.Payment{}, false, err
 	}
-	return after, true, s.record(ctx, tx, p, c, after)
+	return after, true, s.recordChange(ctx, tx, p, c, after)
 }
 
-// record writes the timeline entry, the event and the answers of a change, in one round trip.
-func (s *Store) record(ctx context.Context, tx pgx.Tx, p locked, c *payment.Change, after payment.Payment) error {
+// recordChange writes a change's timeline entry, event and answers, in one round trip.
+func (s *Store) recordChange(ctx context.Context, tx pgx.Tx, p lockedPayment, c *payment.Change, after payment.Payment) error {
 	deferred := postgres.Defer(tx)
 	err := db.New(deferred).AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note, Now: s.now()})
 	if err == nil && c.Event != "" {
 		err = outbox.Insert(ctx, deferred, source, event(after, c, p.now))
 	}
 	if err == nil {
-		err = finish(ctx, deferred, after, c.Answer)
+		err = storeAnswer(ctx, deferred, after, c.Answer)
 	}
 	if err == nil {
 		err = deferred.Send(ctx)
@@ -107,7 +107,7 @@ func (s *Store) addRefund(ctx context.Context, q *db.Queries, paymentID uuid.UUI
 }
 
 // changedPayment returns the payment after the change, as UpdatePayment writes it.
-func changedPayment(p locked, c *payment.Change) payment.Payment {
+func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	after := p.Payment
 	after.Status, after.AbortDue, after.Checks = c.Status, c.AbortDue, 0
 	after.Version++
@@ -126,9 +126,9 @@ func changedPayment(p locked, c *payment.Change) payment.Payment {
 	return after
 }
 
-// finish stores the final answer under the keys of the payment's confirmations, or releases the
-// keys.
-func finish(ctx context.Context, tx postgres.Execer, p payment.Payment, final *payment.Answer) error {
+// storeAnswer stores the final answer under the keys of the payment's confirmations, or releases
+// the keys.
+func storeAnswer(ctx context.Context, tx postgres.Execer, p payment.Payment, final *payment.Answer) error {
 	if final == nil {
 		if p.Status == payment.Confirming {
 			return nil

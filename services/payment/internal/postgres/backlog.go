@@ -17,7 +17,7 @@ const (
 	measureTimeout = 5 * time.Second
 )
 
-// Alerts use the ages, since a large backlog is no problem while it is being processed.
+// The gauges of the backlog. Alerts use ages: a large backlog is harmless while it is processed.
 var (
 	unsettled       = gauge("urr_payments_unsettled", "Payments whose charge is not known yet.")
 	unsettledOldest = gauge("urr_payments_unsettled_oldest_seconds", "Age of the oldest payment whose charge is not known yet.")

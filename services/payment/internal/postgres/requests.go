@@ -19,7 +19,7 @@ import (
 
 func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (first *payment.Payment, err error) {
 	err = postgres.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		first, err = openedWith(ctx, tx, db.New(tx), key)
+		first, err = claimKey(ctx, tx, db.New(tx), key)
 		return err
 	})
 	return first, err
@@ -27,7 +27,7 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (first *paymen
 
 func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Key) (p payment.Payment, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		first, err := openedWith(ctx, tx, q, key)
+		first, err := claimKey(ctx, tx, q, key)
 		if err != nil {
 			return err
 		}
@@ -43,9 +43,9 @@ func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Ke
 	return p, err
 }
 
-// openedWith claims the key and returns the payment that an earlier request with it opened, nil
-// when there was none.
-func openedWith(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key) (*payment.Payment, error) {
+// claimKey claims the key and returns the payment that an earlier request with it opened, nil when
+// there was none.
+func claimKey(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key) (*payment.Payment, error) {
 	kept, err := answers.Claim(ctx, tx, key)
 	if err != nil || kept == "" {
 		return nil, err
@@ -74,8 +74,8 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 		case err != nil:
 			return payment.Payment{}, err
 		default:
-			p := locked{Payment: toPayment(row.Payment), now: row.Now}
-			if p.Serves(n, p.now) {
+			p := lockedPayment{Payment: toPayment(row.Payment), now: row.Now}
+			if p.ReusableFor(n, p.now) {
 				return p.Payment, nil
 			}
 			if _, _, err := s.apply(ctx, tx, q, p, payment.Superseded); err != nil {

@@ -24,7 +24,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Name of the provider.
+// Name is the provider's name in settings and stored payments.
 const Name = "sandbox"
 
 // maxAnswer bounds the size of an answer.

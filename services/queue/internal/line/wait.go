@@ -58,10 +58,10 @@ func (p *rateEstimator) followThreshold(s State) {
 	}
 }
 
-// wait estimates the seconds until position (from 1) is served, including the time until the sale
-// opens; 0 while that is not known. Nothing is known while the line admits nobody. Until the line was
+// estimateWait estimates the seconds until position (from 1) is served, including the time until the
+// sale opens; 0 while that is not known. Nothing is known while the line admits nobody. Until the line was
 // observed for 5 s, only the wait of those who fit into the free slots is: max(position/50, 5).
-func (p *rateEstimator) wait(position int64, s State) int64 {
+func (p *rateEstimator) estimateWait(position int64, s State) int64 {
 	scheduled := s.SaleStatus() == Scheduled
 	if s.Threshold == 0 || s.Paused || !scheduled && !s.Admitting() {
 		return 0

@@ -50,7 +50,7 @@ func TestEstimatedWait(t *testing.T) {
 			t.Parallel()
 			p, s := watched(c.state, c.seconds, c.perSecond)
 			for position, want := range c.want {
-				require.Equal(t, want, p.wait(position, s), "position %d", position)
+				require.Equal(t, want, p.estimateWait(position, s), "position %d", position)
 			}
 		})
 	}
@@ -72,11 +72,11 @@ func TestEstimateFollowsTheRate(t *testing.T) {
 	t.Parallel()
 	const position = 3000
 	first, s := watched(crowd(), 1, 0)
-	require.LessOrEqual(t, first.wait(position, s), int64(position/50))
+	require.LessOrEqual(t, first.estimateWait(position, s), int64(position/50))
 	p, s := watched(crowd(), 60, 20)
 	for _, rate := range []int64{100, 10, 50, 5} {
 		s = watch(p, s, 120, rate)
-		require.InEpsilon(t, position/rate, p.wait(position, s), 0.25, "at %d per second", rate)
+		require.InEpsilon(t, position/rate, p.estimateWait(position, s), 0.25, "at %d per second", rate)
 	}
 }
 
@@ -85,10 +85,10 @@ func TestEstimatedWaitBeforeTheSaleOpens(t *testing.T) {
 	s := crowd()
 	s.Sale = Sale{Status: Scheduled, OpensAt: s.Now + 3_600_000}
 	p, s := watched(s, 3599, 0)
-	require.Equal(t, int64(6), p.wait(1, s))
-	require.Equal(t, int64(1+100), p.wait(5000, s))
+	require.Equal(t, int64(6), p.estimateWait(1, s))
+	require.Equal(t, int64(1+100), p.estimateWait(5000, s))
 	s = watch(p, s, 60, 20) // the hour in which nobody could get in says nothing
-	require.Equal(t, int64(50), p.wait(1000, s))
+	require.Equal(t, int64(50), p.estimateWait(1000, s))
 }
 
 func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
@@ -99,11 +99,11 @@ func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
 			p, s := watched(crowd(), 60, 20)
 			s.Sale.Status = status
 			s = watch(p, s, 3600, 0)
-			require.Zero(t, p.wait(1000, s), "nobody is admitted")
+			require.Zero(t, p.estimateWait(1000, s), "nobody is admitted")
 			s.Sale.Status = OnSale
-			require.Equal(t, int64(50), p.wait(1000, s), "it goes on as fast as it went")
+			require.Equal(t, int64(50), p.estimateWait(1000, s), "it goes on as fast as it went")
 			s = watch(p, s, 10, 20)
-			require.Equal(t, int64(50), p.wait(1000, s))
+			require.Equal(t, int64(50), p.estimateWait(1000, s))
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestEstimatedWaitIsAtMostADay(t *testing.T) {
 	s.Admitted++
 	s.Now += 1000
 	p.observe(s)
-	require.Equal(t, int64(86_400), p.wait(10_000_000, s))
+	require.Equal(t, int64(86_400), p.estimateWait(10_000_000, s))
 }
 
 func TestTimesWithoutQueueAreIgnored(t *testing.T) {
@@ -125,7 +125,7 @@ func TestTimesWithoutQueueAreIgnored(t *testing.T) {
 	s.Waiting = 100
 	p.observe(s)
 	s = watch(p, s, 10, 50)
-	require.Equal(t, int64(2), p.wait(100, s))
+	require.Equal(t, int64(2), p.estimateWait(100, s))
 }
 
 func TestNewEpochResetsEstimate(t *testing.T) {
@@ -133,7 +133,7 @@ func TestNewEpochResetsEstimate(t *testing.T) {
 	p, s := watched(crowd(), 60, 100)
 	s.Admitted, s.Now = 0, s.Now-5000
 	p.observe(s)
-	require.Equal(t, int64(20), p.wait(1000, s))
+	require.Equal(t, int64(20), p.estimateWait(1000, s))
 }
 
 func TestPollTable(t *testing.T) {
@@ -166,7 +166,7 @@ func TestNoEstimateWhileNobodyIsAdmitted(t *testing.T) {
 			t.Parallel()
 			p, s := watched(crowd(), 60, 20)
 			stop(&s)
-			require.Zero(t, p.wait(1, s))
+			require.Zero(t, p.estimateWait(1, s))
 		})
 	}
 }
@@ -177,16 +177,16 @@ func TestEstimateFollowsTheThresholdAtOnce(t *testing.T) {
 	full := crowd()
 	full.Active, full.Threshold, full.SlotMS = 600, 600, 6_000_000
 	p, s := watched(full, 120, 20)
-	require.Equal(t, int64(50), p.wait(1000, s))
+	require.Equal(t, int64(50), p.estimateWait(1000, s))
 	for _, c := range []struct{ threshold, want int64 }{{300, 100}, {1200, 25}, {0, 0}} {
 		s.Threshold = c.threshold
 		s = watch(p, s, 1, 0) // at the tick of the change
-		require.InDelta(t, c.want, p.wait(1000, s), 0.1*float64(c.want)+1, "threshold %d", c.threshold)
+		require.InDelta(t, c.want, p.estimateWait(1000, s), 0.1*float64(c.want)+1, "threshold %d", c.threshold)
 		s = watch(p, s, 300, 20*c.threshold/600)
 	}
 	s.Threshold, s.Active = 600, 600
 	s = watch(p, s, 2, 20)
-	require.Zero(t, p.wait(1000, s), "being measured")
+	require.Zero(t, p.estimateWait(1000, s), "being measured")
 	s = watch(p, s, 10, 20)
-	require.Equal(t, int64(50), p.wait(1000, s))
+	require.Equal(t, int64(50), p.estimateWait(1000, s))
 }

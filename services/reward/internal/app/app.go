@@ -25,7 +25,7 @@ import (
 // name is the service's in logs, metrics and calls.
 const name = "reward"
 
-// Run serves until ctx ends.
+// Run serves the RPCs and runs the background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
@@ -82,8 +82,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 // engines pay the rewards, one for each kind.
 type engines []*payout.Engine
 
-// run runs all; as one worker they end together, so that neither claims while the other finishes its
-// calls.
+// run runs the engines of all kinds as one worker: they stop together, so that no engine claims
+// payouts while another one finishes its calls.
 func (e engines) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, engine := range e {

@@ -1,4 +1,4 @@
-// Package app wires the service.
+// Package app builds the reward service from its configuration and runs it.
 package app
 
 import (
@@ -26,7 +26,7 @@ type Config struct {
 	PointURL string `env:"REWARD_POINT_URL, required"`
 	// PointToken is sent to the provider of points as a bearer token; empty: none.
 	PointToken config.Secret `env:"REWARD_POINT_TOKEN"`
-	// CouponURL is the URL of the provider of coupons; it may be the same.
+	// CouponURL is the URL of the provider of coupons; it may equal PointURL.
 	CouponURL string `env:"REWARD_COUPON_URL, required"`
 	// CouponToken is sent to the provider of coupons as a bearer token; empty: none.
 	CouponToken config.Secret `env:"REWARD_COUPON_TOKEN"`
@@ -58,9 +58,9 @@ type Config struct {
 }
 
 const (
-	// maxRecoveries is the number of workers that may die with a payout.
+	// maxRecoveries is how many workers may die while they work on one payout, until it is held.
 	maxRecoveries = 5
-	// leaseMargin is the time in which an outcome is written and a lease is renewed.
+	// leaseMargin is the time for writing an outcome and for renewing a lease.
 	leaseMargin = 10 * time.Second
 )
 

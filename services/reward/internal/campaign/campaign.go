@@ -11,10 +11,10 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// Kind of a campaign.
+// Kind is the kind of a campaign.
 type Kind string
 
-// Kinds of campaigns.
+// The kinds of campaigns.
 const (
 	Attendance     Kind = "ATTENDANCE"
 	Random         Kind = "RANDOM"
@@ -24,13 +24,13 @@ const (
 // Period is the time for which DrawsPerMember counts.
 type Period string
 
-// Periods.
+// The periods.
 const (
 	WholeCampaign Period = "CAMPAIGN"
 	PerDay        Period = "DAY" // a day in Korea
 )
 
-// Reward is what is paid.
+// Reward is what a member is paid: points or a coupon.
 type Reward struct {
 	Kind payout.Kind
 	// Value is the number of points, or the coupon's number.
@@ -46,9 +46,9 @@ type Milestone struct {
 	Every bool
 }
 
-// reached returns the milestones that a streak has reached, without those that are paid once and were
-// reached before.
-func (c *Campaign) reached(streak int, before map[int]bool) (out []Milestone) {
+// reachedMilestones returns the milestones that a streak has reached, without those that are paid
+// once and were reached before.
+func (c *Campaign) reachedMilestones(streak int, before map[int]bool) (out []Milestone) {
 	for _, m := range c.Milestones {
 		if m.Every && streak%m.Day == 0 || !m.Every && streak == m.Day && !before[m.Day] {
 			out = append(out, m)
@@ -88,10 +88,10 @@ type Campaign struct {
 	CancelledAt    time.Time // zero: not cancelled
 }
 
-// Status of a campaign at a time.
+// Status is the status of a campaign at a time.
 type Status string
 
-// Statuses.
+// The statuses of a campaign.
 const (
 	Scheduled Status = "SCHEDULED"
 	Open      Status = "OPEN"

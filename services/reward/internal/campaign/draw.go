@@ -1,8 +1,8 @@
 package campaign
 
-// pick chooses a prize by weight among those with stock; nil when there is none. random returns a
-// number in [0, n).
-func pick(prizes []Prize, random func(n int64) int64) *Prize {
+// pickPrize chooses a prize by weight among those with stock; nil when there is none. random
+// returns a number in [0, n).
+func pickPrize(prizes []Prize, random func(n int64) int64) *Prize {
 	var total int64
 	for i := range prizes {
 		if prizes[i].inStock() {

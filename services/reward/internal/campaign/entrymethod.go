@@ -7,10 +7,10 @@ import (
 	"urr.guru/pkg/idempotency"
 )
 
-// Reason of an allocation.
+// Reason says why a member has earned an allocation.
 type Reason string
 
-// Reasons.
+// The reasons of allocations.
 const (
 	ForDay       Reason = "DAILY"
 	ForMilestone Reason = "MILESTONE"
@@ -29,7 +29,8 @@ type NewAllocation struct {
 
 // EntryMethod is a way to take part in a campaign.
 type EntryMethod struct {
-	// Query returns what Decide needs to know. It fails if the campaign does not have this way.
+	// Query returns what must be read for Decide. It fails if the campaign does not offer this
+	// method.
 	Query func(c *Campaign, now time.Time) (Query, error)
 	// Decide is called unless the request repeats an earlier one.
 	Decide func(s Standing) (*Change, error)
@@ -46,7 +47,7 @@ type Query struct {
 	Before string
 }
 
-// Standing is the state of a member, read while the member is locked.
+// Standing is what is stored of a member in a campaign, read while the member is locked.
 type Standing struct {
 	Campaign Campaign
 	Now      time.Time
@@ -67,7 +68,7 @@ type Change struct {
 	Draw func(take func(p *Prize) (bool, error)) (*Prize, error)
 }
 
-// attendance records the attendance of the present day.
+// attendance is the entry method that records the attendance of the present day.
 func attendance(eventID, memberID string) EntryMethod {
 	return EntryMethod{
 		Query: func(c *Campaign, now time.Time) (Query, error) {
@@ -89,7 +90,7 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 	if c.Daily != nil {
 		out = append(out, NewAllocation{Reward: *c.Daily, Reason: ForDay, Key: keyDaily(e.EventID, e.MemberID, day)})
 	}
-	for _, m := range c.reached(e.Streak, paid) {
+	for _, m := range c.reachedMilestones(e.Streak, paid) {
 		out = append(out, NewAllocation{
 			Reward: m.Reward, Reason: ForMilestone, Milestone: m.Day, Key: keyBonus(e.EventID, e.MemberID, day, m.Day),
 		})
@@ -97,7 +98,7 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 	return out
 }
 
-// prizeDraw draws a prize.
+// prizeDraw is the entry method that draws a prize.
 func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) int64) EntryMethod {
 	return EntryMethod{
 		Query: func(c *Campaign, now time.Time) (r Query, err error) {
@@ -127,7 +128,7 @@ func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) in
 func drawPrize(prizes []Prize, random func(n int64) int64, take func(*Prize) (bool, error)) (*Prize, error) {
 	prizes = slices.Clone(prizes)
 	for {
-		p := pick(prizes, random)
+		p := pickPrize(prizes, random)
 		if p == nil {
 			return nil, nil //nolint:nilnil // all are gone: the draw counts and wins nothing
 		}

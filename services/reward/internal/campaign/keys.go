@@ -20,7 +20,7 @@ func keyDraw(event, member string, entryID int64) string {
 	return fmt.Sprintf("rand-%s-%s-log-%d", escaped(event), member, entryID)
 }
 
-// WinnerKeyPrefix is followed by the member's id, a hyphen and the request's id.
+// WinnerKeyPrefix returns the begin of winners' keys; "<member's id>-<request's id>" follows.
 func WinnerKeyPrefix(event string) string { return "req-" + escaped(event) + "-" }
 
 func escaped(event string) string { return strings.ReplaceAll(event, "-", "%2D") }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Part is a member's part in a campaign.
+// Part is what a member has done and earned in a campaign.
 type Part struct {
 	Campaign   Campaign
 	Entries    []Entry  // the latest 400, newest first
-	Earned     []Earned // the entries of Present
+	Earned     []Earned // those of PresentEntries
 	Milestones []int    // that were reached, in days
 	Now        time.Time
 }
@@ -55,9 +55,9 @@ func (p *Part) DrawsLeft() int {
 
 const maxPresent = 20 // entries
 
-// Present returns the entries of the present period, newest first: today's attendance, the draws of
-// the day or campaign, or the wins.
-func (p *Part) Present() (out []Entry) {
+// PresentEntries returns the entries of the present period, newest first: today's attendance, the
+// draws of the day or campaign, or the wins.
+func (p *Part) PresentEntries() (out []Entry) {
 	period := p.Campaign.drawPeriod(p.Now)
 	if p.Campaign.Kind == Attendance {
 		period = string(DayOf(p.Now))

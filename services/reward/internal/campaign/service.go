@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// Refusals.
+// Errors of requests to take part in a campaign.
 var (
 	ErrNotFound    = errs.ErrCampaignNotFound
 	ErrNotOpen     = errs.ErrNotOpen

@@ -17,7 +17,7 @@ type Winner struct {
 	At                               time.Time
 }
 
-// WinnerStore keeps winners.
+// WinnerStore stores the winners of promotions and their rewards.
 type WinnerStore interface {
 	// Announce keeps a winner, once per event key, and rewards it in the campaigns of its promotion.
 	Announce(ctx context.Context, eventKey string, w Winner) (rewarded int, err error)

@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Canceller cancels the allocations of campaigns that are marked.
+// Canceller cancels the allocations of campaigns that are marked as cancelled.
 type Canceller interface {
 	// CancelMarked works in chunks; after a failure the next call continues.
 	CancelMarked(ctx context.Context) error
@@ -16,7 +16,7 @@ type Canceller interface {
 
 const cancelEvery = time.Second
 
-// Cancellations returns the worker that follows the marks of cancelled campaigns.
+// Cancellations returns the worker that cancels the allocations of campaigns marked as cancelled.
 func Cancellations(c Canceller, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, cancelEvery, log, "campaigns not cancelled yet, trying again", c.CancelMarked)

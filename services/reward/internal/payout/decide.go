@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Outcome of a call.
+// Outcome says how a call to a provider ended.
 type Outcome string
 
 // Outcomes. Only Paid, and Voided after a lookup that found nothing, are final by themselves.
@@ -89,8 +89,8 @@ func paid(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
 	return after, true
 }
 
-// refused counts the attempt. A refusal says nothing about earlier calls: while the outcome of one is
-// unknown, the provider is asked before the allocation ends.
+// refused counts a refused attempt. A refusal says nothing about earlier calls: while the outcome
+// of one is unknown, the provider is asked before the allocation ends.
 func (a *Allocation) refused(o Outcome, now time.Time, p Policy) {
 	a.Code = CodeRefused
 	a.RetryCount++

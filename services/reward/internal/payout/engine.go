@@ -23,7 +23,7 @@ type Provider interface {
 	Admits() int
 }
 
-// ClaimRef names a claim.
+// ClaimRef identifies a claim: the allocation's id, and its version since the claim.
 type ClaimRef struct{ ID, Version int64 }
 
 // Store keeps allocations.
@@ -92,7 +92,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	renewals, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var renewing sync.WaitGroup
-	renewing.Go(func() { _ = loop.Tick(renewals, e.policy.Lease/3, e.renew) })
+	renewing.Go(func() { _ = loop.Tick(renewals, e.policy.Lease/3, e.renewLeases) })
 	for ctx.Err() == nil {
 		if more := e.payDue(ctx); more {
 			e.awaitSlots(ctx)
@@ -128,11 +128,11 @@ func (e *Engine) payDue(ctx context.Context) (more bool) {
 		failpoint.Hit("payout.after_claim")
 	}
 	if ctx.Err() != nil {
-		e.release(ctx, claims)
+		e.releaseUnsent(ctx, claims)
 		return false
 	}
 	for _, c := range claims {
-		e.start(ctx, c, deadline)
+		e.startCall(ctx, c, deadline)
 	}
 	return len(claims) == n
 }
@@ -183,7 +183,7 @@ func (e *Engine) awaitSlots(ctx context.Context) {
 	}
 }
 
-func (e *Engine) start(ctx context.Context, c Claimed, deadline time.Time) {
+func (e *Engine) startCall(ctx context.Context, c Claimed, deadline time.Time) {
 	e.slots <- struct{}{} // free: only Run claims
 	e.mu.Lock()
 	e.unsettled[c.ID] = c.Version
@@ -196,13 +196,13 @@ func (e *Engine) start(ctx context.Context, c Claimed, deadline time.Time) {
 			<-e.slots
 			e.Wake()
 		}()
-		e.handle(ctx, c, deadline)
+		e.callAndSettle(ctx, c, deadline)
 	})
 }
 
-// handle makes the call and writes its outcome. After the deadline it sends nothing, since the lease
-// may have ended and another worker may have the allocation.
-func (e *Engine) handle(ctx context.Context, c Claimed, deadline time.Time) {
+// callAndSettle calls the provider and writes the outcome. After the deadline it sends nothing,
+// since the lease may have ended and another worker may have the allocation.
+func (e *Engine) callAndSettle(ctx context.Context, c Claimed, deadline time.Time) {
 	// A call that has begun is finished at shutdown, within its deadline.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
@@ -215,8 +215,8 @@ func (e *Engine) handle(ctx context.Context, c Claimed, deadline time.Time) {
 	e.settle(context.WithoutCancel(ctx), Call{ID: c.ID, Version: c.Version, Action: c.Action, Result: r})
 }
 
-// call pays, or asks whether an earlier call has paid. If none has, it voids the key, so that the
-// answer is final.
+// call sends the payment, or asks whether an earlier call has paid. If none has, it voids the key,
+// so that the answer is final.
 func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -239,7 +239,7 @@ func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
 	return r
 }
 
-// settle tries to write an outcome for the time of a lease. After that the next worker asks the
+// settle writes an outcome, and tries for the time of a lease. After that the next worker asks the
 // provider.
 func (e *Engine) settle(ctx context.Context, c Call) {
 	ctx, cancel := context.WithTimeout(ctx, e.policy.Lease)
@@ -247,7 +247,7 @@ func (e *Engine) settle(ctx context.Context, c Call) {
 	for {
 		applied, err := e.store.Settle(ctx, c, e.policy)
 		if err == nil {
-			e.count(ctx, c, applied)
+			e.countCall(ctx, c, applied)
 			return
 		}
 		e.warn(ctx, "outcome of a payout not written, trying again", err, "allocation_id", c.ID)
@@ -257,7 +257,7 @@ func (e *Engine) settle(ctx context.Context, c Call) {
 	}
 }
 
-func (e *Engine) count(ctx context.Context, c Call, applied bool) {
+func (e *Engine) countCall(ctx context.Context, c Call, applied bool) {
 	callsTotal.WithLabelValues(string(e.kind), string(c.Action), string(c.Result.Outcome)).Inc()
 	if !applied {
 		lateTotal.WithLabelValues(string(e.kind)).Inc()
@@ -265,8 +265,8 @@ func (e *Engine) count(ctx context.Context, c Call, applied bool) {
 	}
 }
 
-// release gives back claims of which nothing was sent.
-func (e *Engine) release(ctx context.Context, claims []Claimed) {
+// releaseUnsent makes claimed allocations due again for which nothing was sent.
+func (e *Engine) releaseUnsent(ctx context.Context, claims []Claimed) {
 	if len(claims) == 0 {
 		return
 	}
@@ -281,8 +281,8 @@ func (e *Engine) release(ctx context.Context, claims []Claimed) {
 	}
 }
 
-// renew extends the leases of all claims whose outcome is not written yet.
-func (e *Engine) renew(ctx context.Context) {
+// renewLeases extends the leases of all claims whose outcome is not written yet.
+func (e *Engine) renewLeases(ctx context.Context) {
 	e.mu.Lock()
 	held := make([]ClaimRef, 0, len(e.unsettled))
 	for id, version := range e.unsettled {

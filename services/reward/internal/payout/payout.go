@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Status of an allocation.
+// Status is the state of an allocation.
 type Status string
 
-// FAILED with a time of the next attempt is retried; without one it is final or held.
+// The statuses. FAILED with a time of the next attempt is retried; without one it is final or held.
 const (
 	Pending    Status = "PENDING"
 	Processing Status = "PROCESSING"
@@ -23,7 +23,7 @@ const (
 	Cancelled  Status = "CANCELLED"
 )
 
-// Statuses lists all.
+// Statuses returns all statuses of allocations.
 func Statuses() []Status { return []Status{Pending, Processing, Success, Failed, Cancelled} }
 
 // Kind of a reward; each is paid by a provider of its own.
@@ -41,13 +41,13 @@ func Kinds() []Kind { return []Kind{Point, Coupon} }
 // Action is what a worker does with an allocation that it has claimed.
 type Action string
 
-// The claim decides between them by the database's clock.
+// The actions. The statement that claims an allocation chooses one, by the database's clock.
 const (
 	Pay Action = "PAY" // send the payment
 	Ask Action = "ASK" // ask whether an earlier call has paid
 )
 
-// Codes of an allocation's error.
+// The codes of an allocation's last error.
 const (
 	CodeRefused        = "REFUSED"          // the provider refused it
 	CodeUnknown        = "UNKNOWN"          // the outcome of a call is unknown

@@ -28,7 +28,7 @@ func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payo
 	}
 }
 
-// changed is an allocation after a change, with its locked row.
+// changed is an allocation after a change, with its row as it was locked before the change.
 type changed struct {
 	allocation payout.Allocation
 	row        db.EventRewardAllocation

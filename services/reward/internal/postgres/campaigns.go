@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Campaigns is the campaign.Store.
+// Campaigns implements campaign.Store.
 type Campaigns struct{ *Database }
 
 var _ campaign.Store = Campaigns{}
@@ -82,11 +82,11 @@ func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now
 }
 
 func (s Campaigns) Get(ctx context.Context, eventID string) (campaign.Campaign, time.Time, error) {
-	return s.read(ctx, s.q, eventID)
+	return s.readCampaign(ctx, s.q, eventID)
 }
 
-// read returns a campaign with its parts, and the database's time.
-func (d *Database) read(ctx context.Context, q *db.Queries, eventID string) (campaign.Campaign, time.Time, error) {
+// readCampaign returns a campaign with its milestones and prizes, and the database's time.
+func (d *Database) readCampaign(ctx context.Context, q *db.Queries, eventID string) (campaign.Campaign, time.Time, error) {
 	row, err := q.GetCampaign(ctx, db.GetCampaignParams{EventID: eventID, Now: d.now()})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return campaign.Campaign{}, time.Time{}, campaign.ErrNotFound

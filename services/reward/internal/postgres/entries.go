@@ -26,7 +26,7 @@ func (s Campaigns) Enter(ctx context.Context, eventID, memberID string, how camp
 			return fmt.Errorf("lock member: %w", err)
 		}
 		t := &entryTx{tx: tx, q: q, eventID: eventID, memberID: memberID}
-		if t.campaign, t.now, err = s.read(ctx, q, eventID); err != nil {
+		if t.campaign, t.now, err = s.readCampaign(ctx, q, eventID); err != nil {
 			return err
 		}
 		earned, err = t.enter(ctx, how)
@@ -52,7 +52,7 @@ func (t *entryTx) enter(ctx context.Context, how campaign.EntryMethod) (campaign
 	if err != nil {
 		return campaign.Earned{}, err
 	}
-	earlier, found, err := t.earlier(ctx, query)
+	earlier, found, err := t.earlierEntry(ctx, query)
 	if found || err != nil {
 		return earlier, err
 	}
@@ -67,11 +67,11 @@ func (t *entryTx) enter(ctx context.Context, how campaign.EntryMethod) (campaign
 	if err != nil {
 		return campaign.Earned{}, err
 	}
-	return t.write(ctx, change, query.Key)
+	return t.writeEntry(ctx, change, query.Key)
 }
 
-// earlier finds the entry of an earlier request.
-func (t *entryTx) earlier(ctx context.Context, query campaign.Query) (campaign.Earned, bool, error) {
+// earlierEntry returns the entry that an earlier request made, if there is one.
+func (t *entryTx) earlierEntry(ctx context.Context, query campaign.Query) (campaign.Earned, bool, error) {
 	if query.Key == nil {
 		row, err := t.entry(ctx, query.Period)
 		return t.loadEarned(ctx, row, err)
@@ -93,7 +93,7 @@ func (t *entryTx) entry(ctx context.Context, period string) (db.EventEntry, erro
 	return t.q.GetEntry(ctx, db.GetEntryParams{EventID: t.eventID, MemberID: t.memberID, Period: period, DrawNo: 1})
 }
 
-// standing reads what the decision needs to know of the member.
+// standing reads what the entry method needs to know of the member.
 func (t *entryTx) standing(ctx context.Context, query campaign.Query) (campaign.Standing, error) {
 	s := campaign.Standing{Campaign: t.campaign, Now: t.now}
 	if query.Key != nil { // else there is no entry in the period
@@ -119,8 +119,8 @@ func (t *entryTx) standing(ctx context.Context, query campaign.Query) (campaign.
 	return s, err
 }
 
-// write inserts the entry with its prize and its rewards, and keeps its id under the key.
-func (t *entryTx) write(ctx context.Context, c *campaign.Change, key *idempotency.Key) (earned campaign.Earned, err error) {
+// writeEntry inserts the entry with its prize and rewards, and keeps the entry's id under the key.
+func (t *entryTx) writeEntry(ctx context.Context, c *campaign.Change, key *idempotency.Key) (earned campaign.Earned, err error) {
 	e := c.Entry
 	if e.ID, err = t.q.InsertEntry(ctx, db.InsertEntryParams{
 		EventID: e.EventID, MemberID: e.MemberID, Period: e.Period, DrawNo: int32(e.DrawNo), Streak: int32(e.Streak), CreatedAt: e.At, //nolint:gosec // small counts
@@ -132,7 +132,7 @@ func (t *entryTx) write(ctx context.Context, c *campaign.Change, key *idempotenc
 	}
 	earned, rewards := campaign.Earned{Entry: e}, c.Rewards
 	if c.Draw != nil {
-		earned.Prize, err = c.Draw(func(p *campaign.Prize) (bool, error) { return t.take(ctx, e.ID, p) })
+		earned.Prize, err = c.Draw(func(p *campaign.Prize) (bool, error) { return t.takePrize(ctx, e.ID, p) })
 		if err != nil {
 			return campaign.Earned{}, err
 		}
@@ -141,7 +141,7 @@ func (t *entryTx) write(ctx context.Context, c *campaign.Change, key *idempotenc
 		}
 		rewards = campaign.PrizeRewards(e, earned.Prize)
 	}
-	earned.Rewards, err = t.allocate(ctx, e.ID, rewards)
+	earned.Rewards, err = t.insertRewards(ctx, e.ID, rewards)
 	return earned, err
 }
 
@@ -178,9 +178,9 @@ func prizeOf(c *campaign.Campaign, id int64) *campaign.Prize {
 	return nil
 }
 
-// take gives the entry a prize and takes it from the stock; it returns false when none is left. A
-// prize without limit is not locked, so that its draws run in parallel.
-func (t *entryTx) take(ctx context.Context, entryID int64, p *campaign.Prize) (bool, error) {
+// takePrize gives the entry a prize and takes it from the stock; it returns false when none is
+// left. A prize without limit is not locked, so that its draws run in parallel.
+func (t *entryTx) takePrize(ctx context.Context, entryID int64, p *campaign.Prize) (bool, error) {
 	if p.Stock != nil {
 		taken, err := t.q.TakePrize(ctx, p.ID)
 		if err != nil || taken == 0 {
@@ -190,8 +190,8 @@ func (t *entryTx) take(ctx context.Context, entryID int64, p *campaign.Prize) (b
 	return true, t.q.SetPrize(ctx, db.SetPrizeParams{ID: entryID, PrizeID: &p.ID})
 }
 
-// allocate inserts the rewards of a new entry. An idempotency key that exists already is an error.
-func (t *entryTx) allocate(ctx context.Context, entryID int64, rewards []campaign.NewAllocation) ([]payout.Allocation, error) {
+// insertRewards inserts the rewards of a new entry. An idempotency key that exists is an error.
+func (t *entryTx) insertRewards(ctx context.Context, entryID int64, rewards []campaign.NewAllocation) ([]payout.Allocation, error) {
 	var out []payout.Allocation
 	for _, r := range rewards {
 		params := db.InsertAllocationParams{
@@ -211,7 +211,7 @@ func (t *entryTx) allocate(ctx context.Context, entryID int64, rewards []campaig
 }
 
 func (s Campaigns) Part(ctx context.Context, eventID, memberID string) (campaign.Part, error) {
-	c, now, err := s.read(ctx, s.q, eventID)
+	c, now, err := s.readCampaign(ctx, s.q, eventID)
 	if err != nil {
 		return campaign.Part{}, err
 	}
@@ -233,15 +233,15 @@ func (s Campaigns) Part(ctx context.Context, eventID, memberID string) (campaign
 		p.Milestones = append(p.Milestones, int(day))
 	}
 	slices.Sort(p.Milestones)
-	p.Earned, err = s.earned(ctx, memberID, &p)
+	p.Earned, err = s.loadPresentEntries(ctx, memberID, &p)
 	return p, err
 }
 
-// earned loads what the present entries of a part have earned.
-func (s Campaigns) earned(ctx context.Context, member string, p *campaign.Part) ([]campaign.Earned, error) {
+// loadPresentEntries loads what the present entries of a part have earned.
+func (s Campaigns) loadPresentEntries(ctx context.Context, member string, p *campaign.Part) ([]campaign.Earned, error) {
 	var ids []int64
 	var out []campaign.Earned
-	for _, e := range p.Present() {
+	for _, e := range p.PresentEntries() {
 		ids = append(ids, e.ID)
 		out = append(out, campaign.Earned{Entry: e, Prize: prizeOf(&p.Campaign, e.PrizeID), Repeated: true})
 	}

@@ -22,8 +22,8 @@ const (
 	settleDelay = 2 * time.Millisecond // for which the first of them waits for others
 )
 
-// Payouts is the payout.Store. Outcomes that arrive while a transaction runs are written together by
-// the next one.
+// Payouts implements payout.Store. Outcomes that arrive while a transaction runs are written
+// together by the next one.
 type Payouts struct {
 	*Database
 

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/reward/internal/reconcile"
 )
 
-// Reconciliation is the reconcile.Store. Each of its statements is short and reads a page, so
+// Reconciliation implements reconcile.Store. Each of its statements is short and reads a page, so
 // that the service may run meanwhile.
 type Reconciliation struct{ *Database }
 

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Winners is the campaign.WinnerStore.
+// Winners implements campaign.WinnerStore.
 type Winners struct{ *Database }
 
 var _ campaign.WinnerStore = Winners{}
@@ -38,7 +38,7 @@ func (s Winners) Announce(ctx context.Context, eventKey string, w campaign.Winne
 			return err
 		}
 		for _, c := range campaigns {
-			n, err := reward(ctx, q, c, s.now(), []string{w.RequestID}, []string{w.MemberID})
+			n, err := rewardWinners(ctx, q, c, s.now(), []string{w.RequestID}, []string{w.MemberID})
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (s Winners) RewardEarlier(ctx context.Context) (rewarded int, more bool, er
 			requests, members, cursor = append(requests, w.RequestID), append(members, w.MemberID), w.RequestID
 		}
 		if len(winners) > 0 {
-			if rewarded, err = reward(ctx, q, c, s.now(), requests, members); err != nil {
+			if rewarded, err = rewardWinners(ctx, q, c, s.now(), requests, members); err != nil {
 				return err
 			}
 		}
@@ -85,7 +85,7 @@ func (s Winners) RewardEarlier(ctx context.Context) (rewarded int, more bool, er
 	return rewarded, more, err
 }
 
-func reward(ctx context.Context, q *db.Queries, c db.Campaign, now *time.Time, requests, members []string) (int, error) {
+func rewardWinners(ctx context.Context, q *db.Queries, c db.Campaign, now *time.Time, requests, members []string) (int, error) {
 	n, err := q.RewardWinners(ctx, db.RewardWinnersParams{
 		EventID: c.EventID, RequestIds: requests, MemberIds: members, Now: now, Kind: *c.DailyKind, Value: *c.DailyValue,
 		KeyPrefix: campaign.WinnerKeyPrefix(c.EventID),

@@ -131,7 +131,7 @@ func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
 	return r
 }
 
-// failure returns what the circuit counts as a failure. Answers about one payout do not count.
+// failure returns the error that the circuit breaker counts; nil for an answer about one payout.
 func failure(r payout.Result) error {
 	switch r.Outcome {
 	case payout.Unknown, payout.Busy, payout.NotSent:
@@ -211,7 +211,7 @@ func (c *Client) Void(ctx context.Context, key string) payout.Result {
 	}
 }
 
-// paid trusts only an answer with a transaction.
+// paid returns Paid for an answer with a transaction id, and otherwise Unknown.
 func paid(got answer) payout.Result {
 	if got.TransactionID == "" {
 		return payout.Result{Outcome: payout.Unknown, Message: "the answer has no transaction id"}

@@ -96,8 +96,8 @@ func Open(ctx context.Context, source string) (io.ReadCloser, error) {
 	}
 }
 
-// get requests a ledger. Its body has no time limit as a whole, since a ledger may be long and is
-// read as fast as the tables answer; the server may not be silent for longer than stallTimeout.
+// get requests a ledger by HTTP. Its body has no time limit, since a ledger may be long and is read
+// as fast as the tables answer; the server may not be silent for longer than stallTimeout.
 func get(ctx context.Context, url string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

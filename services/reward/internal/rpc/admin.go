@@ -31,7 +31,7 @@ type Admin struct {
 	pauser    payout.Pauser
 }
 
-// NewAdmin serves operators.
+// NewAdmin makes the server of operators' RPCs.
 func NewAdmin(campaigns *campaign.Service, payouts payout.Reader, operator payout.Operator, pauser payout.Pauser) *Admin {
 	return &Admin{campaigns: campaigns, payouts: payouts, operator: operator, pauser: pauser}
 }
@@ -94,7 +94,7 @@ func (s *Admin) ListRewards(ctx context.Context, in *rewardv1.ListRewardsRequest
 }
 
 func (s *Admin) GetReward(ctx context.Context, in *rewardv1.GetRewardRequest) (*rewardv1.RewardDetail, error) {
-	id, err := s.one(in, in.GetAllocationId())
+	id, err := s.allocationID(in, in.GetAllocationId())
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *Admin) GetReward(ctx context.Context, in *rewardv1.GetRewardRequest) (*
 }
 
 func (s *Admin) RetryReward(ctx context.Context, in *rewardv1.RetryRewardRequest) (*emptypb.Empty, error) {
-	id, err := s.one(in, in.GetAllocationId())
+	id, err := s.allocationID(in, in.GetAllocationId())
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (s *Admin) RetryRewards(ctx context.Context, in *rewardv1.RetryRewardsReque
 }
 
 func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardRequest) (*emptypb.Empty, error) {
-	id, err := s.one(in, in.GetAllocationId())
+	id, err := s.allocationID(in, in.GetAllocationId())
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardReque
 }
 
 func (s *Admin) ResolveReward(ctx context.Context, in *rewardv1.ResolveRewardRequest) (*emptypb.Empty, error) {
-	id, err := s.one(in, in.GetAllocationId())
+	id, err := s.allocationID(in, in.GetAllocationId())
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +164,8 @@ func (s *Admin) ResumeProvider(ctx context.Context, in *rewardv1.ResumeProviderR
 	return done(s.pauser.Resume(ctx, kindOf(in.GetName())))
 }
 
-// one checks the caller and parses the id of an allocation.
-func (s *Admin) one(in any, id string) (int64, error) {
+// allocationID checks the caller's role and parses the id of an allocation.
+func (s *Admin) allocationID(in any, id string) (int64, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return 0, err
 	}
@@ -183,7 +183,7 @@ func done(err error) (*emptypb.Empty, error) {
 	return &emptypb.Empty{}, nil
 }
 
-// page returns one page and the cursor of the next, the id of the last item; "" at the end.
+// page returns a page of allocations and the cursor of the next, the last item's id; "" at the end.
 func page(ctx context.Context, r payout.Reader, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
 	if cursor != "" {
 		if f.Before, err = strconv.ParseInt(cursor, 10, 64); err != nil || f.Before < 1 {

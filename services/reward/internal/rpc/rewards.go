@@ -18,7 +18,7 @@ type Rewards struct {
 	payouts   payout.Reader
 }
 
-// New serves members.
+// New makes the server of members' RPCs.
 func New(campaigns *campaign.Service, payouts payout.Reader) *Rewards {
 	return &Rewards{campaigns: campaigns, payouts: payouts}
 }

@@ -18,7 +18,7 @@ import (
 // name is the service's in logs, metrics and calls.
 const name = "stats"
 
-// Run serves until ctx ends.
+// Run serves the RPCs and consumes the topics until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {

@@ -28,7 +28,7 @@ type Act struct {
 	Outcome *Outcome
 }
 
-// Outcome is what the operator got.
+// Outcome is the answer that the operator got.
 type Outcome struct {
 	Status int
 	// Code of the error, "" after success.
@@ -36,8 +36,8 @@ type Outcome struct {
 	At   time.Time
 }
 
-// Merge makes one act of those with the same id: an act is published twice, first without its outcome.
-// The result is sorted by id, so that concurrent batches lock rows in one order.
+// Merge combines the acts with the same id into one: an act is published twice, first without its
+// outcome. The result is sorted by id, so that concurrent batches lock rows in one order.
 func Merge(acts []Act) []Act {
 	merged := make(map[uuid.UUID]Act, len(acts))
 	for _, a := range acts {
@@ -95,7 +95,7 @@ type Store interface {
 	List(ctx context.Context, f Filter) ([]Act, error)
 }
 
-// Page returns one page of a list, and the cursor of the next one, "" at the end.
+// Page returns one page of acts, newest first, and the cursor of the next one, "" at the end.
 func Page(ctx context.Context, s Store, f Filter) (acts []Act, next string, err error) {
 	limit := cmp.Or(f.Limit, DefaultLimit)
 	f.Limit = limit + 1

@@ -64,8 +64,8 @@ func expect(records []Record) *expectation {
 	return e
 }
 
-// of returns what the fresh records add.
-func (e *expectation) of(records []Record, fresh map[string]bool) (Delta, error) {
+// deltaOf returns what the fresh records add to the figures.
+func (e *expectation) deltaOf(records []Record, fresh map[string]bool) (Delta, error) {
 	if len(fresh) < len(e.ids) {
 		return sum(records, fresh) // a counted event that cannot be decoded is no error
 	}

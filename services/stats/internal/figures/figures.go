@@ -76,7 +76,7 @@ type Day struct {
 	Date    time.Time
 }
 
-// Counts of one event and day.
+// Counts are the numbers of reservations of one event and day by outcome, and of sold seats.
 type Counts struct {
 	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold int64
 }
@@ -205,7 +205,7 @@ func (d *Delta) AddRequest(r Request) {
 // Days returns the keys of counts, sorted, so that concurrent batches lock rows in one order.
 func Days[C any](counts map[Day]C) []Day { return slices.SortedFunc(maps.Keys(counts), compareDays) }
 
-// RevenueKeys is Days for revenue.
+// RevenueKeys returns the keys of revenue, sorted by day and currency, for the same reason as Days.
 func RevenueKeys(revenue map[RevenueKey]Revenue) []RevenueKey {
 	return slices.SortedFunc(maps.Keys(revenue), func(a, b RevenueKey) int {
 		return cmp.Or(compareDays(a.Day, b.Day), cmp.Compare(a.Currency, b.Currency))

@@ -45,6 +45,6 @@ func (s *Service) Count(ctx context.Context, topic string, partition int32, reco
 	b := newBatch(topic, partition, records, s.now().Add(-s.inboxAge))
 	expected := expect(records)
 	defer expected.done.Wait()
-	b.Delta = func(fresh map[string]bool) (Delta, error) { return expected.of(records, fresh) }
+	b.Delta = func(fresh map[string]bool) (Delta, error) { return expected.deltaOf(records, fresh) }
 	return s.store.Apply(ctx, b)
 }

@@ -14,14 +14,14 @@ import (
 	"urr.guru/services/stats/internal/audit"
 )
 
-// Keeper keeps acts of different ids.
+// Keeper stores the acts of operators, at most one of each id in a call.
 type Keeper interface {
 	Keep(ctx context.Context, acts []audit.Act) error
 }
 
 var _ Keeper = audit.Store(nil)
 
-// keep keeps the acts of the records and skips unknown types.
+// keep stores the acts in the records and skips records of unknown types.
 func keep(ctx context.Context, keeper Keeper, recs []kafka.Record) error {
 	var acts []audit.Act
 	for _, r := range recs {

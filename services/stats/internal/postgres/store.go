@@ -31,7 +31,7 @@ type Store struct {
 
 var _ figures.Store = (*Store)(nil)
 
-// NewStore keeps the figures in pool's database.
+// NewStore makes a Store on the pool.
 func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()} }
 
 // Apply writes figures, processed ids and the offset in one transaction, so that each event counts

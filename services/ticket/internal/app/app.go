@@ -34,7 +34,7 @@ const (
 	heapFloor = 32 << 20
 )
 
-// Run serves until ctx ends.
+// Run serves the RPCs and runs the background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	defer lifecycle.ReserveHeap(heapFloor)()
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
@@ -45,7 +45,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.reads(), pkgpostgres.Indexed())
+	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.readPoolConfig(), pkgpostgres.Indexed())
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	database := postgres.New(pool, postgres.Options{Reads: reads, Published: relay.Signal})
 	eventStore := events.NewStore(database)
 	eventService := event.NewService(eventStore, eventStore, eventStore)
-	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdFor())
+	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
 	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
 	consumer, err := kafka.NewConsumer(cfg.Kafka, settlement.NewStore(database), log)
@@ -97,7 +97,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox returns the operators' command for parked events.
+// Outbox returns the command with which operators handle parked events of the outbox.
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,

@@ -1,4 +1,4 @@
-// Package app wires the service.
+// Package app builds the ticket service from its configuration and runs it.
 package app
 
 import (
@@ -55,10 +55,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-func (c *Config) holdFor() time.Duration { return time.Duration(c.HoldSeconds) * time.Second }
+func (c *Config) holdDuration() time.Duration { return time.Duration(c.HoldSeconds) * time.Second }
 
-// reads returns the configuration of the pool for visitors' reads.
-func (c *Config) reads() postgres.Config {
+// readPoolConfig returns the configuration of the connection pool for visitors' reads.
+func (c *Config) readPoolConfig() postgres.Config {
 	reads := c.Postgres
 	reads.MaxConns = c.ReadMaxConns
 	return reads

@@ -27,7 +27,7 @@ var sold = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals 
 	Help: "Places sold and not refunded, by event, of sales that are open or ended less than a day ago. Every replica reports the same.",
 }, []string{"event"})
 
-// soldGauge updates urr_sold.
+// soldGauge updates the metric urr_sold, the number of sold places by event.
 type soldGauge struct {
 	count func(ctx context.Context, max int) (map[string]int64, error)
 	log   *slog.Logger

@@ -175,7 +175,7 @@ func (c *cache[K, V]) invalidateAll() {
 	clear(c.entries)
 }
 
-// evictExpired makes room above the limit. The caller holds c.mu.
+// evictExpired deletes expired entries when the limit is reached. The caller holds c.mu.
 func (c *cache[K, V]) evictExpired() {
 	if len(c.entries) < c.limit {
 		return

@@ -2,7 +2,7 @@ package event
 
 import "urr.guru/pkg/errs"
 
-// Why a request for an event or its sale is refused.
+// Errors of requests for an event or its sale.
 var (
 	ErrNotFound        = errs.ErrEventNotFound
 	ErrLocked          = errs.ErrEventLocked

@@ -84,7 +84,7 @@ func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	e := hall(event.Section{Name: "A", Rows: 2, SeatsPerRow: 9}, event.Section{Name: "B", Rows: 1, SeatsPerRow: 3})
 	now := time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
-	s := eventtest.Taken(e, now, 0, 8, 17, 18)
+	s := eventtest.SnapshotWithSold(e, now, 0, 8, 17, 18)
 	require.Equal(t, []byte{0b01111111, 0b01111111, 0b10011000}, s.Bitmap)
 	require.Equal(t, []int64{15, 2}, s.Free)
 	require.EqualValues(t, 17, s.TotalFree())
@@ -95,8 +95,8 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 	require.Equal(t, 17, free)
-	require.NotEqual(t, s.ETag, eventtest.Taken(e, now, 0, 8, 17, 19).ETag)
-	require.Equal(t, s.ETag, eventtest.Taken(e, now.Add(time.Hour), 18, 17, 8, 0).ETag)
+	require.NotEqual(t, s.ETag, eventtest.SnapshotWithSold(e, now, 0, 8, 17, 19).ETag)
+	require.Equal(t, s.ETag, eventtest.SnapshotWithSold(e, now.Add(time.Hour), 18, 17, 8, 0).ETag)
 
 	general := event.Event{Spec: event.Spec{Seating: event.General, Sections: []event.Section{{Name: "A", Capacity: 10}, {Name: "B", Capacity: 10}}}}
 	g := event.NewCounted(general, now, event.Counts{"A": {Taken: 7}, "B": {Taken: 6, Sold: 6}})

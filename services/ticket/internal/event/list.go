@@ -56,5 +56,5 @@ func (s *Service) loadPage(ctx context.Context, k pageKey) (Page, error) {
 }
 
 func (s *Service) loadCount(ctx context.Context, k countKey) (Counts, error) {
-	return limit.Do(ctx, s.lists, func() (Counts, error) { return s.reader.Taken(ctx, k.id, k.seating) })
+	return limit.Do(ctx, s.lists, func() (Counts, error) { return s.reader.CountTaken(ctx, k.id, k.seating) })
 }

@@ -59,7 +59,7 @@ func (c *catalogue) ListEvents(ctx context.Context, limit int, after *Cursor) (P
 	return p, c.read(ctx)
 }
 
-func (c *catalogue) Taken(ctx context.Context, id string, _ Seating) (Counts, error) {
+func (c *catalogue) CountTaken(ctx context.Context, id string, _ Seating) (Counts, error) {
 	c.mu.Lock()
 	if c.counted == nil {
 		c.counted = make(map[string]int)

@@ -19,9 +19,9 @@ func (e *Event) Sale() Sale {
 	return Sale{State: e.State, OpenAt: e.SalesOpenAt, CloseAt: e.SalesCloseAt, MaxPerUser: e.MaxPerUser}
 }
 
-// Admits returns nil while the sale is open, ErrCancelled when the event is cancelled, and
+// CheckOpen returns nil while the sale is open, ErrCancelled when the event is cancelled, and
 // otherwise ErrSaleNotOpen with saleStatus and salesOpenAt.
-func (s Sale) Admits(now time.Time) error {
+func (s Sale) CheckOpen(now time.Time) error {
 	status := s.Status(now, false)
 	if status == StatusCancelled {
 		return ErrCancelled
@@ -51,7 +51,7 @@ func (s Sale) Status(now time.Time, soldOut bool) Status {
 	}
 }
 
-// SaleStatus is the status of a sale, as waiting lines ask for it.
+// SaleStatus is the status of a sale as the queue service gets it for the event's line.
 type SaleStatus struct {
 	Status            Status
 	OpensAt, ClosesAt time.Time
@@ -61,7 +61,7 @@ type SaleStatus struct {
 	Age time.Duration
 }
 
-// maxAge is how old a cached sale status may be. SOLD_OUT is read less often: only then does the
+// maxAge is how long a sale status may be cached. SOLD_OUT is read less often: only then does the
 // query look at every seat.
 func (s SaleStatus) maxAge() time.Duration {
 	if s.Status == StatusSoldOut {

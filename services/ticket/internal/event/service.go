@@ -26,8 +26,8 @@ const (
 	// for buyers; up to listQueue more reads wait.
 	listLoads = 4
 	listQueue = 1000
-	// saleLoads and saleQueue are the same bounds for sale statuses, which every replica of queue
-	// requests once a second.
+	// saleLoads and saleQueue bound the running and waiting reads of sale statuses, which every
+	// replica of the queue service requests once a second.
 	saleLoads = 1
 	saleQueue = 100
 	// statusesPerQuery bounds the sales of one query, since a failed query fails for all of them.
@@ -43,8 +43,8 @@ type Reader interface {
 	// ListEvents returns up to limit events after the cursor (nil: from the beginning), in
 	// descending order of their start.
 	ListEvents(ctx context.Context, limit int, after *Cursor) (Page, error)
-	// Taken counts the places of an event that are held or sold.
-	Taken(ctx context.Context, id string, seating Seating) (Counts, error)
+	// CountTaken counts the places of an event that are held or sold, by section.
+	CountTaken(ctx context.Context, id string, seating Seating) (Counts, error)
 	// SaleStatuses returns the statuses of sales by id; ids without a sale are left out.
 	SaleStatuses(ctx context.Context, ids []string) (map[string]SaleStatus, error)
 }
@@ -65,7 +65,7 @@ type Writer interface {
 	PutEvent(ctx context.Context, e Event, match *Match, key *idempotency.Key) (Event, error)
 }
 
-// SettingsStore has the settings of events and waiting lines.
+// SettingsStore reads and changes the settings of events and waiting lines.
 type SettingsStore interface {
 	// Settings returns an event with all its settings, including those of its line, or ErrNotFound.
 	Settings(ctx context.Context, id string) (Event, error)
@@ -84,8 +84,8 @@ type Cursor struct {
 	ID       string
 }
 
-// Service reads events through caches, and changes them. Settings are not cached: the methods of
-// SettingsStore are those of the store.
+// Service reads events through caches, and changes them. The methods of the embedded SettingsStore
+// read the store without a cache.
 type Service struct {
 	SettingsStore
 
@@ -105,7 +105,7 @@ type pageKey struct {
 	after Cursor
 }
 
-// countKey includes the version, since a change of the sections changes the counts.
+// countKey is the cache key of an event's counts. A change of its sections makes a new version.
 type countKey struct {
 	id      string
 	version int64

@@ -140,7 +140,7 @@ func TestStatus(t *testing.T) {
 	} {
 		e.State = c.state
 		require.Equal(t, c.want, e.Sale().Status(c.at, c.soldOut))
-		err := e.Sale().Admits(c.at)
+		err := e.Sale().CheckOpen(c.at)
 		if c.admit == nil {
 			require.NoError(t, err)
 			continue

@@ -20,7 +20,7 @@ const Group = "ticket-service-group"
 // maxBatch bounds the payments of one transaction, and so the seats that it locks.
 const maxBatch = 200
 
-// Settler applies payment events.
+// Settler applies payment events to reservations.
 type Settler interface {
 	// Settle applies each event once in the consumer group.
 	Settle(ctx context.Context, group string, events []reservation.PaymentEvent) error
@@ -31,8 +31,8 @@ func NewConsumer(cfg kafka.Config, s Settler, log *slog.Logger) (*kafka.Consumer
 	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(s)), log)
 }
 
-// Handle settles records of payment-events. A record that cannot be decoded is poison, and so is
-// one of another payment type, since no service would refund such a payment.
+// Handle returns the handler of payment-events. A record that cannot be decoded, or has another
+// payment type, is poison (it goes to the dead-letter topic): no service would refund that payment.
 func Handle(s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]reservation.PaymentEvent, 0, len(recs))
@@ -47,7 +47,7 @@ func Handle(s Settler) func(context.Context, []kafka.Record) error {
 	}
 }
 
-// typeReservation is the only payment type of this service; an absent type means the same.
+// typeReservation is the only payment type that this service handles; an absent type means it.
 const typeReservation = "reservation"
 
 func decode(rec kafka.Record) (reservation.PaymentEvent, error) {

@@ -1,4 +1,4 @@
-// Package limit bounds how much is done at once, and how much waits for that.
+// Package limit bounds the calls that run at the same time and the calls that wait to run.
 package limit
 
 import (
@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// retryAfter is the wait that a refused caller is advised.
+// retryAfter is the time after which a refused caller should try again.
 const retryAfter = time.Second
 
 // Limiter runs a bounded number of calls at once. Further calls wait in the order of their arrival.
@@ -32,7 +32,7 @@ func New(running, waiting int) *Limiter {
 	return &Limiter{running: semaphore.NewWeighted(int64(running)), maxAccepted: running + waiting}
 }
 
-// Do is Limiter.Do for a function with a result.
+// Do calls Limiter.Do with a function that also returns a value.
 func Do[T any](ctx context.Context, l *Limiter, fn func() (T, error)) (value T, err error) {
 	err = l.Do(ctx, func() error {
 		value, err = fn()

@@ -63,8 +63,8 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	return &Database{pool: pool, reads: opts.Reads, published: opts.Published, clock: opts.Now}
 }
 
-// Queries are the statements of one transaction, or statements outside of one, with the times that
-// are given to them. A nil time, as in production, stands for the database's clock.
+// Queries runs SQL statements, in one transaction or outside of any, and has the times to give to
+// them. A nil time, as in production, stands for the database's clock.
 type Queries struct {
 	*db.Queries
 

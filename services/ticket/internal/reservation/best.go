@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// maxAttempts bounds the picks of seats for one request, which then fails with ErrTryAgain.
+// maxAttempts bounds the choices of seats for one request, which then fails with ErrTryAgain.
 const maxAttempts = 6
 
 // picker chooses seats from snapshots. Concurrent requests would all choose the same seats of a
@@ -27,10 +27,10 @@ type freeSeats struct {
 	at               time.Time // of the snapshot
 	snapshot, bitmap []byte    // the snapshot's bitmap, and that of the seats that are left
 	// firstRow is the first row of a section that may have n adjacent seats.
-	firstRow map[search]int
+	firstRow map[adjacentSearch]int
 }
 
-type search struct {
+type adjacentSearch struct {
 	section string
 	n       int
 }
@@ -47,7 +47,7 @@ func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent b
 	defer p.mu.Unlock()
 	f := p.events[snap.Event.ID]
 	if f == nil || f.at.Before(snap.At) || len(f.bitmap) != len(snap.Bitmap) {
-		f = &freeSeats{at: snap.At, snapshot: snap.Bitmap, bitmap: bytes.Clone(snap.Bitmap), firstRow: make(map[search]int)}
+		f = &freeSeats{at: snap.At, snapshot: snap.Bitmap, bitmap: bytes.Clone(snap.Bitmap), firstRow: make(map[adjacentSearch]int)}
 		p.events[snap.Event.ID] = f
 	}
 	var seats []int
@@ -62,7 +62,7 @@ func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent b
 	return seats
 }
 
-// release makes chosen seats available again whose request failed for another reason.
+// release makes chosen seats available again after their request failed for another reason.
 func (p *picker) release(eventID string, seats []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *picker) release(eventID string, seats []int) {
 func (f *freeSeats) pickAdjacent(sec event.Section, n, candidates int) []int {
 	var withoutSingle, withSingle []int // the first seat of each candidate
 	offsets := middleOut(sec.SeatsPerRow - n + 1)
-	wanted := search{section: sec.Name, n: n}
+	wanted := adjacentSearch{section: sec.Name, n: n}
 	for row := f.firstRow[wanted]; row < sec.Rows; row++ {
 		first := sec.First + row*sec.SeatsPerRow
 		inRow := func(i int) bool { return i >= first && i < first+sec.SeatsPerRow && f.isFree(i) }

@@ -26,7 +26,7 @@ func snapshotOf(at time.Time, rows ...string) (event.Snapshot, event.Section) {
 			}
 		}
 	}
-	return eventtest.Taken(e, at, taken...), sec
+	return eventtest.SnapshotWithSold(e, at, taken...), sec
 }
 
 func pickOnce(rows []string, n int, adjacent bool) []string {

@@ -2,7 +2,7 @@ package reservation
 
 import "urr.guru/pkg/errs"
 
-// Why a hold, a reservation or its payment is refused.
+// Errors of requests for holds, reservations and payments.
 var (
 	ErrSeatTaken         = errs.ErrSeatTaken
 	ErrLimitExceeded     = errs.ErrLimitExceeded

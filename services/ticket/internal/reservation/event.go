@@ -45,8 +45,8 @@ func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now ti
 	r.events = append(r.events, Event{Type: t, Reservation: copied, Reason: reason, PaymentID: payment, At: now})
 }
 
-// rejectUnknown returns the event that rejects a payment whose reservation does not exist. It has
-// the payment refunded, as every payment that cannot be honoured.
+// rejectUnknown returns the event that rejects a payment whose reservation does not exist. The
+// payment service refunds every rejected payment.
 func rejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
 	return Event{
 		Type: EventPaymentRejected, Reason: ReasonUnknown, PaymentID: p.ID, At: now,

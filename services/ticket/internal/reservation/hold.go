@@ -61,7 +61,7 @@ func (s *LockedSale) CheckSeating(wanted event.Seating) error {
 	return nil
 }
 
-// hold makes a reservation for the user, section, seats and amount of r, and counts it as used.
+// hold makes a held reservation from r (user, section, seats, amount) and adds it to s.Used.
 func (s *LockedSale) hold(r Reservation) *Reservation {
 	r.ID, r.EventID, r.Currency = NewID(), s.EventID, s.Currency
 	s.Used[r.UserID] += int64(r.Quantity)
@@ -80,7 +80,7 @@ type GeneralSale struct {
 // Allot reserves the places of a request. A refused request changes nothing. Requests must be given
 // in the order of their arrival.
 func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
-	if err := g.Sale.Admits(g.Now); err != nil {
+	if err := g.Sale.CheckOpen(g.Now); err != nil {
 		return nil, err
 	}
 	free, ok := g.Free[req.Section]
@@ -106,8 +106,8 @@ func (g *GeneralSale) Release(expired []*Reservation) {
 	}
 }
 
-// Suffices reports whether each section has as many free places as are wanted in it.
-func (g *GeneralSale) Suffices(wanted map[string]int64) bool {
+// HasFree reports whether each section has at least the wanted number of free places.
+func (g *GeneralSale) HasFree(wanted map[string]int64) bool {
 	for section, n := range wanted {
 		if g.Free[section] < n {
 			return false

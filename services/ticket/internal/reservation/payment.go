@@ -60,8 +60,8 @@ func (r *Reservation) Settle(p Payment, now time.Time) {
 	}
 }
 
-// rejectPayment emits the event that has p refunded. The version grows even when the status stays,
-// so that the event is newer than the one before.
+// rejectPayment emits the event on which the payment service refunds p. The version grows even when
+// the status stays, so that the event is newer than the one before.
 func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) {
 	r.Version++
 	r.emit(EventPaymentRejected, reason, p.ID, now)

@@ -68,11 +68,11 @@ func (s *SeatSale) CheckUser(req SeatsRequest) error {
 	if s.BusyUsers[req.UserID] {
 		return ErrUndecided
 	}
-	return s.admits(req)
+	return s.checkSale(req)
 }
 
-func (s *SeatSale) admits(req SeatsRequest) error {
-	if err := s.Sale.Admits(s.Now); err != nil {
+func (s *SeatSale) checkSale(req SeatsRequest) error {
+	if err := s.Sale.CheckOpen(s.Now); err != nil {
 		return err
 	}
 	return CheckLimit(s.Used[req.UserID], len(req.SeatIDs), s.Sale.MaxPerUser)
@@ -95,7 +95,7 @@ func (s *SeatSale) CheckSeats(req SeatsRequest) error {
 // Allot reserves all seats of a request. A refused request changes nothing. Requests must be given
 // in the order of their arrival.
 func (s *SeatSale) Allot(req SeatsRequest) (*Reservation, error) {
-	if err := s.admits(req); err != nil {
+	if err := s.checkSale(req); err != nil {
 		return nil, err
 	}
 	var missing, taken []string
@@ -157,8 +157,8 @@ func (s *SeatSale) reserve(req SeatsRequest) *Reservation {
 	return r
 }
 
-// seatsError returns the error for seats that do not exist, or that for taken seats; nil without
-// any.
+// seatsError returns ErrSeatNotFound for the missing seats, or else ErrSeatTaken for the taken
+// ones; nil without either.
 func seatsError(missing, taken []string) error {
 	switch {
 	case len(missing) > 0:

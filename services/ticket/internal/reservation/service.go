@@ -34,7 +34,7 @@ type Holder interface {
 	CountFree(ctx context.Context, eventID, section string) (int64, error)
 }
 
-// Decide changes a locked reservation at the database's time, or returns the error of its caller.
+// Decide changes a locked reservation; now is the database's time. Store.Change returns its error.
 type Decide func(r *Reservation, now time.Time) error
 
 // Store keeps reservations.
@@ -118,7 +118,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 // come first. Then the number of free seats distinguishes ErrSoldOut from ErrTryAgain; seats are
 // counted only while the snapshot has enough free ones.
 func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
-	if err := snap.Event.Sale().Admits(snap.At); err != nil {
+	if err := snap.Event.Sale().CheckOpen(snap.At); err != nil {
 		return err
 	}
 	if err := CheckLimit(0, req.Quantity, snap.Event.MaxPerUser); err != nil {

@@ -38,7 +38,7 @@ func (h *hall) event() event.Event {
 func (h *hall) Head(context.Context, string) (event.Event, error) { return h.event(), nil }
 
 func (h *hall) Snapshot(context.Context, string) (event.Snapshot, error) {
-	return eventtest.Taken(h.event(), noon, h.taken...), nil
+	return eventtest.SnapshotWithSold(h.event(), noon, h.taken...), nil
 }
 
 func (h *hall) Replay(context.Context, *idempotency.Key) (*reservation.Reservation, error) {

@@ -22,7 +22,7 @@ const (
 	defaultLimit = 20
 )
 
-func limitOf(limit int32) int {
+func pageLimit(limit int32) int {
 	if limit == 0 {
 		return defaultLimit
 	}

@@ -28,7 +28,7 @@ func (s *Events) ListEvents(ctx context.Context, req *ticketv1.ListEventsRequest
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.events.List(ctx, limitOf(req.GetLimit()), after)
+	list, next, err := s.events.List(ctx, pageLimit(req.GetLimit()), after)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	return s.withSettings(ctx, &snap)
 }
 
-// withSettings makes the answer to an operator's change: the event with its current settings, which
-// another operator may have changed since.
+// withSettings makes the answer to an operator's change: the event with its settings as they are
+// now, which another operator may have changed since.
 func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*ticketv1.Event, error) {
 	set, err := s.events.Settings(ctx, snap.Event.ID)
 	if err != nil {

@@ -67,13 +67,13 @@ func holdResult(r *reservation.Reservation, err error) *ticketv1.HoldResult {
 }
 
 func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, error) {
-	user, err := buyer(item.GetCaller(), item.GetEventId())
+	user, err := userOfItem(item.GetCaller(), item.GetEventId())
 	if err != nil {
 		return reservation.SeatsRequest{}, err
 	}
 	seats := item.GetSeatIds()
 	if len(seats) < 1 || len(seats) > maxPlaces {
-		return reservation.SeatsRequest{}, invalid("seatIds", "must have between 1 and 1000 members")
+		return reservation.SeatsRequest{}, invalidField("seatIds", "must have between 1 and 1000 members")
 	}
 	for i, id := range seats {
 		if !ids.ValidSeat(id) {
@@ -83,7 +83,7 @@ func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, err
 	}
 	sorted := slices.Sorted(slices.Values(seats))
 	if len(slices.Compact(slices.Clone(sorted))) != len(seats) {
-		return reservation.SeatsRequest{}, invalid("seatIds", "must not name a seat twice")
+		return reservation.SeatsRequest{}, invalidField("seatIds", "must not name a seat twice")
 	}
 	key, err := idempotency.New(user, "HoldSeats", item.GetCaller().GetIdempotencyKey(), append([]string{item.GetEventId()}, sorted...)...)
 	if err != nil {
@@ -95,7 +95,7 @@ func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, err
 }
 
 func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error) {
-	user, err := buyer(item.GetCaller(), item.GetEventId())
+	user, err := userOfItem(item.GetCaller(), item.GetEventId())
 	if err != nil {
 		return reservation.BestRequest{}, err
 	}
@@ -103,7 +103,7 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 		return reservation.BestRequest{}, errs.ErrInvalidID.WithFields(errs.Field{Path: "section", Message: "is not a section"})
 	}
 	if item.GetQuantity() < 1 || item.GetQuantity() > maxPlaces {
-		return reservation.BestRequest{}, invalid("quantity", "must be between 1 and 1000")
+		return reservation.BestRequest{}, invalidField("quantity", "must be between 1 and 1000")
 	}
 	req := reservation.BestRequest{
 		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), Section: item.GetSection(),
@@ -114,15 +114,15 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	return req, err
 }
 
-// buyer is userInEvent for an item. It also validates the id, so that an invalid one fails only its
-// item.
-func buyer(c *commonv1.Caller, eventID string) (string, error) {
+// userOfItem returns the caller's user (see userInEvent) for one item of a call. It validates the
+// event id, so that an invalid one fails only its item.
+func userOfItem(c *commonv1.Caller, eventID string) (string, error) {
 	if !ids.ValidEventID(eventID) {
 		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})
 	}
 	return userInEvent(c, eventID)
 }
 
-func invalid(path, message string) error {
+func invalidField(path, message string) error {
 	return errs.ErrInvalidRequest.WithFields(errs.Field{Path: path, Message: message})
 }

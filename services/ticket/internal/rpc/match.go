@@ -24,7 +24,7 @@ func toMatch(header string) (*event.Match, error) {
 		rest = strings.TrimLeft(after, " \t")
 		next, more := strings.CutPrefix(rest, ",")
 		if !quoted || !closed || rest != "" && !more {
-			return nil, invalid("If-Match", "must be * or a list of entity tags")
+			return nil, invalidField("If-Match", "must be * or a list of entity tags")
 		}
 		if !weak {
 			m.ETags = append(m.ETags, tag)

@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// typeReservation is the only payment type of this service. References of another type are not
-// found.
+// typeReservation is the only payment type that this service handles. References of another type
+// are not found.
 const typeReservation = "reservation"
 
 // Payables implements PayableService.
@@ -111,7 +111,7 @@ func fromPayable(p *reservation.Payable) *ticketv1.Payable {
 	}
 }
 
-// describe returns the text of a provider's page: the title and the places.
+// describe returns what the payment provider's page shows: the event's title and the places.
 func describe(p *reservation.Payable) string {
 	r := &p.Reservation
 	if len(r.Seats) > 0 {

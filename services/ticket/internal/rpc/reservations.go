@@ -79,7 +79,7 @@ func (s *Reservations) ListMyReservations(
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.reservations.List(ctx, user, limitOf(req.GetLimit()), before)
+	list, next, err := s.reservations.List(ctx, user, pageLimit(req.GetLimit()), before)
 	if err != nil {
 		return nil, err
 	}

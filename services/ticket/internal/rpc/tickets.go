@@ -22,7 +22,7 @@ func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTickets
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.tickets.List(ctx, user, limitOf(req.GetLimit()), before)
+	list, next, err := s.tickets.List(ctx, user, pageLimit(req.GetLimit()), before)
 	if err != nil {
 		return nil, err
 	}

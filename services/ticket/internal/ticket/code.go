@@ -63,7 +63,7 @@ func (k Keys) Sign(c Code) string {
 	b = binary.BigEndian.AppendUint32(b, c.Serial)
 	b = appendString(b, c.EventID)
 	b = appendString(b, c.Place)
-	b = append(b, k.set.Sign(kid, signed(b))...)
+	b = append(b, k.set.Sign(kid, signedMessage(b))...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -74,34 +74,35 @@ func (k Keys) Verify(code string) (Code, error) {
 		return Code{}, ErrCodeInvalid
 	}
 	body, signature := b[:len(b)-ed25519.SignatureSize], b[len(b)-ed25519.SignatureSize:]
-	r := reader{b: body}
-	version, kid := r.take(1), string(r.str())
+	r := codeReader{b: body}
+	version, kid := r.readBytes(1), string(r.readString())
 	var c Code
-	copy(c.TicketID[:], r.take(len(c.TicketID)))
-	c.Serial = binary.BigEndian.Uint32(r.take(4))
-	c.EventID, c.Place = string(r.str()), string(r.str())
+	copy(c.TicketID[:], r.readBytes(len(c.TicketID)))
+	c.Serial = binary.BigEndian.Uint32(r.readBytes(4))
+	c.EventID, c.Place = string(r.readString()), string(r.readString())
 	if r.short || len(r.b) > 0 || version[0] != codeVersion {
 		return Code{}, ErrCodeInvalid
 	}
-	if !k.set.Verify(kid, signed(body), signature) {
+	if !k.set.Verify(kid, signedMessage(body), signature) {
 		return Code{}, ErrCodeInvalid
 	}
 	return c, nil
 }
 
-func signed(body []byte) []byte { return append([]byte(codeDomain), body...) }
+func signedMessage(body []byte) []byte { return append([]byte(codeDomain), body...) }
 
 func appendString(b []byte, s string) []byte {
 	return append(append(b, byte(len(s))), s...) //nolint:gosec // at most 64
 }
 
-// reader reads the fields of a body. It returns zeros for missing bytes, and sets short.
-type reader struct {
+// codeReader reads the fields of a decoded code. It returns zeros for missing bytes, and sets
+// short.
+type codeReader struct {
 	b     []byte
 	short bool
 }
 
-func (r *reader) take(n int) []byte {
+func (r *codeReader) readBytes(n int) []byte {
 	if len(r.b) < n {
 		r.short, r.b = true, nil
 		return make([]byte, n)
@@ -111,4 +112,4 @@ func (r *reader) take(n int) []byte {
 	return taken
 }
 
-func (r *reader) str() []byte { return r.take(int(r.take(1)[0])) }
+func (r *codeReader) readString() []byte { return r.readBytes(int(r.readBytes(1)[0])) }

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Why a request for a ticket is refused.
+// Errors of requests for tickets and of checks of their codes.
 var (
 	ErrNotFound    = errs.ErrTicketNotFound
 	ErrCodeInvalid = errs.ErrTicketCodeInvalid
@@ -50,7 +50,7 @@ type Ticket struct {
 	IssuedAt time.Time
 }
 
-// Issue makes the tickets of a confirmed reservation, one for each place.
+// Issue makes the tickets of a confirmed reservation, one per place.
 func Issue(r *reservation.Reservation) []Ticket {
 	tickets := make([]Ticket, r.Quantity)
 	for i := range tickets {
@@ -75,7 +75,7 @@ type Store interface {
 	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, error)
 }
 
-// Service reads the tickets of their holders.
+// Service reads users' own tickets and signs their codes.
 type Service struct {
 	store Store
 	keys  atomic.Pointer[Keys]

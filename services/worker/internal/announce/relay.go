@@ -1,4 +1,4 @@
-// Package announce publishes the ends of requests exactly as they were committed, at least once.
+// Package announce publishes the ends of requests to Kafka as they were committed, at least once.
 package announce
 
 import (
@@ -24,7 +24,7 @@ const (
 	hintedTimeout = 10 * time.Second
 )
 
-// Store has the announcements.
+// Store reads and deletes the announcements of the outbox in the table.
 type Store interface {
 	// Acquire takes or renews a slice of the partitions for some seconds.
 	Acquire(ctx context.Context, slice string) (bool, error)
@@ -93,12 +93,12 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// publishHinted is not interrupted when ctx ends.
+// publishHinted publishes the hinted partitions. It is not interrupted when ctx ends.
 func (r *Relay) publishHinted(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hintedTimeout)
 	defer cancel()
 	for partition := range r.takeHints() {
-		if _, err := r.partition(ctx, partition); err != nil { // left for the next pass
+		if _, err := r.publishPartition(ctx, partition); err != nil { // left for the next pass
 			r.log.WarnContext(ctx, "announcements not published, trying again", "error", err)
 			return
 		}
@@ -114,7 +114,7 @@ func (r *Relay) Pass(ctx context.Context) error {
 			ok, err := r.store.Acquire(ctx, fmt.Sprintf("announce-%d", slice))
 			for p := slice; ok && err == nil && p < promotion.Partitions; p += slices {
 				var first time.Time
-				first, err = r.partition(ctx, p)
+				first, err = r.publishPartition(ctx, p)
 				oldest[slice] = earlier(oldest[slice], first)
 			}
 			failures[slice] = err
@@ -130,9 +130,9 @@ func (r *Relay) Pass(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// partition publishes a partition until it is empty. oldest is the time of the first announcement
-// that it found, zero without any.
-func (r *Relay) partition(ctx context.Context, partition int) (oldest time.Time, err error) {
+// publishPartition publishes a partition until it is empty. oldest is the time of the first
+// announcement that it found, zero without any.
+func (r *Relay) publishPartition(ctx context.Context, partition int) (oldest time.Time, err error) {
 	for more := true; more; {
 		var page []promotion.Outbox
 		page, more, err = r.store.Announcements(ctx, partition)

@@ -26,7 +26,7 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// Run serves until ctx ends.
+// Run serves the RPCs and runs the background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return run(ctx, cfg, log, failpoint.Now)
 }

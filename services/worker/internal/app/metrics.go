@@ -26,7 +26,7 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 
 var _ draw.Meter = meter{}
 
-// meter exports the figures of draws.
+// meter exports the figures of open draws as gauges.
 type meter struct{}
 
 func (meter) Draws(f draw.Figures) {

@@ -40,14 +40,14 @@ func deadLetters(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dy
 	}
 	live, dead := queue.New(client, queue.Config{Name: cfg.Admissions}), queue.NewDeadLetters(client, queue.Config{Name: cfg.Admissions})
 	admissions := deadletter.NewAdmissions(store, live, count, log)
-	a.Go("admissions", take(live, admissions.Handle, log))
-	a.Go("dead admissions", take(dead, admissions.HandleDead(dead), log))
+	a.Go("admissions", receiveUntilDone(live, admissions.Handle, log))
+	a.Go("dead admissions", receiveUntilDone(dead, admissions.HandleDead(dead), log))
 	return deadletter.New(admissions, topics)
 }
 
-// take returns the worker that receives until ctx ends, and handles what it has received even then.
-// SQS delivers messages again whose handling has failed.
-func take(from *queue.Queue, handle func(context.Context, []promotion.Delivery) error, log *slog.Logger) func(context.Context) error {
+// receiveUntilDone returns the worker that receives messages until ctx ends, and then handles what
+// it has received. SQS delivers messages again whose handling has failed.
+func receiveUntilDone(from *queue.Queue, handle func(context.Context, []promotion.Delivery) error, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			batch, err := from.Receive(ctx)

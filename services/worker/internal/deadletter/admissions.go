@@ -11,14 +11,14 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Queue deletes what was received, and sends.
+// Queue is an SQS queue: it deletes received messages, and takes messages forwarded to it.
 type Queue interface {
 	Delete(ctx context.Context, messages []promotion.Delivery) error
 	Forward(ctx context.Context, m promotion.Delivery, id string) error
 }
 
-// Admissions takes the admissions that queue announces, and keeps what it cannot read. Every
-// admission is logged and counted; entry tokens are neither logged nor stored.
+// Admissions handles the messages about admitted visitors from the queue service, and keeps those
+// that it cannot read. It logs and counts every admission; it neither logs nor stores entry tokens.
 type Admissions struct {
 	store Store
 	// queue is nil if admissions are not announced.
@@ -27,7 +27,7 @@ type Admissions struct {
 	log   *slog.Logger
 }
 
-// NewAdmissions takes the admissions of a queue; without one only its dead letters are served.
+// NewAdmissions makes the Admissions of a queue; without one only its dead letters are served.
 func NewAdmissions(store Store, queue Queue, count func(action string), log *slog.Logger) *Admissions {
 	return &Admissions{store: store, queue: queue, count: count, log: log}
 }

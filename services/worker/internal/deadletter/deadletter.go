@@ -49,16 +49,16 @@ type Store interface {
 // source is a queue with dead letters.
 type source interface {
 	list(ctx context.Context, cursor string, limit int) (page []Letter, next string, err error)
-	// get returns the letters with these ids that exist.
+	// get returns those letters with these ids that exist.
 	get(ctx context.Context, ids []string) ([]Letter, error)
 	// redrive puts letters back and notes that; it returns those that cannot be put back.
 	redrive(ctx context.Context, letters []Letter) (refused []string, err error)
 }
 
-// Queues are all queues with dead letters of this kind, by name.
+// Queues are the queues whose dead letters are not requests, by name.
 type Queues struct{ sources map[string]source }
 
-// New returns the admissions, and the topics.
+// New makes the Queues of the admissions and of the Kafka topics.
 func New(admissions *Admissions, topics map[string]*Topic) *Queues {
 	q := &Queues{sources: map[string]source{"admissions": admissions}}
 	for name, t := range topics {

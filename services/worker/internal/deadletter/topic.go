@@ -13,15 +13,15 @@ type TopicLetters interface {
 	Republish(ctx context.Context, topic string, ids []string) error
 }
 
-// Topic has the dead letters of one topic. They stay in their dead-letter topic for good; which of
-// them were redriven is in the table.
+// Topic lists and redrives the dead letters of one Kafka topic. They stay in their dead-letter
+// topic for good; the table says which of them were redriven.
 type Topic struct {
 	name    string
 	letters TopicLetters
 	store   Store
 }
 
-// Topics returns the topics with these names.
+// Topics makes a Topic for each name.
 func Topics(letters TopicLetters, store Store, names ...string) map[string]*Topic {
 	out := map[string]*Topic{}
 	for _, name := range names {
@@ -38,7 +38,7 @@ func (t *Topic) list(ctx context.Context, cursor string, limit int) (page []Lett
 	return page, next, t.noteRedriven(ctx, page)
 }
 
-// noteRedriven fills in when letters were redriven.
+// noteRedriven sets the times at which letters were redriven, from the table.
 func (t *Topic) noteRedriven(ctx context.Context, letters []Letter) error {
 	ids := make([]string, len(letters))
 	for i := range letters {

@@ -60,7 +60,7 @@ type Draws interface {
 	Forget(ctx context.Context, event string) error
 }
 
-// Lotteries stores what operators change.
+// Lotteries reads lotteries and stores operators' changes of them.
 type Lotteries interface {
 	// Lottery reads a lottery; found is false when there is no such promotion.
 	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
@@ -108,7 +108,7 @@ type Beacon interface {
 // Meter receives the figures of each pass over the open draws.
 type Meter interface{ Draws(f Figures) }
 
-// Figures of the open draws.
+// Figures are the measurements of the open draws.
 type Figures struct {
 	// Waiting is the longest time that a draw has waited for unsettled requests, Late the longest time
 	// that an announcement is overdue.
@@ -181,7 +181,7 @@ func (d *Drawer) Run(ctx context.Context) error {
 			return
 		}
 		d.observe(open)
-		d.begin(ctx, open, &work)
+		d.startDraws(ctx, open, &work)
 	})
 	work.Wait()
 	return nil
@@ -194,14 +194,14 @@ func (d *Drawer) Pass(ctx context.Context) error {
 		return err
 	}
 	var work sync.WaitGroup
-	d.begin(ctx, open, &work)
+	d.startDraws(ctx, open, &work)
 	work.Wait()
 	d.observe(open)
 	return nil
 }
 
-// begin starts the work on the open draws on which this process does not work yet.
-func (d *Drawer) begin(ctx context.Context, open []Lottery, work *sync.WaitGroup) {
+// startDraws starts the work on those open draws on which this process does not work yet.
+func (d *Drawer) startDraws(ctx context.Context, open []Lottery, work *sync.WaitGroup) {
 	for i := range open {
 		l := &open[i]
 		if d.tryStart(l.Promotion.EventID) {
@@ -211,7 +211,7 @@ func (d *Drawer) begin(ctx context.Context, open []Lottery, work *sync.WaitGroup
 				if failed {
 					d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", l.Promotion.EventID, "error", err)
 				}
-				d.finish(l.Promotion.EventID, failed, errors.Is(err, ErrUnreadable))
+				d.finishDraw(l.Promotion.EventID, failed, errors.Is(err, ErrUnreadable))
 			})
 		}
 	}
@@ -227,9 +227,9 @@ func (d *Drawer) tryStart(event string) (free bool) {
 	return true
 }
 
-// finish ends the work on a draw. If it has unreadable requests, the next work begins after a
-// pause, since it reads all entries again.
-func (d *Drawer) finish(event string, failed, unreadable bool) {
+// finishDraw ends the work on a draw. If the draw has unreadable requests, the next work begins
+// after a pause, since it reads all entries again.
+func (d *Drawer) finishDraw(event string, failed, unreadable bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.busy, event)
@@ -343,11 +343,11 @@ func (d *Drawer) failures(open []Lottery) int {
 // hasKeys reports whether this process has the keys that an open draw still needs.
 func hasKeys(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 	_, seeds := keys.Seed(&t.Commitment, t.nonce)
-	return signs(keys, l, t) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
+	return canSign(keys, l, t) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
 }
 
-// signs reports whether the statement of a draw is signed, or this process has the key to sign it.
-func signs(keys fairdraw.Keys, l *Lottery, t *terms) bool {
+// canSign reports whether a draw's statement is signed, or this process has the key to sign it.
+func canSign(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 	_, ok := keys.Signing.KidOf(t.Public())
 	return ok || l.Draw.Public()
 }
@@ -359,7 +359,7 @@ func retry(ctx context.Context, call func() error) error {
 	return err
 }
 
-// retryRead is retry for a call with a result.
+// retryRead does what retry does, for a call that returns a value.
 func retryRead[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	for try := 1; ; try++ {
 		v, err := call()

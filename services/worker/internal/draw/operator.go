@@ -25,7 +25,7 @@ const (
 // errs.ErrPromotionNotFound, errs.ErrInvalidRequest for a value that the beacon did not sign, and
 // errs.ErrConflict when the draw does not wait for a value.
 func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (promotion.Draw, error) {
-	return d.change(ctx, event, func(s *step) (Lottery, error) {
+	return d.changeLottery(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
 		if s.terms.Beacon == nil || !s.Draw.Public() {
 			return after, errs.ErrConflict
@@ -54,7 +54,7 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (pr
 // when there is no draw, and errs.ErrDrawFixed when the result may be known. A draw that cannot
 // end, since its key is lost, may be cancelled at any time; the reason is stored.
 func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error) {
-	return d.change(ctx, event, func(s *step) (Lottery, error) {
+	return d.changeLottery(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
 		if s.Draw.Phase == promotion.DrawVoid {
 			return after, nil
@@ -85,7 +85,7 @@ func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error)
 // the signing key no root becomes public. Without the seed there is no result, except where a
 // beacon makes zeros and a later round decide.
 func (s *step) lostKey() promotion.VoidReason {
-	if !signs(s.keys.Keys(), &s.Lottery, &s.terms) {
+	if !canSign(s.keys.Keys(), &s.Lottery, &s.terms) {
 		return promotion.SigningKeyLost
 	}
 	if _, seeded := s.seed(); !seeded && s.terms.Beacon == nil && !s.Draw.Announced() {
@@ -116,9 +116,9 @@ func (s *step) voidable(now time.Time) (bool, error) {
 	return now.Add(voidLead).Before(until), nil
 }
 
-// change reads a lottery, decides, and writes. It begins again when the lottery was changed
-// meanwhile.
-func (d *Drawer) change(
+// changeLottery reads a lottery, decides, and writes the change. It begins again when the lottery
+// was changed meanwhile.
+func (d *Drawer) changeLottery(
 	ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error,
 ) (promotion.Draw, error) {
 	for range operatorTries {

@@ -60,7 +60,7 @@ func (s *step) settle(ctx context.Context) (moved bool, err error) {
 	if failure != nil && (!errors.Is(failure, ErrUnreadable) || errors.Is(failure, errs.ErrUnavailable) || ctx.Err() != nil) {
 		return false, failure
 	}
-	if failure = errors.Join(failure, s.endGroups(ctx, sorted(winners), promotion.RejectedLotteryLose)); failure != nil {
+	if failure = errors.Join(failure, s.endGroups(ctx, sortedIDs(winners), promotion.RejectedLotteryLose)); failure != nil {
 		return false, failure
 	}
 	if _, err := s.advance(ctx, "settled", func(d *promotion.Draw) {
@@ -72,9 +72,9 @@ func (s *step) settle(ctx context.Context) (moved bool, err error) {
 	return false, s.forget(ctx)
 }
 
-// reject ends all entries of a cancelled lottery. Requests that are not entries yet are rejected
-// when their messages are received, since the groups are closed.
-func (s *step) reject(ctx context.Context) error {
+// rejectEntries rejects all entries of a cancelled lottery. Requests that are not entries yet are
+// rejected when their messages are received, since the groups are closed.
+func (s *step) rejectEntries(ctx context.Context) error {
 	if s.Draw.SettledAt != 0 {
 		return s.forget(ctx)
 	}
@@ -133,8 +133,8 @@ func (s *step) forget(ctx context.Context) error {
 	return retry(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID) })
 }
 
-// sorted returns ids in ascending order.
-func sorted(ids []uuid.UUID) fairdraw.Entries {
+// sortedIDs returns the ids in ascending order, as bytes.
+func sortedIDs(ids []uuid.UUID) fairdraw.Entries {
 	ids = slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	out := make(fairdraw.Entries, 0, len(ids)*len(uuid.UUID{}))
 	for i := range ids {

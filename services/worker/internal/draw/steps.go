@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// step is the work on one draw. Lottery is as this process has read it, or written it last; it is
+// step is the work on one draw. Its Lottery is as this process has last read or written it, and is
 // not read again between two steps.
 type step struct {
 	*Drawer
@@ -71,7 +71,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 		}
 		return s.settle(ctx)
 	case promotion.DrawVoid:
-		return false, s.reject(ctx)
+		return false, s.rejectEntries(ctx)
 	case promotion.DrawSettled: // by a process that died before Forget
 		return false, s.forget(ctx)
 	}
@@ -154,9 +154,9 @@ func (s *step) margin() time.Duration {
 	return min(signMargin, max(delay/12, min(delay/2, 2*time.Second)))
 }
 
-// round returns the beacon round that a root of now names. timely is false when the root may become
-// public too late for it: the draw then waits until the round is missed, and the statement lists
-// it.
+// round returns the beacon round that a root signed now would name. timely is false when the root
+// may become public too late for that round: the draw then waits until the round is missed, and the
+// statement lists it.
 func (s *step) round() (round uint64, timely bool) {
 	if s.terms.Beacon == nil {
 		return 0, true
@@ -210,13 +210,13 @@ func (s *step) decide(ctx context.Context) (moved bool, err error) {
 		return s.withoutSeed(ctx)
 	}
 	if s.terms.Beacon != nil && s.Draw.Beacon == nil {
-		return s.fetch(ctx)
+		return s.fetchRound(ctx)
 	}
 	seed, ok := s.seed()
 	if !ok {
 		return false, nil // the metric of missing keys says so
 	}
-	return s.rank(ctx, seed)
+	return s.storeWinners(ctx, seed)
 }
 
 // overdue reports whether the seed was not revealed in time, so that zeros and a later round
@@ -247,7 +247,7 @@ func (s *step) seed() (seed fairdraw.Hash, ok bool) {
 	return s.keys.Keys().Seed(&s.terms.Commitment, s.terms.nonce)
 }
 
-func (s *step) fetch(ctx context.Context) (moved bool, err error) {
+func (s *step) fetchRound(ctx context.Context) (moved bool, err error) {
 	number, err := s.Draw.DecidingRound(&s.terms.Commitment)
 	if err != nil {
 		return false, err
@@ -262,8 +262,8 @@ func (s *step) fetch(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "fetched", func(d *promotion.Draw) { d.Beacon = &round })
 }
 
-// rank stores the winners. Every process computes the same from what is stored and from the seed.
-func (s *step) rank(ctx context.Context, seed fairdraw.Hash) (moved bool, err error) {
+// storeWinners ranks the entries and stores the winners. Every process computes the same result.
+func (s *step) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool, err error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	if err != nil {
 		return false, err

@@ -28,7 +28,7 @@ const drawsPerRead = 50
 
 func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
 	var events []string
-	for it, err := range s.All(ctx, table.Partition{PK: table.OpenDraws, KeysOnly: true}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.OpenDraws, KeysOnly: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery,
 func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error {
 	tx := s.Begin()
 	putDraw(tx, &before, &after)
-	return changed(tx.Commit(ctx))
+	return toErrChanged(tx.Commit(ctx))
 }
 
 // putDraw writes a draw on the condition that it has not changed since it was read.
@@ -105,10 +105,10 @@ func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
 			Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Promotion.Version)},
 		})
 	}
-	return changed(tx.Commit(ctx))
+	return toErrChanged(tx.Commit(ctx))
 }
 
-func changed(err error) error {
+func toErrChanged(err error) error {
 	if dynamo.Contended(err) {
 		return fmt.Errorf("%w: %w", draw.ErrChanged, err)
 	}
@@ -123,7 +123,7 @@ func (s *Store) Forget(ctx context.Context, event string) error {
 
 func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool, error) {
 	for i := range promotion.Partitions {
-		for it, err := range s.All(ctx, table.Partition{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
+		for it, err := range s.All(ctx, table.PartitionQuery{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
 			if err != nil {
 				return false, err
 			}
@@ -136,8 +136,8 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 }
 
 // concerns reports whether a marker is of a request to an event. If the marker cannot be read, its
-// request says so. A request that cannot be read either may be of any event, until ingest has ended
-// it.
+// request decides. A request that cannot be read either counts for every event, until ingest has
+// ended it.
 func (s *Store) concerns(ctx context.Context, it dynamo.Item, event string) (bool, error) {
 	m, err := table.DecodeMarker(it)
 	if err == nil {
@@ -152,7 +152,7 @@ func (s *Store) concerns(ctx context.Context, it dynamo.Item, event string) (boo
 }
 
 func (s *Store) Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error) {
-	items, more, err := s.Query(ctx, table.Partition{PK: table.EntryPartition(event, group), After: after, KeysOnly: true})
+	items, more, err := s.Query(ctx, table.PartitionQuery{PK: table.EntryPartition(event, group), After: after, KeysOnly: true})
 	if err != nil {
 		return nil, "", err
 	}

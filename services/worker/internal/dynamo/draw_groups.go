@@ -24,7 +24,7 @@ func (s *Store) CloseGroups(ctx context.Context, event string) error {
 	for _, group := range promotion.LotteryGroups() {
 		if counters[group].ClosedAt == 0 {
 			open = append(open, group)
-			writes = append(writes, types.TransactWriteItem{Update: s.closing(event, group)})
+			writes = append(writes, types.TransactWriteItem{Update: s.closeGroupUpdate(event, group)})
 		}
 	}
 	if len(open) == 0 {
@@ -43,7 +43,7 @@ func (s *Store) CloseGroups(ctx context.Context, event string) error {
 
 // CloseGroup makes one group refuse further entries, also while transactions write entries of it.
 func (s *Store) CloseGroup(ctx context.Context, event, group string) error {
-	u := s.closing(event, group)
+	u := s.closeGroupUpdate(event, group)
 	return dynamo.Err(dynamo.Repeat(ctx, func() error {
 		_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
@@ -53,7 +53,7 @@ func (s *Store) CloseGroup(ctx context.Context, event, group string) error {
 	}))
 }
 
-func (s *Store) closing(event, group string) *types.Update {
+func (s *Store) closeGroupUpdate(event, group string) *types.Update {
 	u := table.CloseEntryCounter(s.Millis())
 	return &types.Update{
 		TableName: &s.Table, Key: table.EntryCounterKey(event, group), UpdateExpression: &u.Expression,

@@ -13,14 +13,14 @@ import (
 func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
 	var out []fairdraw.Exclusion
 	reasons := map[promotion.ResultCode]string{} // one text for all exclusions with a reason
-	for it, err := range s.All(ctx, table.Partition{PK: table.ExclusionPartition(event)}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.ExclusionPartition(event)}) {
 		if err != nil {
 			return nil, err
 		}
 		e, err := table.DecodeExclusion(it)
 		if err != nil {
 			if e, err = s.MendExclusion(ctx, it, err); err != nil {
-				return nil, changed(err)
+				return nil, toErrChanged(err)
 			}
 		}
 		if _, known := reasons[e.Reason]; !known {

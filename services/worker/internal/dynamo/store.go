@@ -26,7 +26,7 @@ var (
 	_ announce.Store = (*Store)(nil)
 )
 
-// Store is safe for concurrent use.
+// Store reads and writes the table for worker. It is safe for concurrent use.
 type Store struct {
 	table.Store
 
@@ -45,8 +45,8 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written f
 	}
 }
 
-// fault converts an error of DynamoDB to those that package settle distinguishes.
-func fault(err error) error {
+// toSettleError converts an error of DynamoDB to one of those that package settle distinguishes.
+func toSettleError(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -80,7 +80,7 @@ func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (set
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
-		return out, fault(err)
+		return out, toSettleError(err)
 	}
 	if err := readPromotion(&out, items, first); err != nil {
 		return out, err
@@ -149,14 +149,14 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	failpoint.Hit("worker.decided")
 	err := s.commit(ctx, tx)
 	if canceled, ok := dynamo.Canceled(err); ok {
-		if i, invalid := canceled.Invalid(); invalid && tx.Owner(i) != table.Shared {
+		if i, invalid := canceled.FirstInvalid(); invalid && tx.Owner(i) != table.Shared {
 			return &settle.ItemError{Index: tx.Owner(i), Err: err}
 		}
 	}
 	if err == nil {
 		failpoint.Hit("worker.settled")
 	}
-	return fault(err)
+	return toSettleError(err)
 }
 
 func (s *Store) commit(ctx context.Context, tx *table.Tx) error {
@@ -170,13 +170,13 @@ func (s *Store) commit(ctx context.Context, tx *table.Tx) error {
 func (s *Store) Change(ctx context.Context, c promotion.Change) error {
 	tx := s.Begin()
 	tx.Change(0, c)
-	err := fault(s.commit(ctx, tx))
+	err := toSettleError(s.commit(ctx, tx))
 	failpoint.Hit("worker.changed")
 	return err
 }
 
 func (s *Store) PutUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error {
-	err := fault(s.EndUnreadable(ctx, m, l))
+	err := toSettleError(s.EndUnreadable(ctx, m, l))
 	if err == nil {
 		deadLetters.Inc()
 	}
@@ -190,7 +190,7 @@ func (s *Store) PutDeadLetter(ctx context.Context, l promotion.DeadLetter, end *
 		tx.Change(0, *end)
 	}
 	tx.Put(table.Shared, table.DeadLetterItem(&l), table.Condition{})
-	err := fault(s.commit(ctx, tx))
+	err := toSettleError(s.commit(ctx, tx))
 	if err == nil {
 		deadLetters.Inc()
 	}

@@ -24,7 +24,7 @@ type Letters struct {
 // NewLetters makes Letters.
 func NewLetters(reader *kafka.DeadLetters, p Producer) *Letters { return &Letters{reader, p} }
 
-// List takes and returns a list of <partition>-<offset> as cursor.
+// List returns a page of dead letters; a cursor is a list of <partition>-<offset>.
 func (l *Letters) List(ctx context.Context, topic, cursor string, limit int) (page []deadletter.Letter, next string, err error) {
 	before := kafka.Offsets{}
 	if cursor != "" {
@@ -41,7 +41,7 @@ func (l *Letters) List(ctx context.Context, topic, cursor string, limit int) (pa
 		return nil, "", err
 	}
 	for _, r := range records {
-		page = append(page, letter(r))
+		page = append(page, letterOf(r))
 	}
 	var parts []string
 	for p, offset := range after {
@@ -55,7 +55,7 @@ func (l *Letters) Get(ctx context.Context, topic string, ids []string) ([]deadle
 	records, err := l.records(ctx, topic, ids)
 	var out []deadletter.Letter
 	for _, r := range records {
-		out = append(out, letter(r))
+		out = append(out, letterOf(r))
 	}
 	return out, err
 }
@@ -88,15 +88,15 @@ func (l *Letters) Republish(ctx context.Context, topic string, ids []string) err
 	return l.producer.Publish(ctx, out...)
 }
 
-func letter(r kafka.Record) deadletter.Letter {
+func letterOf(r kafka.Record) deadletter.Letter {
 	return deadletter.Letter{
-		ID: formatID(r.Partition, r.Offset), Group: r.Headers[kafka.HeaderGroup], Key: text(string(r.Key)), Type: text(r.Type),
-		Body: text(string(r.Value)), Error: text(r.Headers[kafka.HeaderError]), Origin: r.Headers[kafka.HeaderOrigin], At: r.Time.UnixMilli(),
+		ID: formatID(r.Partition, r.Offset), Group: r.Headers[kafka.HeaderGroup], Key: validUTF8(string(r.Key)), Type: validUTF8(r.Type),
+		Body: validUTF8(string(r.Value)), Error: validUTF8(r.Headers[kafka.HeaderError]), Origin: r.Headers[kafka.HeaderOrigin], At: r.Time.UnixMilli(),
 	}
 }
 
-// text replaces bytes that are no UTF-8, which no answer may contain.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// validUTF8 replaces bytes that are not UTF-8, which no answer may contain.
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func formatID(partition int32, offset int64) string { return fmt.Sprintf("%d-%d", partition, offset) }
 

@@ -21,7 +21,7 @@ const (
 	maxPages     = 20  // of dead letters that one call looks through
 )
 
-// Store has the dead letters and redrives requests.
+// Store reads dead letters and begins failed requests anew.
 type Store interface {
 	DeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	MarkRedriven(ctx context.Context, l promotion.DeadLetter) error
@@ -33,7 +33,7 @@ type Sender interface {
 	Send(ctx context.Context, r promotion.Request) error
 }
 
-// Drawer changes draws.
+// Drawer changes draws as operators request it.
 type Drawer interface {
 	Submit(ctx context.Context, event, value, signature string) (promotion.Draw, error)
 	Void(ctx context.Context, event string) (promotion.Draw, error)
@@ -50,12 +50,12 @@ type Admin struct {
 	log    *slog.Logger
 }
 
-// NewAdmin serves operators.
+// NewAdmin makes the server of operators' RPCs.
 func NewAdmin(store Store, sender Sender, drawer Drawer, log *slog.Logger) *Admin {
 	return &Admin{store: store, sender: sender, drawer: drawer, log: log}
 }
 
-// WithQueues serves the dead letters of other queues too.
+// WithQueues also serves the dead letters of the queues q, and returns s.
 func (s *Admin) WithQueues(q Queues) *Admin {
 	s.queues = q
 	return s

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/worker/internal/deadletter"
 )
 
-// Queues are the queues whose dead letters are no requests.
+// Queues lists and redrives the dead letters of queues that hold no requests.
 type Queues interface {
 	List(ctx context.Context, queue, cursor string, limit int) (page []deadletter.Letter, next string, err error)
 	Redrive(ctx context.Context, queue string, ids []string) (deadletter.Result, error)

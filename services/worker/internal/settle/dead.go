@@ -27,7 +27,7 @@ func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) er
 func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
 	message, err := promotion.DecodeMessage(m.Body)
 	if err != nil {
-		l := letter(m, promotion.Message{})
+		l := deadLetterOf(m, promotion.Message{})
 		l.ErrorCode, l.ErrorMessage = "UNREADABLE", err.Error()
 		return s.store.PutDeadLetter(ctx, l, nil)
 	}
@@ -36,7 +36,7 @@ func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
 		return err
 	}
 	if unreadable := snapshot.Unreadable[message.RequestID]; unreadable != nil {
-		l := letter(m, message)
+		l := deadLetterOf(m, message)
 		l.ErrorCode, l.ErrorMessage = string(promotion.FailedSerde), unreadable.Error()
 		return s.store.PutUnreadable(ctx, l, message)
 	}
@@ -47,14 +47,14 @@ func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
 	if r.Attempts < s.opts.MaxAttempts {
 		return s.sendBack(ctx, r)
 	}
-	l := letter(m, message)
+	l := deadLetterOf(m, message)
 	l.ErrorCode, l.ErrorMessage = r.ErrorCode, r.ErrorMessage
 	end := r.Failed(s.millis(), promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: r.ErrorCode, Message: r.ErrorMessage})
 	return s.store.PutDeadLetter(ctx, l, &end)
 }
 
-// letter makes a dead letter. Its key is the same each time the message is received.
-func letter(m promotion.Delivery, message promotion.Message) promotion.DeadLetter {
+// deadLetterOf makes a dead letter. Its key is the same each time the message is received.
+func deadLetterOf(m promotion.Delivery, message promotion.Message) promotion.DeadLetter {
 	id := message.RequestID
 	if id == "" {
 		id = m.ID

@@ -35,12 +35,12 @@ func (s *Settler) triage(ctx context.Context, all []delivery) (t triage, err err
 			t.live = append(t.live, d)
 		}
 	}
-	t.unsupported = len(t.live) > 0 && !known(t.live[0].request.EventType) && snapshot.Unreadable[t.live[0].message.RequestID] == nil
+	t.unsupported = len(t.live) > 0 && !canSettle(t.live[0].request.EventType) && snapshot.Unreadable[t.live[0].message.RequestID] == nil
 	return t, nil
 }
 
-// known reports whether this replica can settle requests of a type.
-func known(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
+// canSettle reports whether this replica can settle requests of a type.
+func canSettle(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
 
 // batchSize returns how many requests the next transaction settles: those before the first that
 // must be handled in another way. A suspicious request is settled alone.
@@ -58,8 +58,8 @@ func (s *Settler) batchSize(live []delivery, limit int) int {
 	return limit
 }
 
-// try settles requests in one transaction. It converts a panic to an error that names no request.
-func (s *Settler) try(ctx context.Context, snapshot Snapshot, live []delivery) (err error) {
+// trySettle settles requests in one transaction. A panic becomes an error that names no request.
+func (s *Settler) trySettle(ctx context.Context, snapshot Snapshot, live []delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = errs.FromPanic(p)

@@ -15,7 +15,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Errors after which no attempt is counted.
+// Errors of a Store after which no attempt is counted against a request.
 var (
 	// ErrChanged means that what was read has changed meanwhile and must be read again.
 	ErrChanged = errors.New("changed meanwhile")
@@ -49,7 +49,7 @@ type Snapshot struct {
 	Locks map[string]string
 }
 
-// Settlement is one transaction.
+// Settlement is what one transaction writes: the changes of requests, and of the places left.
 type Settlement struct {
 	Changes []promotion.Change
 	// Capacity is written if RemainingBefore, the number of places that was read, is still stored;
@@ -106,7 +106,7 @@ const (
 	foreignDelay = 30 * time.Second
 )
 
-// Settler settles what was received.
+// Settler settles the requests whose messages were received from the queue.
 type Settler struct {
 	store Store
 	queue Queue
@@ -150,7 +150,7 @@ func (s *Settler) Handle(ctx context.Context, batch []promotion.Delivery) error 
 	}
 	var all []error
 	for _, g := range order {
-		all = append(all, s.group(ctx, groups[g]))
+		all = append(all, s.settleGroup(ctx, groups[g]))
 	}
 	return errors.Join(all...)
 }
@@ -173,8 +173,8 @@ type triage struct {
 	unsupported bool // the first one is of a type that this replica cannot settle
 }
 
-// group settles the messages of one group in their order.
-func (s *Settler) group(ctx context.Context, all []delivery) error {
+// settleGroup settles the messages of one group in their order.
+func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
 	limit := 0                   // of the requests in the next transaction; 0: no limit
 	counted := map[string]bool{} // requests whose attempt was counted before it began
 	for range maxPasses {
@@ -209,7 +209,7 @@ func (s *Settler) group(ctx context.Context, all []delivery) error {
 		}
 		n := s.batchSize(t.live, limit)
 		limit = 0
-		err = s.try(ctx, t.snapshot, t.live[:n])
+		err = s.trySettle(ctx, t.snapshot, t.live[:n])
 		var item *ItemError
 		switch {
 		case err == nil:

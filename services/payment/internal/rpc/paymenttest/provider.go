@@ -64,7 +64,7 @@ func (p *Provider) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, call := range []string{Charges, Lookups, Voids, Refunds} {
 		mux.HandleFunc(call, func(w http.ResponseWriter, r *http.Request) {
-			gate, failing := p.enter(call)
+			gate, failing := p.countCall(call)
 			if failing {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
@@ -78,8 +78,8 @@ func (p *Provider) Handler() http.Handler {
 	return mux
 }
 
-// enter counts a call and returns how it is handled.
-func (p *Provider) enter(call string) (gate <-chan struct{}, failing bool) {
+// countCall counts a call and returns how the call is handled.
+func (p *Provider) countCall(call string) (gate <-chan struct{}, failing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls[call]++

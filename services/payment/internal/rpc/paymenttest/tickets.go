@@ -63,7 +63,7 @@ func (t *Tickets) Fail(method string, answers ...error) {
 	t.fail[method] = answers
 }
 
-// failure takes the next error; the caller holds the lock.
+// failure removes and returns the method's next error, nil without one. The caller holds the lock.
 func (t *Tickets) failure(method string) error {
 	queue := t.fail[method]
 	if len(queue) == 0 {

@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Taken returns the snapshot of an event whose seats with these indexes are sold.
-func Taken(e event.Event, at time.Time, seats ...int32) event.Snapshot {
+// SnapshotWithSold returns the snapshot of an event whose seats with these indexes are sold.
+func SnapshotWithSold(e event.Event, at time.Time, seats ...int32) event.Snapshot {
 	o := event.NewOccupancy(&e)
 	for _, i := range seats {
 		o.Set(i, event.SeatSold)

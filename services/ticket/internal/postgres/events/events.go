@@ -71,10 +71,10 @@ func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) 
 	return page, nil
 }
 
-func (s *Store) Taken(ctx context.Context, id string, seating event.Seating) (event.Counts, error) {
+func (s *Store) CountTaken(ctx context.Context, id string, seating event.Seating) (event.Counts, error) {
 	q := s.database.ReadQueries()
 	if seating == event.General {
-		return takenAdmissions(ctx, q, id)
+		return countTakenAdmissions(ctx, q, id)
 	}
 	rows, err := q.CountTaken(ctx, db.CountTakenParams{EventID: id, Now: q.AsOf})
 	taken := make(event.Counts, len(rows))
@@ -84,7 +84,7 @@ func (s *Store) Taken(ctx context.Context, id string, seating event.Seating) (ev
 	return taken, pkgpostgres.Err(err)
 }
 
-func takenAdmissions(ctx context.Context, q *postgres.Queries, id string) (event.Counts, error) {
+func countTakenAdmissions(ctx context.Context, q *postgres.Queries, id string) (event.Counts, error) {
 	rows, err := q.TakenAdmissions(ctx, db.TakenAdmissionsParams{EventID: id, Now: q.AsOf})
 	taken := make(event.Counts, len(rows))
 	for _, r := range rows {

@@ -52,10 +52,10 @@ func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *ev
 	if err := insertPlaces(ctx, q, &created); err != nil {
 		return err
 	}
-	return putLine(ctx, q, &created)
+	return saveLineSettings(ctx, q, &created)
 }
 
-func putLine(ctx context.Context, q *postgres.Queries, e *event.Event) error {
+func saveLineSettings(ctx context.Context, q *postgres.Queries, e *event.Event) error {
 	return q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: e.Threshold, SlotSeconds: e.SlotSeconds})
 }
 
@@ -69,8 +69,8 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if match != nil && !match.Allows(old.ETag()) {
 		return event.ErrChanged
 	}
-	if changes(e.Threshold, old.Threshold) || changes(e.SlotSeconds, old.SlotSeconds) {
-		if err := putLine(ctx, q, e); err != nil {
+	if isNewValue(e.Threshold, old.Threshold) || isNewValue(e.SlotSeconds, old.SlotSeconds) {
+		if err := saveLineSettings(ctx, q, e); err != nil {
 			return err
 		}
 	}
@@ -105,18 +105,18 @@ func lockSettings(ctx context.Context, q *postgres.Queries, id string) (now time
 		return now, e, err
 	}
 	e = toEvent(row.Event, sections)
-	return row.Now, e, readLine(ctx, q, &e)
+	return row.Now, e, readLineSettings(ctx, q, &e)
 }
 
-// readLine reads the settings of an event's line into the event.
-func readLine(ctx context.Context, q *postgres.Queries, e *event.Event) error {
+// readLineSettings reads the settings of an event's line into the event.
+func readLineSettings(ctx context.Context, q *postgres.Queries, e *event.Event) error {
 	line, err := lineSettings(ctx, q, e.ID)
 	e.Threshold, e.SlotSeconds = line.Threshold, line.SlotSeconds
 	return err
 }
 
-// replacePlaces replaces all seats and sections. ErrLocked once the sale has opened, since visitors
-// have the map then, and while anything is held.
+// replacePlaces replaces all seats and sections. It returns ErrLocked once the sale has opened,
+// since visitors then have the map, and while anything is held.
 func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, e.ID)
 	if err != nil {
@@ -172,7 +172,7 @@ func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) er
 		arg.Prices = append(arg.Prices, s.Price)
 		arg.Capacities = append(arg.Capacities, s.Capacity)
 	}
-	// Locked first, since this query locks in the same order as holds do.
+	// LockSections runs first: it locks in the same order as holds do, so no deadlock is possible.
 	if _, err := q.LockSections(ctx, db.LockSectionsParams{EventID: e.ID, Sections: slices.Clone(arg.Sections)}); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) er
 	return err
 }
 
-// changes reports whether a setting is given and differs from the current one.
-func changes[T comparable](setting, current *T) bool {
+// isNewValue reports whether a setting is given and differs from the current one.
+func isNewValue[T comparable](setting, current *T) bool {
 	return setting != nil && (current == nil || *setting != *current)
 }

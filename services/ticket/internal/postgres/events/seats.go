@@ -20,8 +20,8 @@ const (
 	maxCachedEvents = 128
 	// readAttempts bounds the reads of an event whose seats are replaced between two statements.
 	readAttempts = 3
-	// All seats are read again after readAllEvery and up to readAllJitter more, so that a change
-	// that the cache has missed is not missed for longer.
+	// The cache reads all seats again after readAllEvery plus up to readAllJitter, so that a change
+	// that it has missed is shown by then.
 	readAllEvery, readAllJitter = 25 * time.Second, 10 * time.Second
 	// pruneEvery is the interval of Pruner, pruneRows the number of rows that one statement
 	// deletes.
@@ -104,7 +104,7 @@ func (c *cachedSeats) update(ctx context.Context, q *postgres.Queries, id string
 	if err != nil {
 		return at, false, pkgpostgres.Err(err)
 	}
-	if len(rows) == 0 || !c.precedes(&rows[0]) {
+	if len(rows) == 0 || !c.hasAllChanges(&rows[0]) {
 		return at, false, nil
 	}
 	for _, r := range rows {
@@ -114,8 +114,8 @@ func (c *cachedSeats) update(ctx context.Context, q *postgres.Queries, id string
 	return rows[0].Now.UTC(), true, nil
 }
 
-// precedes reports whether the rows read are all changes since the cached snapshot.
-func (c *cachedSeats) precedes(r *db.SeatChangesRow) bool {
+// hasAllChanges reports whether the row has every change since the cached snapshot.
+func (c *cachedSeats) hasAllChanges(r *db.SeatChangesRow) bool {
 	return r.Complete && r.ServerStarted.Equal(c.serverStarted) && r.Version == c.event.Version && event.State(r.State) == c.event.State
 }
 
@@ -138,7 +138,7 @@ func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *
 			return event.Snapshot{}, err
 		}
 		if e.Seating == event.General {
-			taken, err := takenAdmissions(ctx, q, id)
+			taken, err := countTakenAdmissions(ctx, q, id)
 			return event.NewCounted(e, now, taken), err
 		}
 		row, err := q.TakenSeats(ctx, db.TakenSeatsParams{EventID: id, Now: q.AsOf})

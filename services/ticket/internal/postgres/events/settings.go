@@ -15,7 +15,7 @@ func (s *Store) Settings(ctx context.Context, id string) (event.Event, error) {
 		if e, _, err = findEvent(ctx, q, id); err != nil {
 			return err
 		}
-		return readLine(ctx, q, &e)
+		return readLineSettings(ctx, q, &e)
 	})
 	return e, err
 }

@@ -34,8 +34,8 @@ type holdBatch struct {
 	events []reservation.Event
 }
 
-// decide runs fn in a transaction and returns the results after the commit.
-func (s *Store) decide(ctx context.Context, eventID string, keys []*idempotency.Key, fn func(context.Context, *holdBatch) error) ([]result, error) {
+// runBatch runs fn in a transaction and returns the requests' results after the commit.
+func (s *Store) runBatch(ctx context.Context, eventID string, keys []*idempotency.Key, fn func(context.Context, *holdBatch) error) ([]result, error) {
 	var results []result
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		t := &holdBatch{Tx: tx, store: s, eventID: eventID, keys: keys, results: make([]result, len(keys))}
@@ -50,8 +50,8 @@ func (s *Store) decide(ctx context.Context, eventID string, keys []*idempotency.
 	return results, nil
 }
 
-// replayKnown answers repeated requests by their first answers, and returns the indexes of the
-// other requests.
+// replayKnown gives repeated requests the answers of their first calls, and returns the indexes of
+// the other requests.
 func (t *holdBatch) replayKnown(ctx context.Context) ([]int, error) {
 	states, err := answers.ClaimAll(ctx, t, t.keys)
 	if err != nil {
@@ -174,7 +174,7 @@ func (t *holdBatch) save(ctx context.Context, p *pipeline, held []int) error {
 	return t.SendBatch(ctx, &p.batch).Close()
 }
 
-// holdRows has the columns of new reservations.
+// holdRows has the column values of the reservations to insert.
 type holdRows struct {
 	ids                    []uuid.UUID
 	users, slots, sections []string
@@ -192,7 +192,7 @@ func (t *holdBatch) rows(held []int) (c holdRows) {
 	return c
 }
 
-// distinct returns the values of a member of the pending requests, each once.
+// distinct returns the values of one field of the pending requests, each once.
 func distinct(pending []int, member func(i int) string) []string {
 	values := make([]string, len(pending))
 	for n, i := range pending {

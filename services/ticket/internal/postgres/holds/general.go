@@ -30,7 +30,7 @@ func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservat
 	// The context is that of the batch: when it ends, all callers get its error and nothing may be
 	// held for them.
 	return limit.Do(ctx, s.limiter, func() ([]result, error) {
-		return s.decide(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
+		return s.runBatch(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
 			return (&generalTx{holdBatch: t, reqs: reqs}).run(ctx)
 		})
 	})
@@ -50,24 +50,25 @@ func (t *generalTx) run(ctx context.Context) error {
 	if err != nil || len(pending) == 0 {
 		return err
 	}
-	if err := t.lock(ctx, pending); err != nil {
+	if err := t.lockAndRead(ctx, pending); err != nil {
 		return err
 	}
-	if err := t.release(ctx, pending); err != nil {
+	if err := t.releaseDueHolds(ctx, pending); err != nil {
 		return err
 	}
 	held := t.allot(pending, func(i int) (*reservation.Reservation, error) { return t.sale.Allot(t.reqs[i]) })
 	p := &pipeline{Tx: t.Tx}
-	if err := t.insert(ctx, p, held); err != nil {
+	if err := t.insertReservations(ctx, p, held); err != nil {
 		return err
 	}
 	return t.save(ctx, p, held)
 }
 
-// lock locks the users, then the sections, and reads the data for the decision. All transactions
+// lockAndRead locks the users, then the sections, and reads what the decision needs. All
+// transactions
 // lock in the same order. The statements are sent in one round trip and run one after the other, so
 // that the reads see everything that was committed before the locks were taken.
-func (t *generalTx) lock(ctx context.Context, pending []int) error {
+func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	sections := distinct(pending, func(i int) string { return t.reqs[i].Section })
 	t.sale = reservation.GeneralSale{Free: make(map[string]int64), Prices: make(map[string]int64)}
@@ -93,8 +94,8 @@ func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	return t.sale.CheckSeating(event.General)
 }
 
-// release expires due holds until all requests can be fulfilled or no due hold is left.
-func (t *generalTx) release(ctx context.Context, pending []int) error {
+// releaseDueHolds expires due holds until all requests can be met or no due hold is left.
+func (t *generalTx) releaseDueHolds(ctx context.Context, pending []int) error {
 	wanted := make(map[string]int64)
 	for _, i := range pending {
 		wanted[t.reqs[i].Section] += int64(t.reqs[i].Quantity)
@@ -110,7 +111,7 @@ func (t *generalTx) release(ctx context.Context, pending []int) error {
 			return err
 		}
 		t.events = append(t.events, events...)
-		if len(t.due) < releaseBatch || t.sale.Suffices(wanted) {
+		if len(t.due) < releaseBatch || t.sale.HasFree(wanted) {
 			return nil
 		}
 		t.due, err = t.DueInSections(ctx, db.DueInSectionsParams{
@@ -123,7 +124,7 @@ func (t *generalTx) release(ctx context.Context, pending []int) error {
 	return nil
 }
 
-func (t *generalTx) insert(ctx context.Context, p *pipeline, held []int) error {
+func (t *generalTx) insertReservations(ctx context.Context, p *pipeline, held []int) error {
 	if len(held) == 0 {
 		return nil
 	}

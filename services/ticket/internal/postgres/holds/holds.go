@@ -96,9 +96,9 @@ func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.general.Close(ctx), s.seats.Close(ctx), s.waitsLimiter.Close(ctx), s.limiter.Close(ctx))
 }
 
-// limited runs fn when the limiter admits it. A running fn does not end with ctx, since pgx would
-// then close the connection.
-func limited[T any](ctx context.Context, s *Store, fn func(context.Context) (T, error)) (T, error) {
+// runLimited runs fn when the limiter admits it. The end of ctx does not stop a running fn, since
+// pgx would then close the connection.
+func runLimited[T any](ctx context.Context, s *Store, fn func(context.Context) (T, error)) (T, error) {
 	return limit.Do(ctx, s.limiter, func() (T, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 		defer cancel()
@@ -110,7 +110,7 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.
 	if key == nil {
 		return nil, nil //nolint:nilnil // nothing was made
 	}
-	return limited(ctx, s, func(ctx context.Context) (r *reservation.Reservation, err error) {
+	return runLimited(ctx, s, func(ctx context.Context) (r *reservation.Reservation, err error) {
 		err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 			answer, err := answers.Claim(ctx, tx, key)
 			if err != nil || answer == "" {
@@ -138,7 +138,7 @@ func replayAnswer(ctx context.Context, tx *postgres.Tx, answer string) (*reserva
 }
 
 func (s *Store) CountFree(ctx context.Context, eventID, section string) (int64, error) {
-	return limited(ctx, s, func(ctx context.Context) (int64, error) {
+	return runLimited(ctx, s, func(ctx context.Context) (int64, error) {
 		q := s.database.Queries()
 		n, err := q.CountFree(ctx, db.CountFreeParams{EventID: eventID, Section: section, Now: q.AsOf})
 		return n, pkgpostgres.Err(err)

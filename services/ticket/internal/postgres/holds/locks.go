@@ -13,10 +13,10 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// read locks the users and reads the data for the decision. The statements are sent in one round
-// trip and run one after the other, so that the reads see everything that was committed before the
-// users were locked.
-func (t *seatsTx) read(ctx context.Context, pending []int) error {
+// lockUsersAndRead locks the users and reads what the decision needs. The statements are sent in
+// one round trip and run one after the other, so the reads see everything that was committed before
+// the users were locked.
+func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	byLock := make(map[int64]string, len(users))
 	for _, u := range users {
@@ -47,7 +47,7 @@ func (t *seatsTx) read(ctx context.Context, pending []int) error {
 	return t.SendBatch(ctx, &b).Close()
 }
 
-// seatsOf lists the seats of the pending requests whose number of seats is to be included.
+// seatsOf lists the seats of those pending requests for whose number of seats include is true.
 func (t *seatsTx) seatsOf(pending []int, include func(n int) bool) (seats []string) {
 	for _, i := range pending {
 		if ids := t.reqs[i].SeatIDs; include(len(ids)) {
@@ -63,9 +63,9 @@ func (t *seatsTx) addUnlocked(rows []db.SeenSeatsRow) {
 	}
 }
 
-// check refuses requests that cannot succeed, before any seat is locked, and returns the other
-// ones. The seats of a large request are read only after the user's limit has admitted it.
-func (t *seatsTx) check(ctx context.Context, pending []int) ([]int, error) {
+// checkRequests refuses requests that cannot succeed, before any seat is locked, and returns the
+// others. The seats of a large request are read only after the user's limit has admitted it.
+func (t *seatsTx) checkRequests(ctx context.Context, pending []int) ([]int, error) {
 	pending = t.refuse(pending, t.sale.CheckUser)
 	if many := t.seatsOf(pending, func(n int) bool { return n > smallRequest }); len(many) > 0 {
 		rows, err := t.SeenSeats(ctx, db.SeenSeatsParams{Now: t.AsOf, EventID: t.eventID, SeatIds: many})
@@ -87,9 +87,9 @@ func (t *seatsTx) refuse(pending []int, check func(reservation.SeatsRequest) err
 	return others
 }
 
-// lock locks the seats of requests, and all seats of the holds that they would take over, since
-// those that nobody requests become free.
-func (t *seatsTx) lock(ctx context.Context, pending []int) error {
+// lockSeatsAndHolds locks the seats of requests, and all seats of the expired holds that they would
+// take over: seats of these holds that nobody requests become free.
+func (t *seatsTx) lockSeatsAndHolds(ctx context.Context, pending []int) error {
 	if len(pending) == 0 {
 		return nil
 	}

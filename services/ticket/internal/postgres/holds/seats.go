@@ -26,9 +26,9 @@ func (s *Store) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*r
 	return limit.Do(ctx, s.waitsLimiter, func() (*reservation.Reservation, error) { return s.holdWaiting(ctx, req) })
 }
 
-// holdWaiting decides on one request in a transaction that waits for locks.
+// holdWaiting decides on one request in a transaction that waits for the locks of others.
 func (s *Store) holdWaiting(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
-	return limited(ctx, s, func(ctx context.Context) (*reservation.Reservation, error) {
+	return runLimited(ctx, s, func(ctx context.Context) (*reservation.Reservation, error) {
 		results, err := s.decideSeats(ctx, req.EventID, []reservation.SeatsRequest{req}, true)
 		if err != nil {
 			return nil, err
@@ -57,7 +57,7 @@ func (s *Store) decideSeats(ctx context.Context, eventID string, reqs []reservat
 	for i, r := range reqs {
 		keys[i] = r.IdempotencyKey
 	}
-	return s.decide(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
+	return s.runBatch(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
 		return (&seatsTx{holdBatch: t, reqs: reqs, sale: reservation.NewSeatSale(wait)}).run(ctx)
 	})
 }
@@ -76,7 +76,7 @@ func (t *seatsTx) run(ctx context.Context) error {
 	if err != nil || len(pending) == 0 {
 		return err
 	}
-	if err := t.read(ctx, pending); err != nil {
+	if err := t.lockUsersAndRead(ctx, pending); err != nil {
 		if errors.Is(err, pgx.ErrNoRows) {
 			t.refuseAll(pending, event.ErrNotFound)
 			return nil
@@ -88,17 +88,17 @@ func (t *seatsTx) run(ctx context.Context) error {
 		t.refuseAll(pending, err)
 		return nil
 	}
-	if pending, err = t.check(ctx, pending); err != nil {
+	if pending, err = t.checkRequests(ctx, pending); err != nil {
 		return err
 	}
-	if err := t.lock(ctx, pending); err != nil {
+	if err := t.lockSeatsAndHolds(ctx, pending); err != nil {
 		return err
 	}
 	held := t.allot(pending, func(i int) (*reservation.Reservation, error) { return t.sale.Allot(t.reqs[i]) })
-	return t.write(ctx, held)
+	return t.writeHolds(ctx, held)
 }
 
-func (t *seatsTx) write(ctx context.Context, held []int) error {
+func (t *seatsTx) writeHolds(ctx context.Context, held []int) error {
 	if len(held) == 0 {
 		return nil
 	}
@@ -109,17 +109,17 @@ func (t *seatsTx) write(ctx context.Context, held []int) error {
 	t.events = append(ended, t.events...)
 	p := &pipeline{Tx: t.Tx}
 	until := t.sale.Now.Add(t.sale.HoldFor)
-	if err := t.move(p, until); err != nil {
+	if err := t.moveSeats(p, until); err != nil {
 		return err
 	}
-	if err := t.insert(ctx, p, held, until); err != nil {
+	if err := t.insertReservations(ctx, p, held, until); err != nil {
 		return err
 	}
 	return t.save(ctx, p, held)
 }
 
-// move changes the owners of the locked seats as decided.
-func (t *seatsTx) move(p *pipeline, until time.Time) error {
+// moveSeats writes the new owners of the locked seats, as they were decided.
+func (t *seatsTx) moveSeats(p *pipeline, until time.Time) error {
 	var seats []string
 	owners := make(map[string]*uuid.UUID) // nil: free
 	for id, seat := range t.sale.Locked {
@@ -139,7 +139,7 @@ func (t *seatsTx) move(p *pipeline, until time.Time) error {
 	return nil
 }
 
-func (t *seatsTx) insert(ctx context.Context, p *pipeline, held []int, until time.Time) error {
+func (t *seatsTx) insertReservations(ctx context.Context, p *pipeline, held []int, until time.Time) error {
 	c := t.rows(held)
 	arg := db.InsertHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: until, CreatedAt: t.sale.Now, ReservationIds: c.ids,

@@ -80,7 +80,7 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error
 
 type section struct{ eventID, name string }
 
-// counters are numbers of places of a section with general admission.
+// counters are the numbers of held and sold places of a section with general admission.
 type counters struct{ held, sold int64 }
 
 func (c *counters) add(s reservation.Status, n int) {
@@ -92,7 +92,7 @@ func (c *counters) add(s reservation.Status, n int) {
 	}
 }
 
-// moveCounters changes the counters of locked sections, as updateSeats changes seats.
+// moveCounters adds the changed reservations to the held and sold counters of their sections.
 func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	deltas := make(map[section]counters)
 	for _, c := range changed {

@@ -102,8 +102,8 @@ func (s *Service) RequireInvariants(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// RequireNoDeadlocks fails after a deadlock, which the order of locks excludes. No other test
-// notices one, since the aborted transaction is retried.
+// RequireNoDeadlocks fails if PostgreSQL has reported a deadlock, which the order of locks
+// excludes. Other tests do not notice one, since the aborted transaction is retried.
 func (s *Service) RequireNoDeadlocks(t *testing.T) {
 	t.Helper()
 	require.Zero(t, s.Count(t, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))
