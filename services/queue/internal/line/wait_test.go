@@ -25,7 +25,9 @@ func watched(s State, seconds int, perSecond int64) (*rateEstimator, State) {
 }
 
 // crowd is a line with many waiters.
-func crowd() State { return State{Epoch: 1, Now: 1_000_000, Waiting: 5000, SettingsAt: 1, Threshold: 10_000} }
+func crowd() State {
+	return State{Epoch: 1, Now: 1_000_000, Waiting: 5000, SettingsAt: 1, Threshold: 10_000}
+}
 
 func TestEstimatedWait(t *testing.T) {
 	t.Parallel()
@@ -41,8 +43,8 @@ func TestEstimatedWait(t *testing.T) {
 	}{
 		"a full house that is being measured": {full, 4, 100, map[int64]int64{1: 0, 300: 0}},
 		"some fit in, others are not known":   {nearlyFull, 4, 0, map[int64]int64{1: 5, 50: 5, 51: 0}},
-		"the first five seconds": {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
-		"a steady rate":          {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
+		"the first five seconds":              {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
+		"a steady rate":                       {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
 		// 600 slots of 600 s: one expires every second, even if nobody leaves.
 		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}},
 	} {

@@ -23,7 +23,7 @@ type RateMeter struct {
 	observed           bool
 	last               Counters
 	at, moved          time.Time // of the last observation, and of the last in which nobody waited in vain
-	positions, seconds float64 // decayed positions and seconds
+	positions, seconds float64   // decayed positions and seconds
 }
 
 func (m *RateMeter) Observe(c Counters, now time.Time) {
