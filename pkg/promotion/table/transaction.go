@@ -207,7 +207,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		for event, c := range t.counts { // another item of the figures each time
 			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
 		}
-		t.addGroups()
+		t.writeGroupCounters()
 		checks := t.addExclusions()
 		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items})
 		if err == nil {

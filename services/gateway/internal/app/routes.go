@@ -81,7 +81,7 @@ func (e *endpoints) authRoutes() []*edge.Route {
 		},
 		{
 			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Access: edge.Admin, Handler: e.auth.Revoke,
-			Body: edge.JSONBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, Stops: true,
+			Body: edge.RequiredBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, Stops: true,
 		},
 	}
 }
@@ -103,7 +103,7 @@ func (e *endpoints) providerRoutes() []*edge.Route {
 func (e *endpoints) devRoutes() []*edge.Route {
 	return []*edge.Route{{
 		ID: "auth.dev-login", Method: http.MethodPost, Pattern: "/api/v1/auth/dev-login", Access: edge.Public, Handler: e.auth.DevLogin,
-		Body: edge.JSONBody(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{},
+		Body: edge.RequiredBody(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{},
 	}}
 }
 

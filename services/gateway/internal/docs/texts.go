@@ -118,8 +118,9 @@ var texts = map[string]routeText{
 	"promotions.winners": {
 		summary: "Who has a place, as CSV",
 		description: "`text/csv` with the header `rank,requestId,userId`: the winners of an announced lottery by their rank, or the successful " +
-			"requests to a first-come promotion so far by their place in the queue.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, " +
-			"PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the latest successful requests are not listed yet).",
+			"requests to a first-come promotion so far by their place in the queue. A cell that a spreadsheet would run as a formula, or that " +
+			"begins with an apostrophe, has an apostrophe in front.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, " +
+			"UNAVAILABLE (the latest successful requests are not listed yet).",
 	},
 	"rewards.attend": {
 		summary: "Records today's attendance, the same again when repeated",

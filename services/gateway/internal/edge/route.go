@@ -57,6 +57,9 @@ type Body struct {
 	// Message makes the message that the JSON body of a hand-written route is parsed into.
 	// Pass-through routes have none: their RPC defines it.
 	Message func() proto.Message
+	// Required is set where the handler needs a member that no rule of the message requires; for the
+	// documentation.
+	Required bool
 }
 
 // Route is one method of one path, with everything that is required of its requests.
@@ -123,6 +126,13 @@ type Header struct {
 // JSONBody declares a JSON body that is parsed into a new message of the type of m.
 func JSONBody(m proto.Message) Body {
 	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
+}
+
+// RequiredBody is JSONBody for a handler that needs a member that no rule of m requires.
+func RequiredBody(m proto.Message) Body {
+	b := JSONBody(m)
+	b.Required = true
+	return b
 }
 
 // Handler serves a request that passed the edge. A handler that returns an error, which becomes a

@@ -324,10 +324,10 @@ func TestExportWinners(t *testing.T) {
 	require.Empty(t, lines)
 	var want [][]string
 	tx := d.store.Begin()
-	for i, name := range []string{"zoe", "ann", "bob"} {
+	for i, name := range []string{"zoe", "@ann", "bob"} {
 		read := d.request(t, d.applied(t, first, name).GetRequestId())
 		tx.Change(i, read.Settled(start.UnixMilli(), promotion.Succeeded, promotion.Success, fmt.Sprint(9-i)))
-		want = append([][]string{{fmt.Sprint(3 - i), read.RequestID, name}}, want...)
+		want = append([][]string{{fmt.Sprint(3 - i), read.RequestID, strings.Replace(name, "@", "'@", 1)}}, want...)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	lines, err = d.exported(t, first)
