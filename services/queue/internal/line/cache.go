@@ -158,7 +158,7 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 		// The restored settings lack the blocked users, so read all settings again.
 		e.settingsTriedAt = time.Time{}
 	}
-	moved := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev
+	moved := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev || s.Paused != e.state.Paused
 	m.Epoch, m.Rev, m.AnsweredAt = s.Epoch, s.Rev, s.Now
 	if s.SettingsAt > 0 {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt

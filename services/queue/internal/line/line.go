@@ -43,7 +43,7 @@ type Place struct {
 	Status string
 	// Position counts from 1; 0 inside. Ahead and Behind are numbers of people.
 	Position, Ahead, Behind int64
-	// EstimatedWait and NextPoll are seconds.
+	// EstimatedWait and NextPoll are seconds; an EstimatedWait of 0 while waiting is not known.
 	EstimatedWait, NextPoll int64
 	// Active is the number of slot holders, Threshold its maximum, QueueSize the number of waiters.
 	Active, Threshold, QueueSize int64

@@ -346,8 +346,9 @@ type Place struct {
 	Position     int64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	PeopleAhead  int64 `protobuf:"varint,4,opt,name=people_ahead,json=peopleAhead,proto3" json:"people_ahead,omitempty"`
 	PeopleBehind int64 `protobuf:"varint,5,opt,name=people_behind,json=peopleBehind,proto3" json:"people_behind,omitempty"`
-	// Seconds.
-	EstimatedWait int64 `protobuf:"varint,6,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
+	// Seconds. Absent while nobody is admitted (the line is paused or recovers, or its sale does not
+	// allow it), and while the rate of admissions is being measured.
+	EstimatedWait *int64 `protobuf:"varint,6,opt,name=estimated_wait,json=estimatedWait,proto3,oneof" json:"estimated_wait,omitempty"`
 	// Seconds until the visitor should ask again.
 	NextPoll int64 `protobuf:"varint,7,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
 	// Users inside, the limit of that, and users waiting.
@@ -436,8 +437,8 @@ func (x *Place) GetPeopleBehind() int64 {
 }
 
 func (x *Place) GetEstimatedWait() int64 {
-	if x != nil {
-		return x.EstimatedWait
+	if x != nil && x.EstimatedWait != nil {
+		return *x.EstimatedWait
 	}
 	return 0
 }
@@ -923,7 +924,9 @@ type Line struct {
 	// are accepted.
 	PrevEpoch int64 `protobuf:"varint,4,opt,name=prev_epoch,json=prevEpoch,proto3" json:"prev_epoch,omitempty"`
 	// As Place.sale_status; empty when absent.
-	SaleStatus    string `protobuf:"bytes,5,opt,name=sale_status,json=saleStatus,proto3" json:"sale_status,omitempty"`
+	SaleStatus string `protobuf:"bytes,5,opt,name=sale_status,json=saleStatus,proto3" json:"sale_status,omitempty"`
+	// As Place.paused.
+	Paused        bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -991,6 +994,13 @@ func (x *Line) GetSaleStatus() string {
 		return x.SaleStatus
 	}
 	return ""
+}
+
+func (x *Line) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 type GetLoadRequest struct {
@@ -1959,32 +1969,33 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"LineResult\x12+\n" +
 	"\x05place\x18\x01 \x01(\v2\x13.urr.queue.v1.PlaceH\x00R\x05place\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\x9c\x05\n" +
+	"\x06result\"\xb4\x05\n" +
 	"\x05Place\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06queued\x18\x02 \x01(\bR\x06queued\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x03R\bposition\x12!\n" +
 	"\fpeople_ahead\x18\x04 \x01(\x03R\vpeopleAhead\x12#\n" +
-	"\rpeople_behind\x18\x05 \x01(\x03R\fpeopleBehind\x12%\n" +
-	"\x0eestimated_wait\x18\x06 \x01(\x03R\restimatedWait\x12\x1b\n" +
+	"\rpeople_behind\x18\x05 \x01(\x03R\fpeopleBehind\x12*\n" +
+	"\x0eestimated_wait\x18\x06 \x01(\x03H\x00R\restimatedWait\x88\x01\x01\x12\x1b\n" +
 	"\tnext_poll\x18\a \x01(\x03R\bnextPoll\x12#\n" +
 	"\rcurrent_users\x18\b \x01(\x03R\fcurrentUsers\x12\x1c\n" +
 	"\tthreshold\x18\t \x01(\x03R\tthreshold\x12\x1d\n" +
 	"\n" +
 	"queue_size\x18\n" +
 	" \x01(\x03R\tqueueSize\x12$\n" +
-	"\vevent_title\x18\v \x01(\tH\x00R\n" +
+	"\vevent_title\x18\v \x01(\tH\x01R\n" +
 	"eventTitle\x88\x01\x01\x12$\n" +
-	"\vartist_name\x18\f \x01(\tH\x01R\n" +
+	"\vartist_name\x18\f \x01(\tH\x02R\n" +
 	"artistName\x88\x01\x01\x12$\n" +
-	"\ventry_token\x18\r \x01(\tH\x02R\n" +
+	"\ventry_token\x18\r \x01(\tH\x03R\n" +
 	"entryToken\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"expires_at\x18\x0e \x01(\x03H\x03R\texpiresAt\x88\x01\x01\x12\x1b\n" +
-	"\x06ticket\x18\x0f \x01(\tH\x04R\x06ticket\x88\x01\x01\x12$\n" +
-	"\vsale_status\x18\x10 \x01(\tH\x05R\n" +
+	"expires_at\x18\x0e \x01(\x03H\x04R\texpiresAt\x88\x01\x01\x12\x1b\n" +
+	"\x06ticket\x18\x0f \x01(\tH\x05R\x06ticket\x88\x01\x01\x12$\n" +
+	"\vsale_status\x18\x10 \x01(\tH\x06R\n" +
 	"saleStatus\x88\x01\x01\x12\x1b\n" +
-	"\x06paused\x18\x11 \x01(\bH\x06R\x06paused\x88\x01\x01B\x0e\n" +
+	"\x06paused\x18\x11 \x01(\bH\aR\x06paused\x88\x01\x01B\x11\n" +
+	"\x0f_estimated_waitB\x0e\n" +
 	"\f_event_titleB\x0e\n" +
 	"\f_artist_nameB\x0e\n" +
 	"\f_entry_tokenB\r\n" +
@@ -2013,7 +2024,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\x11WatchLinesRequest\"Z\n" +
 	"\x12WatchLinesResponse\x12(\n" +
 	"\x05lines\x18\x01 \x03(\v2\x12.urr.queue.v1.LineR\x05lines\x12\x1a\n" +
-	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"\x98\x01\n" +
+	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"\xb0\x01\n" +
 	"\x04Line\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1f\n" +
@@ -2022,7 +2033,8 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"prev_epoch\x18\x04 \x01(\x03R\tprevEpoch\x12\x1f\n" +
 	"\vsale_status\x18\x05 \x01(\tR\n" +
-	"saleStatus\"I\n" +
+	"saleStatus\x12\x16\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\"I\n" +
 	"\x0eGetLoadRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"u\n" +
 	"\x0fGetLoadResponse\x12\x18\n" +

@@ -42,6 +42,19 @@ local function freeLine()
   for _, key in ipairs(lasting) do call('PEXPIRE', key, C.idle) end -- perhaps no cleanup follows
 end
 
+-- forgetTurns forgets turns after a day or two, and all of a line without decisions for a day.
+local function forgetTurns()
+  if line.turnsAt == 0 or now < line.turnsAt + C.pass then return end
+  call('UNLINK', kTurnsBefore)
+  local over = now >= (closed and line.endedAt or line.at) + C.pass
+  if over then
+    call('UNLINK', kTurns)
+  elseif call('EXISTS', kTurns) == 1 then
+    call('RENAME', kTurns, kTurnsBefore)
+  end
+  set({ turnsAt = over and 0 or now })
+end
+
 -- lastContact returns the time of the last contact, the shortest poll interval among the ten newest
 -- contacts of waiters, and whether there are ten.
 local function lastContact()
@@ -144,7 +157,7 @@ end
 
 -- newBatch collects what is to be written of a page of the queue, as arguments of a call per key.
 local function newBatch()
-  return { slots = {}, deadlines = {}, values = {}, spent = {}, present = {}, parked = {}, parkedSeen = {}, gone = 0, admitted = 0, kept = 0,
+  return { slots = {}, deadlines = {}, values = {}, spent = {}, turns = {}, present = {}, parked = {}, parkedSeen = {}, gone = 0, admitted = 0, kept = 0,
     full = false, over = false }
 end
 
@@ -168,7 +181,7 @@ local function selectWaiters(heads, users, admitted, room)
   local till, spentAt, resumed, floor, high = int(newSlotEnd()), int(now), line.resumed, math.floor, nil
   local batch = newBatch()
   local slots, due, values, spent, away, awaySeen = batch.slots, batch.deadlines, batch.values, batch.spent, batch.parked, batch.parkedSeen
-  local present, n, out = batch.present, 0, 0
+  local turns, reach, present, n, out = batch.turns, line.reach, batch.present, 0, 0
   for i, user in ipairs(users) do
     local score, contact = heads[2 * i], touched[i]
     local seen = tonumber(contact or 0)
@@ -192,6 +205,9 @@ local function selectWaiters(heads, users, admitted, room)
       due[at + 1], due[at + 2] = deadlines[p], user
       values[at + 1], values[at + 2] = user, id .. ' ' .. score .. ' 0 0'
       spent[at + 1], spent[at + 2] = spentAt, user
+      if tonumber(score) <= reach then -- isEarly
+        turns[at + 1], turns[at + 2] = user, score -- early places are before all others
+      end
       if from[i] then
         present[#present + 1], present[#present + 2] = user, from[i]
       end
@@ -216,6 +232,7 @@ local function admitFrom(heads, admitted, room)
     call('ZADD', kUnclaimed, unpack(batch.deadlines))
     call('HSET', kSlot, unpack(batch.values))
     markSpent(unpack(batch.spent))
+    markTurns(batch.turns)
     record(batch.values, batch.present)
   end
   if #batch.parked > 0 then
@@ -257,6 +274,7 @@ local function admit()
   return admitted
 end
 
+forgetTurns()
 local silent, admitted = false, 0
 if closed then
   freeLine()

@@ -4,7 +4,7 @@
 --
 -- KEYS   1 line · 2 queue · 3 seen · 4 parked · 5 parked-seen · 6 active · 7 active-seen ·
 --        8 unclaimed · 9 slot · 10 old · 11 restored · 12 blocked · 13 threshold · 14 admitted ·
---        15 since · 16 spent · 17 late · 18 holds; the script's own follow
+--        15 since · 16 spent · 17 late · 18 holds · 19 turns · 20 turns-before; the script's own follow
 -- ARGV   1 the time in µs ('' = Redis TIME; tests set it) ·
 --        2..9 what the caller knows of the line: epoch, rev, its last answer (ms, 0 = none), when
 --          its settings were read (ms, 0 = never), threshold, paused (0|1), slot length (ms),
@@ -26,8 +26,8 @@
 -- tostring loses digits of µs. Scores as Redis returns them are passed on as they are.
 local call = redis.call
 local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
-  kAdmitted, kSince, kSpent, kLate, kHolds = unpack(KEYS, 1, 18)
-local OWN, OWN_KEYS = 15, 18
+  kAdmitted, kSince, kSpent, kLate, kHolds, kTurns, kTurnsBefore = unpack(KEYS, 1, 20)
+local OWN, OWN_KEYS = 15, 20
 local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- the keys that remain of an empty line
 
 local function int(x) return string.format('%d', x) end
@@ -45,7 +45,7 @@ local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
-  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending' }
+  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending', 'reach', 'turnsAt' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))
@@ -272,6 +272,19 @@ local function markSpent(...)
   call('ZADD', kSpent, ...)
   spentChanged = true
 end
+
+-- markTurns records early places that were used or given up: users and their scores in turn. A user
+-- is early once per round. The record is complete for a day, as long as a pass can be used: ticks
+-- move `turns` to `turns-before` a day after `turnsAt` (forgetTurns); the TTL is for lines without.
+local function markTurns(scores)
+  if #scores == 0 then return end
+  if line.turnsAt == 0 then set({ turnsAt = now }) end
+  call('HSET', kTurns, unpack(scores))
+  call('PEXPIRE', kTurns, 3 * C.pass)
+end
+
+-- isEarly reports whether a place has the score of a tier-1 position. Scores by arrival are later.
+local function isEarly(score) return tonumber(score) <= line.reach end
 
 -- dirty counts a decision in rev: a Redis that returns with a lower rev has lost it.
 local function dirty()

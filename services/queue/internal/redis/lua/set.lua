@@ -32,6 +32,7 @@ local function evictAll(users)
   for _, key in ipairs({ kQueue, kParked, kActive, kOld }) do
     local scores = call('EXISTS', key) == 1 and call('ZMSCORE', key, unpack(users)) or {}
     for i, score in ipairs(scores) do
+      if score and (key == kQueue or key == kParked) and isEarly(score) then markTurns({ users[i], score }) end
       if score then evict(users[i]) end
     end
   end
