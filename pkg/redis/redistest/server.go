@@ -136,7 +136,8 @@ func (s *Server) TakeOver(master *Server) {
 }
 
 // Fill fills a server that does not evict keys up to its limit of memory, and returns what frees the
-// memory again.
+// memory again. Meanwhile the limit is a quarter lower, since buffers that the server frees would make
+// room for a moment.
 func (s *Server) Fill() (free func()) {
 	s.t.Helper()
 	client, ctx := s.Client(), s.t.Context()
@@ -153,10 +154,33 @@ func (s *Server) Fill() (free func()) {
 			s.t.Fatalf("fill redis-server at %s: %v", s.addr, err)
 		}
 	}
+	limit := s.memoryLimit()
+	s.limitMemory(limit * 3 / 4)
 	return func() {
 		if err := client.Del(ctx, keys...).Err(); err != nil {
 			s.t.Fatalf("free memory of redis-server at %s: %v", s.addr, err)
 		}
+		s.limitMemory(limit)
+	}
+}
+
+func (s *Server) memoryLimit() int64 {
+	s.t.Helper()
+	values, err := s.Client().ConfigGet(s.t.Context(), "maxmemory").Result()
+	if err != nil {
+		s.t.Fatalf("read the limit of memory of redis-server at %s: %v", s.addr, err)
+	}
+	limit, err := strconv.ParseInt(values["maxmemory"], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return limit
+}
+
+func (s *Server) limitMemory(bytes int64) {
+	s.t.Helper()
+	if err := s.Client().ConfigSet(s.t.Context(), "maxmemory", strconv.FormatInt(bytes, 10)).Err(); err != nil {
+		s.t.Fatalf("limit the memory of redis-server at %s: %v", s.addr, err)
 	}
 }
 

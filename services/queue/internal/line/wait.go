@@ -12,7 +12,8 @@ const (
 )
 
 // rateEstimator measures a line's admissions per second, as an exponentially weighted moving
-// average over the times when somebody waits, and neither the sale nor an operator stops admission.
+// average over the times when somebody waits, and neither the sale, its shop nor an operator stops
+// admission.
 type rateEstimator struct {
 	since, last int64 // Redis's time in ms of the start of the waiting and of the last observation
 	admitted    int64
@@ -29,7 +30,7 @@ func (p *rateEstimator) observe(s State) {
 	switch {
 	case s.Waiting == 0 || status == Scheduled:
 		*p = rateEstimator{}
-	case p.since > 0 && (s.Paused || !status.AllowsAdmission()):
+	case p.since > 0 && (s.Paused || s.ShopAway() || !status.AllowsAdmission()):
 		// The time in which the line does not admit is left out.
 		p.since, p.last, p.admitted = p.since+s.Now-p.last, s.Now, s.Admitted
 	case p.since == 0 || s.Admitted < p.admitted || s.Now < p.last:

@@ -10,6 +10,7 @@ import (
 func watch(p *rateEstimator, s State, seconds int, perSecond int64) State {
 	for range seconds {
 		s.Now += 1000
+		s.Sale.At = s.Now
 		s.Admitted += perSecond
 		p.observe(s)
 	}
