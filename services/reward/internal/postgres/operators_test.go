@@ -150,6 +150,43 @@ func TestRetryAfterVoidPaysUnderANewKey(t *testing.T) {
 	require.Equal(t, []string{"rand-c-m1-log-1-R1"}, w.paidKeys())
 }
 
+// The provider has voided the key and its answer is lost. Paying under the key would be refused for
+// good, so the void is repeated.
+func TestVoidWhoseAnswerIsLostIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]string{
+		"asked late":         `reward_status = 'FAILED', unknown_since = now() - interval '2 h', last_call_at = now() - interval '2 h'`,
+		"operator's retry":   `reward_status = 'FAILED', ask_first = true, last_call_at = now() - interval '2 h'`,
+		"campaign cancelled": `reward_status = 'FAILED', unknown_since = now() - interval '1 h', last_call_at = now() - interval '1 h', cancel_requested_at = now()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, sandbox.Faults{VoidLost: 1})
+			fill(t, w.pool, 1)
+			w.set(t, state)
+			p := policy()
+			p.CallTimeout, p.Lease, p.LookupRetention = 10*time.Second, 30*time.Second, 24*time.Hour
+			stop := w.run(t, 1, p)
+			testkit.Until(t, func() bool {
+				var asked int
+				require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM reward_call WHERE ended_at IS NOT NULL`).Scan(&asked))
+				return asked > 0
+			}, "the first void")
+			w.server.SetFaults(sandbox.Faults{})
+			testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+			stop()
+			require.Equal(t, 1, w.get(t).Resends)
+			if name == "campaign cancelled" {
+				require.Equal(t, payout.Cancelled, w.get(t).Status)
+				require.Empty(t, w.paidKeys())
+				return
+			}
+			require.Equal(t, payout.Success, w.get(t).Status, w.get(t).Message)
+			require.Equal(t, []string{"rand-c-m1-log-1-R1"}, w.paidKeys())
+		})
+	}
+}
+
 // A worker that was stopped past its lease: its late failure is refused, its late success is kept.
 func TestLateOutcomesOfALostLease(t *testing.T) {
 	t.Parallel()
