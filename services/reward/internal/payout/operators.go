@@ -75,7 +75,8 @@ const manualTransaction = "MANUAL"
 // Resolve returns a held allocation after an operator has found out whether it is paid. An unpaid one
 // is cancelled if that was requested; otherwise it has failed, and may be retried.
 func Resolve(a Allocation, paid bool, transactionID string, now time.Time) Allocation {
-	a.NextRetryAt, a.HeldAt, a.UnknownSince, a.AskFirst, a.Code, a.Message = time.Time{}, time.Time{}, time.Time{}, false, "", ""
+	a.NextRetryAt, a.HeldAt, a.UnknownSince, a.FailingSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	a.AskFirst, a.Code, a.Message = false, "", ""
 	switch {
 	case paid:
 		a.Status, a.TransactionID, a.ProcessedAt = Success, cmp.Or(transactionID, manualTransaction), now

@@ -126,7 +126,9 @@ func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err err
 
 func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, err error) {
 	for after := int64(0); ; {
-		ids, err := s.q.FailedIDs(ctx, db.FailedIDsParams{EventID: eventID, After: after, Chunk: chunk})
+		ids, err := s.q.FailedIDs(ctx, db.FailedIDsParams{
+			EventID: eventID, After: after, FailingTooLong: payout.CodeFailingTooLong, Chunk: chunk,
+		})
 		if err != nil || len(ids) == 0 {
 			return retried, postgres.Err(err)
 		}

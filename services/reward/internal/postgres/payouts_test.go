@@ -25,7 +25,7 @@ import (
 func policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: 300 * time.Millisecond, Lease: time.Second, MaxAttempts: 6, RetryMin: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
-		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour,
+		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour, HoldAfter: time.Hour,
 	}
 }
 

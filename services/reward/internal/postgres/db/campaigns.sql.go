@@ -11,7 +11,7 @@ import (
 )
 
 const AllocationsOfEntries = `-- name: AllocationsOfEntries :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = ANY($2::bigint[]) ORDER BY id
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, failing_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = ANY($2::bigint[]) ORDER BY id
 `
 
 type AllocationsOfEntriesParams struct {
@@ -51,6 +51,7 @@ func (q *Queries) AllocationsOfEntries(ctx context.Context, arg AllocationsOfEnt
 			&i.Version,
 			&i.LeaseUntil,
 			&i.UnknownSince,
+			&i.FailingSince,
 			&i.LastCallAt,
 			&i.AskFirst,
 			&i.CancelRequestedAt,
@@ -226,7 +227,7 @@ func (q *Queries) GetEntryByID(ctx context.Context, id int64) (EventEntry, error
 const InsertAllocation = `-- name: InsertAllocation :one
 INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, idempotency_key, next_retry_at, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $9::timestamptz)
-RETURNING id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at
+RETURNING id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, failing_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at
 `
 
 type InsertAllocationParams struct {
@@ -275,6 +276,7 @@ func (q *Queries) InsertAllocation(ctx context.Context, arg InsertAllocationPara
 		&i.Version,
 		&i.LeaseUntil,
 		&i.UnknownSince,
+		&i.FailingSince,
 		&i.LastCallAt,
 		&i.AskFirst,
 		&i.CancelRequestedAt,

@@ -59,6 +59,7 @@ type EventRewardAllocation struct {
 	Version               int64
 	LeaseUntil            *time.Time
 	UnknownSince          *time.Time
+	FailingSince          *time.Time
 	LastCallAt            *time.Time
 	AskFirst              bool
 	CancelRequestedAt     *time.Time

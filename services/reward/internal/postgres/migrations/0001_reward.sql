@@ -99,6 +99,8 @@ CREATE TABLE event_reward_allocation (
     lease_until             timestamptz,
     -- Time of the oldest call whose outcome is unknown.
     unknown_since           timestamptz,
+    -- Time of the first failure, while the row is tried again.
+    failing_since           timestamptz,
     -- Time of the newest call that may have paid.
     last_call_at            timestamptz,
     -- The provider is asked before anything is sent again.
@@ -121,6 +123,7 @@ CREATE INDEX idx_reward_grant_retry_queue ON event_reward_allocation (reward_kin
 CREATE INDEX reward_processing ON event_reward_allocation (reward_kind, id) WHERE reward_status = 'PROCESSING';
 CREATE INDEX reward_held ON event_reward_allocation (reward_kind) WHERE held_at IS NOT NULL;
 CREATE INDEX reward_unknown ON event_reward_allocation (reward_kind, unknown_since) WHERE unknown_since IS NOT NULL AND held_at IS NULL;
+CREATE INDEX reward_failing ON event_reward_allocation (reward_kind, failing_since) WHERE failing_since IS NOT NULL;
 CREATE INDEX reward_milestones ON event_reward_allocation (event_id, member_id, milestone) WHERE milestone IS NOT NULL;
 CREATE INDEX reward_member ON event_reward_allocation (member_id, id);
 CREATE INDEX reward_event ON event_reward_allocation (event_id, reward_status, id);

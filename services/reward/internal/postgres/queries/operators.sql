@@ -53,6 +53,7 @@ SET cancel_requested_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestam
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
                          WHEN a.unknown_since IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
     held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
+    failing_since = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.failing_since END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
 WHERE a.id = ANY(ARRAY(
     SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
@@ -75,19 +76,20 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
-    held_at = NULL, version = a.version + 1
+    held_at = NULL, failing_since = NULL, version = a.version + 1
 WHERE a.id = ANY(ARRAY(
     SELECT f.id FROM chosen AS f
     WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL AND (f.held_at IS NULL OR f.error_code <> @unknown_too_long::text)
       AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id;
 
--- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Those
--- that are held wait for an operator who looks at each.
+-- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Of
+-- those that are held, it lists only the ones that are certainly unpaid because no call got through.
 -- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
 WHERE (event_id, reward_status, id) > (@event_id::text, 'FAILED', @after::bigint)
-  AND event_id <= @event_id::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL AND held_at IS NULL
+  AND event_id <= @event_id::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL
+  AND (held_at IS NULL OR error_code = @failing_too_long::text)
 ORDER BY event_id, reward_status, id LIMIT @chunk;
 
 -- LockHeld locks an allocation that is held.
