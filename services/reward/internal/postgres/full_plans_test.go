@@ -104,7 +104,7 @@ func TestPlansOfAFullTable(t *testing.T) {
 		"ByEvent":           {`'c0', 'FAILED', 9000000000, 21`, []string{"reward_event"}, 21, 0},
 		"ByMember":          {`'busy', 9000000000, '', '', 21`, []string{"reward_member"}, 21, 0},
 		"ReachedMilestones": {`'c0', 'busy'`, []string{"reward_milestones"}, 0, 0},
-		"Backlog":           {`ARRAY['POINT', 'COUPON'], NULL`, []string{"idx_reward_grant_retry_queue", "reward_held", "reward_processing", "reward_unknown"}, 1500, 0},
+		"Backlog":           {`ARRAY['POINT', 'COUPON'], NULL`, []string{"idx_reward_grant_retry_queue", "reward_failing", "reward_held", "reward_processing", "reward_unknown"}, 1500, 0},
 	} {
 		for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
 			t.Run(name+" "+mode, func(t *testing.T) {
