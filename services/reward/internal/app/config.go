@@ -21,6 +21,9 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
+	// ReadMaxConns bounds the connections for members' pages, in addition to those for entries, payouts
+	// and operators.
+	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=8" min:"1" max:"1000"`
 
 	// PointURL is the URL of the provider of points, to which /v1/payouts is added.
 	PointURL string `env:"REWARD_POINT_URL, required"`
@@ -105,6 +108,13 @@ func (c *Config) validateTimes() error {
 		return config.Invalid("REWARD_HOLD_AFTER", c.HoldAfter, fmt.Sprintf("must be longer than REWARD_RETRY_MAX (%v)", c.RetryMax))
 	}
 	return nil
+}
+
+// readPoolConfig returns the configuration of the connection pool for members' pages.
+func (c *Config) readPoolConfig() postgres.Config {
+	reads := c.Postgres
+	reads.MaxConns = c.ReadMaxConns
+	return reads
 }
 
 func (c *Config) policy() payout.Policy {

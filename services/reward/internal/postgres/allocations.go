@@ -56,10 +56,10 @@ func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []chang
 	if len(params.Ids) == 0 {
 		return nil
 	}
-	if err := q.Settle(ctx, params); err != nil {
+	if err := restockPrizes(ctx, q, entries); err != nil {
 		return err
 	}
-	if err := restockPrizes(ctx, q, entries); err != nil {
+	if err := q.Settle(ctx, params); err != nil {
 		return err
 	}
 	return outbox.Insert(ctx, tx, source, out...)

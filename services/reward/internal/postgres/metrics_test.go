@@ -103,7 +103,7 @@ func TestCountersOfEntriesAndWinners(t *testing.T) {
 	moved = counts(t)
 	winners := postgres.Winners{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
 	announce := func(request string) {
-		_, err := winners.Announce(t.Context(), request, campaign.Winner{RequestID: request, PromotionID: "p", MemberID: "ann", At: m.clock.Now()})
+		_, err := winners.Announce(t.Context(), announced(request, campaign.Winner{RequestID: request, PromotionID: "p", MemberID: "ann", At: m.clock.Now()}))
 		require.NoError(t, err)
 	}
 	announce("r1")

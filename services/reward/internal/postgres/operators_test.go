@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/testkit"
@@ -287,6 +289,39 @@ func TestPausedProviderPaysNothing(t *testing.T) {
 	require.Len(t, claims, 1)
 }
 
+func announced(key string, w campaign.Winner) []campaign.Announcement {
+	return []campaign.Announcement{{EventKey: key, Winner: w}}
+}
+
+// A batch of winners is one transaction; repeated events and requests in it count once.
+func TestWinnersOfABatch(t *testing.T) {
+	t.Parallel()
+	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
+	daily := points(100)
+	for _, promotion := range []string{"p1", "p2"} {
+		m.create(campaign.Campaign{EventID: "of-" + promotion, Kind: campaign.RequestWinners, PromotionID: promotion, Daily: &daily})
+	}
+	var all []campaign.Announcement
+	for key, w := range map[string]campaign.Winner{
+		"k1": {RequestID: "r1", PromotionID: "p1", MemberID: "ann"}, "k2": {RequestID: "r2", PromotionID: "p1", MemberID: "ann"},
+		"k3": {RequestID: "r2", PromotionID: "p1", MemberID: "ann"}, "k4": {RequestID: "r3", PromotionID: "p2", MemberID: "bob"},
+		"k5": {RequestID: "r4", PromotionID: "p3", MemberID: "bob"},
+	} {
+		w.At = m.clock.Now()
+		all = append(all, campaign.Announcement{EventKey: key, Winner: w})
+	}
+	all = append(all, all[0])
+	winners := postgres.Winners{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
+	for _, want := range []int{3, 0} {
+		rewarded, err := winners.Announce(t.Context(), all)
+		require.NoError(t, err)
+		require.Equal(t, want, rewarded)
+	}
+	var kept int
+	require.NoError(t, m.pool.QueryRow(t.Context(), `SELECT count(*) FROM winners`).Scan(&kept))
+	require.Equal(t, 4, kept)
+}
+
 // Winners are rewarded whether they are announced before or after the campaign is created, and
 // once.
 func TestWinnersBeforeAndAfterTheCampaign(t *testing.T) {
@@ -294,7 +329,7 @@ func TestWinnersBeforeAndAfterTheCampaign(t *testing.T) {
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
 	winners := postgres.Winners{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
 	announce := func(key, request string) int {
-		n, err := winners.Announce(t.Context(), key, campaign.Winner{RequestID: request, PromotionID: "promo", MemberID: "ann-" + request, At: m.clock.Now()})
+		n, err := winners.Announce(t.Context(), announced(key, campaign.Winner{RequestID: request, PromotionID: "promo", MemberID: "ann-" + request, At: m.clock.Now()}))
 		require.NoError(t, err)
 		return n
 	}
@@ -320,4 +355,65 @@ func TestWinnersBeforeAndAfterTheCampaign(t *testing.T) {
 		got = append(got, key)
 	}
 	require.Equal(t, []string{"req-w%2D1-ann-r1-r1", "req-w%2D1-ann-r2-r2"}, got)
+}
+
+// A retry of a campaign goes on in the background, in chunks, and after a crash; it leaves alone what an
+// operator must decide, and what fails again meanwhile.
+func TestRetryOfACampaign(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 2500)
+	_, err := w.pool.Exec(t.Context(), `
+		UPDATE event_reward_allocation SET reward_status = 'FAILED', next_retry_at = NULL, retry_count = 6, error_code = 'REFUSED';
+		UPDATE event_reward_allocation SET held_at = now(), error_code = 'WORKERS_DIED' WHERE id <= 10;
+		UPDATE event_reward_allocation SET held_at = now(), error_code = 'FAILING_TOO_LONG' WHERE id > 10 AND id <= 30`, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	operators := w.operators()
+	require.NoError(t, operators.RetryCampaign(t.Context(), "c"))
+	require.Zero(t, w.count(t, due), "the answer does not wait for it")
+	ctx, crash := context.WithCancel(t.Context())
+	operators.Changed = crash // after the first chunk
+	require.ErrorIs(t, operators.RetryMarked(ctx), context.Canceled)
+	require.Equal(t, 1000, w.count(t, due))
+	_, err = w.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET next_retry_at = NULL WHERE id = 40`) // given up again
+	require.NoError(t, err)
+	var work sync.WaitGroup
+	for range 3 { // replicas
+		work.Go(func() {
+			if err := w.operators().RetryMarked(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	require.NoError(t, w.operators().RetryMarked(t.Context()), "one that found the campaign locked has left it to another")
+	require.Equal(t, 2489, w.count(t, due))
+	require.Equal(t, 10, w.count(t, `held_at IS NOT NULL`))
+	w.requireTotals(t)
+	require.ErrorIs(t, w.operators().RetryCampaign(t.Context(), "none"), campaign.ErrNotFound)
+}
+
+// An operator's retry has asked about a reward and got no clear answer: it is not cancelled before there
+// is one.
+func TestCancelAwaitsTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]payout.Status{"paid": payout.Success, "unpaid": payout.Cancelled} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, sandbox.Faults{})
+			fill(t, w.pool, 1)
+			if name == "paid" {
+				_, err := w.ledger.Pay(sandbox.Order{Key: "rand-c-m1-log-1", MemberID: "m1", Kind: "POINT", Value: 100}, time.Hour)
+				require.NoError(t, err)
+			}
+			w.set(t, `reward_status = 'FAILED', next_retry_at = now() + interval '1 h', last_call_at = now() - interval '2 h', ask_first = true, error_code = 'UNKNOWN'`)
+			require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
+			require.Equal(t, payout.Failed, w.get(t).Status)
+			p := policy()
+			p.CallTimeout, p.Lease = 10*time.Second, 30*time.Second // a busy machine must not lose the call
+			stop := w.run(t, 1, p)
+			testkit.Until(t, func() bool { return w.get(t).Status == want }, "it has ended")
+			stop()
+		})
+	}
 }

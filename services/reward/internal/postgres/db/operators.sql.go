@@ -286,11 +286,14 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE event_reward_allocation AS a
 SET cancel_requested_at = coalesce($1::timestamptz, clock_timestamp()), restock = $2::bool,
-    reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.reward_status ELSE 'CANCELLED' END,
+    reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN a.reward_status ELSE 'CANCELLED' END,
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
-                         WHEN a.unknown_since IS NOT NULL THEN coalesce($1::timestamptz, now()) END,
+                         WHEN a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN coalesce($1::timestamptz, now()) END,
     held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
-    failing_since = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.failing_since END,
+    failing_since = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN a.failing_since END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
 WHERE a.id = ANY(ARRAY(
     SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
@@ -309,8 +312,8 @@ type CancelRow struct {
 }
 
 // Cancel cancels allocations of which nothing is under way. The others are marked: their provider
-// is asked, and they end as SUCCESS or CANCELLED. One that is held stays so until an operator
-// resolves it.
+// is asked, and they end as SUCCESS or CANCELLED. That holds for a question without a clear answer
+// too. One that is held stays so until an operator resolves it.
 func (q *Queries) Cancel(ctx context.Context, arg CancelParams) ([]CancelRow, error) {
 	rows, err := q.db.Query(ctx, Cancel, arg.Now, arg.Restock, arg.Ids)
 	if err != nil {
@@ -543,6 +546,23 @@ func (q *Queries) LockHeld(ctx context.Context, arg LockHeldParams) (LockHeldRow
 	return i, err
 }
 
+const LockRetrying = `-- name: LockRetrying :one
+SELECT event_id, retry_after FROM campaigns WHERE retry_at IS NOT NULL ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+`
+
+type LockRetryingRow struct {
+	EventID    string
+	RetryAfter int64
+}
+
+// LockRetrying locks a campaign whose failed allocations are to be retried.
+func (q *Queries) LockRetrying(ctx context.Context) (LockRetryingRow, error) {
+	row := q.db.QueryRow(ctx, LockRetrying)
+	var i LockRetryingRow
+	err := row.Scan(&i.EventID, &i.RetryAfter)
+	return i, err
+}
+
 const MarkCampaignCancelled = `-- name: MarkCampaignCancelled :execrows
 UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, $2::timestamptz, clock_timestamp()),
     cancel_restock = CASE WHEN cancelled_at IS NULL THEN $3::bool ELSE cancel_restock END
@@ -558,6 +578,24 @@ type MarkCampaignCancelledParams struct {
 // MarkCampaignCancelled: the first cancellation decides about the stock.
 func (q *Queries) MarkCampaignCancelled(ctx context.Context, arg MarkCampaignCancelledParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MarkCampaignCancelled, arg.EventID, arg.Now, arg.Restock)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const MarkCampaignRetry = `-- name: MarkCampaignRetry :execrows
+UPDATE campaigns SET retry_at = coalesce($2::timestamptz, clock_timestamp()), retry_after = 0 WHERE event_id = $1
+`
+
+type MarkCampaignRetryParams struct {
+	EventID string
+	Now     *time.Time
+}
+
+// MarkCampaignRetry begins a retry, or begins it again.
+func (q *Queries) MarkCampaignRetry(ctx context.Context, arg MarkCampaignRetryParams) (int64, error) {
+	result, err := q.db.Exec(ctx, MarkCampaignRetry, arg.EventID, arg.Now)
 	if err != nil {
 		return 0, err
 	}
@@ -644,10 +682,25 @@ func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
 	return items, nil
 }
 
+const SetRetryCursor = `-- name: SetRetryCursor :exec
+UPDATE campaigns SET retry_after = $2, retry_at = CASE WHEN $3::bool THEN NULL ELSE retry_at END WHERE event_id = $1
+`
+
+type SetRetryCursorParams struct {
+	EventID    string
+	RetryAfter int64
+	Done       bool
+}
+
+func (q *Queries) SetRetryCursor(ctx context.Context, arg SetRetryCursorParams) error {
+	_, err := q.db.Exec(ctx, SetRetryCursor, arg.EventID, arg.RetryAfter, arg.Done)
+	return err
+}
+
 const Summary = `-- name: Summary :many
-SELECT reward_status, count(*) AS allocations, coalesce(sum(reward_value) FILTER (WHERE reward_kind = 'POINT'), 0)::bigint AS points,
-       count(*) FILTER (WHERE held_at IS NOT NULL) AS held, count(*) FILTER (WHERE unknown_since IS NOT NULL) AS unknown
-FROM event_reward_allocation WHERE event_id = $1 GROUP BY reward_status ORDER BY reward_status
+SELECT reward_status, sum(allocations)::bigint AS allocations, sum(points)::bigint AS points, sum(held)::bigint AS held,
+       sum(unknown)::bigint AS unknown
+FROM campaign_totals WHERE event_id = $1 GROUP BY reward_status HAVING sum(allocations) > 0 ORDER BY reward_status
 `
 
 type SummaryRow struct {
