@@ -70,12 +70,12 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) erro
 		if all[i], err = newMigration(db, set); err != nil {
 			return err
 		}
-		if err := all[i].files.check(ctx, conn); err != nil {
+		if err := all[i].files.checkUnchanged(ctx, conn); err != nil {
 			return err
 		}
 	}
 	for _, m := range all {
-		if err := m.files.keep(ctx, conn); err != nil {
+		if err := m.files.storeHashes(ctx, conn); err != nil {
 			return err
 		}
 		if _, err := m.provider.Up(ctx); err != nil {
