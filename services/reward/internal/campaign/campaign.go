@@ -4,11 +4,11 @@ package campaign
 
 import (
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/text"
 	"urr.guru/services/reward/internal/payout"
 )
 
@@ -143,7 +143,7 @@ const (
 // Validate checks a new campaign. Its error names fields as the API does.
 func (c *Campaign) Validate() error {
 	var v violations
-	v.check("title", strings.TrimSpace(c.Title) != "" && utf8.RuneCountInString(c.Title) <= maxTitle, fmt.Sprintf("must have 1 to %d characters", maxTitle))
+	v.check("title", text.HasVisible(c.Title) && utf8.RuneCountInString(c.Title) <= maxTitle, fmt.Sprintf("must have 1 to %d characters, and something visible", maxTitle))
 	v.check("closesAt", c.ClosesAt.After(c.OpensAt), "must be after opensAt")
 	v.check("milestones", len(c.Milestones) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
 	v.check("prizes", len(c.Prizes) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))

@@ -232,6 +232,8 @@ func TestNewCampaignIsScheduled(t *testing.T) {
 	created, err := c.admin.CreateCampaign(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, "SCHEDULED", created.GetStatus())
+	in.Title = "\u200b\u3164"
+	requireInvalid(t, c, in, "title")
 }
 
 // What nobody can ever earn is refused.
