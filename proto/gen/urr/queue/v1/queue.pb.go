@@ -1323,12 +1323,15 @@ type LineStatus struct {
 	Paused bool `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
 	// All reasons that hold now: "OPERATOR" (paused by an operator), "RECOVERY" (Redis lost data;
 	// until recovery_ends_at), "SETTINGS" (the line's settings are not read yet), "SALE" (sale_status
-	// does not allow it). Empty: the line admits.
+	// does not allow it), "SHOP" (ticket has not answered for 20 s). Empty: the line admits.
 	Pauses []string `protobuf:"bytes,9,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	// Milliseconds since 1970; absent when the line does not recover.
 	RecoveryEndsAt *int64 `protobuf:"varint,10,opt,name=recovery_ends_at,json=recoveryEndsAt,proto3,oneof" json:"recovery_ends_at,omitempty"`
 	// As Place.sale_status.
-	SaleStatus    *string `protobuf:"bytes,11,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	SaleStatus *string `protobuf:"bytes,11,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	// Ticket has stored all acts on the line. False: acts are in force that ticket does not have yet;
+	// queue brings them as soon as ticket answers.
+	Durable       bool `protobuf:"varint,12,opt,name=durable,proto3" json:"durable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1438,6 +1441,13 @@ func (x *LineStatus) GetSaleStatus() string {
 		return *x.SaleStatus
 	}
 	return ""
+}
+
+func (x *LineStatus) GetDurable() bool {
+	if x != nil {
+		return x.Durable
+	}
+	return false
 }
 
 type PauseRequest struct {
@@ -1730,7 +1740,9 @@ type BlockResponse struct {
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	UserId  string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// True.
-	Blocked       bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Blocked bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// Ticket has stored it. False: it is in force, and ticket gets it as soon as it answers.
+	Durable       bool `protobuf:"varint,4,opt,name=durable,proto3" json:"durable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1782,6 +1794,13 @@ func (x *BlockResponse) GetUserId() string {
 func (x *BlockResponse) GetBlocked() bool {
 	if x != nil {
 		return x.Blocked
+	}
+	return false
+}
+
+func (x *BlockResponse) GetDurable() bool {
+	if x != nil {
+		return x.Durable
 	}
 	return false
 }
@@ -1851,7 +1870,9 @@ type UnblockResponse struct {
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	UserId  string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// False.
-	Blocked       bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Blocked bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// As BlockResponse.durable.
+	Durable       bool `protobuf:"varint,4,opt,name=durable,proto3" json:"durable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1903,6 +1924,13 @@ func (x *UnblockResponse) GetUserId() string {
 func (x *UnblockResponse) GetBlocked() bool {
 	if x != nil {
 		return x.Blocked
+	}
+	return false
+}
+
+func (x *UnblockResponse) GetDurable() bool {
+	if x != nil {
+		return x.Durable
 	}
 	return false
 }
@@ -2014,7 +2042,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"_threshold\"x\n" +
 	"\x0eGetLineRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xff\x02\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x99\x03\n" +
 	"\n" +
 	"LineStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x18\n" +
@@ -2029,7 +2057,8 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\x10recovery_ends_at\x18\n" +
 	" \x01(\x03H\x00R\x0erecoveryEndsAt\x88\x01\x01\x12$\n" +
 	"\vsale_status\x18\v \x01(\tH\x01R\n" +
-	"saleStatus\x88\x01\x01B\x13\n" +
+	"saleStatus\x88\x01\x01\x12\x18\n" +
+	"\adurable\x18\f \x01(\bR\adurableB\x13\n" +
 	"\x11_recovery_ends_atB\x0e\n" +
 	"\f_sale_status\"v\n" +
 	"\fPauseRequest\x12-\n" +
@@ -2049,19 +2078,21 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\fBlockRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x128\n" +
-	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"]\n" +
+	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"w\n" +
 	"\rBlockResponse\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
-	"\ablocked\x18\x03 \x01(\bR\ablocked\"\xb2\x01\n" +
+	"\ablocked\x18\x03 \x01(\bR\ablocked\x12\x18\n" +
+	"\adurable\x18\x04 \x01(\bR\adurable\"\xb2\x01\n" +
 	"\x0eUnblockRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x128\n" +
-	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"_\n" +
+	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"y\n" +
 	"\x0fUnblockResponse\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
-	"\ablocked\x18\x03 \x01(\bR\ablocked2\xd4\x05\n" +
+	"\ablocked\x18\x03 \x01(\bR\ablocked\x12\x18\n" +
+	"\adurable\x18\x04 \x01(\bR\adurable2\xd4\x05\n" +
 	"\fQueueService\x12P\n" +
 	"\x05Check\x12\x19.urr.queue.v1.LineRequest\x1a\x1a.urr.queue.v1.LineResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12Q\n" +

@@ -2149,6 +2149,9 @@ type Beacon struct {
 	// Of round 1, Unix seconds.
 	Genesis       int64 `protobuf:"varint,4,opt,name=genesis,proto3" json:"genesis,omitempty"`
 	PeriodSeconds int64 `protobuf:"varint,5,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
+	// Lower-case hex; with beacon_id it makes the chain's hash verifiable.
+	GroupHash     string `protobuf:"bytes,6,opt,name=group_hash,json=groupHash,proto3" json:"group_hash,omitempty"`
+	BeaconId      string `protobuf:"bytes,7,opt,name=beacon_id,json=beaconId,proto3" json:"beacon_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2216,6 +2219,20 @@ func (x *Beacon) GetPeriodSeconds() int64 {
 		return x.PeriodSeconds
 	}
 	return 0
+}
+
+func (x *Beacon) GetGroupHash() string {
+	if x != nil {
+		return x.GroupHash
+	}
+	return ""
+}
+
+func (x *Beacon) GetBeaconId() string {
+	if x != nil {
+		return x.BeaconId
+	}
+	return ""
 }
 
 type DeactivateRequest struct {
@@ -2759,7 +2776,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x0e_max_in_flightB\a\n" +
 	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_workB\t\n" +
-	"\a_shards\"\xbb\x01\n" +
+	"\a_shards\"\x89\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2767,7 +2784,10 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\n" +
 	"public_key\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc0\x01R\tpublicKey\x12\x18\n" +
 	"\agenesis\x18\x04 \x01(\x03R\agenesis\x12%\n" +
-	"\x0eperiod_seconds\x18\x05 \x01(\x03R\rperiodSeconds\"{\n" +
+	"\x0eperiod_seconds\x18\x05 \x01(\x03R\rperiodSeconds\x12&\n" +
+	"\n" +
+	"group_hash\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\tgroupHash\x12$\n" +
+	"\tbeacon_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\bbeaconId\"{\n" +
 	"\x11DeactivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb8\x01\n" +

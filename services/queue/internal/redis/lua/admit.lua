@@ -20,10 +20,10 @@ local function dropAll(users)
 end
 
 local function expire()
-  dropAll(call('ZRANGEBYSCORE', kActive, '-inf', int(now), 'LIMIT', 0, C.page))
+  dropAll(call('ZRANGEBYSCORE', kActive, '-inf', int(slotClock), 'LIMIT', 0, C.page))
   if call('EXISTS', kOld) == 1 then
-    local over = now > line.epoch / 1000 + C.activeSeen
-    dropAll(call('ZRANGEBYSCORE', kOld, '-inf', over and '+inf' or int(now), 'LIMIT', 0, C.page))
+    local over = not away and now > math.max(line.epoch / 1000, line.backAt) + C.activeSeen
+    dropAll(call('ZRANGEBYSCORE', kOld, '-inf', over and '+inf' or int(slotClock), 'LIMIT', 0, C.page))
   end
 end
 
@@ -80,6 +80,9 @@ local function detectOutage()
   return silent == 1
 end
 
+-- holdersFrom is the time from which ages of holders and of unclaimed slots count.
+local holdersFrom
+
 -- parkUnclaimed parks admitted visitors who did not fetch the token in time; their slots become
 -- free.
 local function parkUnclaimed()
@@ -89,7 +92,7 @@ local function parkUnclaimed()
   end
   for i = 1, #due, 2 do
     local user = due[i]
-    if line.resumed + maxSilence(pollIn(tonumber(due[i + 1]))) <= now or tonumber(due[i + 1]) > now then
+    if holdersFrom + maxSilence(pollIn(tonumber(due[i + 1]))) <= now or tonumber(due[i + 1]) > now then
       local _, score = slotOf(user)
       endSlot(user)
       if score then park(user, score, now) end
@@ -101,7 +104,7 @@ end
 -- endAbsentHolders ends slots without contact, except while a hold is in force: the holder may be
 -- at the payment provider.
 local function endAbsentHolders()
-  if now < line.resumed + C.activeSeen then return end
+  if now < holdersFrom + C.activeSeen then return end
   local from = 0
   repeat
     local page = call('ZRANGEBYSCORE', kActiveSeen, '-inf', int(now - C.activeSeen), 'LIMIT', from, C.page)
@@ -162,7 +165,7 @@ local function selectWaiters(heads, users, admitted, room)
   local touched = call('ZMSCORE', kSeen, unpack(users))
   local from = hasSince and call('HMGET', kSince, unpack(users)) or {}
   local late = hasLate and call('ZMSCORE', kLate, unpack(users)) or {}
-  local till, spentAt, resumed, floor, high = int(now + slotLength()), int(now), line.resumed, math.floor, nil
+  local till, spentAt, resumed, floor, high = int(newSlotEnd()), int(now), line.resumed, math.floor, nil
   local batch = newBatch()
   local slots, due, values, spent, away, awaySeen = batch.slots, batch.deadlines, batch.values, batch.spent, batch.parked, batch.parkedSeen
   local present, n, out = batch.present, 0, 0
@@ -258,12 +261,19 @@ local silent, admitted = false, 0
 if closed then
   freeLine()
 else
+  -- At its limit of memory Redis refuses a script's first write if it may need memory, but none after
+  -- another one. So this write is the first: then nothing is decided, as during an outage, and no slot
+  -- ends because its holder's contacts cannot be written.
+  call('HSET', kLine, 'tickAt', int(now))
   expire()
   silent = detectOutage()
+  holdersFrom = math.max(line.resumed, line.backAt)
 end
 if not closed and not silent then
-  parkUnclaimed()
-  endAbsentHolders()
+  if not away then
+    parkUnclaimed()
+    endAbsentHolders()
+  end
   if open then admitted = admit() end
 end
 if wrote or admitted > 0 or parked > 0 then dirty() end

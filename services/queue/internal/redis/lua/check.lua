@@ -47,7 +47,7 @@ end
 -- and not revoked since. The slot id has the time of the admission.
 local function isAdoptable(user, item)
   if item.slot == '' or now >= line['until'] then return false end
-  local epoch, till = tonumber(item.slotEpoch), slotEnd(tonumber(item.slotEnd))
+  local epoch, till = tonumber(item.slotEpoch), slotEnd(keptEnd(tonumber(item.slotEnd)))
   local hi, lo = string.match(item.slot, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-')
   if not hi or epoch >= line.epoch or epoch < line.prev or till <= now then return false end
   return tonumber(hi, 16) * 65536 + tonumber(lo, 16) >= line.survived and call('SISMEMBER', kRestored, revokedMark(user)) == 0
@@ -68,7 +68,7 @@ local function takeOver(user, item)
     addMark('s:' .. id) -- a token replayed after leaving must not restore the slot
   elseif active < limit and isAdoptable(user, item) and addMark('s:' .. item.slot) then
     wrote = true
-    id, till = item.slot, tonumber(item.slotEnd)
+    id, till = item.slot, keptEnd(tonumber(item.slotEnd))
     call('HSET', kSlot, user, id .. ' ' .. int(us) .. ' 0 0')
     waiting = waiting - unqueue(user)
     call('ZREM', kParked, user)
@@ -182,7 +182,7 @@ end
 local function enter(user, score, n)
   wrote = true
   if open and active + old < limit and active + old + slotsKeptFrom(user) < limit and (waiting == 0 or call('ZCOUNT', kQueue, '-inf', '(' .. score) == 0) then
-    local id, till = slotId(seed, n), now + slotLength()
+    local id, till = slotId(seed, n), newSlotEnd()
     call('ZADD', kActive, int(till), user)
     call('ZADD', kActiveSeen, int(now), user)
     local slot, from = { user, id .. ' ' .. score .. ' 0 0' }, since(score)

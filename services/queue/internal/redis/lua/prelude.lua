@@ -18,7 +18,9 @@
 --            threshold, paused (0|1), settings read at (ms, 0 = not yet), slot length (ms),
 --            closing time (ms, 0 = none), total admitted, newcomers with a position of the latest
 --            tier-1 round, previous epoch (0 = unknown), status of the latest sale report (its
---            number), when the sale opens (ms), when the report was measured (ms, 0 = never) }
+--            number), when the sale opens (ms), when the report was measured (ms, 0 = never), by how
+--            much outages of ticket have extended slots (ms), number of acts that ticket does not
+--            have yet }
 --
 -- Numbers are passed as numbers (integer replies are exact below 2^53) or through int(), since
 -- tostring loses digits of µs. Scores as Redis returns them are passed on as they are.
@@ -43,7 +45,7 @@ local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
-  'trimTo', 'trimmed' }
+  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))
@@ -111,10 +113,25 @@ local function closingTime(at, closes)
   return closes
 end
 
+-- pendingAct returns the value of an act on a setting that ticket does not have yet, and its order.
+local function pendingAct(setting)
+  if line.pending == 0 then return nil end
+  local at, value = string.match(call('HGET', kLine, 'act:' .. setting) or '', '^(%d+) (.*)$')
+  return value, tonumber(at or 0)
+end
+
+-- applyActs puts pending acts of operators in place of ticket's settings.
+local function applyActs()
+  local threshold, paused = pendingAct('threshold'), pendingAct('paused')
+  if threshold then call('SET', kThreshold, threshold) end
+  if paused then set({ paused = tonumber(paused) }) end
+end
+
 local function restoreSettings()
   call('SET', kThreshold, knownSettings.threshold)
   set({ settings = math.min(knownSettings.at, now), paused = tonumber(knownSettings.paused), slotMs = tonumber(knownSettings.slot),
     closes = closingTime(knownSettings.at, tonumber(knownSettings.closes)) })
+  applyActs()
 end
 
 -- requeueUnclaimed returns admitted visitors without a token to the queue, with the old score.
@@ -169,14 +186,22 @@ if knownSettings.at > line.settings and (line.settings == 0 or knownSettings.at 
 
 -- Of two sale reports the later measurement counts, whichever replica passes it, so that all
 -- replicas decide alike. A report from the future was measured before the clock was set back.
+--
+-- A report that ends an outage of ticket extends the slots by it, hence to what they had left at the
+-- report before. A loss of data may have lost that report, but not one after the loss.
 if saleReport.at > 0 and (saleReport.at > line.statusAt or line.statusAt > now) then
-  set({ statusAt = math.min(saleReport.at, now), status = saleReport.status, opens = saleReport.opens,
+  local at = math.min(saleReport.at, now)
+  local gap = at - (fresh == 1 and math.max(line.statusAt, line.lostAt) or line.statusAt)
+  if line.status ~= C.noSale and gap > C.away and call('EXISTS', kActive, kOld) > 0 then
+    set({ lost = line.lost + gap, backAt = now })
+  end
+  set({ statusAt = at, status = saleReport.status, opens = saleReport.opens,
     closes = saleReport.status == C.noSale and line.closes or saleReport.closes })
 end
 
 -- A clock that was set back must not prolong the recovery, nor periods that start at a future time.
 if line['until'] > now + C.pause then set({ ['until'] = now + C.pause }) end
-line.resumed, line.silentAt = math.min(line.resumed, now), math.min(line.silentAt, now)
+line.resumed, line.silentAt, line.backAt = math.min(line.resumed, now), math.min(line.silentAt, now), math.min(line.backAt, now)
 
 local limit = tonumber(call('GET', kThreshold) or C.threshold)
 
@@ -208,21 +233,36 @@ elseif not closed and line.endedAt > 0 then
   set({ endedAt = 0, resumed = now, tickAt = now })
 end
 
-local open = line.paused == 0 and line.settings > 0 and now >= line['until'] and selling
+-- A line with a sale leads to ticket's shop. While ticket is away nobody is admitted, and slots do not
+-- end. Their ends are kept in a time of their own (slotClock), which is `lost` behind this clock and
+-- stands at ticket's latest report. So no outage ends a slot, not even one that began a moment ago.
+-- line.State in Go has the same rules.
+local away = line.status ~= C.noSale and now - line.statusAt > C.away
+local slotClock = (line.status ~= C.noSale and math.min(now, line.statusAt) or now) - line.lost
+
+local open = line.paused == 0 and line.settings > 0 and now >= line['until'] and selling and not away
 
 local function slotLength() return line.slotMs > 0 and line.slotMs or C.slot end
 
--- slotEnd returns the effective end of a slot: the sale's end, if that is earlier. Its own end is
--- what is kept, since the sale may be made longer.
-local function slotEnd(at)
+-- newSlotEnd returns the end, in slotClock, of a slot that begins now.
+local function newSlotEnd() return now + slotLength() - line.lost end
+
+-- slotEnd returns the effective end of a slot by this clock, from its end in slotClock: the sale's end,
+-- if that is earlier. Its own end is what is kept, since the sale may be made longer.
+local function slotEnd(kept)
+  local at = kept + line.lost
+  if kept > slotClock and (away or at <= now) then at = now + kept - slotClock end
   if closed then return math.min(at, now) end
   if line.closes > 0 then return math.min(at, line.closes) end
   return at
 end
 
+-- keptEnd is the inverse of slotEnd: an end by this clock, in slotClock.
+local function keptEnd(at) return away and slotClock + at - now or at - line.lost end
+
 local function activeCount()
   if closed then return 0 end
-  return call('ZCOUNT', kActive, '(' .. int(now), '+inf')
+  return call('ZCOUNT', kActive, '(' .. int(slotClock), '+inf')
 end
 
 -- markSpent records that a user's place was used, given up or restored, so that earlier tickets
@@ -333,5 +373,5 @@ end
 local function head()
   return { line.epoch, line.rev, now, line['until'], fresh, call('ZCARD', kQueue), activeCount(), call('ZCARD', kOld),
     call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived,
-    line.prev, line.status, line.opens, line.statusAt }
+    line.prev, line.status, line.opens, line.statusAt, line.lost, line.pending }
 end
