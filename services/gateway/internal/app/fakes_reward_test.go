@@ -82,9 +82,9 @@ func (f *fakeReward) RetryReward(_ context.Context, in *rewardv1.RetryRewardRequ
 	return &emptypb.Empty{}, nil
 }
 
-func (f *fakeReward) RetryRewards(_ context.Context, in *rewardv1.RetryRewardsRequest) (*rewardv1.RetryRewardsResponse, error) {
+func (f *fakeReward) RetryRewards(_ context.Context, in *rewardv1.RetryRewardsRequest) (*emptypb.Empty, error) {
 	f.add("RetryRewards", in.GetCaller(), in)
-	return &rewardv1.RetryRewardsResponse{Retried: 3}, nil
+	return &emptypb.Empty{}, nil
 }
 
 func (f *fakeReward) CancelReward(_ context.Context, in *rewardv1.CancelRewardRequest) (*emptypb.Empty, error) {

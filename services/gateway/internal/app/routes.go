@@ -202,8 +202,8 @@ func (e *endpoints) rewardRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
 			ID: "rewards.attend", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/attendance", Access: edge.User, Event: edge.FromPath,
-			Handler: e.rewards.Attend, Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusCreated, Repeats: true,
-			Answer: &rewardv1.Earned{},
+			Handler: e.rewards.Attend, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
+			Repeats: true, Answer: &rewardv1.Earned{},
 		},
 		{
 			ID: "rewards.draw", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/draw", Access: edge.User, Event: edge.FromPath,
@@ -305,6 +305,7 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:  {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:  {Status: http.StatusAccepted},
 	rewardv1.RewardAdminService_CancelReward_FullMethodName:    {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_RetryRewards_FullMethodName:    {Status: http.StatusAccepted},
 	ingestv1.IngestAdminService_CreatePromotion_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	workerv1.WorkerAdminService_RedriveRequests_FullMethodName: {Timeout: 15 * time.Second},
 }
