@@ -63,6 +63,20 @@ func TopicWithoutDLQ(t testing.TB) string {
 	return name
 }
 
+// Configure sets a setting of a topic.
+func Configure(t testing.TB, topic, setting, value string) {
+	t.Helper()
+	ctx, cancel := testkit.Context(t)
+	defer cancel()
+	changed, err := kadm.NewClient(client(t)).AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: setting, Value: &value}}, topic)
+	if err == nil && len(changed) > 0 {
+		err = changed[0].Err
+	}
+	if err != nil {
+		t.Fatalf("configure topic %s: %v", topic, err)
+	}
+}
+
 // Delete deletes topics; for cleanups. The broker may take records for them for a moment longer.
 func Delete(t testing.TB, topics ...string) {
 	t.Helper()
