@@ -30,12 +30,12 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Max, c.Inflight, c.Queue = positive(c.Max, 100), positive(c.Inflight, 1), positive(c.Queue, 10_000)
-	c.Timeout = positive(c.Timeout, 5*time.Second)
+	c.Max, c.Inflight, c.Queue = positiveOr(c.Max, 100), positiveOr(c.Inflight, 1), positiveOr(c.Queue, 10_000)
+	c.Timeout = positiveOr(c.Timeout, 5*time.Second)
 	return c
 }
 
-func positive[N int | time.Duration](v, otherwise N) N {
+func positiveOr[N int | time.Duration](v, otherwise N) N {
 	if v > 0 {
 		return v
 	}
@@ -146,11 +146,11 @@ func (c *Coalescer[I, O]) collectLocked() {
 			delay = c.cfg.Overlap
 		}
 	}
-	c.waitLocked(delay)
+	c.startAfterLocked(delay)
 }
 
-// waitLocked starts the batch that is being collected after a delay.
-func (c *Coalescer[I, O]) waitLocked(delay time.Duration) {
+// startAfterLocked starts the batch that is being collected after a delay.
+func (c *Coalescer[I, O]) startAfterLocked(delay time.Duration) {
 	var t *time.Timer
 	t = time.AfterFunc(delay, func() {
 		c.mu.Lock()
@@ -166,43 +166,43 @@ func (c *Coalescer[I, O]) waitLocked(delay time.Duration) {
 	c.timer = t
 }
 
-// dueLocked reports whether a batch may begin: it is full, its delay is over, or the coalescer is
-// closed.
+// dueLocked reports whether the next batch may begin: it is full, its delay is over, or the
+// coalescer is closed.
 func (c *Coalescer[I, O]) dueLocked() bool {
 	return len(c.pending) > 0 && (c.timer == nil || len(c.pending) >= c.cfg.Max || c.closed)
 }
 
 func (c *Coalescer[I, O]) startLocked() {
 	c.running++
-	go c.work(c.takeLocked())
+	go c.runBatches(c.takeBatchLocked())
 }
 
-func (c *Coalescer[I, O]) work(calls []*call[I, O]) {
+func (c *Coalescer[I, O]) runBatches(calls []*call[I, O]) {
 	for calls != nil {
 		c.runBatch(calls)
-		calls = c.next()
+		calls = c.nextBatch()
 	}
 }
 
-// next returns the batch that arrived while the last one ran, nil while its delay is not over.
-func (c *Coalescer[I, O]) next() []*call[I, O] {
-	calls, idle := c.nextOrIdle()
+// nextBatch returns the batch that arrived while the last one ran, nil while its delay is not over.
+func (c *Coalescer[I, O]) nextBatch() []*call[I, O] {
+	calls, idle := c.nextBatchOrIdle()
 	if idle && c.onIdle != nil {
 		c.onIdle()
 	}
 	return calls
 }
 
-func (c *Coalescer[I, O]) nextOrIdle() (calls []*call[I, O], idle bool) {
+func (c *Coalescer[I, O]) nextBatchOrIdle() (calls []*call[I, O], idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dueLocked() {
-		return c.takeLocked(), false
+		return c.takeBatchLocked(), false
 	}
 	c.running--
 	if c.running == 0 && c.timer != nil && c.cfg.Overlap > c.cfg.Delay {
 		c.timer.Stop()
-		c.waitLocked(min(c.cfg.Delay, c.cfg.Overlap-time.Since(c.first)))
+		c.startAfterLocked(min(c.cfg.Delay, c.cfg.Overlap-time.Since(c.first)))
 	}
 	idle = c.running == 0 && len(c.pending) == 0
 	if c.closed && idle {
@@ -217,8 +217,8 @@ func (c *Coalescer[I, O]) unused() bool {
 	return c.running == 0 && len(c.pending) == 0
 }
 
-// takeLocked removes the next batch from the queue. Without a timer, the rest is due too.
-func (c *Coalescer[I, O]) takeLocked() []*call[I, O] {
+// takeBatchLocked removes the next batch from the queue. Without a timer, the rest is due too.
+func (c *Coalescer[I, O]) takeBatchLocked() []*call[I, O] {
 	if c.timer != nil {
 		c.timer.Stop()
 		c.timer = nil

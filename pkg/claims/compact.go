@@ -25,7 +25,7 @@ const (
 // changed byte, or a malformed value.
 var ErrForged = errors.New("claims: not genuine")
 
-// Strict, so that the unused bits of the last character cannot be flipped unnoticed.
+// encoding is strict: it refuses a last character whose unused bits were changed.
 var encoding = base64.RawURLEncoding.Strict()
 
 const (
@@ -61,19 +61,19 @@ type VwrTicket struct {
 // empty.
 func (t VwrTicket) Seal(keys token.MACSet, eventID, visitor string) string {
 	var buf [maxSealed]byte
-	b := header(buf[:0], keys.Current())
+	b := appendHeader(buf[:0], keys.Current())
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Round)) //nolint:gosec // a time after 1970
 	b = append(b, t.RequestID[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Position)) //nolint:gosec // from 1
 	h := sha256.Sum256([]byte(visitor))
 	b = append(b, h[:hashLen]...)
-	return seal(keys, ticketDomain, eventID, b)
+	return appendMAC(keys, ticketDomain, eventID, b)
 }
 
 // OpenVwrTicket verifies a ticket of this event and visitor; every failure is ErrForged.
 func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, error) {
 	var buf [maxSealed]byte
-	body, ok := open(keys, ticketDomain, eventID, s, &buf, ticketBody)
+	body, ok := openSigned(keys, ticketDomain, eventID, s, &buf, ticketBody)
 	if !ok {
 		return VwrTicket{}, ErrForged
 	}
@@ -106,8 +106,8 @@ func NewAnon() Anon { return Anon{ID: uuid.New()} }
 const owingVersion = 8
 
 // NewOwingAnon makes an id whose owner owes a proof of work of the given bits (1–255) for each
-// position. The id itself says so, so that every gateway demands it, from every address. Other
-// readers take it for any other id.
+// position. The debt is encoded in the id, so every gateway demands it, from every address. Code
+// that does not call OwedBits treats it like any other id.
 func NewOwingAnon(bits uint8) Anon {
 	a := NewAnon()
 	a.ID[0] = bits
@@ -115,8 +115,8 @@ func NewOwingAnon(bits uint8) Anon {
 	return a
 }
 
-// Owes returns the bits of the proof of work that the id owes for each position, 0 for none.
-func (a Anon) Owes() int {
+// OwedBits returns the bits of the proof of work that the id owes for each position, 0 for none.
+func (a Anon) OwedBits() int {
 	if a.ID.Version() != owingVersion {
 		return 0
 	}
@@ -127,24 +127,24 @@ func (a Anon) String() string { return a.ID.String() }
 
 func (a Anon) Seal(keys token.MACSet) string {
 	var buf [maxSealed]byte
-	return seal(keys, anonDomain, "", append(header(buf[:0], keys.Current()), a.ID[:]...))
+	return appendMAC(keys, anonDomain, "", append(appendHeader(buf[:0], keys.Current()), a.ID[:]...))
 }
 
 // OpenAnon verifies the cookie's value; every failure is ErrForged.
 func OpenAnon(keys token.MACSet, s string) (Anon, error) {
 	var buf [maxSealed]byte
-	body, ok := open(keys, anonDomain, "", s, &buf, anonBody)
+	body, ok := openSigned(keys, anonDomain, "", s, &buf, anonBody)
 	if !ok {
 		return Anon{}, ErrForged
 	}
 	return Anon{ID: uuid.UUID(body)}, nil
 }
 
-func header(b []byte, kid string) []byte {
+func appendHeader(b []byte, kid string) []byte {
 	return append(append(b, version, byte(len(kid))), kid...) //nolint:gosec // a kid has at most 32 bytes
 }
 
-func seal(keys token.MACSet, domain []byte, eventID string, b []byte) string {
+func appendMAC(keys token.MACSet, domain []byte, eventID string, b []byte) string {
 	if len(eventID) > ids.MaxEvent {
 		return ""
 	}
@@ -155,8 +155,8 @@ func seal(keys token.MACSet, domain []byte, eventID string, b []byte) string {
 	return encoding.EncodeToString(append(b, sum[:]...))
 }
 
-// open decodes s into buf and returns its body of n bytes, verified.
-func open(keys token.MACSet, domain []byte, eventID, s string, buf *[maxSealed]byte, n int) ([]byte, bool) {
+// openSigned decodes s into buf and returns its body of n bytes, verified.
+func openSigned(keys token.MACSet, domain []byte, eventID, s string, buf *[maxSealed]byte, n int) ([]byte, bool) {
 	if encoding.DecodedLen(len(s)) > len(buf) || len(eventID) > ids.MaxEvent {
 		return nil, false
 	}

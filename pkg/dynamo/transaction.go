@@ -18,7 +18,7 @@ import (
 // MaxTransaction is DynamoDB's limit of items in one transaction.
 const MaxTransaction = 100
 
-// ReasonCode says why one item of a transaction prevented it; empty: this item did not.
+// ReasonCode says why one item had its transaction cancelled; empty: this item is not the cause.
 type ReasonCode string
 
 // The codes that callers treat differently. Others, such as ValidationError, are faults of the
@@ -34,7 +34,7 @@ const (
 	reasonThroughput ReasonCode = "ProvisionedThroughputExceeded"
 )
 
-// Reason is the part of one item in the cancellation of a transaction.
+// Reason says whether and why one item had its transaction cancelled.
 type Reason struct {
 	Code ReasonCode
 	// Item is the stored item, for a failed condition with ReturnValuesOnConditionCheckFailure.
@@ -42,8 +42,8 @@ type Reason struct {
 	Message string // DynamoDB's text, for the log
 }
 
-// CanceledError is a transaction that wrote nothing, with a reason for each of its items in their
-// order.
+// CanceledError is the error of a transaction that wrote nothing, with a reason for each of its
+// items in their order.
 type CanceledError struct {
 	Reasons []Reason
 	cause   error
@@ -86,8 +86,9 @@ func (e *CanceledError) Failed(i int) bool {
 	return i >= 0 && i < len(e.Reasons) && e.Reasons[i].Code == ReasonCondition
 }
 
-// Invalid returns the first item that can never be written as it is; ok is false when there is none.
-func (e *CanceledError) Invalid() (i int, ok bool) {
+// FirstInvalid returns the first item that can never be written as it is; ok is false when there is
+// none.
+func (e *CanceledError) FirstInvalid() (i int, ok bool) {
 	for i, r := range e.Reasons {
 		switch r.Code {
 		case "", ReasonCondition, ReasonConflict, reasonThrottled, reasonThroughput:
@@ -110,7 +111,7 @@ func Contended(err error) bool {
 	if !ok {
 		return false
 	}
-	return canceled.onlyBy(nil, ReasonCondition, ReasonConflict)
+	return canceled.preventedOnlyBy(nil, ReasonCondition, ReasonConflict)
 }
 
 const (
@@ -136,15 +137,15 @@ func Repeat(ctx context.Context, write func() error) error {
 // conflicts.
 func throttled(err error) bool {
 	canceled, ok := Canceled(err)
-	return ok && canceled.onlyBy([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
+	return ok && canceled.preventedOnlyBy([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
 }
 
-// ConflictsOnly reports whether nothing but other writes in progress prevented the transaction.
-func (e *CanceledError) ConflictsOnly() bool { return e.onlyBy(nil, ReasonConflict) }
+// ConflictsOnly reports whether the transaction was cancelled only by other writes in progress.
+func (e *CanceledError) ConflictsOnly() bool { return e.preventedOnlyBy(nil, ReasonConflict) }
 
-// onlyBy reports whether at least one item has one of the codes, and no item has a code that is
-// neither among them nor tolerated.
-func (e *CanceledError) onlyBy(tolerated []ReasonCode, codes ...ReasonCode) bool {
+// preventedOnlyBy reports whether at least one item has one of the codes, and no item has a code
+// that is neither among them nor tolerated.
+func (e *CanceledError) preventedOnlyBy(tolerated []ReasonCode, codes ...ReasonCode) bool {
 	found := false
 	for _, r := range e.Reasons {
 		switch {

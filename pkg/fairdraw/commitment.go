@@ -24,8 +24,8 @@ const (
 	SeedDeadline = 24 * time.Hour // after the announcement; an unrevealed seed is then replaced by zeros
 )
 
-// Times of the terms that services offer by default. Shorter ones are valid, since RootLead protects
-// the draw whatever the delay is. They are for development: people have less time to save the
+// Times that services offer by default. Shorter ones are valid, since RootLead protects the draw
+// whatever the delay is. Shorter ones are for development: people have less time to save the
 // statement.
 const (
 	MinDelay         = 2 * time.Minute  // the shortest delay of the beacon after the cutoff
@@ -72,7 +72,7 @@ type Commitment struct {
 func (c *Commitment) Seal() (text []byte, hash Hash, err error) {
 	c.Round = 0
 	if c.Beacon != nil && c.Beacon.Period > 0 {
-		c.Round = c.round(1)
+		c.Round = c.roundAfterDelays(1)
 	}
 	if err := c.Validate(); err != nil {
 		return nil, Hash{}, err
@@ -124,8 +124,8 @@ func (c *Commitment) Validate() error {
 		return fmt.Errorf("fairdraw: delaySeconds must be %d–%d", c.Beacon.Period, maxDelay)
 	case c.Algorithm == AlgorithmDraw && c.AnnouncedAt < c.CutoffAt+delay*1000:
 		return errors.New("fairdraw: announcedAt must not be before the end of the delay")
-	case c.Round != c.round(1):
-		return fmt.Errorf("fairdraw: the round must be %d", c.round(1))
+	case c.Round != c.roundAfterDelays(1):
+		return fmt.Errorf("fairdraw: the round must be %d", c.roundAfterDelays(1))
 	}
 	return nil
 }
@@ -154,14 +154,14 @@ func (c *Commitment) Cutoff() time.Time         { return time.UnixMilli(c.Cutoff
 func (c *Commitment) Announced() time.Time      { return time.UnixMilli(c.AnnouncedAt).UTC() }
 func (c *Commitment) Public() ed25519.PublicKey { return c.SigningKey[:] }
 
-// round is the first round n delays after the cutoff.
-func (c *Commitment) round(n int64) uint64 {
+// roundAfterDelays is the first round n delays after the cutoff.
+func (c *Commitment) roundAfterDelays(n int64) uint64 {
 	return c.Beacon.FirstAt(time.UnixMilli(c.CutoffAt + n*c.Beacon.DelaySeconds*1000))
 }
 
-// RoundFor is the round that decides when the root is fixed at the given time: the committed round,
-// or, if the root is less than RootLead before it, the one a delay later, and so on. missed counts
-// the rounds before it. Both are 0 without a beacon.
+// RoundFor returns the beacon round that decides a draw whose root is fixed at a time: the
+// committed round, or, if the root is less than RootLead before it, the one a delay later, and so
+// on. missed counts the rounds before it. Both are 0 without a beacon.
 func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	if c.Beacon == nil {
 		return 0, 0
@@ -172,7 +172,7 @@ func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 		missed = max(0, late/(c.Beacon.DelaySeconds*1000)-1)
 	}
 	for {
-		round = c.round(missed + 1)
+		round = c.roundAfterDelays(missed + 1)
 		if !c.Beacon.TimeOf(round).Before(public) {
 			return round, missed
 		}
@@ -180,8 +180,8 @@ func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	}
 }
 
-// ZeroSeedRound is the round that decides when the seed was not revealed: the first one SeedDeadline
-// after the announcement, or after the statement's round when that was later.
+// ZeroSeedRound returns the round that decides a draw whose seed was not revealed: the first one
+// SeedDeadline after the announcement, or after the statement's round when that was later.
 func (c *Commitment) ZeroSeedRound(statementRound uint64) uint64 {
 	from := c.Announced()
 	if at := c.Beacon.TimeOf(statementRound); at.After(from) {

@@ -116,7 +116,7 @@ func ExcludedRoot(excluded []Exclusion) (Hash, error) {
 		if i > 0 && bytes.Compare(last[:], id[:]) >= 0 {
 			return Hash{}, fmt.Errorf("%w: %s is twice or out of order", ErrUnsorted, id)
 		}
-		tree.Add(leafOf(append(id[:], e.Reason...)))
+		tree.Add(leafHash(append(id[:], e.Reason...)))
 		last = id
 	}
 	return tree.Root(), nil

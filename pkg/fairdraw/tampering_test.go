@@ -15,7 +15,7 @@ import (
 // tampering changes a drawn document, or what it is compared with.
 type tampering struct {
 	name string
-	want fairdraw.Code
+	want fairdraw.FaultCode
 	do   func(d *draw, o *fairdraw.Options)
 }
 

@@ -45,7 +45,7 @@ type vectorCase struct {
 	Entries   *[]byte                    `json:"entries,omitempty"`
 	Receipts  *[]string                  `json:"receipts,omitempty"`
 	Earlier   []*fairdraw.Document       `json:"earlier,omitempty"`
-	Fault     fairdraw.Code              `json:"fault,omitempty"`
+	Fault     fairdraw.FaultCode         `json:"fault,omitempty"`
 	Report    *vectorReport              `json:"report,omitempty"`
 }
 
@@ -59,10 +59,10 @@ type vectorReport struct {
 }
 
 type vectorReceipt struct {
-	RequestID string           `json:"requestId"`
-	Outcome   fairdraw.Outcome `json:"outcome"`
-	Rank      int              `json:"rank"`
-	Reason    string           `json:"reason"`
+	RequestID string                  `json:"requestId"`
+	Outcome   fairdraw.ReceiptOutcome `json:"outcome"`
+	Rank      int                     `json:"rank"`
+	Reason    string                  `json:"reason"`
 }
 
 func vectorOf(t *testing.T, d *draw, o fairdraw.Options) vector {

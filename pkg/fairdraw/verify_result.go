@@ -9,7 +9,7 @@ func (v *verification) checkVoid() *Fault {
 	if v.doc.Phase != PhaseVoid {
 		return nil
 	}
-	if v.doc.Seed != "" || v.published() {
+	if v.doc.Seed != "" || v.hasResult() {
 		return fault(VoidLate, "the draw was cancelled, but has a result")
 	}
 	c := &v.report.Commitment
@@ -21,7 +21,7 @@ func (v *verification) checkVoid() *Fault {
 		round = v.statement.Round
 	}
 	if at := c.Beacon.TimeOf(round); v.doc.VoidedAt <= 0 || v.doc.VoidedAt >= at.UnixMilli() {
-		return fault(VoidLate, "the draw was cancelled when round %d of %s could be known", round, stamp(at))
+		return fault(VoidLate, "the draw was cancelled when round %d of %s could be known", round, formatTime(at))
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func (v *verification) checkValue() *Fault {
 	case b == nil:
 		v.report.ValueKnown = true
 		return nil
-	case d.Beacon == nil && (d.Seed != "" || v.published()):
+	case d.Beacon == nil && (d.Seed != "" || v.hasResult()):
 		return fault(ValueMissing, "there is a result, but no value of the beacon")
 	case d.Beacon == nil:
 		return nil
@@ -76,7 +76,7 @@ func signatureHash(signature string) Hash {
 
 func (v *verification) checkSeed() *Fault {
 	if v.statement == nil || v.doc.Seed == "" {
-		if v.statement != nil && v.published() {
+		if v.statement != nil && v.hasResult() {
 			return fault(SeedMissing, "there is a result, but no seed")
 		}
 		return nil
@@ -126,7 +126,7 @@ func (v *verification) checkResult() *Fault {
 	return nil
 }
 
-func (v *verification) published() bool { return len(v.doc.Winners) > 0 || v.doc.OrderHash != "" }
+func (v *verification) hasResult() bool { return len(v.doc.Winners) > 0 || v.doc.OrderHash != "" }
 
 func (v *verification) rankReceipts() {
 	if !v.report.Complete {

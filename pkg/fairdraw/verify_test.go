@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-func verify(d *draw, o fairdraw.Options) (*fairdraw.Report, error) {
+func verify(d *draw, o fairdraw.Options) (*fairdraw.VerificationReport, error) {
 	return fairdraw.Verify(d.document, d.entries, o)
 }
 
@@ -83,7 +83,7 @@ func TestVerifyPhases(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t, fairdraw.AlgorithmDraw, nil)
 	o := fairdraw.Options{Receipts: d.receipts[:1]}
-	check := func(outcome fairdraw.Outcome, valueKnown bool) {
+	check := func(outcome fairdraw.ReceiptOutcome, valueKnown bool) {
 		t.Helper()
 		r, err := verify(d, o)
 		require.NoError(t, err)

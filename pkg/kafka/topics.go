@@ -18,7 +18,7 @@ import (
 
 const defaultPartitions = 3
 
-// Topic is what EnsureTopics makes.
+// Topic describes a topic for EnsureTopics.
 type Topic struct {
 	Name       string
 	Partitions int32 // 0: 3

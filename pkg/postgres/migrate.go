@@ -94,12 +94,12 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, pause time.Duration, sets 
 		if all[i], err = newMigration(in, set); err != nil {
 			return err
 		}
-		if err := all[i].files.check(ctx, in.conn); err != nil {
+		if err := all[i].files.checkUnchanged(ctx, in.conn); err != nil {
 			return err
 		}
 	}
 	for _, m := range all {
-		if err := m.files.keep(ctx, m.in.conn); err != nil {
+		if err := m.files.storeHashes(ctx, m.in.conn); err != nil {
 			return err
 		}
 		if err := m.up(ctx, pause); err != nil {

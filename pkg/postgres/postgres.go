@@ -110,7 +110,7 @@ func (c *Config) parse() (*pgxpool.Config, error) {
 // signIn returns a function that sets the current user and password on a new connection. Content of
 // the file that is not well-formed is ignored.
 func (c Config) signIn() func(context.Context, *pgx.ConnConfig) error {
-	url := config.Latest("DATABASE_URL", c.URLFile, c.URL, func(s config.Secret) bool {
+	url := config.LatestSecret("DATABASE_URL", c.URLFile, c.URL, func(s config.Secret) bool {
 		_, err := pgx.ParseConfig(s.Reveal())
 		return err == nil
 	})

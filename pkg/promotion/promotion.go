@@ -54,7 +54,7 @@ func (p *Promotion) Status(now int64) PromotionStatus {
 		return PromotionVoid
 	case p.AnnouncedAt != 0 && now >= p.AnnouncedAt:
 		return PromotionAnnounced
-	case now >= p.closing():
+	case now >= p.closingTime():
 		return PromotionClosed
 	case now < p.OpensAt:
 		return PromotionScheduled
@@ -65,7 +65,7 @@ func (p *Promotion) Status(now int64) PromotionStatus {
 
 func (p *Promotion) Accepts(now int64) bool { return p.Status(now) == PromotionOpen && !p.Paused }
 
-func (p *Promotion) closing() int64 {
+func (p *Promotion) closingTime() int64 {
 	if p.ClosedAt != 0 {
 		return min(p.ClosedAt, p.ClosesAt)
 	}

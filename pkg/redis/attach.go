@@ -35,7 +35,7 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 	unwatch := telemetry.WatchPool(a.Name()+"-redis", func() telemetry.Pool { return *latest.Load() })
 	a.Go("redis figures", func(ctx context.Context) error {
 		return loop.Every(ctx, statsEvery, func(context.Context) {
-			p := figures(client.PoolStats(), cfg.PoolSize)
+			p := poolFigures(client.PoolStats(), cfg.PoolSize)
 			latest.Store(&p)
 		})
 	})
@@ -46,14 +46,14 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 	return client, nil
 }
 
-// figures converts the client's figures. size is the maximum of connections per node.
-func figures(s *redis.PoolStats, size int) telemetry.Pool {
+// poolFigures converts the client's figures. size is the maximum of connections per node.
+func poolFigures(s *redis.PoolStats, size int) telemetry.Pool {
 	p := telemetry.Pool{
 		Max: size, Used: int(s.TotalConns) - int(s.IdleConns), Idle: int(s.IdleConns),
 		Acquired: int64(s.Hits) + int64(s.Misses), TimedOut: int64(s.Timeouts), Waited: time.Duration(s.WaitDurationNs),
 	}
 	if s.PipelineStats != nil { // pipelines have connections of their own
-		p = p.Plus(figures((*redis.PoolStats)(s.PipelineStats), size))
+		p = p.Plus(poolFigures((*redis.PoolStats)(s.PipelineStats), size))
 	}
 	return p
 }

@@ -239,7 +239,7 @@ func (l *lobbyRun) killAll() {
 
 // requirePositions requires, with replicas that have read everything anew, that every entry has the
 // position it was told, which is the published one, and that the late arrivals are behind.
-func (l *lobbyRun) requirePositions(entrants []*entrant, late []int64, report *fairdraw.Report) {
+func (l *lobbyRun) requirePositions(entrants []*entrant, late []int64, report *fairdraw.VerificationReport) {
 	l.t.Helper()
 	told := told(entrants)
 	require.Greater(l.t, len(told), len(entrants)/2)

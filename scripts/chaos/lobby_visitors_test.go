@@ -216,7 +216,7 @@ func saveCopy(file string, body []byte, at time.Time) error {
 
 // verify verifies the published shuffle with all receipts and the copies, by the program that anybody
 // can run, and returns the report of the same document.
-func (l *lobbyRun) verify(entrants []*entrant, copies []string) *fairdraw.Report {
+func (l *lobbyRun) verify(entrants []*entrant, copies []string) *fairdraw.VerificationReport {
 	l.t.Helper()
 	require.NotEmpty(l.t, copies)
 	url := "http://" + l.Service("gateway").Addr(0) + l.shufflePath()

@@ -136,7 +136,7 @@ func (p *promotions) draw(eventID string) *ingestv1.Draw {
 }
 
 // verifyDraw verifies the published draw, with all receipts, as anybody can.
-func (p *promotions) verifyDraw(eventID string) *fairdraw.Report {
+func (p *promotions) verifyDraw(eventID string) *fairdraw.VerificationReport {
 	p.t.Helper()
 	draw := p.draw(eventID)
 	text, err := wire.Marshal(draw)

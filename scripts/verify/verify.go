@@ -99,7 +99,7 @@ func parse(args []string) (*arguments, error) {
 
 // verify reads the document, entries and receipts, and checks them. With --save it keeps a copy
 // even of a faulty draw, as evidence.
-func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.Report, error) {
+func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.VerificationReport, error) {
 	options := fairdraw.Options{Algorithm: a.algorithm}
 	for _, file := range a.receipts {
 		receipt, err := readReceipt(file)

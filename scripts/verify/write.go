@@ -12,7 +12,7 @@ import (
 )
 
 // printReport prints the report of a check without faults; its last line begins with ok.
-func printReport(out io.Writer, r *fairdraw.Report) error {
+func printReport(out io.Writer, r *fairdraw.VerificationReport) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s %s\n", name, printable(fmt.Sprintf(format, args...)))
@@ -56,7 +56,7 @@ func beaconOf(c *fairdraw.Commitment) string {
 	}
 }
 
-func rootTime(r *fairdraw.Report) string {
+func rootTime(r *fairdraw.VerificationReport) string {
 	claimed := formatTime(time.UnixMilli(r.Statement.At))
 	if r.RootSeenAt.IsZero() {
 		return claimed + ", claimed by the operator"
@@ -65,7 +65,7 @@ func rootTime(r *fairdraw.Report) string {
 }
 
 func receiptLine(x *fairdraw.ReceiptReport) string {
-	outcome := map[fairdraw.Outcome]string{
+	outcome := map[fairdraw.ReceiptOutcome]string{
 		fairdraw.OutcomePending:  "the root is not public yet",
 		fairdraw.OutcomeEntered:  "is among the entries",
 		fairdraw.OutcomeWon:      fmt.Sprintf("won, rank %d", x.Rank),
@@ -77,7 +77,7 @@ func receiptLine(x *fairdraw.ReceiptReport) string {
 	return x.RequestID.String() + " " + outcome
 }
 
-func summaryText(r *fairdraw.Report) string {
+func summaryText(r *fairdraw.VerificationReport) string {
 	switch {
 	case r.Complete && r.Commitment.Algorithm == fairdraw.AlgorithmShuffle:
 		return "the order of all entries is genuine"

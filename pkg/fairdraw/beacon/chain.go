@@ -116,7 +116,7 @@ func (c Chain) Verify(r Round) error {
 		return ErrSignature
 	}
 	signature, err := hex.DecodeString(r.Signature)
-	if err != nil || signature[0]&0x80 == 0 || !verify(message(r.Round), signature) {
+	if err != nil || signature[0]&0x80 == 0 || !verify(signedMessage(r.Round), signature) {
 		return ErrSignature
 	}
 	if sum := sha256.Sum256(signature); r.Randomness != hex.EncodeToString(sum[:]) {
@@ -125,8 +125,8 @@ func (c Chain) Verify(r Round) error {
 	return nil
 }
 
-// message is what an unchained scheme signs: the hash of the round's number, big-endian.
-func message(round uint64) []byte {
+// signedMessage is what an unchained scheme signs: the hash of the round's number, big-endian.
+func signedMessage(round uint64) []byte {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, round))
 	return sum[:]
 }

@@ -55,7 +55,7 @@ func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 	var failures []error
 	for _, base := range c.urls {
 		var r Round
-		err := c.read(ctx, fmt.Sprintf("%s/public/%d", base, round), &r)
+		err := c.getJSON(ctx, fmt.Sprintf("%s/public/%d", base, round), &r)
 		if err == nil && r.Round != round {
 			err = fmt.Errorf("%s answered with round %d instead of %d", base, r.Round, round)
 		}
@@ -81,7 +81,7 @@ func (c *Client) CheckInfo(ctx context.Context) error {
 	var failures []error
 	for _, base := range c.urls {
 		var got Info
-		if err := c.read(ctx, base+"/info", &got); err != nil {
+		if err := c.getJSON(ctx, base+"/info", &got); err != nil {
 			failures = append(failures, err)
 			continue
 		}
@@ -110,7 +110,7 @@ func (i Info) Chain() Chain {
 	return Chain{Scheme: i.Scheme, ChainHash: i.Hash, PublicKey: i.PublicKey, Genesis: i.Genesis, Period: i.Period}
 }
 
-func (c *Client) read(ctx context.Context, address string, into any) error {
+func (c *Client) getJSON(ctx context.Context, address string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, perSource)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

@@ -112,7 +112,7 @@ func ProducerOf(t testing.TB, cfg kafka.Config) *kafka.Producer {
 	return p
 }
 
-// Prober is Producer for records whose publishing may hang.
+// Prober makes the producer of kafka.NewProber, closed when the test ends.
 func Prober(t testing.TB) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProber(Config(t), "test")

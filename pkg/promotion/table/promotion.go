@@ -80,7 +80,7 @@ type CreationKey struct {
 	CreatedAt int64
 }
 
-// CreationKeyKey is the key of its item.
+// CreationKeyKey is the table key of a CreationKey.
 func CreationKeyKey(user, key string) dynamo.Item { return Key("KEY#"+user+"#"+key, "LOCK") }
 
 func (k *CreationKey) Item() dynamo.Item {
@@ -98,7 +98,7 @@ func DecodeCreationKey(it dynamo.Item) (event, hash string, err error) {
 	return d.String("eventId"), d.String("hash"), d.Err()
 }
 
-// CapacityKey is the key of its item.
+// CapacityKey is the table key of a promotion's capacity.
 func CapacityKey(event string) dynamo.Item { return Key(eventPK(event), "CAPACITY") }
 
 // CapacityItem encodes a capacity.

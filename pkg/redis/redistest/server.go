@@ -64,7 +64,7 @@ func (s *Server) Client() *goredis.Client {
 // Start starts the server after Kill, and returns when it answers.
 func (s *Server) Start() {
 	s.t.Helper()
-	host, port := s.split()
+	host, port := s.hostPort()
 	// Not the context of the test: the test kills the server itself, at the end.
 	args := append([]string{"--port", port, "--bind", host, "--dir", s.dir, "--save", ""}, s.args...)
 	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...) //nolint:gosec // a test's own arguments
@@ -90,7 +90,7 @@ func (s *Server) Kill() {
 // StartReplica starts a server that replicates this one, and returns when it has all data.
 func (s *Server) StartReplica() *Server {
 	s.t.Helper()
-	host, port := s.split()
+	host, port := s.hostPort()
 	l, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -125,7 +125,7 @@ func (s *Server) Detach() {
 // failover behind one address does.
 func (s *Server) TakeOver(master *Server) {
 	s.t.Helper()
-	_, port := master.split()
+	_, port := master.hostPort()
 	if err := s.Client().ConfigSet(s.t.Context(), "port", port).Err(); err != nil {
 		s.t.Fatalf("move the replica at %s to port %s: %v", s.addr, port, err)
 	}
@@ -133,7 +133,7 @@ func (s *Server) TakeOver(master *Server) {
 	s.awaitAnswer()
 }
 
-func (s *Server) split() (host, port string) {
+func (s *Server) hostPort() (host, port string) {
 	s.t.Helper()
 	host, port, err := net.SplitHostPort(s.addr)
 	if err != nil {

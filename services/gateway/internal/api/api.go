@@ -19,9 +19,9 @@ import (
 // ErrorWriter responds with an error.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error)
 
-// Complete may set members of a response that only the gateway knows. It is called before each
+// CompleteFunc may set members of a response that only the gateway knows. It is called before a
 // response is written.
-type Complete func(ctx context.Context, rpc string, m proto.Message)
+type CompleteFunc func(ctx context.Context, rpc string, m proto.Message)
 
 // Passthrough is one handler for all pass-through routes.
 type Passthrough struct {
@@ -29,7 +29,7 @@ type Passthrough struct {
 }
 
 // New makes a Passthrough; the services' generated handlers are registered on its Mux.
-func New(fail ErrorWriter, complete Complete) *Passthrough {
+func New(fail ErrorWriter, complete CompleteFunc) *Passthrough {
 	noHeader := func(string) (string, bool) { return "", false }
 	return &Passthrough{Mux: runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, Marshaler{}),
@@ -43,11 +43,11 @@ func New(fail ErrorWriter, complete Complete) *Passthrough {
 			if q.BodyErr != nil { // the generated code has dropped its fields
 				err = q.BodyErr
 			}
-			fail(w, original(w, r), q, err)
+			fail(w, originalRequest(w, r), q, err)
 		}),
 		runtime.WithRoutingErrorHandler(func(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
 			// The edge knows the route but the router does not: the service is not registered.
-			fail(w, original(w, r), edge.RequestFrom(ctx), errs.ErrNotFound)
+			fail(w, originalRequest(w, r), edge.RequestFrom(ctx), errs.ErrNotFound)
 		}),
 		runtime.WithForwardResponseOption(func(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 			rpc, _ := runtime.RPCMethod(ctx)
@@ -78,37 +78,37 @@ func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Req
 	ctx := caller.WithOnly(r.Context(), q.Caller(), q.Route.RPC)
 	inner := (&http.Request{
 		Method: q.Route.Method, URL: &url.URL{Path: q.Path, RawQuery: r.URL.RawQuery}, Header: http.Header{},
-		Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Body: &body{q: q},
+		Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Body: &requestBody{q: q},
 	}).WithContext(ctx)
 	w.Header().Set("Cache-Control", "no-store")
-	p.Mux.ServeHTTP(&response{ResponseWriter: w, original: r}, inner)
+	p.Mux.ServeHTTP(&responseWriter{ResponseWriter: w, original: r}, inner)
 	return nil
 }
 
-// original returns the request as received, whose headers select the language of an error.
-func original(w http.ResponseWriter, inner *http.Request) *http.Request {
-	if a, ok := w.(*response); ok {
+// originalRequest returns the request as received, whose headers select the language of an error.
+func originalRequest(w http.ResponseWriter, inner *http.Request) *http.Request {
+	if a, ok := w.(*responseWriter); ok {
 		return a.original
 	}
 	return inner
 }
 
-// response drops the body of a 204, which net/http would report as an error.
-type response struct {
+// responseWriter drops the body of a 204, which net/http would report as an error.
+type responseWriter struct {
 	http.ResponseWriter
 
 	original *http.Request
 	empty    bool
 }
 
-func (a *response) WriteHeader(status int) {
+func (a *responseWriter) WriteHeader(status int) {
 	if a.empty = status == http.StatusNoContent; a.empty {
 		a.Header().Del("Content-Type")
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *response) Write(b []byte) (int, error) {
+func (a *responseWriter) Write(b []byte) (int, error) {
 	if a.empty {
 		return len(b), nil
 	}

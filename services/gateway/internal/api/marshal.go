@@ -42,23 +42,23 @@ func (Marshaler) ContentType(any) string { return "application/json" }
 // in the request too, because the generated code keeps only its text.
 func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
-		m, ok := target(v)
-		b, known := r.(*body)
+		m, ok := messageToDecode(v)
+		b, known := r.(*requestBody)
 		if !ok || !known {
 			return errNoMessage
 		}
 		if len(b.q.Body) == 0 {
 			return io.EOF // no body: no member is set
 		}
-		b.q.BodyErr = parse(b.q, m)
+		b.q.BodyErr = parseBody(b.q, m)
 		return b.q.BodyErr
 	})
 }
 
-// target returns the message to decode into: the request, or its member spec, whose address the
-// generated code passes. The member is set even without a body, so that validation names the members
-// that are missing in it.
-func target(v any) (proto.Message, bool) {
+// messageToDecode returns the message to decode into: the request, or its member spec, whose
+// address the generated code passes. The member is set even without a body, so that validation
+// names the members that are missing in it.
+func messageToDecode(v any) (proto.Message, bool) {
 	if m, ok := v.(proto.Message); ok {
 		return m, true
 	}
@@ -71,8 +71,8 @@ func target(v any) (proto.Message, bool) {
 	return m, ok
 }
 
-// parse parses the body. It refuses members that are also in the path, since the two could differ.
-func parse(q *edge.Request, m proto.Message) error {
+// parseBody parses the body. It refuses members that are also in the path: the two could differ.
+func parseBody(q *edge.Request, m proto.Message) error {
 	err := wire.Unmarshal(q.Body, m)
 	var unknown string
 	if errors.Is(err, errs.ErrUnknownField) {
@@ -99,9 +99,9 @@ func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// body passes the request to NewDecoder. Nothing else reads it, so as a reader it is empty.
-type body struct{ q *edge.Request }
+// requestBody passes the request to NewDecoder. Nothing else reads it, so as a reader it is empty.
+type requestBody struct{ q *edge.Request }
 
-func (*body) Read([]byte) (int, error) { return 0, io.EOF }
+func (*requestBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-func (*body) Close() error { return nil }
+func (*requestBody) Close() error { return nil }

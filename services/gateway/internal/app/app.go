@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	srv := server(g.Handler)
+	srv := newServer(g.Handler)
 	srv.RegisterOnShutdown(g.EndStreams)
 	a.ServeHTTP("http", l, srv)
 	return a.Run(ctx)
@@ -90,7 +90,7 @@ func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	return kafka.EnsureTopics(ctx, cfg.Kafka, kafka.Topic{Name: events.Audit, MayForget: true})
 }
 
-func server(h http.Handler) *http.Server {
+func newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,

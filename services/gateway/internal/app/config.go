@@ -138,13 +138,13 @@ func (c *Config) Validate() error {
 	if c.Limits.ProofMaxBits < c.Limits.ProofMinBits {
 		all = append(all, config.Invalid("LIMIT_PROOF_MAX_BITS", c.Limits.ProofMaxBits, "must be at least LIMIT_PROOF_MIN_BITS"))
 	}
-	if _, err := c.keys(); err != nil {
+	if _, err := c.parseKeys(); err != nil {
 		all = append(all, err)
 	}
 	return errors.Join(all...)
 }
 
-func (c *Config) keys() (identity.Keys, error) {
+func (c *Config) parseKeys() (identity.Keys, error) {
 	var k identity.Keys
 	var all []error
 	parse := func(into *token.KeySet, name string, s config.Secret) {
@@ -162,21 +162,21 @@ func (c *Config) keys() (identity.Keys, error) {
 	return k, errors.Join(all...)
 }
 
-func (l Limits) limits() limit.Config {
+func (l Limits) limiterConfig() limit.Config {
 	return limit.Config{
 		Mutations: limit.Rules{
-			Network: limit.Rule{Rate: l.NetworkRate, Burst: l.NetworkBurst},
-			Visitor: limit.Rule{Rate: l.VisitorRate, Burst: l.VisitorBurst},
-			User:    limit.Rule{Rate: l.UserRate, Burst: l.UserBurst},
+			Network: limit.RateRule{Rate: l.NetworkRate, Burst: l.NetworkBurst},
+			Visitor: limit.RateRule{Rate: l.VisitorRate, Burst: l.VisitorBurst},
+			User:    limit.RateRule{Rate: l.UserRate, Burst: l.UserBurst},
 		},
 		Polls: limit.Rules{
-			Network: limit.Rule{Rate: l.PollNetworkRate, Burst: l.PollNetworkBurst},
-			Visitor: limit.Rule{Rate: l.PollVisitorRate, Burst: l.PollVisitorBurst},
-			User:    limit.Rule{Rate: l.PollUserRate, Burst: l.PollUserBurst},
+			Network: limit.RateRule{Rate: l.PollNetworkRate, Burst: l.PollNetworkBurst},
+			Visitor: limit.RateRule{Rate: l.PollVisitorRate, Burst: l.PollVisitorBurst},
+			User:    limit.RateRule{Rate: l.PollUserRate, Burst: l.PollUserBurst},
 		},
-		NewVisitors: limit.Rule{Rate: l.NewVisitorRate, Burst: l.NewVisitorBurst},
-		Work: limit.Work{
-			Free:    limit.Rule{Rate: l.FreeVisitorRate, Burst: l.FreeVisitorBurst},
+		NewVisitors: limit.RateRule{Rate: l.NewVisitorRate, Burst: l.NewVisitorBurst},
+		Work: limit.WorkRule{
+			Free:    limit.RateRule{Rate: l.FreeVisitorRate, Burst: l.FreeVisitorBurst},
 			MinBits: l.ProofMinBits, MaxBits: l.ProofMaxBits,
 		},
 		Keys: l.Keys, Timeout: 100 * time.Millisecond, Pause: time.Second,

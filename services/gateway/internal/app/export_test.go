@@ -9,4 +9,4 @@ func (g *Gateway) Rekey(cfg *Config) error { return g.rekey(cfg) }
 var ConfirmTimeout = passThroughDetails[paymentv1.PaymentService_Confirm_FullMethodName].Timeout
 
 // Server returns the HTTP server of a handler.
-var Server = server
+var Server = newServer

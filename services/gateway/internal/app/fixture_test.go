@@ -195,7 +195,7 @@ func (w *fixture) assemble(t testing.TB) *app.Gateway {
 }
 
 func (w *fixture) serve() app.Services {
-	written := rpctest.WithDial(rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))
+	written := rpctest.WithDial(rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor)))
 	as := rpctest.As(rpc.Gateway)
 	return app.Services{
 		VWR: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {

@@ -60,7 +60,7 @@ func (c *Config) Pages(s Services) web.Config {
 	return web.Config{Secure: c.SecureCookies, DevLogin: c.DevLogin, Provider: c.OIDC.Issuer != "", Rewards: s.Reward != nil, Promotions: s.Ingest != nil}
 }
 
-// Stores are what the gateway keeps its own state in.
+// Stores are the Redis and the Kafka in which the gateway keeps its own state.
 type Stores struct {
 	Redis redis.UniversalClient // nil in tests: each gateway has its state for itself
 	Acts  audit.Publisher       // takes the records of operators' acts: Kafka
@@ -70,7 +70,7 @@ type Stores struct {
 func Assemble(
 	ctx context.Context, cfg *Config, s Services, pages *web.Pages, stores Stores, log *slog.Logger, now func() time.Time,
 ) (*Gateway, error) {
-	keys, err := cfg.keys()
+	keys, err := cfg.parseKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -97,17 +97,17 @@ func Assemble(
 	if err != nil {
 		return nil, err
 	}
-	e, err := g.endpoints(cfg, pages, cookies, proofs, log, now)
+	e, err := g.newEndpoints(cfg, pages, cookies, proofs, log, now)
 	if err != nil {
 		return nil, err
 	}
-	table, err := g.table(ctx, e)
+	table, err := g.newTable(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	e.reference.Describe(table.Routes())
-	limits := limit.New(cfg.Limits.limits(), stores.Redis, now)
-	slots := handlers.NewSlots(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
+	limits := limit.New(cfg.Limits.limiterConfig(), stores.Redis, now)
+	slots := handlers.NewSlotVerifier(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
 	g.closers = append(g.closers, limits.Close, slots.Close, g.live.Close)
 	g.dispatcher, err = dispatch.New(dispatch.Config{
 		Table: table,
@@ -115,7 +115,7 @@ func Assemble(
 			Tokens: tokens, Rooms: g.Rooms, Lines: g.Lines, Slots: slots, VerifyMutations: cfg.VerifySlots,
 		},
 		Tokens: tokens, Cookies: cookies, Limits: limits, Proxies: proxies,
-		Problems: problem.New(web.Language, log).WithPage(e.pages.Refuse), Audit: g.Audit,
+		Problems: problem.New(web.Language, log).WithPage(e.pages.ServeRefusal), Audit: g.Audit,
 		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
 	})
 	if err != nil {
@@ -125,9 +125,9 @@ func Assemble(
 	return g, nil
 }
 
-// rekey replaces the secrets for signing and verifying, and the one at the identity provider.
+// rekey replaces the keys that sign and verify tokens, and the secret for the identity provider.
 func (g *Gateway) rekey(cfg *Config) error {
-	keys, err := cfg.keys()
+	keys, err := cfg.parseKeys()
 	if err != nil {
 		return err
 	}
@@ -139,12 +139,12 @@ func (g *Gateway) rekey(cfg *Config) error {
 	return nil
 }
 
-func (g *Gateway) endpoints(
+func (g *Gateway) newEndpoints(
 	cfg *Config, pages *web.Pages, cookies identity.Cookies, proofs *proof.Proofs, log *slog.Logger, now func() time.Time,
 ) (*endpoints, error) {
 	s := g.services
 	events := ticketv1.NewEventServiceClient(s.Ticket)
-	seats, err := handlers.NewSeats(events, ticketv1.NewHoldServiceClient(s.Ticket))
+	seats, err := handlers.NewSeatHandlers(events, ticketv1.NewHoldServiceClient(s.Ticket))
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (g *Gateway) endpoints(
 	if err != nil {
 		return nil, err
 	}
-	public, err := handlers.NewEvents(events, func(e *ticketv1.Event) { handlers.SetWaitingRoom(g.Rooms, e) })
+	public, err := handlers.NewEventHandlers(events, func(e *ticketv1.Event) { handlers.SetWaitingRoom(g.Rooms, e) })
 	if err != nil {
 		return nil, err
 	}
@@ -160,32 +160,32 @@ func (g *Gateway) endpoints(
 	if s.VWR != nil {
 		vwr = vwrv1.NewVwrServiceClient(s.VWR)
 	}
-	auth, err := g.auth(cfg, cookies, log, now)
+	auth, err := g.newAuthHandlers(cfg, cookies, log, now)
 	if err != nil {
 		return nil, err
 	}
 	e := &endpoints{
 		devLogin: cfg.DevLogin,
 		auth:     auth,
-		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, proofs, vwr),
-		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
+		rooms:    handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, proofs, vwr),
+		line:     handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
-		live:     &handlers.Live{Hub: g.live, Tokens: g.tokens},
-		webhooks: &handlers.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
+		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
+		webhooks: &handlers.WebhookHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 	}
 	if vwr != nil {
-		if e.shuffles, err = handlers.NewShuffles(vwr); err != nil {
+		if e.shuffles, err = handlers.NewShuffleHandlers(vwr); err != nil {
 			return nil, err
 		}
 		g.closers = append(g.closers, e.shuffles.Close)
 	}
 	if s.Reward != nil {
-		e.rewards = &handlers.Rewards{Service: rewardv1.NewRewardServiceClient(s.Reward)}
+		e.rewards = &handlers.RewardHandlers{Service: rewardv1.NewRewardServiceClient(s.Reward)}
 	}
 	if s.Ingest != nil {
 		ingest := ingestv1.NewIngestServiceClient(s.Ingest)
-		e.promotions = handlers.NewPromotions(ingest)
-		if e.draws, err = handlers.NewDraws(ingest, ingestv1.NewIngestAdminServiceClient(s.Ingest)); err != nil {
+		e.promotions = handlers.NewPromotionHandlers(ingest)
+		if e.draws, err = handlers.NewDrawHandlers(ingest, ingestv1.NewIngestAdminServiceClient(s.Ingest)); err != nil {
 			return nil, err
 		}
 		g.closers = append(g.closers, e.promotions.Close, e.draws.Close)
@@ -194,7 +194,7 @@ func (g *Gateway) endpoints(
 	return e, nil
 }
 
-func (g *Gateway) auth(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
+func (g *Gateway) newAuthHandlers(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
 	h := &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
 	if g.provider == nil {
 		return h, nil
@@ -207,7 +207,7 @@ func (g *Gateway) auth(cfg *Config, cookies identity.Cookies, log *slog.Logger, 
 	return h, nil
 }
 
-func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) {
+func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, error) {
 	completer := &handlers.Completer{Rooms: g.Rooms, Seats: e.seats, Existence: e.existence, Events: e.events}
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 		g.dispatcher.Fail(w, r, q, err)

@@ -28,17 +28,17 @@ import (
 type endpoints struct {
 	devLogin   bool
 	auth       *session.Handlers
-	rooms      *handlers.Rooms
-	shuffles   *handlers.Shuffles // nil: there is no tier 1
-	line       *handlers.Line
-	seats      *handlers.Seats
-	webhooks   *handlers.Webhooks
-	rewards    *handlers.Rewards    // nil: there are none
-	promotions *handlers.Promotions // nil: there are none
+	rooms      *handlers.RoomHandlers
+	shuffles   *handlers.ShuffleHandlers // nil: there is no tier 1
+	line       *handlers.LineHandlers
+	seats      *handlers.SeatHandlers
+	webhooks   *handlers.WebhookHandlers
+	rewards    *handlers.RewardHandlers    // nil: there are none
+	promotions *handlers.PromotionHandlers // nil: there are none
 	existence  *handlers.EventExistence
-	draws      *handlers.Draws // nil: there are none
-	events     *handlers.Events
-	live       *handlers.Live
+	draws      *handlers.DrawHandlers // nil: there are none
+	events     *handlers.EventHandlers
+	live       *handlers.LiveHandlers
 	pages      *web.Pages
 	reference  *docs.Reference
 }
@@ -54,7 +54,7 @@ func (e *endpoints) routes() []*edge.Route {
 	)
 }
 
-// routesIf returns the routes of what may not be deployed.
+// routesIf returns the routes of an optional service if it is deployed, else none.
 func routesIf(deployed bool, routes func() []*edge.Route) []*edge.Route {
 	if !deployed {
 		return nil
@@ -62,7 +62,7 @@ func routesIf(deployed bool, routes func() []*edge.Route) []*edge.Route {
 	return routes()
 }
 
-// fastPoll is a GET that takes the fast path.
+// fastPoll makes the route of a frequent poll, a GET that takes the fast path (without tracing).
 func fastPoll(id, pattern string, access edge.Access, handler edge.Handler, answer proto.Message, headers ...edge.Header) *edge.Route {
 	return &edge.Route{
 		ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, FastPath: true, Poll: true, Answer: answer, Headers: headers,
@@ -82,12 +82,12 @@ func (e *endpoints) authRoutes() []*edge.Route {
 		},
 		{
 			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Access: edge.Admin, Handler: e.auth.Revoke,
-			Body: edge.JSONBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, Stops: true,
+			Body: edge.RequiredBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, Stops: true,
 		},
 	}
 }
 
-// providerRoutes sign in at the identity provider.
+// providerRoutes are the routes by which users sign in at the identity provider.
 func (e *endpoints) providerRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
@@ -104,7 +104,7 @@ func (e *endpoints) providerRoutes() []*edge.Route {
 func (e *endpoints) devRoutes() []*edge.Route {
 	return []*edge.Route{{
 		ID: "auth.dev-login", Method: http.MethodPost, Pattern: "/api/v1/auth/dev-login", Access: edge.Public, Handler: e.auth.DevLogin,
-		Body: edge.JSONBody(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{},
+		Body: edge.RequiredBody(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{},
 	}}
 }
 
@@ -130,7 +130,7 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 	}
 }
 
-// shuffleRoutes serve the shuffle of an event's latest lobby, and of that of any round.
+// shuffleRoutes publish the shuffle of an event's latest lobby, and the shuffle of any round.
 func (e *endpoints) shuffleRoutes() (routes []*edge.Route) {
 	for _, shuffle := range []struct{ id, pattern string }{
 		{"vwr.shuffle", "/vwr-api/vwr/shuffle/{event_id}"},
@@ -187,7 +187,7 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			Answer: &ticketv1.Reservation{},
 		},
 		{
-			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Best, Refusal: e.seats.Refusal,
+			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.ReserveBest, Refusal: e.seats.Refusal,
 			Body: edge.JSONBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
 		},
@@ -198,7 +198,7 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 	}
 }
 
-// rewardRoutes are what members do in campaigns.
+// rewardRoutes are the routes by which members attend campaigns and take part in prize draws.
 func (e *endpoints) rewardRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
@@ -214,7 +214,7 @@ func (e *endpoints) rewardRoutes() []*edge.Route {
 	}
 }
 
-// promotionRoutes serve what is too large for one message, and take applications.
+// promotionRoutes take applications, and serve draw documents, which exceed one gRPC message.
 func (e *endpoints) promotionRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
@@ -237,7 +237,7 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 	}
 }
 
-// operatorRoutes show operators what happens now.
+// operatorRoutes stream the live figures of an event to operators.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	return []*edge.Route{{
 		ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.Figures,
@@ -245,7 +245,7 @@ func (e *endpoints) operatorRoutes() []*edge.Route {
 	}}
 }
 
-func pageRow(id, pattern string, access edge.Access, event edge.Source, handler edge.Handler) *edge.Route {
+func pageRow(id, pattern string, access edge.Access, event edge.EventSource, handler edge.Handler) *edge.Route {
 	return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Event: event, Handler: handler, Page: true, Poll: true}
 }
 
@@ -283,14 +283,15 @@ func (e *endpoints) promotionPages() []*edge.Route {
 }
 
 // passThroughDetails has what the HTTP rules cannot express: the status 201 of a call that creates
-// something, the time-out of a call that waits for a payment provider, operators' reads of what people
-// did (Personal), and operators' acts that must work in an outage (Stops), since they can pause, slow or shut out. Acts that cannot be taken back need
-// not work then, since a pause does instead: closing a promotion, cancelling a campaign. Nor need acts
-// that only let people in: resuming, unblocking.
+// something, the time-out of a call that waits for a payment provider, Personal (operators' reads of
+// what people did), and Stops. Stops marks operators' acts that must work in an outage, since they
+// can pause, slow or shut out. Irrevocable acts (closing a promotion, cancelling a campaign) need not,
+// since a pause does instead. Nor need acts that only let people in (resuming, unblocking).
 //
-// A threshold and the settings of a waiting room can let in more people or fewer, which depends on the
-// present value, and only the service knows it. So they are served whatever their value.
-var passThroughDetails = map[string]edge.Details{
+// Setting a threshold or the settings of a waiting room lets in more people or fewer. Only the
+// service knows which, since it knows the present value. So these acts are marked whatever the
+// value.
+var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:      {Stops: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:             {Stops: true},
 	queuev1.QueueAdminService_Revoke_FullMethodName:            {Stops: true},

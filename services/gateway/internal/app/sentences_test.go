@@ -98,7 +98,7 @@ func TestErrorsUseCatalogueSentences(t *testing.T) {
 func TestUnreachableService(t *testing.T) {
 	t.Parallel()
 	dead, err := rpc.Dial(rpc.Gateway, "ticket", rpc.Peer{Addr: "127.0.0.1:1", Key: "a-key-of-at-least-thirty-two-bytes!"},
-		rpc.WithTimeout(time.Second), rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))
+		rpc.WithTimeout(time.Second), rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = dead.Close() })
 	w := newFixture(t, withFailingServices(dead.Invoke))

@@ -51,51 +51,51 @@ type Services struct {
 	VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker grpc.ClientConnInterface
 }
 
-type service struct {
+type peerService struct {
 	name string
 	peer rpc.Peer
 	conn *grpc.ClientConnInterface
 	opts []rpc.DialOption
-	apis []exposed // whose HTTP rules the gateway serves
+	apis []exposedAPI // whose HTTP rules the gateway serves
 }
 
-// each lists the services. Those that sales do not depend on have a breaker.
-func (s *Services) each(p *Peers) []service {
+// listServices lists the services. Those that sales do not depend on have a circuit breaker.
+func (s *Services) listServices(p *Peers) []peerService {
 	worker := rpc.Peer(p.Worker)
 	if p.Ingest.Addr == "" {
 		worker = rpc.Peer{}
 	}
 	breaker := []rpc.DialOption{rpc.WithBreaker()}
-	return []service{
-		{"queue", p.Queue, &s.Queue, nil, []exposed{
-			expose(queuev1.QueueAdminService_ServiceDesc, queuev1.NewQueueAdminServiceClient, queuev1.RegisterQueueAdminServiceHandlerClient),
+	return []peerService{
+		{"queue", p.Queue, &s.Queue, nil, []exposedAPI{
+			exposeAPI(queuev1.QueueAdminService_ServiceDesc, queuev1.NewQueueAdminServiceClient, queuev1.RegisterQueueAdminServiceHandlerClient),
 		}},
-		{"ticket", p.Ticket, &s.Ticket, nil, []exposed{
-			expose(ticketv1.EventService_ServiceDesc, ticketv1.NewEventServiceClient, ticketv1.RegisterEventServiceHandlerClient),
-			expose(ticketv1.EventAdminService_ServiceDesc, ticketv1.NewEventAdminServiceClient, ticketv1.RegisterEventAdminServiceHandlerClient),
-			expose(ticketv1.ReservationService_ServiceDesc, ticketv1.NewReservationServiceClient, ticketv1.RegisterReservationServiceHandlerClient),
-			expose(ticketv1.TicketService_ServiceDesc, ticketv1.NewTicketServiceClient, ticketv1.RegisterTicketServiceHandlerClient),
+		{"ticket", p.Ticket, &s.Ticket, nil, []exposedAPI{
+			exposeAPI(ticketv1.EventService_ServiceDesc, ticketv1.NewEventServiceClient, ticketv1.RegisterEventServiceHandlerClient),
+			exposeAPI(ticketv1.EventAdminService_ServiceDesc, ticketv1.NewEventAdminServiceClient, ticketv1.RegisterEventAdminServiceHandlerClient),
+			exposeAPI(ticketv1.ReservationService_ServiceDesc, ticketv1.NewReservationServiceClient, ticketv1.RegisterReservationServiceHandlerClient),
+			exposeAPI(ticketv1.TicketService_ServiceDesc, ticketv1.NewTicketServiceClient, ticketv1.RegisterTicketServiceHandlerClient),
 		}},
-		{"payment", p.Payment, &s.Payment, nil, []exposed{
-			expose(paymentv1.PaymentService_ServiceDesc, paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
+		{"payment", p.Payment, &s.Payment, nil, []exposedAPI{
+			exposeAPI(paymentv1.PaymentService_ServiceDesc, paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
 		}},
-		{"stats", p.Stats, &s.Stats, breaker, []exposed{
-			expose(statsv1.StatsService_ServiceDesc, statsv1.NewStatsServiceClient, statsv1.RegisterStatsServiceHandlerClient),
+		{"stats", p.Stats, &s.Stats, breaker, []exposedAPI{
+			exposeAPI(statsv1.StatsService_ServiceDesc, statsv1.NewStatsServiceClient, statsv1.RegisterStatsServiceHandlerClient),
 		}},
-		{"reward", rpc.Peer(p.Reward), &s.Reward, breaker, []exposed{
-			expose(rewardv1.RewardService_ServiceDesc, rewardv1.NewRewardServiceClient, rewardv1.RegisterRewardServiceHandlerClient),
-			expose(rewardv1.RewardAdminService_ServiceDesc, rewardv1.NewRewardAdminServiceClient, rewardv1.RegisterRewardAdminServiceHandlerClient),
+		{"reward", rpc.Peer(p.Reward), &s.Reward, breaker, []exposedAPI{
+			exposeAPI(rewardv1.RewardService_ServiceDesc, rewardv1.NewRewardServiceClient, rewardv1.RegisterRewardServiceHandlerClient),
+			exposeAPI(rewardv1.RewardAdminService_ServiceDesc, rewardv1.NewRewardAdminServiceClient, rewardv1.RegisterRewardAdminServiceHandlerClient),
 		}},
-		{"ingest", rpc.Peer(p.Ingest), &s.Ingest, breaker, []exposed{
-			expose(ingestv1.IngestService_ServiceDesc, ingestv1.NewIngestServiceClient, ingestv1.RegisterIngestServiceHandlerClient),
-			expose(ingestv1.IngestAdminService_ServiceDesc, ingestv1.NewIngestAdminServiceClient, ingestv1.RegisterIngestAdminServiceHandlerClient),
+		{"ingest", rpc.Peer(p.Ingest), &s.Ingest, breaker, []exposedAPI{
+			exposeAPI(ingestv1.IngestService_ServiceDesc, ingestv1.NewIngestServiceClient, ingestv1.RegisterIngestServiceHandlerClient),
+			exposeAPI(ingestv1.IngestAdminService_ServiceDesc, ingestv1.NewIngestAdminServiceClient, ingestv1.RegisterIngestAdminServiceHandlerClient),
 		}},
-		{"worker", worker, &s.Worker, breaker, []exposed{
-			expose(workerv1.WorkerAdminService_ServiceDesc, workerv1.NewWorkerAdminServiceClient, workerv1.RegisterWorkerAdminServiceHandlerClient),
+		{"worker", worker, &s.Worker, breaker, []exposedAPI{
+			exposeAPI(workerv1.WorkerAdminService_ServiceDesc, workerv1.NewWorkerAdminServiceClient, workerv1.RegisterWorkerAdminServiceHandlerClient),
 		}},
-		{"vwr", rpc.Peer(p.VWR), &s.VWR, nil, []exposed{
-			expose(vwrv1.VwrService_ServiceDesc, vwrv1.NewVwrServiceClient, vwrv1.RegisterVwrServiceHandlerClient),
-			expose(vwrv1.VwrAdminService_ServiceDesc, vwrv1.NewVwrAdminServiceClient, vwrv1.RegisterVwrAdminServiceHandlerClient),
+		{"vwr", rpc.Peer(p.VWR), &s.VWR, nil, []exposedAPI{
+			exposeAPI(vwrv1.VwrService_ServiceDesc, vwrv1.NewVwrServiceClient, vwrv1.RegisterVwrServiceHandlerClient),
+			exposeAPI(vwrv1.VwrAdminService_ServiceDesc, vwrv1.NewVwrAdminServiceClient, vwrv1.RegisterVwrAdminServiceHandlerClient),
 		}},
 	}
 }
@@ -114,11 +114,11 @@ func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
 	var s Services
 	var failed []error
 	conns := connections{}
-	for _, to := range s.each(peers) {
+	for _, to := range s.listServices(peers) {
 		if to.peer.Addr == "" {
 			continue
 		}
-		c, err := a.Dial(to.name, to.peer, append(to.opts, rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))...)
+		c, err := a.Dial(to.name, to.peer, append(to.opts, rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor)))...)
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -131,7 +131,7 @@ func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
 // rekey replaces the keys for signing calls.
 func (c connections) rekey(peers *Peers) error {
 	var all []error
-	for _, to := range new(Services).each(peers) {
+	for _, to := range new(Services).listServices(peers) {
 		if conn := c[to.name]; conn != nil {
 			all = append(all, conn.Rekey(to.peer.Key))
 		}
@@ -139,15 +139,15 @@ func (c connections) rekey(peers *Peers) error {
 	return errors.Join(all...)
 }
 
-type exposed struct {
+type exposedAPI struct {
 	name     string
 	register func(context.Context, *runtime.ServeMux, grpc.ClientConnInterface) error
 }
 
-func expose[C any](
+func exposeAPI[C any](
 	desc grpc.ServiceDesc, client func(grpc.ClientConnInterface) C, register func(context.Context, *runtime.ServeMux, C) error,
-) exposed {
-	return exposed{desc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, conn grpc.ClientConnInterface) error {
+) exposedAPI {
+	return exposedAPI{desc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, conn grpc.ClientConnInterface) error {
 		return register(ctx, m, client(conn))
 	}}
 }
@@ -155,7 +155,7 @@ func expose[C any](
 // passThrough registers the deployed services on pass and returns the routes of their HTTP rules.
 func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
 	var all []*edge.Route
-	for _, to := range s.each(new(Peers)) {
+	for _, to := range s.listServices(new(Peers)) {
 		if *to.conn == nil {
 			continue
 		}

@@ -50,7 +50,7 @@ type Outcome struct {
 	Code   string // of the error, "" after success
 }
 
-func (a *Act) acted() *eventsv1.AuditEvent {
+func (a *Act) actedEvent() *eventsv1.AuditEvent {
 	e := &eventsv1.AuditEvent{
 		Type: events.OperatorActed, ActId: a.ID.String(), UserId: a.UserID, Address: a.Address, Method: a.Method, Route: a.Route, Path: a.Path,
 		EventId: a.EventID, RequestId: a.RequestID, OccurredAt: timestamppb.New(a.At),
@@ -60,7 +60,7 @@ func (a *Act) acted() *eventsv1.AuditEvent {
 	}
 	sum := sha256.Sum256(a.Body)
 	e.BodySha256 = hex.EncodeToString(sum[:])
-	body, ok := parse(a.Body)
+	body, ok := parseJSON(a.Body)
 	if !ok {
 		return e // the call is going to be refused
 	}
@@ -75,8 +75,8 @@ func (a *Act) acted() *eventsv1.AuditEvent {
 	return e
 }
 
-func (a *Act) ended(o Outcome, at time.Time) *eventsv1.AuditEvent {
-	e := a.acted()
+func (a *Act) endedEvent(o Outcome, at time.Time) *eventsv1.AuditEvent {
+	e := a.actedEvent()
 	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status
 	if o.Code != "" {
 		e.Code = &o.Code
@@ -84,8 +84,8 @@ func (a *Act) ended(o Outcome, at time.Time) *eventsv1.AuditEvent {
 	return e
 }
 
-// parse reads a JSON value. Numbers keep their digits.
-func parse(raw []byte) (body any, ok bool) {
+// parseJSON reads a JSON value. Numbers keep their digits.
+func parseJSON(raw []byte) (body any, ok bool) {
 	if !utf8.Valid(raw) {
 		return nil, false
 	}
@@ -144,7 +144,7 @@ func newRecord(e *eventsv1.AuditEvent) (kafka.Record, error) {
 	if err != nil {
 		return kafka.Record{}, fmt.Errorf("audit event: %w", err)
 	}
-	return recordOf(e, value)
+	return newKafkaRecord(e, value)
 }
 
 // readRecord makes the Kafka record of an event that has waited in Redis.
@@ -153,10 +153,10 @@ func readRecord(value []byte) (kafka.Record, error) {
 	if err := kafka.Decode(kafka.Record{Value: value}, &e); err != nil {
 		return kafka.Record{}, err
 	}
-	return recordOf(&e, value)
+	return newKafkaRecord(&e, value)
 }
 
-func recordOf(e *eventsv1.AuditEvent, value []byte) (kafka.Record, error) {
+func newKafkaRecord(e *eventsv1.AuditEvent, value []byte) (kafka.Record, error) {
 	id, err := uuid.Parse(e.GetActId())
 	if err != nil {
 		return kafka.Record{}, fmt.Errorf("audit event: actId: %w", err)

@@ -35,7 +35,8 @@ import (
 // the time of a request, and leaves the other half to the service behind the route.
 const publishTimeout = 1500 * time.Millisecond
 
-// maxHeld is how many records wait in memory, half of which outcomes leave to acts.
+// maxHeld is how many records may wait in memory for Kafka. Records of how an act ended fill at most
+// half of it, so that new acts find room.
 const maxHeld = 1000
 
 // Publisher publishes records; it is a kafka.Producer.
@@ -49,7 +50,7 @@ var _ Publisher = (*kafka.Producer)(nil)
 // Log records acts. It is safe for concurrent use.
 type Log struct {
 	kafka  Publisher
-	stream *stream // nil: there is no Redis
+	stream *redisStream // nil: there is no Redis
 	now    func() time.Time
 	log    *slog.Logger
 
@@ -60,7 +61,7 @@ type Log struct {
 	wake     chan struct{}
 }
 
-// waitingRecord waits in memory.
+// waitingRecord is a record that waits in memory until Kafka or Redis takes it.
 type waitingRecord struct {
 	kafka.Record
 
@@ -81,11 +82,11 @@ func New(publisher Publisher, rdb redis.UniversalClient, key string, log *slog.L
 // Begin records an act that is about to be forwarded. It fails with errs.ErrAuditUnavailable when
 // Kafka does not take the record and the act does not stop a sale; then the act must not be forwarded.
 func (l *Log) Begin(ctx context.Context, a *Act) error {
-	rec, err := newRecord(a.acted())
+	rec, err := newRecord(a.actedEvent())
 	if err != nil {
 		return err
 	}
-	err = l.publish(ctx, []kafka.Record{rec})[0]
+	err = l.publishToKafka(ctx, []kafka.Record{rec})[0]
 	switch {
 	case err == nil:
 		records.WithLabelValues(inKafka).Inc()
@@ -96,7 +97,7 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 		records.WithLabelValues(refused).Inc()
 		return errs.ErrAuditUnavailable.Wrap(err)
 	}
-	place := l.buffer(ctx, waitingRecord{Record: rec, act: true})
+	place := l.bufferRecord(ctx, waitingRecord{Record: rec, act: true})
 	records.WithLabelValues(place).Inc()
 	about := slog.Group("", "in", place, "act_id", a.ID.String(), "user_id", a.UserID,
 		"address", a.Address, "method", a.Method, "path", a.Path, "error", err)
@@ -111,7 +112,7 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 // End records the outcome of an act for which Begin was called, in the background. Outcomes may be
 // lost; then the log does not say whether the act took effect.
 func (l *Log) End(a *Act, o Outcome) {
-	rec, err := newRecord(a.ended(o, l.now()))
+	rec, err := newRecord(a.endedEvent(o, l.now()))
 	if err != nil {
 		l.log.Error("outcome of an act lost", "act_id", a.ID.String(), "error", err)
 		return
@@ -123,7 +124,7 @@ func (l *Log) End(a *Act, o Outcome) {
 	}
 }
 
-func (l *Log) publish(ctx context.Context, recs []kafka.Record) []error {
+func (l *Log) publishToKafka(ctx context.Context, recs []kafka.Record) []error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	results := l.kafka.PublishEach(ctx, recs)
@@ -135,8 +136,8 @@ func (l *Log) publish(ctx context.Context, recs []kafka.Record) []error {
 	return results
 }
 
-// buffer stores the record of an act until Kafka takes it, and returns where.
-func (l *Log) buffer(ctx context.Context, h waitingRecord) (place string) {
+// bufferRecord stores the record of an act until Kafka takes it, and returns where.
+func (l *Log) bufferRecord(ctx context.Context, h waitingRecord) (place string) {
 	if l.stream != nil {
 		err := l.stream.add(ctx, h)
 		if err == nil {
@@ -150,9 +151,9 @@ func (l *Log) buffer(ctx context.Context, h waitingRecord) (place string) {
 	return inMemory
 }
 
-// bufferInMemory reports whether there was room for all acts among the records. An outcome is dropped
-// when half of the memory is taken. An act replaces an outcome, and is dropped when there is none; it
-// is in the log.
+// bufferInMemory adds records to those in memory. It drops an outcome when half of the room is
+// taken. An act replaces an outcome when all is taken, and is dropped when there is none. ok is
+// false if an act was dropped; the process's log still has it.
 func (l *Log) bufferInMemory(more ...waitingRecord) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,8 +181,8 @@ func (l *Log) addLocked(more []waitingRecord) (ok bool) {
 	return ok
 }
 
-// takeAll returns the records that wait in memory. The gauge counts them until putBack, since they are
-// in this process only for as long as Kafka and Redis take to time out.
+// takeAll removes and returns the records that wait in memory. The gauge counts them until putBack,
+// since this process still has them: Kafka and Redis may need their whole time-out to refuse them.
 func (l *Log) takeAll() []waitingRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +191,7 @@ func (l *Log) takeAll() []waitingRecord {
 	return taken
 }
 
-// putBack keeps the records taken that neither Kafka nor Redis has accepted.
+// putBack returns to memory the records of takeAll that neither Kafka nor Redis has accepted.
 func (l *Log) putBack(kept []waitingRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,12 +199,12 @@ func (l *Log) putBack(kept []waitingRecord) {
 	l.addLocked(kept)
 }
 
-// Run publishes the waiting records until ctx ends, and then once more those in memory. Of records
-// that remain, acts are in the log.
+// Run publishes the waiting records until ctx ends, then once more those in memory. Records that
+// still remain are lost here, but the process's log has the acts among them.
 func (l *Log) Run(ctx context.Context) error {
 	failing := false
 	for {
-		err := errors.Join(l.flush(ctx), l.move(ctx))
+		err := errors.Join(l.flushMemory(ctx), l.moveToKafka(ctx))
 		if failed := err != nil && ctx.Err() == nil; failed != failing {
 			if failing = failed; failed {
 				l.log.WarnContext(ctx, "records of acts wait", "error", err)
@@ -216,33 +217,33 @@ func (l *Log) Run(ctx context.Context) error {
 		}
 	}
 	ctx = context.WithoutCancel(ctx)
-	if err := l.flush(ctx); err != nil {
+	if err := l.flushMemory(ctx); err != nil {
 		l.log.WarnContext(ctx, "records of acts lost", "records", len(l.takeAll()), "error", err)
 	}
 	return nil
 }
 
-// flush publishes the records that wait in memory, and moves those that Kafka does not take to Redis.
-func (l *Log) flush(ctx context.Context) error {
+// flushMemory publishes the records in memory, and moves those that Kafka does not take to Redis.
+func (l *Log) flushMemory(ctx context.Context) error {
 	taken := l.takeAll()
 	if len(taken) == 0 {
 		return nil
 	}
-	kept, err := l.send(ctx, taken)
+	kept, err := l.publishOrStore(ctx, taken)
 	l.putBack(kept)
 	return err
 }
 
-// send publishes records, and stores those that Kafka does not take in Redis. It returns those that
-// neither has accepted, with the errors.
-func (l *Log) send(ctx context.Context, taken []waitingRecord) (kept []waitingRecord, err error) {
+// publishOrStore publishes records, and stores those that Kafka does not take in Redis. It returns
+// those that neither has accepted, with the errors.
+func (l *Log) publishOrStore(ctx context.Context, taken []waitingRecord) (kept []waitingRecord, err error) {
 	recs := make([]kafka.Record, len(taken))
 	for i, h := range taken {
 		recs[i] = h.Record
 	}
 	var failed []waitingRecord
 	var first error
-	for i, err := range l.publish(ctx, recs) {
+	for i, err := range l.publishToKafka(ctx, recs) {
 		if err != nil {
 			failed = append(failed, taken[i])
 			if first == nil {
@@ -253,15 +254,15 @@ func (l *Log) send(ctx context.Context, taken []waitingRecord) (kept []waitingRe
 	if len(failed) == 0 || l.stream == nil {
 		return failed, first
 	}
-	kept, err = l.store(ctx, failed)
+	kept, err = l.storeInRedis(ctx, failed)
 	if err == nil {
 		return nil, nil // move reports what waits in Redis
 	}
 	return kept, errors.Join(first, err)
 }
 
-// store adds records to Redis. It returns those that Redis did not accept, with the error.
-func (l *Log) store(ctx context.Context, list []waitingRecord) (kept []waitingRecord, err error) {
+// storeInRedis adds records to Redis. It returns those that Redis did not accept, with the error.
+func (l *Log) storeInRedis(ctx context.Context, list []waitingRecord) (kept []waitingRecord, err error) {
 	for i, h := range list {
 		if err != nil && !h.act {
 			kept = append(kept, h) // there is room for acts only

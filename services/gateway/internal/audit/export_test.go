@@ -13,7 +13,7 @@ const LeaseLife = leaseLife
 
 // HoldAct makes the record of an act wait in memory, as while Redis is unavailable.
 func (l *Log) HoldAct(a *Act) bool {
-	rec, err := newRecord(a.acted())
+	rec, err := newRecord(a.actedEvent())
 	return err == nil && l.bufferInMemory(waitingRecord{Record: rec, act: true})
 }
 

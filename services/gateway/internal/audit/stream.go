@@ -29,7 +29,7 @@ const (
 	// pauseLife is how long a gateway that cannot reach Kafka leaves the lease to the others: longer than
 	// leaseLife and the time in which they notice that it is free.
 	pauseLife = leaseLife + 2*moveEvery
-	// moveMax bounds the records of one call.
+	// moveMax is the maximum number of records that one call moves.
 	moveMax = 100
 	// moveEvery is the interval at which records are moved, and the stream is measured.
 	moveEvery = time.Second
@@ -40,8 +40,8 @@ var errFull = errors.New("the stream of waiting records is full")
 // release deletes the lease if the caller holds it.
 var release = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
-// stream is the records that wait in Redis, shared by all gateways.
-type stream struct {
+// redisStream has the records that wait in Redis for Kafka. All gateways share it.
+type redisStream struct {
 	rdb        redis.UniversalClient
 	key, lease string
 	self       string // names this process in the lease
@@ -58,16 +58,16 @@ type stream struct {
 	lastTried string
 }
 
-type entry struct {
+type streamEntry struct {
 	id    string
 	value []byte
 }
 
-func newStream(rdb redis.UniversalClient, key string) *stream {
-	return &stream{rdb: rdb, key: key, lease: key + ":lease", self: ids.NewV7().String(), timeout: storeTimeout, leaseLife: leaseLife}
+func newStream(rdb redis.UniversalClient, key string) *redisStream {
+	return &redisStream{rdb: rdb, key: key, lease: key + ":lease", self: ids.NewV7().String(), timeout: storeTimeout, leaseLife: leaseLife}
 }
 
-func (s *stream) add(ctx context.Context, h waitingRecord) error {
+func (s *redisStream) add(ctx context.Context, h waitingRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	n, err := s.rdb.XLen(ctx, s.key).Result()
@@ -80,9 +80,9 @@ func (s *stream) add(ctx context.Context, h waitingRecord) error {
 	return storeError(s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.key, Values: []any{field, h.Value}}).Err())
 }
 
-// acquire reports whether this process may move records. The lease keeps gateways from publishing
-// each record several times, which would be harmless, so it need not be exact.
-func (s *stream) acquire(ctx context.Context) (bool, error) {
+// acquireLease reports whether this process may move records. The lease keeps gateways from
+// publishing each record several times, which would be harmless, so it need not be exact.
+func (s *redisStream) acquireLease(ctx context.Context) (bool, error) {
 	mine, err := s.rdb.SetNX(ctx, s.lease, s.self, s.leaseLife).Result()
 	if err != nil || mine {
 		return mine, storeError(err)
@@ -97,8 +97,8 @@ func (s *stream) acquire(ctx context.Context) (bool, error) {
 	return true, storeError(s.rdb.Expire(ctx, s.lease, s.leaseLife).Err())
 }
 
-// yield releases the lease for pauseLife because of a failure, since another gateway may reach Kafka.
-func (s *stream) yield(ctx context.Context, failure error) error {
+// yieldLease releases the lease for pauseLife after a failure: another gateway may reach Kafka.
+func (s *redisStream) yieldLease(ctx context.Context, failure error) error {
 	s.paused, s.failure = time.After(pauseLife), failure
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (s *stream) yield(ctx context.Context, failure error) error {
 }
 
 // pauseCause returns why this process must not acquire the lease now, nil if it may.
-func (s *stream) pauseCause() error {
+func (s *redisStream) pauseCause() error {
 	select {
 	case <-s.paused:
 		s.paused, s.failure = nil, nil
@@ -117,7 +117,7 @@ func (s *stream) pauseCause() error {
 
 // read returns the oldest records after an entry, "" for the first ones. An entry that no gateway has
 // written has no value.
-func (s *stream) read(ctx context.Context, after string) ([]entry, error) {
+func (s *redisStream) read(ctx context.Context, after string) ([]streamEntry, error) {
 	start := "-"
 	if after != "" {
 		start = "(" + after
@@ -126,15 +126,15 @@ func (s *stream) read(ctx context.Context, after string) ([]entry, error) {
 	if err != nil {
 		return nil, storeError(err)
 	}
-	entries := make([]entry, len(list))
+	entries := make([]streamEntry, len(list))
 	for i, m := range list {
 		value, _ := m.Values[field].(string)
-		entries[i] = entry{id: m.ID, value: []byte(value)}
+		entries[i] = streamEntry{id: m.ID, value: []byte(value)}
 	}
 	return entries, nil
 }
 
-func (s *stream) remove(ctx context.Context, entries []string) error {
+func (s *redisStream) remove(ctx context.Context, entries []string) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -148,10 +148,11 @@ func storeError(err error) error {
 	return fmt.Errorf("records of acts: %w", pkgredis.Err(err))
 }
 
-// move publishes the records that wait in Redis, oldest first, and removes those that Kafka has acked.
-// If the process dies in between, the next one publishes them again. Records that Kafka does not take
-// stay for the next call, and do not delay those behind them. If it takes none, the lease is yielded.
-func (l *Log) move(ctx context.Context) error {
+// moveToKafka publishes the records that wait in Redis, oldest first, and removes those that Kafka
+// acked. If the process dies in between, the next one publishes them again. Records that Kafka does
+// not take stay for the next call and delay none behind them. If it takes none, the lease is
+// yielded.
+func (l *Log) moveToKafka(ctx context.Context) error {
 	if l.stream == nil {
 		return nil
 	}
@@ -163,11 +164,11 @@ func (l *Log) move(ctx context.Context) error {
 	if err := l.stream.pauseCause(); err != nil {
 		return err
 	}
-	return l.moveFrom(ctx, n)
+	return l.moveEntries(ctx, n)
 }
 
-// moveFrom is move for a stream of n records.
-func (l *Log) moveFrom(ctx context.Context, n int64) error {
+// moveEntries is moveToKafka for a stream of n records.
+func (l *Log) moveEntries(ctx context.Context, n int64) error {
 	s := l.stream
 	var (
 		after     string
@@ -176,7 +177,7 @@ func (l *Log) moveFrom(ctx context.Context, n int64) error {
 		otherPage bool  // no record of the first page was acked, and this is another page
 	)
 	for n > 0 && ctx.Err() == nil {
-		mine, err := s.acquire(ctx)
+		mine, err := s.acquireLease(ctx)
 		if err != nil || !mine {
 			return errors.Join(failure, err)
 		}
@@ -206,7 +207,7 @@ func (l *Log) moveFrom(ctx context.Context, n int64) error {
 		case anyAcked:
 		case otherPage:
 			s.lastTried = after
-			return s.yield(ctx, failure)
+			return s.yieldLease(ctx, failure)
 		default:
 			// Kafka took none of the oldest records, perhaps because only their partition fails. So
 			// each move also tries a later page, the one behind lastTried if there is one.
@@ -217,14 +218,14 @@ func (l *Log) moveFrom(ctx context.Context, n int64) error {
 		}
 	}
 	if failure != nil && !anyAcked {
-		return s.yield(ctx, failure)
+		return s.yieldLease(ctx, failure)
 	}
 	return failure
 }
 
 // publishEntries publishes records. It returns the ids of the entries to remove, whether Kafka has
 // acked any, and its first error. An entry that is not a record is dropped.
-func (l *Log) publishEntries(ctx context.Context, entries []entry) (finished []string, acked bool, failure error) {
+func (l *Log) publishEntries(ctx context.Context, entries []streamEntry) (finished []string, acked bool, failure error) {
 	var sent []string
 	var recs []kafka.Record
 	for _, e := range entries {
@@ -236,7 +237,7 @@ func (l *Log) publishEntries(ctx context.Context, entries []entry) (finished []s
 		}
 		sent, recs = append(sent, e.id), append(recs, rec)
 	}
-	for i, err := range l.publish(ctx, recs) {
+	for i, err := range l.publishToKafka(ctx, recs) {
 		if err == nil {
 			finished, acked = append(finished, sent[i]), true
 		} else if failure == nil {

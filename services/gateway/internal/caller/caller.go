@@ -34,21 +34,21 @@ func WithOnly(ctx context.Context, c *commonv1.Caller, rpc string) context.Conte
 	return context.WithValue(ctx, key{}, value{caller: c, rpc: rpc})
 }
 
-// Unary is the client interceptor that sets the Caller.
-func Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// SetCallerInterceptor is the client interceptor that sets the Caller.
+func SetCallerInterceptor(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	v, _ := ctx.Value(key{}).(value)
 	if v.rpc != "" && v.rpc != method {
 		return errs.ErrInternal.Wrap(fmt.Errorf("the route leads to %s, the router to %s", v.rpc, method))
 	}
 	if m, ok := req.(proto.Message); ok {
-		write(m.ProtoReflect(), v.caller)
+		setCallerMember(m.ProtoReflect(), v.caller)
 	}
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// write sets the caller of the message itself. Each item of a batch has its own, which was set when
-// the item was added.
-func write(m protoreflect.Message, c *commonv1.Caller) {
+// setCallerMember sets the caller of the message itself. Each item of a batch has its own, which
+// was set when the item was added.
+func setCallerMember(m protoreflect.Message, c *commonv1.Caller) {
 	fd := m.Descriptor().Fields().ByName("caller")
 	if fd == nil || fd.Message() == nil || fd.Message().FullName() != c.ProtoReflect().Descriptor().FullName() {
 		return

@@ -20,7 +20,7 @@ import (
 func send(t *testing.T, ctx context.Context, method string, m proto.Message) (proto.Message, error) {
 	t.Helper()
 	var sent proto.Message
-	err := caller.Unary(ctx, method, m, nil, nil, func(_ context.Context, _ string, req, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+	err := caller.SetCallerInterceptor(ctx, method, m, nil, nil, func(_ context.Context, _ string, req, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
 		sent, _ = req.(proto.Message)
 		return nil
 	})

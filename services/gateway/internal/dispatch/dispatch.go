@@ -33,7 +33,7 @@ const maxIdempotencyKey = 255
 // maxIfMatch bounds the header If-Match, in bytes of ASCII.
 const maxIfMatch = 1024
 
-// Values of headers of all responses, built once as those of edge.
+// Values of the security headers, built once per process since every response has them.
 var (
 	sameOrigin      = []string{"same-origin"}
 	denyFrames      = []string{"DENY"}
@@ -106,12 +106,12 @@ func New(cfg Config) (*Dispatcher, error) {
 }
 
 // SetOriginSecrets replaces Config.OriginSecrets while requests are served.
-func (d *Dispatcher) SetOriginSecrets(secrets config.Secret) { d.guard.accept(secrets) }
+func (d *Dispatcher) SetOriginSecrets(secrets config.Secret) { d.guard.setSecrets(secrets) }
 
 func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &edge.Request{Header: r.Header}
-	defer d.observe(q, time.Now())
-	err := d.guard.check(r.Header)
+	defer d.observeDuration(q, time.Now())
+	err := d.guard.checkHeader(r.Header)
 	if err == nil {
 		q.Path, err = edge.CleanPath(r.URL.Path)
 	}
@@ -132,14 +132,14 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.regular.ServeHTTP(w, r)
 		return
 	}
-	defer d.recover(w, r, q)
+	defer d.recoverPanic(w, r, q)
 	if err := d.serve(w, r, q); err != nil {
 		d.setSecurityHeaders(w.Header())
 		d.Fail(w, r, q, err)
 	}
 }
 
-// serveRegular is called by the tracing middleware.
+// serveRegular serves a request outside the fast path. The tracing middleware calls it.
 func (d *Dispatcher) serveRegular(w http.ResponseWriter, r *http.Request) {
 	q := edge.RequestFrom(r.Context())
 	q.ID = ids.NewV7().String()
@@ -151,7 +151,7 @@ func (d *Dispatcher) serveRegular(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	d.setHeaders(w.Header(), q)
-	defer d.recover(w, r, q)
+	defer d.recoverPanic(w, r, q)
 	if err := d.serve(w, r, q); err != nil {
 		d.Fail(w, r, q, err)
 	}
@@ -188,16 +188,16 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 		}
 	}
 	d.identify(q)
-	if err := d.limit(r, q); err != nil {
+	if err := d.applyLimits(r, q); err != nil {
 		return err
 	}
 	if err := checkQuery(r.URL.RawQuery, q); err != nil {
 		return err
 	}
-	if err := d.idempotency(q); err != nil {
+	if err := d.readIdempotencyKey(q); err != nil {
 		return err
 	}
-	if err := d.ifMatch(q); err != nil {
+	if err := d.readIfMatch(q); err != nil {
 		return err
 	}
 	// Routes with the event in the body need it for the checks. On all others it is read after them.
@@ -225,32 +225,32 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 
 func (d *Dispatcher) identify(q *edge.Request) {
 	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
-	anon, owes := d.Tokens.Anon(q.Header)
-	q.Anon, q.Owes = anon, d.Limits.Owed(owes)
+	anon, owes := d.Tokens.VisitorID(q.Header)
+	q.Anon, q.Owes = anon, d.Limits.OwedBits(owes)
 }
 
-// limit counts the request, and creates the visitor on routes that issue one. New visitors are
-// bounded per network, and owe a proof of work beyond an allowance.
-func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
+// applyLimits counts the request, and creates the visitor on routes that issue one. New visitors
+// are bounded per network, and owe a proof of work beyond an allowance.
+func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 	s := limit.Subject{Address: d.Proxies.Client(r), Visitor: q.Anon, User: q.User()}
 	switch {
 	case q.Anon == "" && q.Route.Issues:
-		owes, err := d.Limits.NewVisitor(r.Context(), s)
+		owes, err := d.Limits.CountNewVisitor(r.Context(), s)
 		if err != nil {
 			return err
 		}
 		q.Owes = owes
-		q.Anon, q.NewAnon = d.Tokens.NewAnon(owes)
+		q.Anon, q.NewAnon = d.Tokens.NewVisitorID(owes)
 		return nil
 	case q.Route.Mutates() && !q.Route.Poll || q.Route.Costly:
-		return d.Limits.Mutation(r.Context(), s)
+		return d.Limits.CountMutation(r.Context(), s)
 	default:
-		return d.Limits.Poll(s)
+		return d.Limits.CountPoll(s)
 	}
 }
 
-// idempotency sets the key as sent: visible ASCII, quoted or not.
-func (d *Dispatcher) idempotency(q *edge.Request) error {
+// readIdempotencyKey keeps the header Idempotency-Key of a mutation: visible ASCII, quoted or not.
+func (d *Dispatcher) readIdempotencyKey(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
 	}
@@ -266,9 +266,9 @@ func (d *Dispatcher) idempotency(q *edge.Request) error {
 	return nil
 }
 
-// ifMatch sets the condition as sent, with several header lines joined (RFC 9110 §5.3). The service
-// that owns the resource evaluates it.
-func (d *Dispatcher) ifMatch(q *edge.Request) error {
+// readIfMatch keeps the header If-Match of a mutation, with several lines joined (RFC 9110 §5.3).
+// The service that owns the resource evaluates it.
+func (d *Dispatcher) readIfMatch(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
 	}
@@ -303,8 +303,8 @@ func navigates(r *http.Request) bool {
 	return strings.Contains(accept, "text/html") || !strings.Contains(accept, "json")
 }
 
-// recover turns a panic of a handler into an error response and a log line with the stack.
-func (d *Dispatcher) recover(w http.ResponseWriter, r *http.Request, q *edge.Request) {
+// recoverPanic turns a panic of a handler into an error response and a log line with the stack.
+func (d *Dispatcher) recoverPanic(w http.ResponseWriter, r *http.Request, q *edge.Request) {
 	p := recover()
 	if p == nil {
 		return

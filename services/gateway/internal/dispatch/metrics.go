@@ -31,7 +31,7 @@ func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 	return observers
 }
 
-func (d *Dispatcher) observe(q *edge.Request, start time.Time) {
+func (d *Dispatcher) observeDuration(q *edge.Request, start time.Time) {
 	took := time.Since(start).Seconds()
 	if q.Refused == nil {
 		if !q.Route.Stream { // how long clients listen says nothing about the gateway

@@ -16,15 +16,15 @@ const originHeader = "X-Cloudfront-Verified"
 
 // originGuard refuses requests that bypassed the CDN and thus its rules and its flood protection.
 type originGuard struct {
-	accepted atomic.Pointer[digests]
+	accepted atomic.Pointer[secretDigests]
 }
 
-// digests of the accepted values have one length, so that comparing takes constant time.
-type digests [][sha256.Size]byte
+// secretDigests of the accepted values have one length, so that comparing takes constant time.
+type secretDigests [][sha256.Size]byte
 
-// accept replaces the comma-separated secrets. Without any secret nothing is refused.
-func (g *originGuard) accept(secrets config.Secret) {
-	var all digests
+// setSecrets replaces the comma-separated secrets. Without any secret nothing is refused.
+func (g *originGuard) setSecrets(secrets config.Secret) {
+	var all secretDigests
 	for secret := range strings.SplitSeq(secrets.Reveal(), ",") {
 		if secret != "" {
 			all = append(all, sha256.Sum256([]byte(secret)))
@@ -33,8 +33,8 @@ func (g *originGuard) accept(secrets config.Secret) {
 	g.accepted.Store(&all)
 }
 
-// check removes the header and fails with errs.ErrOriginRequired unless its value is accepted.
-func (g *originGuard) check(h http.Header) error {
+// checkHeader removes the header, and fails with errs.ErrOriginRequired if its value is wrong.
+func (g *originGuard) checkHeader(h http.Header) error {
 	sent, accepted := h[originHeader], *g.accepted.Load()
 	if sent != nil {
 		delete(h, originHeader)

@@ -38,13 +38,13 @@ type Reference struct {
 // Describe sets the routes. The document and the page are built at their first request, so that the
 // start does not wait for them.
 func (d *Reference) Describe(routes []*edge.Route) {
-	d.document = sync.OnceValues(func() ([]byte, error) { return document(routes) })
-	d.page = sync.OnceValues(func() ([]byte, error) { return d.render(routes) })
+	d.document = sync.OnceValues(func() ([]byte, error) { return documentJSON(routes) })
+	d.page = sync.OnceValues(func() ([]byte, error) { return d.renderPage(routes) })
 }
 
-// document fails if the generated document lacks a pass-through route, which shows that it is outdated.
-func document(routes []*edge.Route) ([]byte, error) {
-	generated, err := build(proto.OpenAPI, routes)
+// documentJSON fails if the generated document lacks a pass-through route: it is outdated then.
+func documentJSON(routes []*edge.Route) ([]byte, error) {
+	generated, err := buildDocument(proto.OpenAPI, routes)
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +60,18 @@ func document(routes []*edge.Route) ([]byte, error) {
 }
 
 func (d *Reference) Document(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
-	return write(w, "application/json", d.document)
+	return writeContent(w, "application/json", d.document)
 }
 
 func (d *Reference) Page(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
-	return write(w, "text/html; charset=utf-8", d.page)
+	return writeContent(w, "text/html; charset=utf-8", d.page)
 }
 
 // policy allows the renderer and the document of the same origin, and no inline script.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-func write(w http.ResponseWriter, contentType string, content func() ([]byte, error)) error {
+func writeContent(w http.ResponseWriter, contentType string, content func() ([]byte, error)) error {
 	body, err := content()
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func write(w http.ResponseWriter, contentType string, content func() ([]byte, er
 	return nil
 }
 
-// render lists the routes of the API, without the pages, and every code.
-func (d *Reference) render(routes []*edge.Route) ([]byte, error) {
+// renderPage renders the page /docs: all routes of the API, without those of pages, and all codes.
+func (d *Reference) renderPage(routes []*edge.Route) ([]byte, error) {
 	t, err := template.New("docs").Parse(pageSource)
 	if err != nil {
 		return nil, fmt.Errorf("docs: %w", err)

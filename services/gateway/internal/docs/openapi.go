@@ -5,17 +5,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/telemetry"
 	"urr.guru/services/gateway/internal/edge"
 )
 
 type object = map[string]any
 
-func build(generated []byte, routes []*edge.Route) (object, error) {
+func buildDocument(generated []byte, routes []*edge.Route) (object, error) {
 	var doc object
 	if err := json.Unmarshal(generated, &doc); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
@@ -25,7 +32,7 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 	if paths == nil || definitions == nil {
 		return nil, fmt.Errorf("openapi: the generated document has no paths or no definitions")
 	}
-	clean(doc)
+	cleanDocument(doc)
 	delete(definitions, "v1Caller")
 	delete(definitions, "v1Tier1")
 	definitions["Problem"] = problemSchema()
@@ -34,11 +41,11 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 		if r.Page {
 			continue
 		}
-		op, err := operation(paths, definitions, r)
+		op, err := operationOf(paths, definitions, r)
 		if err != nil {
 			return nil, err
 		}
-		if err := describe(op, r); err != nil {
+		if err := describeOperation(op, r); err != nil {
 			return nil, err
 		}
 		item, _ := served[publicPath(r)].(object)
@@ -62,14 +69,14 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 	return doc, nil
 }
 
-// operation returns the operation of a pass-through route, or adds one for a hand-written route.
-func operation(paths, definitions object, r *edge.Route) (object, error) {
+// operationOf returns the operation of a pass-through route, or adds one for a hand-written route.
+func operationOf(paths, definitions object, r *edge.Route) (object, error) {
 	path, method := publicPath(r), strings.ToLower(r.Method)
 	item, _ := paths[path].(object)
 	op, _ := item[method].(object)
 	switch {
 	case op != nil:
-		return op, nil
+		return op, requireBody(op, r)
 	case r.RPC != "":
 		return nil, fmt.Errorf("openapi: the generated document has no %s %s", r.Method, path)
 	}
@@ -83,32 +90,73 @@ func operation(paths, definitions object, r *edge.Route) (object, error) {
 		params = append(params, object{"name": edge.PublicName(name), "in": "path", "required": true, "type": "string"})
 	}
 	if r.Body.JSON {
-		params = append(params, object{"name": "body", "in": "body", "schema": reference(definitions, r.Body.Message().ProtoReflect().Descriptor())})
+		params = append(params, object{"name": "body", "in": "body", "schema": schemaReference(definitions, r.Body.Message().ProtoReflect().Descriptor())})
 	}
 	op["parameters"] = params
 	answer := object{"description": "Done"}
 	if r.Answer != nil {
-		answer["schema"] = reference(definitions, r.Answer.ProtoReflect().Descriptor())
+		answer["schema"] = schemaReference(definitions, r.Answer.ProtoReflect().Descriptor())
 	}
 	op["responses"] = object{"200": answer}
 	item[method] = op
-	return op, nil
+	return op, requireBody(op, r)
 }
 
-// describe adds who may call an operation and its responses.
-func describe(op object, r *edge.Route) error {
+// requireBody marks the body of an operation as required where the rules of its message refuse an
+// absent one. The generator marks every body.
+func requireBody(op object, r *edge.Route) error {
+	params, _ := op["parameters"].([]any)
+	for _, p := range params {
+		if param, _ := p.(object); param["in"] == "body" {
+			needed, err := needsBody(r)
+			param["required"] = needed
+			return err
+		}
+	}
+	return nil
+}
+
+func needsBody(r *edge.Route) (bool, error) {
+	if r.Body.Required {
+		return true, nil
+	}
+	var message proto.Message
+	if r.RPC == "" {
+		message = r.Body.Message()
+	} else {
+		method, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(r.RPC[1:], "/", ".")))
+		if err != nil {
+			return false, fmt.Errorf("openapi: %w", err)
+		}
+		md, _ := method.(protoreflect.MethodDescriptor) // Route.RPC is the name of a method
+		message = dynamicpb.NewMessage(md.Input())
+	}
+	refused := rpc.Validate(message)
+	if refused == nil {
+		return false, nil
+	}
+	for _, field := range errs.From(refused).Fields {
+		if !slices.ContainsFunc(r.Params(), func(name string) bool { return edge.PublicName(name) == field.Path }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// describeOperation adds who may call an operation and its responses.
+func describeOperation(op object, r *edge.Route) error {
 	if r.Summary != "" {
 		op["summary"] = r.Summary
 	}
 	if r.Description != "" {
 		op["description"] = r.Description
 	}
-	if h := headers(r); len(h) > 0 {
+	if h := headerParameters(r); len(h) > 0 {
 		params, _ := op["parameters"].([]any)
 		op["parameters"] = append(params, h...)
 	}
 	op["x-urr-who"] = string(r.Access)
-	op["security"] = security(r.Access)
+	op["security"] = securityOf(r.Access)
 	status := cmp.Or(r.Status, 200)
 	answer := object{"description": "Done"}
 	var schema any
@@ -143,7 +191,7 @@ func describe(op object, r *edge.Route) error {
 	return nil
 }
 
-func headers(r *edge.Route) []any {
+func headerParameters(r *edge.Route) []any {
 	all := make([]any, len(r.Headers))
 	for i, h := range r.Headers {
 		all[i] = object{"name": h.Name, "in": "header", "type": "string", "required": h.Required, "description": h.Description}
@@ -151,7 +199,7 @@ func headers(r *edge.Route) []any {
 	return all
 }
 
-func security(w edge.Access) []any {
+func securityOf(w edge.Access) []any {
 	switch w {
 	case edge.Visitor:
 		return []any{object{"visitor": []any{}}}
@@ -164,9 +212,9 @@ func security(w edge.Access) []any {
 	return []any{}
 }
 
-// clean corrects what the generator cannot know: 64-bit integers are JSON numbers, and callers are
-// set by the gateway.
-func clean(v any) {
+// cleanDocument corrects what the generator cannot know: 64-bit integers are JSON numbers, and
+// callers are set by the gateway.
+func cleanDocument(v any) {
 	switch v := v.(type) {
 	case object:
 		if f := v["format"]; v["type"] == "string" && (f == "int64" || f == "uint64") {
@@ -180,11 +228,11 @@ func clean(v any) {
 			v["parameters"] = withoutCallers(params)
 		}
 		for _, child := range v {
-			clean(child)
+			cleanDocument(child)
 		}
 	case []any:
 		for _, child := range v {
-			clean(child)
+			cleanDocument(child)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package docs
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// reference returns a reference to the schema of a message and adds the schema if it is missing: the
-// generator leaves out messages that no HTTP rule binds. It names schemas v1 and the message's name.
-func reference(definitions object, md protoreflect.MessageDescriptor) object {
+// schemaReference returns a reference to a message's schema, and adds the schema if it is missing:
+// the generator leaves out messages that no HTTP rule binds. It names schemas v1 and the message.
+func schemaReference(definitions object, md protoreflect.MessageDescriptor) object {
 	name := "v1" + string(md.Name())
 	if definitions[name] == nil {
 		schema := object{"type": "object"}
@@ -36,7 +36,7 @@ func fieldSchema(definitions object, fd protoreflect.FieldDescriptor) object {
 		if fd.Message().FullName() == "google.protobuf.Timestamp" {
 			s = object{"type": "string", "format": "date-time"}
 		} else {
-			s = reference(definitions, fd.Message())
+			s = schemaReference(definitions, fd.Message())
 		}
 	default:
 		s = object{"type": "integer", "format": fd.Kind().String()}

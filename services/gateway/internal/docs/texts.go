@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// text is what the reference says about a hand-written route.
-type text struct{ summary, description string }
+// routeText is what the reference says about a hand-written route.
+type routeText struct{ summary, description string }
 
 // Annotate adds what the reference says about routes: the texts of hand-written ones, and examples
 // of responses. Pass-through routes have their texts in the generated document.
@@ -29,7 +29,7 @@ func Annotate(routes []*edge.Route) {
 }
 
 // texts are by the id of the route.
-var texts = map[string]text{
+var texts = map[string]routeText{
 	"auth.me": {summary: "Who is signed in, and until when"},
 	"auth.logout": {
 		summary: "Ends the session of this browser",
@@ -118,8 +118,9 @@ var texts = map[string]text{
 	"promotions.winners": {
 		summary: "Who has a place, as CSV",
 		description: "`text/csv` with the header `rank,requestId,userId`: the winners of an announced lottery by their rank, or the successful " +
-			"requests to a first-come promotion so far by their place in the queue.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, " +
-			"PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the latest successful requests are not listed yet).",
+			"requests to a first-come promotion so far by their place in the queue. A cell that a spreadsheet would run as a formula, or that " +
+			"begins with an apostrophe, has an apostrophe in front.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, " +
+			"UNAVAILABLE (the latest successful requests are not listed yet).",
 	},
 	"rewards.attend": {
 		summary: "Records today's attendance, the same again when repeated",

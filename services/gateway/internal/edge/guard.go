@@ -12,27 +12,27 @@ import (
 	"urr.guru/services/gateway/internal/identity"
 )
 
-// Verdict is what the gateway knows about the epoch of an entry token.
-type Verdict int
+// EpochVerdict is what the gateway knows about the epoch of an entry token.
+type EpochVerdict int
 
-// The verdicts.
+// What the gateway can say about the epoch of an entry token.
 const (
-	Honoured Verdict = iota // the epoch is current
-	Refused                 // the line has moved to another epoch
-	Unsure                  // only queue knows
+	Honoured EpochVerdict = iota // the epoch is current
+	Refused                      // the line has moved to another epoch
+	Unsure                       // only queue knows
 )
 
 // Rooms knows which events' waiting rooms are active.
 type Rooms interface {
-	// Round returns the active round of the waiting room of an event, 0 when none is active.
-	Round(event string) int64
+	// ActiveRound returns the active round of the waiting room of an event, 0 when none is active.
+	ActiveRound(event string) int64
 	// Ready reports whether the state has arrived: before, no room seems active.
 	Ready() bool
 }
 
 // Lines knows the epochs of the waiting lines.
 type Lines interface {
-	Verdict(event string, epoch int64) Verdict
+	Verdict(event string, epoch int64) EpochVerdict
 }
 
 // Slots asks queue about slots.
@@ -118,24 +118,24 @@ func (g *Guard) findEvent(q *Request) error {
 		}
 		q.Event = m.GetEventId()
 	case FromToken:
-		tokens := g.Tokens.Entries(q.Header, "", q.User())
-		named := cmp.Or(g.unlessRefused(tokens[0]), g.unlessRefused(tokens[1]), tokens[0], tokens[1])
+		tokens := g.Tokens.EntryTokens(q.Header, "", q.User())
+		named := cmp.Or(g.currentEntry(tokens[0]), g.currentEntry(tokens[1]), tokens[0], tokens[1])
 		if named == nil {
 			return tokenRequired(q, "/")
 		}
 		q.Event = named.EventID
 	case None:
 	}
-	tokens := g.Tokens.Entries(q.Header, q.Event, q.User())
-	q.Entry, q.secondEntry = g.unlessRefused(tokens[0]), g.unlessRefused(tokens[1])
+	tokens := g.Tokens.EntryTokens(q.Header, q.Event, q.User())
+	q.Entry, q.secondEntry = g.currentEntry(tokens[0]), g.currentEntry(tokens[1])
 	if q.Entry == nil {
 		q.Entry, q.secondEntry = q.secondEntry, nil
 	}
 	return nil
 }
 
-// unlessRefused returns the token, or nil if its line has moved to another epoch.
-func (g *Guard) unlessRefused(e *claims.Entry) *claims.Entry {
+// currentEntry returns the token, or nil if its line has moved to another epoch.
+func (g *Guard) currentEntry(e *claims.Entry) *claims.Entry {
 	if e == nil || g.Lines.Verdict(e.EventID, e.Epoch) == Refused {
 		return nil
 	}
@@ -145,11 +145,11 @@ func (g *Guard) unlessRefused(e *claims.Entry) *claims.Entry {
 // checkRoom requires a tier-1 token of the active round, or an entry token, while the event's
 // waiting room is active. A buyer whose tier-1 token expires in the shop is not sent back.
 func (g *Guard) checkRoom(q *Request) error {
-	q.Round = g.Rooms.Round(q.Event)
+	q.Round = g.Rooms.ActiveRound(q.Event)
 	if q.Round == 0 || q.Entry != nil {
 		return nil
 	}
-	if t := g.Tokens.Tier1(q.Header, q.Event, q.Anon, q.User()); t != nil && t.Round == q.Round {
+	if t := g.Tokens.Tier1Token(q.Header, q.Event, q.Anon, q.User()); t != nil && t.Round == q.Round {
 		return nil
 	}
 	return errs.ErrVWRTokenRequired.With("redirectTo", "/vwr/"+q.Event)

@@ -15,9 +15,9 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Details are the properties of a route that an HTTP rule cannot express; the fields are those of
-// Route.
-type Details struct {
+// RouteDetails are the properties of a route that an HTTP rule cannot express; the fields are those
+// of Route.
+type RouteDetails struct {
 	Status  int
 	Timeout time.Duration
 	Headers []Header
@@ -29,7 +29,7 @@ type Details struct {
 // FromService returns the pass-through routes of a service: the bindings of the google.api.http
 // rules, joined with the option urr.common.v1.edge and with details, by full method. A method with
 // a rule but without the option is an error, since nothing says who may call it.
-func FromService(sd protoreflect.ServiceDescriptor, details map[string]Details, handler Handler) ([]*Route, error) {
+func FromService(sd protoreflect.ServiceDescriptor, details map[string]RouteDetails, handler Handler) ([]*Route, error) {
 	var routes []*Route
 	for i := range sd.Methods().Len() {
 		md := sd.Methods().Get(i)
@@ -56,11 +56,11 @@ func FromService(sd protoreflect.ServiceDescriptor, details map[string]Details, 
 	return routes, nil
 }
 
-func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need *commonv1.Edge, details Details) (*Route, error) {
+func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need *commonv1.Edge, details RouteDetails) (*Route, error) {
 	r := &Route{
 		ID:     string(md.Parent().Name()) + "." + string(md.Name()),
 		Access: Access(need.GetWho()),
-		Event:  Source(need.GetEvent()),
+		Event:  EventSource(need.GetEvent()),
 		RPC:    fullMethod(md),
 	}
 	switch p := rule.GetPattern().(type) {

@@ -18,7 +18,7 @@ type Request struct {
 	Match
 	// ID is the request id. On the fast path it is set only when something fails.
 	ID string
-	// Path is that of CleanPath.
+	// Path is the path of the URL as CleanPath returns it.
 	Path string
 
 	// Session is nil without a valid session; SessionErr then says why.
@@ -83,7 +83,7 @@ func (q *Request) Tier1(v *identity.Verifier, event string, round int64) *common
 		return nil
 	}
 	t := &commonv1.Tier1{Required: true, Round: round}
-	if c := v.Tier1(q.Header, event, q.Anon, q.User()); c != nil && c.Round == round {
+	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round == round {
 		t.Position, t.RequestId = c.Position, c.RequestID
 	}
 	return t

@@ -14,11 +14,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Access says who may call a route. The values are those of the member who of the option
+// Access says who may call a route. The values are those of the field who in the option
 // urr.common.v1.edge.
 type Access string
 
-// What each requires.
+// What a request must have to be served, by the Access of its route.
 const (
 	Public  Access = "public"  // nothing
 	Visitor Access = "visitor" // a signed urr-anon
@@ -28,16 +28,16 @@ const (
 	Admin   Access = "admin"   // a session with the role admin
 )
 
-// Source says where the event of a request is given. None also means that the route stays open
+// EventSource says where the event of a request is given. None also means that the route stays open
 // while a waiting room is active.
-type Source string
+type EventSource string
 
-// Sources of the event.
+// Where a request names its event.
 const (
-	None      Source = ""
-	FromPath  Source = "path"  // the path's event_id
-	FromBody  Source = "body"  // the body's eventId
-	FromToken Source = "token" // the verified entry token's
+	None      EventSource = ""
+	FromPath  EventSource = "path"  // the path's event_id
+	FromBody  EventSource = "body"  // the body's eventId
+	FromToken EventSource = "token" // the verified entry token's
 )
 
 // DefaultTimeout bounds a request as a whole.
@@ -58,6 +58,9 @@ type Body struct {
 	// Message makes the message that the JSON body of a hand-written route is parsed into.
 	// Pass-through routes have none: their RPC defines it.
 	Message func() proto.Message
+	// Required is set where the handler needs a member that no rule of the message requires; for the
+	// documentation.
+	Required bool
 }
 
 // Route is one method of one path, with everything that is required of its requests.
@@ -68,7 +71,7 @@ type Route struct {
 	Method  string
 	Pattern string // such as /api/v1/seats/{event_id}
 	Access  Access
-	Event   Source
+	Event   EventSource
 	Body    Body
 	// Page routes serve browsers: refusals are redirects.
 	Page bool
@@ -131,6 +134,13 @@ func JSONBody(m proto.Message) Body {
 	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
 }
 
+// RequiredBody is JSONBody for a handler that needs a member that no rule of m requires.
+func RequiredBody(m proto.Message) Body {
+	b := JSONBody(m)
+	b.Required = true
+	return b
+}
+
 // Handler serves a request that passed the edge. A handler that returns an error, which becomes a
 // problem document, must not have written anything.
 type Handler func(w http.ResponseWriter, r *http.Request, q *Request) error
@@ -153,8 +163,8 @@ func (r *Route) Params() []string { return r.params }
 
 func (r *Route) String() string { return r.Method + " " + r.Pattern }
 
-// compile parses the pattern and refuses contradictory declarations.
-func (r *Route) compile() error {
+// parsePattern parses the pattern and refuses contradictory declarations.
+func (r *Route) parsePattern() error {
 	if !strings.HasPrefix(r.Pattern, "/") || r.ID == "" || r.Method == "" {
 		return fmt.Errorf("route %q %s: needs an id, a method and a path", r.ID, r)
 	}
@@ -163,7 +173,7 @@ func (r *Route) compile() error {
 		r.Timeout = DefaultTimeout
 	}
 	for seg := range strings.SplitSeq(r.Pattern[1:], "/") {
-		if name, ok := param(seg); ok {
+		if name, ok := parameterName(seg); ok {
 			r.params = append(r.params, name)
 		} else if strings.ContainsAny(seg, "{}*:") {
 			return fmt.Errorf("route %s: %q is no segment that can be matched", r, seg)
@@ -216,7 +226,7 @@ type eventMessage interface {
 	GetEventId() string
 }
 
-func param(seg string) (string, bool) {
+func parameterName(seg string) (string, bool) {
 	if len(seg) > 2 && seg[0] == '{' && seg[len(seg)-1] == '}' {
 		return seg[1 : len(seg)-1], true
 	}

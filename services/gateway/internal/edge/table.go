@@ -51,7 +51,7 @@ func NewTable(routes ...*Route) (*Table, error) {
 	t := &Table{}
 	declared := map[string]bool{}
 	for _, r := range routes {
-		if err := r.compile(); err != nil {
+		if err := r.parsePattern(); err != nil {
 			return nil, err
 		}
 		if declared[r.ID] {
@@ -70,7 +70,7 @@ func (t *Table) Routes() []*Route { return t.routes }
 func (t *Table) add(r *Route) error {
 	n := &t.root
 	for seg := range strings.SplitSeq(r.Pattern[1:], "/") {
-		if _, ok := param(seg); ok {
+		if _, ok := parameterName(seg); ok {
 			if n.param == nil {
 				n.param = &node{}
 			}
@@ -85,7 +85,7 @@ func (t *Table) add(r *Route) error {
 		}
 		n = n.static[seg]
 	}
-	if other := n.route(r.Method); other != nil {
+	if other := n.routeFor(r.Method); other != nil {
 		return fmt.Errorf("route %s: %s matches the same paths", r, other)
 	}
 	n.routes = append(n.routes, r)
@@ -96,13 +96,13 @@ func (t *Table) add(r *Route) error {
 // Match finds the route of a method and a path returned by CleanPath. HEAD is served by the route
 // of GET, and a literal segment takes precedence over a parameter. Match fails with errs.ErrNotFound
 // for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for a known one, and
-// errs.ErrInvalidID for a malformed parameter.
+// errs.ErrInvalidID for a malformed parameter, or what says that there is no such page.
 func (t *Table) Match(method, path string) (Match, error) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	var m Match
-	if path == "" || path[0] != '/' || !t.root.find(method, path[1:], &m, 0) {
+	if path == "" || path[0] != '/' || !t.root.match(method, path[1:], &m, 0) {
 		if allow := t.allowed(path); allow != "" {
 			return Match{}, errs.ErrMethodNotAllowed.With("allow", allow)
 		}
@@ -110,16 +110,29 @@ func (t *Table) Match(method, path string) (Match, error) {
 	}
 	for i, name := range m.Route.params {
 		if !wellFormed(name, m.values[i]) {
-			return Match{}, errs.ErrInvalidID.WithFields(errs.Field{Path: PublicName(name), Message: "is not well-formed"})
+			return Match{}, malformed(m.Route, name)
 		}
 	}
 	return m, nil
 }
 
-// find matches one segment at a time; depth counts the parameters taken.
-func (n *node) find(method, rest string, m *Match, depth int) bool {
+// malformed returns the refusal of a parameter that cannot be an id. The address of a page was
+// mistyped, so there is no such page, or no such event.
+func malformed(r *Route, param string) error {
+	switch {
+	case !r.Page:
+		return errs.ErrInvalidID.WithFields(errs.Field{Path: PublicName(param), Message: "is not well-formed"})
+	case strings.HasPrefix(r.Pattern, "/events/"):
+		return errs.ErrEventNotFound
+	default:
+		return errs.ErrNotFound
+	}
+}
+
+// match matches one segment at a time; depth counts the parameters taken.
+func (n *node) match(method, rest string, m *Match, depth int) bool {
 	seg, tail, more := strings.Cut(rest, "/")
-	if next := n.static[seg]; next != nil && next.end(method, tail, more, m, depth) {
+	if next := n.static[seg]; next != nil && next.matchEnd(method, tail, more, m, depth) {
 		return true
 	}
 	if n.param == nil || seg == "" {
@@ -128,18 +141,18 @@ func (n *node) find(method, rest string, m *Match, depth int) bool {
 	if depth < maxParams {
 		m.values[depth] = seg
 	}
-	return n.param.end(method, tail, more, m, depth+1)
+	return n.param.matchEnd(method, tail, more, m, depth+1)
 }
 
-func (n *node) end(method, tail string, more bool, m *Match, depth int) bool {
+func (n *node) matchEnd(method, tail string, more bool, m *Match, depth int) bool {
 	if more {
-		return n.find(method, tail, m, depth)
+		return n.match(method, tail, m, depth)
 	}
-	m.Route = n.route(method)
+	m.Route = n.routeFor(method)
 	return m.Route != nil
 }
 
-func (n *node) route(method string) *Route {
+func (n *node) routeFor(method string) *Route {
 	for _, r := range n.routes {
 		if r.Method == method {
 			return r
@@ -153,7 +166,7 @@ func (t *Table) allowed(path string) string {
 	var methods []string
 	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
 		var m Match
-		if path != "" && path[0] == '/' && t.root.find(method, path[1:], &m, 0) {
+		if path != "" && path[0] == '/' && t.root.match(method, path[1:], &m, 0) {
 			methods = append(methods, method)
 		}
 	}

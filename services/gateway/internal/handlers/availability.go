@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// availabilityTTL is how old ticket's answer may be.
+	// availabilityTTL is the maximum age of ticket's answer about the free seats of an event.
 	availabilityTTL   = 50 * time.Millisecond
 	maxAvailabilities = 256
 	bitmapType        = "application/octet-stream"
@@ -78,7 +78,7 @@ func newAvailability(events ticketv1.EventServiceClient, clock otter.Clock) (*av
 		}
 		free, ok := last.GetIfPresent(event)
 		if !ok || !proto.Equal(free.source, m) {
-			if free, err = represent(m); err != nil {
+			if free, err = newFreeSeats(m); err != nil {
 				return nil, err
 			}
 			last.Set(event, free)
@@ -89,7 +89,7 @@ func newAvailability(events ticketv1.EventServiceClient, clock otter.Clock) (*av
 	return a, nil
 }
 
-func represent(m *ticketv1.Availability) (*freeSeats, error) {
+func newFreeSeats(m *ticketv1.Availability) (*freeSeats, error) {
 	body, err := wire.Marshal(m)
 	if err != nil {
 		return nil, err
@@ -113,11 +113,11 @@ func newRepresentation(body []byte, etag string, contentType []string) (p repres
 	if err := z.Close(); err != nil {
 		return p, err
 	}
-	p.plain = encoded{body: body, etag: []string{quoted(etag, "")}, contentType: contentType, length: []string{strconv.Itoa(len(body))}}
+	p.plain = encoded{body: body, etag: []string{quotedETag(etag, "")}, contentType: contentType, length: []string{strconv.Itoa(len(body))}}
 	p.gzipped = p.plain
 	if b.Len() < len(body) {
 		p.gzipped = encoded{
-			body: b.Bytes(), etag: []string{quoted(etag, "-gz")}, contentType: contentType, length: []string{strconv.Itoa(b.Len())}, encoding: gzipCoded,
+			body: b.Bytes(), etag: []string{quotedETag(etag, "-gz")}, contentType: contentType, length: []string{strconv.Itoa(b.Len())}, encoding: gzipCoded,
 		}
 	}
 	return p, nil

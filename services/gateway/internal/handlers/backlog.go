@@ -53,8 +53,8 @@ func (b *backlog) refusal() error {
 	return errs.ErrOverloaded.WithRetry(backlogRetry)
 }
 
-// do runs a request. It fails with errs.ErrOverloaded when there are too many.
-func (b *backlog) do(fn func() error) error {
+// run calls fn. When too many requests are in progress, it fails with errs.ErrOverloaded instead.
+func (b *backlog) run(fn func() error) error {
 	if b.inProgress.Add(1) > b.limit.Load() {
 		b.inProgress.Add(-1)
 		b.limitReached.Store(true)
@@ -62,12 +62,12 @@ func (b *backlog) do(fn func() error) error {
 	}
 	defer b.inProgress.Add(-1)
 	err := fn()
-	b.complete(err)
+	b.countCompleted(err)
 	return err
 }
 
-// complete counts a request that the service has decided, whether it was granted or not.
-func (b *backlog) complete(err error) {
+// countCompleted counts a request that the service has granted or refused; failures do not count.
+func (b *backlog) countCompleted(err error) {
 	if err != nil {
 		switch errs.From(err).Kind {
 		case errs.Unavailable, errs.Exhausted, errs.Deadline, errs.Canceled, errs.Internal:
@@ -86,8 +86,8 @@ func (b *backlog) complete(err error) {
 	}
 }
 
-// endWindow is called with b.mu held. A window of twice its length had a pause, in which nothing was
-// requested or the service stood still, so it does not count as a low rate.
+// endWindow measures the rate of a window; b.mu is held. A window of twice its length had a pause,
+// in which nothing was requested or the service stood still, so it does not count.
 func (b *backlog) endWindow(now time.Time) {
 	took := now.Sub(b.opened)
 	completed, reached := float64(b.completed.Swap(0)), b.limitReached.Swap(false) || b.inProgress.Load() >= b.limit.Load()

@@ -18,7 +18,7 @@ func occupy(t *testing.T, b *backlog, n int) (end func()) {
 	ended := make(chan error)
 	for range n {
 		go func() {
-			ended <- b.do(func() error {
+			ended <- b.run(func() error {
 				entered <- struct{}{}
 				<-release
 				return nil
@@ -43,10 +43,10 @@ func TestBacklogRefusesAboveItsBound(t *testing.T) {
 	refused := errs.From(b.refusal())
 	require.ErrorIs(t, refused, errs.ErrOverloaded)
 	require.Equal(t, backlogRetry, refused.RetryAfter)
-	require.ErrorIs(t, b.do(func() error { return errors.New("must not run") }), errs.ErrOverloaded)
+	require.ErrorIs(t, b.run(func() error { return errors.New("must not run") }), errs.ErrOverloaded)
 	last()
 	require.NoError(t, b.refusal(), "a place is free again")
-	require.NoError(t, b.do(func() error { return nil }))
+	require.NoError(t, b.run(func() error { return nil }))
 	end()
 }
 
@@ -57,10 +57,10 @@ func TestBacklogFollowsThePace(t *testing.T) {
 	second := func(n int, err error) {
 		for range 4 {
 			for range n/4 - 1 {
-				_ = b.do(func() error { return err })
+				_ = b.run(func() error { return err })
 			}
 			clock.Advance(backlogWindow)
-			_ = b.do(func() error { return err })
+			_ = b.run(func() error { return err })
 		}
 	}
 	for range 5 {
@@ -86,10 +86,10 @@ func TestBacklogFollowsThePace(t *testing.T) {
 func completeAt(b *backlog, clock *testkit.Clock, perSecond, windows int) {
 	for range windows {
 		for range perSecond/4 - 1 {
-			b.complete(nil)
+			b.countCompleted(nil)
 		}
 		clock.Advance(backlogWindow)
-		b.complete(nil)
+		b.countCompleted(nil)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestPauseIsNoSlowPace(t *testing.T) {
 	completeAt(b, clock, 4000, 1)
 	require.InDelta(t, 4000, b.limit.Load(), 10)
 	clock.Advance(backlogMaxGap + time.Millisecond)
-	b.complete(nil)
+	b.countCompleted(nil)
 	require.EqualValues(t, backlogIdleMin, b.limit.Load())
 	completeAt(b, clock, 4000, 1)
 	require.EqualValues(t, 4000, b.limit.Load(), "at once")

@@ -16,12 +16,12 @@ import (
 // gateway's state after an operator's call.
 type Completer struct {
 	Rooms     *roomstate.Rooms
-	Seats     *Seats
+	Seats     *SeatHandlers
 	Existence *EventExistence
-	Events    *Events
+	Events    *EventHandlers
 }
 
-// Complete is an api.Complete.
+// Complete is the api.CompleteFunc of this gateway: it sets those members by the type of m.
 func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 	switch m := m.(type) {
 	case *ticketv1.ListEventsResponse:
@@ -49,7 +49,7 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 
 // SetWaitingRoom sets whether an event has an active waiting room.
 func SetWaitingRoom(rooms *roomstate.Rooms, e *ticketv1.Event) {
-	e.WaitingRoom = &ticketv1.WaitingRoom{Active: rooms.Round(e.GetEventId()) != 0}
+	e.WaitingRoom = &ticketv1.WaitingRoom{Active: rooms.ActiveRound(e.GetEventId()) != 0}
 }
 
 func configuredRate(m *vwrv1.VwrStatus, fallback float64) float64 {

@@ -21,33 +21,33 @@ import (
 )
 
 const (
-	// drawTTL is how old ingest's answer may be. At an announcement everybody reads it.
+	// drawTTL is the maximum age of a cached document. At an announcement everybody requests it.
 	drawTTL = time.Second
-	// DrawTimeout is that of responses of some megabytes, and below the listener's time-out for writing.
+	// DrawTimeout bounds responses of some megabytes. It is below the listener's write time-out.
 	DrawTimeout = 25 * time.Second
-	// ExportTimeout is that of the list of winners, which may have a million lines. Each part of it has
-	// exportWriteTimeout instead of the listener's time-out for writing.
+	// ExportTimeout bounds the download of all winners, up to a million lines. Writing one part of it
+	// is bounded by exportWriteTimeout instead of the listener's time-out.
 	ExportTimeout      = 10 * time.Minute
 	exportWriteTimeout = 30 * time.Second
 	// winnersPage is how many winners one call of ingest returns, some 100 bytes each.
 	winnersPage = 50_000
-	// maxDrawBytes bounds the documents that are kept; one with 1,000,000 winners has 40 MB.
+	// maxDrawBytes bounds the memory for cached documents; one with 1,000,000 winners has 40 MB.
 	maxDrawBytes = 64 << 20
 )
 
 // entriesCacheControl lets caches keep the file of the entries, which never changes once it is public.
 var entriesCacheControl = []string{"public, max-age=86400, immutable"}
 
-// Draws serves what is public of lotteries, and the winners to operators.
-type Draws struct {
+// DrawHandlers serves the public documents of lotteries, and the list of winners to operators.
+type DrawHandlers struct {
 	ingest ingestv1.IngestServiceClient
 	admin  ingestv1.IngestAdminServiceClient
 	cached responseCache[string]
 	reads  *batch.Groups[string, eventRead, cachedResponse]
 }
 
-// NewDraws makes the handlers of draws.
-func NewDraws(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminServiceClient) (*Draws, error) {
+// NewDrawHandlers makes the handlers of draws.
+func NewDrawHandlers(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminServiceClient) (*DrawHandlers, error) {
 	cached, err := newResponseCache(&otter.Options[string, cachedResponse]{
 		MaximumWeight: maxDrawBytes, Weigher: func(_ string, d cachedResponse) uint32 { return uint32(min(len(d.body), maxDrawBytes)) }, //nolint:gosec // bounded
 		ExpiryCalculator: otter.ExpiryWriting[string, cachedResponse](drawTTL),
@@ -55,21 +55,21 @@ func NewDraws(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminSer
 	if err != nil {
 		return nil, err
 	}
-	h := &Draws{ingest: ingest, admin: admin, cached: cached}
+	h := &DrawHandlers{ingest: ingest, admin: admin, cached: cached}
 	// Reading a large document must not delay those of other draws.
 	h.reads = newEventBatches(batchConfig(DrawTimeout), func(ctx context.Context, in []eventRead) ([]batch.Result[cachedResponse], error) {
-		d, err := h.read(caller.With(ctx, in[0].caller), in[0].key)
+		d, err := h.readDocument(caller.With(ctx, in[0].caller), in[0].key)
 		return slices.Repeat([]batch.Result[cachedResponse]{{Value: d, Err: err}}, len(in)), nil
 	})
 	return h, nil
 }
 
 // Document responds with the public state of a draw, or with 304 if the client has this version.
-func (h *Draws) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *DrawHandlers) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (cachedResponse, error) { return h.reads.Do(r.Context(), e.key, e) })
 }
 
-func (h *Draws) read(ctx context.Context, event string) (cachedResponse, error) {
+func (h *DrawHandlers) readDocument(ctx context.Context, event string) (cachedResponse, error) {
 	parts, err := h.ingest.GetDraw(ctx, &ingestv1.GetDrawRequest{EventId: event})
 	if err != nil {
 		return cachedResponse{}, err
@@ -93,7 +93,7 @@ func (h *Draws) read(ctx context.Context, event string) (cachedResponse, error) 
 }
 
 // Entries responds with the file of the entries or a range of it.
-func (h *Draws) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *DrawHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	ctx, cancel := context.WithCancel(r.Context()) // ends streams of which a part was read
 	defer cancel()
 	f := &entriesFile{open: func(offset, size int64) (entriesStream, error) {
@@ -162,9 +162,9 @@ func (f *entriesFile) Read(p []byte) (int, error) {
 
 // Winners responds with the winners of a promotion as CSV. Each page is a call of its own, whose
 // duration does not depend on the client.
-func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *DrawHandlers) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in := &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: q.Param("event_id"), Limit: winnersPage}
-	page, next, err := h.winners(r.Context(), in)
+	page, next, err := h.readWinners(r.Context(), in)
 	if err != nil {
 		return err
 	}
@@ -180,13 +180,13 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 			return nil //nolint:nilerr // the list is complete, or the client has disconnected
 		}
 		in.After = *next
-		if page, next, err = h.winners(r.Context(), in); err != nil {
+		if page, next, err = h.readWinners(r.Context(), in); err != nil {
 			panic(http.ErrAbortHandler) // otherwise the client would take a part of the list for all of it
 		}
 	}
 }
 
-func (h *Draws) winners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, next *int64, err error) {
+func (h *DrawHandlers) readWinners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, next *int64, err error) {
 	parts, err := h.admin.ExportWinners(ctx, in)
 	for err == nil {
 		var part *ingestv1.WinnersPart
@@ -200,4 +200,4 @@ func (h *Draws) winners(ctx context.Context, in *ingestv1.ExportWinnersRequest) 
 	return page, next, err
 }
 
-func (h *Draws) Close(ctx context.Context) error { return h.reads.Close(ctx) }
+func (h *DrawHandlers) Close(ctx context.Context) error { return h.reads.Close(ctx) }

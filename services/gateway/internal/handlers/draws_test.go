@@ -65,7 +65,7 @@ func (s *drawParts) Recv() (*ingestv1.Draw, error) {
 // of other draws.
 func TestDocumentOfALargeDraw(t *testing.T) {
 	t.Parallel()
-	h, err := NewDraws(&slowDraw{parts: 5, wait: 4 * time.Second}, nil)
+	h, err := NewDrawHandlers(&slowDraw{parts: 5, wait: 4 * time.Second}, nil)
 	require.NoError(t, err)
 	table, err := edge.NewTable(&edge.Route{ID: "draw", Method: http.MethodGet, Pattern: "/draws/{event_id}", Access: edge.Public, Handler: h.Document})
 	require.NoError(t, err)

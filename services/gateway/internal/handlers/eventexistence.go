@@ -64,13 +64,13 @@ func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*
 // then shows the answer of the API.
 func (e *EventExistence) Absent(ctx context.Context, event string) bool {
 	// An error (too many reads, a cancelled request) is not cached.
-	state, err := e.known.Get(ctx, event, otter.LoaderFunc[string, existence](e.read))
+	state, err := e.known.Get(ctx, event, otter.LoaderFunc[string, existence](e.readExistence))
 	return err == nil && state == absent
 }
 
 func (e *EventExistence) Forget(event string) { e.known.Invalidate(event) }
 
-func (e *EventExistence) read(ctx context.Context, event string) (existence, error) {
+func (e *EventExistence) readExistence(ctx context.Context, event string) (existence, error) {
 	select {
 	case e.reads <- struct{}{}:
 		defer func() { <-e.reads }()

@@ -15,43 +15,43 @@ import (
 )
 
 const (
-	// eventTTL is how old ticket's answer may be. Before a sale everybody reloads its page, and one read
-	// serves all requests of this time.
+	// eventTTL is the maximum age of a cached event. Before a sale everybody reloads its page, and one
+	// read of ticket serves all requests of this time.
 	eventTTL  = 250 * time.Millisecond
 	maxEvents = 4096
 )
 
-// Events serves the public view of single events.
-type Events struct {
+// EventHandlers serves the public view of single events.
+type EventHandlers struct {
 	source   ticketv1.EventServiceClient
 	complete func(*ticketv1.Event)
 	cached   responseCache[string]
 	reads    *batch.Coalescer[eventRead, cachedResponse]
 }
 
-// NewEvents makes the handler of events; complete sets what only the gateway knows about one.
-func NewEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event)) (*Events, error) {
+// NewEventHandlers makes the handler of events; complete sets what only the gateway knows of one.
+func NewEventHandlers(source ticketv1.EventServiceClient, complete func(*ticketv1.Event)) (*EventHandlers, error) {
 	return newEvents(source, complete, nil)
 }
 
-func newEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event), clock otter.Clock) (*Events, error) {
+func newEvents(source ticketv1.EventServiceClient, complete func(*ticketv1.Event), clock otter.Clock) (*EventHandlers, error) {
 	cached, err := newResponseCache(&otter.Options[string, cachedResponse]{
 		MaximumSize: maxEvents, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, cachedResponse](eventTTL),
 	})
 	if err != nil {
 		return nil, err
 	}
-	h := &Events{source: source, complete: complete, cached: cached}
-	h.reads = newSharedRead(h.read)
+	h := &EventHandlers{source: source, complete: complete, cached: cached}
+	h.reads = newSharedRead(h.readEvent)
 	return h, nil
 }
 
 // Get responds with an event, or with 304 if the client has this version.
-func (h *Events) Get(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *EventHandlers) Get(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	return h.cached.serve(w, q, q.Param("event_id"), func(e eventRead) (cachedResponse, error) { return h.reads.Do(r.Context(), e) })
 }
 
-func (h *Events) read(ctx context.Context, event string) (cachedResponse, error) {
+func (h *EventHandlers) readEvent(ctx context.Context, event string) (cachedResponse, error) {
 	m, err := h.source.GetEvent(ctx, &ticketv1.GetEventRequest{EventId: event})
 	if err != nil {
 		return cachedResponse{}, err
@@ -64,8 +64,7 @@ func (h *Events) read(ctx context.Context, event string) (cachedResponse, error)
 	return h.cached.store(event, body), nil
 }
 
-// Forget drops an event that was changed through this gateway, as do the methods of this name of Seats
-// and EventExistence.
-func (h *Events) Forget(event string) { h.cached.Invalidate(event) }
+// Forget drops the cached response about an event that was changed through this gateway.
+func (h *EventHandlers) Forget(event string) { h.cached.Invalidate(event) }
 
-func (h *Events) Close(ctx context.Context) error { return h.reads.Close(ctx) }
+func (h *EventHandlers) Close(ctx context.Context) error { return h.reads.Close(ctx) }

@@ -13,7 +13,7 @@ import (
 // serveFile responds with a file, or with the range of it that the request asks for.
 func serveFile(w http.ResponseWriter, r *http.Request, etag string, cache []string, file io.ReadSeeker) error {
 	h := w.Header()
-	h.Set("Etag", quoted(etag, ""))
+	h.Set("Etag", quotedETag(etag, ""))
 	h.Set("Content-Type", bitmapType)
 	h["Cache-Control"] = cache
 	if strings.Contains(r.Header.Get("Range"), ",") { // several ranges, each of which would be a call; a server may ignore them

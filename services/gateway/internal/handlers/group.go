@@ -34,11 +34,11 @@ func batchConfig(timeout time.Duration) batch.Config {
 	return batch.Config{Max: batchMax, Delay: batchDelay, Inflight: batchInflight, Queue: batchQueue, Timeout: timeout}
 }
 
-// call sends a batch and returns one result for each item.
-type call[I, O any] = func(ctx context.Context, items []I) ([]batch.Result[O], error)
+// batchCall sends a batch and returns one result for each item.
+type batchCall[I, O any] = func(ctx context.Context, items []I) ([]batch.Result[O], error)
 
 // newEventBatches batches the calls of each event separately, so that a slow one does not delay others.
-func newEventBatches[I, O any](cfg batch.Config, run call[I, O]) *batch.Groups[string, I, O] {
+func newEventBatches[I, O any](cfg batch.Config, run batchCall[I, O]) *batch.Groups[string, I, O] {
 	return batch.NewGroups(cfg, maxLines, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
 		return run(ctx, items)
 	})
@@ -62,7 +62,7 @@ const (
 	maxLines        = 4096
 )
 
-func newLineBatches[I, O any](known KnownLines, cfg batch.Config, run call[I, O]) *lineBatches[I, O] {
+func newLineBatches[I, O any](known KnownLines, cfg batch.Config, run batchCall[I, O]) *lineBatches[I, O] {
 	small := cfg
 	small.Max, small.Inflight = unknownMax, unknownInflight
 	return &lineBatches[I, O]{known: known, unknown: batch.NewItems(small, run), lines: newEventBatches(cfg, run)}
@@ -82,7 +82,7 @@ func (b *lineBatches[I, O]) Do(ctx context.Context, event string, item I) (O, er
 	return b.unknown.Do(ctx, item)
 }
 
-// Close, like that of all handlers, waits for the calls in flight.
+// Close waits for the calls in flight.
 func (b *lineBatches[I, O]) Close(ctx context.Context) error {
 	return closeAll(ctx, b.lines, b.unknown)
 }

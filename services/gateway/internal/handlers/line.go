@@ -21,8 +21,8 @@ type (
 	lineCall  = batchrpc.Method[*queuev1.LineRequest, *queuev1.LineResponse]
 )
 
-// Line serves tier 2.
-type Line struct {
+// LineHandlers serves tier 2, the waiting line of an event: check, status, heartbeat and leave.
+type LineHandlers struct {
 	rooms                    edge.Rooms
 	tokens                   *identity.Verifier
 	cookies                  identity.Cookies
@@ -30,40 +30,40 @@ type Line struct {
 	check, status, heartbeat *lineGroup
 }
 
-// NewLine makes the handlers of tier 2.
-func NewLine(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *Line {
-	return &Line{
+// NewLineHandlers makes the handlers of tier 2.
+func NewLineHandlers(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *LineHandlers {
+	return &LineHandlers{
 		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
 		check:  newLineBatches(known, batchConfig(callTimeout), lineCalls(queue.Check)),
 		status: newLineBatches(known, pollConfig(), lineCalls(queue.Status)), heartbeat: newLineBatches(known, pollConfig(), lineCalls(queue.Heartbeat)),
 	}
 }
 
-func lineCalls(method lineCall) call[*queuev1.LineItem, *queuev1.Place] {
+func lineCalls(method lineCall) batchCall[*queuev1.LineItem, *queuev1.Place] {
 	return batchrpc.Call(method, func(items []*queuev1.LineItem) *queuev1.LineRequest {
 		return &queuev1.LineRequest{Items: items}
 	}, (*queuev1.LineResult).GetPlace)
 }
 
-func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	p, err := h.place(w, r, q, h.check)
+func (h *LineHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.requestPlace(w, r, q, h.check)
 	if err != nil {
 		return err
 	}
 	return WriteMessage(w, http.StatusOK, p)
 }
 
-func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	p, err := h.place(w, r, q, h.status)
+func (h *LineHandlers) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.requestPlace(w, r, q, h.status)
 	if err != nil {
 		return err
 	}
 	return writePlace(w, p)
 }
 
-// Heartbeat keeps a slot. Its response is short.
-func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	p, err := h.place(w, r, q, h.heartbeat)
+// Heartbeat shows that a slot holder is present. It responds with a few members of the place only.
+func (h *LineHandlers) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.requestPlace(w, r, q, h.heartbeat)
 	if err != nil {
 		return err
 	}
@@ -82,23 +82,23 @@ func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request
 	return nil
 }
 
-// place asks queue for the place, and sets the cookie of the entry token.
-func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
+// requestPlace asks queue for the user's place in the line, and sets the cookie of the entry token.
+func (h *LineHandlers) requestPlace(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
 	event := q.Param("event_id")
 	// The caller has only what queue reads.
 	call := &struct {
 		item   queuev1.LineItem
 		caller commonv1.Caller
 	}{}
-	call.caller.UserId, call.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, h.rooms.Round(event))
+	call.caller.UserId, call.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, h.rooms.ActiveRound(event))
 	call.item.Caller, call.item.EventId, call.item.Ticket = &call.caller, event, identity.QueueTicket(q.Header)
-	call.item.Entry = entryClaims(h.tokens.Entry(q.Header, event, q.User()))
+	call.item.Entry = entryClaims(h.tokens.EntryToken(q.Header, event, q.User()))
 	p, err := calls.Do(r.Context(), event, &call.item)
 	if err != nil {
 		return nil, withRedirect(err, event)
 	}
 	if tok := p.GetEntryToken(); tok != "" {
-		end := h.tokens.EntryEnd(tok)
+		end := h.tokens.EntryTokenEnd(tok)
 		if end.IsZero() {
 			end = time.UnixMilli(p.GetExpiresAt())
 		}
@@ -117,7 +117,7 @@ func entryClaims(e *claims.Entry) *queuev1.EntryClaims {
 // Leave ends the slots of the entry tokens in the request, also of expired ones, since a suspended
 // device may still occupy a slot. It gives up the place in the line only if no token is valid: a page
 // inside the shop must not cost another tab its place.
-func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *LineHandlers) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	ctx := caller.With(r.Context(), q.Caller())
 	leave := func(e *claims.Entry) error {
@@ -125,7 +125,7 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 		return err
 	}
 	inside, ended := false, ""
-	for _, e := range h.tokens.EntriesWithExpired(q.Header, event, q.User()) {
+	for _, e := range h.tokens.EntryTokensWithExpired(q.Header, event, q.User()) {
 		if e == nil {
 			continue
 		}
@@ -151,4 +151,6 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return nil
 }
 
-func (h *Line) Close(ctx context.Context) error { return closeAll(ctx, h.check, h.status, h.heartbeat) }
+func (h *LineHandlers) Close(ctx context.Context) error {
+	return closeAll(ctx, h.check, h.status, h.heartbeat)
+}

@@ -21,15 +21,15 @@ const (
 	heartbeatEvery = 5 * time.Second
 )
 
-// Live serves the live figures of events.
-type Live struct {
+// LiveHandlers serves the live figures of events.
+type LiveHandlers struct {
 	Hub    *live.Hub
 	Tokens *identity.Verifier
 }
 
 // Figures streams the figures of an event until the client leaves, the session ends, or the process
 // stops.
-func (h *Live) Figures(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *LiveHandlers) Figures(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	listener, err := h.Hub.Listen(q.EventInPath(), q.Caller()) //nolint:contextcheck // a feed outlives its first listener
 	if err != nil {
 		return err
@@ -51,20 +51,20 @@ func (h *Live) Figures(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 			return nil
 		case figures := <-listener.C:
 			if ended := h.sessionEnded(q); ended != nil {
-				_ = stream.event("end", ended) // the stream ends in any case
+				_ = stream.writeEvent("end", ended) // the stream ends in any case
 				return nil
 			}
 			heartbeat.Reset(heartbeatEvery)
-			err = stream.data(figures)
+			err = stream.writeData(figures)
 		case <-heartbeat.C:
-			err = stream.heartbeat()
+			err = stream.writeHeartbeat()
 		}
 	}
 	return nil
 }
 
-// sessionEnded returns the data of the last event if the session has expired or was revoked.
-func (h *Live) sessionEnded(q *edge.Request) []byte {
+// sessionEnded returns the stream's last data if the session has expired or was revoked; else nil.
+func (h *LiveHandlers) sessionEnded(q *edge.Request) []byte {
 	c, err := h.Tokens.Session(q.Header)
 	if err == nil && c.ID == q.Session.ID {
 		return nil

@@ -22,7 +22,7 @@ import (
 
 // Join enters the user in the lobby of the event. A repeated call gets the same entry, also after the
 // lobby has closed.
-func (h *Rooms) Join(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *RoomHandlers) Join(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	if h.join == nil {
 		return errs.ErrVWRInactive
@@ -60,7 +60,7 @@ func appendInLobby(b []byte, s *roomstate.State, now time.Time) []byte {
 	return append(b, '}')
 }
 
-// maxShuffles bounds the documents that are kept.
+// maxShuffles bounds the number of cached documents about shuffles.
 const maxShuffles = 1024
 
 // shuffleKey names a shuffle; round 0 is the event's latest one.
@@ -92,28 +92,28 @@ func (k shuffleKey) roundParam() *int64 {
 	return &k.round
 }
 
-// Shuffles serves what is public of the shuffles of lobbies.
-type Shuffles struct {
+// ShuffleHandlers serves the public documents, entries and proofs of the shuffles of lobbies.
+type ShuffleHandlers struct {
 	vwr    vwrv1.VwrServiceClient
 	cached responseCache[shuffleKey]
 	reads  *batch.Coalescer[sharedRead[shuffleKey], cachedResponse]
 }
 
-// NewShuffles makes the handlers of shuffles.
-func NewShuffles(vwr vwrv1.VwrServiceClient) (*Shuffles, error) {
+// NewShuffleHandlers makes the handlers of shuffles.
+func NewShuffleHandlers(vwr vwrv1.VwrServiceClient) (*ShuffleHandlers, error) {
 	cached, err := newResponseCache(&otter.Options[shuffleKey, cachedResponse]{
 		MaximumSize: maxShuffles, ExpiryCalculator: otter.ExpiryWriting[shuffleKey, cachedResponse](drawTTL),
 	})
 	if err != nil {
 		return nil, err
 	}
-	h := &Shuffles{vwr: vwr, cached: cached}
-	h.reads = newSharedRead(h.read)
+	h := &ShuffleHandlers{vwr: vwr, cached: cached}
+	h.reads = newSharedRead(h.readDocument)
 	return h, nil
 }
 
 // Document responds with the public state of a shuffle, or with 304 if the client has this version.
-func (h *Shuffles) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *ShuffleHandlers) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	k, err := shuffleKeyOf(q)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (h *Shuffles) Document(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	return h.cached.serve(w, q, k, func(read sharedRead[shuffleKey]) (cachedResponse, error) { return h.reads.Do(r.Context(), read) })
 }
 
-func (h *Shuffles) read(ctx context.Context, k shuffleKey) (cachedResponse, error) {
+func (h *ShuffleHandlers) readDocument(ctx context.Context, k shuffleKey) (cachedResponse, error) {
 	m, err := h.vwr.GetShuffle(ctx, &vwrv1.GetShuffleRequest{EventId: k.event, Round: k.roundParam()})
 	if err != nil {
 		return cachedResponse{}, err
@@ -129,7 +129,7 @@ func (h *Shuffles) read(ctx context.Context, k shuffleKey) (cachedResponse, erro
 	return h.cached.store(k, m.GetDocument()), nil
 }
 
-func (h *Shuffles) Proof(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *ShuffleHandlers) Proof(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	k, err := shuffleKeyOf(q)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (h *Shuffles) Proof(w http.ResponseWriter, r *http.Request, q *edge.Request
 
 // Entries responds with the file of the entries or a range of it. Caches keep it for a second only,
 // since the event's latest lobby changes.
-func (h *Shuffles) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *ShuffleHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	k, err := shuffleKeyOf(q)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (h *Shuffles) Entries(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	f := &shuffleFile{read: func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error) {
 		return h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: k.event, Offset: offset, Round: k.roundParam()})
 	}}
-	if err := f.fetch(0); err != nil {
+	if err := f.fetchPart(0); err != nil {
 		return err
 	}
 	f.root = f.part.GetRoot()
@@ -170,7 +170,7 @@ type shuffleFile struct {
 // errEntriesChanged means that another lobby opened while the file was read.
 var errEntriesChanged = errors.New("the file of the entries is another one than at its beginning")
 
-func (f *shuffleFile) fetch(offset int64) error {
+func (f *shuffleFile) fetchPart(offset int64) error {
 	part, err := f.read(offset)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (f *shuffleFile) ReadAt(p []byte, offset int64) (n int, err error) {
 		}
 		entries := f.part.GetEntries()
 		if at < f.offset || at >= f.offset+int64(len(entries)) {
-			if err := f.fetch(at); err != nil {
+			if err := f.fetchPart(at); err != nil {
 				return n, err
 			}
 			if entries = f.part.GetEntries(); len(entries) == 0 {
@@ -202,4 +202,4 @@ func (f *shuffleFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-func (h *Shuffles) Close(ctx context.Context) error { return h.reads.Close(ctx) }
+func (h *ShuffleHandlers) Close(ctx context.Context) error { return h.reads.Close(ctx) }

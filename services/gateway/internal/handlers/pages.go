@@ -20,13 +20,13 @@ func FromHTTP(h http.Handler) edge.Handler {
 	}
 }
 
-// EventPage serves the page of an event. An unknown one is a page for people, an error for programs.
+// EventPage serves the page of an event. If it is unknown, people get a page, programs an error.
 func EventPage(pages *web.Pages, existence *EventExistence) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		switch {
 		case !existence.Absent(r.Context(), q.Event):
 			pages.Page("event").ServeHTTP(w, r)
-		case pages.NoEvent(w, r):
+		case pages.ServeNoEvent(w, r):
 			q.Refused = errs.ErrEventNotFound
 		default:
 			return errs.ErrEventNotFound

@@ -18,21 +18,21 @@ const (
 	retryLottery   = "30"
 )
 
-// Promotions takes applications to promotions.
-type Promotions struct {
+// PromotionHandlers takes applications to promotions.
+type PromotionHandlers struct {
 	apply *batch.Groups[string, *ingestv1.ApplyItem, *ingestv1.Applied] // by promotion
 }
 
-// NewPromotions makes the handler of applications.
-func NewPromotions(ingest ingestv1.IngestServiceClient) *Promotions {
+// NewPromotionHandlers makes the handler of applications.
+func NewPromotionHandlers(ingest ingestv1.IngestServiceClient) *PromotionHandlers {
 	// A request is stored before the response, so its batch may take as long as that of a position.
-	return &Promotions{apply: newEventBatches(batchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
+	return &PromotionHandlers{apply: newEventBatches(batchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
 		return &ingestv1.ApplyRequest{Items: items}
 	}, (*ingestv1.ApplyResult).GetApplied))}
 }
 
 // Apply applies for the user, once per promotion: a repeated call gets the same request.
-func (h *Promotions) Apply(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *PromotionHandlers) Apply(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	a, err := h.apply.Do(r.Context(), q.Event, &ingestv1.ApplyItem{Caller: q.Caller(), EventId: q.Event})
 	if err != nil {
 		return withRedirect(err, q.Event)
@@ -46,4 +46,4 @@ func (h *Promotions) Apply(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	return WriteMessage(w, http.StatusAccepted, a)
 }
 
-func (h *Promotions) Close(ctx context.Context) error { return h.apply.Close(ctx) }
+func (h *PromotionHandlers) Close(ctx context.Context) error { return h.apply.Close(ctx) }

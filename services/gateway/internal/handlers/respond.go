@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Values of headers, as those of edge.
+// Values of response headers, built once since polls are served in microseconds.
 var (
 	// sharedCacheControl lets a CDN keep a response that is the same for everybody for a second.
 	sharedCacheControl = []string{"public, max-age=0, s-maxage=1"}

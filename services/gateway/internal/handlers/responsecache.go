@@ -30,7 +30,7 @@ func newResponseCache[K comparable](o *otter.Options[K, cachedResponse]) (respon
 func (c responseCache[K]) store(key K, body []byte) cachedResponse {
 	sum := fnv.New64a()
 	_, _ = sum.Write(body) // never fails
-	e := cachedResponse{etag: []string{quoted(strconv.FormatUint(sum.Sum64(), 36), "")}, body: body}
+	e := cachedResponse{etag: []string{quotedETag(strconv.FormatUint(sum.Sum64(), 36), "")}, body: body}
 	c.Set(key, e)
 	return e
 }

@@ -22,8 +22,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Rooms serves tier 1.
-type Rooms struct {
+// RoomHandlers serves tier 1, the waiting room of an event: positions, polls and lobbies.
+type RoomHandlers struct {
 	state   *roomstate.Rooms
 	tokens  *identity.Verifier
 	cookies identity.Cookies
@@ -33,9 +33,9 @@ type Rooms struct {
 	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined] // by event
 }
 
-// NewRooms makes the handlers of tier 1. Without a client (nil) no room is ever active.
-func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient) *Rooms {
-	h := &Rooms{state: state, tokens: tokens, cookies: cookies, proofs: proofs}
+// NewRoomHandlers makes the handlers of tier 1. Without a client (nil) no room is ever active.
+func NewRoomHandlers(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient) *RoomHandlers {
+	h := &RoomHandlers{state: state, tokens: tokens, cookies: cookies, proofs: proofs}
 	if vwr == nil {
 		return h
 	}
@@ -54,15 +54,15 @@ func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identit
 // Assign gives the visitor a position, after a proof of work if the event or the visitor's network
 // requires one. For an event without a room, and before the start of a room with a lobby, it does not
 // call vwr unless the stream from vwr is broken.
-func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	s, err := h.assignableRoom(event)
 	if err != nil {
 		return err
 	}
-	// A visitor whose ticket has a position, which that of a lobby has not, needs no proof.
-	if t, _, ok := h.tokens.Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
-		if err := h.proofs.Check(r.Context(), debt(event, s, q), identity.Proof(q.Header)); err != nil {
+	// A ticket with a position shows that it was paid for. (A lobby's ticket has no position yet.)
+	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
+		if err := h.proofs.Check(r.Context(), debtOf(event, s, q), identity.Proof(q.Header)); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 
 // assignableRoom returns the state of a room that gives out positions. While the stream from vwr is
 // broken it returns any room, and vwr decides.
-func (h *Rooms) assignableRoom(event string) (*roomstate.State, error) {
+func (h *RoomHandlers) assignableRoom(event string) (*roomstate.State, error) {
 	if h.assign == nil {
 		return nil, errs.ErrVWRInactive
 	}
@@ -91,29 +91,29 @@ func (h *Rooms) assignableRoom(event string) (*roomstate.State, error) {
 	return s, nil
 }
 
-func debt(event string, s *roomstate.State, q *edge.Request) proof.Debt {
+func debtOf(event string, s *roomstate.State, q *edge.Request) proof.Debt {
 	return proof.Debt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
 }
 
-func (h *Rooms) Challenge(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+func (h *RoomHandlers) Challenge(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	s, err := h.assignableRoom(event)
 	if err != nil {
 		return err
 	}
-	d := debt(event, s, q)
+	d := debtOf(event, s, q)
 	challenge, expires := h.proofs.Challenge(d)
 	return WriteMessage(w, http.StatusOK, &gatewayv1.Challenge{Challenge: challenge, Difficulty: int64(d.Bits), ExpiresAt: expires.UnixMilli()})
 }
 
 // Check responds whether the position is served: from memory to visitors with a ticket who wait or are
 // in a lobby, else by vwr. It adds the sale status and the page for admitted visitors.
-func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *RoomHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
 	}
 	event, request := q.Param("event_id"), q.Param("request_id")
-	t, ticket, ok := h.tokens.Ticket(q.Header, event, q.Anon, q.User())
+	t, ticket, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User())
 	if id, err := uuid.Parse(request); err != nil || id != t.RequestID {
 		ok = false
 	}
@@ -165,14 +165,14 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	return append(append(b, s.SaleJSON...), '}')
 }
 
-// Serving is the poll of the static page, with one response for everybody, so that a CDN can serve it.
-func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+// Serving answers polls of the static page alike for everybody, so that a CDN can serve them.
+func (h *RoomHandlers) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	s := h.state.Get(q.Param("event_id"))
 	writeTagged(w, q.Header, s.ETag, sharedCacheControl, s.ServingJSON)
 	return nil
 }
 
-func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+func (h *RoomHandlers) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	event := q.Param("event_id") // its form needs no escaping
 	s := h.state.Get(event)
 	b := append(make([]byte, 0, 192), `{"eventId":"`...)
@@ -193,7 +193,7 @@ func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) 
 	return nil
 }
 
-func (h *Rooms) Close(ctx context.Context) error {
+func (h *RoomHandlers) Close(ctx context.Context) error {
 	if h.assign == nil {
 		return nil
 	}

@@ -22,8 +22,8 @@ const (
 	maxLayouts = 256
 )
 
-// Seats serves the seat map and makes holds.
-type Seats struct {
+// SeatHandlers serves the seat map and makes holds.
+type SeatHandlers struct {
 	layouts   responseCache[string]
 	maps      *batch.Coalescer[eventRead, *ticketv1.SeatMap]
 	available *availability
@@ -32,8 +32,8 @@ type Seats struct {
 	holds     *backlog // of holdSeats and holdBest
 }
 
-// NewSeats makes the handlers of seats and holds.
-func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClient) (*Seats, error) {
+// NewSeatHandlers makes the handlers of seats and holds.
+func NewSeatHandlers(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClient) (*SeatHandlers, error) {
 	cache, err := newResponseCache(&otter.Options[string, cachedResponse]{
 		MaximumSize: maxLayouts, ExpiryCalculator: otter.ExpiryWriting[string, cachedResponse](layoutTTL),
 	})
@@ -44,7 +44,7 @@ func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClie
 	if err != nil {
 		return nil, err
 	}
-	return &Seats{
+	return &SeatHandlers{
 		layouts: cache, available: available,
 		holds: newBacklog(time.Now),
 		maps: newSharedRead(func(ctx context.Context, event string) (*ticketv1.SeatMap, error) {
@@ -59,7 +59,7 @@ func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClie
 	}, nil
 }
 
-func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *SeatHandlers) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	l, ok := h.layouts.GetIfPresent(q.Event)
 	if !ok {
 		m, err := h.maps.Do(r.Context(), eventRead{q.Event, q.Caller()})
@@ -70,7 +70,7 @@ func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 		if err != nil {
 			return err
 		}
-		l = cachedResponse{etag: []string{quoted(m.GetEtag(), "")}, body: body}
+		l = cachedResponse{etag: []string{quotedETag(m.GetEtag(), "")}, body: body}
 		h.layouts.Set(q.Event, l)
 	}
 	writeTagged(w, q.Header, l.etag, layoutCacheControl, l.body)
@@ -80,35 +80,35 @@ func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 // layoutCacheControl lets a browser keep a layout, which does not change during the sale.
 var layoutCacheControl = []string{"private, max-age=3600, immutable"}
 
-func (h *Seats) Forget(event string) { h.layouts.Invalidate(event) }
+func (h *SeatHandlers) Forget(event string) { h.layouts.Invalidate(event) }
 
-func (h *Seats) Availability(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *SeatHandlers) Availability(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	return h.available.serve(w, r, q)
 }
 
-func quoted(etag, suffix string) string {
+func quotedETag(etag, suffix string) string {
 	return `"` + strings.Trim(etag, `"`) + suffix + `"`
 }
 
 // Refusal returns errs.ErrOverloaded while more holds are in progress than ticket completes in time.
-func (h *Seats) Refusal() error { return h.holds.refusal() }
+func (h *SeatHandlers) Refusal() error { return h.holds.refusal() }
 
-func (h *Seats) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *SeatHandlers) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldSeatsItem) // the route's message
 	item.Caller = q.Caller()
-	return h.hold(w, q, func() (*ticketv1.Reservation, error) { return h.holdSeats.Do(r.Context(), item) })
+	return h.respondWithHold(w, q, func() (*ticketv1.Reservation, error) { return h.holdSeats.Do(r.Context(), item) })
 }
 
-// Best holds the best seats available, or a number of general admissions.
-func (h *Seats) Best(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+// ReserveBest holds the best seats available, or a number of general admissions.
+func (h *SeatHandlers) ReserveBest(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldBestItem) // the route's message
 	item.Caller = q.Caller()
-	return h.hold(w, q, func() (*ticketv1.Reservation, error) { return h.holdBest.Do(r.Context(), item) })
+	return h.respondWithHold(w, q, func() (*ticketv1.Reservation, error) { return h.holdBest.Do(r.Context(), item) })
 }
 
-func (h *Seats) hold(w http.ResponseWriter, q *edge.Request, call func() (*ticketv1.Reservation, error)) error {
+func (h *SeatHandlers) respondWithHold(w http.ResponseWriter, q *edge.Request, call func() (*ticketv1.Reservation, error)) error {
 	var res *ticketv1.Reservation
-	err := h.holds.do(func() (err error) {
+	err := h.holds.run(func() (err error) {
 		res, err = call()
 		return err
 	})
@@ -120,6 +120,6 @@ func (h *Seats) hold(w http.ResponseWriter, q *edge.Request, call func() (*ticke
 	return WriteMessage(w, http.StatusCreated, res)
 }
 
-func (h *Seats) Close(ctx context.Context) error {
+func (h *SeatHandlers) Close(ctx context.Context) error {
 	return closeAll(ctx, h.maps, h.available.reads, h.holdSeats, h.holdBest)
 }

@@ -9,21 +9,21 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Slots asks queue whether slots still exist.
-type Slots struct {
+// SlotVerifier asks queue whether slots still exist.
+type SlotVerifier struct {
 	verify *lineBatches[*queuev1.SlotItem, bool]
 }
 
-var _ edge.Slots = (*Slots)(nil)
+var _ edge.Slots = (*SlotVerifier)(nil)
 
-// NewSlots makes Slots that ask queue.
-func NewSlots(known KnownLines, queue queuev1.QueueServiceClient) *Slots {
-	return &Slots{verify: newLineBatches(known, batchConfig(callTimeout), batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
+// NewSlotVerifier makes a SlotVerifier; known are the lines that queue has listed.
+func NewSlotVerifier(known KnownLines, queue queuev1.QueueServiceClient) *SlotVerifier {
+	return &SlotVerifier{verify: newLineBatches(known, batchConfig(callTimeout), batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
 		return &queuev1.VerifySlotsRequest{Items: items}
 	}, (*queuev1.SlotResult).GetActive))}
 }
 
-func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error) {
+func (s *SlotVerifier) Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error) {
 	active, err := s.verify.Do(ctx, event, &queuev1.SlotItem{EventId: event, UserId: user, SlotId: slot, Epoch: epoch})
 	if err != nil {
 		return false, withRedirect(err, event)
@@ -31,4 +31,4 @@ func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int6
 	return active, nil
 }
 
-func (s *Slots) Close(ctx context.Context) error { return s.verify.Close(ctx) }
+func (s *SlotVerifier) Close(ctx context.Context) error { return s.verify.Close(ctx) }

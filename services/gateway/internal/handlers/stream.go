@@ -32,15 +32,15 @@ func openStream(w http.ResponseWriter) (*stream, error) {
 	return s, s.write([]byte("retry: 2000\n\n"))
 }
 
-func (s *stream) data(data []byte) error {
+func (s *stream) writeData(data []byte) error {
 	return s.write(slices.Concat([]byte("data: "), data, []byte("\n\n")))
 }
 
-func (s *stream) event(name string, data []byte) error {
+func (s *stream) writeEvent(name string, data []byte) error {
 	return s.write(slices.Concat([]byte("event: "+name+"\ndata: "), data, []byte("\n\n")))
 }
 
-func (s *stream) heartbeat() error { return s.write([]byte(":\n\n")) }
+func (s *stream) writeHeartbeat() error { return s.write([]byte(":\n\n")) }
 
 func (s *stream) write(b []byte) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {

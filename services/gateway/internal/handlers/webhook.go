@@ -17,12 +17,12 @@ import (
 // maxWebhookHeaders bounds the forwarded headers, in bytes of names and values.
 const maxWebhookHeaders = 8 << 10
 
-// Webhooks forwards the calls of payment providers unchanged, since their signatures cover the bytes.
-type Webhooks struct {
+// WebhookHandlers forwards payment providers' calls unchanged: their signatures cover the bytes.
+type WebhookHandlers struct {
 	Payments paymentv1.PaymentServiceClient
 }
 
-func (h *Webhooks) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (h *WebhookHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	provider := q.Param("provider")
 	if !providerName(provider) {
 		return errs.ErrProviderUnknown

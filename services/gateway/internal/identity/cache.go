@@ -53,7 +53,7 @@ func (c *cache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*ke
 	if err == nil {
 		c.entries.Set(tok, cached[C]{claims, keys})
 	} else {
-		countRefusal(c.kind, reasonOf(err))
+		countRefusal(c.kind, refusalReason(err))
 	}
 	return claims, err
 }

@@ -33,7 +33,7 @@ func (c Cookies) Clear(w http.ResponseWriter, name string) {
 }
 
 func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
-	ck.Path = pathOf(ck.Name)
+	ck.Path = cookiePath(ck.Name)
 	ck.HttpOnly, ck.Secure, ck.SameSite = true, c.Secure, http.SameSiteLaxMode
 	if ck.Name == EntryCookie {
 		ck.SameSite = http.SameSiteStrictMode
@@ -41,7 +41,7 @@ func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
 	http.SetCookie(w, ck)
 }
 
-func pathOf(name string) string {
+func cookiePath(name string) string {
 	switch {
 	case strings.HasPrefix(name, attemptCookie):
 		return "/api/v1/auth/callback"

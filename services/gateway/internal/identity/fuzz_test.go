@@ -43,19 +43,19 @@ func FuzzCredentials(f *testing.F) {
 			require.Contains(t, all, session)
 			require.Equal(t, user, c.UserID)
 		}
-		if id, _ := verify.Anon(h); id != "" {
+		if id, _ := verify.VisitorID(h); id != "" {
 			require.Contains(t, cookies, anon)
 			require.Equal(t, visitor.String(), id)
 		}
-		if c := verify.Tier1(h, event, visitor.String(), ""); c != nil {
+		if c := verify.Tier1Token(h, event, visitor.String(), ""); c != nil {
 			require.Contains(t, cookies, tier1)
 		}
-		if c := verify.Entry(h, event, user); c != nil {
+		if c := verify.EntryToken(h, event, user); c != nil {
 			require.Contains(t, all, entry)
 		}
-		require.Nil(t, verify.Tier1(h, event, "another", user))
-		require.Nil(t, verify.Entry(h, event, "another"))
-		require.Nil(t, verify.Entry(h, "another", user))
+		require.Nil(t, verify.Tier1Token(h, event, "another", user))
+		require.Nil(t, verify.EntryToken(h, event, "another"))
+		require.Nil(t, verify.EntryToken(h, "another", user))
 		require.LessOrEqual(t, len(identity.QueueTicket(h)), 256)
 		require.False(t, strings.ContainsAny(identity.QueueTicket(h), " \r\n\x00"))
 	})

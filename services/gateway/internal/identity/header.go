@@ -63,8 +63,8 @@ func Proof(h http.Header) string { return firstValue(h, ProofHeader) }
 // maxQueueTicket bounds a queue ticket, in bytes.
 const maxQueueTicket = 256
 
-// QueueTicket returns the queue ticket of the request, "" if it is malformed. queue verifies it in one
-// call for many visitors, which invalid bytes or an oversized header of one must not make fail.
+// QueueTicket returns the queue ticket of the request, "" if it is malformed. queue verifies
+// tickets of many visitors in one call, which a malformed ticket of one of them must not make fail.
 func QueueTicket(h http.Header) string {
 	t := firstValue(h, QueueTicketHeader)
 	if len(t) > maxQueueTicket || strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }) {

@@ -33,12 +33,12 @@ type keyRing struct {
 
 // Revocations knows the sessions that were revoked.
 type Revocations interface {
-	// Known reports whether the list was ever read; before, no session can be trusted.
-	Known() bool
-	Refused(c *claims.Session) bool
+	// HasBeenRead reports whether the list was ever read; before, no session can be trusted.
+	HasBeenRead() bool
+	IsRevoked(c *claims.Session) bool
 }
 
-// Verifier is safe for concurrent use.
+// Verifier verifies the credentials of requests, and signs cookies. It is safe for concurrent use.
 type Verifier struct {
 	keys     atomic.Pointer[keyRing] // loaded once by callers that need several of them
 	revoked  Revocations
@@ -76,8 +76,8 @@ func (v *Verifier) Rekey(keys Keys) {
 func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	sent := [...]string{bearer(h), cookie(h, SessionCookie)}
 	for _, tok := range sent {
-		if c := v.session(tok); c != nil {
-			if !v.revoked.Known() {
+		if c := v.validSession(tok); c != nil {
+			if !v.revoked.HasBeenRead() {
 				return nil, errs.ErrUnavailable
 			}
 			return c, nil
@@ -93,15 +93,15 @@ func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 func (v *Verifier) Sessions(h http.Header) []*claims.Session {
 	var found []*claims.Session
 	for _, tok := range [...]string{bearer(h), cookie(h, SessionCookie)} {
-		if c := v.session(tok); c != nil {
+		if c := v.validSession(tok); c != nil {
 			found = append(found, c)
 		}
 	}
 	return found
 }
 
-// session returns nil for a token that is not a valid session.
-func (v *Verifier) session(tok string) *claims.Session {
+// validSession returns nil for a token that is not a valid session.
+func (v *Verifier) validSession(tok string) *claims.Session {
 	if tok == "" {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (v *Verifier) session(tok string) *claims.Session {
 	if err != nil {
 		return nil
 	}
-	if v.revoked.Refused(c) {
+	if v.revoked.IsRevoked(c) {
 		countRefusal(kindSession, reasonRevoked)
 		return nil
 	}
@@ -125,9 +125,9 @@ func (v *Verifier) SignSession(c *claims.Session) (string, error) {
 	return v.keys.Load().Session.Sign(c)
 }
 
-// Anon returns the visitor id of a verified urr-anon, "" when there is none, and the bits of the
-// proof of work that it owes for each position.
-func (v *Verifier) Anon(h http.Header) (id string, owes int) {
+// VisitorID returns the visitor id of a verified urr-anon, "" when there is none, and the bits of
+// the proof of work that it owes for each position.
+func (v *Verifier) VisitorID(h http.Header) (id string, owes int) {
 	sealed := cookie(h, AnonCookie)
 	if sealed == "" {
 		return "", 0
@@ -137,12 +137,12 @@ func (v *Verifier) Anon(h http.Header) (id string, owes int) {
 		countRefusal(kindAnon, reasonInvalid)
 		return "", 0
 	}
-	return a.String(), a.Owes()
+	return a.String(), a.OwedBits()
 }
 
-// NewAnon makes the id of a visitor who owes a proof of work of so many bits for each position, 0 for
-// none, and the value of its cookie.
-func (v *Verifier) NewAnon(owes int) (id, value string) {
+// NewVisitorID makes the id of a visitor who owes a proof of work of so many bits for each
+// position, 0 for none, and the value of its cookie.
+func (v *Verifier) NewVisitorID(owes int) (id, value string) {
 	a := claims.NewAnon()
 	if owes > 0 {
 		a = claims.NewOwingAnon(uint8(min(owes, math.MaxUint8))) //nolint:gosec // fits
@@ -162,9 +162,9 @@ func (v *Verifier) OpenChallenge(event, anon, sealed string) (c claims.Challenge
 	return c, err == nil
 }
 
-// Ticket opens the tier-1 ticket of the request; ok is false without one of this event that belongs
-// to the visitor (anon) or, after a lobby, to the user.
-func (v *Verifier) Ticket(h http.Header, event, anon, user string) (claims.VwrTicket, string, bool) {
+// Tier1Ticket opens the tier-1 ticket of the request; ok is false without one of this event that
+// belongs to the visitor (anon) or, after a lobby, to the user.
+func (v *Verifier) Tier1Ticket(h http.Header, event, anon, user string) (claims.VwrTicket, string, bool) {
 	raw := firstValue(h, VWRTicketHeader)
 	if raw == "" {
 		return claims.VwrTicket{}, "", false
@@ -180,9 +180,9 @@ func (v *Verifier) Ticket(h http.Header, event, anon, user string) (claims.VwrTi
 	return t, raw, err == nil
 }
 
-// Tier1 returns the claims of a tier-1 token of this event and the visitor (anon) or, after a lobby,
-// the user; nil when there is none. The caller compares the round.
-func (v *Verifier) Tier1(h http.Header, event, anon, user string) *claims.Tier1 {
+// Tier1Token returns the claims of a tier-1 token of this event and the visitor (anon) or, after a
+// lobby, the user; nil when there is none. The caller compares the round.
+func (v *Verifier) Tier1Token(h http.Header, event, anon, user string) *claims.Tier1 {
 	tok := cookie(h, Tier1Cookie)
 	if tok == "" {
 		return nil
@@ -202,23 +202,23 @@ func (v *Verifier) verifyTier1(keys *keyRing, tok string) (*claims.Tier1, error)
 	return c, keys.Tier1.Verify(tok, c, claims.AudienceVWR, v.now())
 }
 
-// Entries returns the claims of the entry tokens in the header, where each tab may send its own, and
-// in the cookie. They are of the user and, unless event is "", of that event; nil where there is none.
-// The caller checks the epoch.
-func (v *Verifier) Entries(h http.Header, event, user string) [2]*claims.Entry {
+// EntryTokens returns the claims of the entry tokens in the header, where each tab may send its
+// own, and in the cookie. They are of the user and, unless event is "", of that event; nil where
+// there is none. The caller checks the epoch.
+func (v *Verifier) EntryTokens(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		return v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)
 	})
 }
 
-// Entry returns the first of Entries, nil when there is none.
-func (v *Verifier) Entry(h http.Header, event, user string) *claims.Entry {
-	e := v.Entries(h, event, user)
+// EntryToken returns the first of EntryTokens, nil when there is none.
+func (v *Verifier) EntryToken(h http.Header, event, user string) *claims.Entry {
+	e := v.EntryTokens(h, event, user)
 	return cmp.Or(e[0], e[1])
 }
 
-// EntriesWithExpired is Entries including expired tokens, which still identify a slot.
-func (v *Verifier) EntriesWithExpired(h http.Header, event, user string) [2]*claims.Entry {
+// EntryTokensWithExpired is EntryTokens including expired ones, which still identify a slot.
+func (v *Verifier) EntryTokensWithExpired(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		c, keys := new(claims.Entry), v.keys.Load()
 		err := keys.Entry.Verify(tok, c, claims.AudienceEntry, v.now())
@@ -255,9 +255,9 @@ func (v *Verifier) verifyEntry(keys *keyRing, tok string) (*claims.Entry, error)
 	return c, keys.Entry.Verify(tok, c, claims.AudienceEntry, v.now())
 }
 
-// EntryEnd returns the expiry of an entry token that queue has just issued; zero when it does not
-// verify, since the secrets of the two services differ.
-func (v *Verifier) EntryEnd(tok string) time.Time {
+// EntryTokenEnd returns the expiry of an entry token that queue has just issued; zero when it does
+// not verify, since the secrets of the two services differ.
+func (v *Verifier) EntryTokenEnd(tok string) time.Time {
 	c, err := v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)
 	if err != nil {
 		return time.Time{}

@@ -21,8 +21,8 @@ const secret = "a-secret-of-at-least-thirty-two-bytes"
 // noRevocations is an empty list of revocations.
 type noRevocations struct{}
 
-func (noRevocations) Known() bool                  { return true }
-func (noRevocations) Refused(*claims.Session) bool { return false }
+func (noRevocations) HasBeenRead() bool              { return true }
+func (noRevocations) IsRevoked(*claims.Session) bool { return false }
 
 var start = time.Unix(1_700_000_000, 0)
 
@@ -75,11 +75,11 @@ func TestTier1TokenAfterLobby(t *testing.T) {
 	tok, err := k.Sign(claims.NewTier1("e", claims.UserPrefix+"alice", "r", 1, 1, start))
 	require.NoError(t, err)
 	h := http.Header{"Cookie": {"urr-vwr-token=" + tok}}
-	require.NotNil(t, v.Tier1(h, "e", "", "alice"))
-	require.Nil(t, v.Tier1(h, "e", "", "bob"))
-	require.Nil(t, v.Tier1(h, "e", "some-visitor", ""))
-	require.Nil(t, v.Tier1(h, "e", claims.UserPrefix+"bob", ""))
-	require.Nil(t, v.Tier1(h, "f", "", "alice"))
+	require.NotNil(t, v.Tier1Token(h, "e", "", "alice"))
+	require.Nil(t, v.Tier1Token(h, "e", "", "bob"))
+	require.Nil(t, v.Tier1Token(h, "e", "some-visitor", ""))
+	require.Nil(t, v.Tier1Token(h, "e", claims.UserPrefix+"bob", ""))
+	require.Nil(t, v.Tier1Token(h, "f", "", "alice"))
 }
 
 func TestCookies(t *testing.T) {
@@ -100,7 +100,7 @@ func TestCookies(t *testing.T) {
 }
 
 func visitorID(v *identity.Verifier, h http.Header) string {
-	id, _ := v.Anon(h)
+	id, _ := v.VisitorID(h)
 	return id
 }
 
@@ -109,8 +109,8 @@ func TestVisitorsOweWork(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, testkit.NewClock(start))
 	for _, owes := range []int{0, 1, 16, 24} {
-		id, value := v.NewAnon(owes)
-		got, owed := v.Anon(http.Header{"Cookie": {identity.AnonCookie + "=" + value}})
+		id, value := v.NewVisitorID(owes)
+		got, owed := v.VisitorID(http.Header{"Cookie": {identity.AnonCookie + "=" + value}})
 		require.Equal(t, id, got)
 		require.Equal(t, owes, owed)
 	}
@@ -127,7 +127,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 	const next = "another-secret-of-thirty-two-bytes"
 	old := sign(t, v, time.Hour)
-	_, visitor := v.NewAnon(0)
+	_, visitor := v.NewVisitorID(0)
 	anon := http.Header{"Cookie": {identity.AnonCookie + "=" + visitor}}
 	verify := func(h http.Header) error {
 		_, err := v.Session(h)

@@ -38,7 +38,7 @@ var (
 
 func countRefusal(kind, reason string) { refusals.WithLabelValues(kind, reason).Inc() }
 
-func reasonOf(err error) string {
+func refusalReason(err error) string {
 	switch {
 	case errors.Is(err, token.ErrExpired):
 		return reasonExpired

@@ -28,7 +28,7 @@ import (
 func newClock() *testkit.Clock { return testkit.NewClock(time.Unix(1_700_000_000, 0)) }
 
 func rules(rate float64, burst int) limit.Rules {
-	r := limit.Rule{Rate: rate, Burst: burst}
+	r := limit.RateRule{Rate: rate, Burst: burst}
 	return limit.Rules{Network: r, Visitor: r, User: r}
 }
 
@@ -42,7 +42,7 @@ func TestBurstThenRate(t *testing.T) {
 	l := limit.New(config(rules(2, 3)), nil, c.Now)
 	s := limit.Subject{User: "alice"}
 	for name, take := range map[string]func() error{
-		"polls": func() error { return l.Poll(s) }, "mutations": func() error { return l.Mutation(t.Context(), s) },
+		"polls": func() error { return l.CountPoll(s) }, "mutations": func() error { return l.CountMutation(t.Context(), s) },
 	} {
 		for range 3 {
 			require.NoError(t, take(), name)
@@ -52,30 +52,30 @@ func TestBurstThenRate(t *testing.T) {
 		require.Equal(t, 500*time.Millisecond, errs.From(err).RetryAfter)
 	}
 	c.Advance(499 * time.Millisecond)
-	require.Error(t, l.Poll(s))
+	require.Error(t, l.CountPoll(s))
 	c.Advance(time.Millisecond)
-	require.NoError(t, l.Poll(s))
-	require.Error(t, l.Poll(s))
+	require.NoError(t, l.CountPoll(s))
+	require.Error(t, l.CountPoll(s))
 	c.Advance(time.Hour) // the burst is refilled, but not beyond its size
 	for range 3 {
-		require.NoError(t, l.Poll(s))
+		require.NoError(t, l.CountPoll(s))
 	}
-	require.Error(t, l.Poll(s))
-	require.NoError(t, l.Poll(limit.Subject{User: "bob"}))
-	require.NoError(t, l.Poll(limit.Subject{Visitor: "alice"}), "a visitor is not the user of that name")
+	require.Error(t, l.CountPoll(s))
+	require.NoError(t, l.CountPoll(limit.Subject{User: "bob"}))
+	require.NoError(t, l.CountPoll(limit.Subject{Visitor: "alice"}), "a visitor is not the user of that name")
 }
 
 func TestNetworks(t *testing.T) {
 	t.Parallel()
-	l := limit.New(config(limit.Rules{Network: limit.Rule{Rate: 1, Burst: 1}}), nil, newClock().Now)
-	from := func(s string) error { return l.Poll(limit.Subject{Address: netip.MustParseAddr(s)}) }
+	l := limit.New(config(limit.Rules{Network: limit.RateRule{Rate: 1, Burst: 1}}), nil, newClock().Now)
+	from := func(s string) error { return l.CountPoll(limit.Subject{Address: netip.MustParseAddr(s)}) }
 	require.NoError(t, from("192.0.2.1"))
 	require.Error(t, from("192.0.2.1"))
 	require.NoError(t, from("192.0.2.2"))
 	require.NoError(t, from("2001:db8:1:2::1"))
 	require.Error(t, from("2001:db8:1:2:ffff::1"), "a /64 is one network")
 	require.NoError(t, from("2001:db8:1:3::1"))
-	require.NoError(t, l.Poll(limit.Subject{User: "u", Visitor: "v"}), "no rule, no limit")
+	require.NoError(t, l.CountPoll(limit.Subject{User: "u", Visitor: "v"}), "no rule, no limit")
 }
 
 func TestMemoryIsBounded(t *testing.T) {
@@ -85,7 +85,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	cfg.Keys = 640
 	l := limit.New(cfg, nil, c.Now)
 	for i := range 100_000 {
-		require.NoError(t, l.Poll(limit.Subject{User: fmt.Sprint("u", i)}))
+		require.NoError(t, l.CountPoll(limit.Subject{User: fmt.Sprint("u", i)}))
 	}
 	require.LessOrEqual(t, limit.Keys(l), 640)
 }
@@ -119,7 +119,7 @@ func TestGatewaysShareRedis(t *testing.T) {
 			if i%2 == 0 {
 				l = two
 			}
-			err := l.Mutation(t.Context(), s)
+			err := l.CountMutation(t.Context(), s)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -146,7 +146,7 @@ func TestScriptIsReloaded(t *testing.T) {
 	l := limit.New(redisConfig(100), rdb, newClock().Now)
 	for range 3 {
 		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
-		require.NoError(t, l.Mutation(t.Context(), limit.Subject{User: user}))
+		require.NoError(t, l.CountMutation(t.Context(), limit.Subject{User: user}))
 	}
 	n, err := rdb.Exists(t.Context(), "limit:user:"+user).Result()
 	require.NoError(t, err)
@@ -171,9 +171,9 @@ func TestScriptIsReloadedOnOneNode(t *testing.T) {
 	l := limit.New(redisConfig(4), rdb, newClock().Now)
 	for range 4 {
 		require.NoError(t, node("limit:visitor:"+s.Visitor).ScriptFlush(t.Context()).Err())
-		require.NoError(t, l.Mutation(t.Context(), s))
+		require.NoError(t, l.CountMutation(t.Context(), s))
 	}
-	require.ErrorIs(t, l.Mutation(t.Context(), s), errs.ErrRateLimited)
+	require.ErrorIs(t, l.CountMutation(t.Context(), s), errs.ErrRateLimited)
 }
 
 func TestRedisCluster(t *testing.T) {
@@ -181,9 +181,9 @@ func TestRedisCluster(t *testing.T) {
 	rdb, user := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
 	l := limit.New(redisConfig(2), rdb, newClock().Now)
 	s := limit.Subject{User: user, Visitor: user, Address: netip.AddrFrom4([4]byte{10, byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256))})}
-	require.NoError(t, l.Mutation(t.Context(), s))
-	require.NoError(t, l.Mutation(t.Context(), s))
-	require.ErrorIs(t, l.Mutation(t.Context(), s), errs.ErrRateLimited)
+	require.NoError(t, l.CountMutation(t.Context(), s))
+	require.NoError(t, l.CountMutation(t.Context(), s))
+	require.ErrorIs(t, l.CountMutation(t.Context(), s), errs.ErrRateLimited)
 }
 
 // Without Redis limits still apply, and a server known to be unavailable is not waited for.
@@ -199,20 +199,20 @@ func TestRedisUnavailable(t *testing.T) {
 	l := limit.New(config(rules(1, 3)), rdb, c.Now)
 	s := limit.Subject{User: "alice"}
 	for range 3 {
-		require.NoError(t, l.Mutation(t.Context(), s))
+		require.NoError(t, l.CountMutation(t.Context(), s))
 	}
-	require.ErrorIs(t, l.Mutation(t.Context(), s), errs.ErrRateLimited)
+	require.ErrorIs(t, l.CountMutation(t.Context(), s), errs.ErrRateLimited)
 	tried := dials.Load()
 	require.Positive(t, tried)
 	for range 1000 {
-		require.Error(t, l.Mutation(t.Context(), s))
+		require.Error(t, l.CountMutation(t.Context(), s))
 	}
 	require.Equal(t, tried, dials.Load(), "no calls during the pause")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c.Advance(time.Minute)
-	require.ErrorIs(t, l.Mutation(ctx, s), context.Canceled)
+	require.ErrorIs(t, l.CountMutation(ctx, s), context.Canceled)
 }
 
 func TestClient(t *testing.T) {
@@ -263,9 +263,9 @@ func newVisitor(address string) limit.Subject {
 func TestNewVisitors(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	l := limit.New(limit.Config{NewVisitors: limit.Rule{Rate: 0.1, Burst: 2}, Keys: 100_000}, nil, c.Now)
+	l := limit.New(limit.Config{NewVisitors: limit.RateRule{Rate: 0.1, Burst: 2}, Keys: 100_000}, nil, c.Now)
 	from := func(s string) error {
-		_, err := l.NewVisitor(t.Context(), newVisitor(s))
+		_, err := l.CountNewVisitor(t.Context(), newVisitor(s))
 		return err
 	}
 	for _, address := range []string{"192.0.2.1", "192.0.2.2", "2001:db8:1:2::1", "::ffff:192.0.2.3"} {
@@ -276,7 +276,7 @@ func TestNewVisitors(t *testing.T) {
 		require.Equal(t, 10*time.Second, errs.From(err).RetryAfter)
 	}
 	require.ErrorIs(t, from("2001:db8:1:2:ffff::1"), errs.ErrRateLimited, "the same /64")
-	require.NoError(t, l.Mutation(t.Context(), limit.Subject{Address: netip.MustParseAddr("192.0.2.1"), Visitor: "known"}))
+	require.NoError(t, l.CountMutation(t.Context(), limit.Subject{Address: netip.MustParseAddr("192.0.2.1"), Visitor: "known"}))
 	c.Advance(10 * time.Second)
 	require.NoError(t, from("192.0.2.1"))
 	require.ErrorIs(t, from("192.0.2.1"), errs.ErrRateLimited)
@@ -297,7 +297,7 @@ func TestNewVisitors(t *testing.T) {
 func TestNewVisitorsInRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t)
-	cfg := limit.Config{NewVisitors: limit.Rule{Rate: perDay, Burst: 2}, Keys: 1000, Timeout: time.Hour, Pause: time.Second}
+	cfg := limit.Config{NewVisitors: limit.RateRule{Rate: perDay, Burst: 2}, Keys: 1000, Timeout: time.Hour, Pause: time.Second}
 	one, two := limit.New(cfg, rdb, newClock().Now), limit.New(cfg, rdb, newClock().Now)
 	var random [16]byte
 	_, err := crand.Read(random[:])
@@ -305,7 +305,7 @@ func TestNewVisitorsInRedis(t *testing.T) {
 	random[0] = 0xfd // a private network that other runs do not use
 	s := limit.Subject{Address: netip.AddrFrom16(random)}
 	spend := func(l *limit.Limiter) error {
-		_, err := l.NewVisitor(t.Context(), s)
+		_, err := l.CountNewVisitor(t.Context(), s)
 		return err
 	}
 	require.NoError(t, spend(one))

@@ -9,8 +9,8 @@ import (
 
 const shards = 64
 
-// local is GCRA in this process. It keeps the theoretical arrival time of each key.
-type local struct {
+// localCounts counts by GCRA in this process. It keeps the theoretical arrival time of each key.
+type localCounts struct {
 	seed   maphash.Seed
 	limit  int // keys per shard
 	shards [shards]shard
@@ -23,31 +23,33 @@ type shard struct {
 }
 
 // newLocal keeps at most about size keys.
-func newLocal(size int) *local {
-	l := &local{seed: maphash.MakeSeed(), limit: max(1, size/shards)}
+func newLocal(size int) *localCounts {
+	l := &localCounts{seed: maphash.MakeSeed(), limit: max(1, size/shards)}
 	for i := range l.shards {
 		l.shards[i].tat = make(map[uint64]int64)
 	}
 	return l
 }
 
-// key returns the hash of a key in a scope.
-func (l *local) key(scope scope, key string) uint64 {
+// hashKey returns the hash of a key in a scope.
+func (l *localCounts) hashKey(scope scope, key string) uint64 {
 	return maphash.String(l.seed, key) + uint64(scope)*0x9e3779b97f4a7c15
 }
 
-// networkKey is key for an address, without formatting it.
-func (l *local) networkKey(scope scope, a netip.Addr) uint64 {
+// hashNetwork is hashKey for an address, without formatting it as text.
+func (l *localCounts) hashNetwork(scope scope, a netip.Addr) uint64 {
 	b := a.As16()
 	return maphash.Bytes(l.seed, b[:]) + uint64(scope)*0x9e3779b97f4a7c15
 }
 
-// take counts a request and returns 0, or how long to wait for the next one.
-func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration { return l.count(sum, r, 0, now) }
+// countRequest counts a request and returns 0, or how long to wait for the next one.
+func (l *localCounts) countRequest(sum uint64, r RateRule, now time.Time) time.Duration {
+	return l.count(sum, r, 0, now)
+}
 
-// count does the same as gcra.lua. With maxExcess > 0 it is a meter: it refuses nothing and returns
-// the excess.
-func (l *local) count(sum uint64, r Rule, maxExcess time.Duration, now time.Time) time.Duration {
+// count counts a request of a key, as gcra.lua does in Redis, and returns 0 or how long to wait.
+// With maxExcess > 0 it refuses nothing and returns the excess over the rule.
+func (l *localCounts) count(sum uint64, r RateRule, maxExcess time.Duration, now time.Time) time.Duration {
 	s := &l.shards[sum%shards]
 	at := now.UnixNano()
 	s.mu.Lock()

@@ -17,37 +17,37 @@ var gcraSource string
 
 var gcra = redis.NewScript(gcraSource)
 
-// check is a key to count a request of.
-type check struct {
+// keyCheck is a key to count a request of.
+type keyCheck struct {
 	scope scope
 	key   string
-	rule  Rule
+	rule  RateRule
 	// maxExcess > 0 makes the check a meter: it refuses nothing, and remembers an excess of at most this.
 	maxExcess time.Duration
 }
 
-func (c check) redisKey() string { return "limit:" + scopeNames[c.scope] + ":" + c.key }
+func (c keyCheck) redisKey() string { return "limit:" + scopeNames[c.scope] + ":" + c.key }
 
-// shared is GCRA in Redis, for all gateways. Checks that arrive within 150 µs are sent as one pipeline.
-type shared struct {
+// redisCounts counts by GCRA in Redis, for all gateways. Checks within 150 µs share one pipeline.
+type redisCounts struct {
 	rdb redis.UniversalClient
 	// calls returns the excess of each check, 0 within the allowance.
-	calls *batch.Coalescer[[]check, []time.Duration]
+	calls *batch.Coalescer[[]keyCheck, []time.Duration]
 }
 
-func newShared(rdb redis.UniversalClient, timeout time.Duration) *shared {
-	s := &shared{rdb: rdb}
-	s.calls = batch.NewCoalescer(batch.Config{Max: 200, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: timeout}, s.run)
+func newShared(rdb redis.UniversalClient, timeout time.Duration) *redisCounts {
+	s := &redisCounts{rdb: rdb}
+	s.calls = batch.NewCoalescer(batch.Config{Max: 200, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: timeout}, s.runChecks)
 	return s
 }
 
-func (s *shared) run(ctx context.Context, in [][]check) ([][]time.Duration, error) {
+func (s *redisCounts) runChecks(ctx context.Context, in [][]keyCheck) ([][]time.Duration, error) {
 	all := slices.Concat(in...)
 	cmds, err := s.pipeline(ctx, all, gcra.EvalSha)
 	if unknown := noScriptIndexes(cmds); len(unknown) > 0 {
 		// A new node lacks the script, which EVAL loads. Checks that other nodes of the cluster have run
 		// must not be repeated.
-		rest := make([]check, len(unknown))
+		rest := make([]keyCheck, len(unknown))
 		for k, i := range unknown {
 			rest[k] = all[i]
 		}
@@ -89,7 +89,7 @@ func noScriptIndexes(cmds []*redis.Cmd) []int {
 
 type eval func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
 
-func (s *shared) pipeline(ctx context.Context, checks []check, run eval) ([]*redis.Cmd, error) {
+func (s *redisCounts) pipeline(ctx context.Context, checks []keyCheck, run eval) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(checks))
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, c := range checks {

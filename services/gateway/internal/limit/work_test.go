@@ -15,7 +15,7 @@ import (
 
 func owedBy(t *testing.T, l *limit.Limiter, address string) int {
 	t.Helper()
-	bits, err := l.NewVisitor(t.Context(), newVisitor(address))
+	bits, err := l.CountNewVisitor(t.Context(), newVisitor(address))
 	require.NoError(t, err)
 	return bits
 }
@@ -25,7 +25,7 @@ func owedBy(t *testing.T, l *limit.Limiter, address string) int {
 func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	l := limit.New(limit.Config{Work: limit.Work{Free: limit.Rule{Rate: 0.5, Burst: 300}, MinBits: 16, MaxBits: 18}, Keys: 1000}, nil, c.Now)
+	l := limit.New(limit.Config{Work: limit.WorkRule{Free: limit.RateRule{Rate: 0.5, Burst: 300}, MinBits: 16, MaxBits: 18}, Keys: 1000}, nil, c.Now)
 	owed := func() int { return owedBy(t, l, "192.0.2.1") }
 	for i := range 300 {
 		require.Zero(t, owed(), "visitor %d", i)
@@ -58,7 +58,7 @@ func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
 // An IPv6 /56 has four times the allowance of a /64, and a /48 sixteen times.
 func TestWorkOfWiderNetworks(t *testing.T) {
 	t.Parallel()
-	l := limit.New(limit.Config{Work: limit.Work{Free: limit.Rule{Rate: 0.5, Burst: 2}, MinBits: 16, MaxBits: 20}, Keys: 100_000}, nil, newClock().Now)
+	l := limit.New(limit.Config{Work: limit.WorkRule{Free: limit.RateRule{Rate: 0.5, Burst: 2}, MinBits: 16, MaxBits: 20}, Keys: 100_000}, nil, newClock().Now)
 	free := func(address func(i int) string) int {
 		for i := range 256 {
 			if owedBy(t, l, address(i)) != 0 {
@@ -78,7 +78,7 @@ func TestExcessInRedis(t *testing.T) {
 	rdb := redistest.Open(t)
 	cfg := limit.Config{
 		// Refilled once in ten minutes, which is longer than the test.
-		Work: limit.Work{Free: limit.Rule{Rate: 1.0 / 600, Burst: 4}, MinBits: 16, MaxBits: 18},
+		Work: limit.WorkRule{Free: limit.RateRule{Rate: 1.0 / 600, Burst: 4}, MinBits: 16, MaxBits: 18},
 		Keys: 1000, Timeout: time.Hour, Pause: time.Second,
 	}
 	gateways := []*limit.Limiter{limit.New(cfg, rdb, newClock().Now), limit.New(cfg, rdb, newClock().Now)}

@@ -26,7 +26,7 @@ const Stale = 10 * time.Second
 // of queue that has just started knows few events.
 const saleStatusTTL = 10 * time.Second
 
-type line struct {
+type lineEpochs struct {
 	epoch      int64
 	prevEpoch  int64 // 0 = unknown
 	pauseUntil int64 // epoch ms
@@ -38,13 +38,13 @@ type SaleStatuses interface {
 	SetSaleStatuses(statuses map[string]string)
 }
 
-// Lines is safe for concurrent use.
+// Lines has the epoch of every line that queue has streamed. It is safe for concurrent use.
 type Lines struct {
 	now   func() time.Time
 	sales SaleStatuses
 	last  atomic.Int64 // ns of the last message
 	mu    sync.RWMutex
-	lines map[string]line
+	lines map[string]lineEpochs
 	// missingSince has every event whose sale status was published, with the time since which no
 	// message repeated it; zero while the status is current. Only Watch uses it.
 	missingSince map[string]time.Time
@@ -54,13 +54,13 @@ var _ edge.Lines = (*Lines)(nil)
 
 // New makes Lines without any line: until the first message queue has to be asked about every token.
 func New(now func() time.Time, sales SaleStatuses) *Lines {
-	return &Lines{now: now, sales: sales, lines: map[string]line{}, missingSince: map[string]time.Time{}}
+	return &Lines{now: now, sales: sales, lines: map[string]lineEpochs{}, missingSince: map[string]time.Time{}}
 }
 
 // Verdict judges the epoch of an entry token. During the pause after a line was rebuilt, tokens of
 // the previous epoch are accepted, since their holders are being taken over. The verdict is Unsure for
 // an unknown line, for a token newer than the last message, and after Stale without a message.
-func (l *Lines) Verdict(event string, epoch int64) edge.Verdict {
+func (l *Lines) Verdict(event string, epoch int64) edge.EpochVerdict {
 	now := l.now()
 	if now.UnixNano()-l.last.Load() > int64(Stale) {
 		return edge.Unsure
@@ -97,7 +97,7 @@ func (l *Lines) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 		return src.WatchLines(ctx, &queuev1.WatchLinesRequest{})
 	}
 	handle := func(_ context.Context, msg *queuev1.WatchLinesResponse) error {
-		l.apply(msg.GetLines())
+		l.applyLines(msg.GetLines())
 		l.publishSales(msg)
 		return nil
 	}
@@ -106,15 +106,15 @@ func (l *Lines) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	})
 }
 
-// apply stores the lines of a message. Epochs never go back, since another replica of queue may be
-// behind. Epoch 0 marks an event that has no line yet.
-func (l *Lines) apply(lines []*queuev1.Line) {
+// applyLines stores the lines of a message. Epochs never go back, since another replica of queue
+// may be behind. Epoch 0 marks an event that has no line yet.
+func (l *Lines) applyLines(lines []*queuev1.Line) {
 	l.mu.Lock()
 	for _, ln := range lines {
 		if ln.GetEpoch() == 0 || ln.GetEpoch() < l.lines[ln.GetEventId()].epoch {
 			continue
 		}
-		l.lines[ln.GetEventId()] = line{epoch: ln.GetEpoch(), prevEpoch: ln.GetPrevEpoch(), pauseUntil: ln.GetPauseUntil()}
+		l.lines[ln.GetEventId()] = lineEpochs{epoch: ln.GetEpoch(), prevEpoch: ln.GetPrevEpoch(), pauseUntil: ln.GetPauseUntil()}
 	}
 	l.mu.Unlock()
 	l.last.Store(l.now().UnixNano())

@@ -36,7 +36,7 @@ func (s *Sources) Read(ctx context.Context, event string, operator *commonv1.Cal
 	ctx, cancel := context.WithTimeout(caller.With(ctx, operator), readTimeout)
 	defer cancel()
 	f := &gatewayv1.LiveFigures{}
-	var places places
+	var places placeCounts
 	var calls sync.WaitGroup
 	calls.Go(func() { s.setLine(ctx, event, f) })
 	calls.Go(func() { places = s.readPlaces(ctx, event) })
@@ -53,7 +53,7 @@ func (s *Sources) Read(ctx context.Context, event string, operator *commonv1.Cal
 	return body
 }
 
-// setRoom reads memory. An event that never had a waiting room has no figures of one.
+// setRoom sets the figures of the waiting room, from memory; none if the event never had a room.
 func (s *Sources) setRoom(event string, f *gatewayv1.LiveFigures) {
 	if state := s.Rooms.Get(event); state.Started != 0 {
 		f.Serving, f.RoomWaiting = new(state.Serving), new(state.Waiting())
@@ -67,15 +67,15 @@ func (s *Sources) setLine(ctx context.Context, event string, f *gatewayv1.LiveFi
 	}
 }
 
-type places struct {
+type placeCounts struct {
 	known, absent  bool // absent: the event has no sale, for example since it is a promotion
 	capacity, free int64
 }
 
-func (s *Sources) readPlaces(ctx context.Context, event string) (p places) {
+func (s *Sources) readPlaces(ctx context.Context, event string) (p placeCounts) {
 	e, err := s.Events.GetEvent(ctx, &ticketv1.GetEventRequest{EventId: event})
 	if err != nil {
-		return places{absent: errors.Is(errs.From(err), errs.ErrEventNotFound)}
+		return placeCounts{absent: errors.Is(errs.From(err), errs.ErrEventNotFound)}
 	}
 	for _, section := range e.GetSections() {
 		p.capacity += section.GetCapacity()
@@ -93,9 +93,9 @@ func (s *Sources) readCounts(ctx context.Context, event string) *statsv1.Operato
 	return counted
 }
 
-// setSale takes a place that is neither free nor sold as held. The counts of stats are a moment behind
-// ticket.
-func (s *Sources) setSale(p places, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
+// setSale sets the numbers of failures, sold places and held places. A place that is neither free
+// nor sold counts as held. The counts of stats are a moment behind ticket.
+func (s *Sources) setSale(p placeCounts, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
 	if counted == nil {
 		return
 	}

@@ -21,12 +21,12 @@ const (
 	maxListeners = 200
 )
 
-// Read returns the figures of an event as JSON, on behalf of an operator. It returns within a second.
-type Read func(ctx context.Context, event string, operator *commonv1.Caller) []byte
+// ReadFunc returns an event's figures as JSON, on behalf of an operator, within a second.
+type ReadFunc func(ctx context.Context, event string, operator *commonv1.Caller) []byte
 
 // Hub has a feed for every event that somebody listens to. It is safe for concurrent use.
 type Hub struct {
-	read Read
+	read ReadFunc
 	done chan struct{} // closed by End
 
 	mu        sync.Mutex
@@ -54,7 +54,7 @@ type Listener struct {
 }
 
 // NewHub makes a Hub without listeners.
-func NewHub(read Read) *Hub {
+func NewHub(read ReadFunc) *Hub {
 	return &Hub{read: read, done: make(chan struct{}), feeds: make(map[string]*feed)}
 }
 
@@ -71,7 +71,7 @@ func (h *Hub) Listen(event string, operator *commonv1.Caller) (*Listener, error)
 	}
 	f := h.feeds[event]
 	if f == nil {
-		f = h.open(event, operator)
+		f = h.openFeed(event, operator)
 	}
 	l := &Listener{c: make(chan []byte, 1), feed: f, hub: h}
 	l.C = l.c
@@ -84,7 +84,7 @@ func (h *Hub) Listen(event string, operator *commonv1.Caller) (*Listener, error)
 	return l, nil
 }
 
-func (h *Hub) open(event string, operator *commonv1.Caller) *feed {
+func (h *Hub) openFeed(event string, operator *commonv1.Caller) *feed {
 	f := &feed{event: event, caller: operator, listeners: make(map[*Listener]bool)}
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(context.Background())

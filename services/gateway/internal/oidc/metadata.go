@@ -11,7 +11,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-type metadata struct {
+type providerMetadata struct {
 	issuer   string
 	endpoint oauth2.Endpoint
 	// basicAuth is set when the token endpoint takes the secret in the header Authorization.
@@ -23,25 +23,25 @@ type metadata struct {
 }
 
 // metadata looks the provider up unless it is known. Concurrent sign-ins share one look-up.
-func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
+func (p *Provider) metadata(ctx context.Context) (*providerMetadata, error) {
 	if m := p.cached.Load(); m != nil {
 		return m, nil
 	}
 	// Other requests may wait for the same look-up, so it does not end with the first one.
-	found := p.lookup.DoChan("", func() (any, error) { return p.discover(context.WithoutCancel(ctx)) })
+	found := p.lookup.DoChan("", func() (any, error) { return p.fetchMetadata(context.WithoutCancel(ctx)) })
 	select {
 	case r := <-found:
 		if r.Err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
 		}
-		m, _ := r.Val.(*metadata)
+		m, _ := r.Val.(*providerMetadata)
 		return m, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 	}
 }
 
-func (p *Provider) discover(ctx context.Context) (*metadata, error) {
+func (p *Provider) fetchMetadata(ctx context.Context) (*providerMetadata, error) {
 	ctx = oidc.ClientContext(ctx, p.client)
 	found, err := oidc.NewProvider(ctx, p.cfg.Issuer)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	if err := found.Claims(&document); err != nil {
 		return nil, fmt.Errorf("read the sign-in provider's metadata: %w", err)
 	}
-	m := &metadata{
+	m := &providerMetadata{
 		issuer: document.Issuer, endpoint: found.Endpoint(), keys: oidc.NewRemoteKeySet(ctx, document.Keys),
 		// client_secret_basic is the default. (OpenID Connect Discovery 1.0, section 3)
 		basicAuth: len(document.AuthMethods) == 0 || slices.Contains(document.AuthMethods, "client_secret_basic"),
@@ -81,9 +81,9 @@ var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
 
-// verify checks an ID token. It fails with ErrInvalid, and with ErrUnavailable when a key that the
-// token names cannot be fetched.
-func (m *metadata) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
+// verifyIDToken checks an ID token. It fails with ErrInvalid, and with ErrUnavailable when a key
+// that the token names cannot be fetched.
+func (m *providerMetadata) verifyIDToken(ctx context.Context, raw string) (*oidc.IDToken, error) {
 	keys := &keySet{RemoteKeySet: m.keys}
 	tok, err := oidc.NewVerifier(m.issuer, keys, m.checks).Verify(ctx, raw)
 	switch {

@@ -41,7 +41,7 @@ var (
 	// ErrInvalid: the provider does not accept the request or the code, or its ID token does not
 	// verify.
 	ErrInvalid = errors.New("the sign-in does not verify")
-	// ErrUnavailable: the provider does not answer, or not as one.
+	// ErrUnavailable: there is no answer, or not one of an OpenID Connect provider.
 	ErrUnavailable = errors.New("the sign-in provider is unavailable")
 )
 
@@ -64,14 +64,14 @@ type User struct {
 	IDToken string
 }
 
-// Provider is safe for concurrent use.
+// Provider is the client of one identity provider. It is safe for concurrent use.
 type Provider struct {
 	cfg    Config
 	now    func() time.Time
 	client *http.Client
 	secret atomic.Pointer[string]
 	lookup singleflight.Group
-	cached atomic.Pointer[metadata]
+	cached atomic.Pointer[providerMetadata]
 }
 
 // New makes a Provider; now is the clock by which tokens expire.
@@ -107,7 +107,7 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 		return nil, fmt.Errorf("%w: exchange the code: %w", exchangeFailure(err), err)
 	}
 	raw, _ := answer.Extra("id_token").(string)
-	tok, err := m.verify(ctx, raw)
+	tok, err := m.verifyIDToken(ctx, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	if tok.Subject == "" {
 		return nil, fmt.Errorf("%w: the ID token has no subject", ErrInvalid)
 	}
-	return &User{ID: userID(tok.Subject), Roles: p.roles(all), IDToken: raw}, nil
+	return &User{ID: userID(tok.Subject), Roles: p.rolesOf(all), IDToken: raw}, nil
 }
 
 // exchangeFailure classifies a failed exchange of a code. A status that asks for another attempt says
@@ -164,7 +164,7 @@ func (p *Provider) EndSession(ctx context.Context, idToken string) (string, erro
 	return u.String(), nil
 }
 
-func (p *Provider) oauthConfig(m *metadata) *oauth2.Config {
+func (p *Provider) oauthConfig(m *providerMetadata) *oauth2.Config {
 	secret, endpoint := *p.secret.Load(), m.endpoint
 	// The library would try both ways, and the first could use up the code.
 	endpoint.AuthStyle = oauth2.AuthStyleInParams

@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-func (p *Provider) roles(all map[string]any) []string {
+func (p *Provider) rolesOf(all map[string]any) []string {
 	value, literal := all[p.cfg.RolesClaim]
 	if !literal {
 		value = nestedClaim(all, p.cfg.RolesClaim)

@@ -2,13 +2,13 @@ package problem
 
 import "urr.guru/pkg/errs"
 
-// detail returns the sentence shown to the user. A code that is not in the table, for example of a
-// service that was upgraded before the gateway, gets the sentence of its kind.
-func detail(e *errs.Error, lang string) string {
+// userSentence returns the sentence shown to the user. A code that is not in the table, for example
+// of a service that was upgraded before the gateway, gets the sentence of its kind.
+func userSentence(e *errs.Error, lang string) string {
 	d, ok := details[e.Reason]
 	switch {
 	case !ok:
-		return sentence(e) + "."
+		return englishSentence(e) + "."
 	case lang == "ko":
 		return d.ko
 	default:
@@ -73,18 +73,19 @@ var details = map[string]sentences{
 	"TOO_MANY_BLOCKED":     {"No more users can be blocked from this line. Unblock others first.", "이 대기열에는 더 이상 이용자를 차단할 수 없습니다. 다른 이용자의 차단을 먼저 해제해 주세요."},
 	"LINE_RECOVERING":      {"The line is being restored. Your place is kept.", "대기열을 복구하고 있습니다. 순번은 유지됩니다."},
 
-	"EVENT_NOT_FOUND":   {"This event does not exist.", "존재하지 않는 공연입니다."},
-	"EVENT_LOCKED":      {"This can no longer be changed: the sale has begun.", "판매가 시작되어 변경할 수 없습니다."},
-	"EVENT_CANCELLED":   {"The event is cancelled.", "취소된 공연입니다."},
-	"WRONG_EVENT":       {"Your entry is for another event.", "다른 공연의 입장권입니다."},
-	"SALE_NOT_OPEN":     {"The sale is not open.", "판매 기간이 아닙니다."},
-	"SEATING_MISMATCH":  {"The tickets of this event are not sold this way.", "이 공연은 해당 방식으로 예매할 수 없습니다."},
-	"SECTION_NOT_FOUND": {"This section does not exist.", "존재하지 않는 구역입니다."},
-	"SEAT_NOT_FOUND":    {"This seat does not exist.", "존재하지 않는 좌석입니다."},
-	"SEAT_TAKEN":        {"Somebody was faster: the seat is taken.", "이미 선택된 좌석입니다."},
-	"LIMIT_EXCEEDED":    {"You have reached the limit per person.", "1인당 예매 한도를 초과했습니다."},
-	"SOLD_OUT":          {"Not enough tickets are left.", "남은 티켓이 부족합니다."},
-	"TRY_AGAIN":         {"Others are choosing right now. Please try again.", "다른 사용자가 선택하고 있습니다. 다시 시도해 주세요."},
+	"EVENT_NOT_FOUND":    {"This event does not exist.", "존재하지 않는 공연입니다."},
+	"EVENT_LOCKED":       {"This can no longer be changed: the sale has begun.", "판매가 시작되어 변경할 수 없습니다."},
+	"EVENT_CANCELLED":    {"The event is cancelled.", "취소된 공연입니다."},
+	"WRONG_EVENT":        {"Your entry is for another event.", "다른 공연의 입장권입니다."},
+	"SALE_NOT_OPEN":      {"The sale is not open.", "판매 기간이 아닙니다."},
+	"SEATING_MISMATCH":   {"The tickets of this event are not sold this way.", "이 공연은 해당 방식으로 예매할 수 없습니다."},
+	"SECTION_NOT_FOUND":  {"This section does not exist.", "존재하지 않는 구역입니다."},
+	"SEAT_NOT_FOUND":     {"This seat does not exist.", "존재하지 않는 좌석입니다."},
+	"SEAT_TAKEN":         {"Somebody was faster: the seat is taken.", "이미 선택된 좌석입니다."},
+	"LIMIT_EXCEEDED":     {"You have reached the limit per person.", "1인당 예매 한도를 초과했습니다."},
+	"SOLD_OUT":           {"Not enough tickets are left.", "남은 티켓이 부족합니다."},
+	"SEATS_NOT_ADJACENT": {"No row has as many free seats next to each other. Choose fewer, another section, or seats apart.", "나란히 붙은 좌석이 그만큼 남아 있지 않습니다. 수량을 줄이거나 다른 구역 또는 떨어진 좌석을 선택해 주세요."},
+	"TRY_AGAIN":          {"Others are choosing right now. Please try again.", "다른 사용자가 선택하고 있습니다. 다시 시도해 주세요."},
 
 	"RESERVATION_NOT_FOUND": {"This reservation does not exist.", "존재하지 않는 예약입니다."},
 	"RESERVATION_NOT_HELD":  {"This reservation is not held any more.", "더 이상 선점 상태가 아닌 예약입니다."},

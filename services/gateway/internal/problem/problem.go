@@ -33,31 +33,31 @@ const (
 // the log.
 const maxWarnings = 50
 
-// Writer is safe for concurrent use.
+// Writer responds with errors and logs them. It is safe for concurrent use.
 type Writer struct {
 	language func(*http.Request) string
-	page     Page
+	page     ErrorPage
 	log      *slog.Logger
 	second   atomic.Int64
 	warnings atomic.Int64
 }
 
-// Page shows an error to a person who opened an address in a browser. It returns false, and has
-// written nothing, when the request came from a program.
-type Page func(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool
+// ErrorPage shows an error to a person who opened an address in a browser. It returns false, and
+// has written nothing, when the request came from a program.
+type ErrorPage func(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool
 
 // New makes a Writer; language returns the language for the response to a request, "ko" or "en".
 func New(language func(*http.Request) string, log *slog.Logger) *Writer {
 	return &Writer{language: language, log: log}
 }
 
-// WithPage makes people get a page; programs still get problem documents.
-func (p *Writer) WithPage(page Page) *Writer {
+// WithPage sets the page that people get instead of a problem document; programs get none.
+func (p *Writer) WithPage(page ErrorPage) *Writer {
 	p.page = page
 	return p
 }
 
-type document struct {
+type problemDocument struct {
 	Type       string   `json:"type"`
 	Title      string   `json:"title"`
 	Status     int      `json:"status"`
@@ -88,7 +88,7 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 	p.logRefusal(r, requestID, e)
 	h := w.Header()
 	lang := p.language(r)
-	doc := describe(e, lang)
+	doc := newDocument(e, lang)
 	doc.Instance, doc.RequestID = r.URL.Path, requestID
 	if allow := e.Metadata[metaAllow]; allow != "" {
 		h.Set("Allow", allow)
@@ -138,11 +138,11 @@ func RedirectTo(e *errs.Error) string {
 	return ""
 }
 
-func describe(e *errs.Error, lang string) document {
+func newDocument(e *errs.Error, lang string) problemDocument {
 	status := Status(e)
-	doc := document{
-		Type: "/docs#" + e.Reason, Title: title(status), Status: status, Detail: detail(e, lang),
-		Code: e.Reason, Error: sentence(e), RedirectTo: RedirectTo(e), RetryAfter: retryAfter(e),
+	doc := problemDocument{
+		Type: "/docs#" + e.Reason, Title: statusTitle(status), Status: status, Detail: userSentence(e, lang),
+		Code: e.Reason, Error: englishSentence(e), RedirectTo: RedirectTo(e), RetryAfter: retryAfter(e),
 	}
 	for _, f := range e.Fields {
 		doc.Fields = append(doc.Fields, member{Path: f.Path, Message: f.Message})
@@ -150,9 +150,9 @@ func describe(e *errs.Error, lang string) document {
 	return doc
 }
 
-// sentence returns the sentence of the catalogue, not the text of the service, which may come from a
-// library. A code that is not in the catalogue gets the sentence of its kind.
-func sentence(e *errs.Error) string {
+// englishSentence returns the sentence of the catalogue, not the text of the service, which may
+// come from a library. A code that is not in the catalogue gets the sentence of its kind.
+func englishSentence(e *errs.Error) string {
 	if s, ok := catalogue[e.Reason]; ok {
 		return s
 	}
@@ -167,7 +167,7 @@ var catalogue = func() map[string]string {
 	return messages
 }()
 
-func title(status int) string {
+func statusTitle(status int) string {
 	if t := http.StatusText(status); t != "" {
 		return t
 	}
@@ -190,7 +190,7 @@ func retryAfter(e *errs.Error) int64 {
 
 // encode adds the metadata of the error as members. Metadata holds lists joined by commas; their
 // names end in Ids.
-func encode(doc document, e *errs.Error) []byte {
+func encode(doc problemDocument, e *errs.Error) []byte {
 	body, err := json.Marshal(doc)
 	if err != nil { // strings and numbers only
 		body = []byte(`{"code":"INTERNAL"}`)

@@ -18,9 +18,9 @@ const (
 	pause = time.Second
 )
 
-// paid remembers who has paid for a position until the proof expires: in Redis, for all gateways,
-// and in the process, which takes over while Redis is unavailable.
-type paid struct {
+// paidProofs remembers who has paid for a position until the proof expires: in Redis, for all
+// gateways, and in the process, which takes over while Redis is unavailable.
+type paidProofs struct {
 	rdb       redis.UniversalClient // nil: in the process only
 	local     *otter.Cache[string, time.Time]
 	timeout   time.Duration // of a call to Redis
@@ -28,7 +28,7 @@ type paid struct {
 	downUntil atomic.Int64 // ns
 }
 
-func newPaid(rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*paid, error) {
+func newPaid(rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*paidProofs, error) {
 	local, err := otter.New(&otter.Options[string, time.Time]{
 		MaximumSize: maxLocal,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, time.Time]) time.Duration {
@@ -38,14 +38,14 @@ func newPaid(rdb redis.UniversalClient, timeout time.Duration, now func() time.T
 	if err != nil {
 		return nil, fmt.Errorf("memory of proofs: %w", err)
 	}
-	return &paid{rdb: rdb, local: local, timeout: timeout, now: now}, nil
+	return &paidProofs{rdb: rdb, local: local, timeout: timeout, now: now}, nil
 }
 
 func (d Debt) key() string {
 	return "proof:" + d.Event + ":" + strconv.FormatInt(d.Round, 10) + ":" + d.Visitor
 }
 
-func (p *paid) add(ctx context.Context, key string, end time.Time) bool {
+func (p *paidProofs) add(ctx context.Context, key string, end time.Time) bool {
 	known := p.hasLocal(key)
 	p.local.Set(key, end)
 	if known || !p.redisUsable() {
@@ -61,7 +61,7 @@ func (p *paid) add(ctx context.Context, key string, end time.Time) bool {
 	return true
 }
 
-func (p *paid) has(ctx context.Context, key string) bool {
+func (p *paidProofs) has(ctx context.Context, key string) bool {
 	if p.hasLocal(key) {
 		return true
 	}
@@ -76,15 +76,17 @@ func (p *paid) has(ctx context.Context, key string) bool {
 }
 
 // hasLocal compares the time, since the cache's expiry only frees memory.
-func (p *paid) hasLocal(key string) bool {
+func (p *paidProofs) hasLocal(key string) bool {
 	end, ok := p.local.GetIfPresent(key)
 	return ok && p.now().Before(end)
 }
 
-func (p *paid) redisUsable() bool { return p.rdb != nil && p.now().UnixNano() >= p.downUntil.Load() }
+func (p *paidProofs) redisUsable() bool {
+	return p.rdb != nil && p.now().UnixNano() >= p.downUntil.Load()
+}
 
 // recordFailure pauses calls to Redis, unless the failure is that the client has left.
-func (p *paid) recordFailure(ctx context.Context, err error) {
+func (p *paidProofs) recordFailure(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		p.downUntil.Store(p.now().Add(pause).UnixNano())
 	}

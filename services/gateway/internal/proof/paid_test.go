@@ -22,7 +22,7 @@ func TestOneGatewayIsTheFirst(t *testing.T) {
 		wg    sync.WaitGroup
 		first atomic.Int64
 	)
-	var gateways [20]*paid
+	var gateways [20]*paidProofs
 	for i := range gateways {
 		p, err := newPaid(rdb, time.Hour, time.Now)
 		require.NoError(t, err)

@@ -26,7 +26,7 @@ const (
 // Proofs issues challenges and checks proofs. It is safe for concurrent use.
 type Proofs struct {
 	tokens *identity.Verifier
-	paid   *paid
+	paid   *paidProofs
 	now    func() time.Time
 }
 
@@ -65,7 +65,7 @@ func (p *Proofs) Check(ctx context.Context, d Debt, proof string) error {
 	if d.Bits <= 0 {
 		return nil
 	}
-	c, cause := p.verify(d, proof)
+	c, cause := p.verifyProof(d, proof)
 	switch {
 	case cause == "" && p.paid.add(ctx, d.key(), c.Expires):
 		countResult(resultSolved)
@@ -78,8 +78,8 @@ func (p *Proofs) Check(ctx context.Context, d Debt, proof string) error {
 	return errs.ErrProofRequired.With("challengeUrl", "/vwr-api/vwr/challenge/"+d.Event)
 }
 
-// verify returns the challenge of a valid proof, else the cause of its refusal.
-func (p *Proofs) verify(d Debt, proof string) (c claims.Challenge, cause string) {
+// verifyProof returns the challenge of a valid proof, else the cause of its refusal.
+func (p *Proofs) verifyProof(d Debt, proof string) (c claims.Challenge, cause string) {
 	if proof == "" {
 		return c, resultMissing
 	}

@@ -29,8 +29,8 @@ const (
 // noRevocations is an empty list of revocations.
 type noRevocations struct{}
 
-func (noRevocations) Known() bool                  { return true }
-func (noRevocations) Refused(*claims.Session) bool { return false }
+func (noRevocations) HasBeenRead() bool              { return true }
+func (noRevocations) IsRevoked(*claims.Session) bool { return false }
 
 // gateway returns the proofs of one gateway; several share a Redis, which may be slow.
 func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.Clock) *proof.Proofs {

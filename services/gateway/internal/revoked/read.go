@@ -64,7 +64,7 @@ func (l *List) Read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.merge(fresh)
+	l.mergeEntries(fresh)
 	if l.dropExpired(oldest) != count || now.Sub(l.fullRead) >= fullReadInterval {
 		if err := l.reconcile(ctx, oldest); err != nil {
 			return err
@@ -75,16 +75,16 @@ func (l *List) Read(ctx context.Context) error {
 	return nil
 }
 
-// readRecent also deletes from Redis the members that every gateway has dropped. count is how many
-// members this gateway should have.
+// readRecent reads the members of the recentWindow, and deletes from Redis those that every gateway
+// has dropped. count is how many members this gateway should have.
 func (l *List) readRecent(ctx context.Context, now time.Time, oldest int64) (fresh map[string]int64, count int, err error) {
 	var members *redis.ZSliceCmd
 	var inRange *redis.IntCmd
 	_, err = l.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.ZRemRangeByScore(ctx, l.key, "-inf", "("+score(oldest-maxClockSkew.Milliseconds()))
-		inRange = p.ZCount(ctx, l.key, score(oldest), "+inf")
+		p.ZRemRangeByScore(ctx, l.key, "-inf", "("+formatScore(oldest-maxClockSkew.Milliseconds()))
+		inRange = p.ZCount(ctx, l.key, formatScore(oldest), "+inf")
 		members = p.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
-			Key: l.key, ByScore: true, Start: score(now.Add(-recentWindow).UnixMilli()), Stop: "+inf", Count: readMax,
+			Key: l.key, ByScore: true, Start: formatScore(now.Add(-recentWindow).UnixMilli()), Stop: "+inf", Count: readMax,
 		})
 		return nil
 	})
@@ -94,7 +94,7 @@ func (l *List) readRecent(ctx context.Context, now time.Time, oldest int64) (fre
 	return entriesOf(members.Val(), oldest), int(inRange.Val()), nil
 }
 
-func score(ms int64) string { return strconv.FormatInt(ms, 10) }
+func formatScore(ms int64) string { return strconv.FormatInt(ms, 10) }
 
 func entriesOf(members []redis.Z, oldest int64) map[string]int64 {
 	entries := make(map[string]int64, len(members))
@@ -130,13 +130,13 @@ func (l *List) reconcile(ctx context.Context, oldest int64) error {
 			break
 		}
 	}
-	l.merge(stored)
+	l.mergeEntries(stored)
 	missing := l.missing(stored)
 	if len(missing) == 0 {
 		return nil
 	}
 	writtenBack.Add(float64(len(missing)))
-	return l.write(ctx, missing)
+	return l.writeEntries(ctx, missing)
 }
 
 // missing returns the entries that Redis lacks or has with an earlier time.

@@ -39,7 +39,7 @@ const refreshTimeout = time.Second
 
 var _ identity.Revocations = (*List)(nil)
 
-// List is safe for concurrent use.
+// List has the revoked sessions in memory and in Redis. It is safe for concurrent use.
 type List struct {
 	rdb  redis.UniversalClient // nil: the list is local
 	key  string
@@ -61,19 +61,19 @@ func New(rdb redis.UniversalClient, key string, life time.Duration, now func() t
 	return l
 }
 
-func (l *List) Known() bool { return l.known.Load() }
+func (l *List) HasBeenRead() bool { return l.known.Load() }
 
 // Ready fails until the list was read once.
 func (l *List) Ready(context.Context) error {
-	if !l.Known() {
+	if !l.HasBeenRead() {
 		return errors.New("the revoked sessions have not been read yet")
 	}
 	return nil
 }
 
-// Refused reports whether a session was revoked, or may have been: after the lifetime was
+// IsRevoked reports whether a session was revoked, or may have been: after the lifetime was
 // shortened, the list may have dropped the revocations of sessions with a longer one.
-func (l *List) Refused(c *claims.Session) bool {
+func (l *List) IsRevoked(c *claims.Session) bool {
 	if c.Issued().Add(l.life).Before(l.now()) {
 		return true
 	}
@@ -110,7 +110,7 @@ func (l *List) RevokeUser(ctx context.Context, userID string) error {
 // after the last Read; while Redis is unavailable the local list decides.
 func (l *List) IssueTime(ctx context.Context, userID string) time.Time {
 	member := byUser + userID
-	l.refresh(ctx, member)
+	l.refreshMember(ctx, member)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	now := l.now()
@@ -120,8 +120,8 @@ func (l *List) IssueTime(ctx context.Context, userID string) time.Time {
 	return now
 }
 
-// refresh reads one member from Redis.
-func (l *List) refresh(ctx context.Context, member string) {
+// refreshMember reads one member from Redis.
+func (l *List) refreshMember(ctx context.Context, member string) {
 	if l.rdb == nil {
 		return
 	}
@@ -129,7 +129,7 @@ func (l *List) refresh(ctx context.Context, member string) {
 	defer cancel()
 	switch at, err := l.rdb.ZScore(ctx, l.key, member).Result(); {
 	case err == nil:
-		l.merge(map[string]int64{member: int64(at)})
+		l.mergeEntries(map[string]int64{member: int64(at)})
 	case !errors.Is(err, redis.Nil):
 		failedReads.Inc()
 	}
@@ -138,16 +138,16 @@ func (l *List) refresh(ctx context.Context, member string) {
 // revoke writes to Redis first, so that a revocation in force here reaches all gateways.
 func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
 	if l.rdb != nil {
-		if err := l.write(ctx, entries); err != nil {
+		if err := l.writeEntries(ctx, entries); err != nil {
 			return err
 		}
 	}
-	l.merge(entries)
+	l.mergeEntries(entries)
 	return nil
 }
 
-// merge keeps the later time of each member.
-func (l *List) merge(entries map[string]int64) {
+// mergeEntries keeps the later time of each member.
+func (l *List) mergeEntries(entries map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for m, at := range entries {
@@ -159,7 +159,7 @@ func (l *List) merge(entries map[string]int64) {
 // writeMax bounds the members of one command.
 const writeMax = 1000
 
-func (l *List) write(ctx context.Context, entries map[string]int64) error {
+func (l *List) writeEntries(ctx context.Context, entries map[string]int64) error {
 	var group []redis.Z
 	send := func() error {
 		if len(group) == 0 {

@@ -76,20 +76,20 @@ func TestRevocationsReachAllGateways(t *testing.T) {
 			a, b := s.gateway(), s.gateway()
 			one, two, bob := s.session("alice"), s.session("alice"), s.session("bob")
 			require.NoError(t, a.RevokeSessions(t.Context(), one.ID))
-			require.True(t, a.Refused(one), "at once where it was revoked")
-			require.False(t, b.Refused(one))
+			require.True(t, a.IsRevoked(one), "at once where it was revoked")
+			require.False(t, b.IsRevoked(one))
 			s.read(b)
-			require.True(t, b.Refused(one))
-			require.False(t, b.Refused(two))
+			require.True(t, b.IsRevoked(one))
+			require.False(t, b.IsRevoked(two))
 
 			s.clock.Advance(time.Millisecond)
 			require.NoError(t, b.RevokeUser(t.Context(), "alice"))
 			s.read(a)
 			later := claims.NewSession("alice", nil, a.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
 			for _, l := range []*revoked.List{a, b} {
-				require.True(t, l.Refused(two), "issued before")
-				require.False(t, l.Refused(later), "issued afterwards")
-				require.False(t, l.Refused(bob))
+				require.True(t, l.IsRevoked(two), "issued before")
+				require.False(t, l.IsRevoked(later), "issued afterwards")
+				require.False(t, l.IsRevoked(bob))
 			}
 			require.Equal(t, map[string]float64{"s:" + one.ID: 1_800_000_000_500, "u:alice": 1_800_000_060_501}, s.stored())
 		})
@@ -104,13 +104,13 @@ func TestClockSkew(t *testing.T) {
 	ahead, behind := s.gateway(), s.gateway()
 	theirs := claims.NewSession("alice", nil, s.clock.Now().Add(40*time.Second), s.clock.Now().Add(life))
 	require.NoError(t, behind.RevokeUser(t.Context(), "alice"))
-	require.True(t, behind.Refused(theirs))
+	require.True(t, behind.IsRevoked(theirs))
 	s.read(ahead)
-	require.True(t, ahead.Refused(theirs))
+	require.True(t, ahead.IsRevoked(theirs))
 	for _, l := range []*revoked.List{ahead, behind} {
 		again := claims.NewSession("alice", nil, l.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
-		require.False(t, ahead.Refused(again))
-		require.False(t, behind.Refused(again))
+		require.False(t, ahead.IsRevoked(again))
+		require.False(t, behind.IsRevoked(again))
 		require.Equal(t, s.clock.Now(), l.IssueTime(t.Context(), "bob"))
 	}
 	s.clock.Advance(time.Hour)
@@ -127,11 +127,11 @@ func TestSignInAfterRevocation(t *testing.T) {
 	s.clock.Advance(time.Second)
 	require.NoError(t, a.RevokeUser(t.Context(), "alice"))
 	after := claims.NewSession("alice", nil, b.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
-	require.True(t, b.Refused(before), "the member read from Redis is in force at once")
+	require.True(t, b.IsRevoked(before), "the member read from Redis is in force at once")
 	s.read(b)
 	for _, l := range []*revoked.List{a, b, s.gateway()} {
-		require.True(t, l.Refused(before))
-		require.False(t, l.Refused(after))
+		require.True(t, l.IsRevoked(before))
+		require.False(t, l.IsRevoked(after))
 	}
 	require.Equal(t, s.clock.Now(), b.IssueTime(t.Context(), "bob"))
 
@@ -155,18 +155,18 @@ func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	}
 	s.clock.Advance(shorter)
 	l := gateway()
-	require.True(t, l.Refused(out))
-	require.False(t, l.Refused(other), "not older than a session may be")
+	require.True(t, l.IsRevoked(out))
+	require.False(t, l.IsRevoked(other), "not older than a session may be")
 	s.clock.Advance(time.Millisecond)
-	require.True(t, l.Refused(other))
+	require.True(t, l.IsRevoked(other))
 	for range 5 { // until it is dropped everywhere
 		s.clock.Advance(time.Minute)
 		s.read(l)
-		require.True(t, l.Refused(out))
+		require.True(t, l.IsRevoked(out))
 	}
 	require.Empty(t, s.stored())
-	require.True(t, gateway().Refused(out))
-	require.False(t, gateway().Refused(s.session("alice")))
+	require.True(t, gateway().IsRevoked(out))
+	require.False(t, gateway().IsRevoked(s.session("alice")))
 }
 
 // A gateway that never read the list knows nothing; one that did uses the last list while Redis is
@@ -181,13 +181,13 @@ func TestRedisUnavailable(t *testing.T) {
 	for _, l := range []*revoked.List{l, fresh} {
 		require.ErrorIs(t, l.Read(t.Context()), errs.ErrUnavailable)
 	}
-	require.True(t, l.Refused(c))
+	require.True(t, l.IsRevoked(c))
 	require.NoError(t, l.Ready(t.Context()))
-	require.False(t, fresh.Known())
+	require.False(t, fresh.HasBeenRead())
 	require.Error(t, fresh.Ready(t.Context()))
 	bob := s.session("bob")
 	require.ErrorIs(t, l.RevokeSessions(t.Context(), bob.ID), errs.ErrUnavailable)
-	require.False(t, l.Refused(bob), "a failed revocation has no effect")
+	require.False(t, l.IsRevoked(bob), "a failed revocation has no effect")
 }
 
 // The gateways write back what Redis loses: everything, or the last writes before a failover.
@@ -214,7 +214,7 @@ func TestLostMembersAreWrittenBack(t *testing.T) {
 	s.read(a)
 	require.Equal(t, all, s.stored(), "everything")
 	bob := s.session("bob")
-	require.True(t, s.gateway().Refused(bob), "a new gateway reads everything")
+	require.True(t, s.gateway().IsRevoked(bob), "a new gateway reads everything")
 }
 
 // A revocation written by a clock that is minutes behind is not recent, but the count shows that it
@@ -226,7 +226,7 @@ func TestRevocationWithAnOldTimeIsRead(t *testing.T) {
 	behind := s.clock.Now().Add(-10 * time.Minute).UnixMilli()
 	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:" + c.ID, Score: float64(behind)}).Err())
 	s.read(l)
-	require.True(t, l.Refused(c))
+	require.True(t, l.IsRevoked(c))
 }
 
 // Revocations are kept for as long as the sessions may live, and no longer.
@@ -237,7 +237,7 @@ func TestRevocationsExpire(t *testing.T) {
 	require.NoError(t, l.RevokeSessions(t.Context(), c.ID))
 	s.clock.Advance(life)
 	s.read(l)
-	require.True(t, l.Refused(c))
+	require.True(t, l.IsRevoked(c))
 	s.clock.Advance(2*time.Minute + time.Millisecond) // twice the allowed clock skew
 	s.read(l)
 	s.read(l) // an entry still in memory would be written back
@@ -252,7 +252,7 @@ func TestWithoutRedis(t *testing.T) {
 	require.NoError(t, l.Watch(t.Context(), slog.New(slog.DiscardHandler)))
 	c := claims.NewSession("alice", nil, clock.Now(), clock.Now().Add(life))
 	require.NoError(t, l.RevokeSessions(t.Context(), c.ID))
-	require.True(t, l.Refused(c))
+	require.True(t, l.IsRevoked(c))
 }
 
 // An outage of a minute is one line in the log.
@@ -270,6 +270,6 @@ func TestWatchLogsAnOutageOnce(t *testing.T) {
 		stop()
 		require.NoError(t, <-done)
 		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
-		require.False(t, l.Known())
+		require.False(t, l.HasBeenRead())
 	})
 }

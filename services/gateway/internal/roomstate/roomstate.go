@@ -75,7 +75,7 @@ func newState(s State) *State {
 	b = strconv.AppendBool(b, s.Active)
 	b = append(b, s.SaleJSON...)
 	s.ServingJSON = append(b, '}')
-	s.ETag = []string{etag(&s)}
+	s.ETag = []string{etagOf(&s)}
 	return &s
 }
 
@@ -87,7 +87,7 @@ func saleJSON(sale string) []byte {
 	return append([]byte(`,"saleStatus":`), quoted...)
 }
 
-func etag(s *State) string {
+func etagOf(s *State) string {
 	tag := strconv.FormatInt(s.Started, 36) + "-" + strconv.FormatInt(s.Serving, 36) + "-" + strconv.FormatBool(s.Active)[:1]
 	if s.Sale != "" {
 		tag += "-" + url.QueryEscape(s.Sale)
@@ -98,9 +98,9 @@ func etag(s *State) string {
 // Waiting returns the number of positions that are not served yet.
 func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
 
-// merge returns the state after the report next. A report of an older round is ignored. Within a
+// mergeReport returns the state after the report next. A report of an older round is ignored. In a
 // round counters never go back and a deactivated room stays inactive, whichever replica reports.
-func merge(old *State, next State) *State {
+func mergeReport(old *State, next State) *State {
 	switch {
 	case next.Started < old.Started:
 		return old
@@ -127,9 +127,9 @@ func withSale(old *State, sale string) *State {
 	return newState(next)
 }
 
-// entry holds the state of one event. requested is set when a reader needed it while the stream was
-// broken.
-type entry struct {
+// roomEntry holds the state of one event. requested is set when a reader needed it while the stream
+// was broken.
+type roomEntry struct {
 	state     atomic.Pointer[State]
 	requested atomic.Bool
 }
@@ -137,7 +137,7 @@ type entry struct {
 // Rooms has the state of every event. It is safe for concurrent use; reading takes no lock.
 type Rooms struct {
 	mu     sync.Mutex // serializes writers
-	events atomic.Pointer[map[string]*entry]
+	events atomic.Pointer[map[string]*roomEntry]
 	// broken is set while the stream is down: readers then record which events they need.
 	broken atomic.Bool
 	ready  atomic.Bool
@@ -150,7 +150,7 @@ type Rooms struct {
 // not answer (see Ready).
 func New() *Rooms {
 	r := &Rooms{unknownEvents: make(map[string]bool)}
-	r.events.Store(&map[string]*entry{})
+	r.events.Store(&map[string]*roomEntry{})
 	return r
 }
 
@@ -165,7 +165,7 @@ func Disabled() *Rooms {
 func (r *Rooms) Get(event string) *State {
 	e := (*r.events.Load())[event]
 	if r.broken.Load() {
-		r.request(event, e)
+		r.recordRequest(event, e)
 	}
 	if e == nil {
 		return noRoom
@@ -173,7 +173,7 @@ func (r *Rooms) Get(event string) *State {
 	return e.state.Load()
 }
 
-func (r *Rooms) request(event string, e *entry) {
+func (r *Rooms) recordRequest(event string, e *roomEntry) {
 	if e != nil {
 		if !e.requested.Load() {
 			e.requested.Store(true)
@@ -187,7 +187,7 @@ func (r *Rooms) request(event string, e *entry) {
 	}
 }
 
-func (r *Rooms) Round(event string) int64 {
+func (r *Rooms) ActiveRound(event string) int64 {
 	if s := r.Get(event); s.Active {
 		return s.Started
 	}
@@ -200,9 +200,9 @@ func (r *Rooms) Ready() bool { return r.ready.Load() }
 func (r *Rooms) Connected() bool { return r.ready.Load() && !r.broken.Load() }
 
 // Apply stores a change by an operator's call through this gateway, before the stream reports it.
-func (r *Rooms) Apply(c *vwrv1.Counter) { r.apply([]*vwrv1.Counter{c}) }
+func (r *Rooms) Apply(c *vwrv1.Counter) { r.applyCounters([]*vwrv1.Counter{c}) }
 
-func (r *Rooms) apply(counters []*vwrv1.Counter) {
+func (r *Rooms) applyCounters(counters []*vwrv1.Counter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ids := make([]string, len(counters))
@@ -211,7 +211,7 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 	}
 	for i, e := range r.entries(ids) {
 		c, old := counters[i], e.state.Load()
-		e.state.Store(merge(old, State{
+		e.state.Store(mergeReport(old, State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
 			Next: c.GetNext(),
@@ -234,16 +234,16 @@ func (r *Rooms) SetSaleStatuses(sales map[string]string) {
 }
 
 // entries returns the entries of events and creates those that are missing. The caller holds r.mu.
-func (r *Rooms) entries(ids []string) []*entry {
+func (r *Rooms) entries(ids []string) []*roomEntry {
 	events, copied := *r.events.Load(), false
-	all := make([]*entry, len(ids))
+	all := make([]*roomEntry, len(ids))
 	for i, id := range ids {
 		e := events[id]
 		if e == nil {
 			if !copied { // copy on write: readers keep the map they have
 				events, copied = maps.Clone(events), true
 			}
-			e = &entry{}
+			e = &roomEntry{}
 			e.state.Store(noRoom)
 			events[id] = e
 		}
@@ -263,7 +263,7 @@ func (r *Rooms) deactivate(events map[string]bool) {
 			continue
 		}
 		s := e.state.Load()
-		r.apply([]*vwrv1.Counter{{
+		r.applyCounters([]*vwrv1.Counter{{
 			EventId: id, Round: s.Started, Serving: s.Serving, Issued: s.Issued, Rate: s.Rate, ConfiguredRate: s.Configured,
 		}})
 	}
@@ -292,8 +292,8 @@ func (r *Rooms) takeRequested(n int) []string {
 	return ids
 }
 
-// unlisted returns the events with an active room that a snapshot lacks.
-func (r *Rooms) unlisted(snapshot []*vwrv1.Counter) []string {
+// activeRoomsMissingIn returns the events with an active room that a snapshot lacks.
+func (r *Rooms) activeRoomsMissingIn(snapshot []*vwrv1.Counter) []string {
 	listed := make(map[string]bool, len(snapshot))
 	for _, c := range snapshot {
 		listed[c.GetEventId()] = true

@@ -26,7 +26,7 @@ func counter(active bool, round, serving, issued int64) *vwrv1.Counter {
 func TestCountersNeverGoBackWithinARound(t *testing.T) {
 	t.Parallel()
 	r := roomstate.New()
-	require.Zero(t, r.Round("e"))
+	require.Zero(t, r.ActiveRound("e"))
 	for _, step := range []struct {
 		report          *vwrv1.Counter
 		round           int64
@@ -41,11 +41,11 @@ func TestCountersNeverGoBackWithinARound(t *testing.T) {
 		{counter(false, 10, 9, 9), 11, 0, 2},
 	} {
 		r.Apply(step.report)
-		require.Equal(t, step.round, r.Round("e"), "%v", step.report)
+		require.Equal(t, step.round, r.ActiveRound("e"), "%v", step.report)
 		require.Equal(t, step.serving, r.Get("e").Serving, "%v", step.report)
 		require.Equal(t, step.issued, r.Get("e").Issued, "%v", step.report)
 	}
-	require.Zero(t, r.Round("another"))
+	require.Zero(t, r.ActiveRound("another"))
 }
 
 func TestServingResponse(t *testing.T) {
@@ -164,7 +164,7 @@ func TestWatch(t *testing.T) {
 		synctest.Wait()
 		require.True(t, r.Ready())
 		require.False(t, r.Connected())
-		require.Equal(t, int64(10), r.Round("e"))
+		require.Equal(t, int64(10), r.ActiveRound("e"))
 		for range 50 {
 			for range 1000 {
 				r.Get("e")
@@ -194,5 +194,5 @@ func TestDisabled(t *testing.T) {
 	t.Parallel()
 	r := roomstate.Disabled()
 	require.True(t, r.Ready())
-	require.Zero(t, r.Round("e"))
+	require.Zero(t, r.ActiveRound("e"))
 }

@@ -31,7 +31,7 @@ func TestServingResponseHasSaleStatus(t *testing.T) {
 	require.Equal(t, "SCHEDULED", r.Get("e").Sale, "a new round keeps the sale status")
 	r.SetSaleStatuses(map[string]string{"e": "ON_SALE"})
 	require.JSONEq(t, `{"servingCounter":0,"isActive":true,"saleStatus":"ON_SALE"}`, string(r.Get("e").ServingJSON))
-	require.Equal(t, int64(11), r.Round("e"))
+	require.Equal(t, int64(11), r.ActiveRound("e"))
 }
 
 func TestSetSaleStatuses(t *testing.T) {
@@ -44,9 +44,9 @@ func TestSetSaleStatuses(t *testing.T) {
 	// The status is kept when the room of the event is activated later.
 	r.SetSaleStatuses(map[string]string{"e": "SOLD_OUT", "f": "PAUSED"})
 	require.JSONEq(t, `{"servingCounter":0,"isActive":false,"saleStatus":"SOLD_OUT"}`, string(r.Get("e").ServingJSON))
-	require.Zero(t, r.Round("e"))
+	require.Zero(t, r.ActiveRound("e"))
 	r.Apply(counter(true, 10, 5, 20))
-	require.Equal(t, int64(10), r.Round("e"))
+	require.Equal(t, int64(10), r.ActiveRound("e"))
 	require.Equal(t, "SOLD_OUT", r.Get("e").Sale)
 
 	// The status is cleared.

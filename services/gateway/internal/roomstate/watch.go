@@ -34,21 +34,21 @@ func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.refresh(ctx, src, log)
+		r.fetchRequested(ctx, src, log)
 	}()
 	defer func() { <-done }()
 	return loop.Follow(ctx, log, "waiting rooms", func(ctx context.Context) (bool, error) {
 		defer r.broken.Store(true)
-		return r.read(ctx, src)
+		return r.readStream(ctx, src)
 	})
 }
 
-func (r *Rooms) read(ctx context.Context, src Source) (received bool, err error) {
+func (r *Rooms) readStream(ctx context.Context, src Source) (received bool, err error) {
 	open := func(ctx context.Context) (loop.Stream[*vwrv1.WatchCountersResponse], error) {
 		return src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
 	}
 	return loop.Read(ctx, silenceTimeout, open, func(ctx context.Context, msg *vwrv1.WatchCountersResponse) error {
-		r.apply(msg.GetCounters())
+		r.applyCounters(msg.GetCounters())
 		if !msg.GetSnapshot() {
 			return nil
 		}
@@ -65,16 +65,16 @@ func (r *Rooms) read(ctx context.Context, src Source) (received bool, err error)
 // the rooms that were active since it started, so a missing room may have been deactivated while
 // the stream was broken, or just activated through another replica.
 func (r *Rooms) verifyUnlisted(ctx context.Context, src Source, snapshot []*vwrv1.Counter) error {
-	for part := range slices.Chunk(r.unlisted(snapshot), refreshMax) {
-		if err := r.fetch(ctx, src, part); err != nil {
+	for part := range slices.Chunk(r.activeRoomsMissingIn(snapshot), refreshMax) {
+		if err := r.fetchRooms(ctx, src, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// refresh fetches the requested state while the stream is broken.
-func (r *Rooms) refresh(ctx context.Context, src Source, log *slog.Logger) {
+// fetchRequested fetches the requested state while the stream is broken.
+func (r *Rooms) fetchRequested(ctx context.Context, src Source, log *slog.Logger) {
 	for loop.Sleep(ctx, refreshEvery) {
 		if !r.broken.Load() {
 			continue
@@ -83,15 +83,15 @@ func (r *Rooms) refresh(ctx context.Context, src Source, log *slog.Logger) {
 		if len(ids) == 0 {
 			continue
 		}
-		if err := r.fetch(ctx, src, ids); err != nil {
+		if err := r.fetchRooms(ctx, src, ids); err != nil {
 			log.DebugContext(ctx, "waiting room state not refreshed", "error", err.Error())
 		}
 	}
 }
 
-// fetch reads the state of at most refreshMax events from the table of vwr. A room that no longer
-// exists is deactivated.
-func (r *Rooms) fetch(ctx context.Context, src Source, events []string) error {
+// fetchRooms reads the state of at most refreshMax events from the table of vwr. A room that no
+// longer exists is deactivated.
+func (r *Rooms) fetchRooms(ctx context.Context, src Source, events []string) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	res, err := src.GetCounters(ctx, &vwrv1.GetCountersRequest{EventIds: events})
@@ -105,7 +105,7 @@ func (r *Rooms) fetch(ctx context.Context, src Source, events []string) error {
 	for _, c := range res.GetCounters() {
 		delete(missing, c.GetEventId())
 	}
-	r.apply(res.GetCounters())
+	r.applyCounters(res.GetCounters())
 	r.deactivate(missing)
 	return nil
 }

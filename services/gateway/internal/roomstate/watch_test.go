@@ -55,13 +55,13 @@ func TestRoomActivatedWhileStreamIsBroken(t *testing.T) {
 		first := <-src.streams
 		first.msgs <- snapshot()
 		synctest.Wait()
-		require.Zero(t, r.Round("e"))
+		require.Zero(t, r.ActiveRound("e"))
 		src.streams <- nil // new streams fail
 		first.fail <- io.EOF
 		synctest.Wait()
-		require.Zero(t, r.Round("e"))
+		require.Zero(t, r.ActiveRound("e"))
 		time.Sleep(1100 * time.Millisecond)
-		require.Equal(t, int64(10), r.Round("e"))
+		require.Equal(t, int64(10), r.ActiveRound("e"))
 		require.Equal(t, [][]string{{"e"}}, src.fetches())
 
 		for i := range 10_000 {
@@ -96,7 +96,7 @@ func TestSilentStreamIsBroken(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		require.Error(t, first.ctx.Err(), "the stream is cancelled, so that another replica is used")
 		second := <-src.streams
-		require.Equal(t, int64(10), r.Round("e"), "the last state stays in force")
+		require.Equal(t, int64(10), r.ActiveRound("e"), "the last state stays in force")
 		second.msgs <- snapshot(counter(true, 10, 6, 100))
 		synctest.Wait()
 		require.True(t, r.Connected())

@@ -86,7 +86,7 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	// The provider accepts the code once; the attempt is of no further use.
 	h.Cookies.Clear(w, identity.AttemptCookie(attempt.State))
 	if code := answer.Get("error"); code != "" {
-		h.redirectFailed(w, r, attempt.ReturnTo, refusal(code))
+		h.redirectFailed(w, r, attempt.ReturnTo, refusalError(code))
 		return nil
 	}
 	user, err := h.Provider.Complete(r.Context(), attempt, answer.Get("code"))
@@ -113,9 +113,9 @@ var (
 	errRefused = errors.New("the provider did not sign the user in")
 )
 
-// refusal classifies an error code of the provider's answer. (RFC 6749 §4.1.2.1, OpenID Connect Core
-// 1.0, section 3.1.2.6)
-func refusal(code string) error {
+// refusalError classifies an error code of the provider's answer. (RFC 6749 §4.1.2.1, OpenID
+// Connect Core 1.0, section 3.1.2.6)
+func refusalError(code string) error {
 	kind := oidc.ErrInvalid
 	switch code {
 	case "access_denied", "login_required", "interaction_required", "consent_required":

@@ -67,7 +67,7 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	if err != nil {
 		return err
 	}
-	answer := describe(session)
+	answer := toMessage(session)
 	answer.Token = &tok
 	return handlers.WriteMessage(w, http.StatusOK, answer)
 }
@@ -85,10 +85,10 @@ func (h *Handlers) beginSession(w http.ResponseWriter, r *http.Request, userID s
 }
 
 func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
-	return handlers.WriteMessage(w, http.StatusOK, describe(q.Session))
+	return handlers.WriteMessage(w, http.StatusOK, toMessage(q.Session))
 }
 
-func describe(s *claims.Session) *gatewayv1.Session {
+func toMessage(s *claims.Session) *gatewayv1.Session {
 	return &gatewayv1.Session{UserId: s.UserID, Roles: s.Roles, ExpiresAt: timestamppb.New(s.Expiry()), SessionId: s.ID}
 }
 

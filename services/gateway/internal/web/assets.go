@@ -9,7 +9,7 @@ import (
 
 // assets serves scripts and styles, whose names contain their hash, so that browsers never revalidate
 // them.
-type assets map[string]*content
+type assets map[string]*encodedContent
 
 // assetTypes are those of the files that the bundler writes; any other file is an error.
 var assetTypes = map[string]string{

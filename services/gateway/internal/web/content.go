@@ -17,15 +17,15 @@ import (
 // codings lists the content codings, best first, with the file suffix of the compressed form.
 var codings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
 
-// content is a response body in several codings; the empty name is the uncompressed one.
-type content struct {
+// encodedContent is a response body in several codings; the empty name is the uncompressed one.
+type encodedContent struct {
 	mime   string
 	etag   string
 	bodies map[string][]byte
 }
 
 // newContent compresses a body in the process, for pages rendered at the start.
-func newContent(mime string, body []byte) *content {
+func newContent(mime string, body []byte) *encodedContent {
 	c := plainContent(mime, body)
 	var b bytes.Buffer
 	// Writing to memory does not fail, and the level is valid.
@@ -36,7 +36,7 @@ func newContent(mime string, body []byte) *content {
 	return c
 }
 
-func readContent(files fs.FS, name, mime string) (*content, error) {
+func readContent(files fs.FS, name, mime string) (*encodedContent, error) {
 	body, err := fs.ReadFile(files, name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -55,14 +55,14 @@ func readContent(files fs.FS, name, mime string) (*content, error) {
 	return c, nil
 }
 
-func plainContent(mime string, body []byte) *content {
+func plainContent(mime string, body []byte) *encodedContent {
 	sum := sha256.Sum256(body)
-	return &content{mime: mime, etag: hex.EncodeToString(sum[:12]), bodies: map[string][]byte{"": body}}
+	return &encodedContent{mime: mime, etag: hex.EncodeToString(sum[:12]), bodies: map[string][]byte{"": body}}
 }
 
 // serve handles GET and HEAD; the caller has set Cache-Control. Each coding has an ETag of its own
 // (RFC 9110 §8.8.3.3).
-func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
+func (c *encodedContent) serve(w http.ResponseWriter, r *http.Request, status int) {
 	h := w.Header()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
@@ -93,7 +93,7 @@ func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-func (c *content) negotiate(header string) string {
+func (c *encodedContent) negotiate(header string) string {
 	for _, known := range codings {
 		if _, ok := c.bodies[known.name]; ok && coding.Accepts(header, known.name) {
 			return known.name

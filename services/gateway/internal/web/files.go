@@ -18,7 +18,7 @@ func icon() template.URL {
 	return template.URL("data:image/svg+xml," + url.PathEscape(iconSource)) //nolint:gosec // a file of this package
 }
 
-type robots struct{ text *content }
+type robots struct{ text *encodedContent }
 
 func newRobots() robots { return robots{newContent("text/plain; charset=utf-8", robotsText)} }
 

@@ -55,7 +55,7 @@ func loadCatalogues() (map[string]catalogue, error) {
 	return all, nil
 }
 
-func (c catalogue) groups(names ...string) (map[string]map[string]string, error) {
+func (c catalogue) textGroups(names ...string) (map[string]map[string]string, error) {
 	part := make(map[string]map[string]string, len(names))
 	for _, n := range names {
 		g, ok := c[n]

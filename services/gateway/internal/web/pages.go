@@ -20,8 +20,8 @@ var pageNames = []string{"events", "event", "queue", "seats", "book", "checkout"
 
 // manifest describes the output of the bundler. Paths are URL paths.
 type manifest struct {
-	Pages map[string]entry `json:"pages"`
-	Clock string           `json:"clock"`
+	Pages map[string]bundleEntry `json:"pages"`
+	Clock string                 `json:"clock"`
 	// WaitingRoom is the single-file page with the hashes of its inline script and style, as CSP
 	// sources ("sha256-…").
 	WaitingRoom struct {
@@ -29,10 +29,10 @@ type manifest struct {
 		Script string `json:"script"`
 		Style  string `json:"style"`
 	} `json:"waitingRoom"`
-	Docs entry `json:"docs"`
+	Docs bundleEntry `json:"docs"`
 }
 
-type entry struct {
+type bundleEntry struct {
 	Module  string   `json:"module"`
 	Preload []string `json:"preload"`
 	Styles  []string `json:"styles"`
@@ -58,18 +58,18 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	room, err := newRoom(files, m, cfg)
+	room, err := newWaitingRoomPage(files, m, cfg)
 	if err != nil {
 		return nil, err
 	}
-	tmpl, err := parse("shell.html")
+	tmpl, err := parseTemplate("shell.html")
 	if err != nil {
 		return nil, err
 	}
-	f := &frame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
+	f := &pageFrame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
 	p := &Pages{
-		shells: make(map[string]*shell, len(pageNames)), WaitingRoom: room, Assets: assets, Robots: newRobots(),
-		refusal:    &refusal{frame: f, entry: m.Pages[refusalPage]},
+		shells: make(map[string]*pageShell, len(pageNames)), WaitingRoom: room, Assets: assets, Robots: newRobots(),
+		refusal:    &errorPage{frame: f, entry: m.Pages[refusalPage]},
 		DocsScript: m.Docs.Module, DocsStyles: m.Docs.Styles,
 	}
 	for _, name := range append([]string{refusalPage}, pageNames...) {
@@ -81,7 +81,7 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 			return nil, err
 		}
 	}
-	if p.noEvent, err = newNoEvent(f, m.Pages[refusalPage]); err != nil {
+	if p.noEvent, err = newNoEventPage(f, m.Pages[refusalPage]); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -90,28 +90,28 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 // newUnbuiltPages makes pages that explain how to build the pages, so that the gateway starts without
 // Node.
 func newUnbuiltPages(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
-	tmpl, err := parse("unbuilt.html")
+	tmpl, err := parseTemplate("unbuilt.html")
 	if err != nil {
 		return nil, err
 	}
-	s := &shell{status: http.StatusServiceUnavailable, csp: contentSecurity(cfg), bodies: map[variant]*content{}}
+	s := &pageShell{status: http.StatusServiceUnavailable, csp: contentSecurity(cfg), bodies: map[pageVariant]*encodedContent{}}
 	for lang, c := range catalogues {
-		body, err := execute(tmpl, map[string]any{"Lang": lang, "Icon": icon(), "S": c})
+		body, err := executeTemplate(tmpl, map[string]any{"Lang": lang, "Icon": icon(), "S": c})
 		if err != nil {
 			return nil, err
 		}
 		page := newContent(htmlType, body)
-		s.bodies[variant{lang: lang}] = page
-		s.bodies[variant{lang: lang, session: true}] = page
+		s.bodies[pageVariant{lang: lang}] = page
+		s.bodies[pageVariant{lang: lang, session: true}] = page
 	}
-	p := &Pages{shells: make(map[string]*shell, len(pageNames)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots()}
+	p := &Pages{shells: make(map[string]*pageShell, len(pageNames)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots()}
 	for _, name := range pageNames {
 		p.shells[name] = s
 	}
 	return p, nil
 }
 
-func parse(name string) (*template.Template, error) {
+func parseTemplate(name string) (*template.Template, error) {
 	t, err := template.New(name).Option("missingkey=error").ParseFS(templateFiles, "templates/"+name)
 	if err != nil {
 		return nil, fmt.Errorf("parse template %s: %w", name, err)
@@ -119,7 +119,7 @@ func parse(name string) (*template.Template, error) {
 	return t, nil
 }
 
-func execute(t *template.Template, data any) ([]byte, error) {
+func executeTemplate(t *template.Template, data any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {
 		return nil, fmt.Errorf("render %s: %w", t.Name(), err)

@@ -8,27 +8,27 @@ import (
 
 const refusalPage = "problem"
 
-// refusal is the error page. Its text differs per request, so it is rendered for each.
-type refusal struct {
-	frame *frame
-	entry entry
+// errorPage is the error page. Its text differs per request, so it is rendered for each.
+type errorPage struct {
+	frame *pageFrame
+	entry bundleEntry
 }
 
 // refusalText is the text of an error page; without a title it has the title of the page.
 type refusalText struct{ Title, Detail, Help, Reference string }
 
-// newNoEvent makes the page of an event that does not exist. Crowds request it when an announced
-// address is wrong or too early, so it is rendered once.
-func newNoEvent(f *frame, e entry) (*shell, error) {
+// newNoEventPage makes the page of an event that does not exist. Crowds request it when an
+// announced address is wrong or too early, so it is rendered once.
+func newNoEventPage(f *pageFrame, e bundleEntry) (*pageShell, error) {
 	return renderAll(f, refusalPage, e, http.StatusNotFound, func(c catalogue) *refusalText {
 		texts := c[refusalPage]
 		return &refusalText{Title: texts["noEventTitle"], Detail: texts["noEvent"], Help: texts["noEventHelp"]}
 	})
 }
 
-// NoEvent shows a person that the event does not exist, with a link to all events. It returns
+// ServeNoEvent shows a person that the event does not exist, with a link to all events. It returns
 // false, and has written nothing, for programs and before the pages are built.
-func (p *Pages) NoEvent(w http.ResponseWriter, r *http.Request) bool {
+func (p *Pages) ServeNoEvent(w http.ResponseWriter, r *http.Request) bool {
 	if p.noEvent == nil || !navigates(r) {
 		return false
 	}
@@ -44,10 +44,10 @@ func navigates(r *http.Request) bool {
 	return !slices.ContainsFunc([]string{"/api/", "/vwr-api/", "/assets/"}, func(api string) bool { return strings.HasPrefix(r.URL.Path, api) })
 }
 
-// Refuse shows why a page was refused: a sentence for the user, and for server errors the request
-// id for operators. It returns false, and has written nothing, for programs and before the pages
-// are built.
-func (p *Pages) Refuse(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool {
+// ServeRefusal shows why a page was refused: a sentence for the user, and for server errors the
+// request id for operators. It returns false, and has written nothing, for programs and before the
+// pages are built.
+func (p *Pages) ServeRefusal(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool {
 	if p.refusal == nil || !navigates(r) {
 		return false
 	}

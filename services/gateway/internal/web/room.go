@@ -6,14 +6,14 @@ import (
 	"net/http"
 )
 
-// room is the tier-1 page: one file for every event, visitor and language, so that a CDN can serve
-// the whole crowd.
-type room struct {
-	page *content
+// waitingRoomPage is the tier-1 page: one file for every event, visitor and language, so that a CDN
+// can serve the whole crowd.
+type waitingRoomPage struct {
+	page *encodedContent
 	csp  string
 }
 
-func newRoom(files fs.FS, m manifest, cfg Config) (*room, error) {
+func newWaitingRoomPage(files fs.FS, m manifest, cfg Config) (*waitingRoomPage, error) {
 	page, err := readContent(files, m.WaitingRoom.File, htmlType)
 	if err != nil {
 		return nil, err
@@ -25,10 +25,10 @@ func newRoom(files fs.FS, m manifest, cfg Config) (*room, error) {
 	// allows worker-src blob:.
 	csp := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src 'self'; img-src data:; "+
 		"worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", m.WaitingRoom.Script, m.WaitingRoom.Style)
-	return &room{page: page, csp: csp + upgradeDirective(cfg)}, nil
+	return &waitingRoomPage{page: page, csp: csp + upgradeDirective(cfg)}, nil
 }
 
-func (p *room) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *waitingRoomPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	// The response sets and reads no cookie, so it may be shared.
 	h.Set("Cache-Control", "public, max-age=0, s-maxage=300, stale-while-revalidate=60, stale-if-error=86400")

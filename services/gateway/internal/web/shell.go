@@ -10,16 +10,16 @@ const htmlType = "text/html; charset=utf-8"
 // sessionCookie is only looked for, so that a page knows whether to ask the API who is signed in.
 const sessionCookie = "urr-session"
 
-// variant has all that the content of a shell depends on.
-type variant struct {
+// pageVariant has all that the content of a shell depends on.
+type pageVariant struct {
 	lang    string
 	session bool
 }
 
-type shell struct {
+type pageShell struct {
 	status int
 	csp    string
-	bodies map[variant]*content
+	bodies map[pageVariant]*encodedContent
 }
 
 // pageData is the JSON block that the script of the page reads.
@@ -34,8 +34,8 @@ type pageData struct {
 	Strings    map[string]map[string]string `json:"strings"`
 }
 
-// frame holds what all pages have in common.
-type frame struct {
+// pageFrame holds what all pages have in common.
+type pageFrame struct {
 	template   *template.Template
 	catalogues map[string]catalogue
 	clock      string
@@ -43,9 +43,9 @@ type frame struct {
 }
 
 // render renders a page in one variant; refusal is nil except for the error page.
-func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([]byte, error) {
+func (f *pageFrame) render(name string, e bundleEntry, v pageVariant, refusal *refusalText) ([]byte, error) {
 	c := f.catalogues[v.lang]
-	strings, err := c.groups("common", "wait", "sale", "reward", "request", name)
+	strings, err := c.textGroups("common", "wait", "sale", "reward", "request", name)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([
 	if refusal != nil && refusal.Title != "" {
 		title = refusal.Title
 	}
-	return execute(f.template, map[string]any{
+	return executeTemplate(f.template, map[string]any{
 		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": icon(), "Refusal": refusal,
 		"Data": pageData{
 			Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Provider: f.cfg.Provider, Rewards: f.cfg.Rewards, Promotions: f.cfg.Promotions, Clock: f.clock, Strings: strings,
@@ -61,17 +61,17 @@ func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([
 	})
 }
 
-func newShell(f *frame, name string, e entry) (*shell, error) {
+func newShell(f *pageFrame, name string, e bundleEntry) (*pageShell, error) {
 	return renderAll(f, name, e, http.StatusOK, func(catalogue) *refusalText { return nil })
 }
 
 // renderAll renders a page in every variant; refusal returns the text of an error page, nil for
 // other pages.
-func renderAll(f *frame, name string, e entry, status int, refusal func(catalogue) *refusalText) (*shell, error) {
-	s := &shell{status: status, csp: contentSecurity(f.cfg), bodies: make(map[variant]*content, 2*len(f.catalogues))}
+func renderAll(f *pageFrame, name string, e bundleEntry, status int, refusal func(catalogue) *refusalText) (*pageShell, error) {
+	s := &pageShell{status: status, csp: contentSecurity(f.cfg), bodies: make(map[pageVariant]*encodedContent, 2*len(f.catalogues))}
 	for lang, c := range f.catalogues {
 		for _, session := range []bool{false, true} {
-			v := variant{lang, session}
+			v := pageVariant{lang, session}
 			body, err := f.render(name, e, v, refusal(c))
 			if err != nil {
 				return nil, err
@@ -82,7 +82,7 @@ func renderAll(f *frame, name string, e entry, status int, refusal func(catalogu
 	return s, nil
 }
 
-func (s *shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *pageShell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-cache")
 	h.Add("Vary", "Accept-Language, Cookie")
@@ -91,9 +91,9 @@ func (s *shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.bodies[variantOf(r)].serve(w, r, s.status)
 }
 
-func variantOf(r *http.Request) variant {
+func variantOf(r *http.Request) pageVariant {
 	_, err := r.Cookie(sessionCookie)
-	return variant{lang: Language(r), session: err == nil}
+	return pageVariant{lang: Language(r), session: err == nil}
 }
 
 // contentSecurity lets a page load from its own origin only, without inline scripts and styles.

@@ -25,7 +25,7 @@ func noEvent(t *testing.T, p *web.Pages, method string, headers ...string) (*htt
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	done := p.NoEvent(w, r)
+	done := p.ServeNoEvent(w, r)
 	return w.Result(), done
 }
 

@@ -37,10 +37,10 @@ type Pages struct {
 	DocsScript string
 	DocsStyles []string
 
-	shells map[string]*shell
+	shells map[string]*pageShell
 	// noEvent and refusal are nil before the pages are built.
-	noEvent *shell
-	refusal *refusal
+	noEvent *pageShell
+	refusal *errorPage
 }
 
 // New reads the output of the bundler in dist and renders every page. Without a bundle each page

@@ -307,7 +307,7 @@ func TestErrorPagesAreForPeopleOnly(t *testing.T) {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		w := httptest.NewRecorder()
-		done := p.Refuse(w, r, status, "A <sentence>.", "req-7")
+		done := p.ServeRefusal(w, r, status, "A <sentence>.", "req-7")
 		return w.Result(), done
 	}
 	r, done := refuse("/nowhere", http.StatusNotFound, "Accept", "text/html,*/*", "Accept-Language", "ko")
@@ -328,5 +328,5 @@ func TestErrorPagesAreForPeopleOnly(t *testing.T) {
 	}
 	unbuilt, err := web.NewFrom(fstest.MapFS{".keep": {}}, web.Config{})
 	require.NoError(t, err)
-	require.False(t, unbuilt.Refuse(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody), 404, "", ""))
+	require.False(t, unbuilt.ServeRefusal(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody), 404, "", ""))
 }

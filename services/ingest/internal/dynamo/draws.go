@@ -56,7 +56,7 @@ func (s *Store) Entries(ctx context.Context, eventID string) (fairdraw.Entries, 
 
 // entriesOf reads a partition of entries. Texts of UUIDs sort as their bytes do.
 func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries, err error) {
-	for it, err := range s.All(ctx, table.Partition{PK: pk}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: pk}) {
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries,
 
 func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
 	var all []fairdraw.Exclusion
-	for it, err := range s.All(ctx, table.Partition{PK: table.ExclusionPartition(eventID)}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.ExclusionPartition(eventID)}) {
 		if err != nil {
 			return nil, unavailable(err)
 		}

@@ -17,7 +17,7 @@ func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 }
 
 func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error) {
-	items, more, err := s.Query(ctx, table.Partition{
+	items, more, err := s.Query(ctx, table.PartitionQuery{
 		PK: table.MarkerPartition(partition), Below: table.MarkersBefore(before), After: cursor, Limit: markersPerPage,
 	})
 	if err != nil {

@@ -116,7 +116,7 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []promo
 	if after != "" {
 		after = table.ListSK(after)
 	}
-	items, more, err := s.Query(ctx, table.Partition{
+	items, more, err := s.Query(ctx, table.PartitionQuery{
 		PK: table.PromotionList, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Reque
 }
 
 func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {
-	items, _, err := s.Query(ctx, table.Partition{PK: "REQ#" + id, Prefix: table.LogPrefix})
+	items, _, err := s.Query(ctx, table.PartitionQuery{PK: "REQ#" + id, Prefix: table.LogPrefix})
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -155,7 +155,7 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 }
 
 func (s *Store) Figures(ctx context.Context, eventID string) (promotion.Counts, error) {
-	items, _, err := s.Query(ctx, table.Partition{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
+	items, _, err := s.Query(ctx, table.PartitionQuery{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
 	if err != nil {
 		return promotion.Counts{}, unavailable(err)
 	}

@@ -4,12 +4,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/text"
 )
 
 // errNoKeys means that the operator has configured no keys of draws.
@@ -18,8 +18,8 @@ var errNoKeys = errors.New("no keys to open a draw with")
 // checkNew returns the invalid fields of a new promotion.
 func (s *PromotionService) checkNew(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
 	fields := checkTimes(p)
-	if strings.TrimSpace(p.Title) == "" {
-		fields = append(fields, errs.Field{Path: "title", Message: "must not be blank"})
+	if !text.HasVisible(p.Title) {
+		fields = append(fields, errs.Field{Path: "title", Message: "must have a visible character"})
 	}
 	if p.EventType == promotion.Lottery {
 		return append(fields, s.checkLottery(p, beacon)...)

@@ -46,7 +46,7 @@ func newDrawing(t *testing.T, w *world, r replica) drawing {
 }
 
 // verified verifies the document with the entries, as anybody can.
-func (d drawing) verified(t *testing.T, phase fairdraw.Phase) (*fairdraw.Document, *fairdraw.Report) {
+func (d drawing) verified(t *testing.T, phase fairdraw.Phase) (*fairdraw.Document, *fairdraw.VerificationReport) {
 	t.Helper()
 	document := d.document(t, d.event)
 	require.Equal(t, phase, document.Phase)
@@ -324,10 +324,10 @@ func TestExportWinners(t *testing.T) {
 	require.Empty(t, lines)
 	var want [][]string
 	tx := d.store.Begin()
-	for i, name := range []string{"zoe", "ann", "bob"} {
+	for i, name := range []string{"zoe", "@ann", "bob"} {
 		read := d.request(t, d.applied(t, first, name).GetRequestId())
 		tx.Change(i, read.Settled(start.UnixMilli(), promotion.Succeeded, promotion.Success, fmt.Sprint(9-i)))
-		want = append([][]string{{fmt.Sprint(3 - i), read.RequestID, name}}, want...)
+		want = append([][]string{{fmt.Sprint(3 - i), read.RequestID, strings.Replace(name, "@", "'@", 1)}}, want...)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	lines, err = d.exported(t, first)

@@ -48,7 +48,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	store, err := redis.NewStore(client, cfg.rules())
+	store, err := redis.NewStore(client, cfg.lineRules())
 	if err != nil {
 		return err
 	}
@@ -57,13 +57,13 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	announcer, err := announcer(ctx, a, cfg.SQS, log)
+	announcer, err := newAnnouncer(ctx, a, cfg.SQS, log)
 	if err != nil {
 		return err
 	}
 	service := line.NewService(line.Deps{
 		Store: store, Cache: line.NewLineCache(time.Now), Seal: sealer, Events: events, Sales: events, Announce: announcer, Meter: meter{},
-		Rules: cfg.rules(), Log: log, Now: time.Now,
+		Rules: cfg.lineRules(), Log: log, Now: time.Now,
 	})
 	a.OnClose("questions", service.Close)
 	reservations, err := pkgkafka.NewConsumer(cfg.Kafka, kafka.Group, []string{topics.Reservations}, kafka.Handler(service), log)
@@ -77,10 +77,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	rpc.Register(server, service, service, service, ctx.Done())
 
 	worker := line.NewWorker(service, milliseconds(cfg.AdmissionInterval), milliseconds(cfg.CleanupInterval))
-	a.Go("admission", worker.Admit)
-	a.Go("cleanup", worker.Clean)
-	a.Go("settings", worker.ReadSettings)
-	a.Go("sales", worker.RefreshSales)
+	a.Go("admission", worker.RunTicks)
+	a.Go("cleanup", worker.RunCleanups)
+	a.Go("settings", worker.RunSettingsReads)
+	a.Go("sales", worker.RunSaleReads)
 	a.Go("reservations", reservations.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(sealer.Rekey(next.EntryTokenSecret), rekeyTicket(next.Ticket.Key), server.Rekey(next.RPC.Accept))
@@ -107,7 +107,7 @@ func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(con
 	return ticket.New(titles, settings), rekey, nil
 }
 
-func announcer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log *slog.Logger) (line.Announcer, error) {
+func newAnnouncer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log *slog.Logger) (line.Announcer, error) {
 	if !cfg.Enabled {
 		return sqs.Disabled{}, nil
 	}

@@ -68,7 +68,7 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-func (c *Config) rules() line.Rules {
+func (c *Config) lineRules() line.Rules {
 	seconds := func(n int64) time.Duration { return time.Duration(n) * time.Second }
 	r := line.DefaultRules()
 	r.Threshold, r.Batch = c.Threshold, c.AdmissionBatch

@@ -36,40 +36,40 @@ func lineGauge(name, help string) *prometheus.GaugeVec {
 
 var _ line.Meter = meter{}
 
-// meter exports metrics to Prometheus.
+// meter implements line.Meter: it exports the figures of lines to Prometheus.
 type meter struct{}
 
-func (meter) Line(eventID string, f line.Figures) {
+func (meter) SetFigures(eventID string, f line.Figures) {
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
 		waiting: float64(f.Waiting), active: float64(f.Active), threshold: float64(f.Threshold), kept: float64(f.Kept),
-		selling: flag(f.Selling), paused: flag(f.Paused), silent: flag(f.Silent), epoch: float64(f.Epoch) / 1e6, failing: 0,
+		selling: gaugeValue(f.Selling), paused: gaugeValue(f.Paused), silent: gaugeValue(f.Silent), epoch: float64(f.Epoch) / 1e6, failing: 0,
 	} {
 		gauge.WithLabelValues(eventID).Set(value)
 	}
 	admissions.WithLabelValues(eventID) // starts at 0, so that the first admission is an increase
 }
 
-func flag(is bool) float64 {
+func gaugeValue(is bool) float64 {
 	if is {
 		return 1
 	}
 	return 0
 }
 
-func (meter) Failed(eventID string) {
+func (meter) RecordTickFailure(eventID string) {
 	for _, gauge := range gauges {
 		gauge.DeleteLabelValues(eventID)
 	}
 	failing.WithLabelValues(eventID).Set(1)
 }
 
-func (meter) Admitted(eventID string, n int64) {
+func (meter) AddAdmissions(eventID string, n int64) {
 	if n > 0 {
 		admissions.WithLabelValues(eventID).Add(float64(n))
 	}
 }
 
-func (meter) Forget(eventID string) {
+func (meter) ForgetLine(eventID string) {
 	for _, gauge := range gauges {
 		gauge.DeleteLabelValues(eventID)
 	}

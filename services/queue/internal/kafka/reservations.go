@@ -16,16 +16,16 @@ import (
 // Group is the consumer group of all replicas.
 const Group = "queue-service-group"
 
-// Slots applies reservations to slots. Both methods are idempotent, since a slot id is never
+// SlotUpdater applies reservations to slots. Both methods are idempotent, since a slot id is never
 // reused.
-type Slots interface {
-	Held(ctx context.Context, eventID string, h line.Hold) error
-	Purchased(ctx context.Context, eventID, userID, slotID string) error
+type SlotUpdater interface {
+	RecordHold(ctx context.Context, eventID string, h line.SeatHold) error
+	RecordPurchase(ctx context.Context, eventID, userID, slotID string) error
 }
 
 // Handler processes reservation events. It retries while the store does not answer; invalid events
 // go to the dead-letter topic.
-func Handler(slots Slots) kafka.Handler {
+func Handler(slots SlotUpdater) kafka.Handler {
 	return kafka.Each(func(ctx context.Context, rec kafka.Record) error {
 		var e eventsv1.ReservationEvent
 		if err := kafka.Decode(rec, &e); err != nil {
@@ -34,25 +34,25 @@ func Handler(slots Slots) kafka.Handler {
 		if e.GetSlotId() == "" || e.GetEventId() == "" || e.GetUserId() == "" {
 			return nil // made by an operator, without a waiting room
 		}
-		err := apply(ctx, slots, &e)
+		err := applyReservation(ctx, slots, &e)
 		failpoint.Hit("queue.reservation.after_effect")
 		return err
 	})
 }
 
-func apply(ctx context.Context, slots Slots, e *eventsv1.ReservationEvent) error {
+func applyReservation(ctx context.Context, slots SlotUpdater, e *eventsv1.ReservationEvent) error {
 	switch e.GetType() {
 	case events.ReservationCreated:
-		return slots.Held(ctx, e.GetEventId(), hold(e, e.GetExpiresAt().AsTime()))
+		return slots.RecordHold(ctx, e.GetEventId(), toSeatHold(e, e.GetExpiresAt().AsTime()))
 	case events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected:
-		return slots.Held(ctx, e.GetEventId(), hold(e, time.Time{}))
+		return slots.RecordHold(ctx, e.GetEventId(), toSeatHold(e, time.Time{}))
 	case events.ReservationConfirmed:
-		return slots.Purchased(ctx, e.GetEventId(), e.GetUserId(), e.GetSlotId())
+		return slots.RecordPurchase(ctx, e.GetEventId(), e.GetUserId(), e.GetSlotId())
 	default:
 		return nil
 	}
 }
 
-func hold(e *eventsv1.ReservationEvent, until time.Time) line.Hold {
-	return line.Hold{UserID: e.GetUserId(), SlotID: e.GetSlotId(), ReservationID: e.GetReservationId(), Until: until}
+func toSeatHold(e *eventsv1.ReservationEvent, until time.Time) line.SeatHold {
+	return line.SeatHold{UserID: e.GetUserId(), SlotID: e.GetSlotId(), ReservationID: e.GetReservationId(), Until: until}
 }

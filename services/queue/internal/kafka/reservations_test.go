@@ -41,7 +41,7 @@ func (s *slots) note(call string) error {
 	return nil
 }
 
-func (s *slots) Held(_ context.Context, eventID string, h line.Hold) error {
+func (s *slots) RecordHold(_ context.Context, eventID string, h line.SeatHold) error {
 	until := int64(0)
 	if !h.Until.IsZero() {
 		until = h.Until.Unix()
@@ -49,7 +49,7 @@ func (s *slots) Held(_ context.Context, eventID string, h line.Hold) error {
 	return s.note(fmt.Sprint("held ", eventID, " ", h.UserID, " ", h.SlotID, " ", h.ReservationID, " ", until))
 }
 
-func (s *slots) Purchased(_ context.Context, eventID, userID, slotID string) error {
+func (s *slots) RecordPurchase(_ context.Context, eventID, userID, slotID string) error {
 	return s.note(fmt.Sprint("purchased ", eventID, " ", userID, " ", slotID))
 }
 

@@ -16,23 +16,23 @@ const (
 	settingsTimeout       = 500 * time.Millisecond
 )
 
-// Load is a line's load, for tier 1.
-type Load struct{ Waiting, Active, Parked, Arrived int64 }
+// LineLoad counts a line's visitors. Tier 1 reads it, so that it serves no more than fit.
+type LineLoad struct{ Waiting, Active, Parked, Arrived int64 }
 
-// Load returns the line's load; all zero when there is no line. It reads the line, since tier 1
+// ReadLoad returns the line's load; all zero when there is no line. It reads the line, since tier 1
 // compares the answers of several replicas, whose cached states differ in age.
-func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {
-	st, err := s.peek(ctx, eventID)
+func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error) {
+	st, err := s.readState(ctx, eventID)
 	if err != nil {
-		return Load{}, err
+		return LineLoad{}, err
 	}
-	return Load{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
+	return LineLoad{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
 
-// Closed reports whether the event's sale has ended. It fails with ErrEventUnknown when there is no
-// such event. It asks ticket, since tier 1 has rooms for events without a line. From then on every
-// replica tracks the sale status, as long as tier 1 keeps calling.
-func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
+// SaleClosed reports whether the event's sale has ended. It fails with ErrEventUnknown when there
+// is no such event. It asks ticket, since tier 1 has rooms for events without a line. From then on
+// every replica tracks the sale status, as long as tier 1 keeps calling.
+func (s *Service) SaleClosed(ctx context.Context, eventID string) (bool, error) {
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return false, err
@@ -47,17 +47,17 @@ func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
 	return set.Closed, nil
 }
 
-func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
+func (s *Service) WatchLines(ctx context.Context, send func(lines []LineUpdate, snapshot bool) error) error {
 	return s.cache.Watch(ctx, send)
 }
 
-// refresh reads a line's durable settings from ticket and stores them in the line. Of two
+// refreshSettings reads a line's durable settings from ticket and stores them in the line. Of two
 // concurrent reads the one that began later wins, so the line's time is read first.
 //
 // A line admits as soon as it has settings, so a new line also waits for its sale's status. No line
 // admits before ticket has recorded that it was opened.
-func (s *Service) refresh(ctx context.Context, eventID string) error {
-	st, err := s.peek(ctx, eventID)
+func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
+	st, err := s.readState(ctx, eventID)
 	if err != nil || !st.Exists() {
 		return err
 	}
@@ -107,10 +107,11 @@ func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) 
 	return nil
 }
 
-// readSettings is refresh for workers and first visitors, with a limited rate and a timeout. After a
-// failure, which is only logged, a line keeps its settings; a new one admits nobody.
+// readSettings is refreshSettings for workers and first visitors, with a limited rate and a
+// timeout. After a failure, which is only logged, a line keeps its settings; a new one admits
+// nobody.
 func (s *Service) readSettings(ctx context.Context, eventID string) {
-	p := s.cache.entry(eventID)
+	p := s.cache.findOrCreateEntry(eventID)
 	p.mu.Lock()
 	now, st := s.now(), p.state
 	wait := settingsRetryInterval
@@ -125,7 +126,7 @@ func (s *Service) readSettings(ctx context.Context, eventID string) {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
-	if err := s.refresh(ctx, eventID); err != nil && !errors.Is(err, context.Canceled) {
+	if err := s.refreshSettings(ctx, eventID); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.WarnContext(ctx, "line settings not read", "event", eventID, "unread", st.SettingsAt == 0, "error", err)
 		p.mu.Lock()
 		p.settingsTriedAt = now.Add(settingsRetryInterval - wait) // due after settingsRetryInterval
@@ -157,10 +158,10 @@ const (
 	titleTimeout       = 150 * time.Millisecond
 )
 
-// title returns the event's title and artist; empty while not available, since the line works
+// titleOf returns the event's title and artist; empty while not available, since the line works
 // without them. The first caller that finds them expired reads them.
-func (s *Service) title(ctx context.Context, eventID string) TitleAndArtist {
-	p := s.cache.find(eventID)
+func (s *Service) titleOf(ctx context.Context, eventID string) TitleAndArtist {
+	p := s.cache.findEntry(eventID)
 	if p == nil { // no line
 		return TitleAndArtist{}
 	}

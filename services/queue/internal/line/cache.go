@@ -80,14 +80,14 @@ func NewLineCache(now func() time.Time) *LineCache {
 	return &LineCache{now: now, lines: make(map[string]*entry), changed: make(chan struct{})}
 }
 
-func (c *LineCache) find(eventID string) *entry {
+func (c *LineCache) findEntry(eventID string) *entry {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.lines[eventID]
 }
 
-func (c *LineCache) entry(eventID string) *entry {
-	if e := c.find(eventID); e != nil {
+func (c *LineCache) findOrCreateEntry(eventID string) *entry {
+	if e := c.findEntry(eventID); e != nil {
 		return e
 	}
 	c.mu.Lock()
@@ -100,24 +100,24 @@ func (c *LineCache) entry(eventID string) *entry {
 	return e
 }
 
-// read returns a value of an event's entry; the zero value if there is no entry.
-func read[T any](c *LineCache, eventID string, get func(*entry) T) (value T) {
-	c.update(eventID, func(e *entry) { value = get(e) })
+// readEntry returns a value of an event's entry; the zero value if there is no entry.
+func readEntry[T any](c *LineCache, eventID string, get func(*entry) T) (value T) {
+	c.updateEntry(eventID, func(e *entry) { value = get(e) })
 	return value
 }
 
-// update calls change with an event's entry, if there is one.
-func (c *LineCache) update(eventID string, change func(*entry)) {
-	if e := c.find(eventID); e != nil {
+// updateEntry calls change with an event's entry, if there is one.
+func (c *LineCache) updateEntry(eventID string, change func(*entry)) {
+	if e := c.findEntry(eventID); e != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		change(e)
 	}
 }
 
-// upsert calls change with an event's entry, and creates the entry if there is none.
-func (c *LineCache) upsert(eventID string, change func(*entry)) {
-	e := c.entry(eventID)
+// upsertEntry calls change with an event's entry, and creates the entry if there is none.
+func (c *LineCache) upsertEntry(eventID string, change func(*entry)) {
+	e := c.findOrCreateEntry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	change(e)
@@ -125,13 +125,13 @@ func (c *LineCache) upsert(eventID string, change func(*entry)) {
 
 // Snapshot returns this replica's knowledge of a line, which calls of the store need.
 func (c *LineCache) Snapshot(eventID string) KnownState {
-	return read(c, eventID, func(e *entry) KnownState { return e.known })
+	return readEntry(c, eventID, func(e *entry) KnownState { return e.known })
 }
 
-// Contact records a visitor's call, so that this replica ticks the event. An event without a line
-// gets no entry, since ids may be made up.
-func (c *LineCache) Contact(eventID string) {
-	c.update(eventID, func(e *entry) { e.contact = c.now() })
+// RecordContact records a visitor's call, so that this replica ticks the event. An event without a
+// line gets no entry, since ids may be made up.
+func (c *LineCache) RecordContact(eventID string) {
+	c.updateEntry(eventID, func(e *entry) { e.contact = c.now() })
 }
 
 // Observe updates the cache with a state from the store, unless the cached one is newer.
@@ -142,7 +142,7 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 	if !s.Exists() {
 		return
 	}
-	e := c.entry(eventID)
+	e := c.findOrCreateEntry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m := &e.known
@@ -169,12 +169,12 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 		e.empty = e.updatedAt
 	}
 	if e.updateStatus(s.Now) || moved {
-		e.change = c.bump()
+		e.change = c.countChange()
 	}
 }
 
-// bump counts a change and notifies the watchers.
-func (c *LineCache) bump() uint64 {
+// countChange counts a change and notifies the watchers.
+func (c *LineCache) countChange() uint64 {
 	c.watch.Lock()
 	defer c.watch.Unlock()
 	c.changes++
@@ -183,8 +183,9 @@ func (c *LineCache) bump() uint64 {
 	return c.changes
 }
 
-// current returns the last state, with Now advanced, and whether it is recent enough for an answer.
-func (e *entry) current(now time.Time) (State, bool) {
+// currentState returns the last state, with Now advanced, and whether it is recent enough to
+// answer.
+func (e *entry) currentState(now time.Time) (State, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.updatedAt.IsZero() {
@@ -196,31 +197,31 @@ func (e *entry) current(now time.Time) (State, bool) {
 	return s, age < maxStateAge
 }
 
-func (e *entry) estimate(position int64, s State) int64 {
+func (e *entry) estimateWait(position int64, s State) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.rate.wait(position, s)
+	return e.rate.estimateWait(position, s)
 }
 
 func (c *LineCache) admittedPerMinute(eventID string) float64 {
-	return read(c, eventID, func(e *entry) float64 { return e.admissions.perMinute() })
+	return readEntry(c, eventID, func(e *entry) float64 { return e.admissions.perMinute() })
 }
 
-func (c *LineCache) Known() []string {
+func (c *LineCache) KnownLines() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Sorted(maps.Keys(c.lines))
 }
 
-func (c *LineCache) Contacted() []string {
-	return c.filter(func(e *entry, now time.Time) bool { return now.Sub(e.contact) <= contactWindow })
+func (c *LineCache) ContactedLines() []string {
+	return c.filterLines(func(e *entry, now time.Time) bool { return now.Sub(e.contact) <= contactWindow })
 }
 
-// filter lists the events whose entries satisfy a predicate, sorted.
-func (c *LineCache) filter(is func(e *entry, now time.Time) bool) []string {
+// filterLines lists the events whose entries satisfy a predicate, sorted.
+func (c *LineCache) filterLines(is func(e *entry, now time.Time) bool) []string {
 	now := c.now()
-	return slices.DeleteFunc(c.Known(), func(id string) bool {
-		e := c.find(id)
+	return slices.DeleteFunc(c.KnownLines(), func(id string) bool {
+		e := c.findEntry(id)
 		if e == nil {
 			return true
 		}
@@ -230,8 +231,9 @@ func (c *LineCache) filter(is func(e *entry, now time.Time) bool) []string {
 	})
 }
 
-// Forget removes lines that had no contact for an hour and are not in keep, and returns their ids.
-func (c *LineCache) Forget(keep map[string]bool) []string {
+// ForgetUnused removes lines without contact for an hour that are not in keep, and returns their
+// ids.
+func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 	now := c.now()
 	var gone []string
 	c.mu.Lock()
@@ -247,10 +249,10 @@ func (c *LineCache) Forget(keep map[string]bool) []string {
 	return gone
 }
 
-// idle returns how long a line has been empty, without contact here, and not busy elsewhere; 0 while
-// it is in use or unknown.
-func (c *LineCache) idle(eventID string) time.Duration {
-	return read(c, eventID, func(e *entry) time.Duration {
+// idleTime returns how long a line has been empty, without contact here, and not busy elsewhere; 0
+// while it is in use or unknown.
+func (c *LineCache) idleTime(eventID string) time.Duration {
+	return readEntry(c, eventID, func(e *entry) time.Duration {
 		since := e.empty
 		if !e.state.Exists() {
 			since = e.created // the line was never created

@@ -8,10 +8,10 @@ import (
 // SetSale stores a sale report of ticket, unless a later one is known. The next call on the line
 // passes it to the store.
 func (c *LineCache) SetSale(eventID string, report Sale) {
-	e := c.entry(eventID)
+	e := c.findOrCreateEntry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.time(c.now())
+	now := e.lineTime(c.now())
 	// A later time than now means that the clock was set back.
 	if known := e.known.Sale.At; report.At < known && known <= now {
 		return
@@ -23,19 +23,19 @@ func (c *LineCache) SetSale(eventID string, report Sale) {
 		e.known.Sale.ClosesAt, e.state.Sale.ClosesAt = e.state.ClosesAt, e.state.ClosesAt
 	}
 	if e.updateStatus(now) {
-		e.change = c.bump()
+		e.change = c.countChange()
 		e.figuresChanged = e.state.Exists()
 	}
 }
 
 // keepBlocked records the users that were blocked in an epoch of the line.
 func (c *LineCache) keepBlocked(eventID string, epoch int64, users []string) {
-	c.upsert(eventID, func(e *entry) { e.blocked, e.blockedEpoch = users, epoch })
+	c.upsertEntry(eventID, func(e *entry) { e.blocked, e.blockedEpoch = users, epoch })
 }
 
 // lostBlocked returns the users that were blocked in another epoch than this one.
 func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
-	return read(c, eventID, func(e *entry) []string {
+	return readEntry(c, eventID, func(e *entry) []string {
 		if e.blockedEpoch == epoch {
 			return nil
 		}
@@ -45,13 +45,13 @@ func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
 
 // markSettingsCurrent records that this replica knows the line's settings, or cannot read them now.
 func (c *LineCache) markSettingsCurrent(eventID string) {
-	c.upsert(eventID, func(e *entry) { e.settingsCurrentAt = c.now() })
+	c.upsertEntry(eventID, func(e *entry) { e.settingsCurrentAt = c.now() })
 }
 
 // settingsCurrent reports whether this replica has kept the line's settings current: within the last
 // minute, or two seconds for a line whose sale report is read less often. It is true without a line.
 func (c *LineCache) settingsCurrent(eventID string) bool {
-	e := c.find(eventID)
+	e := c.findEntry(eventID)
 	if e == nil {
 		return true
 	}
@@ -66,7 +66,7 @@ func (c *LineCache) settingsCurrent(eventID string) bool {
 
 // settingsChanged makes the line's settings due for a read, unless the version is known.
 func (c *LineCache) settingsChanged(eventID string, version int64) {
-	c.upsert(eventID, func(e *entry) {
+	c.upsertEntry(eventID, func(e *entry) {
 		e.settingsCurrentAt = c.now()
 		if e.settingsVersion != version {
 			e.settingsVersion, e.settingsTriedAt = version, time.Time{}
@@ -76,18 +76,19 @@ func (c *LineCache) settingsChanged(eventID string, version int64) {
 
 // MarkListed records that the registry lists an event without a line.
 func (c *LineCache) MarkListed(eventID string) {
-	c.upsert(eventID, func(e *entry) {
+	c.upsertEntry(eventID, func(e *entry) {
 		e.listed = c.now()
-		if e.updateStatus(e.time(e.listed)) {
-			e.change = c.bump()
+		if e.updateStatus(e.lineTime(e.listed)) {
+			e.change = c.countChange()
 		}
 	})
 }
 
-// FirstContact records a contact for an existing event, and whether it is the minute's first.
+// FirstContact records a contact with an existing event, and returns whether it is the minute's
+// first.
 func (c *LineCache) FirstContact(eventID string) bool {
-	known := c.find(eventID) != nil
-	e := c.entry(eventID)
+	known := c.findEntry(eventID) != nil
+	e := c.findOrCreateEntry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := c.now()
@@ -101,20 +102,21 @@ func (c *LineCache) saleIsKnown(eventID string) bool { return c.Snapshot(eventID
 
 func (c *LineCache) saleIsRecent(eventID string, limit time.Duration) bool {
 	at := c.Snapshot(eventID).Sale.At
-	return at > 0 && c.time(eventID)-at <= limit.Milliseconds()
+	return at > 0 && c.lineTime(eventID)-at <= limit.Milliseconds()
 }
 
-func (c *LineCache) sale(eventID string) SaleStatus {
-	return read(c, eventID, func(e *entry) SaleStatus { return e.known.Sale.StatusAt(e.time(c.now())) })
+func (c *LineCache) saleStatus(eventID string) SaleStatus {
+	return readEntry(c, eventID, func(e *entry) SaleStatus { return e.known.Sale.StatusAt(e.lineTime(c.now())) })
 }
 
-// time returns an estimate of the line's time (epoch ms); this process's time without a line.
-func (c *LineCache) time(eventID string) int64 {
+// lineTime estimates the time of the line's Redis (epoch ms). Without a line it is this process's
+// time.
+func (c *LineCache) lineTime(eventID string) int64 {
 	now := c.now()
-	return cmp.Or(read(c, eventID, func(e *entry) int64 { return e.time(now) }), now.UnixMilli())
+	return cmp.Or(readEntry(c, eventID, func(e *entry) int64 { return e.lineTime(now) }), now.UnixMilli())
 }
 
-func (e *entry) time(now time.Time) int64 {
+func (e *entry) lineTime(now time.Time) int64 {
 	if !e.state.Exists() {
 		return now.UnixMilli()
 	}

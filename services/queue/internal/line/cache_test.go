@@ -45,32 +45,32 @@ func TestContactExpires(t *testing.T) {
 	b.Observe("a", State{Epoch: 1, Rev: 1, Now: 1})
 	b.Observe("b", State{Epoch: 1, Rev: 1, Now: 1})
 	c.Advance(30 * time.Second)
-	b.Contact("b")
-	b.Contact("made up")
+	b.RecordContact("b")
+	b.RecordContact("made up")
 	c.Advance(31 * time.Second)
-	require.Equal(t, []string{"b"}, b.Contacted())
+	require.Equal(t, []string{"b"}, b.ContactedLines())
 	c.Advance(time.Hour - 40*time.Second)
-	require.Equal(t, []string{"a"}, b.Forget(nil))
+	require.Equal(t, []string{"a"}, b.ForgetUnused(nil))
 	c.Advance(time.Minute)
-	require.Empty(t, b.Forget(map[string]bool{"b": true}), "the registry lists it")
-	require.Equal(t, []string{"b"}, b.Forget(nil))
+	require.Empty(t, b.ForgetUnused(map[string]bool{"b": true}), "the registry lists it")
+	require.Equal(t, []string{"b"}, b.ForgetUnused(nil))
 }
 
 func TestIdleTime(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
-	b.Contact("ev")
+	b.RecordContact("ev")
 	b.Observe("ev", State{Epoch: 1, Rev: 1, Now: 1, Waiting: 1})
 	c.Advance(time.Hour)
-	require.Zero(t, b.idle("ev"), "somebody waits")
+	require.Zero(t, b.idleTime("ev"), "somebody waits")
 	b.Observe("ev", State{Epoch: 1, Rev: 2, Now: 2})
 	c.Advance(time.Minute)
-	require.Equal(t, time.Minute, b.idle("ev"))
-	b.Contact("ev")
-	require.Zero(t, b.idle("ev"))
+	require.Equal(t, time.Minute, b.idleTime("ev"))
+	b.RecordContact("ev")
+	require.Zero(t, b.idleTime("ev"))
 	c.Advance(2 * time.Minute)
 	b.Observe("ev", State{Epoch: 1, Rev: 3, Now: 3})
-	require.Equal(t, 2*time.Minute, b.idle("ev"))
+	require.Equal(t, 2*time.Minute, b.idleTime("ev"))
 }
 
 func TestWatchSendsEveryEpoch(t *testing.T) {
@@ -81,32 +81,32 @@ func TestWatchSendsEveryEpoch(t *testing.T) {
 func watchersSeeEveryEpoch(t *testing.T) {
 	b, _ := newTestCache()
 	b.Observe("a", State{Epoch: 1, Rev: 1, Now: 1})
-	got := make(chan []Recovery, 10)
+	got := make(chan []LineUpdate, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- b.Watch(ctx, func(lines []Recovery, _ bool) error {
+		done <- b.Watch(ctx, func(lines []LineUpdate, _ bool) error {
 			got <- lines
 			return nil
 		})
 	}()
-	require.Equal(t, []Recovery{{EventID: "a", Epoch: 1}}, <-got)
+	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 1}}, <-got)
 	b.Observe("a", State{Epoch: 1, Rev: 2, Now: 2}) // nothing that concerns a gateway
 	b.Observe("b", State{Epoch: 3, Rev: 1, Now: 2, PauseUntil: 30})
-	require.Equal(t, []Recovery{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
+	require.Equal(t, []LineUpdate{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
 	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 3})
-	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2}}, <-got)
+	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2}}, <-got)
 	// An opened line turns out to have been lost.
 	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40})
-	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
+	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
 	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 4})
-	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
+	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
 	// The same.
 	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})
 	// An older report.
 	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}})
 	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
-	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)
+	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)
 	quiet := time.Now()
 	require.Empty(t, <-got, "a beat when nothing changes")
 	require.Equal(t, heartbeatInterval, time.Since(quiet))
@@ -119,11 +119,11 @@ func TestCachedStateExpires(t *testing.T) {
 	b, c := newTestCache()
 	b.Observe("ev", State{Epoch: 1, Rev: 1, Now: 100})
 	c.Advance(maxStateAge - time.Millisecond)
-	s, ok := b.entry("ev").current(c.Now())
+	s, ok := b.findOrCreateEntry("ev").currentState(c.Now())
 	require.True(t, ok)
 	require.Equal(t, 100+maxStateAge.Milliseconds()-1, s.Now, "its time goes on")
 	c.Advance(time.Millisecond)
-	_, ok = b.entry("ev").current(c.Now())
+	_, ok = b.findOrCreateEntry("ev").currentState(c.Now())
 	require.False(t, ok)
 }
 

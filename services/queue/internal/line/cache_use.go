@@ -23,13 +23,13 @@ func (e *entry) inUse(now time.Time) bool {
 	return e.state.Members() > 0 || now.Sub(e.contact) <= contactWindow || now.Before(e.busyUntil)
 }
 
-func (c *LineCache) InUse() []string { return c.filter((*entry).inUse) }
+func (c *LineCache) LinesInUse() []string { return c.filterLines((*entry).inUse) }
 
 // startSweep lists the lines to clean up: all lines in use, and up to maxIdleSweeps lines that were
 // not cleaned up since they were last in use.
 func (c *LineCache) startSweep() []string {
 	idle := 0
-	return c.filter(func(e *entry, now time.Time) bool {
+	return c.filterLines(func(e *entry, now time.Time) bool {
 		switch {
 		case !e.state.Exists():
 			return false
@@ -48,24 +48,24 @@ func (c *LineCache) startSweep() []string {
 // endSweep records that a line was cleaned up. It counts only if the line is still not in use.
 func (c *LineCache) endSweep(eventID string) {
 	now := c.now()
-	c.update(eventID, func(e *entry) { e.swept = !e.inUse(now) && now.Sub(e.empty) >= idleSweepAfter })
+	c.updateEntry(eventID, func(e *entry) { e.swept = !e.inUse(now) && now.Sub(e.empty) >= idleSweepAfter })
 }
 
-// settingsDue lists the lines whose settings are read again: those in use, and those whose settings
-// have changed or were not read yet.
-func (c *LineCache) settingsDue() []string {
-	return c.filter(func(e *entry, now time.Time) bool {
+// linesWithSettingsDue lists the lines whose settings are read again: those in use, and those whose
+// settings have changed or were not read yet.
+func (c *LineCache) linesWithSettingsDue() []string {
+	return c.filterLines(func(e *entry, now time.Time) bool {
 		return e.state.Exists() && (e.inUse(now) || e.settingsTriedAt.IsZero())
 	})
 }
 
-// unmarked lists the lines that are to be marked as busy: those with contact here, again after
+// linesToMark lists the lines that are to be marked as busy: those with contact here, again after
 // busyMarkInterval or when the schedule has lost the mark, and those whose figures have changed.
-func (c *LineCache) unmarked() []string {
+func (c *LineCache) linesToMark() []string {
 	c.mu.RLock()
 	planned := c.plannedAt
 	c.mu.RUnlock()
-	return c.filter(func(e *entry, now time.Time) bool {
+	return c.filterLines(func(e *entry, now time.Time) bool {
 		if now.Sub(e.contact) > contactWindow {
 			return e.figuresChanged
 		}
@@ -74,21 +74,21 @@ func (c *LineCache) unmarked() []string {
 	})
 }
 
-func (c *LineCache) marked(eventIDs []string) {
+func (c *LineCache) recordMarks(eventIDs []string) {
 	for _, id := range eventIDs {
-		c.update(id, func(e *entry) { e.markedAt, e.figuresChanged = c.now(), false })
+		c.updateEntry(id, func(e *entry) { e.markedAt, e.figuresChanged = c.now(), false })
 	}
 }
 
 // markFiguresChanged makes a tick of the line due, so that the exported figures are updated.
 func (c *LineCache) markFiguresChanged(eventID string) {
-	c.update(eventID, func(e *entry) { e.figuresChanged = true })
+	c.updateEntry(eventID, func(e *entry) { e.figuresChanged = true })
 }
 
 // startMark reports whether the caller must mark a line with contact as busy. While marking fails,
 // it is tried by one visitor of the line every two seconds, and by each plan.
 func (c *LineCache) startMark(eventID string) bool {
-	return read(c, eventID, func(e *entry) bool {
+	return readEntry(c, eventID, func(e *entry) bool {
 		now := c.now()
 		if now.Sub(e.markedAt) <= contactWindow || now.Before(e.busyUntil) || now.Sub(e.markTriedAt) < lostMarkAfter {
 			return false
@@ -102,7 +102,7 @@ func (c *LineCache) startMark(eventID string) bool {
 func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 	now := c.now()
 	for _, id := range eventIDs {
-		c.upsert(id, func(e *entry) { e.busyAt, e.busyUntil = now, now.Add(valid) })
+		c.upsertEntry(id, func(e *entry) { e.busyAt, e.busyUntil = now, now.Add(valid) })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,9 +113,9 @@ func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 // and those of other lines and of listed events without a line every idleSalesInterval. It also
 // applies the times at which sales open and close.
 func (c *LineCache) takeSaleEvents() []string {
-	return c.filter(func(e *entry, now time.Time) bool {
-		if e.updateStatus(e.time(now)) {
-			e.change = c.bump()
+	return c.filterLines(func(e *entry, now time.Time) bool {
+		if e.updateStatus(e.lineTime(now)) {
+			e.change = c.countChange()
 			e.figuresChanged = e.state.Exists()
 		}
 		e.salesSlow = !e.inUse(now)

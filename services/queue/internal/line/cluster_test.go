@@ -137,11 +137,11 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	for _, id := range sound {
 		slot, err := client.HGet(t.Context(), "{"+id+"}:slot", "in").Result()
 		require.NoError(t, err)
-		mine := line.Slot{EventID: id, UserID: "in", SlotID: slot[:36], Epoch: epochOf(t, r, id)}
+		mine := line.SlotQuery{EventID: id, UserID: "in", SlotID: slot[:36], Epoch: epochOf(t, r, id)}
 		theirs := mine
 		theirs.EventID = stuck[0]
 		testkit.Until(t, func() bool {
-			v := r.service.Verify(t.Context(), []line.Slot{theirs, mine})
+			v := r.service.VerifySlots(t.Context(), []line.SlotQuery{theirs, mine})
 			return errors.Is(v[0].Err, errs.ErrUnavailable) && v[1].Active
 		}, "the slot of %s", id)
 		testkit.UntilNoError(t, func() error { return r.service.Leave(t.Context(), id, "in", &line.Entry{SlotID: slot[:36]}) })

@@ -26,7 +26,7 @@ const (
 // for events without a line. Concurrent lookups share one call. It is safe for concurrent use.
 type eventExistenceCache struct {
 	lookUp func(ctx context.Context, eventID string) error
-	// results are what has returns, nil for events that exist.
+	// results has the result of check by event id; nil for an event that exists.
 	results *otter.Cache[string, error]
 
 	mu           sync.Mutex
@@ -56,32 +56,32 @@ func (now cacheClock) NowNano() int64 { return now().UnixNano() }
 
 func (cacheClock) Tick(time.Duration) <-chan time.Time { return nil }
 
-// has returns nil for an event that exists, ErrEventUnknown for one that does not, and
+// check returns nil for an event that exists, ErrEventUnknown for one that does not, and
 // errs.ErrUnavailable when ticket does not answer.
-func (c *eventExistenceCache) has(ctx context.Context, eventID string) error {
-	result, err := c.results.Get(ctx, eventID, otter.LoaderFunc[string, error](c.load))
+func (c *eventExistenceCache) check(ctx context.Context, eventID string) error {
+	result, err := c.results.Get(ctx, eventID, otter.LoaderFunc[string, error](c.loadResult))
 	if err != nil { // ctx has ended
-		return unavailable(err)
+		return unavailableError(err)
 	}
 	return result
 }
 
-func (c *eventExistenceCache) load(ctx context.Context, eventID string) (result, failure error) {
+func (c *eventExistenceCache) loadResult(ctx context.Context, eventID string) (result, failure error) {
 	// Other callers share the result, so this caller's cancellation must not end the call.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), existenceTimeout)
 	defer cancel()
 	result = c.lookUp(ctx, eventID)
 	if result != nil && !errors.Is(result, ErrEventUnknown) {
-		result = unavailable(result)
+		result = unavailableError(result)
 	}
 	return result, nil
 }
 
-func unavailable(err error) error { return errs.ErrUnavailable.Wrap(err).WithRetry(negativeTTL) }
+func unavailableError(err error) error { return errs.ErrUnavailable.Wrap(err).WithRetry(negativeTTL) }
 
-// hasAsync is has without waiting. It reports whether the event is known to exist; while nothing is
-// known, it looks it up in the background.
-func (c *eventExistenceCache) hasAsync(ctx context.Context, eventID string) (exists bool, err error) {
+// checkAsync is check without waiting. It reports whether the event is known to exist; while
+// nothing is known, it looks it up in the background.
+func (c *eventExistenceCache) checkAsync(ctx context.Context, eventID string) (exists bool, err error) {
 	if result, ok := c.results.GetIfPresent(eventID); ok {
 		return result == nil, result
 	}
@@ -93,7 +93,7 @@ func (c *eventExistenceCache) hasAsync(ctx context.Context, eventID string) (exi
 	c.inBackground[eventID] = true
 	ctx = context.WithoutCancel(ctx) // load bounds it
 	c.work.Go(func() {
-		_ = c.has(ctx, eventID) // cached for the next call
+		_ = c.check(ctx, eventID) // cached for the next call
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.inBackground, eventID)

@@ -36,7 +36,7 @@ func TestExistenceCacheExpires(t *testing.T) {
 			})
 			for want, step := range []time.Duration{0, tc.kept - 1, 1} {
 				c.Advance(step)
-				require.ErrorIs(t, r.has(t.Context(), "ev"), tc.want)
+				require.ErrorIs(t, r.check(t.Context(), "ev"), tc.want)
 				require.Equal(t, max(want, 1), asked)
 			}
 		})
@@ -59,12 +59,12 @@ func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = r.has(ctx, "ev") })
+	wg.Go(func() { _ = r.check(ctx, "ev") })
 	<-entered
 	leave() // who asked first does not wait any more; the others do
 	var failures [20]error
 	for i := range failures {
-		wg.Go(func() { failures[i] = r.has(t.Context(), "ev") })
+		wg.Go(func() { failures[i] = r.check(t.Context(), "ev") })
 	}
 	synctest.Wait()
 	close(answer)
@@ -78,7 +78,7 @@ func TestExistenceCacheIsBounded(t *testing.T) {
 	c := newClock()
 	r := newEventExistenceCache(c.Now, func(context.Context, string) error { return errors.New("down") })
 	for i := range existenceCacheSize + 50 {
-		require.Error(t, r.has(t.Context(), strconv.Itoa(i)))
+		require.Error(t, r.check(t.Context(), strconv.Itoa(i)))
 	}
 	size := func() int {
 		r.results.CleanUp()
@@ -86,6 +86,6 @@ func TestExistenceCacheIsBounded(t *testing.T) {
 	}
 	require.Equal(t, existenceCacheSize, size())
 	c.Advance(time.Second)
-	require.Error(t, r.has(t.Context(), "x"))
+	require.Error(t, r.check(t.Context(), "x"))
 	require.Equal(t, 1, size(), "what is over makes room")
 }

@@ -102,8 +102,8 @@ func (w *testEnv) opened(tickets *fakeTicket) *replica {
 // open opens an event's line by a visitor without a position, who gets no place.
 func (r *replica) open(t *testing.T, event string) {
 	t.Helper()
-	opener := line.Caller{UserID: "opener", Tier1: line.Tier1{Required: true}}
-	require.ErrorIs(t, r.service.Check(t.Context(), []line.Request{{EventID: event, Caller: opener}})[0].Err, line.ErrPassRequired)
+	opener := line.Visitor{UserID: "opener", Tier1: line.Tier1{Required: true}}
+	require.ErrorIs(t, r.service.Check(t.Context(), []line.Request{{EventID: event, Visitor: opener}})[0].Err, line.ErrPassRequired)
 }
 
 // requirePlace compares a place's status and sale status.
@@ -123,14 +123,14 @@ func (w *testEnv) second(rs ...*replica) {
 }
 
 func (r *replica) status(ctx context.Context, event, user string) line.Place {
-	return r.service.Status(ctx, []line.Request{{EventID: event, Caller: line.Caller{UserID: user}}})[0].Place
+	return r.service.Status(ctx, []line.Request{{EventID: event, Visitor: line.Visitor{UserID: user}}})[0].Place
 }
 
 // lines returns the snapshot that a new watcher gets.
-func (r *replica) lines(t *testing.T) (sent []line.Recovery) {
+func (r *replica) lines(t *testing.T) (sent []line.LineUpdate) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, r.service.Watch(ctx, func(lines []line.Recovery, snapshot bool) error {
+	require.NoError(t, r.service.WatchLines(ctx, func(lines []line.LineUpdate, snapshot bool) error {
 		if snapshot {
 			sent = lines
 		}

@@ -87,7 +87,7 @@ func containsAll(s string, words ...string) bool {
 func requests(event string, users ...string) []line.Request {
 	out := make([]line.Request, len(users))
 	for i, u := range users {
-		out[i] = line.Request{EventID: event, Caller: line.Caller{UserID: u}}
+		out[i] = line.Request{EventID: event, Visitor: line.Visitor{UserID: u}}
 	}
 	return out
 }
@@ -103,7 +103,7 @@ func TestHangingEventDelaysNoOther(t *testing.T) {
 		held.Go(func() { r.service.Check(context.WithoutCancel(t.Context()), requests(stuck, user)) })
 		held.Go(func() { r.service.Status(context.WithoutCancel(t.Context()), requests(stuck, user)) })
 		held.Go(func() {
-			r.service.Verify(context.WithoutCancel(t.Context()), []line.Slot{{EventID: stuck, UserID: user, SlotID: slot, Epoch: token.Epoch}})
+			r.service.VerifySlots(context.WithoutCancel(t.Context()), []line.SlotQuery{{EventID: stuck, UserID: user, SlotID: slot, Epoch: token.Epoch}})
 		})
 	}
 	for range 8 {
@@ -113,7 +113,7 @@ func TestHangingEventDelaysNoOther(t *testing.T) {
 	status := r.service.Status(t.Context(), requests(w.event, "w"))
 	require.NoError(t, status[0].Err)
 	require.Equal(t, line.StatusQueued, status[0].Place.Status)
-	verdict := r.service.Verify(t.Context(), []line.Slot{{EventID: w.event, UserID: "in", SlotID: slot, Epoch: token.Epoch}})
+	verdict := r.service.VerifySlots(t.Context(), []line.SlotQuery{{EventID: w.event, UserID: "in", SlotID: slot, Epoch: token.Epoch}})
 	require.NoError(t, verdict[0].Err)
 	require.True(t, verdict[0].Active)
 	j.close()
@@ -122,7 +122,7 @@ func TestHangingEventDelaysNoOther(t *testing.T) {
 
 func epochOf(t *testing.T, r *replica, event string) int64 {
 	t.Helper()
-	o, err := r.service.Line(t.Context(), event)
+	o, err := r.service.ReadOverview(t.Context(), event)
 	require.NoError(t, err)
 	return o.Epoch
 }
@@ -135,7 +135,7 @@ func TestHangingLineDelaysNoOtherTick(t *testing.T) {
 	slot := slotOf(t, w, "in")
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.worker.Admit(ctx) }()
+	go func() { done <- r.worker.RunTicks(ctx) }()
 	testkit.Receive(t, j.held, "the tick of the other line hangs")
 	ticked := func() bool {
 		at, err := w.client.HGet(t.Context(), "{"+w.event+"}:line", "tickAt").Int64()
@@ -187,16 +187,16 @@ func (*failingStore) Add(context.Context, ...string) error { return nil }
 
 func (*failingStore) Remove(context.Context, string) error { return errs.ErrUnavailable }
 
-func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownState) (line.State, line.Tick, error) {
+func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownState) (line.State, line.AdmissionResult, error) {
 	if eventID == f.sound {
 		f.ticked <- struct{}{}
-		return line.State{}, line.Tick{}, nil
+		return line.State{}, line.AdmissionResult{}, nil
 	}
 	if _, again := f.failed.LoadOrStore(eventID, true); again {
 		f.hung <- struct{}{}
 		<-f.open
 	}
-	return line.State{}, line.Tick{}, errs.ErrUnavailable
+	return line.State{}, line.AdmissionResult{}, errs.ErrUnavailable
 }
 
 // Healthy lines are ticked however many lines fail slowly.
@@ -209,7 +209,7 @@ func TestFailingLinesDelayNoHealthyLine(t *testing.T) {
 	worker := line.NewWorker(w.replicaOn(store).service, 10*time.Millisecond, time.Minute)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- worker.Admit(ctx) }()
+	go func() { done <- worker.RunTicks(ctx) }()
 	ticks := func() { testkit.Receive(t, store.ticked, "a tick of the sound line") }
 	for len(store.hung) == 0 {
 		ticks()

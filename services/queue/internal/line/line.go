@@ -2,8 +2,8 @@ package line
 
 import "time"
 
-// Caller is the signed-in user of a request, with the tier-1 state.
-type Caller struct {
+// Visitor is the signed-in user who asks for a place, with the user's state in tier 1.
+type Visitor struct {
 	UserID string
 	Tier1  Tier1
 }
@@ -23,10 +23,10 @@ type Entry struct {
 	End, ExpiresAt int64
 }
 
-// Request is one visitor's request for the place in one event's line.
+// Request asks for one visitor's place in the line of an event.
 type Request struct {
 	EventID string
-	Caller  Caller
+	Visitor Visitor
 	Ticket  string // the signed queue ticket sent by the page, "" without one
 	Entry   *Entry // nil without a valid token of this event and user
 }
@@ -38,7 +38,7 @@ const (
 	StatusNone   = "none"
 )
 
-// Place is the answer to a visitor.
+// Place is where a visitor is in a line: the position and the wait, or the slot.
 type Place struct {
 	Status string
 	// Position counts from 1; 0 inside. Ahead and Behind are numbers of people.
@@ -56,7 +56,7 @@ type Place struct {
 	Ticket        string     // set while waiting
 }
 
-// Answer is a Place or an error.
+// Answer answers a Request: with a Place, or with an error.
 type Answer struct {
 	Place Place
 	Err   error
@@ -128,7 +128,7 @@ func (s State) Admitting() bool { return s.Exists() && len(s.Pauses()) == 0 }
 // Pause is a reason why a line admits nobody.
 type Pause string
 
-// The reasons.
+// Reasons why a line admits nobody.
 const (
 	PausedByOperator  Pause = "OPERATOR"
 	PausedToRecover   Pause = "RECOVERY"
@@ -153,7 +153,7 @@ func (s State) Pauses() (reasons []Pause) {
 	return reasons
 }
 
-// Claim is one visitor's request to the store.
+// Claim asks the store for one visitor's place, or for a slot if one is free.
 type Claim struct {
 	UserID string
 	Join   bool // enqueues a newcomer
@@ -168,7 +168,7 @@ type Claim struct {
 // Standing is a visitor's state in a line.
 type Standing int
 
-// The standings. Nowhere means in no set.
+// Where a visitor can be. Nowhere means that the line does not know the visitor.
 const (
 	Nowhere Standing = iota
 	Waiting
@@ -220,14 +220,14 @@ type LastSeenUpdate struct {
 	At, Poll int64
 }
 
-// Hold is a reservation's hold of seats, made by a slot holder.
-type Hold struct {
+// SeatHold is a reservation's hold of seats, made by a slot holder.
+type SeatHold struct {
 	UserID, SlotID, ReservationID string
 	Until                         time.Time // when the hold ends; zero when it was ended early
 }
 
-// Tick is the result of one admission call.
-type Tick struct {
+// AdmissionResult is the result of one call of the store that admits waiting visitors (a tick).
+type AdmissionResult struct {
 	Admitted, Parked int64
 	// More means that there is more to do immediately, Silent that nobody has contact and nothing
 	// was decided.

@@ -16,11 +16,11 @@ const (
 	openWithin = 5 * time.Second
 )
 
-// open opens a line that was never opened, without the recovery pause of a lost one. Ticket records
-// the opening first. So a crash between the two leaves a line that recovers when it is created, and
-// a line lost later is never mistaken for a new one. Concurrent calls share one attempt. It does
-// nothing for a line that was opened before.
-func (s *Service) open(ctx context.Context, eventID string) error {
+// openNewLine opens a line that was never opened, without the recovery pause of a lost one. Ticket
+// records the opening first. So a crash between the two leaves a line that recovers when it is
+// created, and a line lost later is never mistaken for a new one. Concurrent calls share one
+// attempt. It does nothing for a line that was opened before.
+func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 	_, err, _ := s.openings.Do(eventID, func() (any, error) {
 		ctx := context.WithoutCancel(ctx)
 		may, err := s.mayOpen(ctx, eventID)
@@ -52,8 +52,8 @@ func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	return first, err
 }
 
-// openLine opens the line in Redis. It also ends the recovery of a line that was created a moment
-// ago and not used yet.
+// openLine creates the line in Redis. If an earlier attempt has just created it, it waits for its
+// former slots as after a loss of Redis; openLine ends that wait, for there were none.
 func (s *Service) openLine(ctx context.Context, eventID string) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -73,9 +73,9 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 
 // permitOpening allows this replica to open a line for openWithin.
 func (c *LineCache) permitOpening(eventID string) {
-	c.upsert(eventID, func(e *entry) { e.mayOpenUntil = c.now().Add(openWithin) })
+	c.upsertEntry(eventID, func(e *entry) { e.mayOpenUntil = c.now().Add(openWithin) })
 }
 
 func (c *LineCache) openingPermitted(eventID string) bool {
-	return read(c, eventID, func(e *entry) bool { return c.now().Before(e.mayOpenUntil) })
+	return readEntry(c, eventID, func(e *entry) bool { return c.now().Before(e.mayOpenUntil) })
 }

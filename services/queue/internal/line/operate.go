@@ -6,8 +6,8 @@ import (
 	"urr.guru/pkg/failpoint"
 )
 
-// Overview is what an operator sees of a line.
-type Overview struct {
+// LineOverview is what an operator sees of a line.
+type LineOverview struct {
 	EventID                            string
 	Waiting, Parked, Active, Threshold int64
 	AdmittedPerMinute                  float64
@@ -18,27 +18,27 @@ type Overview struct {
 }
 
 // SetThreshold sets how many may be inside at once.
-func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold int64) (Overview, error) {
+func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold int64) (LineOverview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Threshold: &threshold})
 }
 
 // Pause makes the line admit nobody until Resume. Places and slots stay.
-func (s *Service) Pause(ctx context.Context, eventID string) (Overview, error) {
+func (s *Service) Pause(ctx context.Context, eventID string) (LineOverview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(true)})
 }
 
-func (s *Service) Resume(ctx context.Context, eventID string) (Overview, error) {
+func (s *Service) Resume(ctx context.Context, eventID string) (LineOverview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(false)})
 }
 
 // Block keeps a user out of the line until Unblock: it ends the slot, or removes the place.
 func (s *Service) Block(ctx context.Context, eventID, userID string) error {
-	return s.change(ctx, eventID, SettingsChange{Block: userID})
+	return s.changeSettings(ctx, eventID, SettingsChange{Block: userID})
 }
 
 // Unblock lets a user join the line again, as a newcomer.
 func (s *Service) Unblock(ctx context.Context, eventID, userID string) error {
-	return s.change(ctx, eventID, SettingsChange{Unblock: userID})
+	return s.changeSettings(ctx, eventID, SettingsChange{Unblock: userID})
 }
 
 // Revoke ends a user's slot, and reports whether there was one. Holds of seats continue until they
@@ -49,22 +49,22 @@ func (s *Service) Revoke(ctx context.Context, eventID, userID string) (bool, err
 		return false, err
 	}
 	if !st.Exists() {
-		return false, s.existence.has(ctx, eventID)
+		return false, s.existence.check(ctx, eventID)
 	}
 	s.cache.Observe(eventID, st)
 	return ended, nil
 }
 
-func (s *Service) changeAndShow(ctx context.Context, eventID string, c SettingsChange) (Overview, error) {
-	if err := s.change(ctx, eventID, c); err != nil {
-		return Overview{}, err
+func (s *Service) changeAndShow(ctx context.Context, eventID string, c SettingsChange) (LineOverview, error) {
+	if err := s.changeSettings(ctx, eventID, c); err != nil {
+		return LineOverview{}, err
 	}
-	return s.Line(ctx, eventID)
+	return s.ReadOverview(ctx, eventID)
 }
 
-// change writes settings durably at ticket, then into the line. After an error they may be in
-// effect; the caller may repeat the call.
-func (s *Service) change(ctx context.Context, eventID string, c SettingsChange) error {
+// changeSettings writes settings durably at ticket, then into the line. After an error they may be
+// in effect; the caller may repeat the call.
+func (s *Service) changeSettings(ctx context.Context, eventID string, c SettingsChange) error {
 	// Change accepts ids of unknown events; Settings refuses them.
 	if _, err := s.events.Settings(ctx, eventID); err != nil {
 		return err
@@ -74,19 +74,19 @@ func (s *Service) change(ctx context.Context, eventID string, c SettingsChange) 
 	}
 	// Every replica learns of the change from the sale's next report, and reads the settings again.
 	failpoint.Hit("queue.settings.after_ticket")
-	return s.refresh(ctx, eventID)
+	return s.refreshSettings(ctx, eventID)
 }
 
-// Line returns the state of an event's line; only the settings if there is no line.
-func (s *Service) Line(ctx context.Context, eventID string) (Overview, error) {
-	st, err := s.peek(ctx, eventID)
+// ReadOverview returns the state of an event's line; only the settings if there is no line.
+func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOverview, error) {
+	st, err := s.readState(ctx, eventID)
 	if err != nil {
-		return Overview{}, err
+		return LineOverview{}, err
 	}
 	if !st.Exists() {
 		return s.overviewWithoutLine(ctx, eventID)
 	}
-	o := Overview{
+	o := LineOverview{
 		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.Old, Threshold: st.Threshold,
 		AdmittedPerMinute: s.cache.admittedPerMinute(eventID), Epoch: st.Epoch, Pauses: st.Pauses(), Sale: st.SaleStatus(),
 	}
@@ -96,13 +96,13 @@ func (s *Service) Line(ctx context.Context, eventID string) (Overview, error) {
 	return o, nil
 }
 
-func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (Overview, error) {
+func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (LineOverview, error) {
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
-		return Overview{}, err
+		return LineOverview{}, err
 	}
 	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // after a failure the last report counts
-	o := Overview{EventID: eventID, Threshold: s.rules.Threshold, Sale: s.cache.sale(eventID)}
+	o := LineOverview{EventID: eventID, Threshold: s.rules.Threshold, Sale: s.cache.saleStatus(eventID)}
 	if set.Threshold != nil {
 		o.Threshold = *set.Threshold
 	}

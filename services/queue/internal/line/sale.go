@@ -37,7 +37,7 @@ func ParseSaleStatus(name string) SaleStatus {
 // AllowsAdmission reports whether the line may admit visitors.
 func (s SaleStatus) AllowsAdmission() bool { return s == NoSale || s == OnSale }
 
-// Ended reports whether the line has ended.
+// Ended reports whether the sale has ended, and with it the line.
 func (s SaleStatus) Ended() bool { return s == SaleClosed || s == Cancelled }
 
 // Sale is ticket's report on an event's sale. The zero value means that nothing is known.
@@ -82,8 +82,8 @@ type Sales interface {
 
 const (
 	// salesInterval is the time between a worker's reads of the sale statuses of lines in use, and
-	// idleSalesInterval that of others, whose first visitor waits for a read. Events that had neither
-	// contact nor an entry in the registry for idleWindow are not read.
+	// idleSalesInterval that of other lines, whose first visitor therefore waits for a read. Events
+	// that had neither contact nor an entry in the registry for idleWindow are not read.
 	salesInterval     = time.Second
 	idleSalesInterval = 10 * time.Second
 	idleWindow        = 3 * idleTickInterval
@@ -135,7 +135,7 @@ func (s *Service) logSalesOutage(ctx context.Context, failed *error) {
 func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 	at := make([]int64, len(eventIDs))
 	for i, id := range eventIDs {
-		at[i] = s.cache.time(id)
+		at[i] = s.cache.lineTime(id)
 	}
 	found, missing, err := s.sales.Sales(ctx, eventIDs)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 	return nil
 }
 
-// ensureSale reads the sale report of an event without one of at most this age. Concurrent calls
-// share the read. If it fails, the old report stays in use, and the next refresh retries.
+// ensureSale reads the event's sale report, unless the cached one is at most limit old. Concurrent
+// calls share the read. If it fails, the old report stays in use, and the next refresh retries.
 func (s *Service) ensureSale(ctx context.Context, eventID string, limit time.Duration) error {
 	if s.cache.saleIsRecent(eventID, limit) {
 		return nil
@@ -172,12 +172,12 @@ func (s *Service) ensureSale(ctx context.Context, eventID string, limit time.Dur
 	return err
 }
 
-// reopened reports whether a sale that has ended by an old report goes on. It reads the report
-// again, so that nobody is refused by an old one.
+// reopened reports whether a sale goes on although an old report says that it has ended. It reads a
+// new report, so that nobody is refused by the old one.
 func (s *Service) reopened(ctx context.Context, eventID string) bool {
-	if !s.cache.sale(eventID).Ended() || s.cache.saleIsRecent(eventID, maxSaleAge) {
+	if !s.cache.saleStatus(eventID).Ended() || s.cache.saleIsRecent(eventID, maxSaleAge) {
 		return false
 	}
 	_ = s.ensureSale(ctx, eventID, maxSaleAge) // after a failure the old report counts
-	return !s.cache.sale(eventID).Ended()
+	return !s.cache.saleStatus(eventID).Ended()
 }

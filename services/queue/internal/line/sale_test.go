@@ -77,7 +77,7 @@ func TestSalesBatchesAreBounded(t *testing.T) {
 	tickets := &fakeTicket{}
 	r := w.replicaAsking(tickets)
 	for i := range 101 {
-		_, err := r.service.Closed(t.Context(), fmt.Sprintf("%s-%d", w.event, i))
+		_, err := r.service.SaleClosed(t.Context(), fmt.Sprintf("%s-%d", w.event, i))
 		require.NoError(t, err)
 	}
 	tickets.asked()
@@ -116,8 +116,8 @@ func TestEndedSaleHasNoLine(t *testing.T) {
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "w").Place.Status)
 	tickets.setStatus(w.event, line.Cancelled, now)
 	w.second(r)
-	in := line.Slot{EventID: w.event, UserID: "in", SlotID: "any", Epoch: r.lines(t)[0].Epoch}
-	require.False(t, r.service.Verify(t.Context(), []line.Slot{in})[0].Active)
+	in := line.SlotQuery{EventID: w.event, UserID: "in", SlotID: "any", Epoch: r.lines(t)[0].Epoch}
+	require.False(t, r.service.VerifySlots(t.Context(), []line.SlotQuery{in})[0].Active)
 	for _, user := range []string{"in", "w", "new"} {
 		for _, p := range []line.Place{r.check(t.Context(), w.event, user).Place, r.status(t.Context(), w.event, user)} {
 			requirePlace(t, line.StatusNone, line.Cancelled, p, user)
@@ -169,7 +169,7 @@ func TestLaterSaleReportWinsWithoutLine(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.SalePaused)
 	now := w.clock.Now()
 	r := w.replicaAsking(tickets)
-	_, err := r.service.Closed(t.Context(), w.event)
+	_, err := r.service.SaleClosed(t.Context(), w.event)
 	require.NoError(t, err)
 	tickets.setStatus(w.event, line.OnSale, now)
 	tickets.age = 2 * time.Second
@@ -248,12 +248,12 @@ func TestReadyAfterFirstReadOfSales(t *testing.T) {
 	}
 	a, b := w.replicaAsking(tickets), w.replicaAsking(tickets)
 	a.open(t, w.event)
-	_, err := a.service.Closed(t.Context(), lineless)
+	_, err := a.service.SaleClosed(t.Context(), lineless)
 	require.NoError(t, err)
 	require.Error(t, b.worker.Ready(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- b.worker.RefreshSales(ctx) }()
+	go func() { done <- b.worker.RunSaleReads(ctx) }()
 	testkit.Until(t, func() bool { return b.worker.Ready(t.Context()) == nil })
 	require.ElementsMatch(t, a.lines(t), b.lines(t))
 	require.Len(t, b.lines(t), 2)
@@ -288,7 +288,7 @@ func TestReadyDuringOutageOfTicket(t *testing.T) {
 		worker := line.NewWorker(s, time.Second, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- worker.RefreshSales(ctx) }()
+		go func() { done <- worker.RunSaleReads(ctx) }()
 		time.Sleep(3*time.Second - time.Nanosecond)
 		synctest.Wait()
 		require.Error(t, worker.Ready(ctx))
@@ -308,10 +308,10 @@ func TestSalesOfEventsWithoutLine(t *testing.T) {
 	opens := w.clock.Now().Add(3 * time.Second)
 	tickets.setStatus(w.event, line.Scheduled, opens)
 	a, b := w.replicaAsking(tickets), w.replicaAsking(tickets)
-	closed, err := a.service.Closed(t.Context(), w.event)
+	closed, err := a.service.SaleClosed(t.Context(), w.event)
 	require.NoError(t, err)
 	require.False(t, closed)
-	want := []line.Recovery{{EventID: w.event, Sale: line.Scheduled}}
+	want := []line.LineUpdate{{EventID: w.event, Sale: line.Scheduled}}
 	require.Equal(t, want, a.lines(t), "at once where tier 1 asked")
 	w.second(b)
 	b.service.RefreshSales(t.Context())
@@ -321,7 +321,7 @@ func TestSalesOfEventsWithoutLine(t *testing.T) {
 	w.second(a, b)
 	w.second(a, b)
 	for _, r := range []*replica{a, b} {
-		require.Equal(t, []line.Recovery{{EventID: w.event, Sale: line.OnSale}}, r.lines(t))
+		require.Equal(t, []line.LineUpdate{{EventID: w.event, Sale: line.OnSale}}, r.lines(t))
 	}
 	require.Empty(t, redistest.Keys(t, w.client, "{"+w.event+"}:*"))
 	tickets.asked()

@@ -56,7 +56,7 @@ type TickResults struct {
 type TickReport struct {
 	EventID string
 	State   State
-	Tick    Tick
+	Tick    AdmissionResult
 	AgeMS   int64         // the time since the state was read, in ms
 	IdleFor time.Duration // the time until the next tick unless the line is busy; 0: it has visitors
 
@@ -70,24 +70,24 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	w.mu.Lock()
 	since := w.lastPlanAt
 	w.mu.Unlock()
-	marks := s.cache.unmarked()
+	marks := s.cache.linesToMark()
 	bounded, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	p, err := s.store.ClaimTicks(bounded, TickRequest{
 		// Plans are not exactly w.every apart. A claim that lasts beyond the next plan would skip a
 		// tick, and the admissions of that second. An extra tick does not admit more.
-		Busy: marks, BusyFor: busyFor, Lease: w.every / 2, Skip: w.unavailable(), Since: since,
+		Busy: marks, BusyFor: busyFor, Lease: w.every / 2, Skip: w.linesToSkip(), Since: since,
 	})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.WarnContext(ctx, "ticks not claimed", "error", err)
 		}
-		return s.cache.InUse()
+		return s.cache.LinesInUse()
 	}
 	w.mu.Lock()
 	w.lastPlanAt = p.Now
 	w.mu.Unlock()
-	s.cache.marked(marks)
+	s.cache.recordMarks(marks)
 	s.cache.markBusy(p.Busy, max(minBusyListAge, 3*w.every))
 	for _, r := range p.Reports {
 		w.applyReport(r)
@@ -95,9 +95,9 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	return p.Due
 }
 
-// unavailable returns the lines that this replica should leave to others: those that fail here, and
+// linesToSkip returns the lines that this replica should leave to others: those that fail here, and
 // those whose tick is in progress.
-func (w *Worker) unavailable() []string {
+func (w *Worker) linesToSkip() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := maps.Clone(w.failed)
@@ -115,15 +115,15 @@ func (w *Worker) applyReport(r TickReport) {
 	case failing:
 	case r.State.Exists():
 		s.cache.observe(r.EventID, r.State, time.Duration(r.AgeMS)*time.Millisecond)
-		s.meter.Line(r.EventID, figures(r.State, r.Tick))
+		s.meter.SetFigures(r.EventID, figures(r.State, r.Tick))
 	default:
 		s.cache.MarkListed(r.EventID)
-		s.meter.Forget(r.EventID)
+		s.meter.ForgetLine(r.EventID)
 	}
 }
 
 // recordTick keeps the result of a tick for the next report.
-func (w *Worker) recordTick(eventID string, st State, t Tick) {
+func (w *Worker) recordTick(eventID string, st State, t AdmissionResult) {
 	r := TickReport{EventID: eventID, State: st, Tick: t, at: w.service.now()}
 	if st.Members() == 0 {
 		r.IdleFor = time.Duration((0.75 + rand.Float64()/2) * float64(idleTickInterval)) //nolint:gosec // spreads the ticks
@@ -133,9 +133,9 @@ func (w *Worker) recordTick(eventID string, st State, t Tick) {
 	w.reports = append(w.reports, r)
 }
 
-// report shares the results of the latest ticks. If it fails, the claims expire, and the next ticks
-// are reported.
-func (w *Worker) report(ctx context.Context) {
+// sendReports shares the results of the latest ticks. If it fails, the claims expire, and the next
+// ticks are reported.
+func (w *Worker) sendReports(ctx context.Context) {
 	w.mu.Lock()
 	reports := w.reports
 	w.reports = nil
@@ -166,5 +166,5 @@ func (s *Service) markInUse(ctx context.Context, eventID string) {
 		s.log.DebugContext(ctx, "line not marked as busy", "event", eventID, "error", err) // the next plan marks it
 		return
 	}
-	s.cache.marked([]string{eventID})
+	s.cache.recordMarks([]string{eventID})
 }

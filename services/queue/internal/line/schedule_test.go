@@ -19,7 +19,7 @@ type countingStore struct {
 	ticks, sweeps, peeks atomic.Int64
 }
 
-func (c *countingStore) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.Tick, error) {
+func (c *countingStore) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.AdmissionResult, error) {
 	c.ticks.Add(1)
 	return c.Store.Admit(ctx, eventID, m)
 }
@@ -73,13 +73,13 @@ func TestOneReplicaTicksAndAllKnowTheLine(t *testing.T) {
 	}
 	require.Zero(t, store.peeks.Load(), "from memory")
 	for _, r := range all {
-		require.Equal(t, line.Load{Waiting: 2, Active: 1}, w.load(r))
+		require.Equal(t, line.LineLoad{Waiting: 2, Active: 1}, w.load(r))
 	}
 }
 
-func (w *testEnv) load(r *replica) line.Load {
+func (w *testEnv) load(r *replica) line.LineLoad {
 	w.t.Helper()
-	load, err := r.service.Load(w.t.Context(), w.event)
+	load, err := r.service.ReadLoad(w.t.Context(), w.event)
 	require.NoError(w.t, err)
 	return load
 }
@@ -92,8 +92,8 @@ func TestLoadDoesNotDependOnReplica(t *testing.T) {
 	w.tick(a, b) // both know that there is no line
 	for i, user := range []string{"in", "w1", "w2"} {
 		require.NoError(t, a.check(t.Context(), w.event, user).Err)
-		want := line.Load{Waiting: int64(i), Active: 1}
-		require.Equal(t, []line.Load{want, want}, []line.Load{w.load(a), w.load(b)})
+		want := line.LineLoad{Waiting: int64(i), Active: 1}
+		require.Equal(t, []line.LineLoad{want, want}, []line.LineLoad{w.load(a), w.load(b)})
 	}
 }
 

@@ -73,11 +73,11 @@ func (s *Service) Close(context.Context) error {
 	return nil
 }
 
-// Check finds or assigns each visitor's place, in the order of the requests. Items fail alone.
+// Check finds or assigns each visitor's place, in order. A failing request fails no other.
 func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
-	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
-		s.cache.Contact(eventID)
+	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
+		s.cache.RecordContact(eventID)
 		s.markInUse(ctx, eventID)
 		s.checkInChunks(ctx, eventID, reqs, at, true, out)
 		return nil
@@ -85,11 +85,11 @@ func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	return out
 }
 
-// perLine groups n items by line and calls do for each line in parallel, so that no line waits for
-// another. Calls for lines that are not cached share a small semaphore, so that made-up ids cannot
-// delay the others. If do fails or panics, or ctx ends before the semaphore is free, it calls fail
-// for each item of the line.
-func (s *Service) perLine(
+// forEachLine groups n items by line and calls do for each line in parallel, so that no line waits
+// for another. Calls for lines that are not cached share a small semaphore, so that made-up ids
+// cannot delay the others. If do fails or panics, or ctx ends before the semaphore is free, it
+// calls fail for each item of the line.
+func (s *Service) forEachLine(
 	ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int) error, fail func(i int, err error),
 ) {
 	lines := byEvent(n, event)
@@ -113,7 +113,7 @@ func (s *Service) perLine(
 	}
 	if len(lines) == 1 { // most batches: a gateway sends one for each line
 		for eventID, at := range lines {
-			if s.cache.find(eventID) != nil {
+			if s.cache.findEntry(eventID) != nil {
 				doSafely(eventID, at)
 				return
 			}
@@ -121,7 +121,7 @@ func (s *Service) perLine(
 	}
 	var uncached []string
 	for eventID, at := range lines {
-		if s.cache.find(eventID) == nil {
+		if s.cache.findEntry(eventID) == nil {
 			uncached = append(uncached, eventID)
 			continue
 		}
@@ -157,7 +157,7 @@ func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []Requ
 func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
 	claims := make([]Claim, len(positions))
 	for k, i := range positions {
-		claims[k] = s.claim(reqs[i], join)
+		claims[k] = s.claimOf(reqs[i], join)
 	}
 	if join {
 		s.refreshIdle(ctx, eventID)
@@ -171,21 +171,21 @@ func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request
 	}
 	s.cache.Observe(eventID, state)
 	if join {
-		s.cache.Contact(eventID) // the line may be new
+		s.cache.RecordContact(eventID) // the line may be new
 		s.markInUse(ctx, eventID)
 	}
 	if state.Exists() && state.SettingsAt == 0 {
 		s.readSettings(ctx, eventID)
 	}
-	title := s.title(ctx, eventID)
+	title := s.titleOf(ctx, eventID)
 	var entered int64
 	for k, i := range positions {
-		out[i] = s.answer(reqs[i], state, outcomes[k], title)
+		out[i] = s.answerOf(reqs[i], state, outcomes[k], title)
 		if outcomes[k].Entered {
 			entered++
 		}
 	}
-	s.meter.Admitted(eventID, entered)
+	s.meter.AddAdmissions(eventID, entered)
 }
 
 func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
@@ -212,19 +212,19 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim,
 // a recovery, since its data was lost.
 func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
 	if !join {
-		if _, err := s.existence.hasAsync(ctx, eventID); errors.Is(err, ErrEventUnknown) {
+		if _, err := s.existence.checkAsync(ctx, eventID); errors.Is(err, ErrEventUnknown) {
 			return State{}, nil, err
 		}
 		return State{}, make([]Outcome, len(claims)), nil
 	}
-	if err := s.existence.has(ctx, eventID); err != nil {
+	if err := s.existence.check(ctx, eventID); err != nil {
 		return State{}, nil, err
 	}
 	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // the line admits nobody until the status is known
-	if s.cache.sale(eventID).Ended() {
+	if s.cache.saleStatus(eventID).Ended() {
 		return State{}, make([]Outcome, len(claims)), nil
 	}
-	openErr := s.open(ctx, eventID)
+	openErr := s.openNewLine(ctx, eventID)
 	if openErr != nil {
 		s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", openErr)
 	}
@@ -241,17 +241,17 @@ func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim,
 	return state, outcomes, err
 }
 
-func (s *Service) claim(r Request, join bool) Claim {
-	c := Claim{UserID: r.Caller.UserID, Join: join, Tier1: r.Caller.Tier1, Entry: r.Entry}
+func (s *Service) claimOf(r Request, join bool) Claim {
+	c := Claim{UserID: r.Visitor.UserID, Join: join, Tier1: r.Visitor.Tier1, Entry: r.Entry}
 	if r.Ticket != "" {
-		if t, ok := s.seal.OpenTicket(r.EventID, r.Caller.UserID, r.Ticket); ok {
+		if t, ok := s.seal.OpenTicket(r.EventID, r.Visitor.UserID, r.Ticket); ok {
 			c.Ticket = &t
 		}
 	}
 	return c
 }
 
-func (s *Service) answer(r Request, state State, o Outcome, title TitleAndArtist) Answer {
+func (s *Service) answerOf(r Request, state State, o Outcome, title TitleAndArtist) Answer {
 	switch o.Standing {
 	case Inside:
 		return s.holderAnswer(r, state, o, title)
@@ -277,7 +277,7 @@ func (s *Service) basePlace(eventID string, state State, title TitleAndArtist) P
 		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: title.Title, Artist: title.Artist,
 	}
 	if !state.Exists() {
-		p.Threshold, p.Sale = s.rules.Threshold, s.cache.sale(eventID)
+		p.Threshold, p.Sale = s.rules.Threshold, s.cache.saleStatus(eventID)
 	}
 	return p
 }
@@ -288,9 +288,9 @@ func (s *Service) waiterPlace(r Request, state State, ahead, score int64, title 
 	p.Ahead, p.Position = ahead, ahead+1
 	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the position
 	p.Behind = p.QueueSize - p.Position
-	p.EstimatedWait = s.cache.entry(r.EventID).estimate(p.Position, state)
+	p.EstimatedWait = s.cache.findOrCreateEntry(r.EventID).estimateWait(p.Position, state)
 	p.NextPoll = jitter(Poll(ahead))
-	p.Ticket = s.seal.Ticket(r.EventID, r.Caller.UserID, Ticket{Score: score, Epoch: state.Epoch, IssuedAt: state.Now})
+	p.Ticket = s.seal.SealTicket(r.EventID, r.Visitor.UserID, Ticket{Score: score, Epoch: state.Epoch, IssuedAt: state.Now})
 	return p
 }
 
@@ -302,14 +302,14 @@ func (s *Service) holderAnswer(r Request, state State, o Outcome, title TitleAnd
 	p.Status, p.NextPoll, p.ExpiresAt = StatusActive, jitter(activePoll), o.End
 	e := r.Entry
 	if o.Claimed || e == nil || e.SlotID != o.SlotID || e.Epoch != state.Epoch || e.ExpiresAt-now.UnixMilli() < tokenRenewalMargin.Milliseconds() {
-		tok, err := s.seal.Entry(r.EventID, r.Caller.UserID, o.SlotID, state.Epoch, o.End, now)
+		tok, err := s.seal.SignEntryToken(r.EventID, r.Visitor.UserID, o.SlotID, state.Epoch, o.End, now)
 		if err != nil {
 			return Answer{Err: err}
 		}
 		p.EntryToken = tok
 	}
 	if o.Claimed {
-		s.announce.Announce(Admission{EventID: r.EventID, UserID: r.Caller.UserID, EntryToken: p.EntryToken, At: now})
+		s.announce.Announce(Admission{EventID: r.EventID, UserID: r.Visitor.UserID, EntryToken: p.EntryToken, At: now})
 	}
 	return Answer{Place: p}
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Slot identifies an entry slot and the epoch of its token.
-type Slot struct {
+// SlotQuery asks whether a slot is active. Epoch is the one in which its token was issued.
+type SlotQuery struct {
 	EventID, UserID, SlotID string
 	Epoch                   int64
 }
 
-// Verdict is the result of verifying a slot.
-type Verdict struct {
+// SlotVerdict says whether a slot is active, or why that is not known.
+type SlotVerdict struct {
 	Active bool
 	Err    error
 }
@@ -22,55 +22,55 @@ type Verdict struct {
 // recoveryRetry is the retry delay for a holder whose lost slot the next heartbeat will restore.
 const recoveryRetry = time.Second
 
-// Verify reports which slots are active, in the order of the arguments. It counts as contact and
-// takes over slots of the ended epoch. An unknown slot in a recovering line gets ErrRecovering: its
-// holder's next status or heartbeat restores it if possible.
-func (s *Service) Verify(ctx context.Context, slots []Slot) []Verdict {
-	out := make([]Verdict, len(slots))
-	s.perLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int) error {
+// VerifySlots reports which slots are active, in the order of the arguments. It counts as contact
+// and takes over slots of the ended epoch. An unknown slot in a recovering line gets ErrRecovering:
+// its holder's next status or heartbeat restores it if possible.
+func (s *Service) VerifySlots(ctx context.Context, slots []SlotQuery) []SlotVerdict {
+	out := make([]SlotVerdict, len(slots))
+	s.forEachLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int) error {
 		return s.verifySlotsOfLine(ctx, eventID, slots, at, out)
-	}, func(i int, err error) { out[i] = Verdict{Err: err} })
+	}, func(i int, err error) { out[i] = SlotVerdict{Err: err} })
 	return out
 }
 
-func failVerdicts(err error, positions []int, out []Verdict) {
+func failVerdicts(err error, positions []int, out []SlotVerdict) {
 	for _, i := range positions {
-		out[i] = Verdict{Err: err}
+		out[i] = SlotVerdict{Err: err}
 	}
 }
 
 // verifySlotsOfLine verifies the slots of one event.
-func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
-	st, err := s.state(ctx, eventID)
+func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots []SlotQuery, positions []int, out []SlotVerdict) error {
+	st, err := s.currentState(ctx, eventID)
 	if err == nil && slices.ContainsFunc(positions, func(i int) bool { return slots[i].Epoch > st.Epoch }) {
 		// Another replica has issued a token of an epoch unknown to this one.
-		st, err = s.peek(ctx, eventID)
+		st, err = s.readState(ctx, eventID)
 	}
 	if err != nil {
 		return err
 	}
-	ended, err := s.verifySlots(ctx, eventID, st, slots, positions, out)
+	ended, err := s.verifyAgainstState(ctx, eventID, st, slots, positions, out)
 	if err != nil || len(ended) == 0 {
 		return err
 	}
 	// The line may have been lost since the cached state. Then the slots have not ended and are
 	// verified again.
-	now, err := s.peek(ctx, eventID)
+	now, err := s.readState(ctx, eventID)
 	if err != nil {
 		failVerdicts(err, ended, out)
 		return nil
 	}
 	if now.Epoch != st.Epoch {
-		if _, err := s.verifySlots(ctx, eventID, now, slots, ended, out); err != nil {
+		if _, err := s.verifyAgainstState(ctx, eventID, now, slots, ended, out); err != nil {
 			failVerdicts(err, ended, out) // the other verdicts stay valid
 		}
 	}
 	return nil
 }
 
-// verifySlots verifies slots against a state of the line, and returns those of the state's epoch
-// that have ended.
-func (s *Service) verifySlots(ctx context.Context, eventID string, st State, slots []Slot, positions []int, out []Verdict) (ended []int, err error) {
+// verifyAgainstState verifies slots against a state of the line, and returns those of the state's
+// epoch that have ended.
+func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st State, slots []SlotQuery, positions []int, out []SlotVerdict) (ended []int, err error) {
 	queries := make([]MemberQuery, len(positions))
 	for k, i := range positions {
 		queries[k] = MemberQuery{UserID: slots[i].UserID, Holder: true}
@@ -108,7 +108,7 @@ func (s *Service) verifySlots(ctx context.Context, eventID string, st State, slo
 }
 
 // takeOver runs the check script for holders of the ended epoch.
-func (s *Service) takeOver(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
+func (s *Service) takeOver(ctx context.Context, eventID string, slots []SlotQuery, positions []int, out []SlotVerdict) error {
 	for chunk := range slices.Chunk(positions, maxClaimsPerScript) {
 		claims := make([]Claim, len(chunk))
 		for k, i := range chunk {
@@ -138,23 +138,23 @@ func (s *Service) Leave(ctx context.Context, eventID, userID string, e *Entry) e
 	if e != nil {
 		slotID = e.SlotID
 	}
-	st, err := s.release(ctx, eventID, userID, slotID)
+	st, err := s.releaseSlot(ctx, eventID, userID, slotID)
 	if err != nil || st.Exists() {
 		return err
 	}
-	if err := s.existence.has(ctx, eventID); errors.Is(err, ErrEventUnknown) {
+	if err := s.existence.check(ctx, eventID); errors.Is(err, ErrEventUnknown) {
 		return err
 	}
 	return nil
 }
 
-// Purchased ends the slot in which a reservation was confirmed: one purchase per slot.
-func (s *Service) Purchased(ctx context.Context, eventID, userID, slotID string) error {
-	_, err := s.release(ctx, eventID, userID, slotID)
+// RecordPurchase ends the slot in which a reservation was confirmed: one purchase per slot.
+func (s *Service) RecordPurchase(ctx context.Context, eventID, userID, slotID string) error {
+	_, err := s.releaseSlot(ctx, eventID, userID, slotID)
 	return err
 }
 
-func (s *Service) release(ctx context.Context, eventID, userID, slotID string) (State, error) {
+func (s *Service) releaseSlot(ctx context.Context, eventID, userID, slotID string) (State, error) {
 	st, _, err := s.store.Release(ctx, eventID, s.cache.Snapshot(eventID), userID, slotID)
 	if err != nil {
 		return State{}, err
@@ -163,9 +163,9 @@ func (s *Service) release(ctx context.Context, eventID, userID, slotID string) (
 	return st, nil
 }
 
-// Held records that seats are held by a slot holder, or no longer. While they are held, absence
-// does not end the slot. It has no effect for an ended slot or an expired hold.
-func (s *Service) Held(ctx context.Context, eventID string, h Hold) error {
+// RecordHold records that seats are held by a slot holder, or no longer. While they are held,
+// absence does not end the slot. It has no effect for an ended slot or an expired hold.
+func (s *Service) RecordHold(ctx context.Context, eventID string, h SeatHold) error {
 	if !h.Until.IsZero() && !h.Until.After(s.now()) {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 // or admitted meanwhile) or whose token is of another epoch. Answers have the order of the requests.
 func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
-	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
+	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
 		return s.statusLine(ctx, eventID, reqs, at, out)
 	}, func(i int, err error) { out[i].Err = err })
 	return out
@@ -20,28 +20,28 @@ func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 
 // statusLine answers the requests at the given indexes, all of one line.
 func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request, positions []int, out []Answer) error {
-	state, err := s.state(ctx, eventID)
+	state, err := s.currentState(ctx, eventID)
 	if err != nil {
 		return err
 	}
 	if s.reopened(ctx, eventID) {
-		if state, err = s.peek(ctx, eventID); err != nil {
+		if state, err = s.readState(ctx, eventID); err != nil {
 			return err
 		}
 	}
-	st := lineView{State: state, title: s.title(ctx, eventID)}
+	st := lineView{State: state, title: s.titleOf(ctx, eventID)}
 	var reads memberReads
 	var undecided, absent []int
 	for _, i := range positions {
 		r := reqs[i]
 		switch {
 		case st.SaleStatus().Ended():
-			out[i] = s.answer(r, st.State, Outcome{}, st.title)
+			out[i] = s.answerOf(r, st.State, Outcome{}, st.title)
 		case st.Exists() && r.Entry != nil && r.Entry.Epoch != st.Epoch && st.AcceptsEpoch(r.Entry.Epoch):
 			// The admission may be lost, and the data then has the holder in the queue again.
 			undecided = append(undecided, i)
 		case st.Exists():
-			reads.add(i, MemberQuery{UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
+			reads.add(i, MemberQuery{UserID: r.Visitor.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
 		case r.Ticket != "" || r.Entry != nil: // the line may have been lost with all of Redis
 			undecided = append(undecided, i)
 		default:
@@ -65,7 +65,7 @@ func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []
 	if len(positions) == 0 {
 		return
 	}
-	exists, err := s.existence.hasAsync(ctx, eventID)
+	exists, err := s.existence.checkAsync(ctx, eventID)
 	if exists {
 		s.cache.FirstContact(eventID) // so that ticket is asked about the sale, for the next answer
 	}
@@ -73,7 +73,7 @@ func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []
 		if errors.Is(err, ErrEventUnknown) {
 			out[i] = Answer{Err: err}
 		} else {
-			out[i] = s.answer(reqs[i], st.State, Outcome{}, st.title)
+			out[i] = s.answerOf(reqs[i], st.State, Outcome{}, st.title)
 		}
 	}
 }
@@ -170,20 +170,20 @@ type lineView struct {
 	title TitleAndArtist
 }
 
-// state returns the cached state of a line, or reads it when it is too old. It counts as contact.
-func (s *Service) state(ctx context.Context, eventID string) (State, error) {
-	s.cache.Contact(eventID)
-	if p := s.cache.find(eventID); p != nil {
-		if st, ok := p.current(s.now()); ok {
+// currentState returns a line's cached state, or reads one that is too old. It counts as contact.
+func (s *Service) currentState(ctx context.Context, eventID string) (State, error) {
+	s.cache.RecordContact(eventID)
+	if p := s.cache.findEntry(eventID); p != nil {
+		if st, ok := p.currentState(s.now()); ok {
 			return st, nil
 		}
 	}
-	st, err := s.peek(ctx, eventID)
-	s.cache.Contact(eventID) // this replica may not have known the line
+	st, err := s.readState(ctx, eventID)
+	s.cache.RecordContact(eventID) // this replica may not have known the line
 	return st, err
 }
 
-func (s *Service) peek(ctx context.Context, eventID string) (State, error) {
+func (s *Service) readState(ctx context.Context, eventID string) (State, error) {
 	st, err := s.store.Peek(ctx, eventID, s.cache.Snapshot(eventID))
 	if err != nil {
 		return State{}, err

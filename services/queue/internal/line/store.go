@@ -15,7 +15,7 @@ type Places interface {
 	// Revoke ends whatever slot the user has, and reports whether there was one.
 	Revoke(ctx context.Context, eventID string, m KnownState, userID string) (State, bool, error)
 	// Hold records that seats are held until h.Until, and extends the slot once; or the hold's end.
-	Hold(ctx context.Context, eventID string, m KnownState, h Hold) (State, bool, error)
+	Hold(ctx context.Context, eventID string, m KnownState, h SeatHold) (State, bool, error)
 }
 
 // Members reads and updates members of a line without decisions.
@@ -41,7 +41,7 @@ type Lines interface {
 
 // Maintenance has the periodic calls.
 type Maintenance interface {
-	Admit(ctx context.Context, eventID string, m KnownState) (State, Tick, error)
+	Admit(ctx context.Context, eventID string, m KnownState) (State, AdmissionResult, error)
 	// Clean parks or removes up to a page of members without contact; more means that others remain.
 	Clean(ctx context.Context, eventID string, m KnownState) (s State, moved int64, more bool, err error)
 }
@@ -86,11 +86,11 @@ type DurableSettings interface {
 
 // Sealer signs tickets and tokens, and verifies tickets.
 type Sealer interface {
-	Ticket(eventID, userID string, t Ticket) string
+	SealTicket(eventID, userID string, t Ticket) string
 	// OpenTicket verifies that the ticket is valid for this user and event.
 	OpenTicket(eventID, userID, sealed string) (Ticket, bool)
-	// Entry signs the token of a slot that ends at end (epoch ms).
-	Entry(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error)
+	// SignEntryToken signs the token of a slot that ends at end (epoch ms).
+	SignEntryToken(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error)
 }
 
 // Announcer publishes claimed slots. It never blocks and never fails a visitor's call.
@@ -98,14 +98,14 @@ type Announcer interface {
 	Announce(a Admission)
 }
 
-// Meter exports metrics.
+// Meter exports the figures of lines as metrics.
 type Meter interface {
-	// Line sets a line's figures after a tick.
-	Line(eventID string, f Figures)
-	// Failed records that a tick failed: the line's figures are not known.
-	Failed(eventID string)
-	Admitted(eventID string, n int64)
-	Forget(eventID string)
+	// SetFigures sets a line's figures after a tick.
+	SetFigures(eventID string, f Figures)
+	// RecordTickFailure records that a tick failed: the line's figures are not known.
+	RecordTickFailure(eventID string)
+	AddAdmissions(eventID string, n int64)
+	ForgetLine(eventID string)
 }
 
 // Figures are the exported figures of a line.

@@ -43,9 +43,9 @@ func (p *rateEstimator) observe(s State) {
 	}
 }
 
-// wait estimates the seconds until position (from 1) is served, including the time until the sale
-// opens. Until the line was observed for 5 s the estimate is max(position/50, 5).
-func (p *rateEstimator) wait(position int64, s State) int64 {
+// estimateWait estimates the seconds until position (from 1) is served, including the time until
+// the sale opens. Until the line was observed for 5 s the estimate is max(position/50, 5).
+func (p *rateEstimator) estimateWait(position int64, s State) int64 {
 	first := max(position/50, 5)
 	if s.SaleStatus() == Scheduled {
 		return first + (s.Sale.OpensAt-s.Now+999)/1000

@@ -46,7 +46,7 @@ func TestEstimatedWait(t *testing.T) {
 			t.Parallel()
 			p, s := watched(c.state, c.seconds, c.perSecond)
 			for position, want := range c.want {
-				require.Equal(t, want, p.wait(position, s), "position %d", position)
+				require.Equal(t, want, p.estimateWait(position, s), "position %d", position)
 			}
 		})
 	}
@@ -68,11 +68,11 @@ func TestEstimateFollowsTheRate(t *testing.T) {
 	t.Parallel()
 	const position = 3000
 	first, s := watched(crowd(), 1, 0)
-	require.LessOrEqual(t, first.wait(position, s), int64(position/50))
+	require.LessOrEqual(t, first.estimateWait(position, s), int64(position/50))
 	p, s := watched(crowd(), 60, 20)
 	for _, rate := range []int64{100, 10, 50, 5} {
 		s = watch(p, s, 120, rate)
-		require.InEpsilon(t, position/rate, p.wait(position, s), 0.25, "at %d per second", rate)
+		require.InEpsilon(t, position/rate, p.estimateWait(position, s), 0.25, "at %d per second", rate)
 	}
 }
 
@@ -81,10 +81,10 @@ func TestEstimatedWaitBeforeTheSaleOpens(t *testing.T) {
 	s := crowd()
 	s.Sale = Sale{Status: Scheduled, OpensAt: s.Now + 3_600_000}
 	p, s := watched(s, 3599, 0)
-	require.Equal(t, int64(6), p.wait(1, s))
-	require.Equal(t, int64(1+100), p.wait(5000, s))
+	require.Equal(t, int64(6), p.estimateWait(1, s))
+	require.Equal(t, int64(1+100), p.estimateWait(5000, s))
 	s = watch(p, s, 60, 20) // the hour in which nobody could get in says nothing
-	require.Equal(t, int64(50), p.wait(1000, s))
+	require.Equal(t, int64(50), p.estimateWait(1000, s))
 }
 
 func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
@@ -95,10 +95,10 @@ func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
 			p, s := watched(crowd(), 60, 20)
 			s.Sale.Status = status
 			s = watch(p, s, 3600, 0)
-			require.Equal(t, int64(50), p.wait(1000, s), "it goes on as fast as it went")
+			require.Equal(t, int64(50), p.estimateWait(1000, s), "it goes on as fast as it went")
 			s.Sale.Status = OnSale
 			s = watch(p, s, 10, 20)
-			require.Equal(t, int64(50), p.wait(1000, s))
+			require.Equal(t, int64(50), p.estimateWait(1000, s))
 		})
 	}
 }
@@ -109,7 +109,7 @@ func TestEstimatedWaitIsAtMostADay(t *testing.T) {
 	s.Admitted++
 	s.Now += 1000
 	p.observe(s)
-	require.Equal(t, int64(86_400), p.wait(10_000_000, s))
+	require.Equal(t, int64(86_400), p.estimateWait(10_000_000, s))
 }
 
 func TestTimesWithoutQueueAreIgnored(t *testing.T) {
@@ -120,7 +120,7 @@ func TestTimesWithoutQueueAreIgnored(t *testing.T) {
 	s.Waiting = 100
 	p.observe(s)
 	s = watch(p, s, 10, 50)
-	require.Equal(t, int64(2), p.wait(100, s))
+	require.Equal(t, int64(2), p.estimateWait(100, s))
 }
 
 func TestNewEpochResetsEstimate(t *testing.T) {
@@ -128,7 +128,7 @@ func TestNewEpochResetsEstimate(t *testing.T) {
 	p, s := watched(crowd(), 60, 100)
 	s.Admitted, s.Now = 0, s.Now-5000
 	p.observe(s)
-	require.Equal(t, int64(20), p.wait(1000, s))
+	require.Equal(t, int64(20), p.estimateWait(1000, s))
 }
 
 func TestPollTable(t *testing.T) {

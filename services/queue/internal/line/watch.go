@@ -9,10 +9,10 @@ import (
 // heartbeatInterval is the maximum time between two messages of a watch.
 const heartbeatInterval = 2 * time.Second
 
-// Recovery has what a gateway needs to verify tokens: the line's epoch, and until when (PauseUntil,
-// epoch ms) slots of the previous one (Prev, 0 = unknown) are taken over. Sale is shown to waiting
-// visitors, also at tier 1: an event without a line has a Sale and no epoch.
-type Recovery struct {
+// LineUpdate has what a gateway needs to verify tokens: the line's epoch, and until when
+// (PauseUntil, epoch ms) slots of the previous one (Prev, 0 = unknown) are taken over. Sale is
+// shown to waiting visitors, also at tier 1: an event without a line has a Sale and no epoch.
+type LineUpdate struct {
 	EventID                 string
 	Epoch, Prev, PauseUntil int64
 	Sale                    SaleStatus
@@ -20,8 +20,8 @@ type Recovery struct {
 
 // Watch passes a snapshot of all lines to send, then changes, and an empty message after 2 s
 // without changes. It returns the error of send, or nil when ctx ends.
-func (c *LineCache) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
-	lines, seen, changed := c.since(0)
+func (c *LineCache) Watch(ctx context.Context, send func(lines []LineUpdate, snapshot bool) error) error {
+	lines, seen, changed := c.changesSince(0)
 	if err := send(lines, true); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (c *LineCache) Watch(ctx context.Context, send func(lines []Recovery, snaps
 		case <-timer.C:
 		case <-changed:
 		}
-		lines, seen, changed = c.since(seen)
+		lines, seen, changed = c.changesSince(seen)
 		if err := send(lines, false); err != nil {
 			return err
 		}
@@ -42,20 +42,20 @@ func (c *LineCache) Watch(ctx context.Context, send func(lines []Recovery, snaps
 	}
 }
 
-// since returns the lines changed after change number seen, the latest change number, and a channel
-// that is closed at the next change.
-func (c *LineCache) since(seen uint64) ([]Recovery, uint64, <-chan struct{}) {
+// changesSince returns the lines changed after change number seen, the latest change number, and a
+// channel that is closed at the next change.
+func (c *LineCache) changesSince(seen uint64) ([]LineUpdate, uint64, <-chan struct{}) {
 	c.watch.Lock()
 	latest, changed := c.changes, c.changed
 	c.watch.Unlock()
 	c.mu.RLock()
 	lines := maps.Clone(c.lines)
 	c.mu.RUnlock()
-	var out []Recovery
+	var out []LineUpdate
 	for id, e := range lines {
 		e.mu.Lock()
 		if e.change > seen {
-			out = append(out, Recovery{
+			out = append(out, LineUpdate{
 				EventID: id, Epoch: e.state.Epoch, Prev: e.state.Prev, PauseUntil: e.state.PauseUntil, Sale: e.status,
 			})
 		}

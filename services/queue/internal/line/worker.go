@@ -55,13 +55,13 @@ func NewWorker(s *Service, every, clean time.Duration) *Worker {
 	}
 }
 
-// Admit admits waiting visitors: it runs the ticks that are due periodically until ctx ends. Ticks
-// may overlap. Failing lines have a separate loop, since many slow ones would block the others.
-func (w *Worker) Admit(ctx context.Context) error {
+// RunTicks admits waiting visitors: it runs the ticks that are due until ctx ends. Ticks may
+// overlap. Failing lines have a separate loop, since many slow ones would block the others.
+func (w *Worker) RunTicks(ctx context.Context) error {
 	var ticks, failing errgroup.Group
 	ticks.SetLimit(maxParallelTicks)
 	failing.Go(func() error {
-		return loop.Tick(ctx, w.every, func(ctx context.Context) { inParallel(ctx, w.failing(), w.tickFailing) })
+		return loop.Tick(ctx, w.every, func(ctx context.Context) { inParallel(ctx, w.failingLines(), w.tickFailing) })
 	})
 	err := loop.Tick(ctx, w.every, func(ctx context.Context) {
 		ticks.TryGo(func() error {
@@ -72,16 +72,16 @@ func (w *Worker) Admit(ctx context.Context) error {
 	return cmp.Or(ticks.Wait(), failing.Wait(), err)
 }
 
-func (w *Worker) Clean(ctx context.Context) error { return loop.Tick(ctx, w.clean, w.Sweep) }
+func (w *Worker) RunCleanups(ctx context.Context) error { return loop.Tick(ctx, w.clean, w.Sweep) }
 
-// ReadSettings reads settings periodically until ctx ends. It is a separate loop, so that no tick
-// waits for ticket.
-func (w *Worker) ReadSettings(ctx context.Context) error {
+// RunSettingsReads reads settings periodically until ctx ends. It is a separate loop, so that no
+// tick waits for ticket.
+func (w *Worker) RunSettingsReads(ctx context.Context) error {
 	return loop.Tick(ctx, settingsInterval, w.RefreshSettings)
 }
 
-// RefreshSales reads sale statuses periodically until ctx ends. It must be called once.
-func (w *Worker) RefreshSales(ctx context.Context) error {
+// RunSaleReads reads sale statuses periodically until ctx ends. It must be called once.
+func (w *Worker) RunSaleReads(ctx context.Context) error {
 	w.loadSales(ctx)
 	return loop.Tick(ctx, salesInterval, w.service.RefreshSales)
 }
@@ -102,7 +102,7 @@ func (w *Worker) loadSales(ctx context.Context) {
 	defer close(w.salesLoaded)
 	ctx, cancel := context.WithTimeout(ctx, firstSalesTimeout)
 	defer cancel()
-	_, known := w.events(ctx, nil)
+	_, known := w.eventsToTick(ctx, nil)
 	inParallel(ctx, known, w.observeLine)
 	w.service.RefreshSales(ctx)
 }
@@ -111,14 +111,14 @@ func (w *Worker) observeLine(ctx context.Context, eventID string) {
 	if ctx.Err() != nil {
 		return
 	}
-	st, err := w.service.peek(ctx, eventID)
+	st, err := w.service.readState(ctx, eventID)
 	if err == nil && !st.Exists() {
 		w.service.cache.MarkListed(eventID)
 	} // a failing line is logged by its tick
 }
 
 func (w *Worker) Tick(ctx context.Context) {
-	lines := w.failing()
+	lines := w.failingLines()
 	var failing sync.WaitGroup
 	failing.Go(func() { inParallel(ctx, lines, w.tickFailing) })
 	w.tickAll(ctx)
@@ -131,13 +131,13 @@ func (w *Worker) tickAll(ctx context.Context) {
 	var ticks sync.WaitGroup
 	ticks.Go(func() {
 		inParallel(ctx, due, w.tickHealthy)
-		w.report(ctx)
+		w.sendReports(ctx)
 	})
-	listed, known := w.events(ctx, w.service.cache.Contacted())
+	listed, known := w.eventsToTick(ctx, w.service.cache.ContactedLines())
 	ticks.Wait()
 	w.updateRegistry(ctx, listed, known)
-	for _, id := range w.service.cache.Forget(listed) {
-		w.service.meter.Forget(id)
+	for _, id := range w.service.cache.ForgetUnused(listed) {
+		w.service.meter.ForgetLine(id)
 		w.recordResult(id, true)
 	}
 }
@@ -157,7 +157,7 @@ func (w *Worker) tickOnce(ctx context.Context, eventID string, failing bool) {
 		defer w.mu.Unlock()
 		delete(w.busy, eventID)
 	}()
-	w.recordResult(eventID, w.tick(ctx, eventID))
+	w.recordResult(eventID, w.admitRepeatedly(ctx, eventID))
 }
 
 func (w *Worker) tryStart(eventID string, failing bool) bool {
@@ -172,19 +172,19 @@ func (w *Worker) tryStart(eventID string, failing bool) bool {
 
 // Sweep runs the cleanup of every line in use, and once of a line that no longer is.
 func (w *Worker) Sweep(ctx context.Context) {
-	w.forEach(ctx, w.service.cache.startSweep(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.sweep(ctx, eventID)) })
+	w.forEach(ctx, w.service.cache.startSweep(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.cleanLine(ctx, eventID)) })
 }
 
 func (w *Worker) RefreshSettings(ctx context.Context) {
-	w.forEach(ctx, w.service.cache.settingsDue(), w.service.readSettings)
+	w.forEach(ctx, w.service.cache.linesWithSettingsDue(), w.service.readSettings)
 }
 
 // forEach handles lines in parallel. Failing lines have a separate limit: there may be many, and
 // each may take until its deadline.
 func (w *Worker) forEach(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
-	healthy := without(eventIDs, w.failing())
+	healthy := excluding(eventIDs, w.failingLines())
 	var failing sync.WaitGroup
-	failing.Go(func() { inParallel(ctx, without(eventIDs, healthy), do) })
+	failing.Go(func() { inParallel(ctx, excluding(eventIDs, healthy), do) })
 	inParallel(ctx, healthy, do)
 	failing.Wait()
 }
@@ -202,8 +202,8 @@ func inParallel(ctx context.Context, eventIDs []string, do func(context.Context,
 	_ = g.Wait()
 }
 
-// without returns the lines that are not among the others.
-func without(eventIDs, others []string) []string {
+// excluding returns the lines that are not among the others.
+func excluding(eventIDs, others []string) []string {
 	excluded := make(map[string]bool, len(others))
 	for _, id := range others {
 		excluded[id] = true
@@ -211,7 +211,7 @@ func without(eventIDs, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(eventIDs), func(id string) bool { return excluded[id] })
 }
 
-func (w *Worker) failing() []string {
+func (w *Worker) failingLines() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.failed))
@@ -227,9 +227,9 @@ func (w *Worker) recordResult(eventID string, ok bool) {
 	}
 }
 
-// events returns the registry's events and those with contact at this replica. When the registry
-// cannot be read, only the latter.
-func (w *Worker) events(ctx context.Context, contacted []string) (listed map[string]bool, known []string) {
+// eventsToTick returns the registry's events and those with contact at this replica. When the
+// registry cannot be read, only the latter.
+func (w *Worker) eventsToTick(ctx context.Context, contacted []string) (listed map[string]bool, known []string) {
 	registered, err := w.service.store.Events(ctx)
 	if err != nil && ctx.Err() == nil {
 		w.service.log.WarnContext(ctx, "registry not read", "error", err)
@@ -243,22 +243,22 @@ func (w *Worker) events(ctx context.Context, contacted []string) (listed map[str
 	return listed, slices.Compact(known)
 }
 
-// tick admits, repeatedly while there is more to do, within tickBudget. It reports whether the
-// store answered.
-func (w *Worker) tick(ctx context.Context, eventID string) bool {
+// admitRepeatedly admits, repeatedly while there is more to do, within tickBudget. It reports
+// whether the store answered.
+func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 	s := w.service
 	for end := s.now().Add(tickBudget); ctx.Err() == nil; {
 		st, result, err := s.store.Admit(ctx, eventID, s.cache.Snapshot(eventID))
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.WarnContext(ctx, "tick failed", "event", eventID, "error", err)
-				s.meter.Failed(eventID)
+				s.meter.RecordTickFailure(eventID)
 			}
 			return false
 		}
 		if !st.Exists() { // the line is gone; it is unlisted after a while without contact
 			s.cache.MarkListed(eventID)
-			s.meter.Forget(eventID)
+			s.meter.ForgetLine(eventID)
 			w.recordTick(eventID, st, result)
 			return true
 		}
@@ -266,8 +266,8 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		if st.Fresh {
 			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)
 		}
-		s.meter.Line(eventID, figures(st, result))
-		s.meter.Admitted(eventID, result.Admitted)
+		s.meter.SetFigures(eventID, figures(st, result))
+		s.meter.AddAdmissions(eventID, result.Admitted)
 		if !result.More || !s.now().Before(end) {
 			w.recordTick(eventID, st, result)
 			return true
@@ -276,14 +276,14 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 	return true
 }
 
-func figures(st State, t Tick) Figures {
+func figures(st State, t AdmissionResult) Figures {
 	return Figures{
 		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
 		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent,
 	}
 }
 
-func (w *Worker) sweep(ctx context.Context, eventID string) bool {
+func (w *Worker) cleanLine(ctx context.Context, eventID string) bool {
 	s := w.service
 	for ctx.Err() == nil {
 		st, _, more, err := s.store.Clean(ctx, eventID, s.cache.Snapshot(eventID))
@@ -308,7 +308,7 @@ func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, kno
 	s := w.service
 	var add []string
 	for _, id := range known {
-		idle := s.cache.idle(id)
+		idle := s.cache.idleTime(id)
 		switch {
 		case !listed[id] && idle < unlistAfter:
 			add = append(add, id)
@@ -330,7 +330,7 @@ func (w *Worker) unlist(ctx context.Context, eventID string) {
 	err := s.store.Remove(ctx, eventID)
 	var st State
 	if err == nil {
-		st, err = s.peek(ctx, eventID)
+		st, err = s.readState(ctx, eventID)
 	}
 	if err == nil && st.Members() > 0 {
 		err = s.store.Add(ctx, eventID)

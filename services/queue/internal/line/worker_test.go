@@ -80,7 +80,7 @@ func (w *testEnv) listed() bool {
 }
 
 func (r *replica) check(ctx context.Context, event, user string) line.Answer {
-	return r.service.Check(ctx, []line.Request{{EventID: event, Caller: line.Caller{UserID: user}}})[0]
+	return r.service.Check(ctx, []line.Request{{EventID: event, Visitor: line.Visitor{UserID: user}}})[0]
 }
 
 type meter struct {
@@ -91,25 +91,25 @@ type meter struct {
 	forgot   bool
 }
 
-func (m *meter) Line(_ string, f line.Figures) {
+func (m *meter) SetFigures(_ string, f line.Figures) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.figures = f
 }
 
-func (m *meter) Failed(string) {
+func (m *meter) RecordTickFailure(string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.failures++
 }
 
-func (m *meter) Admitted(_ string, n int64) {
+func (m *meter) AddAdmissions(_ string, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.admitted += n
 }
 
-func (m *meter) Forget(string) { m.forgot = true }
+func (m *meter) ForgetLine(string) { m.forgot = true }
 
 // directory is a fake ticket service in which every event exists.
 type directory struct {
@@ -205,7 +205,7 @@ func TestHoldersOfLostEpochAreCounted(t *testing.T) {
 	require.NoError(t, w.client.HDel(t.Context(), "{"+w.event+"}:line", "run").Err())
 	w.clock.Advance(time.Second)
 	a.worker.Tick(t.Context())
-	status, err := a.service.Line(t.Context(), w.event)
+	status, err := a.service.ReadOverview(t.Context(), w.event)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), status.Active)
 	require.Equal(t, int64(1), a.meter.figures.Active, "as an operator is told")
@@ -218,9 +218,9 @@ type unreachable struct {
 	err error
 }
 
-func (u *unreachable) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.Tick, error) {
+func (u *unreachable) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.AdmissionResult, error) {
 	if u.err != nil {
-		return line.State{}, line.Tick{}, u.err
+		return line.State{}, line.AdmissionResult{}, u.err
 	}
 	return u.Store.Admit(ctx, eventID, m)
 }
@@ -287,7 +287,7 @@ func TestEmptyLineIsUnlistedAfterTenMinutes(t *testing.T) {
 	}
 	tick(1)
 	require.NoError(t, a.service.Leave(t.Context(), w.event, "u", nil))
-	for _, r := range a.service.Status(t.Context(), []line.Request{{EventID: w.event, Caller: line.Caller{UserID: "u"}}}) {
+	for _, r := range a.service.Status(t.Context(), []line.Request{{EventID: w.event, Visitor: line.Visitor{UserID: "u"}}}) {
 		if r.Place.Status == line.StatusActive {
 			require.NoError(t, a.service.Leave(t.Context(), w.event, "u", &line.Entry{SlotID: slotOf(t, w, "u")}))
 		}
@@ -372,9 +372,9 @@ func TestSweepParksAbsentWaiters(t *testing.T) {
 	a.open(t, w.event)
 	a.check(t.Context(), w.event, "in")
 	a.check(t.Context(), w.event, "gone")
-	keep := []line.Request{{EventID: w.event, Caller: line.Caller{UserID: "in"}}}
+	keep := []line.Request{{EventID: w.event, Visitor: line.Visitor{UserID: "in"}}}
 	parked := func() int64 {
-		load, err := a.service.Load(t.Context(), w.event)
+		load, err := a.service.ReadLoad(t.Context(), w.event)
 		require.NoError(t, err)
 		require.Equal(t, int64(1), load.Waiting+load.Parked)
 		return load.Parked

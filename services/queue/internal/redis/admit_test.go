@@ -145,7 +145,7 @@ func TestParkingReportsMore(t *testing.T) {
 	limit := int64(5)
 	f.apply(line.Settings{Threshold: &limit})
 	first := f.tick()
-	require.Equal(t, line.Tick{Parked: 500, More: true}, first)
-	require.Equal(t, line.Tick{Parked: 100, Admitted: 1}, f.tick())
+	require.Equal(t, line.AdmissionResult{Parked: 500, More: true}, first)
+	require.Equal(t, line.AdmissionResult{Parked: 100, Admitted: 1}, f.tick())
 	require.Equal(t, []string{"u-600"}, f.set("active"))
 }

@@ -38,9 +38,9 @@ type checkResult struct {
 	outcomes []line.Outcome
 }
 
-// coalesce sets up the batching of concurrent calls on a line. Lines have separate batches, so that
-// a line on a hanging cluster node delays no other.
-func (s *Store) coalesce() {
+// setUpBatches sets up the batching of concurrent calls on a line. Lines have separate batches, so
+// that a line on a hanging cluster node delays no other.
+func (s *Store) setUpBatches() {
 	cfg := batch.Config{Max: maxClaimsPerScript, Inflight: maxInflight, Queue: maxQueued, Timeout: s.timeout}
 	s.checks = batch.NewGroups(cfg, maxLines, s.checkRequests)
 	s.queries = batch.NewGroups(cfg, maxLines, s.runQueries)
@@ -82,7 +82,7 @@ func (s *Store) checkBatch(ctx context.Context, eventID string, requests []check
 			known = m
 		}
 	}
-	state, outcomes, err := s.check(ctx, eventID, known, claims)
+	state, outcomes, err := s.runCheck(ctx, eventID, known, claims)
 	for i, p := range requests {
 		if err != nil {
 			out[i].Err = deadlineAsUnavailable(err)

@@ -152,7 +152,7 @@ func (f *fixture) poll(users ...string) {
 }
 
 // tick admits once.
-func (f *fixture) tick() line.Tick {
+func (f *fixture) tick() line.AdmissionResult {
 	f.t.Helper()
 	s, did, err := f.store.Admit(f.ctx(), f.event, f.mem)
 	f.observe(s, err)
@@ -190,7 +190,7 @@ func (f *fixture) hold(user, slot string, until time.Time) bool {
 // holdFor records the hold of a reservation; the zero time ends it.
 func (f *fixture) holdFor(reservation, user, slot string, until time.Time) bool {
 	f.t.Helper()
-	s, ok, err := f.store.Hold(f.ctx(), f.event, f.mem, line.Hold{UserID: user, SlotID: slot, ReservationID: reservation, Until: until})
+	s, ok, err := f.store.Hold(f.ctx(), f.event, f.mem, line.SeatHold{UserID: user, SlotID: slot, ReservationID: reservation, Until: until})
 	f.observe(s, err)
 	return ok
 }

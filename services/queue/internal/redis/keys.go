@@ -16,8 +16,8 @@ var lineKeys = [...]string{ //nolint:gochecknoglobals // a constant table
 	"threshold", "admitted", "since", "spent", "late", "holds",
 }
 
-// key returns one key of a line.
-func key(eventID, name string) string { return "{" + eventID + "}:" + name }
+// lineKey returns one key of a line.
+func lineKey(eventID, name string) string { return "{" + eventID + "}:" + name }
 
 // passPage is how many positions of a tier-1 round share a hash: position 4711 is field 11 of page
 // 47. Redis stores small hashes compactly (up to 128 fields and values of 64 bytes in every
@@ -27,14 +27,14 @@ const passPage = 100
 
 // passKey is the hash of users who joined with the positions of one page of a tier-1 round.
 func passKey(eventID string, round, page int64) string {
-	return key(eventID, "t1:"+strconv.FormatInt(round, 10)+":"+strconv.FormatInt(page, 10))
+	return lineKey(eventID, "t1:"+strconv.FormatInt(round, 10)+":"+strconv.FormatInt(page, 10))
 }
 
 // keysOf returns the keys that every script of the line gets.
 func keysOf(eventID string) []string {
 	keys := make([]string, len(lineKeys), len(lineKeys)+1)
 	for i, name := range lineKeys {
-		keys[i] = key(eventID, name)
+		keys[i] = lineKey(eventID, name)
 	}
 	return keys
 }

@@ -37,7 +37,7 @@ func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.
 	pipe := s.client.Pipeline()
 	waiting := readWaiters(ctx, pipe, eventID, queries, waiters)
 	holding := readHolders(ctx, pipe, eventID, queries, holders)
-	if err := exec(ctx, pipe); err != nil {
+	if err := execPipeline(ctx, pipe); err != nil {
 		return nil, pkgredis.Err(err)
 	}
 	out := make([]line.MemberState, len(queries))
@@ -50,9 +50,9 @@ func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.
 	return out, nil
 }
 
-// exec runs a pipeline in which missing members are no error. Exec returns only the first error of
-// the commands, so one behind a missing member is looked for.
-func exec(ctx context.Context, pipe redis.Pipeliner) error {
+// execPipeline runs a pipeline in which missing members are no error. Exec returns only the first
+// error of the commands, so one behind a missing member is looked for.
+func execPipeline(ctx context.Context, pipe redis.Pipeliner) error {
 	cmds, err := pipe.Exec(ctx)
 	if !errors.Is(err, redis.Nil) {
 		return err
@@ -76,11 +76,11 @@ func readWaiters(ctx context.Context, pipe redis.Pipeliner, eventID string, quer
 		return r
 	}
 	users := usersOf(queries, at)
-	r.scores = multiScore(ctx, pipe, key(eventID, "queue"), users)
-	r.contacts = multiScore(ctx, pipe, key(eventID, "seen"), users)
+	r.scores = multiScore(ctx, pipe, lineKey(eventID, "queue"), users)
+	r.contacts = multiScore(ctx, pipe, lineKey(eventID, "seen"), users)
 	// The commands share the boxed name, key and users, and one array of arguments.
 	r.ranks = make([]*redis.IntCmd, len(at))
-	args, command, queue := make([]any, 0, 3*len(at)), any("zrank"), any(key(eventID, "queue"))
+	args, command, queue := make([]any, 0, 3*len(at)), any("zrank"), any(lineKey(eventID, "queue"))
 	for k, user := range users {
 		args = append(args, command, queue, user)
 		r.ranks[k] = redis.NewIntCmd(ctx, args[3*k:3*k+3:3*k+3]...)
@@ -114,14 +114,14 @@ func readHolders(ctx context.Context, pipe redis.Pipeliner, eventID string, quer
 		return r
 	}
 	users := usersOf(queries, at)
-	r.ends = multiScore(ctx, pipe, key(eventID, "active"), users)
-	r.contacts = multiScore(ctx, pipe, key(eventID, "active-seen"), users)
-	r.slots = redis.NewSliceCmd(ctx, append([]any{"hmget", key(eventID, "slot")}, users...)...)
+	r.ends = multiScore(ctx, pipe, lineKey(eventID, "active"), users)
+	r.contacts = multiScore(ctx, pipe, lineKey(eventID, "active-seen"), users)
+	r.slots = redis.NewSliceCmd(ctx, append([]any{"hmget", lineKey(eventID, "slot")}, users...)...)
 	_ = pipe.Process(ctx, r.slots) // only queued
 	return r
 }
 
-// state combines the replies for a holder as waiterReads.state does.
+// state combines the replies for a slot holder; with one missing, the holder is not found.
 func (r holderReads) state(k int) line.MemberState {
 	end, contact := r.ends.Val()[k], r.contacts.Val()[k]
 	slot, found := r.slots.Val()[k].(string)
@@ -160,10 +160,10 @@ func (s *Store) UpdateLastSeen(ctx context.Context, eventID string, updates []li
 	}
 	pipe := s.client.Pipeline()
 	if len(waiters) > 0 {
-		pipe.ZAddXX(ctx, key(eventID, "seen"), waiters...)
+		pipe.ZAddXX(ctx, lineKey(eventID, "seen"), waiters...)
 	}
 	if len(holders) > 0 {
-		pipe.ZAddXX(ctx, key(eventID, "active-seen"), holders...)
+		pipe.ZAddXX(ctx, lineKey(eventID, "active-seen"), holders...)
 	}
 	_, err := pipe.Exec(ctx)
 	return pkgredis.Err(err)

@@ -137,7 +137,7 @@ func TestOutageCountsOnceInFiveMinutes(t *testing.T) {
 	f.live(time.Second, users...)
 	f.live(16 * time.Second)
 	f.apply(line.Settings{Threshold: ptr(1)})
-	require.Equal(t, line.Tick{Parked: 12}, f.tick())
+	require.Equal(t, line.AdmissionResult{Parked: 12}, f.tick())
 }
 
 func TestMissingTicksEndNoSlotForAbsence(t *testing.T) {

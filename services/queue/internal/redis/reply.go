@@ -16,8 +16,8 @@ type reply struct {
 	result []any
 }
 
-// parse parses a reply; an empty one means that the line does not exist.
-func parse(v any) (reply, error) {
+// parseReply parses a reply; an empty one means that the line does not exist.
+func parseReply(v any) (reply, error) {
 	parts, ok := v.([]any)
 	if !ok {
 		return reply{}, fmt.Errorf("script answered %T", v)
@@ -25,7 +25,7 @@ func parse(v any) (reply, error) {
 	if len(parts) == 0 {
 		return reply{}, nil
 	}
-	n, err := numbers(parts[0], headSize)
+	n, err := parseNumbers(parts[0], headSize)
 	if err != nil {
 		return reply{}, fmt.Errorf("script's head: %w", err)
 	}
@@ -37,15 +37,15 @@ func parse(v any) (reply, error) {
 	}}, nil
 }
 
-// ints parses a numeric result; zeros for a line that does not exist.
-func (r reply) ints(n int) ([]int64, error) {
+// parseInts parses a numeric result; zeros for a line that does not exist.
+func (r reply) parseInts(n int) ([]int64, error) {
 	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]int64, n), nil
 	}
-	return numbers(r.result, n)
+	return parseNumbers(r.result, n)
 }
 
-func numbers(v any, n int) ([]int64, error) {
+func parseNumbers(v any, n int) ([]int64, error) {
 	parts, ok := v.([]any)
 	if !ok || len(parts) != n {
 		return nil, fmt.Errorf("%d numbers expected, not %v", n, v)
@@ -61,7 +61,7 @@ func numbers(v any, n int) ([]int64, error) {
 	return out, nil
 }
 
-func (r reply) outcomes(n int) ([]line.Outcome, error) {
+func (r reply) parseOutcomes(n int) ([]line.Outcome, error) {
 	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]line.Outcome, n), nil
 	}
@@ -71,7 +71,7 @@ func (r reply) outcomes(n int) ([]line.Outcome, error) {
 	}
 	out := make([]line.Outcome, n)
 	for i, item := range items {
-		o, err := outcome(item)
+		o, err := parseOutcome(item)
 		if err != nil {
 			return nil, fmt.Errorf("check's answer %d: %w", i, err)
 		}
@@ -80,7 +80,7 @@ func (r reply) outcomes(n int) ([]line.Outcome, error) {
 	return out, nil
 }
 
-func outcome(v any) (line.Outcome, error) {
+func parseOutcome(v any) (line.Outcome, error) {
 	a, ok := v.([]any)
 	if !ok || len(a) == 0 {
 		return line.Outcome{}, fmt.Errorf("unexpected %v", v)

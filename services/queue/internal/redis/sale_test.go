@@ -47,7 +47,7 @@ func TestLineAdmitsDuringSale(t *testing.T) {
 			f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 			f.live(2*time.Second, "a", "b")
 			require.Equal(t, []string{"a", "b"}, f.set("active"), "both kept their places")
-			require.Empty(t, admissiontest.Overtaken(f.admissions()))
+			require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
 		})
 	}
 }

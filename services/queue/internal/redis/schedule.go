@@ -31,15 +31,16 @@ type schedule struct {
 func newSchedule(client redis.UniversalClient, registry string, now func() string) *schedule {
 	s := &schedule{client: client, claim: redis.NewScript(claimSource), report: redis.NewScript(reportSource), keys: []string{registry}, now: now}
 	for _, name := range []string{"due", "busy", "reports", "reported", "run"} {
-		s.keys = append(s.keys, key(registry, name))
+		s.keys = append(s.keys, lineKey(registry, name))
 	}
 	return s
 }
 
-// report is the stored form of a line.TickReport. Other releases read it, so fields are only added.
-type report struct {
-	State line.State `json:"state"`
-	Tick  line.Tick  `json:"tick"`
+// storedReport is the stored form of a line.TickReport. Other releases read it, so fields are only
+// added.
+type storedReport struct {
+	State line.State           `json:"state"`
+	Tick  line.AdmissionResult `json:"tick"`
 	// Age is the state's age in ms when it was reported.
 	Age int64 `json:"age"`
 }
@@ -71,10 +72,10 @@ func parsePlan(v []any) (p line.TickPlan, err error) {
 	if p.Now, ok = v[0].(int64); !ok {
 		return p, fmt.Errorf("time is %T", v[0])
 	}
-	if p.Due, err = texts(v[1]); err != nil {
+	if p.Due, err = parseStrings(v[1]); err != nil {
 		return p, err
 	}
-	if p.Busy, err = texts(v[2]); err != nil {
+	if p.Busy, err = parseStrings(v[2]); err != nil {
 		return p, err
 	}
 	flat, ok := v[3].([]any)
@@ -86,11 +87,11 @@ func parsePlan(v []any) (p line.TickPlan, err error) {
 		if !ok {
 			return p, fmt.Errorf("report's time is %T", flat[i+2])
 		}
-		id, err := texts(flat[i : i+2])
+		id, err := parseStrings(flat[i : i+2])
 		if err != nil {
 			return p, err
 		}
-		var r report
+		var r storedReport
 		if json.Unmarshal([]byte(id[1]), &r) != nil {
 			continue // of a replica with another form
 		}
@@ -99,8 +100,8 @@ func parsePlan(v []any) (p line.TickPlan, err error) {
 	return p, nil
 }
 
-// texts converts an array of strings.
-func texts(v any) ([]string, error) {
+// parseStrings converts an array of strings.
+func parseStrings(v any) ([]string, error) {
 	parts, ok := v.([]any)
 	if !ok {
 		return nil, fmt.Errorf("an array expected, not %T", v)
@@ -118,7 +119,7 @@ func (s *schedule) ReportTicks(ctx context.Context, r line.TickResults) error {
 	args := []any{s.now(), r.BusyFor.Milliseconds()}
 	for _, t := range r.Reports {
 		t.State.Fresh = false // only its own call began the epoch
-		raw, err := json.Marshal(report{State: t.State, Tick: t.Tick, Age: t.AgeMS})
+		raw, err := json.Marshal(storedReport{State: t.State, Tick: t.Tick, Age: t.AgeMS})
 		if err != nil {
 			return fmt.Errorf("report ticks: %w", err)
 		}

@@ -85,7 +85,7 @@ func TestReportsReachOtherReplicas(t *testing.T) {
 	state := line.State{Epoch: 5, Rev: 2, Now: 7, Waiting: 3, Threshold: 9, Sale: line.Sale{Status: line.OnSale, At: 6}}
 	fresh := state
 	fresh.Fresh = true
-	tick := line.Tick{Silent: true, Kept: 4}
+	tick := line.AdmissionResult{Silent: true, Kept: 4}
 	s.report(line.TickReport{EventID: "a", State: fresh, Tick: tick, AgeMS: 10}, line.TickReport{EventID: "gone", IdleFor: time.Minute})
 	s.clock.Advance(100 * time.Millisecond)
 	want := []line.TickReport{{EventID: "a", State: state, Tick: tick, AgeMS: 110}, {EventID: "gone", AgeMS: 100}}

@@ -48,14 +48,14 @@ const (
 	lateSlotTTL = 70 * time.Second
 )
 
-// compile joins the rules, the prelude and each script. The rules are part of the source, so that Go
-// and Lua cannot differ. Replicas with other rules (during a rollout) use another script.
-func compile(r line.Rules) (map[string]*redis.Script, error) {
+// compileScripts joins the rules, the prelude and each script. The rules are part of the source, so
+// that Go and Lua cannot differ. Replicas with other rules (during a rollout) use another script.
+func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 	prelude, err := sources.ReadFile("lua/prelude.lua")
 	if err != nil {
 		return nil, fmt.Errorf("prelude: %w", err)
 	}
-	head := constants(r) + string(prelude)
+	head := renderConstants(r) + string(prelude)
 	scripts := make(map[string]*redis.Script)
 	for _, name := range []string{scriptCheck, scriptAdmit, scriptRelease, scriptHold, scriptCleanup, scriptSet} {
 		body, err := sources.ReadFile("lua/" + name + ".lua")
@@ -67,9 +67,9 @@ func compile(r line.Rules) (map[string]*redis.Script, error) {
 	return scripts, nil
 }
 
-// constants renders the table C of the scripts: durations in ms, and counts. In polls, upper bounds
-// of people ahead alternate with seconds.
-func constants(r line.Rules) string {
+// renderConstants renders the table C of the scripts: durations in ms, and counts. In polls, upper
+// bounds of people ahead alternate with seconds.
+func renderConstants(r line.Rules) string {
 	var b strings.Builder
 	b.WriteString("local C = {")
 	number := func(name string, v int64) { fmt.Fprintf(&b, " %s = %d,", name, v) }
@@ -118,14 +118,14 @@ func constants(r line.Rules) string {
 // KnownState, whether a line may be created, and the latest sale report.
 func commonArgs(now string, m line.KnownState, begin bool) []any {
 	return []any{
-		now, m.Epoch, m.Rev, m.AnsweredAt, m.SettingsAt, m.Threshold, flag(m.Paused), m.SlotMS, m.ClosesAt, flag(begin),
+		now, m.Epoch, m.Rev, m.AnsweredAt, m.SettingsAt, m.Threshold, flagArg(m.Paused), m.SlotMS, m.ClosesAt, flagArg(begin),
 		m.Sale.At, int64(m.Sale.Status), m.Sale.OpensAt, m.Sale.ClosesAt,
 	}
 }
 
 // claimArgs appends the twelve arguments of one claim; pass is the index of its tier-1 key.
 func claimArgs(args []any, c line.Claim, pass int) []any {
-	args = append(args, c.UserID, flag(c.Join), flag(c.Tier1.Required), pass, c.Tier1.Round, c.Tier1.Position)
+	args = append(args, c.UserID, flagArg(c.Join), flagArg(c.Tier1.Required), pass, c.Tier1.Round, c.Tier1.Position)
 	if c.Ticket != nil {
 		args = append(args, c.Ticket.Score, c.Ticket.Epoch, c.Ticket.IssuedAt)
 	} else {
@@ -137,7 +137,7 @@ func claimArgs(args []any, c line.Claim, pass int) []any {
 	return append(args, "", "", "")
 }
 
-func flag(b bool) string {
+func flagArg(b bool) string {
 	if b {
 		return "1"
 	}
@@ -153,7 +153,7 @@ func settingsArgs(args []any, s line.Settings, readAt int64) []any {
 	if !s.ClosesAt.IsZero() {
 		closes = s.ClosesAt.UnixMilli()
 	}
-	args = append(args, "settings", readAt, threshold, flag(s.Paused), s.Slot.Milliseconds(), closes)
+	args = append(args, "settings", readAt, threshold, flagArg(s.Paused), s.Slot.Milliseconds(), closes)
 	for _, user := range s.Blocked {
 		args = append(args, user)
 	}

@@ -45,7 +45,7 @@ func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d
 
 // NewStore returns a store with these rules.
 func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
-	scripts, err := compile(rules)
+	scripts, err := compileScripts(rules)
 	if err != nil {
 		return nil, err
 	}
@@ -53,44 +53,44 @@ func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*
 	for _, o := range opts {
 		o(s)
 	}
-	s.schedule = newSchedule(client, s.registry, s.now)
-	s.coalesce()
+	s.schedule = newSchedule(client, s.registry, s.scriptTime)
+	s.setUpBatches()
 	return s, nil
 }
 
-// run calls a script of a line; extra are additional keys.
-func (s *Store) run(ctx context.Context, script, eventID string, extra []string, args []any) (reply, error) {
+// runScript calls a script of a line; extra are additional keys.
+func (s *Store) runScript(ctx context.Context, script, eventID string, extra []string, args []any) (reply, error) {
 	v, err := s.scripts[script].Run(ctx, s.client, append(keysOf(eventID), extra...), args...).Result()
 	if err != nil {
 		return reply{}, pkgredis.Err(fmt.Errorf("%s: %w", script, err))
 	}
-	r, err := parse(v)
+	r, err := parseReply(v)
 	if err != nil {
 		return reply{}, fmt.Errorf("%s: %w", script, err)
 	}
 	return r, nil
 }
 
-func (s *Store) args(m line.KnownState, begin bool) []any {
-	return commonArgs(s.now(), m, begin)
+func (s *Store) scriptArgs(m line.KnownState, begin bool) []any {
+	return commonArgs(s.scriptTime(), m, begin)
 }
 
-func (s *Store) now() string {
+func (s *Store) scriptTime() string {
 	if s.clock == nil {
 		return ""
 	}
 	return strconv.FormatInt(s.clock().UnixMicro(), 10)
 }
 
-// seed returns 128 random bits, from which a script derives slot ids.
-func seed() string { return rand.Text() }
+// randomSeed returns 128 random bits, from which a script derives slot ids.
+func randomSeed() string { return rand.Text() }
 
 func (s *Store) Check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
 	out, err := s.checks.Do(ctx, eventID, checkRequest{known: m, claims: claims})
 	return out.state, out.outcomes, err
 }
 
-func (s *Store) check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+func (s *Store) runCheck(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
 	var tier1 positionKeys
 	begin := false
 	items := make([]any, 0, 12*len(claims))
@@ -98,17 +98,17 @@ func (s *Store) check(ctx context.Context, eventID string, m line.KnownState, cl
 		begin = begin || c.Begin || c.Ticket != nil || c.Entry != nil
 		items = claimArgs(items, c, tier1.indexOf(eventID, c.Tier1))
 	}
-	args := append(append(s.args(m, begin), seed()), items...)
-	r, err := s.run(ctx, scriptCheck, eventID, tier1.keys, args)
+	args := append(append(s.scriptArgs(m, begin), randomSeed()), items...)
+	r, err := s.runScript(ctx, scriptCheck, eventID, tier1.keys, args)
 	if err != nil {
 		return line.State{}, nil, err
 	}
-	out, err := r.outcomes(len(claims))
+	out, err := r.parseOutcomes(len(claims))
 	return r.state, out, err
 }
 
 func (s *Store) Release(ctx context.Context, eventID string, m line.KnownState, userID, slotID string) (line.State, bool, error) {
-	return s.runBool(ctx, scriptRelease, eventID, append(s.args(m, false), userID, slotID))
+	return s.runBool(ctx, scriptRelease, eventID, append(s.scriptArgs(m, false), userID, slotID))
 }
 
 // anySlot stands for the id of whatever slot a user has.
@@ -118,21 +118,21 @@ func (s *Store) Revoke(ctx context.Context, eventID string, m line.KnownState, u
 	return s.Release(ctx, eventID, m, userID, anySlot)
 }
 
-func (s *Store) Hold(ctx context.Context, eventID string, m line.KnownState, h line.Hold) (line.State, bool, error) {
+func (s *Store) Hold(ctx context.Context, eventID string, m line.KnownState, h line.SeatHold) (line.State, bool, error) {
 	until := int64(0)
 	if !h.Until.IsZero() {
 		until = h.Until.UnixMilli()
 	}
-	return s.runBool(ctx, scriptHold, eventID, append(s.args(m, false), h.UserID, h.SlotID, until, h.ReservationID))
+	return s.runBool(ctx, scriptHold, eventID, append(s.scriptArgs(m, false), h.UserID, h.SlotID, until, h.ReservationID))
 }
 
 // runBool runs a script that returns whether it changed something.
 func (s *Store) runBool(ctx context.Context, script, eventID string, args []any) (line.State, bool, error) {
-	r, err := s.run(ctx, script, eventID, nil, args)
+	r, err := s.runScript(ctx, script, eventID, nil, args)
 	if err != nil {
 		return line.State{}, false, err
 	}
-	n, err := r.ints(1)
+	n, err := r.parseInts(1)
 	if err != nil {
 		return line.State{}, false, fmt.Errorf("%s: %w", script, err)
 	}
@@ -140,22 +140,22 @@ func (s *Store) runBool(ctx context.Context, script, eventID string, args []any)
 }
 
 func (s *Store) Peek(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
-	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.args(m, false), ""))
+	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.scriptArgs(m, false), ""))
 	return st, err
 }
 
 func (s *Store) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
-	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.args(m, true), "open"))
+	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.scriptArgs(m, true), "open"))
 	return st, err
 }
 
 func (s *Store) Apply(ctx context.Context, eventID string, m line.KnownState, set line.Settings, readAt int64) (line.State, error) {
-	st, _, err := s.runBool(ctx, scriptSet, eventID, settingsArgs(s.args(m, false), set, readAt))
+	st, _, err := s.runBool(ctx, scriptSet, eventID, settingsArgs(s.scriptArgs(m, false), set, readAt))
 	return st, err
 }
 
 func (s *Store) Block(ctx context.Context, eventID string, m line.KnownState, users []string) (line.State, error) {
-	args := append(s.args(m, false), "block")
+	args := append(s.scriptArgs(m, false), "block")
 	for _, user := range users {
 		args = append(args, user)
 	}
@@ -163,24 +163,24 @@ func (s *Store) Block(ctx context.Context, eventID string, m line.KnownState, us
 	return st, err
 }
 
-func (s *Store) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.Tick, error) {
-	r, err := s.run(ctx, scriptAdmit, eventID, nil, append(s.args(m, false), seed()))
+func (s *Store) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.AdmissionResult, error) {
+	r, err := s.runScript(ctx, scriptAdmit, eventID, nil, append(s.scriptArgs(m, false), randomSeed()))
 	if err != nil {
-		return line.State{}, line.Tick{}, err
+		return line.State{}, line.AdmissionResult{}, err
 	}
-	n, err := r.ints(5)
+	n, err := r.parseInts(5)
 	if err != nil {
-		return line.State{}, line.Tick{}, fmt.Errorf("admit: %w", err)
+		return line.State{}, line.AdmissionResult{}, fmt.Errorf("admit: %w", err)
 	}
-	return r.state, line.Tick{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1, Kept: n[4]}, nil
+	return r.state, line.AdmissionResult{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1, Kept: n[4]}, nil
 }
 
 func (s *Store) Clean(ctx context.Context, eventID string, m line.KnownState) (line.State, int64, bool, error) {
-	r, err := s.run(ctx, scriptCleanup, eventID, nil, s.args(m, false))
+	r, err := s.runScript(ctx, scriptCleanup, eventID, nil, s.scriptArgs(m, false))
 	if err != nil {
 		return line.State{}, 0, false, err
 	}
-	n, err := r.ints(2)
+	n, err := r.parseInts(2)
 	if err != nil {
 		return line.State{}, 0, false, fmt.Errorf("cleanup: %w", err)
 	}

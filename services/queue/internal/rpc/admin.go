@@ -15,12 +15,12 @@ const roleAdmin = "admin"
 type Operators struct {
 	queuev1.UnimplementedQueueAdminServiceServer
 
-	lines Operation
+	lines OperatorCalls
 }
 
 func (o *Operators) SetThreshold(ctx context.Context, req *queuev1.SetThresholdRequest) (*queuev1.LineStatus, error) {
-	return act("threshold", req, func() (*queuev1.LineStatus, error) {
-		return overview(o.lines.SetThreshold(ctx, req.GetEventId(), req.GetThreshold()))
+	return runOperatorCall("threshold", req, func() (*queuev1.LineStatus, error) {
+		return fromOverview(o.lines.SetThreshold(ctx, req.GetEventId(), req.GetThreshold()))
 	})
 }
 
@@ -28,52 +28,52 @@ func (o *Operators) GetLine(ctx context.Context, req *queuev1.GetLineRequest) (*
 	if _, err := pkgrpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	return overview(o.lines.Line(ctx, req.GetEventId()))
+	return fromOverview(o.lines.ReadOverview(ctx, req.GetEventId()))
 }
 
 func (o *Operators) Pause(ctx context.Context, req *queuev1.PauseRequest) (*queuev1.LineStatus, error) {
-	return act("pause", req, func() (*queuev1.LineStatus, error) { return overview(o.lines.Pause(ctx, req.GetEventId())) })
+	return runOperatorCall("pause", req, func() (*queuev1.LineStatus, error) { return fromOverview(o.lines.Pause(ctx, req.GetEventId())) })
 }
 
 func (o *Operators) Resume(ctx context.Context, req *queuev1.ResumeRequest) (*queuev1.LineStatus, error) {
-	return act("resume", req, func() (*queuev1.LineStatus, error) { return overview(o.lines.Resume(ctx, req.GetEventId())) })
+	return runOperatorCall("resume", req, func() (*queuev1.LineStatus, error) { return fromOverview(o.lines.Resume(ctx, req.GetEventId())) })
 }
 
 func (o *Operators) Revoke(ctx context.Context, req *queuev1.RevokeRequest) (*queuev1.RevokeResponse, error) {
-	return act("revoke", req, func() (*queuev1.RevokeResponse, error) {
+	return runOperatorCall("revoke", req, func() (*queuev1.RevokeResponse, error) {
 		revoked, err := o.lines.Revoke(ctx, req.GetEventId(), req.GetUserId())
 		return &queuev1.RevokeResponse{EventId: req.GetEventId(), UserId: req.GetUserId(), Revoked: revoked}, err
 	})
 }
 
 func (o *Operators) Block(ctx context.Context, req *queuev1.BlockRequest) (*queuev1.BlockResponse, error) {
-	return act("block", req, func() (*queuev1.BlockResponse, error) {
+	return runOperatorCall("block", req, func() (*queuev1.BlockResponse, error) {
 		err := o.lines.Block(ctx, req.GetEventId(), req.GetUserId())
 		return &queuev1.BlockResponse{EventId: req.GetEventId(), UserId: req.GetUserId(), Blocked: true}, err
 	})
 }
 
 func (o *Operators) Unblock(ctx context.Context, req *queuev1.UnblockRequest) (*queuev1.UnblockResponse, error) {
-	return act("unblock", req, func() (*queuev1.UnblockResponse, error) {
+	return runOperatorCall("unblock", req, func() (*queuev1.UnblockResponse, error) {
 		err := o.lines.Unblock(ctx, req.GetEventId(), req.GetUserId())
 		return &queuev1.UnblockResponse{EventId: req.GetEventId(), UserId: req.GetUserId()}, err
 	})
 }
 
-// act runs what an operator asked for, and counts it by its result.
-func act[R any](name string, req any, do func() (*R, error)) (*R, error) {
+// runOperatorCall runs what an operator asked for, and counts it by its result.
+func runOperatorCall[R any](name string, req any, do func() (*R, error)) (*R, error) {
 	if _, err := pkgrpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
 	res, err := do()
-	observeAct(name, err)
+	countOperatorCall(name, err)
 	if err != nil {
 		return nil, err
 	}
 	return res, nil
 }
 
-func overview(o line.Overview, err error) (*queuev1.LineStatus, error) {
+func fromOverview(o line.LineOverview, err error) (*queuev1.LineStatus, error) {
 	if err != nil {
 		return nil, err
 	}

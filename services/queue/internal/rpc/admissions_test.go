@@ -100,13 +100,13 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 func TestLateEventsOfAnEarlierSlot(t *testing.T) {
 	late := map[string]func(f *fixture, first *queuev1.EntryClaims) error{
 		"a purchase": func(f *fixture, first *queuev1.EntryClaims) error {
-			return f.service.Purchased(f.ctx(), f.event, "a", first.GetSlotId())
+			return f.service.RecordPurchase(f.ctx(), f.event, "a", first.GetSlotId())
 		},
 		"a hold": func(f *fixture, first *queuev1.EntryClaims) error {
-			return f.service.Held(f.ctx(), f.event, line.Hold{UserID: "a", SlotID: first.GetSlotId(), ReservationID: "r", Until: f.clock().Add(time.Hour)})
+			return f.service.RecordHold(f.ctx(), f.event, line.SeatHold{UserID: "a", SlotID: first.GetSlotId(), ReservationID: "r", Until: f.clock().Add(time.Hour)})
 		},
 		"the end of a hold": func(f *fixture, first *queuev1.EntryClaims) error {
-			return f.service.Held(f.ctx(), f.event, line.Hold{UserID: "a", SlotID: first.GetSlotId(), ReservationID: "r"})
+			return f.service.RecordHold(f.ctx(), f.event, line.SeatHold{UserID: "a", SlotID: first.GetSlotId(), ReservationID: "r"})
 		},
 		"leaving": func(f *fixture, first *queuev1.EntryClaims) error { f.leave("a", first); return nil },
 	}
@@ -115,7 +115,7 @@ func TestLateEventsOfAnEarlierSlot(t *testing.T) {
 			f := setup(t)
 			f.open(1)
 			a, _ := f.enter("a")
-			require.NoError(t, f.service.Purchased(f.ctx(), f.event, "a", a.GetEntry().GetSlotId()))
+			require.NoError(t, f.service.RecordPurchase(f.ctx(), f.event, "a", a.GetEntry().GetSlotId()))
 			require.False(t, f.verify("a", a.GetEntry()).GetActive(), "one purchase per slot")
 			f.advance(time.Second)
 

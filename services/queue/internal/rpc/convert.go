@@ -8,31 +8,31 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// request converts an item; it fails without a user.
-func request(it *queuev1.LineItem) (line.Request, error) {
+// toRequest converts an item; it fails without a user.
+func toRequest(it *queuev1.LineItem) (line.Request, error) {
 	if !ids.ValidUser(it.GetCaller().GetUserId()) {
 		return line.Request{}, errs.ErrUnauthenticated
 	}
-	return line.Request{EventID: it.GetEventId(), Caller: caller(it.GetCaller()), Ticket: it.GetTicket(), Entry: entry(it.GetEntry())}, nil
+	return line.Request{EventID: it.GetEventId(), Visitor: toVisitor(it.GetCaller()), Ticket: it.GetTicket(), Entry: toEntry(it.GetEntry())}, nil
 }
 
-func caller(c *commonv1.Caller) line.Caller {
+func toVisitor(c *commonv1.Caller) line.Visitor {
 	t := c.GetTier1()
-	return line.Caller{UserID: c.GetUserId(), Tier1: line.Tier1{Required: t.GetRequired(), Round: t.GetRound(), Position: t.GetPosition()}}
+	return line.Visitor{UserID: c.GetUserId(), Tier1: line.Tier1{Required: t.GetRequired(), Round: t.GetRound(), Position: t.GetPosition()}}
 }
 
-func entry(e *queuev1.EntryClaims) *line.Entry {
+func toEntry(e *queuev1.EntryClaims) *line.Entry {
 	if e.GetSlotId() == "" {
 		return nil
 	}
 	return &line.Entry{SlotID: e.GetSlotId(), Epoch: e.GetEpoch(), End: e.GetEnd(), ExpiresAt: e.GetExpiresAt()}
 }
 
-func result(a line.Answer) *queuev1.LineResult {
+func fromAnswer(a line.Answer) *queuev1.LineResult {
 	if a.Err != nil {
 		return &queuev1.LineResult{Result: &queuev1.LineResult_Problem{Problem: errs.ToProblem(a.Err)}}
 	}
-	return place(a.Place)
+	return fromPlace(a.Place)
 }
 
 // placeResult is a result with all that it points to: an item of a poll costs one allocation.
@@ -46,7 +46,7 @@ type placeResult struct {
 	paused                                  bool
 }
 
-func place(p line.Place) *queuev1.LineResult {
+func fromPlace(p line.Place) *queuev1.LineResult {
 	r := &placeResult{
 		title: p.Title, artist: p.Artist, entryToken: p.EntryToken, ticket: p.Ticket, sale: p.Sale.String(), expiresAt: p.ExpiresAt,
 		paused: p.Paused,
@@ -56,8 +56,8 @@ func place(p line.Place) *queuev1.LineResult {
 	out.Position, out.PeopleAhead, out.PeopleBehind = p.Position, p.Ahead, p.Behind
 	out.EstimatedWait, out.NextPoll = p.EstimatedWait, p.NextPoll
 	out.CurrentUsers, out.Threshold, out.QueueSize = p.Active, p.Threshold, p.QueueSize
-	out.EventTitle, out.ArtistName, out.SaleStatus = optional(&r.title), optional(&r.artist), optional(&r.sale)
-	out.EntryToken, out.Ticket = optional(&r.entryToken), optional(&r.ticket)
+	out.EventTitle, out.ArtistName, out.SaleStatus = nilIfEmpty(&r.title), nilIfEmpty(&r.artist), nilIfEmpty(&r.sale)
+	out.EntryToken, out.Ticket = nilIfEmpty(&r.entryToken), nilIfEmpty(&r.ticket)
 	if p.ExpiresAt > 0 {
 		out.ExpiresAt = &r.expiresAt
 	}
@@ -68,26 +68,26 @@ func place(p line.Place) *queuev1.LineResult {
 	return &r.result
 }
 
-// optional returns nil for an empty string.
-func optional(s *string) *string {
+// nilIfEmpty returns nil for an empty string.
+func nilIfEmpty(s *string) *string {
 	if *s == "" {
 		return nil
 	}
 	return s
 }
 
-func slot(it *queuev1.SlotItem) (line.Slot, error) {
-	return line.Slot{EventID: it.GetEventId(), UserID: it.GetUserId(), SlotID: it.GetSlotId(), Epoch: it.GetEpoch()}, nil
+func toSlotQuery(it *queuev1.SlotItem) (line.SlotQuery, error) {
+	return line.SlotQuery{EventID: it.GetEventId(), UserID: it.GetUserId(), SlotID: it.GetSlotId(), Epoch: it.GetEpoch()}, nil
 }
 
-func verdict(v line.Verdict, err error) *queuev1.SlotResult {
+func fromVerdict(v line.SlotVerdict, err error) *queuev1.SlotResult {
 	if err == nil {
 		err = v.Err
 	}
 	return &queuev1.SlotResult{Active: v.Active, Problem: errs.ToProblem(err)}
 }
 
-func lines(recoveries []line.Recovery) []*queuev1.Line {
+func fromUpdates(recoveries []line.LineUpdate) []*queuev1.Line {
 	out := make([]*queuev1.Line, len(recoveries))
 	for i, r := range recoveries {
 		out[i] = &queuev1.Line{

@@ -350,7 +350,7 @@ func (a *announcements) users() (out []string) {
 
 type noMeter struct{}
 
-func (noMeter) Line(string, line.Figures) {}
-func (noMeter) Failed(string)             {}
-func (noMeter) Admitted(string, int64)    {}
-func (noMeter) Forget(string)             {}
+func (noMeter) SetFigures(string, line.Figures) {}
+func (noMeter) RecordTickFailure(string)        {}
+func (noMeter) AddAdmissions(string, int64)     {}
+func (noMeter) ForgetLine(string)               {}

@@ -22,7 +22,7 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	})
 )
 
-func observe(call string, a line.Answer) {
+func countAnswer(call string, a line.Answer) {
 	if a.Err != nil {
 		answered.WithLabelValues(call, errs.From(a.Err).Reason).Inc()
 		return
@@ -30,7 +30,7 @@ func observe(call string, a line.Answer) {
 	answered.WithLabelValues(call, a.Place.Status).Inc()
 }
 
-func observeAct(act string, err error) {
+func countOperatorCall(act string, err error) {
 	result := "ok"
 	if err != nil {
 		result = errs.From(err).Reason

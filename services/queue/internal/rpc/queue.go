@@ -16,50 +16,50 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Line has the visitors' calls.
-type Line interface {
+// VisitorCalls are the calls that gateways make on behalf of visitors.
+type VisitorCalls interface {
 	Check(ctx context.Context, reqs []line.Request) []line.Answer
 	Status(ctx context.Context, reqs []line.Request) []line.Answer
-	Verify(ctx context.Context, slots []line.Slot) []line.Verdict
+	VerifySlots(ctx context.Context, slots []line.SlotQuery) []line.SlotVerdict
 	Leave(ctx context.Context, eventID, userID string, e *line.Entry) error
 }
 
-// Operation has the calls of operators.
-type Operation interface {
-	SetThreshold(ctx context.Context, eventID string, threshold int64) (line.Overview, error)
-	Line(ctx context.Context, eventID string) (line.Overview, error)
-	Pause(ctx context.Context, eventID string) (line.Overview, error)
-	Resume(ctx context.Context, eventID string) (line.Overview, error)
+// OperatorCalls has the calls of operators.
+type OperatorCalls interface {
+	SetThreshold(ctx context.Context, eventID string, threshold int64) (line.LineOverview, error)
+	ReadOverview(ctx context.Context, eventID string) (line.LineOverview, error)
+	Pause(ctx context.Context, eventID string) (line.LineOverview, error)
+	Resume(ctx context.Context, eventID string) (line.LineOverview, error)
 	Revoke(ctx context.Context, eventID, userID string) (bool, error)
 	Block(ctx context.Context, eventID, userID string) error
 	Unblock(ctx context.Context, eventID, userID string) error
 }
 
-// Control has the calls of gateways and tier 1.
-type Control interface {
-	Load(ctx context.Context, eventID string) (line.Load, error)
-	Closed(ctx context.Context, eventID string) (bool, error)
-	Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error
+// GatewayCalls has the calls of gateways and tier 1.
+type GatewayCalls interface {
+	ReadLoad(ctx context.Context, eventID string) (line.LineLoad, error)
+	SaleClosed(ctx context.Context, eventID string) (bool, error)
+	WatchLines(ctx context.Context, send func(lines []line.LineUpdate, snapshot bool) error) error
 }
 
 // Visitors implements queuev1.QueueServiceServer.
 type Visitors struct {
 	queuev1.UnimplementedQueueServiceServer
 
-	line    Line
-	control Control
+	line    VisitorCalls
+	control GatewayCalls
 	stop    <-chan struct{}
 }
 
 var _ pkgrpc.Prevalidator = (*Visitors)(nil)
 
 // Register registers both services. Closing stop ends the streams, so that they delay no shutdown.
-func Register(s grpc.ServiceRegistrar, l Line, c Control, o Operation, stop <-chan struct{}) {
+func Register(s grpc.ServiceRegistrar, l VisitorCalls, c GatewayCalls, o OperatorCalls, stop <-chan struct{}) {
 	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
 	queuev1.RegisterQueueAdminServiceServer(s, &Operators{lines: o})
 }
 
-// maxItems is the rule of LineRequest.items.
+// maxItems is the maximum number of LineRequest.items, as in its validation rule.
 const maxItems = 1000
 
 func (v *Visitors) Valid(m proto.Message) bool {
@@ -71,28 +71,28 @@ func (v *Visitors) Valid(m proto.Message) bool {
 }
 
 func (v *Visitors) Check(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
-	return answer(ctx, "check", req, v.line.Check), nil
+	return answerItems(ctx, "check", req, v.line.Check), nil
 }
 
 func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
-	return answer(ctx, "status", req, v.line.Status), nil
+	return answerItems(ctx, "status", req, v.line.Status), nil
 }
 
 // Heartbeat is like Status: both count as contact and renew tokens.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
-	return answer(ctx, "heartbeat", req, v.line.Status), nil
+	return answerItems(ctx, "heartbeat", req, v.line.Status), nil
 }
 
-// answer calls do for the items of signed-in users; the others fail.
-func answer(
+// answerItems calls do for the items of signed-in users; the others fail.
+func answerItems(
 	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.Request) []line.Answer,
 ) *queuev1.LineResponse {
-	return &queuev1.LineResponse{Results: batchrpc.Whole(ctx, req.GetItems(), request, do, func(a line.Answer, err error) *queuev1.LineResult {
+	return &queuev1.LineResponse{Results: batchrpc.Whole(ctx, req.GetItems(), toRequest, do, func(a line.Answer, err error) *queuev1.LineResult {
 		if err != nil {
 			a.Err = err
 		}
-		observe(call, a)
-		return result(a)
+		countAnswer(call, a)
+		return fromAnswer(a)
 	})}
 }
 
@@ -101,14 +101,14 @@ func (v *Visitors) Leave(ctx context.Context, req *queuev1.LeaveRequest) (*queue
 	if err != nil {
 		return nil, err
 	}
-	if err := v.line.Leave(ctx, req.GetEventId(), user, entry(req.GetEntry())); err != nil {
+	if err := v.line.Leave(ctx, req.GetEventId(), user, toEntry(req.GetEntry())); err != nil {
 		return nil, err
 	}
 	return &queuev1.LeaveResponse{}, nil
 }
 
 func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequest) (*queuev1.VerifySlotsResponse, error) {
-	return &queuev1.VerifySlotsResponse{Results: batchrpc.Whole(ctx, req.GetItems(), slot, v.line.Verify, verdict)}, nil
+	return &queuev1.VerifySlotsResponse{Results: batchrpc.Whole(ctx, req.GetItems(), toSlotQuery, v.line.VerifySlots, fromVerdict)}, nil
 }
 
 // watchInterval is the minimum time between two messages of a stream.
@@ -128,8 +128,8 @@ func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerSt
 	defer watchers.Dec()
 	// The stream ends when the gateway disconnects, its connection reaches its maximum age, or this
 	// process stops. None of these is an error.
-	_ = v.control.Watch(ctx, func(changed []line.Recovery, snapshot bool) error {
-		if err := stream.Send(&queuev1.WatchLinesResponse{Lines: lines(changed), Snapshot: snapshot}); err != nil {
+	_ = v.control.WatchLines(ctx, func(changed []line.LineUpdate, snapshot bool) error {
+		if err := stream.Send(&queuev1.WatchLinesResponse{Lines: fromUpdates(changed), Snapshot: snapshot}); err != nil {
 			return err
 		}
 		select {
@@ -142,7 +142,7 @@ func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerSt
 }
 
 func (v *Visitors) GetSale(ctx context.Context, req *queuev1.GetSaleRequest) (*queuev1.GetSaleResponse, error) {
-	closed, err := v.control.Closed(ctx, req.GetEventId())
+	closed, err := v.control.SaleClosed(ctx, req.GetEventId())
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (v *Visitors) GetSale(ctx context.Context, req *queuev1.GetSaleRequest) (*q
 }
 
 func (v *Visitors) GetLoad(ctx context.Context, req *queuev1.GetLoadRequest) (*queuev1.GetLoadResponse, error) {
-	l, err := v.control.Load(ctx, req.GetEventId())
+	l, err := v.control.ReadLoad(ctx, req.GetEventId())
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func TestUnknownEventsAreLookedUpOnceASecond(t *testing.T) {
 	f.advance(2 * time.Second)
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
 	require.Equal(t, "active", f.check(items[0]).GetPlace().GetStatus(), "the event has been created")
-	require.Equal(t, []string{f.event}, f.cache.Known())
+	require.Equal(t, []string{f.event}, f.cache.KnownLines())
 }
 
 func TestUnknownAndKnownEventsInOneCall(t *testing.T) {

@@ -16,11 +16,11 @@ import (
 
 // watched is a service that consists of the cache only.
 type watched struct {
-	rpc.Control
+	rpc.GatewayCalls
 	*line.LineCache
 }
 
-func (w watched) Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error {
+func (w watched) WatchLines(ctx context.Context, send func(lines []line.LineUpdate, snapshot bool) error) error {
 	return w.LineCache.Watch(ctx, send)
 }
 

@@ -47,9 +47,9 @@ func (s *Sealer) Rekey(secret config.Secret) error {
 	return nil
 }
 
-// Entry signs the token of a slot that ends at end (epoch ms). The token is valid until then, but
-// at most for claims.EntryLife from now.
-func (s *Sealer) Entry(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error) {
+// SignEntryToken signs the token of a slot that ends at end (epoch ms). The token is valid until
+// then, but at most for claims.EntryLife from now.
+func (s *Sealer) SignEntryToken(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error) {
 	return s.current.Load().tokens.Sign(claims.NewEntry(eventID, userID, slotID, epoch, time.UnixMilli(end), now))
 }
 
@@ -70,13 +70,13 @@ var ticketDomain = []byte("urr/q/1") //nolint:gochecknoglobals // a constant
 // Strict, so that the unused bits of the last character cannot be flipped unnoticed.
 var encoding = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // a constant
 
-// Ticket signs a place. The ticket is, big-endian and in base64url,
+// SealTicket signs a place. The ticket is, big-endian and in base64url,
 //
 //	0x01 | kid length | kid | SHA-256(user)[:16] | score u64 | epoch u64 | issued at u64 | HMAC-SHA256 32
 //
 // where the MAC covers "urr/q/1", the event id's length (one byte), the event id, and the fields
 // before the MAC.
-func (s *Sealer) Ticket(eventID, userID string, t line.Ticket) string {
+func (s *Sealer) SealTicket(eventID, userID string, t line.Ticket) string {
 	tickets := s.current.Load().tickets
 	kid := tickets.Current()
 	buf := make([]byte, 0, maxLen)

@@ -31,7 +31,7 @@ func TestTicketIsForOneUserAndEvent(t *testing.T) {
 	t.Parallel()
 	s := sealer(t, first)
 	want := line.Ticket{Score: 1_763_700_000_000_001, Epoch: 1_763_600_000_000_002, IssuedAt: 1_763_700_000_003}
-	sealed := s.Ticket("ev", "user", want)
+	sealed := s.SealTicket("ev", "user", want)
 	got, ok := s.OpenTicket("ev", "user", sealed)
 	require.True(t, ok)
 	require.Equal(t, want, got)
@@ -47,7 +47,7 @@ func TestTicketIsForOneUserAndEvent(t *testing.T) {
 func TestEveryByteOfATicketCounts(t *testing.T) {
 	t.Parallel()
 	s := sealer(t, first)
-	raw, err := base64.RawURLEncoding.DecodeString(s.Ticket("ev", "user", line.Ticket{Score: 1, Epoch: 2, IssuedAt: 3}))
+	raw, err := base64.RawURLEncoding.DecodeString(s.SealTicket("ev", "user", line.Ticket{Score: 1, Epoch: 2, IssuedAt: 3}))
 	require.NoError(t, err)
 	for i := range raw {
 		forged := append([]byte(nil), raw...)
@@ -59,7 +59,7 @@ func TestEveryByteOfATicketCounts(t *testing.T) {
 
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
-	sealed := sealer(t, first).Ticket("ev", "user", line.Ticket{Score: 1})
+	sealed := sealer(t, first).SealTicket("ev", "user", line.Ticket{Score: 1})
 	_, ok := sealer(t, second+","+first).OpenTicket("ev", "user", sealed)
 	require.True(t, ok)
 	_, ok = sealer(t, second).OpenTicket("ev", "user", sealed)
@@ -75,7 +75,7 @@ func TestEntryTokenEndsWithTheSlotOrAfterAMinute(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct{ left, life time.Duration }{{10 * time.Minute, time.Minute}, {20 * time.Second, 20 * time.Second}} {
 		end := now.Add(c.left)
-		tok, err := sealer(t, first).Entry("ev", "user", "slot", 7, end.UnixMilli(), now)
+		tok, err := sealer(t, first).SignEntryToken("ev", "user", "slot", 7, end.UnixMilli(), now)
 		require.NoError(t, err)
 		var got claims.Entry
 		require.NoError(t, keys.Verify(tok, &got, claims.AudienceEntry, now))
@@ -87,11 +87,11 @@ func TestEntryTokenEndsWithTheSlotOrAfterAMinute(t *testing.T) {
 func TestKeysAreReplacedInPlace(t *testing.T) {
 	t.Parallel()
 	s := sealer(t, first)
-	sealed := s.Ticket("ev", "user", line.Ticket{Score: 1})
+	sealed := s.SealTicket("ev", "user", line.Ticket{Score: 1})
 	require.NoError(t, s.Rekey(second+","+first))
 	_, ok := s.OpenTicket("ev", "user", sealed)
 	require.True(t, ok)
-	_, ok = sealer(t, second).OpenTicket("ev", "user", s.Ticket("ev", "user", line.Ticket{Score: 1}))
+	_, ok = sealer(t, second).OpenTicket("ev", "user", s.SealTicket("ev", "user", line.Ticket{Score: 1}))
 	require.True(t, ok, "the first of the new set signs")
 	require.ErrorContains(t, s.Rekey("short"), "QUEUE_ENTRY_TOKEN_SECRET")
 	_, ok = s.OpenTicket("ev", "user", sealed)
@@ -102,7 +102,7 @@ func TestKeysAreReplacedInPlace(t *testing.T) {
 func FuzzOpenTicket(f *testing.F) {
 	s := sealer(f, first)
 	place := line.Ticket{Score: 1_763_700_000_000_001, Epoch: 1_763_600_000_000_002, IssuedAt: 1_763_700_000_003}
-	good := s.Ticket("ev", "user", place)
+	good := s.SealTicket("ev", "user", place)
 	f.Add("ev", "user", place.Score, place.Epoch, place.IssuedAt, good)
 	f.Add("e", "vuser", int64(-1), int64(0), int64(1), good[:8]+"\n"+good[8:])
 	f.Add("", "", int64(0), int64(0), int64(0), "AAAA")
@@ -117,7 +117,7 @@ func FuzzOpenTicket(f *testing.F) {
 			return
 		}
 		want := line.Ticket{Score: score, Epoch: epoch, IssuedAt: issued}
-		sealed := s.Ticket(event, user, want)
+		sealed := s.SealTicket(event, user, want)
 		got, ok := s.OpenTicket(event, user, sealed)
 		require.True(t, ok)
 		require.Equal(t, want, got)

@@ -24,7 +24,7 @@ const (
 
 var _ line.Announcer = (*Announcer)(nil)
 
-// Sender is the part of the SQS client in use.
+// Sender is the part of the SQS client that an Announcer needs.
 type Sender interface {
 	SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, opts ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 }
@@ -63,12 +63,12 @@ func (a *Announcer) Run(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 			defer cancel()
 			for batch := a.fillBatch(nil); len(batch) > 0 && last.Err() == nil; batch = a.fillBatch(nil) {
-				a.send(last, batch)
+				a.sendBatch(last, batch)
 			}
 			return nil
 		case first := <-a.queue:
 			// Send has its own timeout.
-			a.send(context.WithoutCancel(ctx), a.fillBatch([]line.Admission{first}))
+			a.sendBatch(context.WithoutCancel(ctx), a.fillBatch([]line.Admission{first}))
 		}
 	}
 }
@@ -94,7 +94,7 @@ type message struct {
 	Timestamp  int64  `json:"timestamp"` // epoch ms
 }
 
-func (a *Announcer) send(ctx context.Context, batch []line.Admission) {
+func (a *Announcer) sendBatch(ctx context.Context, batch []line.Admission) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	entries := make([]types.SendMessageBatchRequestEntry, len(batch))

@@ -71,8 +71,8 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 }
 
 // HoldBest holds the best free seats of a section, or general admissions. ErrSoldOut when fewer are
-// free; ErrTryAgain when enough are free but not adjacent, or other requests took the seats at
-// every attempt.
+// free; ErrNotAdjacent when no row has as many next to each other; ErrTryAgain when other requests
+// took the seats at every attempt.
 func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, error) {
 	e, err := s.events.Head(ctx, req.EventID)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 }
 
 // refusal returns the error of a request that got no seats. Errors that other seats would not avoid
-// come first. Then the number of free seats distinguishes ErrSoldOut from ErrTryAgain; seats are
+// come first. Then the number of free seats distinguishes ErrSoldOut from the others; seats are
 // counted only while the snapshot has enough free ones.
 func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
 	if err := snap.Event.Sale().CheckOpen(snap.At); err != nil {
@@ -136,6 +136,8 @@ func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snap
 		return err
 	case free < int64(req.Quantity):
 		return ErrSoldOut
+	case req.Adjacent && !hasAdjacent(snap, req.Section, req.Quantity):
+		return ErrNotAdjacent
 	default:
 		return ErrTryAgain
 	}

@@ -30,7 +30,7 @@ func fromLayout(e *event.Event) *ticketv1.SeatMap {
 		for j, r := range s.Rows {
 			rows[j] = &ticketv1.SeatMapRow{Row: r.Name, Seats: int32(r.Seats), X: int32(r.X), Y: int32(r.Y)} //nolint:gosec // ≤ MaxSeats
 		}
-		m.Sections[i] = &ticketv1.SeatMapSection{Section: s.Name, Price: s.Price, Rows: rows}
+		m.Sections[i] = &ticketv1.SeatMapSection{Section: s.Name, Rows: rows}
 	}
 	return m
 }

@@ -53,7 +53,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	lobbies := lobby.NewService(cache, store, entries.Lobby(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, failpoint.Now)
-	driver := lobby.NewDriver(lobbies, entries.Lobby(), lobby.NewSources(cfg.BeaconURLs, http.DefaultClient), log)
+	driver := lobby.NewDriver(lobbies, entries.Lobby(), lobby.NewBeaconSources(cfg.BeaconURLs, http.DefaultClient), log)
 	service := room.NewService(cache, store, store, passes, claims, lobbies, failpoint.Now, rand.Float64)
 	admin := room.NewAdmin(cache, store, loads, lobbies, failpoint.Now)
 	closer := room.NewCloser(cache, store, loads, log)

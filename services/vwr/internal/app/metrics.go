@@ -81,7 +81,7 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(claimed, float64(st.Claimed), st.EventID)
 		gauge(rate, st.Rate, st.EventID)
 		gauge(configuredRate, st.Settings.Rate(), st.EventID)
-		gauge(tierTwoFull, flag(f.advancer.TierTwoFull(st.EventID)), st.EventID)
+		gauge(tierTwoFull, gaugeValue(f.advancer.TierTwoFull(st.EventID)), st.EventID)
 	}
 	f.collectLobbies(out)
 	stats := f.advancer.Stats()
@@ -105,7 +105,7 @@ func (f *stateCollector) collectLobbies(out chan<- prometheus.Metric) {
 	for event, k := range latest {
 		p := progress[k]
 		for d, v := range map[*prometheus.Desc]float64{
-			lobbyEntries: float64(p.Joined), lobbyLate: p.Late.Seconds(), drawKeyMissing: flag(p.KeyMissing), lobbyVoid: flag(p.Void),
+			lobbyEntries: float64(p.Joined), lobbyLate: p.Late.Seconds(), drawKeyMissing: gaugeValue(p.KeyMissing), lobbyVoid: gaugeValue(p.Void),
 		} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, event)
 		}
@@ -115,7 +115,7 @@ func (f *stateCollector) collectLobbies(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(beaconFailures, prometheus.CounterValue, float64(stats.BeaconFailures.Load()))
 }
 
-func flag(on bool) float64 {
+func gaugeValue(on bool) float64 {
 	if on {
 		return 1
 	}

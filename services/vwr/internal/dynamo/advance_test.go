@@ -26,7 +26,7 @@ var epoch = time.Unix(1_800_000_000, 0)
 
 type noLoads struct{}
 
-func (noLoads) Load(context.Context, string) (room.Load, error) {
+func (noLoads) ReadLoad(context.Context, string) (room.Load, error) {
 	return room.Load{}, errors.New("nobody there")
 }
 

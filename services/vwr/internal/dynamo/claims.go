@@ -43,13 +43,13 @@ type Claims struct {
 	flushTimeout time.Duration
 	newQueues    chan *claimQueue // queues without a writer; the capacity covers all of queues
 	mu           sync.Mutex
-	recent       generations
-	queues       map[groupKey]*claimQueue
+	recent       recentIDs
+	queues       map[roundKey]*claimQueue
 }
 
 // claimQueue holds the queued claims of a round. It is removed when it is empty.
 type claimQueue struct {
-	groupKey
+	roundKey
 
 	waiting    []claim
 	incomplete bool // claims were dropped, or the last group failed to write some
@@ -65,7 +65,7 @@ type claim struct {
 func NewClaims(s *Store) *Claims {
 	return &Claims{
 		store: s, flushTimeout: claimsFlushTimeout, newQueues: make(chan *claimQueue, maxEvents),
-		recent: newGenerations(maxRememberedClaims), queues: make(map[groupKey]*claimQueue),
+		recent: newRecentIDs(maxRememberedClaims), queues: make(map[roundKey]*claimQueue),
 	}
 }
 
@@ -73,13 +73,13 @@ func (c *Claims) Claim(r room.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.recent.add(r.RequestID) {
-		c.enqueueLocked(groupKey{r.EventID, r.Round}, claim{r.RequestID, r.Position})
+		c.enqueueLocked(roundKey{r.EventID, r.Round}, claim{r.RequestID, r.Position})
 	}
 }
 
 // enqueueLocked queues a claim, or drops it when the queue is full. A later check of the same
 // visitor may claim again.
-func (c *Claims) enqueueLocked(k groupKey, cl claim) {
+func (c *Claims) enqueueLocked(k roundKey, cl claim) {
 	q := c.queueLocked(k)
 	if q != nil && len(q.waiting) < maxQueuedClaims {
 		q.waiting = append(q.waiting, cl)
@@ -93,10 +93,10 @@ func (c *Claims) enqueueLocked(k groupKey, cl claim) {
 }
 
 // queueLocked returns the queue of a round, new if needed; nil when there are too many queues.
-func (c *Claims) queueLocked(k groupKey) *claimQueue {
+func (c *Claims) queueLocked(k roundKey) *claimQueue {
 	q := c.queues[k]
 	if q == nil && len(c.queues) < maxEvents {
-		q = &claimQueue{groupKey: k}
+		q = &claimQueue{roundKey: k}
 		c.queues[k] = q
 		c.newQueues <- q
 	}
@@ -109,19 +109,19 @@ func (c *Claims) Run(ctx context.Context) error {
 	for {
 		select {
 		case q := <-c.newQueues:
-			writers.Go(func() { c.drain(ctx, q) })
+			writers.Go(func() { c.drainQueue(ctx, q) })
 		case <-ctx.Done():
 			writers.Wait()
-			c.flush(context.WithoutCancel(ctx))
+			c.flushQueues(context.WithoutCancel(ctx))
 			return nil
 		}
 	}
 }
 
-// drain writes the groups of a queue until it is empty or ctx ends.
-func (c *Claims) drain(ctx context.Context, q *claimQueue) {
-	for group := c.take(q); len(group) > 0; group = c.take(q) {
-		c.write(context.WithoutCancel(ctx), q, group)
+// drainQueue writes the groups of a queue until it is empty or ctx ends.
+func (c *Claims) drainQueue(ctx context.Context, q *claimQueue) {
+	for group := c.takeGroup(q); len(group) > 0; group = c.takeGroup(q) {
+		c.writeGroup(context.WithoutCancel(ctx), q, group)
 		select {
 		case <-time.After(claimGroupInterval):
 		case <-ctx.Done():
@@ -130,13 +130,13 @@ func (c *Claims) drain(ctx context.Context, q *claimQueue) {
 	}
 }
 
-// take removes up to one group from a queue. It deletes an empty queue.
-func (c *Claims) take(q *claimQueue) []claim {
+// takeGroup removes up to one group from a queue. It deletes an empty queue.
+func (c *Claims) takeGroup(q *claimQueue) []claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(q.waiting), maxClaimsPerGroup)
 	if n == 0 {
-		delete(c.queues, q.groupKey)
+		delete(c.queues, q.roundKey)
 		return nil
 	}
 	group := q.waiting[:n:n]
@@ -144,7 +144,7 @@ func (c *Claims) take(q *claimQueue) []claim {
 	return group
 }
 
-func (c *Claims) flush(ctx context.Context) {
+func (c *Claims) flushQueues(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.flushTimeout)
 	defer cancel()
 	c.mu.Lock()
@@ -155,9 +155,9 @@ func (c *Claims) flush(ctx context.Context) {
 		writers.Go(func() {
 			// Claims that a failed write requeues are not flushed again.
 			for left := c.queueLen(q); left > 0 && ctx.Err() == nil; {
-				group := c.take(q)
+				group := c.takeGroup(q)
 				left -= len(group)
-				c.write(ctx, q, group)
+				c.writeGroup(ctx, q, group)
 			}
 		})
 	}
@@ -170,8 +170,8 @@ func (c *Claims) queueLen(q *claimQueue) int {
 	return len(q.waiting)
 }
 
-// write adds the positions of a group to their sets, and counts the new ones for the round.
-func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
+// writeGroup adds the positions of a group to their sets, and counts the new ones for the round.
+func (c *Claims) writeGroup(ctx context.Context, q *claimQueue, group []claim) {
 	blocks := make(map[int64][]claim)
 	for _, cl := range group {
 		block := cl.position / claimsBlock
@@ -187,7 +187,7 @@ func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			n, err := c.store.addClaims(ctx, claimsKey(q.groupKey, block), claims)
+			n, err := c.store.addClaims(ctx, claimsKey(q.roundKey, block), claims)
 			if err != nil {
 				failed.Store(true)
 				c.requeue(q, claims)
@@ -196,7 +196,7 @@ func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 		})
 	}
 	work.Wait()
-	c.count(ctx, q.groupKey, added.Load())
+	c.addToCount(ctx, q.roundKey, added.Load())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q.incomplete = failed.Load()
@@ -208,12 +208,12 @@ func (c *Claims) requeue(q *claimQueue, claims []claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cl := range claims {
-		c.enqueueLocked(q.groupKey, cl)
+		c.enqueueLocked(q.roundKey, cl)
 	}
 	claimsTotal.WithLabelValues("failed").Add(float64(len(claims)))
 }
 
-func (c *Claims) count(ctx context.Context, k groupKey, added int64) {
+func (c *Claims) addToCount(ctx context.Context, k roundKey, added int64) {
 	if added == 0 {
 		return
 	}
@@ -227,7 +227,7 @@ func (c *Claims) count(ctx context.Context, k groupKey, added int64) {
 // Claimed returns the number of claims of a round. It reads by a write to the partition of the
 // claims, so that it fails when claims cannot be written.
 func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) (int64, error) {
-	k := groupKey{eventID, round}
+	k := roundKey{eventID, round}
 	if c.countIncomplete(k) {
 		return 0, room.ErrUnavailable
 	}
@@ -235,7 +235,7 @@ func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) 
 }
 
 // countIncomplete reports whether this replica has more unwritten claims than fit in the next group.
-func (c *Claims) countIncomplete(k groupKey) bool {
+func (c *Claims) countIncomplete(k roundKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.queues[k]; q != nil {

@@ -50,7 +50,7 @@ func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64,
 }
 
 // addCount adds n claims to the count of a round and returns the new count, without retries.
-func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error) {
+func (s *Store) addCount(ctx context.Context, k roundKey, n int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
 	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -71,7 +71,7 @@ func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error
 
 func (s *Store) ClaimCount(ctx context.Context, eventID string, round room.Round) (int64, error) {
 	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &s.positions, Key: claimedKey(groupKey{eventID, round}), ConsistentRead: aws.Bool(true),
+		TableName: &s.positions, Key: claimedKey(roundKey{eventID, round}), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
 		return 0, unavailable(err)

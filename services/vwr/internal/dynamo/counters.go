@@ -39,13 +39,14 @@ func (s *Store) readGroup(ctx context.Context, ids []string) ([]readResult, erro
 func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counters, error) {
 	unique := slices.Clone(eventIDs)
 	slices.Sort(unique)
-	_, counters, err := s.read(ctx, slices.Compact(unique))
+	_, counters, err := s.readItems(ctx, slices.Compact(unique))
 	return counters, err
 }
 
-// Active reads the known events with the registry. Other events in the registry cost a second read.
-func (s *Store) Active(ctx context.Context, known []string) ([]room.Counters, error) {
-	registry, counters, err := s.read(ctx, append([]string{registryID}, known...))
+// ReadActive reads the known events with the registry. Other events in the registry cost a second
+// read.
+func (s *Store) ReadActive(ctx context.Context, known []string) ([]room.Counters, error) {
+	registry, counters, err := s.readItems(ctx, append([]string{registryID}, known...))
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +54,12 @@ func (s *Store) Active(ctx context.Context, known []string) ([]room.Counters, er
 	if len(entered) == 0 {
 		return counters, nil
 	}
-	_, more, err := s.read(ctx, entered)
+	_, more, err := s.readItems(ctx, entered)
 	return append(counters, more...), err
 }
 
-// read reads items of the counters table and returns the registry separately.
-func (s *Store) read(ctx context.Context, ids []string) (registry []string, counters []room.Counters, err error) {
+// readItems reads items of the counters table and returns the registry separately.
+func (s *Store) readItems(ctx context.Context, ids []string) (registry []string, counters []room.Counters, err error) {
 	keys := make([]item, len(ids))
 	for i, id := range ids {
 		keys[i] = counterKey(id)
@@ -84,7 +85,7 @@ func (s *Store) read(ctx context.Context, ids []string) (registry []string, coun
 // isActiveRound is the condition of writes to one round while it is active.
 const isActiveRound = attrRound + " = :round AND " + attrActive + " = :true"
 
-func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
+func (s *Store) SetServing(ctx context.Context, c room.Counters, to int64) error {
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.counters,
 		Key:                 counterKey(c.EventID),
@@ -96,7 +97,7 @@ func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
 		},
 	}, dynamo.NoRetry)
 	counterWrites.WithLabelValues("serving").Inc()
-	return conditional(err)
+	return conditionalError(err)
 }
 
 // Parts of the update that starts a round.
@@ -105,7 +106,7 @@ const (
 	removeShards = ", " + attrShards // after the REMOVE of a lobby's attributes
 )
 
-func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round, opening *room.Opening) error {
+func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round, opening *room.LobbyOpening) error {
 	condition, values := "attribute_not_exists("+attrRound+")", settingValues(next.Settings)
 	if earlier != 0 {
 		condition = attrRound + " = :earlier AND " + attrActive + " = :false"
@@ -126,7 +127,7 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 	} else {
 		update += setLobby + removeProgress + removed
 		maps.Copy(values, lobbyValues(next.Lobby))
-		more = s.opening(next, opening)
+		more = s.lobbyOpeningWrites(next, opening)
 	}
 	return s.writeWithRegistry(ctx, &types.Update{
 		TableName:                 &s.counters,
@@ -154,13 +155,13 @@ func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) erro
 // registryAct is ADD or DELETE.
 func (s *Store) writeWithRegistry(ctx context.Context, event *types.Update, registryAct, eventID string, more ...types.TransactWriteItem) error {
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: append([]types.TransactWriteItem{
-		{Update: event}, {Update: s.register(registryID, registryAct, eventID)},
+		{Update: event}, {Update: s.registryUpdate(registryID, registryAct, eventID)},
 	}, more...)})
-	return conditional(err)
+	return conditionalError(err)
 }
 
-// register adds a member to a registry (ADD), or removes it (DELETE).
-func (s *Store) register(id, act, member string) *types.Update {
+// registryUpdate adds a member to a registry (ADD), or removes it (DELETE).
+func (s *Store) registryUpdate(id, act, member string) *types.Update {
 	return &types.Update{
 		TableName:                 &s.counters,
 		Key:                       counterKey(id),
@@ -181,7 +182,7 @@ func (s *Store) Configure(ctx context.Context, eventID string, round room.Round,
 		ExpressionAttributeNames:  settingNames,
 		ExpressionAttributeValues: values,
 	})
-	return conditional(err)
+	return conditionalError(err)
 }
 
 // setSettings is the settings' part of an update expression. It uses placeholders because some

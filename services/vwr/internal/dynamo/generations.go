@@ -2,18 +2,18 @@ package dynamo
 
 import "github.com/google/uuid"
 
-// generations is a bounded set with two generations. When the young generation is full, it becomes
+// recentIDs is a bounded set with two generations. When the young generation is full, it becomes
 // the old one, and the previous old one is dropped.
-type generations struct {
+type recentIDs struct {
 	max        int
 	young, old map[uuid.UUID]bool
 }
 
-func newGenerations(limit int) generations {
-	return generations{max: limit, young: make(map[uuid.UUID]bool)}
+func newRecentIDs(limit int) recentIDs {
+	return recentIDs{max: limit, young: make(map[uuid.UUID]bool)}
 }
 
-func (g *generations) add(id uuid.UUID) bool {
+func (g *recentIDs) add(id uuid.UUID) bool {
 	if g.young[id] || g.old[id] {
 		return false
 	}
@@ -24,7 +24,7 @@ func (g *generations) add(id uuid.UUID) bool {
 	return true
 }
 
-func (g *generations) remove(id uuid.UUID) {
+func (g *recentIDs) remove(id uuid.UUID) {
 	delete(g.young, id)
 	delete(g.old, id)
 }

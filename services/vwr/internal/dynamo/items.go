@@ -69,13 +69,13 @@ const shardSign = "#"
 // positionTTL is how long a position is kept.
 const positionTTL = 24 * time.Hour
 
-func claimsKey(k groupKey, block int64) item {
+func claimsKey(k roundKey, block int64) item {
 	return claimsItemKey(k, fmt.Sprintf(claimsKeyForm, k.round, block))
 }
 
-func claimedKey(k groupKey) item { return claimsItemKey(k, fmt.Sprintf(claimedKeyForm, k.round)) }
+func claimedKey(k roundKey) item { return claimsItemKey(k, fmt.Sprintf(claimedKeyForm, k.round)) }
 
-func claimsItemKey(k groupKey, sortKey string) item {
+func claimsItemKey(k roundKey, sortKey string) item {
 	return item{attrEvent: str(fmt.Sprintf(claimsPartition, k.eventID)), attrRequest: str(sortKey)}
 }
 
@@ -147,7 +147,7 @@ func toCounters(it item) (room.Counters, error) {
 	c.Settings.MaxInFlight = r.Number(attrMaxInFlight)
 	c.Settings.ProofOfWork = r.Number(attrProofOfWork)
 	if s := r.String(attrNext); s != "" {
-		c.Settings.Next = room.Next(s)
+		c.Settings.Next = room.NextPage(s)
 	}
 	c.Shards = int(max(1, r.Number(attrShards)))
 	c.Lobby = toLobby(&r)

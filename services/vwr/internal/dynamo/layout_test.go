@@ -48,7 +48,7 @@ func TestItemLayout(t *testing.T) {
 	id := uuid.New()
 	rec, err := store.Take(t.Context(), c, "visitor", []uuid.UUID{id})
 	require.NoError(t, err)
-	require.NoError(t, store.Serve(t.Context(), roomtest.Read(t, store, "demo"), 1))
+	require.NoError(t, store.SetServing(t.Context(), roomtest.Read(t, store, "demo"), 1))
 	claim(t, store, rec)
 
 	round := n(int64(c.Round))

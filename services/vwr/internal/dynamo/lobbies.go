@@ -21,7 +21,7 @@ import (
 type Lobbies struct {
 	*Store
 
-	joins *batch.Groups[group, joinRequest, lobby.Entry]
+	joins *batch.Groups[entryGroup, joinRequest, lobby.Entry]
 }
 
 var (
@@ -45,11 +45,11 @@ func (l *Lobbies) Lobby() lobby.Store {
 	return lobby.Store{Entries: l, Shuffles: l, Steps: l, Unfinished: l}
 }
 
-// opening returns the writes that open a lobby with its round.
-func (s *Store) opening(next room.Counters, o *room.Opening) []types.TransactWriteItem {
+// lobbyOpeningWrites returns the writes that open a lobby with its round.
+func (s *Store) lobbyOpeningWrites(next room.Counters, o *room.LobbyOpening) []types.TransactWriteItem {
 	return []types.TransactWriteItem{
 		{Put: &types.Put{TableName: &s.positions, Item: fromOpening(next, o), ConditionExpression: aws.String(isAbsent)}},
-		{Update: s.register(lobbiesID, "ADD", lobbyName(lobby.Key{EventID: next.EventID, Round: next.Round}))},
+		{Update: s.registryUpdate(lobbiesID, "ADD", lobbyName(lobby.Key{EventID: next.EventID, Round: next.Round}))},
 	}
 }
 
@@ -74,12 +74,12 @@ func (l *Lobbies) Unfinished(ctx context.Context) ([]lobby.Key, error) {
 }
 
 func (l *Lobbies) Finish(ctx context.Context, k lobby.Key) error {
-	u := l.register(lobbiesID, "DELETE", lobbyName(k))
+	u := l.registryUpdate(lobbiesID, "DELETE", lobbyName(k))
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
 		ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
 	})
-	return conditional(err)
+	return conditionalError(err)
 }
 
 func (l *Lobbies) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bool, error) {
@@ -127,13 +127,13 @@ func (l *Lobbies) Shuffles(ctx context.Context, eventID string, before room.Roun
 	return all[:min(limit, len(all))], nil
 }
 
-// change updates a shuffle on a condition.
-func (l *Lobbies) change(ctx context.Context, k lobby.Key, update, condition string, values item) error {
+// changeShuffle updates a shuffle on a condition.
+func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condition string, values item) error {
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &l.positions, Key: shuffleKey(k), UpdateExpression: &update,
 		ConditionExpression: aws.String(isUndecided + condition), ExpressionAttributeValues: values,
 	})
-	return conditional(err)
+	return conditionalError(err)
 }
 
 // isUndecided is the condition of every change: the shuffle is stored, and not final.
@@ -147,17 +147,17 @@ func (l *Lobbies) SetStatement(ctx context.Context, k lobby.Key, before, stateme
 		condition = " AND " + attrStatement + " = :before AND attribute_not_exists(" + attrSignature + ")"
 		values[":before"] = str(before)
 	}
-	return l.change(ctx, k, "SET "+attrStatement+" = :statement", condition, values)
+	return l.changeShuffle(ctx, k, "SET "+attrStatement+" = :statement", condition, values)
 }
 
 func (l *Lobbies) SetSignature(ctx context.Context, k lobby.Key, statement, signature string) error {
-	return l.change(ctx, k, "SET "+attrSignature+" = :signature",
+	return l.changeShuffle(ctx, k, "SET "+attrSignature+" = :signature",
 		" AND "+attrStatement+" = :statement AND attribute_not_exists("+attrSignature+")",
 		item{":statement": str(statement), ":signature": str(signature)})
 }
 
 func (l *Lobbies) SetBeaconRound(ctx context.Context, k lobby.Key, r beacon.Round) error {
-	return l.change(ctx, k, "SET "+setValue, " AND attribute_exists("+attrSignature+")", roundValues(r))
+	return l.changeShuffle(ctx, k, "SET "+setValue, " AND attribute_exists("+attrSignature+")", roundValues(r))
 }
 
 func (l *Lobbies) SetResult(ctx context.Context, k lobby.Key, seed, orderHash string, r *beacon.Round) error {
@@ -170,11 +170,11 @@ func (l *Lobbies) SetResult(ctx context.Context, k lobby.Key, seed, orderHash st
 		decided := roundValues(*r)
 		values[":beaconRound"], values[":beaconValue"] = decided[":beaconRound"], decided[":beaconValue"]
 	}
-	return l.change(ctx, k, "SET "+attrSeed+" = :seed, "+attrOrder+" = :order", condition, values)
+	return l.changeShuffle(ctx, k, "SET "+attrSeed+" = :seed, "+attrOrder+" = :order", condition, values)
 }
 
 func (l *Lobbies) Void(ctx context.Context, k lobby.Key, at int64) error {
-	return l.change(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
+	return l.changeShuffle(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
 }
 
 func (l *Lobbies) FixSize(ctx context.Context, k lobby.Key, entries int64) error {
@@ -198,7 +198,7 @@ func (l *Lobbies) changeRoom(ctx context.Context, k lobby.Key, set, condition st
 		ConditionExpression:       aws.String(isActiveRound + " AND " + hasLobby + " AND " + condition),
 		ExpressionAttributeValues: values,
 	}, dynamo.NoRetry)
-	return conditional(err)
+	return conditionalError(err)
 }
 
 // errConflict means that writes of other replicas failed every attempt to store a group's entries.

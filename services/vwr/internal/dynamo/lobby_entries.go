@@ -39,13 +39,13 @@ func (l *Lobbies) Join(ctx context.Context, e lobby.Entry, open bool) (lobby.Ent
 
 // joinGroup stores the entries of one group. When another replica has written the group or one of
 // the entries meanwhile, it reads the stored entries again and retries.
-func (l *Lobbies) joinGroup(ctx context.Context, g group, in []joinRequest) ([]batch.Result[lobby.Entry], error) {
+func (l *Lobbies) joinGroup(ctx context.Context, g entryGroup, in []joinRequest) ([]batch.Result[lobby.Entry], error) {
 	out := make([]batch.Result[lobby.Entry], len(in))
 	for try := range maxJoinTries {
 		if try > 0 && !loop.Sleep(ctx, 5*time.Millisecond+rand.N(time.Duration(try)*20*time.Millisecond)) { //nolint:gosec // jitter
 			return nil, unavailable(ctx.Err())
 		}
-		stored, err := l.entries(ctx, g, in)
+		stored, err := l.readEntries(ctx, g, in)
 		if err != nil {
 			return nil, err
 		}
@@ -66,14 +66,14 @@ func (l *Lobbies) joinGroup(ctx context.Context, g group, in []joinRequest) ([]b
 		if len(fresh) == 0 {
 			return out, nil
 		}
-		err = l.enter(ctx, g, fresh)
+		err = l.storeNewEntries(ctx, g, fresh)
 		switch {
 		case err == nil:
 			failpoint.Hit("vwr.lobby_joined")
-			answer(in, fresh, out, nil)
+			setResults(in, fresh, out, nil)
 			return out, nil
 		case errors.Is(err, room.ErrLobbyClosed):
-			answer(in, fresh, out, err)
+			setResults(in, fresh, out, err)
 			return out, nil
 		case !errors.Is(err, room.ErrStale):
 			return nil, err
@@ -82,8 +82,8 @@ func (l *Lobbies) joinGroup(ctx context.Context, g group, in []joinRequest) ([]b
 	return nil, unavailable(errConflict)
 }
 
-// answer sets the results of the requests for fresh entries.
-func answer(in []joinRequest, fresh []lobby.Entry, out []batch.Result[lobby.Entry], err error) {
+// setResults sets the results of the requests for fresh entries.
+func setResults(in []joinRequest, fresh []lobby.Entry, out []batch.Result[lobby.Entry], err error) {
 	for i, r := range in {
 		for _, e := range fresh {
 			if r.open && e.RequestID == r.entry.RequestID {
@@ -93,7 +93,7 @@ func answer(in []joinRequest, fresh []lobby.Entry, out []batch.Result[lobby.Entr
 	}
 }
 
-func (l *Lobbies) entries(ctx context.Context, g group, in []joinRequest) (map[uuid.UUID]lobby.Entry, error) {
+func (l *Lobbies) readEntries(ctx context.Context, g entryGroup, in []joinRequest) (map[uuid.UUID]lobby.Entry, error) {
 	requested := make(map[uuid.UUID]lobby.Entry, len(in))
 	var keys []item
 	for _, r := range in {
@@ -119,8 +119,9 @@ func (l *Lobbies) entries(ctx context.Context, g group, in []joinRequest) (map[u
 	return stored, nil
 }
 
-// enter stores new entries in one transaction with the group's counter, which must not be closed.
-func (l *Lobbies) enter(ctx context.Context, g group, fresh []lobby.Entry) error {
+// storeNewEntries stores new entries in one transaction with the group's counter, which must not be
+// closed.
+func (l *Lobbies) storeNewEntries(ctx context.Context, g entryGroup, fresh []lobby.Entry) error {
 	writes := []types.TransactWriteItem{{Update: &types.Update{
 		TableName: &l.positions, Key: g.key(),
 		UpdateExpression:          aws.String("ADD #n :n SET #ttl = :ttl"),
@@ -137,7 +138,7 @@ func (l *Lobbies) enter(ctx context.Context, g group, fresh []lobby.Entry) error
 	if canceled, ok := dynamo.Canceled(err); ok && canceled.Failed(0) {
 		return room.ErrLobbyClosed
 	}
-	return conditional(err)
+	return conditionalError(err)
 }
 
 func (l *Lobbies) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby.Entry, bool, error) {
@@ -156,9 +157,9 @@ func (l *Lobbies) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, erro
 	if err != nil {
 		return nil, err
 	}
-	filled := selectGroups(k, func(g group) bool { return !states[g.number].closed || states[g.number].entries > 0 })
+	filled := selectGroups(k, func(g entryGroup) bool { return !states[g.number].closed || states[g.number].entries > 0 })
 	var lists [lobbyGroups]fairdraw.Entries
-	if err := inParallel(filled, func(g group) (err error) {
+	if err := inParallel(filled, func(g entryGroup) (err error) {
 		lists[g.number], err = l.listGroup(ctx, g)
 		return err
 	}); err != nil {
@@ -183,7 +184,7 @@ func (l *Lobbies) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, erro
 }
 
 // listGroup reads the ids of a group, which its sort keys order.
-func (l *Lobbies) listGroup(ctx context.Context, g group) (fairdraw.Entries, error) {
+func (l *Lobbies) listGroup(ctx context.Context, g entryGroup) (fairdraw.Entries, error) {
 	var ids bytes.Buffer
 	query := dynamodb.NewQueryPaginator(l.db, &dynamodb.QueryInput{
 		TableName: &l.positions, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String(attrRequest),

@@ -27,7 +27,7 @@ type groupState struct {
 // groupStates reads the items of all groups of a lobby consistently.
 func (l *Lobbies) groupStates(ctx context.Context, k lobby.Key) (states [lobbyGroups]groupState, err error) {
 	keys, byPartition := make([]item, lobbyGroups), make(map[string]int, lobbyGroups)
-	for i, g := range selectGroups(k, func(group) bool { return true }) {
+	for i, g := range selectGroups(k, func(entryGroup) bool { return true }) {
 		keys[i] = g.key()
 		r := dynamo.Reader{Item: keys[i]}
 		byPartition[r.String(attrEvent)] = g.number
@@ -61,22 +61,22 @@ func (l *Lobbies) CloseJoining(ctx context.Context, k lobby.Key) error {
 	if err != nil {
 		return err
 	}
-	open := selectGroups(k, func(g group) bool { return !states[g.number].closed })
+	open := selectGroups(k, func(g entryGroup) bool { return !states[g.number].closed })
 	if len(open) == 0 {
 		return nil
 	}
 	writes := make([]types.TransactWriteItem, len(open))
 	for i, g := range open {
-		writes[i].Update = l.closing(g)
+		writes[i].Update = l.closingUpdate(g)
 	}
 	_, err = l.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
-	if err = conditional(err); !errors.Is(err, room.ErrStale) {
+	if err = conditionalError(err); !errors.Is(err, room.ErrStale) {
 		return err
 	}
-	return inParallel(open, func(g group) error { return l.closeGroup(ctx, g) })
+	return inParallel(open, func(g entryGroup) error { return l.closeGroup(ctx, g) })
 }
 
-func (l *Lobbies) closing(g group) *types.Update {
+func (l *Lobbies) closingUpdate(g entryGroup) *types.Update {
 	return &types.Update{
 		TableName: &l.positions, Key: g.key(),
 		UpdateExpression:          aws.String("SET " + attrClosed + " = :true, #ttl = :ttl"),
@@ -86,9 +86,9 @@ func (l *Lobbies) closing(g group) *types.Update {
 }
 
 // closeGroup closes one group. It retries while transactions of joins are writing the group.
-func (l *Lobbies) closeGroup(ctx context.Context, g group) error {
-	u := l.closing(g)
-	return conditional(dynamo.Repeat(ctx, func() error {
+func (l *Lobbies) closeGroup(ctx context.Context, g entryGroup) error {
+	u := l.closingUpdate(g)
+	return conditionalError(dynamo.Repeat(ctx, func() error {
 		_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
 			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
@@ -98,10 +98,10 @@ func (l *Lobbies) closeGroup(ctx context.Context, g group) error {
 }
 
 // selectGroups returns the groups of a lobby for which wanted is true.
-func selectGroups(k lobby.Key, wanted func(group) bool) []group {
-	all := make([]group, 0, lobbyGroups)
+func selectGroups(k lobby.Key, wanted func(entryGroup) bool) []entryGroup {
+	all := make([]entryGroup, 0, lobbyGroups)
 	for i := range lobbyGroups {
-		if g := (group{k, i}); wanted(g) {
+		if g := (entryGroup{k, i}); wanted(g) {
 			all = append(all, g)
 		}
 	}
@@ -109,7 +109,7 @@ func selectGroups(k lobby.Key, wanted func(group) bool) []group {
 }
 
 // inParallel calls do for groups, and returns the error of the first group that failed.
-func inParallel(groups []group, do func(group) error) error {
+func inParallel(groups []entryGroup, do func(entryGroup) error) error {
 	failed := make([]error, len(groups))
 	var work sync.WaitGroup
 	slots := make(chan struct{}, maxParallelGroups)

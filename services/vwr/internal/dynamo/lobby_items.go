@@ -91,34 +91,34 @@ func lobbyExpiry(startsAt int64) types.AttributeValue {
 	return num(time.UnixMilli(startsAt).Add(lobbyTTL).Unix())
 }
 
-// group is one of the lobbyGroups parts of a lobby's entries. A join writes only the counter of its
-// own group, so that joins of other groups do not conflict with it.
-type group struct {
+// entryGroup is one of the lobbyGroups parts of a lobby's entries. A join writes only the counter
+// of its own group, so that joins of other groups do not conflict with it.
+type entryGroup struct {
 	lobby.Key
 
 	number int
 }
 
-func groupOf(k lobby.Key, id uuid.UUID) group { return group{k, int(id[0]) % lobbyGroups} }
+func groupOf(k lobby.Key, id uuid.UUID) entryGroup { return entryGroup{k, int(id[0]) % lobbyGroups} }
 
-func (g group) partition() types.AttributeValue {
+func (g entryGroup) partition() types.AttributeValue {
 	return str(fmt.Sprintf(groupPartition, g.EventID, g.number))
 }
 
 // key returns the key of the item that counts the group's entries and closes the group.
-func (g group) key() item {
+func (g entryGroup) key() item {
 	return item{attrEvent: g.partition(), attrRequest: str(fmt.Sprintf(groupKeyForm, g.Round))}
 }
 
 // prefix returns the common prefix of the sort keys of the group's entries.
-func (g group) prefix() string { return fmt.Sprintf(roundForm+"#", g.Round) }
+func (g entryGroup) prefix() string { return fmt.Sprintf(roundForm+"#", g.Round) }
 
-func (g group) entryKey(id uuid.UUID) item {
+func (g entryGroup) entryKey(id uuid.UUID) item {
 	return item{attrEvent: g.partition(), attrRequest: str(g.prefix() + id.String())}
 }
 
 // entryID parses the id in the sort key of an entry.
-func (g group) entryID(r *dynamo.Reader) (uuid.UUID, error) {
+func (g entryGroup) entryID(r *dynamo.Reader) (uuid.UUID, error) {
 	sortKey := r.String(attrRequest)
 	id, err := uuid.Parse(strings.TrimPrefix(sortKey, g.prefix()))
 	if err != nil {
@@ -151,7 +151,7 @@ func shuffleKey(k lobby.Key) item {
 	return item{attrEvent: str(fmt.Sprintf(lobbyPartition, k.EventID)), attrRequest: str(fmt.Sprintf(roundForm, k.Round))}
 }
 
-func fromOpening(next room.Counters, o *room.Opening) item {
+func fromOpening(next room.Counters, o *room.LobbyOpening) item {
 	it := shuffleKey(lobby.Key{EventID: next.EventID, Round: next.Round})
 	it[attrRound] = num(int64(next.Round))
 	it[attrCommitment] = str(string(o.Commitment))

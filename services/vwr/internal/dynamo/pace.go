@@ -12,15 +12,15 @@ import (
 // maxPacerEntries is the number of entries above which expired ones are removed.
 const maxPacerEntries = 1000
 
-// pacer keeps a minimum interval between writes of one event.
-type pacer struct {
+// writePacer keeps a minimum interval between writes of one event.
+type writePacer struct {
 	gap  time.Duration
 	mu   sync.Mutex
 	last map[string]time.Time // time of the last write, by event
 }
 
 // wait blocks until the event may be written again, or until ctx ends.
-func (p *pacer) wait(ctx context.Context, eventID string) error {
+func (p *writePacer) wait(ctx context.Context, eventID string) error {
 	p.mu.Lock()
 	now := time.Now()
 	due := now.Add(max(0, p.last[eventID].Add(p.gap).Sub(now)))
@@ -50,28 +50,28 @@ const (
 // backlogs holds one backlog per event, so that a slow event refuses only its own visitors.
 type backlogs struct {
 	mu      sync.Mutex
-	byEvent map[string]*backlog
+	byEvent map[string]*assignBacklog
 }
 
-func (q *backlogs) forEvent(eventID string) *backlog {
+func (q *backlogs) forEvent(eventID string) *assignBacklog {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if b := q.byEvent[eventID]; b != nil {
 		return b
 	}
 	if len(q.byEvent) >= maxBacklogs {
-		maps.DeleteFunc(q.byEvent, func(_ string, b *backlog) bool { return b.idle() })
+		maps.DeleteFunc(q.byEvent, func(_ string, b *assignBacklog) bool { return b.idle() })
 	}
 	if q.byEvent == nil {
-		q.byEvent = make(map[string]*backlog)
+		q.byEvent = make(map[string]*assignBacklog)
 	}
-	b := &backlog{}
+	b := &assignBacklog{}
 	q.byEvent[eventID] = b
 	return b
 }
 
-// backlog estimates the wait of an assign from the number of waiting assigns and their recent cost.
-type backlog struct {
+// assignBacklog estimates the wait of an assign from the number of waiting ones and their cost.
+type assignBacklog struct {
 	mu        sync.Mutex
 	waiting   int
 	perAssign time.Duration
@@ -79,7 +79,7 @@ type backlog struct {
 
 // enter adds one waiting assign, or fails with errs.ErrOverloaded. After a successful enter the
 // caller must call leave.
-func (b *backlog) enter() error {
+func (b *assignBacklog) enter() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if wait := time.Duration(b.waiting) * b.perAssign; wait > maxBacklogWait {
@@ -89,20 +89,20 @@ func (b *backlog) enter() error {
 	return nil
 }
 
-func (b *backlog) leave() {
+func (b *assignBacklog) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting--
 }
 
-func (b *backlog) idle() bool {
+func (b *assignBacklog) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting == 0
 }
 
 // observeGroup updates the estimate by the duration of a group of n. Small groups can only lower it.
-func (b *backlog) observeGroup(n int, took time.Duration) {
+func (b *assignBacklog) observeGroup(n int, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	each := took / time.Duration(n)

@@ -16,7 +16,7 @@ import (
 
 func TestBacklogRefusesLongWaits(t *testing.T) {
 	t.Parallel()
-	var b backlog
+	var b assignBacklog
 	for range 10_000 { // there is no estimate yet
 		require.NoError(t, b.enter())
 	}
@@ -34,7 +34,7 @@ func TestBacklogRefusesLongWaits(t *testing.T) {
 
 func TestBacklogSmallGroupsOnlyLowerEstimate(t *testing.T) {
 	t.Parallel()
-	var b backlog
+	var b assignBacklog
 	b.observeGroup(1, 40*time.Millisecond) // the interval between writes, not the cost of one
 	for range 5_000 {
 		require.NoError(t, b.enter(), "after a small group")
@@ -48,7 +48,7 @@ func TestBacklogSmallGroupsOnlyLowerEstimate(t *testing.T) {
 func TestPacerKeepsMinimumInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := pacer{gap: minCounterInterval, last: make(map[string]time.Time)}
+		p := writePacer{gap: minCounterInterval, last: make(map[string]time.Time)}
 		start := time.Now()
 		for range 5 {
 			require.NoError(t, p.wait(t.Context(), "a"))

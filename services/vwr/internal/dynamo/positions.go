@@ -20,7 +20,7 @@ import (
 
 // takeRequest is one visitor's request for a position.
 type takeRequest struct {
-	groupKey
+	roundKey
 
 	shards  int // of the round
 	visitor string
@@ -44,11 +44,11 @@ func (s *Store) Take(ctx context.Context, c room.Counters, visitor string, ids [
 		return room.Record{}, err
 	}
 	defer backlog.leave()
-	return s.takes.Do(ctx, c.EventID, takeRequest{groupKey: groupKey{c.EventID, c.Round}, shards: c.Shards, visitor: visitor, ids: ids})
+	return s.takes.Do(ctx, c.EventID, takeRequest{roundKey: roundKey{c.EventID, c.Round}, shards: c.Shards, visitor: visitor, ids: ids})
 }
 
-// groupKey identifies the requests that one counter write can serve.
-type groupKey struct {
+// roundKey identifies the requests that one counter write can serve.
+type roundKey struct {
 	eventID string
 	round   room.Round
 }
@@ -58,9 +58,9 @@ func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest)
 	start := time.Now()
 	defer func() { s.backlogs.forEvent(eventID).observeGroup(len(in), time.Since(start)) }()
 	out := make([]batch.Result[room.Record], len(in))
-	groups := make(map[groupKey][]int, 1)
+	groups := make(map[roundKey][]int, 1)
 	for i, t := range in {
-		groups[t.groupKey] = append(groups[t.groupKey], i)
+		groups[t.roundKey] = append(groups[t.roundKey], i)
 	}
 	var work sync.WaitGroup
 	for k, members := range groups {
@@ -73,9 +73,9 @@ func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest)
 // takeRound handles in[members], all of one round: one consistent read finds stored records, one
 // write of the counter issues positions to the others in order of arrival, then their records are
 // written in parallel. A crash between the two writes leaves only gaps in the positions.
-func (s *Store) takeRound(ctx context.Context, k groupKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
+func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
 	groupSize.Observe(float64(len(members)))
-	known, err := s.lookup(ctx, in, members)
+	known, err := s.lookUpRecords(ctx, in, members)
 	fail := func(indexes []int, err error) {
 		for _, i := range indexes {
 			out[i].Err = err
@@ -102,7 +102,7 @@ func (s *Store) takeRound(ctx context.Context, k groupKey, in []takeRequest, mem
 		return
 	}
 	failpoint.Hit("vwr.before_counter")
-	first, err := s.issue(ctx, k, int64(len(unassigned)))
+	first, err := s.issuePositions(ctx, k, int64(len(unassigned)))
 	if err != nil {
 		for _, indexes := range waiters {
 			fail(indexes, err)
@@ -145,7 +145,7 @@ func (s *Store) putAll(ctx context.Context, first int64, unassigned []takeReques
 			for _, r := range part {
 				stored, err := r.Record, error(nil)
 				if !inTransaction {
-					stored, err = s.put(ctx, r)
+					stored, err = s.putRecord(ctx, r)
 				}
 				failpoint.Hit("vwr.record_stored")
 				done(r.RequestID, stored, err)
@@ -169,8 +169,8 @@ func (s *Store) putInTransaction(ctx context.Context, records []newRecord) error
 // isAbsent is the condition that a record does not exist yet.
 const isAbsent = "attribute_not_exists(" + attrEvent + ")"
 
-// put stores a new record. When two replicas race for one visitor, both return the first record.
-func (s *Store) put(ctx context.Context, r newRecord) (room.Record, error) {
+// putRecord stores a new record. When two replicas race for a visitor, both return the first one.
+func (s *Store) putRecord(ctx context.Context, r newRecord) (room.Record, error) {
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.positions,
 		Item:                                r.item(s.now()),
@@ -191,8 +191,8 @@ func (s *Store) put(ctx context.Context, r newRecord) (room.Record, error) {
 	return room.Record{}, unavailable(err)
 }
 
-// issue issues n positions and returns the first.
-func (s *Store) issue(ctx context.Context, k groupKey, n int64) (int64, error) {
+// issuePositions issues n positions and returns the first.
+func (s *Store) issuePositions(ctx context.Context, k roundKey, n int64) (int64, error) {
 	if err := s.pacer.wait(ctx, k.eventID); err != nil {
 		return 0, unavailable(err)
 	}
@@ -208,7 +208,7 @@ func (s *Store) issue(ctx context.Context, k groupKey, n int64) (int64, error) {
 	}, dynamo.NoRetry)
 	counterWrites.WithLabelValues("position").Inc()
 	if err != nil {
-		return 0, conditional(err)
+		return 0, conditionalError(err)
 	}
 	r := dynamo.Reader{Item: got.Attributes}
 	last := r.Number(attrIssued)
@@ -227,7 +227,7 @@ func storedFor(known map[positionID]room.Record, t takeRequest) (room.Record, bo
 	return room.Record{}, false
 }
 
-func (s *Store) lookup(ctx context.Context, in []takeRequest, members []int) (map[positionID]room.Record, error) {
+func (s *Store) lookUpRecords(ctx context.Context, in []takeRequest, members []int) (map[positionID]room.Record, error) {
 	var ids []positionID
 	for _, i := range members {
 		for _, id := range in[i].ids {

@@ -49,7 +49,7 @@ type Store struct {
 	reads    *batch.Coalescer[string, readResult]
 	finds    *batch.Coalescer[positionID, findResult]
 	takes    *batch.Groups[string, takeRequest, room.Record]
-	pacer    pacer
+	pacer    writePacer
 	backlogs backlogs
 }
 
@@ -66,7 +66,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, perWrite int, now func() time.T
 	s := &Store{
 		db: db, counters: cfg.Table(countersTable), positions: cfg.Table(positionsTable), now: now,
 		perWrite: max(1, min(perWrite, MaxPerWrite)),
-		pacer:    pacer{gap: minCounterInterval, last: make(map[string]time.Time)},
+		pacer:    writePacer{gap: minCounterInterval, last: make(map[string]time.Time)},
 	}
 	s.reads = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 2, Timeout: readTimeout}, s.readGroup)
 	s.finds = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findGroup)
@@ -92,9 +92,9 @@ func unavailable(err error) error {
 	}
 }
 
-// conditional is like unavailable, but returns ErrStale for a failed condition, and for a conflict
-// with a transaction on the same item (an activation): nothing was written.
-func conditional(err error) error {
+// conditionalError is like unavailable, but returns ErrStale for a failed condition, and for a
+// conflict with a transaction on the same item (an activation): nothing was written.
+func conditionalError(err error) error {
 	if dynamo.Contended(err) {
 		return room.ErrStale
 	}

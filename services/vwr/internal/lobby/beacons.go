@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// Sources fetches rounds of any chain from the same URLs. It is safe for concurrent use.
-type Sources struct {
+// BeaconSources fetches rounds of any chain from the same URLs. It is safe for concurrent use.
+type BeaconSources struct {
 	urls   []string
 	client *http.Client
 
@@ -18,19 +18,19 @@ type Sources struct {
 	clients map[beacon.Chain]*beacon.Client
 }
 
-var _ Beacons = (*Sources)(nil)
+var _ Beacons = (*BeaconSources)(nil)
 
 var errNoSources = errors.New("lobby: BEACON_URLS is empty, so the value of the beacon cannot be fetched")
 
 // maxChains bounds the clients that are kept; chains are operators' settings.
 const maxChains = 64
 
-// NewSources returns Sources that try the base URLs in this order.
-func NewSources(urls []string, client *http.Client) *Sources {
-	return &Sources{urls: urls, client: client, clients: make(map[beacon.Chain]*beacon.Client)}
+// NewBeaconSources returns Sources that try the base URLs in this order.
+func NewBeaconSources(urls []string, client *http.Client) *BeaconSources {
+	return &BeaconSources{urls: urls, client: client, clients: make(map[beacon.Chain]*beacon.Client)}
 }
 
-func (s *Sources) Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error) {
+func (s *BeaconSources) Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error) {
 	if len(s.urls) == 0 {
 		return beacon.Round{}, errNoSources
 	}
@@ -41,7 +41,7 @@ func (s *Sources) Get(ctx context.Context, chain beacon.Chain, round uint64) (be
 	return c.Get(ctx, round)
 }
 
-func (s *Sources) clientFor(chain beacon.Chain) (*beacon.Client, error) {
+func (s *BeaconSources) clientFor(chain beacon.Chain) (*beacon.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.clients[chain]; c != nil {

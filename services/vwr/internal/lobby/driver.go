@@ -33,37 +33,37 @@ type Driver struct {
 	beacons Beacons
 	now     func() time.Time
 	log     *slog.Logger
-	stats   Stats
+	stats   DriverStats
 
 	working sync.WaitGroup
 
 	mu      sync.Mutex
 	busy    map[Key]bool // lobbies that are being worked on
-	states  map[Key]Progress
+	states  map[Key]LobbyProgress
 	failing map[Key]string // the last error of each lobby
-	joined  map[Key]counted
+	joined  map[Key]entryCount
 }
 
-// counted is the number of entries at a time.
-type counted struct {
+// entryCount is how many entries a lobby had when they were last counted.
+type entryCount struct {
 	entries int64
 	at      time.Time
 }
 
-// Progress is the progress of a lobby, for metrics and alerts.
-type Progress struct {
+// LobbyProgress is the progress of a lobby, for metrics and alerts.
+type LobbyProgress struct {
 	Phase      fairdraw.Phase
 	Joined     int64
-	Late       time.Duration // past the start, and not shuffled
+	Late       time.Duration // since the start, while the lobby is not shuffled
 	KeyMissing bool
-	Void       bool // and the room is open, so nobody is served
+	Void       bool // the lobby is void while its room is open: nobody is served
 }
 
 // NewDriver returns a Driver. The store must be the one of the service.
 func NewDriver(s *Service, store Store, b Beacons, log *slog.Logger) *Driver {
 	return &Driver{
 		service: s, store: store, beacons: b, now: s.now, log: log,
-		busy: make(map[Key]bool), states: make(map[Key]Progress), failing: make(map[Key]string), joined: make(map[Key]counted),
+		busy: make(map[Key]bool), states: make(map[Key]LobbyProgress), failing: make(map[Key]string), joined: make(map[Key]entryCount),
 	}
 }
 
@@ -72,22 +72,22 @@ func NewDriver(s *Service, store Store, b Beacons, log *slog.Logger) *Driver {
 func (d *Driver) Run(ctx context.Context) error {
 	defer d.working.Wait()
 	return loop.Every(ctx, scanInterval, func(ctx context.Context) {
-		if err := d.scan(ctx); err != nil && ctx.Err() == nil {
+		if err := d.startScan(ctx); err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "lobbies not read, trying again", "error", err)
 		}
 	})
 }
 
-// Step scans the lobbies once, and returns when everything that can be done now is done.
-func (d *Driver) Step(ctx context.Context) error {
-	err := d.scan(ctx)
+// ScanOnce scans the lobbies once, and returns when everything that can be done now is done.
+func (d *Driver) ScanOnce(ctx context.Context) error {
+	err := d.startScan(ctx)
 	d.working.Wait()
 	return err
 }
 
-// scan starts work on every unfinished lobby and on the lobbies of active rooms, whose positions are
-// loaded once they are shuffled. It skips those on which an earlier scan still works.
-func (d *Driver) scan(ctx context.Context) error {
+// startScan starts work on every unfinished lobby and on the lobbies of active rooms, whose
+// positions are loaded once they are shuffled. It skips those on which an earlier scan still works.
+func (d *Driver) startScan(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	keys, err := d.store.Unfinished.Unfinished(reading)
@@ -103,26 +103,26 @@ func (d *Driver) scan(ctx context.Context) error {
 	for _, k := range keys {
 		wanted[k] = true
 	}
-	d.forget(wanted)
+	d.forgetOthers(wanted)
 	for k, unfinished := range wanted {
-		if d.acquire(k) {
+		if d.acquireLobby(k) {
 			d.working.Go(func() {
-				defer d.release(k)
+				defer d.releaseLobby(k)
 				ctx, cancel := context.WithTimeout(ctx, workTimeout)
 				defer cancel()
-				d.work(ctx, k, unfinished)
+				d.workOn(ctx, k, unfinished)
 			})
 		}
 	}
 	return nil
 }
 
-// work does what can be done now for a lobby.
-func (d *Driver) work(ctx context.Context, k Key, unfinished bool) {
+// workOn does what can be done now for a lobby.
+func (d *Driver) workOn(ctx context.Context, k Key, unfinished bool) {
 	var err error
 	if unfinished {
-		var p Progress
-		p, err = d.advance(ctx, k)
+		var p LobbyProgress
+		p, err = d.runSteps(ctx, k)
 		d.mu.Lock()
 		d.states[k] = p
 		d.mu.Unlock()
@@ -130,11 +130,11 @@ func (d *Driver) work(ctx context.Context, k Key, unfinished bool) {
 	if st, ok := d.service.cache.Get(k.EventID); ok && st.Active && st.Round == k.Round && st.Lobby.Shuffled && d.service.memory.get(k).ranks == nil {
 		err = errors.Join(err, d.service.loadRanks(ctx, k))
 	}
-	d.report(ctx, k, err)
+	d.logFailure(ctx, k, err)
 }
 
-// acquire marks a lobby as being worked on. It returns false if it is already.
-func (d *Driver) acquire(k Key) bool {
+// acquireLobby marks a lobby as being worked on. It returns false if it is already.
+func (d *Driver) acquireLobby(k Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.busy[k] {
@@ -144,18 +144,18 @@ func (d *Driver) acquire(k Key) bool {
 	return true
 }
 
-func (d *Driver) release(k Key) {
+func (d *Driver) releaseLobby(k Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.busy, k)
 }
 
-// forget drops the data of lobbies that are not in wanted, and the progress of finished ones.
-func (d *Driver) forget(wanted map[Key]bool) {
+// forgetOthers drops the data of lobbies that are not in wanted, and the progress of finished ones.
+func (d *Driver) forgetOthers(wanted map[Key]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.states, func(k Key, _ Progress) bool { return !wanted[k] })
-	maps.DeleteFunc(d.joined, func(k Key, _ counted) bool { return !wanted[k] })
+	maps.DeleteFunc(d.states, func(k Key, _ LobbyProgress) bool { return !wanted[k] })
+	maps.DeleteFunc(d.joined, func(k Key, _ entryCount) bool { return !wanted[k] })
 	unwanted := func(k Key) bool {
 		_, ok := wanted[k]
 		return !ok && !d.busy[k]
@@ -164,8 +164,8 @@ func (d *Driver) forget(wanted map[Key]bool) {
 	d.service.memory.retain(func(k Key) bool { return !unwanted(k) })
 }
 
-// report logs why the work on a lobby failed, once for each reason: retries come every second.
-func (d *Driver) report(ctx context.Context, k Key, err error) {
+// logFailure logs why the work on a lobby failed, once for each reason: retries come every second.
+func (d *Driver) logFailure(ctx context.Context, k Key, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -183,11 +183,11 @@ func (d *Driver) report(ctx context.Context, k Key, err error) {
 	}
 }
 
-// advance runs steps of one lobby until there is nothing to do.
-func (d *Driver) advance(ctx context.Context, k Key) (p Progress, err error) {
+// runSteps runs steps of one lobby until there is nothing to do.
+func (d *Driver) runSteps(ctx context.Context, k Key) (p LobbyProgress, err error) {
 	for range maxSteps {
-		var r snapshot
-		if r, err = d.read(ctx, k); err != nil {
+		var r lobbySnapshot
+		if r, err = d.readSnapshot(ctx, k); err != nil {
 			return p, err
 		}
 		more, err := r.step(ctx)

@@ -80,7 +80,7 @@ func TestDeathAtEveryWrite(t *testing.T) {
 			r := k.replica(t, d.hook())
 			failures := r.driver.Stats().Failures.Load()
 			require.NoError(t, r.advancer.Step(t.Context()))
-			require.NoError(t, r.driver.Step(t.Context()))
+			require.NoError(t, r.driver.ScanOnce(t.Context()))
 			alive = r.driver.Stats().Failures.Load() == failures
 			document, _ := first.published(t)
 			document.SavedAt = k.clock.Now().UnixMilli()
@@ -139,7 +139,7 @@ func TestClosedGroupsAreLeftAlone(t *testing.T) {
 	joining.activate(t, true)
 	joined := joining.join(t, 2)
 	k.clock.Set(closes.Add(13 * time.Second))
-	require.NoError(t, first.driver.Step(t.Context())) // dies after the groups are closed
+	require.NoError(t, first.driver.ScanOnce(t.Context())) // dies after the groups are closed
 	var closing, queries atomic.Int64
 	second := k.replica(t, dynamotest.Hook{Before: func(in any) error {
 		if strings.HasPrefix(write(in), "SET closed") {
@@ -151,7 +151,7 @@ func TestClosedGroupsAreLeftAlone(t *testing.T) {
 		return nil
 	}})
 	require.NoError(t, second.advancer.Step(t.Context()))
-	require.NoError(t, second.driver.Step(t.Context()))
+	require.NoError(t, second.driver.ScanOnce(t.Context()))
 	require.Zero(t, closing.Load())
 	require.LessOrEqual(t, queries.Load(), int64(len(joined)))
 	second.shuffled(t)
@@ -177,7 +177,7 @@ func TestTwoReplicasAndLateEntries(t *testing.T) {
 	a.activate(t, true)
 	k.clock.Set(closes.Add(-time.Millisecond))
 	var work sync.WaitGroup
-	results, failures := make([]lobby.Joined, late), make([]error, late)
+	results, failures := make([]lobby.JoinResult, late), make([]error, late)
 	for i := range late {
 		work.Go(func() { results[i], failures[i] = held.lobbies.Join(t.Context(), event, user(i)) })
 	}
@@ -187,7 +187,7 @@ func TestTwoReplicasAndLateEntries(t *testing.T) {
 		k.clock.Set(at)
 		for _, r := range []*replica{a, b} {
 			work.Go(func() {
-				if err := errors.Join(r.advancer.Step(t.Context()), r.driver.Step(t.Context())); err != nil {
+				if err := errors.Join(r.advancer.Step(t.Context()), r.driver.ScanOnce(t.Context())); err != nil {
 					t.Error(err)
 				}
 			})
@@ -196,7 +196,7 @@ func TestTwoReplicasAndLateEntries(t *testing.T) {
 	both(k.clock.Now())
 	close(release)
 	work.Wait()
-	var joined []lobby.Joined
+	var joined []lobby.JoinResult
 	for i, err := range failures {
 		if err == nil {
 			joined = append(joined, results[i])
@@ -238,7 +238,7 @@ func TestBeaconAway(t *testing.T) {
 	for _, p := range r.driver.Progress() {
 		require.Equal(t, time.Minute, p.Late)
 	}
-	late, err := r.rooms.Assign(t.Context(), event, room.Caller{Visitor: "late"})
+	late, err := r.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "late"})
 	require.NoError(t, err)
 	require.Equal(t, int64(4), late.Position)
 	_, err = r.rooms.Assign(t.Context(), event, who(0))
@@ -287,7 +287,7 @@ func TestTamperingIsNamed(t *testing.T) {
 	r.shuffled(t)
 	r.verify(t, joined)
 	type document = *fairdraw.Document
-	for want, tamper := range map[fairdraw.Code]func(d document, entries *[]byte, o *fairdraw.Options){
+	for want, tamper := range map[fairdraw.FaultCode]func(d document, entries *[]byte, o *fairdraw.Options){
 		fairdraw.OrderChanged:      func(d document, _ *[]byte, _ *fairdraw.Options) { d.OrderHash = d.CommitmentHash },
 		fairdraw.SeedChanged:       func(d document, _ *[]byte, _ *fairdraw.Options) { d.Seed = d.CommitmentHash },
 		fairdraw.ValueForged:       func(d document, _ *[]byte, _ *fairdraw.Options) { d.Beacon.Signature = k.beacon.Round(1).Signature },

@@ -34,11 +34,11 @@ func ParseKeys(c fairdraw.KeyConfig) (Keys, error) {
 	return Keys{Keys: keys, requests: set.Derive(labelRequest)}, err
 }
 
-// present reports whether new lobbies can open.
-func (k Keys) present() bool { return k.Signing.Current() != "" }
+// canOpenLobbies reports whether new lobbies can open.
+func (k Keys) canOpenLobbies() bool { return k.Signing.Current() != "" }
 
-// missing returns an error if a key that the shuffle needs is not in the set.
-func (k Keys) missing(t *terms) error {
+// checkTerms returns an error if a key that the shuffle needs is not in the set.
+func (k Keys) checkTerms(t *terms) error {
 	if err := k.CheckTerms(&t.commitment); err != nil {
 		return err
 	}

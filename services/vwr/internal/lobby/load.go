@@ -12,24 +12,24 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Stats counts what went wrong at this replica.
-type Stats struct {
+// DriverStats counts the failures of this replica's work on lobbies.
+type DriverStats struct {
 	Failures       atomic.Int64 // steps of lobbies
 	BeaconFailures atomic.Int64 // fetches of rounds
 }
 
-func (d *Driver) Stats() *Stats { return &d.stats }
+func (d *Driver) Stats() *DriverStats { return &d.stats }
 
 // Progress returns the progress of the unfinished lobbies after the last work on each.
-func (d *Driver) Progress() map[Key]Progress {
+func (d *Driver) Progress() map[Key]LobbyProgress {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.states)
 }
 
-func (r *snapshot) progress(ctx context.Context) Progress {
-	p := Progress{Phase: phase(&r.shuffle, r.terms, r.now), KeyMissing: r.missing != nil, Void: r.stuck()}
-	if r.current && !r.shuffle.final() {
+func (r *lobbySnapshot) progress(ctx context.Context) LobbyProgress {
+	p := LobbyProgress{Phase: phaseOf(&r.shuffle, r.terms, r.now), KeyMissing: r.missing != nil, Void: r.voidWhileRoomOpen()}
+	if r.current && !r.shuffle.isFinal() {
 		p.Late = max(0, r.now.Sub(r.terms.commitment.Announced()))
 	}
 	if r.statement != nil {
@@ -77,7 +77,7 @@ func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	if err != nil {
 		return fmt.Errorf("statement of %s: %w", k, err)
 	}
-	ranked, err := s.rank(ctx, &sh, t, &st)
+	ranked, err := s.computeRanks(ctx, &sh, t, &st)
 	if err != nil {
 		return err
 	}
@@ -88,10 +88,10 @@ func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	return nil
 }
 
-// rank computes the positions of a lobby from the seed of sh, once. It keeps them apart from
-// cachedLobby.ranks, which answers use, since nobody may learn them before the shuffle is published.
-func (s *Service) rank(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.Statement) (*ranks, error) {
-	key, err := sh.key(t.hash, st.Root)
+// computeRanks computes the positions of a lobby from the seed of sh, once. It keeps them apart
+// from the ranks that answer users, who may not learn them before the shuffle is published.
+func (s *Service) computeRanks(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.Statement) (*ranks, error) {
+	key, err := sh.orderKey(t.hash, st.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +102,13 @@ func (s *Service) rank(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.
 	if err != nil {
 		return nil, err
 	}
-	ranked := shuffle(key, entries)
+	ranked := rankEntries(key, entries)
 	s.memory.update(sh.Key, func(r *cachedLobby) { r.unpublished = ranked })
 	return ranked, nil
 }
 
-// key derives the key of the order from the seed and the value of the beacon's round, if any.
-func (s *Shuffle) key(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
+// orderKey derives the key of the order from the seed and the value of the beacon's round, if any.
+func (s *Shuffle) orderKey(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
 	seed, err := fairdraw.ParseHash(s.Seed)
 	if err != nil {
 		return fairdraw.Hash{}, fmt.Errorf("seed of %s: %w", s.Key, err)
@@ -122,8 +122,8 @@ func (s *Shuffle) key(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
 	return fairdraw.Key(seed, commitment, root, value), nil
 }
 
-// phase returns the published phase of a shuffle.
-func phase(s *Shuffle, t *terms, now time.Time) fairdraw.Phase {
+// phaseOf returns the published phase of a shuffle.
+func phaseOf(s *Shuffle, t *terms, now time.Time) fairdraw.Phase {
 	switch {
 	case s.VoidedAt != 0:
 		return fairdraw.PhaseVoid
@@ -138,8 +138,8 @@ func phase(s *Shuffle, t *terms, now time.Time) fairdraw.Phase {
 	}
 }
 
-// Figures returns what operators see of the lobby of a round.
-func (s *Service) Figures(ctx context.Context, c room.Counters) (joined int64, p fairdraw.Phase, err error) {
+// ReadFigures returns what operators see of the lobby of a round.
+func (s *Service) ReadFigures(ctx context.Context, c room.Counters) (joined int64, p fairdraw.Phase, err error) {
 	if !c.Lobby.Exists() {
 		return 0, "", nil
 	}
@@ -153,5 +153,5 @@ func (s *Service) Figures(ctx context.Context, c room.Counters) (joined int64, p
 		return 0, "", room.ErrUnavailable.Wrap(err)
 	}
 	joined, err = s.entries.Joined(ctx, k)
-	return joined, phase(&sh, t, s.now()), err
+	return joined, phaseOf(&sh, t, s.now()), err
 }

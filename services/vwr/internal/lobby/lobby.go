@@ -33,7 +33,7 @@ type Key struct {
 
 func (k Key) String() string { return fmt.Sprintf("%s/%d", k.EventID, k.Round) }
 
-// Entry is a user's entry. It is stored durably before the user gets the receipt.
+// Entry is a user's entry in a lobby. It is stored durably before the user gets the receipt.
 type Entry struct {
 	Key
 
@@ -57,19 +57,20 @@ type Shuffle struct {
 	VoidedAt   int64         // ms since the epoch; the room was closed before the beacon's round
 }
 
-// final reports whether nothing of the shuffle can change any more.
-func (s *Shuffle) final() bool { return s.Seed != "" || s.VoidedAt != 0 }
+// isFinal reports whether nothing of the shuffle can change any more.
+func (s *Shuffle) isFinal() bool { return s.Seed != "" || s.VoidedAt != 0 }
 
-// signed returns the statement as published; nil before the signature.
-func (s *Shuffle) signed() *fairdraw.SignedStatement {
+// signedStatement returns the statement as published; nil before the signature.
+func (s *Shuffle) signedStatement() *fairdraw.SignedStatement {
 	if s.Signature == "" {
 		return nil
 	}
 	return &fairdraw.SignedStatement{Statement: s.Statement, Signature: s.Signature}
 }
 
-// Store stores lobbies; each user of it needs some of the interfaces. Conditional writes fail with
-// room.ErrStale when the stored state differs from the expected one: the caller reads again.
+// Store has the interfaces of a store of lobbies; most callers need only some. Conditional writes
+// fail with room.ErrStale when the stored state differs from the expected one: the caller reads
+// again.
 type Store struct {
 	Entries    Entries
 	Shuffles   Shuffles

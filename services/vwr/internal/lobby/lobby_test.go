@@ -101,7 +101,7 @@ func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
 	r.lobbies = lobby.NewService(r.cache, r.store, entries.Lobby(), passes, keys(t, "d1:"+secret), lobby.Schedule{Lead: k.lead}, k.clock.Now)
-	r.driver = lobby.NewDriver(r.lobbies, entries.Lobby(), lobby.NewSources([]string{k.server.URL}, k.server.Client()), log)
+	r.driver = lobby.NewDriver(r.lobbies, entries.Lobby(), lobby.NewBeaconSources([]string{k.server.URL}, k.server.Client()), log)
 	claims := roomtest.NewMemory(k.clock.Now)
 	r.rooms = room.NewService(r.cache, r.store, r.store, passes, claims, r.lobbies, k.clock.Now, func() float64 { return 0.5 })
 	r.admin = room.NewAdmin(r.cache, r.store, roomtest.NewSales(), r.lobbies, k.clock.Now)
@@ -126,9 +126,9 @@ func (r *replica) terms(withBeacon bool) room.LobbyTerms {
 }
 
 // join enters users 0…n-1.
-func (r *replica) join(t *testing.T, n int) []lobby.Joined {
+func (r *replica) join(t *testing.T, n int) []lobby.JoinResult {
 	t.Helper()
-	all := make([]lobby.Joined, n)
+	all := make([]lobby.JoinResult, n)
 	for i := range all {
 		var err error
 		all[i], err = r.lobbies.Join(t.Context(), event, user(i))
@@ -143,9 +143,9 @@ func user(i int) string { return fmt.Sprintf("user-%d", i) }
 func (r *replica) step(t *testing.T) {
 	t.Helper()
 	require.NoError(t, r.advancer.Step(t.Context()))
-	require.NoError(t, r.driver.Step(t.Context()))
+	require.NoError(t, r.driver.ScanOnce(t.Context()))
 	require.NoError(t, r.advancer.Step(t.Context()))
-	require.NoError(t, r.driver.Step(t.Context()))
+	require.NoError(t, r.driver.ScanOnce(t.Context()))
 }
 
 // at moves the clock, then runs the loops.
@@ -166,7 +166,7 @@ func (r *replica) shuffled(t *testing.T) {
 }
 
 // verify checks what is published, with the receipts of all who joined.
-func (r *replica) verify(t *testing.T, joined []lobby.Joined, earlier ...*fairdraw.Document) *fairdraw.Report {
+func (r *replica) verify(t *testing.T, joined []lobby.JoinResult, earlier ...*fairdraw.Document) *fairdraw.VerificationReport {
 	t.Helper()
 	d, entries := r.published(t)
 	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmShuffle, Earlier: earlier}
@@ -200,12 +200,12 @@ func (r *replica) publishedOf(t *testing.T, k lobby.Key) (*fairdraw.Document, []
 }
 
 // who is a signed-in visitor.
-func who(i int) room.Caller {
-	return room.Caller{Visitor: fmt.Sprintf("anon-%d", i), User: user(i)}
+func who(i int) room.VisitorIDs {
+	return room.VisitorIDs{Visitor: fmt.Sprintf("anon-%d", i), User: user(i)}
 }
 
 // positions checks every entry, as its page does, and requires the positions of the report.
-func (r *replica) positions(t *testing.T, joined []lobby.Joined, report *fairdraw.Report) {
+func (r *replica) positions(t *testing.T, joined []lobby.JoinResult, report *fairdraw.VerificationReport) {
 	t.Helper()
 	seen := make(map[int64]bool)
 	for i, j := range joined {

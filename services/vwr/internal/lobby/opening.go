@@ -13,16 +13,17 @@ import (
 // maxAhead is the longest time until the start.
 const maxAhead = 365 * 24 * time.Hour
 
-// Open commits to the terms of the shuffle, with the current keys.
-func (s *Service) Open(eventID string, terms room.LobbyTerms) (room.Lobby, *room.Opening, error) {
+// OpenLobby returns a new lobby's schedule, and the commitment to its shuffle with the current
+// keys.
+func (s *Service) OpenLobby(eventID string, terms room.LobbyTerms) (room.Lobby, *room.LobbyOpening, error) {
 	now := s.now()
-	l, err := s.schedule.lobby(terms, now)
+	l, err := s.schedule.lobbyTimes(terms, now)
 	if err != nil {
 		return room.Lobby{}, nil, err
 	}
 	keys := s.keys.Load()
-	if !keys.present() {
-		return room.Lobby{}, nil, invalid("startsAt", errNoKeys.Error())
+	if !keys.canOpenLobbies() {
+		return room.Lobby{}, nil, invalidSettings("startsAt", errNoKeys.Error())
 	}
 	nonce, kid := fairdraw.NewNonce(), keys.Seeds.Current()
 	seed, ok := fairdraw.Seed(keys.Seeds, kid, eventID, nonce)
@@ -39,14 +40,14 @@ func (s *Service) Open(eventID string, terms room.LobbyTerms) (room.Lobby, *room
 	}
 	text, _, err := c.Seal()
 	if err != nil {
-		return room.Lobby{}, nil, invalid("beacon", err.Error())
+		return room.Lobby{}, nil, invalidSettings("beacon", err.Error())
 	}
-	return l, &room.Opening{Commitment: text, Nonce: nonce}, nil
+	return l, &room.LobbyOpening{Commitment: text, Nonce: nonce}, nil
 }
 
-func (s Schedule) lobby(terms room.LobbyTerms, now time.Time) (room.Lobby, error) {
+func (s Schedule) lobbyTimes(terms room.LobbyTerms, now time.Time) (room.Lobby, error) {
 	if terms.StartsAt.IsZero() {
-		return room.Lobby{}, invalid("startsAt", "is required for a lobby")
+		return room.Lobby{}, invalidSettings("startsAt", "is required for a lobby")
 	}
 	l := room.Lobby{
 		OpensAt: now.UnixMilli(), StartsAt: terms.StartsAt.UnixMilli(), ClosesAt: terms.StartsAt.Add(-s.Lead).UnixMilli(),
@@ -56,18 +57,18 @@ func (s Schedule) lobby(terms room.LobbyTerms, now time.Time) (room.Lobby, error
 	}
 	switch {
 	case l.ClosesAt <= now.UnixMilli():
-		return room.Lobby{}, invalid("startsAt", "must be more than "+s.Lead.String()+" ahead, which is when the lobby closes")
+		return room.Lobby{}, invalidSettings("startsAt", "must be more than "+s.Lead.String()+" ahead, which is when the lobby closes")
 	case terms.StartsAt.Sub(now) > maxAhead:
-		return room.Lobby{}, invalid("startsAt", "must be within a year")
+		return room.Lobby{}, invalidSettings("startsAt", "must be within a year")
 	case l.OpensAt >= l.ClosesAt:
-		return room.Lobby{}, invalid("lobbyOpensAt", "must be before the lobby closes, "+s.Lead.String()+" before startsAt")
+		return room.Lobby{}, invalidSettings("lobbyOpensAt", "must be before the lobby closes, "+s.Lead.String()+" before startsAt")
 	case l.OpensAt < 1:
-		return room.Lobby{}, invalid("lobbyOpensAt", "must be after 1970")
+		return room.Lobby{}, invalidSettings("lobbyOpensAt", "must be after 1970")
 	}
 	return l, nil
 }
 
-func invalid(path, message string) error {
+func invalidSettings(path, message string) error {
 	return room.ErrInvalidSettings.WithFields(errs.Field{Path: path, Message: message})
 }
 

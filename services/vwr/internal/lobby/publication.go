@@ -28,8 +28,8 @@ type publications struct {
 	service *Service
 
 	mu        sync.Mutex
-	documents map[Key]document // that of the latest round has round 0
-	files     map[Key]*file
+	documents map[Key]cachedDocument // that of the latest round has round 0
+	files     map[Key]*entriesFile
 	listLocks map[Key]*listLock
 
 	listings chan struct{} // bounds the files that are listed in parallel, since anybody may request old ones
@@ -41,15 +41,15 @@ type listLock struct {
 	calls int           // that have or want the lock; changed under publications.mu
 }
 
-// document is a shuffle as last read.
-type document struct {
+// cachedDocument is the published state of a shuffle, as last read from the store.
+type cachedDocument struct {
 	readAt  time.Time
 	shuffle Shuffle
 	terms   *terms
 }
 
-// file is the file of entries of one lobby.
-type file struct {
+// entriesFile is the file of entries of one lobby.
+type entriesFile struct {
 	entries   fairdraw.Entries
 	statement fairdraw.Statement
 	prover    func() *fairdraw.Prover
@@ -60,25 +60,25 @@ type file struct {
 }
 
 // ranked returns the ranks of a shuffled lobby. It computes them once: a million take a second.
-func (f *file) ranked(key fairdraw.Hash) *ranks {
+func (f *entriesFile) ranked(key fairdraw.Hash) *ranks {
 	f.ranking.Lock()
 	defer f.ranking.Unlock()
 	if f.ranks == nil {
-		f.ranks = shuffle(key, f.entries)
+		f.ranks = rankEntries(key, f.entries)
 	}
 	return f.ranks
 }
 
 func newPublications(s *Service) *publications {
 	return &publications{
-		service: s, documents: make(map[Key]document), files: make(map[Key]*file), listLocks: make(map[Key]*listLock),
+		service: s, documents: make(map[Key]cachedDocument), files: make(map[Key]*entriesFile), listLocks: make(map[Key]*listLock),
 		listings: make(chan struct{}, maxFiles),
 	}
 }
 
-// read returns the shuffle of a round, or of the event's latest lobby for round 0, at most
+// readDocument returns the shuffle of a round, or of the event's latest lobby for round 0, at most
 // documentAge old. Unknown rounds are not cached, since anybody may make them up.
-func (p *publications) read(ctx context.Context, k Key) (document, error) {
+func (p *publications) readDocument(ctx context.Context, k Key) (cachedDocument, error) {
 	now := p.service.now()
 	p.mu.Lock()
 	d, ok := p.documents[k]
@@ -86,16 +86,16 @@ func (p *publications) read(ctx context.Context, k Key) (document, error) {
 	if ok && now.Sub(d.readAt) < documentAge {
 		return d, nil
 	}
-	sh, found, err := p.service.shuffle(ctx, k)
+	sh, found, err := p.service.readShuffle(ctx, k)
 	if err != nil {
-		return document{}, err
+		return cachedDocument{}, err
 	}
 	if !found {
-		return document{}, room.ErrLobbyNotFound
+		return cachedDocument{}, room.ErrLobbyNotFound
 	}
-	d = document{readAt: now, shuffle: sh}
+	d = cachedDocument{readAt: now, shuffle: sh}
 	if d.terms, err = termsOf(&sh); err != nil {
-		return document{}, room.ErrUnavailable.Wrap(err)
+		return cachedDocument{}, room.ErrUnavailable.Wrap(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +106,8 @@ func (p *publications) read(ctx context.Context, k Key) (document, error) {
 	return d, nil
 }
 
-// shuffle reads the shuffle of a round, or of the event's latest lobby for round 0.
-func (s *Service) shuffle(ctx context.Context, k Key) (Shuffle, bool, error) {
+// readShuffle reads the shuffle of a round, or of the event's latest lobby for round 0.
+func (s *Service) readShuffle(ctx context.Context, k Key) (Shuffle, bool, error) {
 	if k.Round == 0 {
 		return s.shuffles.Latest(ctx, k.EventID)
 	}
@@ -117,14 +117,14 @@ func (s *Service) shuffle(ctx context.Context, k Key) (Shuffle, bool, error) {
 // Document returns the published document of a lobby, as JSON, and its round. Round 0 means the
 // event's latest lobby, as in Entries and Proof. It fails with room.ErrLobbyNotFound.
 func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, error) {
-	d, err := s.public.read(ctx, k)
+	d, err := s.public.readDocument(ctx, k)
 	if err != nil {
 		return nil, 0, err
 	}
 	sh := &d.shuffle
 	text, err := json.Marshal(fairdraw.Document{
-		EventID: sh.EventID, Phase: phase(sh, d.terms, s.now()), Commitment: sh.Commitment, CommitmentHash: d.terms.hash.String(),
-		Statement: sh.signed(), Beacon: sh.Beacon, Seed: sh.Seed, OrderHash: sh.OrderHash, VoidedAt: sh.VoidedAt,
+		EventID: sh.EventID, Phase: phaseOf(sh, d.terms, s.now()), Commitment: sh.Commitment, CommitmentHash: d.terms.hash.String(),
+		Statement: sh.signedStatement(), Beacon: sh.Beacon, Seed: sh.Seed, OrderHash: sh.OrderHash, VoidedAt: sh.VoidedAt,
 	})
 	return text, sh.Round, err
 }
@@ -140,7 +140,7 @@ type Part struct {
 // Entries returns the part of the file of a lobby that begins at an offset. It fails with
 // room.ErrLobbyNotFound before the root is public.
 func (s *Service) Entries(ctx context.Context, k Key, offset int64) (Part, error) {
-	f, d, err := s.public.file(ctx, k)
+	f, d, err := s.public.fileOf(ctx, k)
 	if err != nil {
 		return Part{}, err
 	}
@@ -157,9 +157,10 @@ type Proof struct {
 	Round room.Round
 }
 
-// Proof fails with room.ErrLobbyNotFound for an unknown entry, and before the root is public.
+// Proof proves that an entry is in the lobby's list. It fails with room.ErrLobbyNotFound for an
+// unknown entry, and before the root is public.
 func (s *Service) Proof(ctx context.Context, k Key, id uuid.UUID) (Proof, error) {
-	f, d, err := s.public.file(ctx, k)
+	f, d, err := s.public.fileOf(ctx, k)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -172,69 +173,69 @@ func (s *Service) Proof(ctx context.Context, k Key, id uuid.UUID) (Proof, error)
 		return p, nil
 	}
 	if r := s.memory.get(d.shuffle.Key).ranks; r != nil {
-		p.Rank, _ = r.of(id)
+		p.Rank, _ = r.positionOf(id)
 		return p, nil
 	}
-	key, err := d.shuffle.key(d.terms.hash, f.statement.Root)
+	key, err := d.shuffle.orderKey(d.terms.hash, f.statement.Root)
 	if err != nil {
 		return Proof{}, room.ErrUnavailable.Wrap(err)
 	}
-	p.Rank, _ = f.ranked(key).of(id)
+	p.Rank, _ = f.ranked(key).positionOf(id)
 	return p, nil
 }
 
-// file returns the entries once the root is public.
-func (p *publications) file(ctx context.Context, k Key) (*file, document, error) {
-	d, err := p.read(ctx, k)
+// fileOf returns the entries once the root is public.
+func (p *publications) fileOf(ctx context.Context, k Key) (*entriesFile, cachedDocument, error) {
+	d, err := p.readDocument(ctx, k)
 	if err != nil {
-		return nil, document{}, err
+		return nil, cachedDocument{}, err
 	}
 	if d.shuffle.Signature == "" {
-		return nil, document{}, room.ErrLobbyNotFound
+		return nil, cachedDocument{}, room.ErrLobbyNotFound
 	}
-	if f := p.known(d.shuffle.Key); f != nil {
+	if f := p.cachedFile(d.shuffle.Key); f != nil {
 		return f, d, nil
 	}
 	st, err := fairdraw.ParseStatement([]byte(d.shuffle.Statement))
 	if err != nil {
-		return nil, document{}, room.ErrUnavailable.Wrap(err)
+		return nil, cachedDocument{}, room.ErrUnavailable.Wrap(err)
 	}
 	if r := p.service.memory.get(d.shuffle.Key); r.listed {
-		return p.keep(d.shuffle.Key, newFile(r.entries, st)), d, nil
+		return p.cacheFile(d.shuffle.Key, newEntriesFile(r.entries, st)), d, nil
 	}
-	f, err := p.list(ctx, d.shuffle.Key, st)
+	f, err := p.listEntries(ctx, d.shuffle.Key, st)
 	return f, d, err
 }
 
-func newFile(entries fairdraw.Entries, st fairdraw.Statement) *file {
-	return &file{entries: entries, statement: st, prover: sync.OnceValue(func() *fairdraw.Prover { return fairdraw.NewProver(entries) })}
+func newEntriesFile(entries fairdraw.Entries, st fairdraw.Statement) *entriesFile {
+	return &entriesFile{entries: entries, statement: st, prover: sync.OnceValue(func() *fairdraw.Prover { return fairdraw.NewProver(entries) })}
 }
 
-// list lists the entries of a lobby, or waits while another call does.
-func (p *publications) list(ctx context.Context, k Key, st fairdraw.Statement) (*file, error) {
-	unlock, err := p.lock(ctx, k)
+// listEntries lists the entries of a lobby, or waits while another call does.
+func (p *publications) listEntries(ctx context.Context, k Key, st fairdraw.Statement) (*entriesFile, error) {
+	unlock, err := p.lockListing(ctx, k)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailableError(err)
 	}
 	defer unlock()
-	if f := p.known(k); f != nil {
+	if f := p.cachedFile(k); f != nil {
 		return f, nil
 	}
 	select {
 	case p.listings <- struct{}{}:
 		defer func() { <-p.listings }()
 	case <-ctx.Done():
-		return nil, unavailable(ctx.Err())
+		return nil, unavailableError(ctx.Err())
 	}
 	entries, err := p.service.finalEntries(ctx, k, &st)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailableError(err)
 	}
-	return p.keep(k, newFile(entries, st)), nil
+	return p.cacheFile(k, newEntriesFile(entries, st)), nil
 }
 
-// lock acquires the listLock of a lobby, unless ctx ends first.
-func (p *publications) lock(ctx context.Context, k Key) (unlock func(), err error) {
+// lockListing acquires the listLock of a lobby, unless ctx ends first.
+func (p *publications) lockListing(ctx context.Context, k Key) (unlock func(), err error) {
 	p.mu.Lock()
 	t := p.listLocks[k]
 	if t == nil {
@@ -262,7 +263,7 @@ func (p *publications) lock(ctx context.Context, k Key) (unlock func(), err erro
 	}
 }
 
-func (p *publications) known(k Key) *file {
+func (p *publications) cachedFile(k Key) *entriesFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.files[k]
@@ -272,9 +273,9 @@ func (p *publications) known(k Key) *file {
 	return f
 }
 
-// keep keeps a file, and returns the one that is kept already if there is one. When there are too
-// many, it drops the least recently used file.
-func (p *publications) keep(k Key, f *file) *file {
+// cacheFile keeps a file, and returns the one that is kept already if there is one. When there are
+// too many, it drops the least recently used file.
+func (p *publications) cacheFile(k Key, f *entriesFile) *entriesFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if kept := p.files[k]; kept != nil {

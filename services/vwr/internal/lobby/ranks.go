@@ -20,8 +20,8 @@ type ranks struct {
 	orderHash string // the hash of the order, in hex
 }
 
-// shuffle ranks the entries.
-func shuffle(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
+// rankEntries shuffles the entries by the key, and keeps the position of each.
+func rankEntries(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
 	order := fairdraw.Shuffle(key, entries)
 	sum := sha256.Sum256(order)
 	r := &ranks{entries: entries, rank: make([]uint32, entries.Len()), key: key, orderHash: hex.EncodeToString(sum[:])}
@@ -33,8 +33,8 @@ func shuffle(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
 	return r
 }
 
-// of returns the position of an entry, from 1; ok is false when there is no such entry.
-func (r *ranks) of(id uuid.UUID) (position int64, ok bool) {
+// positionOf returns the position of an entry, from 1; ok is false when there is no such entry.
+func (r *ranks) positionOf(id uuid.UUID) (position int64, ok bool) {
 	at, ok := r.entries.Find(id)
 	if !ok {
 		return 0, false
@@ -42,9 +42,9 @@ func (r *ranks) of(id uuid.UUID) (position int64, ok bool) {
 	return int64(r.rank[at]), true
 }
 
-// memory holds the entries and positions of each event's latest lobby. It does not evict, since
-// answers depend on it: the driver decides what it holds.
-type memory struct {
+// lobbyMemory holds the entries and positions of each event's latest lobby. It does not evict,
+// since answers depend on it: the driver decides what it holds.
+type lobbyMemory struct {
 	mu    sync.Mutex
 	known map[string]*cachedLobby
 }
@@ -58,10 +58,10 @@ type cachedLobby struct {
 	void        bool   // takes no entries, though the room is open
 }
 
-func newMemory() *memory { return &memory{known: make(map[string]*cachedLobby)} }
+func newMemory() *lobbyMemory { return &lobbyMemory{known: make(map[string]*cachedLobby)} }
 
 // get returns a copy of a lobby's data; the zero data of a lobby that is not held.
-func (m *memory) get(k Key) cachedLobby {
+func (m *lobbyMemory) get(k Key) cachedLobby {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.known[k.EventID]; r != nil && r.key == k {
@@ -71,7 +71,7 @@ func (m *memory) get(k Key) cachedLobby {
 }
 
 // update changes a lobby's data, unless a later round of its event is held.
-func (m *memory) update(k Key, change func(*cachedLobby)) {
+func (m *lobbyMemory) update(k Key, change func(*cachedLobby)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.known[k.EventID]
@@ -85,7 +85,7 @@ func (m *memory) update(k Key, change func(*cachedLobby)) {
 	change(r)
 }
 
-func (m *memory) retain(keep func(Key) bool) {
+func (m *lobbyMemory) retain(keep func(Key) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for event, r := range m.known {
@@ -95,8 +95,8 @@ func (m *memory) retain(keep func(Key) bool) {
 	}
 }
 
-// verified checks listed entries against the signed statement.
-func verified(k Key, entries fairdraw.Entries, s *fairdraw.Statement) error {
+// verifyEntries checks listed entries against the signed statement.
+func verifyEntries(k Key, entries fairdraw.Entries, s *fairdraw.Statement) error {
 	if int64(entries.Len()) != s.Count {
 		return fmt.Errorf("lobby %s: %d entries are listed, %d were signed", k, entries.Len(), s.Count)
 	}

@@ -52,7 +52,7 @@ func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 		ctx, end := context.WithCancel(t.Context())
 		go func() { stop <- claims.Run(ctx) }()
 		for i := range 5 { // late arrivals
-			a, err := r.rooms.Assign(t.Context(), event, room.Caller{Visitor: user(i) + strconv.FormatInt(int64(st.Round), 10)})
+			a, err := r.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: user(i) + strconv.FormatInt(int64(st.Round), 10)})
 			require.NoError(t, err)
 			claims.Claim(a.Record)
 		}

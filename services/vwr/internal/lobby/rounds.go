@@ -10,8 +10,8 @@ import (
 // maxRounds is the most lobbies of one list.
 const maxRounds = 100
 
-// Summary describes one lobby in the list of an event's lobbies.
-type Summary struct {
+// LobbySummary describes one lobby in the list of an event's lobbies.
+type LobbySummary struct {
 	Round              room.Round
 	Phase              fairdraw.Phase
 	ClosesAt, StartsAt int64         // ms since the epoch
@@ -19,10 +19,10 @@ type Summary struct {
 	Entries            *int64        // nil before the root is public
 }
 
-// Rounds lists the lobbies of an event, the latest first: at most maxRounds that are earlier than
-// before (0: all). next continues the list; 0 when it ends. Abandoned lobbies are listed too, so
-// that an operator cannot secretly repeat shuffles until one suits.
-func (s *Service) Rounds(ctx context.Context, eventID string, before room.Round) (list []Summary, next room.Round, err error) {
+// ListLobbies lists the lobbies of an event, the latest first: at most maxRounds that are earlier
+// than before (0: all). next continues the list; 0 when it ends. Abandoned lobbies are listed too,
+// so that an operator cannot secretly repeat shuffles until one suits.
+func (s *Service) ListLobbies(ctx context.Context, eventID string, before room.Round) (list []LobbySummary, next room.Round, err error) {
 	shuffles, err := s.shuffles.Shuffles(ctx, eventID, before, maxRounds)
 	if err != nil {
 		return nil, 0, err
@@ -35,8 +35,8 @@ func (s *Service) Rounds(ctx context.Context, eventID string, before room.Round)
 			return nil, 0, room.ErrUnavailable.Wrap(err)
 		}
 		c := &t.commitment
-		entry := Summary{
-			Round: sh.Round, Phase: phase(sh, t, now), ClosesAt: c.CutoffAt, StartsAt: c.AnnouncedAt, Commitment: t.hash,
+		entry := LobbySummary{
+			Round: sh.Round, Phase: phaseOf(sh, t, now), ClosesAt: c.CutoffAt, StartsAt: c.AnnouncedAt, Commitment: t.hash,
 		}
 		if sh.Signature != "" {
 			st, err := fairdraw.ParseStatement([]byte(sh.Statement))

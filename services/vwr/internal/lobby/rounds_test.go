@@ -35,7 +35,7 @@ func TestFormerRoundsArePublic(t *testing.T) {
 	k := newKit(t)
 	r := k.replica(t, dynamotest.Hook{})
 	var rounds []lobby.Key
-	var receipts []lobby.Joined
+	var receipts []lobby.JoinResult
 	for i := range 3 {
 		began := k.clock.Now()
 		rounds = append(rounds, r.nextRound(t))
@@ -46,7 +46,7 @@ func TestFormerRoundsArePublic(t *testing.T) {
 		}
 	}
 	other := k.replica(t, dynamotest.Hook{})
-	list, next, err := other.lobbies.Rounds(t.Context(), event, 0)
+	list, next, err := other.lobbies.ListLobbies(t.Context(), event, 0)
 	require.NoError(t, err)
 	require.Zero(t, next)
 	require.Len(t, list, 3)
@@ -70,7 +70,7 @@ func TestFormerRoundsArePublic(t *testing.T) {
 	_, round, err := other.lobbies.Document(t.Context(), latest)
 	require.NoError(t, err)
 	require.Equal(t, rounds[2].Round, round)
-	list, _, err = other.lobbies.Rounds(t.Context(), event, rounds[1].Round)
+	list, _, err = other.lobbies.ListLobbies(t.Context(), event, rounds[1].Round)
 	require.NoError(t, err)
 	require.Len(t, list, 1, "the list goes on behind a round")
 	_, _, err = other.lobbies.Document(t.Context(), lobby.Key{EventID: event, Round: rounds[2].Round + 1})

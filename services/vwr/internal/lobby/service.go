@@ -14,11 +14,11 @@ import (
 
 // Passes signs tickets.
 type Passes interface {
-	Seal(r room.Record) string
+	SealTicket(r room.Record) string
 }
 
-// Joined is the answer to a user who has joined.
-type Joined struct {
+// JoinResult is the answer to a user who has joined.
+type JoinResult struct {
 	Entry
 
 	ClosesAt, StartsAt int64  // ms since the epoch
@@ -36,7 +36,7 @@ type Service struct {
 	schedule Schedule
 	keys     atomic.Pointer[Keys]
 	terms    *termsCache
-	memory   *memory
+	memory   *lobbyMemory
 	public   *publications
 	now      func() time.Time
 }
@@ -59,22 +59,22 @@ func (s *Service) Rekey(k Keys) { s.keys.Store(&k) }
 // Join enters a user in the lobby of the event's round. Repetitions return the same entry at every
 // replica, also after the lobby has closed. It fails with room.ErrInactive, room.ErrLobbyClosed, or
 // room.ErrUnavailable when the entry could not be stored.
-func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error) {
-	c, err := s.active(ctx, eventID)
+func (s *Service) Join(ctx context.Context, eventID, user string) (JoinResult, error) {
+	c, err := s.activeCounters(ctx, eventID)
 	if err != nil {
-		return Joined{}, err
+		return JoinResult{}, err
 	}
 	if !c.Lobby.Exists() {
-		return Joined{}, c.Lobby.ClosedError()
+		return JoinResult{}, c.Lobby.ClosedError()
 	}
 	k := Key{eventID, c.Round}
 	t, err := s.terms.get(ctx, k)
 	if err != nil {
-		return Joined{}, unavailable(err)
+		return JoinResult{}, unavailableError(err)
 	}
 	keys := s.keys.Load()
-	if err := keys.missing(t); err != nil {
-		return Joined{}, room.ErrUnavailable.Wrap(err)
+	if err := keys.checkTerms(t); err != nil {
+		return JoinResult{}, room.ErrUnavailable.Wrap(err)
 	}
 	id, _ := keys.requestID(&t.commitment, k.Round, user) // its key is in the set
 	now := s.now()                                        // the time of the request decides whether the entry is taken
@@ -83,16 +83,16 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error
 	e, err = s.entries.Join(ctx, e, c.Lobby.TakesEntries(now) && !void)
 	if errors.Is(err, room.ErrLobbyClosed) {
 		if void {
-			return Joined{}, errVoid
+			return JoinResult{}, errVoid
 		}
-		return Joined{}, c.Lobby.ClosedError()
+		return JoinResult{}, c.Lobby.ClosedError()
 	}
 	if err != nil {
-		return Joined{}, err
+		return JoinResult{}, err
 	}
-	return Joined{
+	return JoinResult{
 		Entry: e, ClosesAt: c.Lobby.ClosesAt, StartsAt: c.Lobby.StartsAt,
-		Ticket: s.passes.Seal(e.record()), Receipt: keys.receipt(t, e),
+		Ticket: s.passes.SealTicket(e.record()), Receipt: keys.signReceipt(t, e),
 	}, nil
 }
 
@@ -101,15 +101,15 @@ func (e Entry) record() room.Record {
 	return room.Record{EventID: e.EventID, Round: e.Round, RequestID: e.RequestID, Visitor: room.UserVisitor(e.User)}
 }
 
-func (k Keys) receipt(t *terms, e Entry) string {
+func (k Keys) signReceipt(t *terms, e Entry) string {
 	kid, _ := k.Signing.KidOf(t.commitment.Public())
 	r := fairdraw.Receipt{EventID: e.EventID, RequestID: e.RequestID, At: e.JoinedAt, Commitment: t.hash}
 	return r.Sign(k.Signing, kid)
 }
 
-// active returns the cached counters of an active event. For any other it reads them, since another
-// replica may have just activated the event.
-func (s *Service) active(ctx context.Context, eventID string) (room.Counters, error) {
+// activeCounters returns the cached counters of an active event. For any other it reads them, since
+// another replica may have just activated the event.
+func (s *Service) activeCounters(ctx context.Context, eventID string) (room.Counters, error) {
 	if st, ok := s.cache.Get(eventID); ok && st.Active {
 		return st.Counters, nil
 	}
@@ -132,14 +132,14 @@ func (s *Service) EntryID(ctx context.Context, c room.Counters, user string) (id
 		return uuid.UUID{}, false, nil
 	}
 	if err != nil {
-		return uuid.UUID{}, false, unavailable(err)
+		return uuid.UUID{}, false, unavailableError(err)
 	}
 	// Without the key the id is not known. A caller with a ticket does not need it.
 	id, ok = s.keys.Load().requestID(&t.commitment, c.Round, user)
 	return id, ok, nil
 }
 
-func (s *Service) Find(ctx context.Context, c room.Counters, user string) (room.Record, bool, error) {
+func (s *Service) FindEntry(ctx context.Context, c room.Counters, user string) (room.Record, bool, error) {
 	k := Key{c.EventID, c.Round}
 	id, ok, err := s.EntryID(ctx, c, user)
 	if err != nil || !ok {
@@ -155,12 +155,12 @@ func (s *Service) Find(ctx context.Context, c room.Counters, user string) (room.
 		return room.Record{}, false, room.ErrUnavailable.WithRetry(time.Second)
 	}
 	rec := e.record()
-	position, found := r.of(id)
+	position, found := r.positionOf(id)
 	rec.Position = position
 	return rec, found, nil
 }
 
-func (s *Service) Position(eventID string, round room.Round, id uuid.UUID) (int64, bool) {
+func (s *Service) PositionOf(eventID string, round room.Round, id uuid.UUID) (int64, bool) {
 	st, ok := s.cache.Get(eventID)
 	if !ok || st.Round != round || st.Lobby.Pending() {
 		return 0, false
@@ -169,7 +169,7 @@ func (s *Service) Position(eventID string, round room.Round, id uuid.UUID) (int6
 	if r == nil {
 		return 0, false
 	}
-	return r.of(id)
+	return r.positionOf(id)
 }
 
 // finalEntries lists the entries of a closed lobby, or returns those in memory. They must agree with
@@ -180,7 +180,7 @@ func (s *Service) finalEntries(ctx context.Context, k Key, st *fairdraw.Statemen
 	}
 	entries, err := s.entries.List(ctx, k)
 	if err == nil && st != nil {
-		err = verified(k, entries, st)
+		err = verifyEntries(k, entries, st)
 	}
 	return entries, err
 }
@@ -198,7 +198,7 @@ func (s *Service) loadEntries(ctx context.Context, k Key, st *fairdraw.Statement
 // errVoid is returned to users who join a void lobby, which gives nobody a position.
 var errVoid = room.ErrLobbyClosed.With("phase", string(fairdraw.PhaseVoid))
 
-func unavailable(err error) error {
+func unavailableError(err error) error {
 	if errors.Is(err, room.ErrUnavailable) || errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -29,11 +29,11 @@ func TestLobby(t *testing.T) {
 	require.Equal(t, joined[3], again, "one entry per user, with the same receipt at every replica")
 	joined = append(joined, join(t, b, 12))
 
-	_, err = b.rooms.Assign(t.Context(), event, room.Caller{Visitor: "early"})
+	_, err = b.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "early"})
 	require.ErrorIs(t, err, room.ErrLobbyOpen)
 	waiting, err := b.rooms.Check(t.Context(), event, who(3), joined[3].RequestID, joined[3].Ticket)
 	require.NoError(t, err)
-	require.Equal(t, room.Checked{LobbyUntil: starts.UnixMilli(), NextPoll: waiting.NextPoll}, waiting)
+	require.Equal(t, room.CheckResult{LobbyUntil: starts.UnixMilli(), NextPoll: waiting.NextPoll}, waiting)
 	d, _ := a.published(t)
 	require.Equal(t, fairdraw.PhaseOpen, d.Phase)
 
@@ -56,7 +56,7 @@ func TestLobby(t *testing.T) {
 	require.NotNil(t, d.Beacon, "the value is public at its round")
 	require.Empty(t, d.Seed, "and the order is not")
 	require.Equal(t, int64(13), roomtest.Read(t, a.store, event).Issued)
-	_, err = a.rooms.Assign(t.Context(), event, room.Caller{Visitor: "early"})
+	_, err = a.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "early"})
 	require.ErrorIs(t, err, room.ErrLobbyOpen)
 
 	b.at(t, starts)
@@ -67,15 +67,15 @@ func TestLobby(t *testing.T) {
 	a.positions(t, joined, report)
 	b.positions(t, joined, report)
 
-	late, err := a.rooms.Assign(t.Context(), event, room.Caller{Visitor: "late"})
+	late, err := a.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "late"})
 	require.NoError(t, err)
 	require.Equal(t, int64(14), late.Position, "later arrivals are behind the lobby")
-	mine, err := b.rooms.Assign(t.Context(), event, room.Caller{Visitor: "another browser", User: user(5)})
+	mine, err := b.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "another browser", User: user(5)})
 	require.NoError(t, err)
 	require.Equal(t, int64(report.Receipts[5].Rank), mine.Position, "who has joined gets no second position")
 }
 
-func join(t *testing.T, r *replica, i int) lobby.Joined {
+func join(t *testing.T, r *replica, i int) lobby.JoinResult {
 	t.Helper()
 	j, err := r.lobbies.Join(t.Context(), event, user(i))
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestServingBeginsWithTheShuffle(t *testing.T) {
 	require.ErrorIs(t, err, room.ErrLobbyOpen)
 	c := roomtest.Read(t, r.store, event)
 	require.Equal(t, int64(3), c.Issued)
-	require.ErrorIs(t, r.store.Serve(t.Context(), c, 1), room.ErrStale, "the table refuses it too")
+	require.ErrorIs(t, r.store.SetServing(t.Context(), c, 1), room.ErrStale, "the table refuses it too")
 
 	r.at(t, starts)
 	_, err = r.admin.Advance(t.Context(), event, 1)
@@ -126,12 +126,12 @@ func TestEntryOutlivesTheSession(t *testing.T) {
 	a, b := k.replica(t, dynamotest.Hook{}), k.replica(t, dynamotest.Hook{})
 	a.activate(t, false)
 	joined := a.join(t, 3)
-	mine, signedOut := joined[1], room.Caller{Visitor: "anon-1"}
+	mine, signedOut := joined[1], room.VisitorIDs{Visitor: "anon-1"}
 	for _, r := range []*replica{a, b} {
 		r.step(t)
 		_, err := r.rooms.Check(t.Context(), event, signedOut, mine.RequestID, "")
 		require.ErrorIs(t, err, room.ErrSignedOut, "the gateway sends no ticket that is not the caller's")
-		got, err := r.rooms.Check(t.Context(), event, room.Caller{Visitor: "another browser", User: user(1)}, mine.RequestID, "")
+		got, err := r.rooms.Check(t.Context(), event, room.VisitorIDs{Visitor: "another browser", User: user(1)}, mine.RequestID, "")
 		require.NoError(t, err)
 		require.Equal(t, starts.UnixMilli(), got.LobbyUntil)
 	}
@@ -144,7 +144,7 @@ func TestEntryOutlivesTheSession(t *testing.T) {
 	require.ErrorIs(t, err, room.ErrSignedOut)
 	report := b.verify(t, joined)
 	for _, ticket := range []string{mine.Ticket, ""} {
-		got, err := b.rooms.Check(t.Context(), event, room.Caller{Visitor: "anon-1", User: user(1)}, mine.RequestID, ticket)
+		got, err := b.rooms.Check(t.Context(), event, room.VisitorIDs{Visitor: "anon-1", User: user(1)}, mine.RequestID, ticket)
 		require.NoError(t, err)
 		require.Equal(t, int64(report.Receipts[1].Rank), got.Position)
 	}
@@ -181,14 +181,14 @@ func TestDeactivatedLobby(t *testing.T) {
 	again := join(t, r, 0)
 	require.NotEqual(t, j.RequestID, again.RequestID)
 	r.shuffled(t)
-	r.verify(t, []lobby.Joined{again})
+	r.verify(t, []lobby.JoinResult{again})
 
 	_, err = r.admin.Deactivate(t.Context(), event)
 	require.NoError(t, err)
 	st, err := r.admin.Activate(t.Context(), event, room.Change{})
 	require.NoError(t, err)
 	require.Equal(t, room.Lobby{}, st.Lobby, "a round without a lobby")
-	next, err := r.rooms.Assign(t.Context(), event, room.Caller{Visitor: "v"})
+	next, err := r.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "v"})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), next.Position)
 	_, err = r.lobbies.Join(t.Context(), event, user(0))

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// snapshot is the state of one lobby as it was read.
-type snapshot struct {
+// lobbySnapshot is the state of one lobby as it was read.
+type lobbySnapshot struct {
 	*Driver
 
 	shuffle   Shuffle
@@ -25,10 +25,10 @@ type snapshot struct {
 	missing   error // names a missing key
 }
 
-func (d *Driver) read(ctx context.Context, k Key) (snapshot, error) {
+func (d *Driver) readSnapshot(ctx context.Context, k Key) (lobbySnapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	r := snapshot{Driver: d}
+	r := lobbySnapshot{Driver: d}
 	var err error
 	var found bool
 	if r.shuffle, found, err = d.store.Shuffles.Shuffle(ctx, k); err != nil {
@@ -51,57 +51,58 @@ func (d *Driver) read(ctx context.Context, k Key) (snapshot, error) {
 		}
 		r.statement = &st
 	}
-	r.missing = d.service.keys.Load().missing(r.terms)
+	r.missing = d.service.keys.Load().checkTerms(r.terms)
 	r.now = d.now()
 	return r, nil
 }
 
 // step does the next thing that can be done now, and reports whether there may be more to do.
-func (r *snapshot) step(ctx context.Context) (more bool, err error) {
+func (r *lobbySnapshot) step(ctx context.Context) (more bool, err error) {
 	c, s := &r.terms.commitment, &r.shuffle
 	switch {
-	case s.final():
-		return false, r.finish(ctx)
-	case r.spoiled() && s.Signature == "":
+	case s.isFinal():
+		return false, r.finishLobby(ctx)
+	case r.positionsIssuedEarly() && s.Signature == "":
 		r.log.ErrorContext(ctx, "positions were issued too early, so the lobby is void", "event", s.EventID, "issued", r.counters.Issued)
-		return true, r.void(ctx)
-	case !r.current && r.now.Before(r.decided().Add(-voidLead)):
-		return true, r.void(ctx)
+		return true, r.voidShuffle(ctx)
+	case !r.current && r.now.Before(r.resultKnownAt().Add(-voidLead)):
+		return true, r.voidShuffle(ctx)
 	case r.now.Before(c.Cutoff().Add(r.terms.closeGrace())):
 		return false, nil
 	case s.Statement == "":
 		return r.closeJoining(ctx)
 	case r.current && !r.counters.Lobby.Sized:
-		return true, r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.FixSize(ctx, s.Key, r.statement.Count) })
+		return true, r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Unfinished.FixSize(ctx, s.Key, r.statement.Count) })
 	case s.Signature == "":
-		return r.sign(ctx)
+		return r.signStatement(ctx)
 	}
-	return r.draw(ctx)
+	return r.publishResult(ctx)
 }
 
-func (r *snapshot) write(ctx context.Context, write func(context.Context) error) error {
+func (r *lobbySnapshot) writeWithTimeout(ctx context.Context, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	return write(ctx)
 }
 
-func (r *snapshot) void(ctx context.Context) error {
-	return r.write(ctx, func(ctx context.Context) error { return r.store.Steps.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
+func (r *lobbySnapshot) voidShuffle(ctx context.Context) error {
+	return r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Steps.Void(ctx, r.shuffle.Key, r.now.UnixMilli()) })
 }
 
-// spoiled reports whether positions were issued or served before the entries were counted, which no
-// replica should do. Then FixSize fails, nothing is signed, and no result ever becomes known.
-func (r *snapshot) spoiled() bool {
+// positionsIssuedEarly reports whether positions were issued or served before the entries were
+// counted, which no replica should do. FixSize then fails, and no result ever becomes known.
+func (r *lobbySnapshot) positionsIssuedEarly() bool {
 	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)
 }
 
-// stuck reports whether the lobby is void while its room is open, so that nobody is served.
-func (r *snapshot) stuck() bool {
+// voidWhileRoomOpen reports whether the lobby is void while its room is open: nobody is served
+// then.
+func (r *lobbySnapshot) voidWhileRoomOpen() bool {
 	return r.shuffle.VoidedAt != 0 && r.current && !r.counters.Lobby.Shuffled
 }
 
-// decided returns when the result can be known. Until then a lobby can end without one.
-func (r *snapshot) decided() time.Time {
+// resultKnownAt returns when the result can be known. Until then a lobby can end without one.
+func (r *lobbySnapshot) resultKnownAt() time.Time {
 	c := &r.terms.commitment
 	switch {
 	case c.Beacon == nil:
@@ -114,7 +115,7 @@ func (r *snapshot) decided() time.Time {
 }
 
 // closeJoining ends joining and stores the statement about the entries.
-func (r *snapshot) closeJoining(ctx context.Context) (more bool, err error) {
+func (r *lobbySnapshot) closeJoining(ctx context.Context) (more bool, err error) {
 	if err := r.store.Entries.CloseJoining(ctx, r.shuffle.Key); err != nil {
 		return false, err
 	}
@@ -129,9 +130,9 @@ func (r *snapshot) closeJoining(ctx context.Context) (more bool, err error) {
 // storeStatement stores the statement, dated now, in place of an unsigned one. When the root could
 // not be public in time for the next beacon round, it does nothing until that round has passed,
 // since a statement lists the missed rounds.
-func (r *snapshot) storeStatement(ctx context.Context, root fairdraw.Hash, count int64) (more bool, err error) {
+func (r *lobbySnapshot) storeStatement(ctx context.Context, root fairdraw.Hash, count int64) (more bool, err error) {
 	now := r.Driver.now()
-	if _, timely := r.terms.round(now); !timely {
+	if _, timely := r.terms.beaconRoundAt(now); !timely {
 		return false, nil
 	}
 	st, err := fairdraw.NewStatement(&r.terms.commitment, r.terms.hash, root, count, nil, now)
@@ -142,16 +143,17 @@ func (r *snapshot) storeStatement(ctx context.Context, root fairdraw.Hash, count
 	if err != nil {
 		return false, err
 	}
-	err = r.write(ctx, func(ctx context.Context) error {
+	err = r.writeWithTimeout(ctx, func(ctx context.Context) error {
 		return r.store.Steps.SetStatement(ctx, r.shuffle.Key, r.shuffle.Statement, string(text))
 	})
 	failpoint.Hit("vwr.lobby_stated")
 	return true, err
 }
 
-// sign signs the stored statement, which makes it public. If that would be too late for the beacon
-// round of the statement, it is replaced by one with a later round: nobody has seen it yet.
-func (r *snapshot) sign(ctx context.Context) (more bool, err error) {
+// signStatement signs the stored statement, which makes it public. If that would be too late for
+// the beacon round of the statement, it is replaced by one with a later round: nobody has seen it
+// yet.
+func (r *lobbySnapshot) signStatement(ctx context.Context) (more bool, err error) {
 	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, &r.terms.commitment, []byte(r.shuffle.Statement))
 	if err != nil {
 		return false, err
@@ -159,7 +161,7 @@ func (r *snapshot) sign(ctx context.Context) (more bool, err error) {
 	// The deadline begins before the clock is read, so that the write ends within the margin.
 	writing, cancel := context.WithTimeout(ctx, min(writeTimeout, r.terms.signTimeout()))
 	defer cancel()
-	round, timely := r.terms.round(r.Driver.now())
+	round, timely := r.terms.beaconRoundAt(r.Driver.now())
 	if !timely || round != r.statement.Round {
 		return r.storeStatement(ctx, r.statement.Root, r.statement.Count)
 	}
@@ -168,8 +170,8 @@ func (r *snapshot) sign(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// draw fetches the beacon's round, and at the start publishes the result.
-func (r *snapshot) draw(ctx context.Context) (more bool, err error) {
+// publishResult fetches the beacon's round, and at the start publishes the result.
+func (r *lobbySnapshot) publishResult(ctx context.Context) (more bool, err error) {
 	c := &r.terms.commitment
 	seed, known := r.service.keys.Load().Seed(c, r.terms.nonce)
 	if !known {
@@ -182,7 +184,7 @@ func (r *snapshot) draw(ctx context.Context) (more bool, err error) {
 			round = c.ZeroSeedRound(round)
 		}
 		if r.shuffle.Beacon == nil || r.shuffle.Beacon.Round != round {
-			return r.fetch(ctx, round)
+			return r.storeBeaconRound(ctx, round)
 		}
 	}
 	early := r.now.Before(c.Announced())
@@ -198,19 +200,19 @@ func (r *snapshot) draw(ctx context.Context) (more bool, err error) {
 	// Every replica ranks the entries before the start, when all users ask for their positions.
 	revealed := r.shuffle
 	revealed.Seed = seed.String() // as it will be stored
-	ranked, err := r.service.rank(ctx, &revealed, r.terms, r.statement)
+	ranked, err := r.service.computeRanks(ctx, &revealed, r.terms, r.statement)
 	if err != nil || early {
 		return false, err
 	}
-	err = r.write(ctx, func(ctx context.Context) error {
+	err = r.writeWithTimeout(ctx, func(ctx context.Context) error {
 		return r.store.Steps.SetResult(ctx, r.shuffle.Key, revealed.Seed, ranked.orderHash, r.shuffle.Beacon)
 	})
 	failpoint.Hit("vwr.lobby_revealed")
 	return true, err
 }
 
-// fetch stores the value of a beacon round once it is published.
-func (r *snapshot) fetch(ctx context.Context, round uint64) (more bool, err error) {
+// storeBeaconRound stores the value of a beacon round once it is published.
+func (r *lobbySnapshot) storeBeaconRound(ctx context.Context, round uint64) (more bool, err error) {
 	chain := r.terms.commitment.Beacon.Chain
 	if r.now.Before(chain.TimeOf(round)) {
 		return false, nil
@@ -223,25 +225,25 @@ func (r *snapshot) fetch(ctx context.Context, round uint64) (more bool, err erro
 		r.stats.BeaconFailures.Add(1)
 		return false, err
 	}
-	err = r.write(ctx, func(ctx context.Context) error { return r.store.Steps.SetBeaconRound(ctx, r.shuffle.Key, got) })
+	err = r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Steps.SetBeaconRound(ctx, r.shuffle.Key, got) })
 	failpoint.Hit("vwr.lobby_valued")
 	return true, err
 }
 
-// finish records the shuffle at the room, then removes the lobby from the list. A void lobby whose
-// room is open stays on the list, so that the alert goes on: nobody is served there.
-func (r *snapshot) finish(ctx context.Context) error {
-	if r.stuck() {
+// finishLobby records the shuffle at the room, then removes the lobby from the list. A void lobby
+// whose room is open stays on the list, so that the alert goes on: nobody is served there.
+func (r *lobbySnapshot) finishLobby(ctx context.Context) error {
+	if r.voidWhileRoomOpen() {
 		r.service.memory.update(r.shuffle.Key, func(m *cachedLobby) { m.void = true })
 		return nil
 	}
 	if r.shuffle.Seed != "" && r.current && !r.counters.Lobby.Shuffled {
-		err := r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.SetShuffled(ctx, r.shuffle.Key) })
+		err := r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Unfinished.SetShuffled(ctx, r.shuffle.Key) })
 		if err != nil {
 			return err
 		}
 		failpoint.Hit("vwr.lobby_started")
 		r.log.InfoContext(ctx, "lobby shuffled", "event", r.shuffle.EventID, "entries", r.statement.Count)
 	}
-	return r.write(ctx, func(ctx context.Context) error { return r.store.Unfinished.Finish(ctx, r.shuffle.Key) })
+	return r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Unfinished.Finish(ctx, r.shuffle.Key) })
 }

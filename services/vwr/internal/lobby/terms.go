@@ -34,7 +34,7 @@ func termsOf(s *Shuffle) (*terms, error) {
 const maxCloseGrace = 12 * time.Second
 
 // closeGrace returns how long after the closing the entries accepted before it may still be stored.
-func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.window()/5) }
+func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.publicationWindow()/5) }
 
 // maxSignMargin covers the signing write, a clock that is 5 s slow, and the caches in front of the
 // document.
@@ -42,7 +42,7 @@ const maxSignMargin = 15 * time.Second
 
 // signMargin returns the time from the latest start of the signing write to the latest publication
 // of the root.
-func (t *terms) signMargin() time.Duration { return min(maxSignMargin, t.window()/4) }
+func (t *terms) signMargin() time.Duration { return min(maxSignMargin, t.publicationWindow()/4) }
 
 // signTimeout bounds the signing write to a part of the margin. A lead below MinLead leaves none.
 func (t *terms) signTimeout() time.Duration {
@@ -52,17 +52,17 @@ func (t *terms) signTimeout() time.Duration {
 	return t.signMargin() * 4 / 5
 }
 
-// round returns the beacon round that decides if the root is signed now. timely is false when the
-// root may be public too late for it.
-func (t *terms) round(now time.Time) (round uint64, timely bool) {
+// beaconRoundAt returns the beacon round that decides if the root is signed now. timely is false
+// when the root may be public too late for it.
+func (t *terms) beaconRoundAt(now time.Time) (round uint64, timely bool) {
 	round, _ = t.commitment.RoundFor(now)
 	later, _ := t.commitment.RoundFor(now.Add(t.signMargin()))
 	return round, later == round
 }
 
-// window returns the time from the closing to the latest publication of the root: a minute with
-// DefaultLead. The shorter leads of development shorten it and what is derived from it.
-func (t *terms) window() time.Duration {
+// publicationWindow returns the time from the closing to the latest publication of the root: a
+// minute with DefaultLead. The shorter leads of development shorten it and what is derived from it.
+func (t *terms) publicationWindow() time.Duration {
 	c := &t.commitment
 	if c.Beacon == nil {
 		return c.Announced().Sub(c.Cutoff())

@@ -71,12 +71,12 @@ func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []
 	return ids
 }
 
-func (p *Passes) Seal(r room.Record) string {
+func (p *Passes) SealTicket(r room.Record) string {
 	t := claims.VwrTicket{Round: int64(r.Round), RequestID: r.RequestID, Position: r.Position}
 	return t.Seal(p.current.Load().tickets, r.EventID, r.Visitor)
 }
 
-func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
+func (p *Passes) OpenTicket(eventID, visitor, ticket string) (room.Record, bool) {
 	t, err := claims.OpenVwrTicket(p.current.Load().tickets, eventID, visitor, ticket)
 	if err != nil {
 		return room.Record{}, false
@@ -86,8 +86,8 @@ func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
 	}, true
 }
 
-// Token signs the tier-1 token of a record, valid for ten minutes.
-func (p *Passes) Token(r room.Record, now time.Time) (string, time.Time, error) {
+// SignToken signs the tier-1 token of a record, valid for ten minutes.
+func (p *Passes) SignToken(r room.Record, now time.Time) (string, time.Time, error) {
 	c := claims.NewTier1(r.EventID, r.Visitor, r.RequestID.String(), int64(r.Round), r.Position, now)
 	signed, err := p.current.Load().tokens.Sign(c)
 	if err != nil {

@@ -29,8 +29,9 @@ func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: queuev1.NewQueueServiceClient(conn)}
 }
 
-// Load returns how many are in tier 2 of an event, and how many arrived there since the round began.
-func (c *Client) Load(ctx context.Context, eventID string) (room.Load, error) {
+// ReadLoad returns how many are in tier 2 of an event, and how many arrived there since the round
+// began.
+func (c *Client) ReadLoad(ctx context.Context, eventID string) (room.Load, error) {
 	if c.rpc == nil {
 		return room.Load{}, errs.ErrUnavailable
 	}
@@ -41,7 +42,7 @@ func (c *Client) Load(ctx context.Context, eventID string) (room.Load, error) {
 	return room.Load{Waiting: res.GetWaiting(), Active: res.GetActive(), Arrived: res.GetArrived()}, nil
 }
 
-func (c *Client) Closed(ctx context.Context, eventID string) (bool, error) {
+func (c *Client) SaleClosed(ctx context.Context, eventID string) (bool, error) {
 	if c.rpc == nil {
 		return false, errs.ErrUnavailable
 	}

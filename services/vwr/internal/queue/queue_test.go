@@ -40,26 +40,26 @@ func TestLoad(t *testing.T) {
 	// The default timeout of a call may be too short on a busy machine.
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
-	got, err := c.Load(ctx, "demo")
+	got, err := c.ReadLoad(ctx, "demo")
 	require.NoError(t, err)
 	require.Equal(t, room.Load{Waiting: 3, Active: 5, Arrived: 11}, got)
-	_, err = c.Load(ctx, "other")
+	_, err = c.ReadLoad(ctx, "other")
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 
 	for event, want := range map[string]bool{"demo": false, "over": true} {
-		closed, err := c.Closed(ctx, event)
+		closed, err := c.SaleClosed(ctx, event)
 		require.NoError(t, err)
 		require.Equal(t, want, closed)
 	}
-	_, err = c.Closed(ctx, "unknown")
+	_, err = c.SaleClosed(ctx, "unknown")
 	require.ErrorIs(t, err, room.ErrNoEvent)
 }
 
 func TestLoadWithoutQueue(t *testing.T) {
 	t.Parallel()
 	c := queue.New(nil)
-	_, err := c.Load(t.Context(), "demo")
+	_, err := c.ReadLoad(t.Context(), "demo")
 	require.ErrorIs(t, err, errs.ErrUnavailable)
-	_, err = c.Closed(t.Context(), "demo")
+	_, err = c.SaleClosed(t.Context(), "demo")
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }

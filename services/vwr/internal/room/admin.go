@@ -15,7 +15,7 @@ type RoomStore interface {
 	// Start opens a new round with all counters at 0 and adds the event to the registry of active
 	// events, in one transaction. The event must be inactive and in the given earlier round (0 =
 	// none). A round with a lobby has an opening, which is stored in the same transaction.
-	Start(ctx context.Context, next Counters, earlier Round, opening *Opening) error
+	Start(ctx context.Context, next Counters, earlier Round, opening *LobbyOpening) error
 	// Configure changes the settings of an active round.
 	Configure(ctx context.Context, eventID string, round Round, s Settings) error
 	// Stop ends a round and removes the event from the registry, in one transaction.
@@ -26,9 +26,9 @@ type RoomStore interface {
 
 // ServingWriter advances serving counters.
 type ServingWriter interface {
-	// Serve sets the serving counter to `to`. It fails with ErrStale unless the stored counter
+	// SetServing sets the serving counter to `to`. It fails with ErrStale unless the stored counter
 	// equals c.Serving, the round is c's and the room is active.
-	Serve(ctx context.Context, c Counters, to int64) error
+	SetServing(ctx context.Context, c Counters, to int64) error
 }
 
 // Admin implements the operators' calls. It is safe for concurrent use.
@@ -83,16 +83,16 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 				return false, err
 			}
 		}
-		shards, err := change.shards()
+		shards, err := change.shardCount()
 		if err != nil {
 			return false, err
 		}
 		// The round must exceed every earlier one, including one started by a replica whose clock
 		// was ahead.
 		next := Counters{EventID: eventID, Active: true, Round: max(Round(a.now().UnixMicro()), c.Round+1), Settings: s, Shards: shards}
-		var opening *Opening
+		var opening *LobbyOpening
 		if change.Lobby.Given() {
-			if next.Lobby, opening, err = a.lobbies.Open(eventID, change.Lobby); err != nil {
+			if next.Lobby, opening, err = a.lobbies.OpenLobby(eventID, change.Lobby); err != nil {
 				return false, err
 			}
 		}
@@ -151,7 +151,7 @@ func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, er
 		if step <= 0 {
 			return false, nil
 		}
-		return true, a.rooms.Serve(ctx, c, c.Serving+step)
+		return true, a.rooms.SetServing(ctx, c, c.Serving+step)
 	})
 }
 

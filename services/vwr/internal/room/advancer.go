@@ -31,16 +31,16 @@ const (
 	maxParallelSteps = 32        // bounds the events advanced in parallel
 )
 
-// CounterSource is what the Advancer needs of the store.
+// CounterSource reads and advances the counters; it is the part of the store for an Advancer.
 type CounterSource interface {
 	ServingWriter
-	// Active reads the events in the registry consistently, and the known ones, which may have left it.
-	Active(ctx context.Context, known []string) ([]Counters, error)
+	// ReadActive reads the registry's events consistently, and the known ones, which may have left it.
+	ReadActive(ctx context.Context, known []string) ([]Counters, error)
 }
 
 // LoadSource returns the load of tier 2.
 type LoadSource interface {
-	Load(ctx context.Context, eventID string) (Load, error)
+	ReadLoad(ctx context.Context, eventID string) (Load, error)
 }
 
 // ClaimCounter counts the claims of a round.
@@ -139,7 +139,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	known := a.cache.ActiveIDs()
-	counters, err := a.source.Active(ctx, known)
+	counters, err := a.source.ReadActive(ctx, known)
 	if err != nil {
 		a.setFull(nil)
 		return err
@@ -165,7 +165,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			a.advance(ctx, tr, c)
+			a.advanceCounter(ctx, tr, c)
 		})
 	}
 	work.Wait()
@@ -183,7 +183,7 @@ func (a *Advancer) sweepCacheIfDue(now time.Time) {
 	case a.swept.IsZero():
 		a.swept = now
 	case now.Sub(a.swept) >= sweepInterval:
-		a.cache.Sweep()
+		a.cache.ForgetClosed()
 		a.swept = now
 	}
 }
@@ -197,14 +197,14 @@ func (a *Advancer) closeDeleted(known []string, counters []Counters) {
 	}
 }
 
-func (a *Advancer) advance(ctx context.Context, tr *tracker, c Counters) {
-	a.countClaims(ctx, tr, c)
+func (a *Advancer) advanceCounter(ctx context.Context, tr *tracker, c Counters) {
+	a.updateClaimShare(ctx, tr, c)
 	rate := c.Settings.Rate() / tr.share.Value()
 	n, start := a.allowance(ctx, tr, c, rate)
 	if n <= 0 {
 		return
 	}
-	switch err := a.source.Serve(ctx, c, c.Serving+n); {
+	switch err := a.source.SetServing(ctx, c, c.Serving+n); {
 	case err == nil:
 		tr.limiter.RecordAdvance(n, rate, start)
 		c.Serving += n
@@ -217,9 +217,9 @@ func (a *Advancer) advance(ctx context.Context, tr *tracker, c Counters) {
 	}
 }
 
-// countClaims updates the claim share. If the read fails, the share stays unchanged: claims that
-// cannot be written look like visitors who have left, and would raise the rate.
-func (a *Advancer) countClaims(ctx context.Context, tr *tracker, c Counters) {
+// updateClaimShare updates the claim share. If the read fails, the share stays unchanged: claims
+// that cannot be written look like visitors who have left, and would raise the rate.
+func (a *Advancer) updateClaimShare(ctx context.Context, tr *tracker, c Counters) {
 	if !tr.share.Due(c, a.now()) {
 		return
 	}
@@ -243,7 +243,7 @@ func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate 
 		start = a.now()
 		return tr.limiter.Allowance(c, rate, start), start
 	}
-	load, err := a.load(ctx, c)
+	load, err := a.readLoad(ctx, c)
 	start = a.now()
 	if err == nil {
 		tr.unansweredSince = time.Time{}
@@ -262,8 +262,8 @@ func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate 
 	return tr.limiter.Allowance(c, rate, start), start
 }
 
-func (a *Advancer) load(ctx context.Context, c Counters) (Load, error) {
+func (a *Advancer) readLoad(ctx context.Context, c Counters) (Load, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	return a.loads.Load(ctx, c.EventID)
+	return a.loads.ReadLoad(ctx, c.EventID)
 }

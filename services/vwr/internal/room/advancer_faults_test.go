@@ -20,12 +20,12 @@ import (
 // hangingBackend blocks every call until its context ends.
 type hangingBackend struct{}
 
-func (hangingBackend) Active(ctx context.Context, _ []string) ([]room.Counters, error) {
+func (hangingBackend) ReadActive(ctx context.Context, _ []string) ([]room.Counters, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-func (hangingBackend) Serve(ctx context.Context, _ room.Counters, _ int64) error {
+func (hangingBackend) SetServing(ctx context.Context, _ room.Counters, _ int64) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -35,7 +35,7 @@ func (hangingBackend) Claimed(ctx context.Context, _ string, _ room.Round) (int6
 	return 0, ctx.Err()
 }
 
-func (hangingBackend) Load(ctx context.Context, _ string) (room.Load, error) {
+func (hangingBackend) ReadLoad(ctx context.Context, _ string) (room.Load, error) {
 	<-ctx.Done()
 	return room.Load{}, ctx.Err()
 }

@@ -98,7 +98,7 @@ func (f *fleet) record(replica int, act func()) {
 func (f *fleet) advance(n int64) {
 	f.t.Helper()
 	f.record(-1, func() {
-		require.NoError(f.t, f.store.Serve(f.t.Context(), roomtest.Read(f.t, f.store, "e"), f.serving()+n))
+		require.NoError(f.t, f.store.SetServing(f.t.Context(), roomtest.Read(f.t, f.store, "e"), f.serving()+n))
 	})
 }
 

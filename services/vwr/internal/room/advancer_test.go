@@ -35,7 +35,7 @@ type fakeLoads struct {
 	err  error
 }
 
-func (l *fakeLoads) Load(context.Context, string) (room.Load, error) { return l.load, l.err }
+func (l *fakeLoads) ReadLoad(context.Context, string) (room.Load, error) { return l.load, l.err }
 
 func newSimulation(t *testing.T, replicas int, settings room.Settings) *simulation {
 	t.Helper()

@@ -19,15 +19,15 @@ const (
 
 // Sales tells which events exist and whether their sales have ended.
 type Sales interface {
-	// Closed reports whether an event's sale has ended. It fails with ErrNoEvent when no such event
-	// exists. An id without a sale never ends.
-	Closed(ctx context.Context, eventID string) (bool, error)
+	// SaleClosed reports whether an event's sale has ended. It fails with ErrNoEvent when no such
+	// event exists. An id without a sale never ends.
+	SaleClosed(ctx context.Context, eventID string) (bool, error)
 }
 
 func saleClosed(ctx context.Context, s Sales, eventID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, saleTimeout)
 	defer cancel()
-	return s.Closed(ctx, eventID)
+	return s.SaleClosed(ctx, eventID)
 }
 
 // Closer ends the rooms of sales that have ended, so that nobody waits in vain: visitors of the
@@ -55,15 +55,15 @@ func (c *Closer) Step(ctx context.Context) {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			c.close(ctx, id)
+			c.closeIfSaleEnded(ctx, id)
 		})
 	}
 	work.Wait()
 }
 
-// close ends the round that was active before the check. A round that an operator has started since
-// is not ended, because its sale goes on.
-func (c *Closer) close(ctx context.Context, eventID string) {
+// closeIfSaleEnded ends the round that was active before the check. A round that an operator has
+// started since is not ended, because its sale goes on.
+func (c *Closer) closeIfSaleEnded(ctx context.Context, eventID string) {
 	st, ok := c.cache.Get(eventID)
 	if !ok || !st.Active || st.Settings.Next != NextQueue {
 		return

@@ -17,7 +17,7 @@ func (s *Service) lobbyPlace(ctx context.Context, st State, user string) (Record
 	if user == "" {
 		return Record{}, false, nil
 	}
-	rec, found, err := s.lobbies.Find(ctx, st.Counters, user)
+	rec, found, err := s.lobbies.FindEntry(ctx, st.Counters, user)
 	if err == nil && found && rec.Position == 0 {
 		return Record{}, false, st.Lobby.NotYetError()
 	}
@@ -43,7 +43,7 @@ func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.
 	if !ok || entryID != id { // made-up ids cost no read of an entry
 		return Record{}, ErrUnknown
 	}
-	rec, found, err := s.lobbies.Find(ctx, st.Counters, user)
+	rec, found, err := s.lobbies.FindEntry(ctx, st.Counters, user)
 	if err == nil && !found {
 		err = ErrUnknown
 	}
@@ -52,25 +52,25 @@ func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.
 
 // checkEntry answers a user whose ticket has no position yet. It answers from memory, since all
 // users of the lobby ask at the start. After the shuffle they get a ticket with their position.
-func (s *Service) checkEntry(ctx context.Context, rec Record) (Checked, error) {
+func (s *Service) checkEntry(ctx context.Context, rec Record) (CheckResult, error) {
 	st, ok := s.cache.Get(rec.EventID)
 	if !ok || st.Round < rec.Round {
 		var err error
-		if st, err = s.refresh(ctx, rec.EventID); err != nil {
-			return Checked{}, err
+		if st, err = s.readState(ctx, rec.EventID); err != nil {
+			return CheckResult{}, err
 		}
 	}
 	if st.Round != rec.Round {
-		return Checked{}, ErrUnknown
+		return CheckResult{}, ErrUnknown
 	}
 	if st.Active {
-		position, found := s.lobbies.Position(rec.EventID, rec.Round, rec.RequestID)
+		position, found := s.lobbies.PositionOf(rec.EventID, rec.Round, rec.RequestID)
 		if !found {
-			return Checked{
+			return CheckResult{
 				Serving: st.Serving, LobbyUntil: st.Lobby.StartsAt, NextPoll: waits.LobbyPoll(st.Lobby.StartsAt, s.now(), s.jitter()),
 			}, nil
 		}
 		rec.Position = position
 	}
-	return s.checked(rec, st, true)
+	return s.checkResult(rec, st, true)
 }

@@ -32,6 +32,6 @@ var (
 // decides anew.
 var ErrStale = errors.New("room: the event's state has changed")
 
-func invalid(path, message string) error {
+func invalidSettings(path, message string) error {
 	return ErrInvalidSettings.WithFields(errs.Field{Path: path, Message: message})
 }

@@ -75,26 +75,26 @@ func (t LobbyTerms) Given() bool {
 	return !t.OpensAt.IsZero() || !t.StartsAt.IsZero() || t.Beacon != nil
 }
 
-// Opening is the constant data of a shuffle, stored with the start of its round: the public
+// LobbyOpening is the constant data of a shuffle, stored with the start of its round: the public
 // commitment and the nonce from which the seed is derived.
-type Opening struct {
+type LobbyOpening struct {
 	Commitment []byte // canonical JSON
 	Nonce      fairdraw.Nonce
 }
 
-// Lobbies has the entries of lobbies and their shuffles.
+// Lobbies opens lobbies, and finds their entries and positions.
 type Lobbies interface {
-	// Open returns the schedule and the opening of a new lobby. It fails with ErrInvalidSettings.
-	Open(eventID string, terms LobbyTerms) (Lobby, *Opening, error)
+	// OpenLobby returns the schedule and the opening of a new lobby. It fails with ErrInvalidSettings.
+	OpenLobby(eventID string, terms LobbyTerms) (Lobby, *LobbyOpening, error)
 	// SameBeacon reports whether the shuffle of a round was opened with this beacon.
 	SameBeacon(ctx context.Context, eventID string, round Round, b *fairdraw.Beacon) (bool, error)
 	// EntryID returns the id that the user's entry in the lobby of a round has, or would have. It reads
 	// no entry. ok is false when this replica cannot compute the id.
 	EntryID(ctx context.Context, c Counters, user string) (id uuid.UUID, ok bool, err error)
-	// Find returns the user's entry in the lobby of a round, with its position once the lobby is
+	// FindEntry returns the user's entry in the lobby of a round, with its position once the lobby is
 	// shuffled. It fails with ErrUnavailable while a shuffled lobby is not in memory.
-	Find(ctx context.Context, c Counters, user string) (r Record, found bool, err error)
-	// Position returns the position of an entry of a shuffled lobby, without reading the store; found
-	// is false when the lobby is not in memory, or has no such entry.
-	Position(eventID string, round Round, id uuid.UUID) (position int64, found bool)
+	FindEntry(ctx context.Context, c Counters, user string) (r Record, found bool, err error)
+	// PositionOf returns the position of an entry of a shuffled lobby, without reading the store;
+	// found is false when the lobby is not in memory, or has no such entry.
+	PositionOf(eventID string, round Round, id uuid.UUID) (position int64, found bool)
 }

@@ -17,7 +17,7 @@ func TestNextIsASetting(t *testing.T) {
 	_, d := newReplicas(t, 1)
 	id := uuid.NewString()
 	set := func(id string, c room.Change) (room.State, error) { return d[0].Activate(t.Context(), id, c) }
-	for _, next := range []room.Next{room.NextPromo, room.NextReward, room.NextQueue, room.NextPromo} {
+	for _, next := range []room.NextPage{room.NextPromo, room.NextReward, room.NextQueue, room.NextPromo} {
 		st, err := set(id, room.Change{Next: &next})
 		require.NoError(t, err)
 		require.Equal(t, next, st.Settings.Next)
@@ -28,7 +28,7 @@ func TestNextIsASetting(t *testing.T) {
 		id     string
 		change room.Change
 	}{
-		"next (unknown)":              {id, room.Change{Next: new(room.Next("SHOP"))}},
+		"next (unknown)":              {id, room.Change{Next: new(room.NextPage("SHOP"))}},
 		"next (of an active event)":   {"e", room.Change{Next: new(room.NextPromo)}},
 		"next (of an inactive event)": {"new", room.Change{Next: new(room.NextReward)}},
 		"inlet":                       {id, room.Change{Inlet: &inFlight, MaxInFlight: new(int64(10))}},

@@ -20,7 +20,7 @@ type Round int64
 // Inlet is the rule by which the serving counter advances.
 type Inlet string
 
-// Inlets.
+// The inlets that an operator can choose.
 const (
 	Periodic Inlet = "PERIODIC" // serves Batch positions per Interval
 	// MaxInFlight keeps at most Settings.MaxInFlight people in tier 2 or in transit to it.
@@ -36,26 +36,26 @@ type Settings struct {
 	// ProofOfWork is the work that the gateway asks of each visitor before it assigns a position, in
 	// leading zero bits of SHA-256; 0 = none. At most proofofwork.MaxBits.
 	ProofOfWork int64
-	Next        Next
+	Next        NextPage
 }
 
-// Next is where a room leads: the kind of page to which admitted visitors go.
-type Next string
+// NextPage is where a room leads: the kind of page to which admitted visitors go.
+type NextPage string
 
 // Values of Next.
 const (
-	NextQueue  Next = "QUEUE"  // the page of an event, with the line of tier 2
-	NextPromo  Next = "PROMO"  // the page of a promotion
-	NextReward Next = "REWARD" // the page of a reward campaign
+	NextQueue  NextPage = "QUEUE"  // the page of an event, with the line of tier 2
+	NextPromo  NextPage = "PROMO"  // the page of a promotion
+	NextReward NextPage = "REWARD" // the page of a reward campaign
 )
 
 // checkID fails with ErrInvalidSettings unless a page of this kind can have the id: promotions and
 // campaigns have UUIDs.
-func (n Next) checkID(id string) error {
+func (n NextPage) checkID(id string) error {
 	if n == NextQueue || uuid.Validate(id) == nil {
 		return nil
 	}
-	return invalid("next", fmt.Sprintf("must be %s: promotions and campaigns have UUIDs as ids", NextQueue))
+	return invalidSettings("next", fmt.Sprintf("must be %s: promotions and campaigns have UUIDs as ids", NextQueue))
 }
 
 // DefaultSettings are used for a round started without settings: 500 positions per 10 s, in front of
@@ -73,7 +73,7 @@ type Change struct {
 	Inlet       *Inlet
 	MaxInFlight *int64
 	ProofOfWork *int64
-	Next        *Next
+	Next        *NextPage
 	Lobby       LobbyTerms // of a new round
 	Shards      *int       // of a new round, 1 to MaxShards
 }
@@ -84,41 +84,41 @@ const MaxShards = 64
 // With returns the settings after a change. It fails with ErrInvalidSettings, which names the
 // member, when the result is invalid.
 func (s Settings) With(c Change) (Settings, error) {
-	set(&s.Batch, c.Batch)
-	set(&s.Interval, c.Interval)
-	set(&s.Inlet, c.Inlet)
-	set(&s.MaxInFlight, c.MaxInFlight)
-	set(&s.ProofOfWork, c.ProofOfWork)
-	set(&s.Next, c.Next)
+	setIfGiven(&s.Batch, c.Batch)
+	setIfGiven(&s.Interval, c.Interval)
+	setIfGiven(&s.Inlet, c.Inlet)
+	setIfGiven(&s.MaxInFlight, c.MaxInFlight)
+	setIfGiven(&s.ProofOfWork, c.ProofOfWork)
+	setIfGiven(&s.Next, c.Next)
 	switch {
 	case s.Batch < 1:
-		return s, invalid("batch", "must be at least 1")
+		return s, invalidSettings("batch", "must be at least 1")
 	case s.Interval < time.Second || s.Interval%time.Second != 0:
-		return s, invalid("intervalSeconds", "must be at least 1")
+		return s, invalidSettings("intervalSeconds", "must be at least 1")
 	case s.Inlet != Periodic && s.Inlet != MaxInFlight:
-		return s, invalid("inlet", fmt.Sprintf("must be %s or %s", Periodic, MaxInFlight))
+		return s, invalidSettings("inlet", fmt.Sprintf("must be %s or %s", Periodic, MaxInFlight))
 	case s.Inlet == MaxInFlight && s.MaxInFlight < 1:
-		return s, invalid("maxInFlight", fmt.Sprintf("must be at least 1 with inlet %s", MaxInFlight))
+		return s, invalidSettings("maxInFlight", fmt.Sprintf("must be at least 1 with inlet %s", MaxInFlight))
 	case s.ProofOfWork < 0 || s.ProofOfWork > proofofwork.MaxBits:
-		return s, invalid("proofOfWork", fmt.Sprintf("must be from 0 to %d", proofofwork.MaxBits))
+		return s, invalidSettings("proofOfWork", fmt.Sprintf("must be from 0 to %d", proofofwork.MaxBits))
 	case s.Next != NextQueue && s.Next != NextPromo && s.Next != NextReward:
-		return s, invalid("next", fmt.Sprintf("must be %s, %s or %s", NextQueue, NextPromo, NextReward))
+		return s, invalidSettings("next", fmt.Sprintf("must be %s, %s or %s", NextQueue, NextPromo, NextReward))
 	case s.Inlet == MaxInFlight && s.Next != NextQueue:
-		return s, invalid("inlet", fmt.Sprintf("must be %s unless the room leads to the line of an event", Periodic))
+		return s, invalidSettings("inlet", fmt.Sprintf("must be %s unless the room leads to the line of an event", Periodic))
 	}
 	return s, nil
 }
 
-func (c Change) shards() (int, error) {
+func (c Change) shardCount() (int, error) {
 	n := 1
-	set(&n, c.Shards)
+	setIfGiven(&n, c.Shards)
 	if n < 1 || n > MaxShards {
-		return 0, invalid("shards", fmt.Sprintf("must be from 1 to %d", MaxShards))
+		return 0, invalidSettings("shards", fmt.Sprintf("must be from 1 to %d", MaxShards))
 	}
 	return n, nil
 }
 
-func set[T any](dst, src *T) {
+func setIfGiven[T any](dst, src *T) {
 	if src != nil {
 		*dst = *src
 	}
@@ -151,7 +151,7 @@ type Record struct {
 	Visitor   string // the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby
 }
 
-// Load is the load of tier 2.
+// Load counts an event's visitors in tier 2.
 type Load struct {
 	Waiting int64
 	Active  int64

@@ -33,12 +33,12 @@ type Passes interface {
 	// RequestIDs returns the ids under which a visitor's position of a round may be stored: first
 	// that of the signing key, then those of older keys.
 	RequestIDs(eventID string, round Round, visitor string) []uuid.UUID
-	// Seal signs the ticket of a record.
-	Seal(r Record) string
-	// Open verifies a ticket of this event and visitor; ok is false when it is not valid.
-	Open(eventID, visitor, ticket string) (r Record, ok bool)
-	// Token signs the tier-1 token of a record and returns its expiry.
-	Token(r Record, now time.Time) (token string, expires time.Time, err error)
+	// SealTicket signs the ticket of a record.
+	SealTicket(r Record) string
+	// OpenTicket verifies a ticket of this event and visitor; ok is false when it is not valid.
+	OpenTicket(eventID, visitor, ticket string) (r Record, ok bool)
+	// SignToken signs the tier-1 token of a record and returns its expiry.
+	SignToken(r Record, now time.Time) (token string, expires time.Time, err error)
 }
 
 // ClaimRecorder counts the served positions whose visitors fetched a token.
@@ -48,8 +48,8 @@ type ClaimRecorder interface {
 	Claim(r Record)
 }
 
-// Assigned is the result of Assign.
-type Assigned struct {
+// AssignResult is a visitor's position, with the state of the room when it was assigned.
+type AssignResult struct {
 	Record
 
 	Serving       int64
@@ -58,8 +58,8 @@ type Assigned struct {
 	Ticket        string
 }
 
-// Checked is the result of Check.
-type Checked struct {
+// CheckResult says whether a visitor is admitted, and if not, how long the wait may be.
+type CheckResult struct {
 	Admitted       bool
 	Position       int64
 	Serving        int64
@@ -72,8 +72,9 @@ type Checked struct {
 	LobbyUntil     int64  // the start of the room (epoch ms) for users who wait in the lobby; else 0
 }
 
-// Caller has the visitor's id in the signed cookie and the id of the signed-in user; both optional.
-type Caller struct {
+// VisitorIDs identifies a caller: the visitor id in the signed cookie and the id of the signed-in
+// user, "" if there is none.
+type VisitorIDs struct {
 	Visitor, User string
 }
 
@@ -103,44 +104,44 @@ const maxRoundChanges = 3
 // at every replica. A user with an entry in the round's lobby gets the position of the entry. It
 // fails with ErrInactive, ErrVisitorRequired, ErrLobbyOpen before the start of a room with a lobby,
 // or ErrUnavailable when the position could not be stored.
-func (s *Service) Assign(ctx context.Context, eventID string, caller Caller) (Assigned, error) {
+func (s *Service) Assign(ctx context.Context, eventID string, caller VisitorIDs) (AssignResult, error) {
 	if caller.Visitor == "" {
-		return Assigned{}, ErrVisitorRequired
+		return AssignResult{}, ErrVisitorRequired
 	}
 	st, err := s.activeState(ctx, eventID)
 	for range maxRoundChanges {
 		if err != nil {
-			return Assigned{}, err
+			return AssignResult{}, err
 		}
 		if !st.Active {
-			return Assigned{}, ErrInactive
+			return AssignResult{}, ErrInactive
 		}
 		if st.Lobby.Exists() {
 			rec, found, err := s.lobbyPlace(ctx, st, caller.User)
 			if err != nil {
-				return Assigned{}, err
+				return AssignResult{}, err
 			}
 			if found {
-				return s.assigned(rec, st), nil
+				return s.assignResult(rec, st), nil
 			}
 		}
 		rec, takeErr := s.positions.Take(ctx, st.Counters, caller.Visitor, s.passes.RequestIDs(eventID, st.Round, caller.Visitor))
 		if takeErr == nil {
 			s.cache.RecordIssued(rec)
-			return s.assigned(rec, st), nil
+			return s.assignResult(rec, st), nil
 		}
 		if !errors.Is(takeErr, ErrStale) {
-			return Assigned{}, takeErr
+			return AssignResult{}, takeErr
 		}
-		st, err = s.refresh(ctx, eventID)
+		st, err = s.readState(ctx, eventID)
 	}
-	return Assigned{}, ErrUnavailable
+	return AssignResult{}, ErrUnavailable
 }
 
-func (s *Service) assigned(rec Record, st State) Assigned {
+func (s *Service) assignResult(rec Record, st State) AssignResult {
 	ahead := rec.Position - st.Serving
-	return Assigned{
-		Record: rec, Serving: st.Serving, Ticket: s.passes.Seal(rec),
+	return AssignResult{
+		Record: rec, Serving: st.Serving, Ticket: s.passes.SealTicket(rec),
 		EstimatedWait: waits.EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: waits.NextPoll(ahead, s.jitter()),
 	}
 }
@@ -149,29 +150,29 @@ func (s *Service) assigned(rec Record, st State) Assigned {
 // the record. It fails with ErrUnknown for an invalid ticket, a position of another round or
 // visitor, or no position at all. It fails with ErrSignedOut when nobody is signed in and the id may
 // be that of a user's entry in a lobby.
-func (s *Service) Check(ctx context.Context, eventID string, caller Caller, id uuid.UUID, ticket string) (Checked, error) {
+func (s *Service) Check(ctx context.Context, eventID string, caller VisitorIDs, id uuid.UUID, ticket string) (CheckResult, error) {
 	if caller.Visitor == "" {
-		return Checked{}, ErrVisitorRequired
+		return CheckResult{}, ErrVisitorRequired
 	}
-	rec, err := s.record(ctx, eventID, caller, id, ticket)
+	rec, err := s.findRecord(ctx, eventID, caller, id, ticket)
 	if err != nil {
-		return Checked{}, err
+		return CheckResult{}, err
 	}
 	if rec.Position == 0 {
 		return s.checkEntry(ctx, rec)
 	}
 	st, err := s.stateForRecord(ctx, rec)
 	if err != nil {
-		return Checked{}, err
+		return CheckResult{}, err
 	}
-	return s.checked(rec, st, ticket == "")
+	return s.checkResult(rec, st, ticket == "")
 }
 
-// checked answers a visitor with a position; newTicket adds a ticket.
-func (s *Service) checked(rec Record, st State, newTicket bool) (out Checked, err error) {
-	out = Checked{Position: rec.Position, Serving: st.Serving}
+// checkResult answers a visitor with a position; newTicket adds a ticket.
+func (s *Service) checkResult(rec Record, st State, newTicket bool) (out CheckResult, err error) {
+	out = CheckResult{Position: rec.Position, Serving: st.Serving}
 	if newTicket {
-		out.Ticket = s.passes.Seal(rec)
+		out.Ticket = s.passes.SealTicket(rec)
 	}
 	if st.Active && rec.Position > st.Serving {
 		out.Ahead = rec.Position - st.Serving
@@ -180,8 +181,8 @@ func (s *Service) checked(rec Record, st State, newTicket bool) (out Checked, er
 		return out, nil
 	}
 	out.Admitted = true
-	if out.Token, out.TokenExpiresAt, err = s.passes.Token(rec, s.now()); err != nil {
-		return Checked{}, err
+	if out.Token, out.TokenExpiresAt, err = s.passes.SignToken(rec, s.now()); err != nil {
+		return CheckResult{}, err
 	}
 	if st.Active { // admissions of a closed room do not count towards the claim share
 		s.claims.Claim(rec)
@@ -189,11 +190,11 @@ func (s *Service) checked(rec Record, st State, newTicket bool) (out Checked, er
 	return out, nil
 }
 
-func (s *Service) record(ctx context.Context, eventID string, caller Caller, id uuid.UUID, ticket string) (Record, error) {
+func (s *Service) findRecord(ctx context.Context, eventID string, caller VisitorIDs, id uuid.UUID, ticket string) (Record, error) {
 	if ticket != "" {
-		rec, ok := s.passes.Open(eventID, caller.Visitor, ticket)
+		rec, ok := s.passes.OpenTicket(eventID, caller.Visitor, ticket)
 		if !ok && caller.User != "" {
-			rec, ok = s.passes.Open(eventID, UserVisitor(caller.User), ticket)
+			rec, ok = s.passes.OpenTicket(eventID, UserVisitor(caller.User), ticket)
 		}
 		if !ok || rec.RequestID != id {
 			return Record{}, ErrUnknown
@@ -205,7 +206,7 @@ func (s *Service) record(ctx context.Context, eventID string, caller Caller, id 
 	st, ok := s.cache.Get(eventID)
 	if !ok {
 		var err error
-		if st, err = s.refresh(ctx, eventID); err != nil {
+		if st, err = s.readState(ctx, eventID); err != nil {
 			return Record{}, err
 		}
 	}
@@ -230,7 +231,7 @@ func (s *Service) stateForRecord(ctx context.Context, rec Record) (State, error)
 	st, ok := s.cache.Get(rec.EventID)
 	if !ok || !st.Active || st.Round != rec.Round || rec.Position > st.Serving {
 		var err error
-		if st, err = s.refresh(ctx, rec.EventID); err != nil {
+		if st, err = s.readState(ctx, rec.EventID); err != nil {
 			return State{}, err
 		}
 	}
@@ -246,10 +247,10 @@ func (s *Service) activeState(ctx context.Context, eventID string) (State, error
 	if st, ok := s.cache.Get(eventID); ok && st.Active {
 		return st, nil
 	}
-	return s.refresh(ctx, eventID)
+	return s.readState(ctx, eventID)
 }
 
-func (s *Service) refresh(ctx context.Context, eventID string) (State, error) {
+func (s *Service) readState(ctx context.Context, eventID string) (State, error) {
 	c, found, err := s.counters.Read(ctx, eventID)
 	if err != nil {
 		return State{}, err
@@ -260,9 +261,9 @@ func (s *Service) refresh(ctx context.Context, eventID string) (State, error) {
 	return s.cache.Merge(c), nil
 }
 
-// Counters reads the state of the named events from the store; events that never had a waiting room
-// are omitted.
-func (s *Service) Counters(ctx context.Context, eventIDs []string) ([]State, error) {
+// ReadStates reads the state of the named events from the store; events that never had a waiting
+// room are omitted.
+func (s *Service) ReadStates(ctx context.Context, eventIDs []string) ([]State, error) {
 	counters, err := s.counters.ReadMany(ctx, eventIDs)
 	if err != nil {
 		return nil, err

@@ -72,16 +72,16 @@ func (d testReplica) claimed(t *testing.T) int64 {
 	return st.Claimed
 }
 
-func (d testReplica) assign(t *testing.T, visitor string) room.Assigned {
+func (d testReplica) assign(t *testing.T, visitor string) room.AssignResult {
 	t.Helper()
-	a, err := d.Assign(t.Context(), "e", room.Caller{Visitor: visitor})
+	a, err := d.Assign(t.Context(), "e", room.VisitorIDs{Visitor: visitor})
 	require.NoError(t, err, visitor)
 	return a
 }
 
-func (d testReplica) check(t *testing.T, visitor string, a room.Assigned, ticket string) room.Checked {
+func (d testReplica) check(t *testing.T, visitor string, a room.AssignResult, ticket string) room.CheckResult {
 	t.Helper()
-	c, err := d.Check(t.Context(), "e", room.Caller{Visitor: visitor}, a.RequestID, ticket)
+	c, err := d.Check(t.Context(), "e", room.VisitorIDs{Visitor: visitor}, a.RequestID, ticket)
 	require.NoError(t, err, visitor)
 	return c
 }
@@ -89,7 +89,7 @@ func (d testReplica) check(t *testing.T, visitor string, a room.Assigned, ticket
 func TestAssignIsIdempotentAcrossReplicas(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 2)
-	_, err := d[0].Assign(t.Context(), "e", room.Caller{Visitor: "a"})
+	_, err := d[0].Assign(t.Context(), "e", room.VisitorIDs{Visitor: "a"})
 	require.ErrorIs(t, err, room.ErrInactive, "before the activation")
 	d[0].activate(t)
 	first := d[0].assign(t, "a")
@@ -98,7 +98,7 @@ func TestAssignIsIdempotentAcrossReplicas(t *testing.T) {
 	// The other replica has not read the counters since the activation.
 	require.Equal(t, first.Record, d[1].assign(t, "a").Record)
 	require.Equal(t, int64(2), d[1].assign(t, "b").Position)
-	_, err = d[0].Assign(t.Context(), "e", room.Caller{Visitor: ""})
+	_, err = d[0].Assign(t.Context(), "e", room.VisitorIDs{Visitor: ""})
 	require.ErrorIs(t, err, room.ErrVisitorRequired)
 }
 
@@ -107,7 +107,7 @@ func TestCheckAdmitsServedPositions(t *testing.T) {
 	m, d := newReplicas(t, 2)
 	d[0].activate(t)
 	a, b := d[0].assign(t, "a"), d[0].assign(t, "b")
-	require.Equal(t, room.Checked{Position: 2, Ahead: 2, EstimatedWait: 1, NextPoll: 2}, d[0].check(t, "b", b, b.Ticket))
+	require.Equal(t, room.CheckResult{Position: 2, Ahead: 2, EstimatedWait: 1, NextPoll: 2}, d[0].check(t, "b", b, b.Ticket))
 	d[0].advance(t, 1)
 	// The other replica's cache is older than the counter that the visitor has seen.
 	c := d[1].check(t, "a", a, a.Ticket)
@@ -121,7 +121,7 @@ func TestCheckAdmitsServedPositions(t *testing.T) {
 	// The cache suffices for served positions.
 	m.SetDown(true)
 	require.True(t, d[1].check(t, "a", a, a.Ticket).Admitted)
-	_, err := d[1].Check(t.Context(), "e", room.Caller{Visitor: "b"}, b.RequestID, b.Ticket)
+	_, err := d[1].Check(t.Context(), "e", room.VisitorIDs{Visitor: "b"}, b.RequestID, b.Ticket)
 	require.ErrorIs(t, err, roomtest.ErrDown, "who is not known to be served")
 }
 
@@ -130,7 +130,7 @@ func TestEstimateFollowsTheMeasuredRate(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 1)
 	st := d[0].activate(t)
-	var last room.Assigned
+	var last room.AssignResult
 	for i := range 200 {
 		last = d[0].assign(t, fmt.Sprint("v", i))
 	}
@@ -161,7 +161,7 @@ func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {
 		"a ticket of another event":   {"other", "a", a.RequestID, a.Ticket},
 		"another visitor's ticket":    {"e", "thief", a.RequestID, a.Ticket},
 	} {
-		_, err := d[0].Check(t.Context(), ask.event, room.Caller{Visitor: ask.visitor}, ask.id, ask.ticket)
+		_, err := d[0].Check(t.Context(), ask.event, room.VisitorIDs{Visitor: ask.visitor}, ask.id, ask.ticket)
 		require.ErrorIs(t, err, room.ErrUnknown, what)
 	}
 }
@@ -176,13 +176,13 @@ func TestPositionOfAnotherRoundIsUnknown(t *testing.T) {
 	require.True(t, c.Admitted, "a closed room admits everyone")
 	require.NotEmpty(t, c.Token)
 	require.Zero(t, d[0].claimed(t), "whom a closed room lets through says nothing about the rate")
-	_, err := d[1].Assign(t.Context(), "e", room.Caller{Visitor: "a"})
+	_, err := d[1].Assign(t.Context(), "e", room.VisitorIDs{Visitor: "a"})
 	require.ErrorIs(t, err, room.ErrInactive, "assign in a closed room")
 	two := d[0].activate(t)
 	require.Greater(t, two.Round, one.Round)
 	require.Equal(t, []int64{0, 0}, []int64{two.Issued, two.Serving})
 	for _, ticket := range []string{a.Ticket, ""} {
-		_, err := d[1].Check(t.Context(), "e", room.Caller{Visitor: "a"}, a.RequestID, ticket)
+		_, err := d[1].Check(t.Context(), "e", room.VisitorIDs{Visitor: "a"}, a.RequestID, ticket)
 		require.ErrorIs(t, err, room.ErrUnknown, "a position of the first round")
 	}
 	// This replica's cache has the first round; it must not issue positions of it.
@@ -238,12 +238,12 @@ type contendedStore struct {
 	left int
 }
 
-func (c *contendedStore) Serve(ctx context.Context, seen room.Counters, to int64) error {
+func (c *contendedStore) SetServing(ctx context.Context, seen room.Counters, to int64) error {
 	if c.left > 0 {
 		c.left--
 		return room.ErrStale
 	}
-	return c.Memory.Serve(ctx, seen, to)
+	return c.Memory.SetServing(ctx, seen, to)
 }
 
 // The advancing replicas write the counter that an operator moves. The operator's write is retried
@@ -348,7 +348,7 @@ func TestCounters(t *testing.T) {
 	_, d := newReplicas(t, 2)
 	d[0].activate(t)
 	d[0].assign(t, "a")
-	got, err := d[1].Counters(t.Context(), []string{"e", "unknown"})
+	got, err := d[1].ReadStates(t.Context(), []string{"e", "unknown"})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Equal(t, int64(1), got[0].Issued)
@@ -382,7 +382,7 @@ func TestForeignIDCostsNoRead(t *testing.T) {
 	d.activate(t)
 	mine, theirs := d.assign(t, "a"), d.assign(t, "b")
 	for name, id := range map[string]uuid.UUID{"random": uuid.New(), "another visitor's": theirs.RequestID} {
-		_, err := d.Check(t.Context(), "e", room.Caller{Visitor: "a"}, id, "")
+		_, err := d.Check(t.Context(), "e", room.VisitorIDs{Visitor: "a"}, id, "")
 		require.ErrorIs(t, err, room.ErrUnknown, name)
 	}
 	require.Zero(t, store.finds)

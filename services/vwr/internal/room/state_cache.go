@@ -23,7 +23,7 @@ type State struct {
 type StateCache struct {
 	mu      sync.Mutex
 	events  map[string]State
-	idle    map[string]struct{} // closed rooms that were not merged since the last Sweep
+	idle    map[string]struct{} // closed rooms that were not merged since the last ForgetClosed
 	rev     uint64
 	changed chan struct{} // closed and replaced at every change
 	ready   chan struct{} // closed after the first read of the registry of active events
@@ -41,18 +41,18 @@ func (sc *StateCache) Merge(c Counters) State {
 	delete(sc.idle, c.EventID)
 	next, known := sc.events[c.EventID]
 	if !known {
-		return sc.put(State{Counters: c})
+		return sc.storeState(State{Counters: c})
 	}
 	if c.Round > next.Round {
 		next.Rate = 0
 	}
-	next.Counters = merge(next.Counters, c)
-	return sc.put(next)
+	next.Counters = mergeCounters(next.Counters, c)
+	return sc.storeState(next)
 }
 
-// merge returns the later of two views of one event. Within a round the counters only grow, and a
-// closed room stays closed.
-func merge(old, c Counters) Counters {
+// mergeCounters returns the later of two views of one event. Within a round the counters only grow,
+// and a closed room stays closed.
+func mergeCounters(old, c Counters) Counters {
 	if c.Round < old.Round {
 		return old
 	}
@@ -72,15 +72,15 @@ func (sc *StateCache) MarkDeleted(eventID string) {
 	defer sc.mu.Unlock()
 	if st, known := sc.events[eventID]; known {
 		st.Active = false
-		sc.put(st)
+		sc.storeState(st)
 	}
 }
 
-// Sweep forgets the closed rooms that were not merged since the last Sweep, so that memory does not
-// grow with every event that ever had a room. A visitor of such a room costs a read. The time
-// between two calls must be longer than a read may take: else a read that began while the room was
-// open could bring it back.
-func (sc *StateCache) Sweep() {
+// ForgetClosed forgets the closed rooms that were not merged since its last call, so that memory
+// does not grow with every event that ever had a room. A visitor of such a room costs a read. The
+// time between two calls must be longer than a read may take: else a read that began while the room
+// was open could bring it back.
+func (sc *StateCache) ForgetClosed() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	for id, st := range sc.events {
@@ -102,7 +102,7 @@ func (sc *StateCache) SetRate(eventID string, round Round, rate float64) {
 	defer sc.mu.Unlock()
 	if st, known := sc.events[eventID]; known && st.Round == round {
 		st.Rate = rate
-		sc.put(st)
+		sc.storeState(st)
 	}
 }
 
@@ -112,12 +112,12 @@ func (sc *StateCache) RecordIssued(r Record) {
 	defer sc.mu.Unlock()
 	if st, known := sc.events[r.EventID]; known && st.Round == r.Round && st.Issued < r.Position {
 		st.Issued = r.Position
-		sc.put(st)
+		sc.storeState(st)
 	}
 }
 
-// put stores a state and notifies the watchers, unless it is stored already.
-func (sc *StateCache) put(st State) State {
+// storeState stores a state and notifies the watchers, unless it is stored already.
+func (sc *StateCache) storeState(st State) State {
 	if old, known := sc.events[st.EventID]; known && st == old {
 		return old
 	}
@@ -192,7 +192,7 @@ func (w *Watcher) Next(ctx context.Context) ([]State, error) {
 		}
 	}
 	for {
-		states, changed := w.since()
+		states, changed := w.changesSinceLast()
 		if len(states) > 0 || !w.begun {
 			w.begun = true
 			return states, nil
@@ -205,7 +205,7 @@ func (w *Watcher) Next(ctx context.Context) ([]State, error) {
 	}
 }
 
-func (w *Watcher) since() ([]State, <-chan struct{}) {
+func (w *Watcher) changesSinceLast() ([]State, <-chan struct{}) {
 	sc := w.cache
 	sc.mu.Lock()
 	defer sc.mu.Unlock()

@@ -29,22 +29,22 @@ func NewOperators(a *room.Admin, l *lobby.Service) *Operators {
 }
 
 func (o *Operators) Activate(ctx context.Context, req *vwrv1.ActivateRequest) (*vwrv1.VwrStatus, error) {
-	return o.act(ctx, req, func() (room.State, error) { return o.admin.Activate(ctx, req.GetEventId(), change(req)) })
+	return o.runOperatorCall(ctx, req, func() (room.State, error) { return o.admin.Activate(ctx, req.GetEventId(), toSettingsChange(req)) })
 }
 
 func (o *Operators) Deactivate(ctx context.Context, req *vwrv1.DeactivateRequest) (*vwrv1.VwrStatus, error) {
-	return o.act(ctx, req, func() (room.State, error) { return o.admin.Deactivate(ctx, req.GetEventId()) })
+	return o.runOperatorCall(ctx, req, func() (room.State, error) { return o.admin.Deactivate(ctx, req.GetEventId()) })
 }
 
 func (o *Operators) Advance(ctx context.Context, req *vwrv1.AdvanceRequest) (*vwrv1.VwrStatus, error) {
-	return o.act(ctx, req, func() (room.State, error) { return o.admin.Advance(ctx, req.GetEventId(), req.GetBatchSize()) })
+	return o.runOperatorCall(ctx, req, func() (room.State, error) { return o.admin.Advance(ctx, req.GetEventId(), req.GetBatchSize()) })
 }
 
 func (o *Operators) GetStatus(ctx context.Context, req *vwrv1.GetStatusRequest) (*vwrv1.VwrStatus, error) {
-	return o.act(ctx, req, func() (room.State, error) { return o.admin.Status(ctx, req.GetEventId()) })
+	return o.runOperatorCall(ctx, req, func() (room.State, error) { return o.admin.Status(ctx, req.GetEventId()) })
 }
 
-func change(req *vwrv1.ActivateRequest) room.Change {
+func toSettingsChange(req *vwrv1.ActivateRequest) room.Change {
 	c := room.Change{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork}
 	if req.IntervalSeconds != nil {
 		c.Interval = new(time.Duration(req.GetIntervalSeconds()) * time.Second)
@@ -53,7 +53,7 @@ func change(req *vwrv1.ActivateRequest) room.Change {
 		c.Inlet = new(room.Inlet(req.GetInlet()))
 	}
 	if req.Next != nil {
-		c.Next = new(room.Next(req.GetNext()))
+		c.Next = new(room.NextPage(req.GetNext()))
 	}
 	if req.Shards != nil {
 		c.Shards = new(int(req.GetShards()))
@@ -72,9 +72,9 @@ func change(req *vwrv1.ActivateRequest) room.Change {
 	return c
 }
 
-// act does what an operator asks for, and answers with the state of the room. The figures of its
-// lobby are left out if they cannot be read, since the act took effect.
-func (o *Operators) act(ctx context.Context, req any, do func() (room.State, error)) (*vwrv1.VwrStatus, error) {
+// runOperatorCall does what an operator asks for, and answers with the state of the room. The
+// figures of its lobby are left out if they cannot be read, since the call took effect.
+func (o *Operators) runOperatorCall(ctx context.Context, req any, do func() (room.State, error)) (*vwrv1.VwrStatus, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (o *Operators) act(ctx context.Context, req any, do func() (room.State, err
 	if err != nil {
 		return nil, err
 	}
-	out := status(st)
-	if joined, phase, err := o.lobbies.Figures(ctx, st.Counters); err == nil && phase != "" {
+	out := toStatus(st)
+	if joined, phase, err := o.lobbies.ReadFigures(ctx, st.Counters); err == nil && phase != "" {
 		out.LobbyEntries, out.LobbyPhase = &joined, new(string(phase))
 	}
 	return out, nil

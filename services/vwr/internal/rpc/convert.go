@@ -12,14 +12,14 @@ import (
 // phaseLobby is the phase in the answer to users who wait in the lobby.
 const phaseLobby = "LOBBY"
 
-func assigned(a room.Assigned) *vwrv1.Assigned {
+func fromAssignResult(a room.AssignResult) *vwrv1.Assigned {
 	return &vwrv1.Assigned{
 		RequestId: a.RequestID.String(), Position: a.Position, EstimatedWait: a.EstimatedWait,
 		ServingCounter: a.Serving, NextPoll: a.NextPoll, Ticket: a.Ticket,
 	}
 }
 
-func checked(c room.Checked) *vwrv1.Checked {
+func fromCheckResult(c room.CheckResult) *vwrv1.Checked {
 	out := &vwrv1.Checked{
 		Admitted: c.Admitted, Position: c.Position, ServingCounter: c.Serving, Ahead: c.Ahead,
 		EstimatedWait: c.EstimatedWait, NextPoll: c.NextPoll,
@@ -36,31 +36,31 @@ func checked(c room.Checked) *vwrv1.Checked {
 	return out
 }
 
-func counters(states []room.State) []*vwrv1.Counter {
+func fromStates(states []room.State) []*vwrv1.Counter {
 	out := make([]*vwrv1.Counter, len(states))
 	for i, st := range states {
 		out[i] = &vwrv1.Counter{
 			EventId: st.EventID, Active: st.Active, Round: int64(st.Round), Serving: st.Serving, Issued: st.Issued,
-			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(), Lobby: schedule(st.Lobby),
+			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(), Lobby: fromLobby(st.Lobby),
 			ProofOfWork: st.Settings.ProofOfWork, Next: string(st.Settings.Next),
 		}
 	}
 	return out
 }
 
-func status(st room.State) *vwrv1.VwrStatus {
+func toStatus(st room.State) *vwrv1.VwrStatus {
 	return &vwrv1.VwrStatus{
 		EventId: st.EventID, IsActive: st.Active, NextPosition: st.Issued, ServingCounter: st.Serving,
 		WaitingCount: st.Waiting(), UpdatedAt: st.UpdatedAt.UnixMilli(), ActivatedAt: int64(st.Round),
 		Batch: st.Settings.Batch, IntervalSeconds: int64(st.Settings.Interval / time.Second),
 		Inlet: string(st.Settings.Inlet), MaxInFlight: st.Settings.MaxInFlight,
-		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: schedule(st.Lobby), Shards: int32(max(1, st.Shards)), //nolint:gosec // at most room.MaxShards
+		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: fromLobby(st.Lobby), Shards: int32(max(1, st.Shards)), //nolint:gosec // at most room.MaxShards
 		ProofOfWork: proto.Int64(st.Settings.ProofOfWork), Next: new(string(st.Settings.Next)),
 	}
 }
 
-// schedule returns nil for a round without a lobby.
-func schedule(l room.Lobby) *vwrv1.Lobby {
+// fromLobby returns nil for a round without a lobby.
+func fromLobby(l room.Lobby) *vwrv1.Lobby {
 	if !l.Exists() {
 		return nil
 	}

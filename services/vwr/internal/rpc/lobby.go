@@ -18,24 +18,24 @@ import (
 func (v *Visitors) Join(ctx context.Context, req *vwrv1.JoinRequest) (*vwrv1.JoinResponse, error) {
 	failed := itemFailures{call: "join"}
 	defer failed.log(ctx, v.log)
-	return &vwrv1.JoinResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.join, func(got lobby.Joined, err error) *vwrv1.JoinResult {
+	return &vwrv1.JoinResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.join, func(got lobby.JoinResult, err error) *vwrv1.JoinResult {
 		if err != nil {
 			return &vwrv1.JoinResult{Result: &vwrv1.JoinResult_Problem{Problem: failed.problem(err)}}
 		}
 		answered.WithLabelValues("join", "joined").Inc()
-		return &vwrv1.JoinResult{Result: &vwrv1.JoinResult_Joined{Joined: joined(got)}}
+		return &vwrv1.JoinResult{Result: &vwrv1.JoinResult_Joined{Joined: fromJoinResult(got)}}
 	})}, nil
 }
 
-func (v *Visitors) join(ctx context.Context, it *vwrv1.JoinItem) (lobby.Joined, error) {
+func (v *Visitors) join(ctx context.Context, it *vwrv1.JoinItem) (lobby.JoinResult, error) {
 	user := rpc.CallerFrom(it).GetUserId()
 	if user == "" {
-		return lobby.Joined{}, errs.ErrUnauthenticated
+		return lobby.JoinResult{}, errs.ErrUnauthenticated
 	}
 	return v.lobbies.Join(ctx, it.GetEventId(), user)
 }
 
-func joined(j lobby.Joined) *vwrv1.Joined {
+func fromJoinResult(j lobby.JoinResult) *vwrv1.Joined {
 	return &vwrv1.Joined{
 		RequestId: j.RequestID.String(), OpensAt: j.StartsAt, ClosesAt: j.ClosesAt, Ticket: j.Ticket, Receipt: j.Receipt,
 	}
@@ -67,7 +67,7 @@ func (v *Visitors) ListShuffles(ctx context.Context, req *vwrv1.ListShufflesRequ
 			return nil, errs.ErrInvalidCursor
 		}
 	}
-	list, next, err := v.lobbies.Rounds(ctx, req.GetEventId(), room.Round(before))
+	list, next, err := v.lobbies.ListLobbies(ctx, req.GetEventId(), room.Round(before))
 	if err != nil {
 		return nil, err
 	}

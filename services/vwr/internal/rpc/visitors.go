@@ -37,44 +37,44 @@ func NewVisitors(s *room.Service, l *lobby.Service, sc *room.StateCache, log *sl
 func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
 	failed := itemFailures{call: "assign"}
 	defer failed.log(ctx, v.log)
-	return &vwrv1.AssignResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.assign, func(got room.Assigned, err error) *vwrv1.AssignResult {
+	return &vwrv1.AssignResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.assign, func(got room.AssignResult, err error) *vwrv1.AssignResult {
 		if err != nil {
 			return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Problem{Problem: failed.problem(err)}}
 		}
 		answered.WithLabelValues("assign", "position").Inc()
-		return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Assigned{Assigned: assigned(got)}}
+		return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Assigned{Assigned: fromAssignResult(got)}}
 	})}, nil
 }
 
-func (v *Visitors) assign(ctx context.Context, it *vwrv1.AssignItem) (room.Assigned, error) {
-	return v.rooms.Assign(ctx, it.GetEventId(), callerOf(rpc.CallerFrom(it)))
+func (v *Visitors) assign(ctx context.Context, it *vwrv1.AssignItem) (room.AssignResult, error) {
+	return v.rooms.Assign(ctx, it.GetEventId(), visitorIDsOf(rpc.CallerFrom(it)))
 }
 
 func (v *Visitors) Check(ctx context.Context, req *vwrv1.CheckRequest) (*vwrv1.CheckResponse, error) {
 	failed := itemFailures{call: "check"}
 	defer failed.log(ctx, v.log)
-	return &vwrv1.CheckResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.check, func(got room.Checked, err error) *vwrv1.CheckResult {
+	return &vwrv1.CheckResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.check, func(got room.CheckResult, err error) *vwrv1.CheckResult {
 		if err != nil {
 			return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: failed.problem(err)}}
 		}
-		answered.WithLabelValues("check", outcome(got)).Inc()
-		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: checked(got)}}
+		answered.WithLabelValues("check", outcomeLabel(got)).Inc()
+		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: fromCheckResult(got)}}
 	})}, nil
 }
 
-func (v *Visitors) check(ctx context.Context, it *vwrv1.CheckItem) (room.Checked, error) {
+func (v *Visitors) check(ctx context.Context, it *vwrv1.CheckItem) (room.CheckResult, error) {
 	id, err := uuid.Parse(it.GetRequestId())
 	if err != nil {
-		return room.Checked{}, errs.ErrInvalidID.Wrap(err)
+		return room.CheckResult{}, errs.ErrInvalidID.Wrap(err)
 	}
-	return v.rooms.Check(ctx, it.GetEventId(), callerOf(rpc.CallerFrom(it)), id, it.GetTicket())
+	return v.rooms.Check(ctx, it.GetEventId(), visitorIDsOf(rpc.CallerFrom(it)), id, it.GetTicket())
 }
 
-func callerOf(c *commonv1.Caller) room.Caller {
-	return room.Caller{Visitor: c.GetAnonId(), User: c.GetUserId()}
+func visitorIDsOf(c *commonv1.Caller) room.VisitorIDs {
+	return room.VisitorIDs{Visitor: c.GetAnonId(), User: c.GetUserId()}
 }
 
-func outcome(c room.Checked) string {
+func outcomeLabel(c room.CheckResult) string {
 	switch {
 	case c.Admitted:
 		return "admitted"
@@ -86,9 +86,9 @@ func outcome(c room.Checked) string {
 }
 
 func (v *Visitors) GetCounters(ctx context.Context, req *vwrv1.GetCountersRequest) (*vwrv1.GetCountersResponse, error) {
-	states, err := v.rooms.Counters(ctx, req.GetEventIds())
+	states, err := v.rooms.ReadStates(ctx, req.GetEventIds())
 	if err != nil {
 		return nil, err
 	}
-	return &vwrv1.GetCountersResponse{Counters: counters(states)}, nil
+	return &vwrv1.GetCountersResponse{Counters: fromStates(states)}, nil
 }

@@ -25,20 +25,20 @@ func (v *Visitors) WatchCounters(_ *vwrv1.WatchCountersRequest, stream grpc.Serv
 	w := v.cache.Watch()
 	states, err := w.Next(ctx) // blocks until the cache is loaded
 	for snapshot := true; err == nil; snapshot = false {
-		if err := stream.Send(&vwrv1.WatchCountersResponse{Counters: counters(states), Snapshot: snapshot}); err != nil {
+		if err := stream.Send(&vwrv1.WatchCountersResponse{Counters: fromStates(states), Snapshot: snapshot}); err != nil {
 			return err
 		}
 		select {
 		case <-time.After(watchInterval):
 		case <-ctx.Done():
 		}
-		states, err = changes(ctx, w)
+		states, err = nextChanges(ctx, w)
 	}
 	return nil // the client has closed the stream, the regular end
 }
 
-// changes waits for changes, at most for heartbeatInterval.
-func changes(ctx context.Context, w *room.Watcher) ([]room.State, error) {
+// nextChanges waits for changes, at most for heartbeatInterval.
+func nextChanges(ctx context.Context, w *room.Watcher) ([]room.State, error) {
 	beat, cancel := context.WithTimeout(ctx, heartbeatInterval)
 	defer cancel()
 	states, err := w.Next(beat)

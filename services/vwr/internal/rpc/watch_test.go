@@ -115,7 +115,7 @@ func TestWatchCountersLimitsMessageRate(t *testing.T) {
 // noLoads is a tier 2 that is away.
 type noLoads struct{}
 
-func (noLoads) Load(context.Context, string) (room.Load, error) {
+func (noLoads) ReadLoad(context.Context, string) (room.Load, error) {
 	return room.Load{}, errors.New("away")
 }
 

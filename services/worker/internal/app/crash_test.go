@@ -137,7 +137,7 @@ func (c *crash) finish(entries int) map[string]string {
 	}, "the draw to end")
 	testkit.Until(c.t, func() bool {
 		for i := range promotion.Partitions {
-			items, _, err := c.store.Query(c.t.Context(), table.Partition{PK: table.OutboxPartition(i), Limit: 1})
+			items, _, err := c.store.Query(c.t.Context(), table.PartitionQuery{PK: table.OutboxPartition(i), Limit: 1})
 			if err != nil || len(items) > 0 {
 				return false
 			}

@@ -155,7 +155,7 @@ func (w *world) pass(t *testing.T, sinceCutoff time.Duration) promotion.DrawPhas
 	return w.lottery(t).Draw.Phase
 }
 
-func (w *world) verify(t *testing.T) *fairdraw.Report {
+func (w *world) verify(t *testing.T) *fairdraw.VerificationReport {
 	t.Helper()
 	return drawtest.Verify(t, w.store, w.event)
 }

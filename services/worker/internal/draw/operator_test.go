@@ -126,7 +126,7 @@ func TestVoidWithoutTheSigningKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		at     time.Duration
 		change func(*fairdraw.Commitment)
-		fault  fairdraw.Code // that verifiers find
+		fault  fairdraw.FaultCode // that verifiers find
 	}{
 		"at the round":             {round, nil, fairdraw.VoidLate},
 		"after a day":              {announced + fairdraw.SeedDeadline, nil, fairdraw.VoidLate},

@@ -28,7 +28,7 @@ const drawsPerRead = 50
 
 func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
 	var events []string
-	for it, err := range s.All(ctx, table.Partition{PK: table.OpenDraws, KeysOnly: true}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.OpenDraws, KeysOnly: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (s *Store) Forget(ctx context.Context, event string) error {
 
 func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool, error) {
 	for i := range promotion.Partitions {
-		for it, err := range s.All(ctx, table.Partition{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
+		for it, err := range s.All(ctx, table.PartitionQuery{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
 			if err != nil {
 				return false, err
 			}
@@ -152,7 +152,7 @@ func (s *Store) concerns(ctx context.Context, it dynamo.Item, event string) (boo
 }
 
 func (s *Store) Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error) {
-	items, more, err := s.Query(ctx, table.Partition{PK: table.EntryPartition(event, group), After: after, KeysOnly: true})
+	items, more, err := s.Query(ctx, table.PartitionQuery{PK: table.EntryPartition(event, group), After: after, KeysOnly: true})
 	if err != nil {
 		return nil, "", err
 	}

@@ -19,7 +19,7 @@ func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 func (s *Store) Announcements(ctx context.Context, partition int) (page []promotion.Outbox, more bool, err error) {
 	for more = true; more && len(page) == 0; {
 		var items []dynamo.Item
-		items, more, err = s.Query(ctx, table.Partition{PK: table.OutboxPartition(partition), Limit: pageSize})
+		items, more, err = s.Query(ctx, table.PartitionQuery{PK: table.OutboxPartition(partition), Limit: pageSize})
 		if err != nil {
 			return nil, false, err
 		}
@@ -70,7 +70,7 @@ func (s *Store) DeadLetters(ctx context.Context, after string, limit int) (page 
 }
 
 func (s *Store) deadLetters(ctx context.Context, queue, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
-	items, more, err := s.Query(ctx, table.Partition{
+	items, more, err := s.Query(ctx, table.PartitionQuery{
 		PK: table.DeadLetterPartition(queue), After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {

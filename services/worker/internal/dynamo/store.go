@@ -149,7 +149,7 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	failpoint.Hit("worker.decided")
 	err := s.commit(ctx, tx)
 	if canceled, ok := dynamo.Canceled(err); ok {
-		if i, invalid := canceled.Invalid(); invalid && tx.Owner(i) != table.Shared {
+		if i, invalid := canceled.FirstInvalid(); invalid && tx.Owner(i) != table.Shared {
 			return &settle.ItemError{Index: tx.Owner(i), Err: err}
 		}
 	}

@@ -611,12 +611,11 @@ func (x *SeatMap) GetEtag() string {
 	return ""
 }
 
+// The event has the prices, since browsers keep a map.
 type SeatMapSection struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
-	// Minor units.
-	Price         int64         `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
-	Rows          []*SeatMapRow `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Section       string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
+	Rows          []*SeatMapRow          `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,13 +655,6 @@ func (x *SeatMapSection) GetSection() string {
 		return x.Section
 	}
 	return ""
-}
-
-func (x *SeatMapSection) GetPrice() int64 {
-	if x != nil {
-		return x.Price
-	}
-	return 0
 }
 
 func (x *SeatMapSection) GetRows() []*SeatMapRow {
@@ -1996,11 +1988,10 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\aseating\x18\x02 \x01(\tR\aseating\x129\n" +
 	"\bsections\x18\x03 \x03(\v2\x1d.urr.ticket.v1.SeatMapSectionR\bsections\x12\x14\n" +
 	"\x05seats\x18\x04 \x01(\x03R\x05seats\x12\x12\n" +
-	"\x04etag\x18\x05 \x01(\tR\x04etag\"o\n" +
+	"\x04etag\x18\x05 \x01(\tR\x04etag\"Y\n" +
 	"\x0eSeatMapSection\x12\x18\n" +
-	"\asection\x18\x01 \x01(\tR\asection\x12\x14\n" +
-	"\x05price\x18\x02 \x01(\x03R\x05price\x12-\n" +
-	"\x04rows\x18\x03 \x03(\v2\x19.urr.ticket.v1.SeatMapRowR\x04rows\"P\n" +
+	"\asection\x18\x01 \x01(\tR\asection\x12-\n" +
+	"\x04rows\x18\x02 \x03(\v2\x19.urr.ticket.v1.SeatMapRowR\x04rows\"P\n" +
 	"\n" +
 	"SeatMapRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\tR\x03row\x12\x14\n" +

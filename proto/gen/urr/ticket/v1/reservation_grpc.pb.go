@@ -41,8 +41,9 @@ type HoldServiceClient interface {
 	// Holds the best available seats of a section, or a number of general admissions. One result per
 	// item, in their order.
 	//
-	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN
-	// (others took the seats first, or there are enough seats but not next to each other).
+	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free),
+	// SEATS_NOT_ADJACENT (enough are free, but not next to each other), TRY_AGAIN (others took the
+	// seats first).
 	HoldBest(ctx context.Context, in *HoldBestRequest, opts ...grpc.CallOption) (*HoldResponse, error)
 }
 
@@ -89,8 +90,9 @@ type HoldServiceServer interface {
 	// Holds the best available seats of a section, or a number of general admissions. One result per
 	// item, in their order.
 	//
-	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN
-	// (others took the seats first, or there are enough seats but not next to each other).
+	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free),
+	// SEATS_NOT_ADJACENT (enough are free, but not next to each other), TRY_AGAIN (others took the
+	// seats first).
 	HoldBest(context.Context, *HoldBestRequest) (*HoldResponse, error)
 	mustEmbedUnimplementedHoldServiceServer()
 }

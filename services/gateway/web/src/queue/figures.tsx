@@ -29,7 +29,7 @@ export function Figures({ waiting, leave }: { waiting: Waiting; leave: () => voi
   ];
   return (
     <>
-      {place.artistName && <p class="lead">{place.artistName}</p>}
+      {place.artistName && <p class="lead" dir="auto">{place.artistName}</p>}
       <p class="big">
         <span class="label">{t.position}</span>
         <strong id="position">{formatNumber(place.position)}</strong>

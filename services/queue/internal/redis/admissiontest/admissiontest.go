@@ -26,15 +26,15 @@ func Read(t testing.TB, client redis.Cmdable, stream string) (all []Admission) {
 	records, err := client.XRange(t.Context(), stream, "-", "+").Result()
 	require.NoError(t, err)
 	for _, r := range records {
-		tick, at := number(t, r.Values["tick"]), number(t, r.Values["at"])
+		tick, at := parseNumber(t, r.Values["tick"]), parseNumber(t, r.Values["at"])
 		since := map[string]int64{}
-		for _, present := range pairs(t, r.Values["since"]) {
-			since[present[0]] = number(t, present[1])
+		for _, present := range fieldPairs(t, r.Values["since"]) {
+			since[present[0]] = parseNumber(t, present[1])
 		}
-		for _, slot := range pairs(t, r.Values["slots"]) {
+		for _, slot := range fieldPairs(t, r.Values["slots"]) {
 			value := strings.Fields(slot[1])
 			require.Len(t, value, 4, "as in `slot`")
-			a := Admission{User: slot[0], Score: number(t, value[1]), Tick: tick, At: at}
+			a := Admission{User: slot[0], Score: parseNumber(t, value[1]), Tick: tick, At: at}
 			var known bool
 			if a.Since, known = since[a.User]; !known {
 				a.Since = a.Score / 1000
@@ -45,8 +45,8 @@ func Read(t testing.TB, client redis.Cmdable, stream string) (all []Admission) {
 	return all
 }
 
-// pairs are the lines of a field, two by two.
-func pairs(t testing.TB, field any) (all [][2]string) {
+// fieldPairs splits a field of a stream's record into lines and pairs each two of them.
+func fieldPairs(t testing.TB, field any) (all [][2]string) {
 	t.Helper()
 	if field == "" {
 		return nil
@@ -59,16 +59,16 @@ func pairs(t testing.TB, field any) (all [][2]string) {
 	return all
 }
 
-func number(t testing.TB, text any) int64 {
+func parseNumber(t testing.TB, text any) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(text.(string), 10, 64)
 	require.NoError(t, err)
 	return n
 }
 
-// Overtaken finds visitors who were present when a visitor with a higher score was admitted, and
-// were admitted at a later tick.
-func Overtaken(all []Admission) []string {
+// FindOvertaken finds visitors who were present when a visitor with a higher score was admitted,
+// and were admitted at a later tick.
+func FindOvertaken(all []Admission) []string {
 	var out []string
 	for i, a := range all {
 		for _, b := range all[:i] {

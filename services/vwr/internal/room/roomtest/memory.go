@@ -94,7 +94,7 @@ func (m *Memory) ReadMany(_ context.Context, eventIDs []string) ([]room.Counters
 	return m.collect(func(c room.Counters) bool { return slices.Contains(eventIDs, c.EventID) })
 }
 
-func (m *Memory) Active(_ context.Context, also []string) ([]room.Counters, error) {
+func (m *Memory) ReadActive(_ context.Context, also []string) ([]room.Counters, error) {
 	return m.collect(func(c room.Counters) bool { return c.Active || slices.Contains(also, c.EventID) })
 }
 
@@ -130,13 +130,13 @@ func (m *Memory) change(eventID string, condition func(room.Counters, bool) bool
 	return nil
 }
 
-func (m *Memory) Serve(_ context.Context, seen room.Counters, to int64) error {
+func (m *Memory) SetServing(_ context.Context, seen room.Counters, to int64) error {
 	return m.change(seen.EventID, func(c room.Counters, _ bool) bool {
 		return c.Active && c.Round == seen.Round && c.Serving == seen.Serving && c.Issued >= to
 	}, func(c *room.Counters) { c.Serving = to })
 }
 
-func (m *Memory) Start(_ context.Context, next room.Counters, earlier room.Round, _ *room.Opening) error {
+func (m *Memory) Start(_ context.Context, next room.Counters, earlier room.Round, _ *room.LobbyOpening) error {
 	return m.change(next.EventID, func(c room.Counters, _ bool) bool { return !c.Active && c.Round == earlier },
 		func(c *room.Counters) { *c = next })
 }

@@ -36,7 +36,7 @@ func (s *Sales) OnQuery(fn func(eventID string)) {
 	s.onQuery = fn
 }
 
-func (s *Sales) Closed(_ context.Context, eventID string) (bool, error) {
+func (s *Sales) SaleClosed(_ context.Context, eventID string) (bool, error) {
 	s.mu.Lock()
 	onQuery := s.onQuery
 	s.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 func Suite(t *testing.T, shards int, replica func(t *testing.T) Store) {
 	t.Helper()
 	a, b := replica(t), replica(t)
-	t.Run("rounds", func(t *testing.T) { rounds(t, shards, a, b) })
-	t.Run("serving", func(t *testing.T) { serving(t, shards, a, b) })
-	t.Run("same position at two replicas", func(t *testing.T) { samePosition(t, shards, a, b) })
-	t.Run("unique and increasing", func(t *testing.T) { unique(t, shards, a, b) })
-	t.Run("other round", func(t *testing.T) { otherRound(t, shards, a) })
+	t.Run("rounds", func(t *testing.T) { testRounds(t, shards, a, b) })
+	t.Run("serving", func(t *testing.T) { testServing(t, shards, a, b) })
+	t.Run("same position at two replicas", func(t *testing.T) { testSamePosition(t, shards, a, b) })
+	t.Run("unique and increasing", func(t *testing.T) { testUniquePositions(t, shards, a, b) })
+	t.Run("other round", func(t *testing.T) { testOtherRound(t, shards, a) })
 }
 
 // StartRound starts the first round of an event.
@@ -82,10 +82,10 @@ func requireStale(t *testing.T, what string, err error) {
 	require.ErrorIs(t, err, room.ErrStale, what)
 }
 
-// active returns an event from the result of Active; ok is false when it is missing.
-func active(t *testing.T, s Store, eventID string, also ...string) (c room.Counters, ok bool) {
+// readActive returns an event from the result of ReadActive; ok is false when it is missing.
+func readActive(t *testing.T, s Store, eventID string, also ...string) (c room.Counters, ok bool) {
 	t.Helper()
-	cs, err := s.Active(t.Context(), also)
+	cs, err := s.ReadActive(t.Context(), also)
 	require.NoError(t, err)
 	i := slices.IndexFunc(cs, func(c room.Counters) bool { return c.EventID == eventID })
 	if i < 0 {
@@ -97,11 +97,11 @@ func active(t *testing.T, s Store, eventID string, also ...string) (c room.Count
 // requireListed requires that the registry has an event, or has not.
 func requireListed(t *testing.T, want bool, s Store, eventID, what string) {
 	t.Helper()
-	_, ok := active(t, s, eventID)
+	_, ok := readActive(t, s, eventID)
 	require.Equal(t, want, ok, what)
 }
 
-func rounds(t *testing.T, shards int, a, b Store) {
+func testRounds(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "rounds"
@@ -129,7 +129,7 @@ func rounds(t *testing.T, shards int, a, b Store) {
 	require.Equal(t, int64(1), c.Issued, "after the change")
 	require.NoError(t, b.Stop(ctx, event, c.Round))
 	requireListed(t, false, a, event, "a stopped event leaves the registry")
-	stopped, ok := active(t, a, event, event)
+	stopped, ok := readActive(t, a, event, event)
 	require.True(t, ok, "a stopped event that was asked for")
 	require.False(t, stopped.Active)
 	requireStale(t, "starting with the wrong earlier round", a.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 2}, 0, nil))
@@ -143,7 +143,7 @@ func rounds(t *testing.T, shards int, a, b Store) {
 	require.Zero(t, second.Issued)
 }
 
-func serving(t *testing.T, shards int, a, b Store) {
+func testServing(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "serving"
@@ -152,18 +152,18 @@ func serving(t *testing.T, shards int, a, b Store) {
 		_, err := a.Take(ctx, c, "v", []uuid.UUID{uuid.New()})
 		require.NoError(t, err)
 	}
-	requireStale(t, "past the last position", a.Serve(ctx, c, 6))
-	require.NoError(t, a.Serve(ctx, c, 3))
-	requireStale(t, "from a value that is gone", b.Serve(ctx, c, 4))
+	requireStale(t, "past the last position", a.SetServing(ctx, c, 6))
+	require.NoError(t, a.SetServing(ctx, c, 3))
+	requireStale(t, "from a value that is gone", b.SetServing(ctx, c, 4))
 	other := Read(t, b, event)
 	other.Round++
-	requireStale(t, "in another round", b.Serve(ctx, other, 4))
+	requireStale(t, "in another round", b.SetServing(ctx, other, 4))
 	require.NoError(t, a.Stop(ctx, event, c.Round))
-	requireStale(t, "in a closed room", b.Serve(ctx, Read(t, b, event), 4))
+	requireStale(t, "in a closed room", b.SetServing(ctx, Read(t, b, event), 4))
 	require.Equal(t, int64(3), Read(t, a, event).Serving)
 }
 
-func samePosition(t *testing.T, shards int, a, b Store) {
+func testSamePosition(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "same"
@@ -184,8 +184,8 @@ func samePosition(t *testing.T, shards int, a, b Store) {
 	require.Equal(t, int64(1), Read(t, a, event).Issued)
 }
 
-// unique lets many visitors call two replicas concurrently, as double clicks do.
-func unique(t *testing.T, shards int, a, b Store) {
+// testUniquePositions lets many visitors call two replicas at once, some twice (a double click).
+func testUniquePositions(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	const event, visitors = "unique", 150
 	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
@@ -216,7 +216,7 @@ func unique(t *testing.T, shards int, a, b Store) {
 	require.Equal(t, issued+1, late.Position, "who comes later")
 }
 
-func otherRound(t *testing.T, shards int, s Store) {
+func testOtherRound(t *testing.T, shards int, s Store) {
 	t.Helper()
 	const event = "other-round"
 	_, err := s.Take(t.Context(), room.Counters{EventID: event, Round: 1, Shards: shards}, "v", []uuid.UUID{uuid.New()})

@@ -125,7 +125,7 @@ func Enter(t *testing.T, store *dynamo.Store, event string, n int) []promotion.R
 }
 
 // Verify checks a draw by what is public of it now.
-func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Report {
+func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.VerificationReport {
 	t.Helper()
 	l := Read(t, store, event)
 	d, err := l.Draw.Document(&l.Promotion)
