@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Webhook handles a provider's webhook: it stores the hint, and the sweeper asks the provider. So the
-// provider is answered at once, and repeated or reordered webhooks change nothing. An order that is
-// not stored here is counted only: a provider's account may serve other shops, and providers turn
-// off webhooks that are refused. Errors: ErrProviderUnknown, ErrWebhookSignature.
+// Webhook handles a provider's webhook: it stores the hint, and the sweeper asks the provider. So
+// the provider is answered at once, and repeated or reordered webhooks change nothing. An order
+// that is not stored here is counted only: a provider's account may serve other shops, and
+// providers turn off webhooks that are refused. Errors: ErrProviderUnknown, ErrWebhookSignature.
 func (s *Service) Webhook(ctx context.Context, provider string, headers map[string]string, body []byte) error {
 	if provider != s.opts.Provider {
 		return ErrProviderUnknown
