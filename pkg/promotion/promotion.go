@@ -78,6 +78,13 @@ func (p *Promotion) EndsAt() int64 { return max(p.ClosesAt, p.AnnouncedAt) }
 // RetentionDays is how long requests, entries and winners are kept after EndsAt.
 const RetentionDays = 90
 
+// LockDays is how long the locks of users are kept after EndsAt.
+const LockDays = 7
+
+// LocksExpired reports whether the locks of users may have expired, so that only the indexes tell who
+// has applied.
+func (p *Promotion) LocksExpired(now int64) bool { return p.EndsAt()/1000+LockDays*24*3600 <= now/1000 }
+
 // RequestsExpired reports whether the promotion's requests, entries and winners have expired.
 func (p *Promotion) RequestsExpired(now int64) bool {
 	return p.EndsAt()/1000+RetentionDays*24*3600 <= now/1000

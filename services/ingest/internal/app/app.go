@@ -35,7 +35,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	store := dynamo.New(db, cfg.Dynamo, failpoint.Now)
 	store.Log = log
-	sender := sqs.New(queue.New(client, cfg.Queue), store, failpoint.Now)
+	unsent := request.NewUnsent(store, failpoint.Now)
+	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, failpoint.Now)
 	// Applications in progress are stored, and then sent.
 	a.OnClose("sender", sender.Close)
 	a.OnClose("store", store.Close)
@@ -51,7 +52,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	requests := request.NewService(promotions, store, sender, request.Options{
 		Load: store.Load, SendWait: request.SendWait, Receipts: receipts, Now: failpoint.Now,
 	})
-	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
+	sweeper := request.NewSweeper(store, sender, unsent, request.SweeperOptions{
 		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: cfg.LostAfter, Now: failpoint.Now,
 	}, log)
 	a.Go("sweeper", sweeper.Run)

@@ -200,20 +200,22 @@ func TestLotteryMessageOvertaken(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A request that the queue never took leaves the draw with its reason.
-func TestLotteryRequestThatFails(t *testing.T) {
+// An entry is not lost because the queue was away across the cutoff: it waits until the queue is back.
+func TestLotteryRequestOutlivesTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.replica(t, options{sqsAddr: "127.0.0.1:1"})
-	event := r.lottery(t)
-	got := r.apply(t, event, &commonv1.Caller{UserId: "ann"}).GetApplied()
+	away, back := w.replica(t, options{sqsAddr: "127.0.0.1:1"}), w.replica(t, options{})
+	event := back.lottery(t)
+	got := away.apply(t, event, &commonv1.Caller{UserId: "ann"}).GetApplied()
 	require.Equal(t, "RECEIVED", got.GetStatus())
-	w.clock.Advance(10 * time.Minute)
-	require.Error(t, r.sweeper.Sweep(context.Background()))
-	require.Equal(t, promotion.FailedIngestEnqueue, r.request(t, got.GetRequestId()).ResultCode)
-	excluded, err := r.store.Excluded(t.Context(), event)
-	require.NoError(t, err)
-	require.Equal(t, []fairdraw.Exclusion{{RequestID: got.GetRequestId(), Reason: "FAILED_INGEST_ENQUEUE"}}, excluded)
+	w.clock.Advance(5 * time.Hour)
+	require.Error(t, away.sweeper.Sweep(context.Background()))
+	require.Equal(t, promotion.Received, back.request(t, got.GetRequestId()).Status)
+	require.Len(t, w.ofType(t, "MARKER"), 1, "the draw waits for it")
+	w.clock.Advance(16 * time.Second)
+	require.NoError(t, back.sweeper.Sweep(t.Context()))
+	require.Equal(t, promotion.Queued, back.request(t, got.GetRequestId()).Status)
+	require.Len(t, w.bodies(t), 1)
 }
 
 // Requests to a cancelled lottery are rejected as that, whether or not worker has closed their groups.

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"testing"
@@ -63,6 +64,7 @@ type replica struct {
 	store   *dynamo.Store
 	sender  *sqs.Sender
 	sweeper *request.Sweeper
+	unsent  *request.Unsent
 }
 
 // options of a replica; the zero value has no faults.
@@ -71,6 +73,8 @@ type options struct {
 	// sqsAddr replaces the address of the queue; nothing listens at most of them.
 	sqsAddr string
 	load    func(context.Context, string) (request.Load, error)
+	// sendWait is how long an applicant waits for the queue; 0: as long as it takes.
+	sendWait time.Duration
 }
 
 func (w *world) replica(t *testing.T, o options) replica {
@@ -83,7 +87,8 @@ func (w *world) replica(t *testing.T, o options) replica {
 		})
 	}
 	store := dynamo.New(db, w.tables, w.clock.Now)
-	sender := sqs.New(queue.New(client, w.queues), store, w.clock.Now)
+	unsent := request.NewUnsent(store, w.clock.Now)
+	sender := sqs.New(queue.New(client, w.queues), store, unsent, w.clock.Now)
 	t.Cleanup(func() {
 		require.NoError(t, store.Close(context.Background()))
 		require.NoError(t, sender.Close(context.Background()))
@@ -98,7 +103,7 @@ func (w *world) replica(t *testing.T, o options) replica {
 	})
 	draws, receipts := request.NewDraws(promotions, store, w.clock.Now), request.NewReceipts(keys)
 	service := request.NewService(promotions, store, sender, request.Options{
-		Load: o.load, SendWait: time.Hour, Receipts: receipts, Now: w.clock.Now,
+		Load: o.load, SendWait: cmp.Or(o.sendWait, time.Hour), Receipts: receipts, Now: w.clock.Now,
 	})
 	users := rpc.New(rpc.Config{
 		Requests: service, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: w.clock.Now, Log: log,
@@ -108,10 +113,10 @@ func (w *world) replica(t *testing.T, o options) replica {
 		ingestv1.RegisterIngestServiceServer(r, users)
 		ingestv1.RegisterIngestAdminServiceServer(r, operators)
 	}, rpctest.WithDial(pkgrpc.WithTimeout(time.Hour)))
-	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
+	sweeper := request.NewSweeper(store, sender, unsent, request.SweeperOptions{
 		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, LostAfter: 5 * time.Minute, Now: w.clock.Now,
 	}, log)
-	return replica{ingestv1.NewIngestServiceClient(conn), ingestv1.NewIngestAdminServiceClient(conn), store, sender, sweeper}
+	return replica{ingestv1.NewIngestServiceClient(conn), ingestv1.NewIngestAdminServiceClient(conn), store, sender, sweeper, unsent}
 }
 
 func user(name string) *commonv1.Caller { return &commonv1.Caller{UserId: name} }

@@ -31,14 +31,16 @@ import (
 // ErrChanged means that another process has changed the draw since it was read.
 var ErrChanged = errors.New("the draw has changed meanwhile")
 
-// ErrUnreadable means that some requests of a draw cannot be read or are missing. The other
-// requests have been handled.
-var ErrUnreadable = errors.New("requests of the draw cannot be read")
+// ErrUnreadable means that a draw or its promotion cannot be read, or some of its requests, or that
+// these are missing. The other requests have been handled.
+var ErrUnreadable = errors.New("items of the draw cannot be read")
 
 // Lottery is a promotion with the state of its draw.
 type Lottery struct {
 	Promotion promotion.Promotion
 	Draw      promotion.Draw
+	// Unreadable is why one of the two items cannot be read; only the event's id is known then.
+	Unreadable error
 }
 
 // Stores are what a Drawer reads and writes.
@@ -135,8 +137,10 @@ const (
 	maxDraws = 4
 	// maxGroups is how many groups of a draw are processed in parallel.
 	maxGroups = 8
-	// unreadablePause is how long a draw rests in which requests cannot be read.
-	unreadablePause = time.Minute
+	// A draw in which requests cannot be read rests before its entries are read again, from
+	// unreadablePause on twice as long each time, up to maxUnreadablePause.
+	unreadablePause    = time.Minute
+	maxUnreadablePause = time.Hour
 	// callTries is how often a call is tried while the store does not answer.
 	callTries = 5
 )
@@ -155,9 +159,10 @@ type Drawer struct {
 	drawPermits, settlePermits chan struct{}
 
 	mu       sync.Mutex
-	busy     map[string]bool      // draws that this process works on
-	failing  map[string]bool      // draws whose last step failed
-	resumeAt map[string]time.Time // end of the pause of a draw with unreadable requests
+	busy     map[string]bool          // draws that this process works on
+	failing  map[string]bool          // draws whose last step failed
+	resumeAt map[string]time.Time     // end of the pause of a draw with unreadable requests
+	pause    map[string]time.Duration // the length of that pause
 }
 
 // New makes a drawer; Run starts it.
@@ -165,7 +170,7 @@ func New(store Stores, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts
 	return &Drawer{
 		store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache(),
 		drawPermits: make(chan struct{}, maxDraws), settlePermits: make(chan struct{}, maxDraws),
-		busy: map[string]bool{}, failing: map[string]bool{}, resumeAt: map[string]time.Time{},
+		busy: map[string]bool{}, failing: map[string]bool{}, resumeAt: map[string]time.Time{}, pause: map[string]time.Duration{},
 	}
 }
 
@@ -211,7 +216,7 @@ func (d *Drawer) startDraws(ctx context.Context, open []Lottery, work *sync.Wait
 				if failed {
 					d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", l.Promotion.EventID, "error", err)
 				}
-				d.finishDraw(l.Promotion.EventID, failed, errors.Is(err, ErrUnreadable))
+				d.finishDraw(l, failed, errors.Is(err, ErrUnreadable))
 			})
 		}
 	}
@@ -227,14 +232,19 @@ func (d *Drawer) tryStart(event string) (free bool) {
 	return true
 }
 
-// finishDraw ends the work on a draw. If the draw has unreadable requests, the next work begins
-// after a pause, since it reads all entries again.
-func (d *Drawer) finishDraw(event string, failed, unreadable bool) {
+// finishDraw ends the work on a draw. If something of it cannot be read, the next work begins after a
+// pause, which grows when that work reads all entries again.
+func (d *Drawer) finishDraw(l *Lottery, failed, unreadable bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	event, pause := l.Promotion.EventID, d.pause[l.Promotion.EventID]
 	delete(d.busy, event)
+	delete(d.pause, event)
 	if delete(d.resumeAt, event); unreadable {
-		d.resumeAt[event] = d.opts.Now().Add(unreadablePause)
+		if pause = min(max(unreadablePause, 2*pause), maxUnreadablePause); l.Unreadable != nil {
+			pause = unreadablePause
+		}
+		d.pause[event], d.resumeAt[event] = pause, d.opts.Now().Add(pause)
 	}
 	if delete(d.failing, event); failed {
 		d.failing[event] = true
@@ -245,6 +255,9 @@ func (d *Drawer) finishDraw(event string, failed, unreadable bool) {
 // results have their own permits, so that they delay no draw that must be in time for its beacon
 // round.
 func (d *Drawer) process(ctx context.Context, l *Lottery) error {
+	if l.Unreadable != nil {
+		return l.Unreadable
+	}
 	terms, err := d.terms.of(&l.Promotion)
 	if err != nil {
 		return err
@@ -313,7 +326,7 @@ func (d *Drawer) observe(open []Lottery) {
 	now := d.opts.Now()
 	keys := d.keys.Keys()
 	for _, l := range open {
-		if l.Draw.Phase == promotion.DrawVoid {
+		if l.Unreadable != nil || l.Draw.Phase == promotion.DrawVoid {
 			continue
 		}
 		if l.Draw.Phase == promotion.DrawOpen {

@@ -1791,8 +1791,8 @@ type CreatePromotionRequest struct {
 	CapacityTotal int64                  `protobuf:"varint,4,opt,name=capacity_total,json=capacityTotal,proto3" json:"capacity_total,omitempty"`
 	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	ClosesAt      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
-	// Partitions of the operators' list: at least the peak of applications per second ÷ 250. Default
-	// 1.
+	// Partitions of the operators' list: at least the peak of applications per second ÷ 250, above
+	// which applications are refused for lack of capacity. Default 16, for 4,000 a second.
 	Shards *int32 `protobuf:"varint,7,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	// Lottery: equal to closes_at, which is the default.
 	LotteryCutoffAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3" json:"lottery_cutoff_at,omitempty"`
@@ -2210,7 +2210,9 @@ type ExportWinnersRequest struct {
 	// longer than the end of its connection allows is cut, so long lists are read in several calls.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Rank after which the lines begin; 0: at the first, with the header.
-	After         int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
+	After int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
+	// With after: the next_key of the call before.
+	AfterKey      string `protobuf:"bytes,5,opt,name=after_key,json=afterKey,proto3" json:"after_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2273,12 +2275,21 @@ func (x *ExportWinnersRequest) GetAfter() int64 {
 	return 0
 }
 
+func (x *ExportWinnersRequest) GetAfterKey() string {
+	if x != nil {
+		return x.AfterKey
+	}
+	return ""
+}
+
 type WinnersPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Csv   []byte                 `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
 	// In the last part of a call, which has no lines: the rank behind which the next call begins.
 	// Absent: the list is complete.
-	Next          *int64 `protobuf:"varint,2,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	Next *int64 `protobuf:"varint,2,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	// With next, of a first-come promotion: where the next call begins to read.
+	NextKey       string `protobuf:"bytes,3,opt,name=next_key,json=nextKey,proto3" json:"next_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2325,6 +2336,13 @@ func (x *WinnersPart) GetNext() int64 {
 		return *x.Next
 	}
 	return 0
+}
+
+func (x *WinnersPart) GetNextKey() string {
+	if x != nil {
+		return x.NextKey
+	}
+	return ""
 }
 
 type ListRequestsRequest struct {
@@ -2867,15 +2885,17 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x82\x01\n" +
 	"\x18AnnouncePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc0\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe7\x01\n" +
 	"\x14ExportWinnersRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12!\n" +
 	"\x05limit\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x05limit\x12\x1d\n" +
-	"\x05after\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\"A\n" +
+	"\x05after\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\x12%\n" +
+	"\tafter_key\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\bafterKey\"\\\n" +
 	"\vWinnersPart\x12\x10\n" +
 	"\x03csv\x18\x01 \x01(\fR\x03csv\x12\x17\n" +
-	"\x04next\x18\x02 \x01(\x03H\x00R\x04next\x88\x01\x01B\a\n" +
+	"\x04next\x18\x02 \x01(\x03H\x00R\x04next\x88\x01\x01\x12\x19\n" +
+	"\bnext_key\x18\x03 \x01(\tR\anextKeyB\a\n" +
 	"\x05_next\"\xcc\x02\n" +
 	"\x13ListRequestsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +

@@ -633,8 +633,7 @@ type IngestAdminServiceClient interface {
 	// lottery by their rank, or the requests to a first-come promotion that have succeeded so far by
 	// their order in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE
-	// (the index does not have the latest successful requests yet).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
 	ExportWinners(ctx context.Context, in *ExportWinnersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WinnersPart], error)
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.
@@ -776,8 +775,7 @@ type IngestAdminServiceServer interface {
 	// lottery by their rank, or the requests to a first-come promotion that have succeeded so far by
 	// their order in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE
-	// (the index does not have the latest successful requests yet).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
 	ExportWinners(*ExportWinnersRequest, grpc.ServerStreamingServer[WinnersPart]) error
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.

@@ -604,7 +604,9 @@ type RedriveRequestsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Ids of requests; empty: the dead letters that have not been redriven, at most 100 a call.
-	Ids           []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	Ids []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	// Without ids: the next_cursor of the call before; empty: from the oldest dead letter on.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,6 +655,13 @@ func (x *RedriveRequestsRequest) GetIds() []string {
 	return nil
 }
 
+func (x *RedriveRequestsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
 type RedriveRequestsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ids of the requests that were put back.
@@ -660,7 +669,9 @@ type RedriveRequestsResponse struct {
 	// Ids of the others: the request has not failed, or its user has applied again.
 	Refused []string `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
 	// There are more dead letters.
-	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	// Goes on behind the dead letters of this call; empty at the end.
+	NextCursor    string `protobuf:"bytes,4,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -714,6 +725,13 @@ func (x *RedriveRequestsResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *RedriveRequestsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
 }
 
 type SubmitBeaconRequest struct {
@@ -965,14 +983,17 @@ const file_urr_worker_v1_worker_proto_rawDesc = "" +
 	"\x02at\x18\x06 \x01(\x03R\x02at\x12$\n" +
 	"\vredriven_at\x18\a \x01(\x03H\x00R\n" +
 	"redrivenAt\x88\x01\x01B\x0e\n" +
-	"\f_redriven_at\"j\n" +
+	"\f_redriven_at\"\x8c\x01\n" +
 	"\x16RedriveRequestsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12!\n" +
-	"\x03ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x03ids\"c\n" +
+	"\x03ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x03ids\x12 \n" +
+	"\x06cursor\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06cursor\"\x84\x01\n" +
 	"\x17RedriveRequestsResponse\x12\x1a\n" +
 	"\bredriven\x18\x01 \x03(\tR\bredriven\x12\x18\n" +
 	"\arefused\x18\x02 \x03(\tR\arefused\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\xe3\x01\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12\x1f\n" +
+	"\vnext_cursor\x18\x04 \x01(\tR\n" +
+	"nextCursor\"\xe3\x01\n" +
 	"\x13SubmitBeaconRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12+\n" +

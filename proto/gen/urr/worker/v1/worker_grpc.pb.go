@@ -47,9 +47,10 @@ type WorkerAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
-	// Puts failed requests back into the queue. Each is settled by the capacity that is left then.
+	// Puts failed requests back into the queue, the oldest first. Each is settled by the capacity that
+	// is left then.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	RedriveRequests(ctx context.Context, in *RedriveRequestsRequest, opts ...grpc.CallOption) (*RedriveRequestsResponse, error)
 	// Gives the draw of a lottery the value of its beacon's round, where worker cannot fetch it. The
 	// value is verified by the beacon's signature, so it cannot be chosen. Repeated calls change
@@ -152,9 +153,10 @@ type WorkerAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
-	// Puts failed requests back into the queue. Each is settled by the capacity that is left then.
+	// Puts failed requests back into the queue, the oldest first. Each is settled by the capacity that
+	// is left then.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	RedriveRequests(context.Context, *RedriveRequestsRequest) (*RedriveRequestsResponse, error)
 	// Gives the draw of a lottery the value of its beacon's round, where worker cannot fetch it. The
 	// value is verified by the beacon's signature, so it cannot be chosen. Repeated calls change
