@@ -52,7 +52,7 @@ func TopicWithoutDLQ(t testing.TB) string {
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	admin := kadm.NewClient(client(t))
-	if _, err := admin.CreateTopic(ctx, 1, 1, nil, name); err != nil {
+	if _, err := admin.CreateTopic(ctx, 1, 1, map[string]*string{"retention.ms": new("-1")}, name); err != nil {
 		t.Fatalf("create topic %s: %v", name, err)
 	}
 	t.Cleanup(func() { Delete(t, name, name+kafka.DLQSuffix) })

@@ -33,7 +33,7 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	}()
 	if err = d.Audit.Begin(r.Context(), a); err == nil {
 		err = q.Route.Handler(w, r, q)
-		if a.EventID == "" && q.Route.EventOf != nil { // after the act, which is recorded before any call
+		if err == nil && q.Refused == nil && a.EventID == "" && q.Route.EventOf != nil { // an act is recorded before any call
 			a.EventID = q.Route.EventOf(r.Context(), q)
 		}
 	}
