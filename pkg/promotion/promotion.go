@@ -23,6 +23,7 @@ type Promotion struct {
 	OpensAt, ClosesAt            int64
 	LotteryCutoffAt, AnnouncedAt int64 // lottery only
 	ClosedAt, VoidedAt           int64 // by an operator; 0: not
+	PublishedAt                  int64 // lottery only: when the result became public; 0: not yet
 
 	// Commitment is what a lottery published when it opened: canonical JSON (pkg/fairdraw), verbatim.
 	Commitment string
@@ -36,7 +37,7 @@ type Promotion struct {
 	Version int64
 }
 
-// PromotionStatus is computed from the configuration and the clock.
+// PromotionStatus is computed from what is stored and the clock.
 type PromotionStatus string
 
 // The statuses of a promotion.
@@ -52,7 +53,7 @@ func (p *Promotion) Status(now int64) PromotionStatus {
 	switch {
 	case p.VoidedAt != 0:
 		return PromotionVoid
-	case p.AnnouncedAt != 0 && now >= p.AnnouncedAt:
+	case p.PublishedAt != 0 && now >= p.AnnouncedAt:
 		return PromotionAnnounced
 	case now >= p.closingTime():
 		return PromotionClosed

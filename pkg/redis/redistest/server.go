@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -131,6 +133,31 @@ func (s *Server) TakeOver(master *Server) {
 	}
 	s.addr = master.addr
 	s.awaitAnswer()
+}
+
+// Fill fills a server that does not evict keys up to its limit of memory, and returns what frees the
+// memory again.
+func (s *Server) Fill() (free func()) {
+	s.t.Helper()
+	client, ctx := s.Client(), s.t.Context()
+	var keys []string
+	for size := 1 << 16; size >= 64; {
+		key := "filler-" + strconv.Itoa(len(keys))
+		err := client.Set(ctx, key, strings.Repeat("x", size), 0).Err()
+		switch {
+		case err == nil:
+			keys = append(keys, key)
+		case goredis.HasErrorPrefix(err, "OOM"):
+			size /= 2
+		default:
+			s.t.Fatalf("fill redis-server at %s: %v", s.addr, err)
+		}
+	}
+	return func() {
+		if err := client.Del(ctx, keys...).Err(); err != nil {
+			s.t.Fatalf("free memory of redis-server at %s: %v", s.addr, err)
+		}
+	}
 }
 
 func (s *Server) hostPort() (host, port string) {

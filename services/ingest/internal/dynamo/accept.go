@@ -146,7 +146,7 @@ func (s *Store) refuse(ctx context.Context, a *applicant, it dynamo.Item, cause 
 // decideAndStore decides about the applicants and stores their requests in one transaction, each
 // with its lock, log and marker.
 func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
-	now := s.Millis() // the time stamp by which the promotion is open or not
+	now, skew := s.Millis(), s.Skew().Milliseconds() // the time stamp by which the promotion is open or not
 	tx := table.NewTx(s.Client, s.Table, now)
 	created := make([]promotion.Request, len(group))
 	for i, a := range group {
@@ -154,6 +154,9 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 			continue
 		}
 		d, err := request.Decide(a.app, a.id, a.standing, now)
+		if err == nil && d.Existing == nil && !a.app.Promotion.Accepts(now-skew) {
+			err = request.ErrNotOpen // nothing is accepted early or late by a wrong clock
+		}
 		switch {
 		case err != nil:
 			a.done, a.err = true, err

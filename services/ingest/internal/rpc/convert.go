@@ -35,6 +35,7 @@ func toBeacon(in *ingestv1.Beacon) *fairdraw.Beacon {
 	}
 	b := &fairdraw.Beacon{Chain: beacon.Chain{
 		Scheme: in.GetScheme(), ChainHash: in.GetChainHash(), PublicKey: in.GetPublicKey(), Genesis: in.GetGenesis(), Period: in.GetPeriodSeconds(),
+		GroupHash: in.GetGroupHash(), BeaconID: in.GetBeaconId(),
 	}, DelaySeconds: int64(fairdraw.DefaultDelay / time.Second)}
 	if in.DelaySeconds != nil {
 		b.DelaySeconds = in.GetDelaySeconds()

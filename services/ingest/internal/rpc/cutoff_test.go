@@ -35,7 +35,36 @@ func TestCutoff(t *testing.T) {
 	require.Equal(t, in.GetReceipt(), again.GetReceipt())
 	require.Equal(t, "DRAWING", again.GetUiPhase())
 	w.clock.Set(announced)
-	require.Equal(t, "ANNOUNCED", r.applied(t, event, "ann").GetUiPhase())
+	require.Equal(t, "DRAWING", r.applied(t, event, "ann").GetUiPhase(), "the result is not out because its time has come")
+}
+
+// A replica whose clock is known to be wrong accepts nothing early or late, and signs no receipt of a
+// request that the draw may not know.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	right := w.replica(t, options{})
+	wrong := func(skew time.Duration) replica {
+		return w.replica(t, options{skew: func() time.Duration { return skew }})
+	}
+	fast, slow := wrong(40*time.Second), wrong(-40*time.Second)
+	event := right.lottery(t)
+	w.clock.Set(start.Add(-time.Hour + 39*time.Second))
+	require.Equal(t, "NOT_OPEN", fast.apply(t, event, user("early")).GetProblem().GetReason(), "it opens a second later")
+	w.clock.Set(start)
+	require.NotNil(t, fast.applied(t, event, "ann").Receipt, "far from the opening and the cutoff")
+	require.NotNil(t, slow.applied(t, event, "bob").Receipt)
+	w.clock.Set(cutoff.Add(-time.Second))
+	require.Equal(t, "NOT_OPEN", slow.apply(t, event, user("late")).GetProblem().GetReason(), "the lists are closed")
+	in := right.applied(t, event, "eve")
+	require.NotNil(t, in.Receipt)
+	receipt := func(r replica) *string {
+		got, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("eve"), RequestId: in.GetRequestId()})
+		require.NoError(t, err)
+		return got.Receipt
+	}
+	require.NotNil(t, receipt(right))
+	require.Nil(t, receipt(slow), "the request may have been stored after the cutoff")
 }
 
 // Whoever holds a receipt can show it to others, by the key that the terms name.
@@ -58,7 +87,7 @@ func TestReceipts(t *testing.T) {
 	require.Equal(t, receipt, r.applied(t, event, "ann").GetReceipt())
 	terms, hash, err := fairdraw.ParseCommitment([]byte(r.document(t, event).Commitment))
 	require.NoError(t, err)
-	open, err := fairdraw.OpenReceipt(terms.Public(), receipt)
+	open, err := fairdraw.OpenReceipt(terms.ReceiptKey[:], receipt)
 	require.NoError(t, err)
 	require.Equal(t, id, open.RequestID.String())
 	require.Equal(t, event, open.EventID)

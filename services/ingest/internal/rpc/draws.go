@@ -55,10 +55,10 @@ func (s *Requests) GetDraw(in *ingestv1.GetDrawRequest, out grpc.ServerStreaming
 	}
 }
 
-func fromDocument(d *request.Document) *ingestv1.Draw {
+func fromDocument(d *fairdraw.Document) *ingestv1.Draw {
 	out := &ingestv1.Draw{
 		EventId: d.EventID, Phase: string(d.Phase), Commitment: d.Commitment, CommitmentHash: d.CommitmentHash,
-		Seed: rpc.Optional(d.Seed), VoidedAt: rpc.Optional(d.VoidedAt), VoidReason: rpc.Optional(string(d.VoidReason)),
+		Seed: rpc.Optional(d.Seed), VoidedAt: rpc.Optional(d.VoidedAt), VoidReason: rpc.Optional(d.VoidReason),
 	}
 	if d.Statement != nil {
 		out.Statement = &ingestv1.DrawStatement{Statement: d.Statement.Statement, Signature: d.Statement.Signature}

@@ -105,8 +105,17 @@ func TestDrawDocument(t *testing.T) {
 	d.put(t, draw)
 	w.clock.Advance(time.Second)
 	d.verified(t, fairdraw.PhaseSettled)
+	saved, _ := d.verified(t, fairdraw.PhaseSettled)
+	file, _, _ := d.entries(t, d.event, 0, 0)
 	w.clock.Advance(91 * 24 * time.Hour)
-	require.Equal(t, "ENTRIES_NOT_PUBLIC", entries(d.replica), "expired")
+	require.Equal(t, "DRAW_EXPIRED", entries(d.replica))
+	stream, err := d.GetDraw(t.Context(), &ingestv1.GetDrawRequest{EventId: d.event})
+	require.NoError(t, err)
+	_, err = collect(stream)
+	require.Equal(t, "DRAW_EXPIRED", reason(err), "a document without its lists would look forged")
+	report, err = fairdraw.Verify(saved, file, fairdraw.Options{Now: w.clock.Now()})
+	require.NoError(t, err, "what was saved verifies for ever")
+	require.True(t, report.Complete)
 }
 
 // drawnEarly: a worker whose clock is ahead has published the seed.

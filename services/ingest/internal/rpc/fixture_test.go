@@ -23,6 +23,7 @@ import (
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/testkit"
+	"urr.guru/pkg/token"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/dynamo"
@@ -72,7 +73,11 @@ type options struct {
 	dynamo dynamotest.Hook
 	// sqsAddr replaces the address of the queue; nothing listens at most of them.
 	sqsAddr string
-	load    func(context.Context, string) (request.Load, error)
+	// opening is what worker fails with when a draw is opened.
+	opening error
+	// skew is by how much the clock of the replica is known to be wrong.
+	skew func() time.Duration
+	load func(context.Context, string) (request.Load, error)
 	// sendWait is how long an applicant waits for the queue; 0: as long as it takes.
 	sendWait time.Duration
 }
@@ -96,12 +101,16 @@ func (w *world) replica(t *testing.T, o options) replica {
 	if o.load == nil {
 		o.load = store.Load
 	}
+	if o.skew == nil {
+		o.skew = func() time.Duration { return 0 }
+	}
+	store.Skew = o.skew
 	log := slog.New(slog.DiscardHandler)
-	keys := drawKeys(t).Keys
+	keys := func() token.SigningKeys { return receiptKeys(t) }
 	promotions := request.NewPromotions(store, request.PromotionOptions{
-		Keys: keys, MinDelay: 2 * time.Minute, Lead: 2 * time.Minute, Now: w.clock.Now,
+		Keys: keys, Opener: &opener{drawKeys(t), o.opening}, MinDelay: 2 * time.Minute, Lead: 2 * time.Minute, Now: w.clock.Now,
 	})
-	draws, receipts := request.NewDraws(promotions, store, w.clock.Now), request.NewReceipts(keys)
+	draws, receipts := request.NewDraws(promotions, store, w.clock.Now), request.NewReceipts(keys, o.skew)
 	service := request.NewService(promotions, store, sender, request.Options{
 		Load: o.load, SendWait: cmp.Or(o.sendWait, time.Hour), Receipts: receipts, Now: w.clock.Now,
 	})

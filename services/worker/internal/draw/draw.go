@@ -5,7 +5,8 @@
 //
 //	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
 //	CLOSED  list entries and exclusions, store the statement, sign it as stored
-//	ROOT    wait for the beacon's round, fetch it, rank the entries, store the winners
+//	ROOT    wait for the beacon's round, fetch it; shortly before the announcement rank the entries and
+//	        store the winners
 //	DRAWN   at the announcement store the seed; 10 s later write the results, those of the winners first
 //	SETTLED
 package draw
@@ -66,8 +67,8 @@ type Draws interface {
 type Lotteries interface {
 	// Lottery reads a lottery; found is false when there is no such promotion.
 	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
-	// Cancel changes a draw and its promotion, or fails with ErrChanged.
-	Cancel(ctx context.Context, before, after Lottery) error
+	// ChangeLottery changes a draw and its promotion, or fails with ErrChanged.
+	ChangeLottery(ctx context.Context, before, after Lottery) error
 }
 
 // Requests stores the requests to lotteries.
@@ -102,9 +103,13 @@ type Results interface {
 // log.
 const MaxSettled = 40
 
-// Beacon fetches verified rounds. It fails with beacon.ErrNotPublished for one that is not published.
-type Beacon interface {
-	Round(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
+// Beacons are the sources of randomness.
+type Beacons interface {
+	// Get fetches a verified round. It fails with beacon.ErrNotPublished for one that is not published.
+	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
+	// Check makes sure that a source publishes the chain at a time. It fails with beacon.ErrChain or
+	// beacon.ErrUnchecked.
+	Check(ctx context.Context, chain beacon.Chain, now time.Time) error
 }
 
 // Meter receives the figures of each pass over the open draws.
@@ -127,6 +132,9 @@ type Options struct {
 	// take from its time stamp to its receipt.
 	After time.Duration
 	Now   func() time.Time
+	// Skew is by how much the clock is wrong, 0 when it is right enough (dynamo.ClockSkew). A process with
+	// a wrong clock takes no step: it could close a lottery early, or sign a list too late.
+	Skew func() time.Duration
 }
 
 const (
@@ -148,7 +156,7 @@ const (
 // Drawer takes the steps of draws. Any number of drawers may run.
 type Drawer struct {
 	store   Stores
-	beacons Beacon
+	beacons Beacons
 	keys    *fairdraw.Keyring
 	meter   Meter
 	opts    Options
@@ -165,8 +173,14 @@ type Drawer struct {
 	pause    map[string]time.Duration // the length of that pause
 }
 
+// errClock means that the clock of this process is wrong, so that it may not say what is in time.
+var errClock = errors.New("the clock of this process is off by more than 2 s")
+
 // New makes a drawer; Run starts it.
-func New(store Stores, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
+func New(store Stores, beacons Beacons, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
+	if opts.Skew == nil {
+		opts.Skew = func() time.Duration { return 0 }
+	}
 	return &Drawer{
 		store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache(),
 		drawPermits: make(chan struct{}, maxDraws), settlePermits: make(chan struct{}, maxDraws),
@@ -263,8 +277,8 @@ func (d *Drawer) process(ctx context.Context, l *Lottery) error {
 		return err
 	}
 	s := step{Drawer: d, Lottery: *l, terms: terms}
-	defer func() { l.Draw = s.Draw }()
-	for moved := true; moved && !s.waits(); {
+	defer func() { *l = s.Lottery }()
+	for moved := true; moved && !s.waits() && d.opts.Skew() == 0; {
 		if moved, err = d.takeSteps(ctx, &s); err != nil {
 			return err
 		}
@@ -361,7 +375,7 @@ func hasKeys(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 
 // canSign reports whether a draw's statement is signed, or this process has the key to sign it.
 func canSign(keys fairdraw.Keys, l *Lottery, t *terms) bool {
-	_, ok := keys.Signing.KidOf(t.Public())
+	_, ok := keys.Statements.KidOf(t.StatementKey[:])
 	return ok || l.Draw.Public()
 }
 

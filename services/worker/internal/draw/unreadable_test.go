@@ -59,7 +59,7 @@ func TestUnreadableWinner(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enter(t, 8)
 	w.pass(t, after)
-	w.pass(t, round)
+	w.pass(t, ranked)
 	broken := w.winners(t)[0].String()
 	w.spoil(t, broken)
 	w.clock.Set(cutoff.Add(settles))

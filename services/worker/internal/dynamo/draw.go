@@ -99,7 +99,7 @@ func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
 }
 
-func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
+func (s *Store) ChangeLottery(ctx context.Context, before, after draw.Lottery) error {
 	tx := s.Begin()
 	putDraw(tx, &before.Draw, &after.Draw)
 	if before.Promotion != after.Promotion {
