@@ -64,6 +64,7 @@ type Consumer struct {
 	lagEvery   time.Duration // interval of the lag metric
 	log        *slog.Logger
 	opts       []kgo.Opt
+	positions  Positions // nil: the group's offsets only
 
 	mu      sync.Mutex
 	workers map[partition]*worker

@@ -264,6 +264,7 @@ func (w *worker) sendToDLQ(rec *kgo.Record, cause error) bool {
 		if err == nil {
 			deadLetters.WithLabelValues(w.c.group, w.part.topic).Inc()
 			w.log.ErrorContext(w.ctx, "record put aside", "offset", rec.Offset, "dlq", letter.Topic, "error", cause)
+			w.savePosition(rec)
 			return true
 		}
 		w.markFailing()

@@ -20,7 +20,9 @@ const (
 	statementTimeout = 5 * time.Second
 	idleInTxTimeout  = 5 * time.Second
 	connectTimeout   = 3 * time.Second
-	lockTimeout      = 5 * time.Second // of migrations
+	// lockTimeout is that of migrations: a migration that waits for a lock blocks all statements
+	// that come after it, so it waits for a moment only, and tries again.
+	lockTimeout = 300 * time.Millisecond
 )
 
 // Config says which database, and with how many connections.

@@ -47,6 +47,18 @@ func Statements(t testing.TB) map[string]string {
 // Exceptions are named "Statement table".
 func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[string]string, exceptions ...string) {
 	t.Helper()
+	for name, plan := range Plans(t, sets, statements) {
+		for _, table := range tablesReadWhole(plan) {
+			if !slices.Contains(exceptions, name+" "+table) {
+				t.Errorf("%s reads all of %s:\n%s", name, table, plan)
+			}
+		}
+	}
+}
+
+// Plans returns the plans of RequireIndexes, by the name of the statement.
+func Plans(t testing.TB, sets []postgres.MigrationSet, statements map[string]string) map[string]string {
+	t.Helper()
 	pool, err := postgres.Open(t.Context(), postgres.Config{URL: URL(t, sets...), MaxConns: 1}, "plans",
 		postgres.Indexed(), postgres.Setting("plan_cache_mode", "force_generic_plan"))
 	if err != nil {
@@ -54,14 +66,11 @@ func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[s
 	}
 	t.Cleanup(pool.Close)
 	vacuumTables(t, pool)
+	plans := make(map[string]string, len(statements))
 	for name, sql := range statements {
-		plan := explainPlan(t, pool, name, sql)
-		for _, table := range tablesReadWhole(plan) {
-			if !slices.Contains(exceptions, name+" "+table) {
-				t.Errorf("%s reads all of %s:\n%s", name, table, plan)
-			}
-		}
+		plans[name] = explainPlan(t, pool, name, sql)
 	}
+	return plans
 }
 
 // vacuumTables vacuums the tables, as autovacuum may do at any time. Before that PostgreSQL assumes

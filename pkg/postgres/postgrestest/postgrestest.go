@@ -158,7 +158,7 @@ func dropTemplates(ctx context.Context, admin *pgx.Conn, prefix string) error {
 func digestSets(sets []postgres.MigrationSet) (family, content string, err error) {
 	names, files := sha256.New(), sha256.New()
 	for _, set := range sets {
-		fmt.Fprintf(names, "%s\x00", set.Name)
+		fmt.Fprintf(names, "%s%s\x00", set.Schema, set.Name)
 		err := fs.WalkDir(set.FS, ".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

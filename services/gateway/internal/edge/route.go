@@ -4,6 +4,7 @@
 package edge
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -82,6 +83,11 @@ type Route struct {
 	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
 	// while Kafka cannot take its record.
 	Stops bool
+	// Personal marks an operator's route that shows what people did: reading it is an act too.
+	Personal bool
+	// EventOf finds the event of an act that neither the path nor the body names; "" when it is not
+	// known. Nil: there is none.
+	EventOf func(context.Context, *Request) string
 	// Stream routes respond until the client leaves: they have no Timeout, and do not count in the
 	// durations of requests.
 	Stream bool
@@ -145,8 +151,8 @@ func (r *Route) Mutates() bool {
 }
 
 // Audited reports whether the requests are operators' acts, which are recorded before they are
-// forwarded. It follows from who may call the route, so that no route can forget it.
-func (r *Route) Audited() bool { return r.Access == Admin && r.Mutates() }
+// forwarded. For changes it follows from who may call the route, so that no route can forget it.
+func (r *Route) Audited() bool { return r.Access == Admin && (r.Mutates() || r.Personal) }
 
 // servesUnready reports whether the route is served before the waiting rooms are known. It is for
 // pages without an event, and for operators' routes.

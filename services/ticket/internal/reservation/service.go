@@ -41,6 +41,9 @@ type Decide func(r *Reservation, now time.Time) error
 type Store interface {
 	// Find returns a reservation and the database's time, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
+	// Show is Find for users who look at their reservations, again and again while they pay: like
+	// List it takes no connections of payments.
+	Show(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
 	// List returns a user's reservations with smaller ids than before (zero: all), newest first.
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)
 	// Change locks a reservation, calls decide, and writes the changes and events in the same
@@ -142,7 +145,7 @@ func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snap
 
 // Get returns a user's own reservation, EXPIRED if it is due. ErrNotFound for another user's.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reservation, error) {
-	r, now, err := s.store.Find(ctx, id)
+	r, now, err := s.store.Show(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -489,8 +489,8 @@ type PayableServiceClient interface {
 	// Errors: REFERENCE_NOT_FOUND (also for that of another user), HOLD_EXPIRED, ALREADY_PAID,
 	// NOT_PAYABLE, EVENT_CANCELLED.
 	GetPayable(ctx context.Context, in *GetPayableRequest, opts ...grpc.CallOption) (*Payable, error)
-	// Changes an unexpired hold from HELD to PAYING for 10 min, in which nobody else can take its
-	// seats. A repeated call for the same payment returns the same.
+	// Changes an unexpired hold from HELD to PAYING for at least 10 min, in which nobody else can take
+	// its seats. A repeated call for the same payment returns the same.
 	//
 	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
 	BeginPayment(ctx context.Context, in *BeginPaymentRequest, opts ...grpc.CallOption) (*Payable, error)
@@ -562,8 +562,8 @@ type PayableServiceServer interface {
 	// Errors: REFERENCE_NOT_FOUND (also for that of another user), HOLD_EXPIRED, ALREADY_PAID,
 	// NOT_PAYABLE, EVENT_CANCELLED.
 	GetPayable(context.Context, *GetPayableRequest) (*Payable, error)
-	// Changes an unexpired hold from HELD to PAYING for 10 min, in which nobody else can take its
-	// seats. A repeated call for the same payment returns the same.
+	// Changes an unexpired hold from HELD to PAYING for at least 10 min, in which nobody else can take
+	// its seats. A repeated call for the same payment returns the same.
 	//
 	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
 	BeginPayment(context.Context, *BeginPaymentRequest) (*Payable, error)
