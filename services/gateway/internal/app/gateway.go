@@ -195,16 +195,16 @@ func (g *Gateway) newEndpoints(
 }
 
 func (g *Gateway) newAuthHandlers(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
-	h := &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
+	c := session.Config{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
 	if g.provider == nil {
-		return h, nil
+		return session.New(c), nil
 	}
 	var err error
-	if h.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
+	if c.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
 		return nil, fmt.Errorf("PUBLIC_URL: %w", err)
 	}
-	h.Provider = g.provider
-	return h, nil
+	c.Provider = g.provider
+	return session.New(c), nil
 }
 
 func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, error) {

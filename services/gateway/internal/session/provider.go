@@ -14,6 +14,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/oidc"
+	"urr.guru/services/gateway/internal/problem"
 )
 
 // Provider is an identity provider.
@@ -140,9 +141,30 @@ func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, return
 	}
 	if !errors.Is(r.Context().Err(), context.Canceled) {
 		signIns.WithLabelValues(outcome).Inc()
-		h.Log.Log(r.Context(), level, "sign-in failed", "outcome", outcome, "error", truncate(cause.Error(), maxCause))
+		h.logFailure(r.Context(), level, "sign-in failed", outcome, cause)
 	}
 	redirect(w, "/login?"+url.Values{"returnTo": {returnTo}, "failed": {outcome}}.Encode())
+}
+
+// signOutLine is the reason of the log's lines about sign-outs.
+const signOutLine = "sign-out"
+
+// newLineLimit bounds the log's lines of failures, by their reason: while the provider is away, a crowd
+// tries to sign in.
+func newLineLimit() *problem.LineLimit {
+	return problem.NewLineLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutLine)
+}
+
+func (h *Handlers) logFailure(ctx context.Context, level slog.Level, message, reason string, cause error) {
+	suppressed, ok := h.lines.Allow(reason)
+	if !ok {
+		return
+	}
+	attrs := []any{"outcome", reason, "error", truncate(cause.Error(), maxCause)}
+	if suppressed > 0 {
+		attrs = append(attrs, "suppressed", suppressed)
+	}
+	h.Log.Log(ctx, level, message, attrs...)
 }
 
 // providerLogoutURL returns the URL that ends the provider's session; "" when there is none, or while
@@ -156,7 +178,7 @@ func (h *Handlers) providerLogoutURL(ctx context.Context, hint string) string {
 	}
 	to, err := h.Provider.EndSession(ctx, hint)
 	if err != nil {
-		h.Log.WarnContext(ctx, "the session at the identity provider goes on after a sign-out", "error", truncate(err.Error(), maxCause))
+		h.logFailure(ctx, slog.LevelWarn, "the session at the identity provider goes on after a sign-out", signOutLine, err)
 	}
 	return to
 }

@@ -17,6 +17,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/problem"
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 )
@@ -37,8 +38,8 @@ type Revoker interface {
 	IssueTime(ctx context.Context, userID string) time.Time
 }
 
-// Handlers of /api/v1/auth and /api/v1/admin/sessions.
-type Handlers struct {
+// Config of Handlers.
+type Config struct {
 	Tokens  *identity.Verifier
 	Cookies identity.Cookies
 	Revoked Revoker
@@ -52,6 +53,15 @@ type Handlers struct {
 	Life time.Duration
 	Now  func() time.Time
 }
+
+// Handlers of /api/v1/auth and /api/v1/admin/sessions.
+type Handlers struct {
+	Config
+
+	lines *problem.LineLimit
+}
+
+func New(cfg Config) *Handlers { return &Handlers{Config: cfg, lines: newLineLimit()} }
 
 func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in, _ := q.Message.(*gatewayv1.DevLoginRequest) // the route's message
