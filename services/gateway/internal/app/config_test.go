@@ -81,7 +81,7 @@ func TestSecureCookies(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, func(c *app.Config, _ *app.Services) { c.DevLogin, c.SecureCookies = false, true })
 	rec := w.do("POST", "/vwr-api/vwr/assign/busy", "", nil)
-	require.True(t, cookieOf(rec, "urr-anon").Secure)
+	require.True(t, cookieOf(rec, "__Host-urr-anon").Secure)
 	require.NotEmpty(t, rec.Header().Get("Strict-Transport-Security"))
 	require.Equal(t, 404, w.do("POST", "/api/v1/auth/dev-login", `{"userId":"alice"}`, nil).Code)
 }

@@ -242,6 +242,8 @@ func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 		q.Owes = owes
 		q.Anon, q.NewAnon = d.Tokens.NewVisitorID(owes)
 		return nil
+	case q.Route.SignsIn:
+		return d.Limits.CountSignIn(r.Context(), s)
 	case q.Route.Mutates() && !q.Route.Poll || q.Route.Costly:
 		return d.Limits.CountMutation(r.Context(), s)
 	default:

@@ -41,10 +41,6 @@ const (
 // to sign out, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
 
-// hintPlaceholder is kept in place of an ID token that is too long: it says that the session began at
-// the provider, and overwrites the token of another user of the browser.
-const hintPlaceholder = "-"
-
 // Limits of the log's attributes of a failure, in bytes.
 const (
 	maxErrorCode = 64
@@ -84,8 +80,11 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 		h.redirectFailed(w, r, "/", fmt.Errorf("%w: %w", errExpired, err))
 		return nil
 	}
-	// The provider accepts the code once; the attempt is of no further use.
 	h.Cookies.Clear(w, identity.AttemptCookie(attempt.State))
+	if !h.used.claim(r.Context(), attempt) {
+		h.redirectFailed(w, r, attempt.ReturnTo, errExpired)
+		return nil
+	}
 	if code := answer.Get("error"); code != "" {
 		h.redirectFailed(w, r, attempt.ReturnTo, refusalError(code))
 		return nil
@@ -101,7 +100,7 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	}
 	hint := user.IDToken
 	if len(hint) > maxIDToken {
-		hint = hintPlaceholder
+		hint = identity.IDTokenPlaceholder
 	}
 	h.Cookies.Set(w, identity.IDTokenCookie, hint, session.Expiry().Add(hintLife))
 	signIns.WithLabelValues(outcomeDone).Inc()
@@ -173,7 +172,7 @@ func (h *Handlers) providerLogoutURL(ctx context.Context, hint string) string {
 	if h.Provider == nil || hint == "" {
 		return ""
 	}
-	if hint == hintPlaceholder {
+	if hint == identity.IDTokenPlaceholder {
 		hint = ""
 	}
 	to, err := h.Provider.EndSession(ctx, hint)

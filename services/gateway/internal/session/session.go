@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/claims"
@@ -48,7 +49,9 @@ type Config struct {
 	// Home is the gateway's URL to which the provider sends browsers back. A sign-in begins there too,
 	// since the cookie of an attempt belongs to one host.
 	Home *url.URL
-	Log  *slog.Logger
+	// Redis remembers the attempts that have come back; nil: each gateway does so for itself.
+	Redis redis.UniversalClient
+	Log   *slog.Logger
 	// Life is how long a session lasts.
 	Life time.Duration
 	Now  func() time.Time
@@ -58,10 +61,17 @@ type Config struct {
 type Handlers struct {
 	Config
 
+	used  *usedAttempts
 	lines *problem.LineLimit
 }
 
-func New(cfg Config) *Handlers { return &Handlers{Config: cfg, lines: newLineLimit()} }
+func New(cfg Config) (*Handlers, error) {
+	used, err := newUsedAttempts(cfg.Redis, cfg.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &Handlers{Config: cfg, used: used, lines: newLineLimit()}, nil
+}
 
 func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in, _ := q.Message.(*gatewayv1.DevLoginRequest) // the route's message

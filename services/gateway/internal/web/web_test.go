@@ -131,9 +131,11 @@ func TestFrameShowsSignInOrSignOut(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})
 	require.Contains(t, body(t, get(h, "/")), `id="sign-in"`)
-	signedIn := body(t, get(h, "/", "Cookie", web.SessionCookie+"=x"))
-	require.NotContains(t, signedIn, `id="sign-in"`)
-	require.Contains(t, signedIn, `id="sign-out"`)
+	for _, prefix := range []string{"", "__Host-"} {
+		signedIn := body(t, get(h, "/", "Cookie", prefix+web.SessionCookie+"=x"))
+		require.NotContains(t, signedIn, `id="sign-in"`)
+		require.Contains(t, signedIn, `id="sign-out"`)
+	}
 }
 
 // inline matches what the policy blocks: scripts with a body, style elements, and style and event
