@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,7 +70,9 @@ func TestExchangesInFlightAreBounded(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	mux := http.NewServeMux()
 	srv := httptest.NewServer(mux)
+	letGo := sync.OnceFunc(func() { close(release) })
 	t.Cleanup(srv.Close)
+	t.Cleanup(letGo)
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"issuer": srv.URL, "authorization_endpoint": srv.URL, "token_endpoint": srv.URL + "/token", "jwks_uri": srv.URL + "/keys",
@@ -93,7 +96,7 @@ func TestExchangesInFlightAreBounded(t *testing.T) {
 		<-arrived
 	}
 	require.ErrorIs(t, complete(), oidc.ErrUnavailable)
-	close(release)
+	letGo()
 	for range 32 {
 		require.ErrorIs(t, <-ended, oidc.ErrInvalid)
 	}
