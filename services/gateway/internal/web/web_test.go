@@ -299,8 +299,7 @@ func TestCataloguesMatch(t *testing.T) {
 	}
 }
 
-func TestErrorPagesAreForPeopleOnly(t *testing.T) {
-	t.Parallel()
+func TestErrorPagesAreForPeopleOnly(t *testing.T) { //nolint:paralleltest // counts allocations
 	p, err := web.NewFrom(bundle(), web.Config{})
 	require.NoError(t, err)
 	refuse := func(path string, status int, headers ...string) (*http.Response, bool) {
@@ -323,6 +322,11 @@ func TestErrorPagesAreForPeopleOnly(t *testing.T) {
 
 	r, _ = refuse("/my", http.StatusServiceUnavailable, "Accept", "text/html")
 	require.Contains(t, body(t, r), "Reference req-7")
+
+	navigation := httptest.NewRequest(http.MethodGet, "/nowhere", http.NoBody)
+	navigation.Header.Set("Accept", "text/html")
+	allocated := testing.AllocsPerRun(100, func() { p.ServeRefusal(httptest.NewRecorder(), navigation, http.StatusNotFound, "A sentence.", "") })
+	require.Less(t, allocated, 60.0, "the page is not rendered per request")
 
 	for path, accept := range map[string]string{"/nowhere": "application/json", "/": "*/*", "/api/v1/events": "text/html", "/vwr-api/vwr/x": "text/html", "/assets/x": "text/html"} {
 		_, done := refuse(path, http.StatusNotFound, "Accept", accept)
