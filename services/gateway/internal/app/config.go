@@ -27,7 +27,7 @@ type Config struct {
 	// SecureCookies marks cookies as Secure; false only for plain http.
 	SecureCookies bool `env:"SECURE_COOKIES, default=true"`
 	// DevLogin lets visitors sign in as any user without a password; not together with
-	// SecureCookies.
+	// SecureCookies or OIDC_ISSUER.
 	DevLogin bool `env:"DEV_LOGIN"`
 	OIDC     session.OIDC
 	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
@@ -122,6 +122,9 @@ func (c *Config) Validate() error {
 	var all []error
 	if c.DevLogin && c.SecureCookies {
 		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
+	}
+	if c.DevLogin && c.OIDC.Issuer != "" {
+		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with OIDC_ISSUER: it lets anybody be any of its users"))
 	}
 	all = append(all, c.OIDC.Validate(c.SecureCookies))
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {

@@ -64,6 +64,12 @@ func TestConfig(t *testing.T) {
 	env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
 	_, err = config.LoadFrom[app.Config](t.Context(), env)
 	require.NoError(t, err)
+	env["OIDC_ISSUER"], env["OIDC_CLIENT_ID"], env["PUBLIC_URL"] = "http://accounts.test", "urr", "http://tickets.test"
+	_, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.ErrorContains(t, err, "DEV_LOGIN", "beside a provider")
+	env["DEV_LOGIN"] = "false"
+	_, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.NoError(t, err, "a provider alone")
 	env = environment()
 	delete(env, "VWR_ADDR")
 	delete(env, "VWR_TOKEN_SECRET")
