@@ -27,6 +27,8 @@ type Config struct {
 	Inflight int           // the most batches running at once; default 1
 	Queue    int           // the most items waiting for a batch; default 10,000
 	Timeout  time.Duration // of a batch, independent of its callers' deadlines; default 5 s
+	// Keep runs the items too whose callers have left before their batch began.
+	Keep bool
 }
 
 func (c Config) withDefaults() Config {
@@ -96,8 +98,8 @@ func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], 
 
 // Do passes one item to a batch and waits for its result. It fails with errs.ErrOverloaded (and a retry
 // time) when the queue is full, and with errs.ErrUnavailable after Close. When ctx ends first it fails
-// with the error of ctx: the item is dropped if its batch has not begun, else its result. The other
-// items of the batch are not affected.
+// with the error of ctx: the item is dropped if its batch has not begun, unless Config.Keep is set,
+// else its result. The other items of the batch are not affected.
 func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	var zero O
 	if err := ctx.Err(); err != nil {
@@ -211,6 +213,13 @@ func (c *Coalescer[I, O]) nextBatchOrIdle() (calls []*call[I, O], idle bool) {
 	return nil, idle
 }
 
+// Waiting is the number of items whose batch has not begun.
+func (c *Coalescer[I, O]) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.pending)
+}
+
 func (c *Coalescer[I, O]) unused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +238,7 @@ func (c *Coalescer[I, O]) takeBatchLocked() []*call[I, O] {
 }
 
 func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
-	live := slices.DeleteFunc(calls, func(cl *call[I, O]) bool { return cl.ctx.Err() != nil })
+	live := slices.DeleteFunc(calls, func(cl *call[I, O]) bool { return cl.ctx.Err() != nil && !c.cfg.Keep })
 	if len(live) == 0 {
 		return
 	}

@@ -23,6 +23,18 @@ var (
 	processSkew = &skewEstimate{}
 )
 
+// maxSkew is by how much a clock may be off where times decide what is accepted or public.
+const maxSkew = 2 * time.Second
+
+// ClockSkew is by how much the clock of this process is ahead of DynamoDB's (behind: negative), at
+// least, as its latest responses show; 0 while it is off by no more than 2 s.
+func ClockSkew() time.Duration {
+	if s := processSkew.last(); s.Abs() > maxSkew {
+		return s
+	}
+	return 0
+}
+
 func watchClock(s *middleware.Stack) error {
 	return s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("watch clock", //nolint:wrapcheck // never fails
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
@@ -63,6 +75,17 @@ func (s *skewEstimate) observe(sent, received, date time.Time) time.Duration {
 		s.since, narrowed, widest = received, least, most
 	}
 	s.least, s.most = narrowed, widest
+	return s.smallest()
+}
+
+// last returns the result of the latest observation.
+func (s *skewEstimate) last() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.smallest()
+}
+
+func (s *skewEstimate) smallest() time.Duration {
 	switch {
 	case s.least > 0:
 		return s.least

@@ -69,14 +69,13 @@ func unavailable(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	if throttled(err) {
+	if Throttled(err) {
 		return true
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		switch api.ErrorCode() {
-		case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError",
-			"ServiceUnavailable", "TransactionInProgressException", "LimitExceededException":
+		case "InternalServerError", "ServiceUnavailable", "TransactionInProgressException", "LimitExceededException":
 			return true
 		}
 		return api.ErrorFault() == smithy.FaultServer

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"urr.guru/pkg/loop"
 )
@@ -133,11 +134,36 @@ func Repeat(ctx context.Context, write func() error) error {
 	}
 }
 
-// throttled reports whether a transaction was cancelled only for lack of capacity, apart from
-// conflicts.
-func throttled(err error) bool {
-	canceled, ok := Canceled(err)
-	return ok && canceled.preventedOnlyBy([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
+// Throttled reports whether a call failed, or a transaction was cancelled, only for lack of capacity,
+// apart from conflicts. Some milliseconds later it may succeed.
+func Throttled(err error) bool {
+	if canceled, ok := Canceled(err); ok {
+		return canceled.preventedOnlyBy([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
+	}
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
+		return true
+	}
+	return false
+}
+
+// Refused reports whether DynamoDB refused a call for a reason that lies in no item: a permission, a
+// key or a table is missing, or the credentials are. Such a call may succeed once that is mended. A
+// cancelled transaction and an invalid call are not Refused.
+func Refused(err error) bool {
+	var call *smithy.OperationError
+	if !errors.As(err, &call) {
+		return false
+	}
+	if _, canceled := Canceled(err); canceled || ConditionFailed(err) {
+		return false
+	}
+	var api smithy.APIError
+	return !errors.As(err, &api) || api.ErrorCode() != "ValidationException"
 }
 
 // ConflictsOnly reports whether the transaction was cancelled only by other writes in progress.

@@ -20,6 +20,7 @@ const (
 	RootEarly          FaultCode = "ROOT_EARLY"           // before the cutoff
 	RootLate           FaultCode = "ROOT_LATE"            // less than a minute before the round that it names
 	RoundWrong         FaultCode = "ROUND_WRONG"          // not the round that follows from the terms
+	RootUnseen         FaultCode = "ROOT_UNSEEN"          // a copy proves that the root was not public a minute before the round
 	EntriesUnsorted    FaultCode = "ENTRIES_UNSORTED"     // out of order, twice, or malformed
 	EntryAdded         FaultCode = "ENTRY_ADDED"          // more entries than were signed
 	EntryRemoved       FaultCode = "ENTRY_REMOVED"        // fewer
@@ -32,9 +33,11 @@ const (
 	ValueChanged       FaultCode = "VALUE_CHANGED"        // not the hash of the beacon's signature
 	SeedMissing        FaultCode = "SEED_MISSING"         // a result without the seed
 	SeedChanged        FaultCode = "SEED_CHANGED"         // not the committed seed
+	SeedLate           FaultCode = "SEED_LATE"            // a copy proves that the seed was not revealed before another round decided
 	ResultMissing      FaultCode = "RESULT_MISSING"       // the phase needs one
 	WinnersNumber      FaultCode = "WINNERS_NUMBER"       // more or fewer winners than N allows
 	WinnerChanged      FaultCode = "WINNER_CHANGED"       // another request should have this rank
+	ResultOverdue      FaultCode = "RESULT_OVERDUE"       // the announcement has passed without a result
 	OrderChanged       FaultCode = "ORDER_CHANGED"        // the shuffle has another order
 )
 

@@ -7,8 +7,12 @@ type Options struct {
 	Algorithm string   // that the document must have; empty accepts both
 	Receipts  []string // of requests that must be among the entries or the exclusions
 	// Earlier are copies of the same document, which must have the same terms. A statement in one of
-	// them proves that the root existed at the copy's SavedAt.
+	// them proves that the root existed at the copy's SavedAt, and its absence that it did not; so does
+	// the absence of a seed. The clock of whoever saved them must have been right within CopyGrace.
 	Earlier []*Document
+	// Now is when the document was read, unless it has a SavedAt; zero: whether the result is overdue is
+	// not checked.
+	Now time.Time
 }
 
 // VerificationReport is what a verification found in a document without a fault.
@@ -55,8 +59,9 @@ type ReceiptReport struct {
 func Verify(d *Document, entries []byte, o Options) (*VerificationReport, error) {
 	v := &verification{doc: d, raw: entries, options: o, report: new(VerificationReport)}
 	for _, check := range []func() *Fault{
-		v.checkCommitment, v.checkEarlierTerms, v.openReceipts, v.checkStatement, v.checkEarlierStatements, v.checkRound,
-		v.checkEntries, v.checkExcluded, v.checkReceipts, v.checkVoid, v.checkValue, v.checkSeed, v.checkResult,
+		v.checkCommitment, v.checkEarlierTerms, v.openReceipts, v.checkStatement, v.checkEarlierStatements, v.checkRound, v.checkUnseen,
+		v.checkEntries, v.checkExcluded, v.checkReceipts, v.checkVoid, v.checkValue, v.checkSeed,
+		v.checkSeedLate, v.checkResult, v.checkOverdue,
 	} {
 		if f := check(); f != nil {
 			return nil, f
@@ -115,7 +120,7 @@ func (v *verification) checkEarlierTerms() *Fault {
 
 func (v *verification) openReceipts() *Fault {
 	for i, s := range v.options.Receipts {
-		r, err := OpenReceipt(v.report.Commitment.Public(), s)
+		r, err := OpenReceipt(v.report.Commitment.ReceiptKey[:], s)
 		if err != nil {
 			return fault(ReceiptForged, "receipt %d is not signed by the key of the commitment", i+1)
 		}
@@ -155,7 +160,7 @@ func (v *verification) readStatement(signed SignedStatement) (*Statement, *Fault
 	if err != nil {
 		return nil, fault(StatementInvalid, "the statement is invalid: %v", err)
 	}
-	if !signed.verify(v.report.Commitment.Public()) {
+	if !signed.verify(v.report.Commitment.StatementKey[:]) {
 		return nil, fault(StatementForged, "the statement is not signed by the key of the commitment")
 	}
 	if s.Commitment != v.report.CommitmentHash {
@@ -186,12 +191,20 @@ func (v *verification) checkEarlierStatements() *Fault {
 	return nil
 }
 
+// savedAt is when a copy was saved; zero when it does not say so.
+func (d *Document) savedAt() time.Time {
+	if d.SavedAt <= 0 || d.SavedAt > maxMillis {
+		return time.Time{}
+	}
+	return time.UnixMilli(d.SavedAt).UTC()
+}
+
 // noteCopy keeps the earliest time before the round at which a copy of the statement was saved.
 func (v *verification) noteCopy(e *Document) {
-	if e.SavedAt <= 0 || e.SavedAt > maxMillis || v.report.Commitment.Beacon == nil {
+	at := e.savedAt()
+	if at.IsZero() || v.report.Commitment.Beacon == nil {
 		return
 	}
-	at := time.UnixMilli(e.SavedAt).UTC()
 	// A wrong round is found by the next check.
 	round, _ := v.report.Commitment.RoundFor(time.UnixMilli(v.statement.At))
 	if at.Before(v.report.Commitment.Beacon.TimeOf(round)) && (v.report.RootSeenAt.IsZero() || at.Before(v.report.RootSeenAt)) {
@@ -216,6 +229,21 @@ func (v *verification) checkRound() *Fault {
 	}
 	if v.statement.MissedRounds != missed {
 		return fault(RoundWrong, "the statement names %d missed rounds, but there are %d", v.statement.MissedRounds, missed)
+	}
+	return nil
+}
+
+// checkUnseen looks for a copy without a statement from a time when the statement had to be public.
+func (v *verification) checkUnseen() *Fault {
+	b := v.report.Commitment.Beacon
+	if v.statement == nil || b == nil {
+		return nil
+	}
+	public := b.TimeOf(v.statement.Round).Add(-RootLead)
+	for _, e := range v.options.Earlier {
+		if e.Statement == nil && !e.savedAt().Before(public.Add(CopyGrace)) {
+			return fault(RootUnseen, "the copy of %s has no root, which had to be public at %s", formatTime(e.savedAt()), formatTime(public))
+		}
 	}
 	return nil
 }

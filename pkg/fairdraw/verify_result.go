@@ -92,6 +92,43 @@ func (v *verification) checkSeed() *Fault {
 	return nil
 }
 
+// checkSeedLate looks for a copy without a seed from a time when another round had decided: the
+// operator could have chosen between two results that it knew.
+func (v *verification) checkSeedLate() *Fault {
+	c := &v.report.Commitment
+	if v.seed == nil || c.Beacon == nil || v.report.SeedWithheld {
+		return nil
+	}
+	deadline := c.Beacon.TimeOf(c.ZeroSeedRound(v.statement.Round))
+	for _, e := range v.options.Earlier {
+		revealed := e.Seed != "" || e.Phase == PhaseDrawn || e.Phase == PhaseSettled // pages keep a part
+		if !revealed && !e.savedAt().Before(deadline.Add(CopyGrace)) {
+			return fault(SeedLate, "the copy of %s has no seed, which had to be revealed before %s", formatTime(e.savedAt()), formatTime(deadline))
+		}
+	}
+	return nil
+}
+
+// checkOverdue looks at a draw without a result that was due long enough ago.
+func (v *verification) checkOverdue() *Fault {
+	now := v.options.Now
+	if at := v.doc.savedAt(); !at.IsZero() {
+		now = at
+	}
+	if v.report.Complete || v.doc.Phase == PhaseVoid || now.IsZero() {
+		return nil
+	}
+	c := &v.report.Commitment
+	round := c.Round
+	if v.statement != nil {
+		round = v.statement.Round
+	}
+	if due := c.due(round); !now.Before(due.Add(ResultGrace)) {
+		return fault(ResultOverdue, "the result was due at %s", formatTime(due))
+	}
+	return nil
+}
+
 // zeroSeed reports whether the seed was replaced by zeros, which needs a beacon.
 func (v *verification) zeroSeed() bool {
 	return v.doc.Seed == Hash{}.String() && v.report.Commitment.Beacon != nil

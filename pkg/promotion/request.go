@@ -217,6 +217,12 @@ func (r *Request) Replaceable() bool {
 	return r.Status == FailedFinal || r.ResultCode == RejectedWithdrawn
 }
 
+// Counts reports whether the request is its user's, as the user's lock says while there is one: the
+// lock goes when the request cannot be queued, and counts no longer when it is withdrawn.
+func (r *Request) Counts() bool {
+	return r.ResultCode != FailedIngestEnqueue && r.ResultCode != RejectedWithdrawn
+}
+
 // queueSeqDigits covers SQS's 128-bit SequenceNumbers.
 const queueSeqDigits = 39
 

@@ -221,6 +221,9 @@ func (l *lobbyRun) verify(entrants []*entrant, copies []string) *fairdraw.Verifi
 	require.NotEmpty(l.t, copies)
 	url := "http://" + l.Service("gateway").Addr(0) + l.shufflePath()
 	args := []string{"run", "../cmd/verify", "shuffle", url}
+	if b := l.beacon; b != "" {
+		args = append(args, "--trust-chain", b)
+	}
 	options := fairdraw.Options{Algorithm: fairdraw.AlgorithmShuffle}
 	folder := l.t.TempDir()
 	for i, e := range told(entrants) {

@@ -98,7 +98,8 @@ func (p *promotions) openLottery(size promotionSize, open time.Duration) (eventI
 			}
 			c := beacon.Chain()
 			in.Beacon = &ingestv1.Beacon{
-				Scheme: c.Scheme, ChainHash: c.ChainHash, PublicKey: c.PublicKey, Genesis: c.Genesis, PeriodSeconds: c.Period, DelaySeconds: proto.Int64(2),
+				Scheme: c.Scheme, ChainHash: c.ChainHash, PublicKey: c.PublicKey, Genesis: c.Genesis, PeriodSeconds: c.Period,
+				GroupHash: c.GroupHash, BeaconId: c.BeaconID, DelaySeconds: proto.Int64(2),
 			}
 		}
 		got, err := p.operators[0].CreatePromotion(ctx, in)

@@ -68,7 +68,7 @@ func New(secret []byte, o Options) (*Beacon, error) {
 	}
 	group := sha256.Sum256(append([]byte(beaconID), public...))
 	b.info.GroupHash, b.info.Metadata.BeaconID = hex.EncodeToString(group[:]), beaconID
-	b.info.Hash = chainHash(b.info, public, group[:])
+	b.info.Hash = b.info.Chain().Hash()
 	b.registerRoutes()
 	return b, nil
 }
@@ -82,14 +82,6 @@ func deriveKeys[K bls.KeyGroup](secret []byte) (public []byte, sign func([]byte)
 		return nil, nil, fmt.Errorf("beacontest: %w", err)
 	}
 	return public, func(message []byte) []byte { return bls.Sign(private, message) }, nil
-}
-
-// chainHash names a chain as drand does: period, genesis, group key, group hash, id.
-func chainHash(i beacon.Info, public, group []byte) string {
-	b := binary.BigEndian.AppendUint32(nil, uint32(i.Period)) //nolint:gosec // seconds of a period
-	b = binary.BigEndian.AppendUint64(b, uint64(i.Genesis))   //nolint:gosec // after 1970
-	sum := sha256.Sum256(append(append(append(b, public...), group...), i.Metadata.BeaconID...))
-	return hex.EncodeToString(sum[:])
 }
 
 func (b *Beacon) Chain() beacon.Chain { return b.info.Chain() }

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/google/uuid"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/promotion"
@@ -143,9 +144,11 @@ func (q *Queue) send(ctx context.Context, entries []types.SendMessageBatchReques
 	return results
 }
 
-// Receive waits some seconds for messages, at most 10, in the order of their groups.
+// Receive waits some seconds for messages, at most 10, in the order of their groups. The end of ctx
+// does not end the call: SQS would go on with it, and hide from everybody what nobody is given.
+// Whoever stops releases what the call returns.
 func (q *Queue) Receive(ctx context.Context) ([]promotion.Delivery, error) {
-	ctx, cancel := context.WithTimeout(ctx, longPoll+q.limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longPoll+q.limit)
 	defer cancel()
 	url, err := q.queueURL(ctx)
 	if err != nil {
@@ -154,6 +157,7 @@ func (q *Queue) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 	got, err := q.client.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{
 		QueueUrl: url, MaxNumberOfMessages: MaxBatch, WaitTimeSeconds: int32(longPoll / time.Second),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		ReceiveRequestAttemptId:     aws.String(uuid.NewString()), // after a lost answer the SDK's retry gets the same messages
 	})
 	if err != nil {
 		return nil, sqs.Err(fmt.Errorf("receive from %s: %w", q.name, err))
@@ -190,7 +194,8 @@ func (q *Queue) Delete(ctx context.Context, messages []promotion.Delivery) error
 	return batchError("delete from "+q.name, got, err)
 }
 
-// Release makes received messages visible again after a time, in whole seconds.
+// Release makes received messages visible again after a time, in whole seconds. The last one is
+// released first: while the first of a group is hidden, nobody receives those behind it.
 func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, after time.Duration) error {
 	if len(messages) == 0 {
 		return nil
@@ -199,7 +204,7 @@ func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, afte
 	defer cancel()
 	entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(messages))
 	for i, m := range messages {
-		entries[i] = types.ChangeMessageVisibilityBatchRequestEntry{
+		entries[len(messages)-1-i] = types.ChangeMessageVisibilityBatchRequestEntry{
 			Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(m.Handle), VisibilityTimeout: int32(after.Seconds()),
 		}
 	}

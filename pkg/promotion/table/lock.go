@@ -18,7 +18,7 @@ func LockItem(l *promotion.Lock) dynamo.Item {
 	b.flag("withdrawn", l.Withdrawn)
 	b.num(lockWithdrawals, l.Withdrawals)
 	b.num("createdAt", l.CreatedAt)
-	b.num(TTL, expirySeconds(l.EndsAt, lockDays))
+	b.num(TTL, expirySeconds(l.EndsAt, promotion.LockDays))
 	return dynamo.Item(b)
 }
 

@@ -11,6 +11,7 @@
 //	list            EVENTS                EVENT#<event>       ingest
 //	creation key    KEY#<user>#<key>      LOCK                ingest, with the promotion
 //	marker          PENDING#<00..3f>      <ms>#<id>[#r<gen>]  from acceptance until the settlement
+//	unsent          UNSENT                EVENT#<event>       ingest, while the queue is away
 //	announcements   OUTBOX#<00..3f>       <ms>#<uuid>         with each settlement; the relay deletes
 //	dead letter     DLQ#requests          <ms>#<id>           worker, for operators
 //	                DLQ#admissions        <ms>#<id>
@@ -20,6 +21,7 @@
 //	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
 //	draw            EVENT#<event>         DRAW                worker
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
+//	winner          WINNER#<event>        <queueSeq>#<id>     the settlement, first come
 //	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //
@@ -83,10 +85,9 @@ func Expired(it dynamo.Item, now int64) bool {
 }
 
 // Retention, in days after the promotion has closed and its result is announced; see also
-// promotion.RetentionDays.
+// promotion.RetentionDays and promotion.LockDays.
 const (
-	logDays  = 30
-	lockDays = 7
+	logDays = 30
 	// creationKeyHours counts from the creation.
 	creationKeyHours = 24
 )

@@ -17,13 +17,14 @@ import (
 // Shared is the owner of those writes of a transaction that belong to no single request.
 const Shared = -1
 
-// conflictTries is how often a transaction is sent that meets other writes in progress; the pauses
-// are 20 to 50 ms.
-const conflictTries = 5
+// repeatTries is how often a transaction is sent that meets other writes in progress, or a partition
+// without capacity; the pauses are 20 to 50 ms.
+const repeatTries = 5
 
 // Tx collects the writes of one transaction. With a change of a request it also writes the log and the
 // figures of the event, and with the end of a request the announcement and the deletion of the marker.
-// With a lottery request it writes the entry and the counter of its group, or the exclusion.
+// With a lottery request it writes the entry and the counter of its group, or the exclusion, and with
+// the success of a first-come request its place among the winners.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -145,6 +146,9 @@ func (t *Tx) Change(owner int, c promotion.Change) {
 	case ended && !c.Before.Status.Final():
 		t.recordEnd(c)
 		t.deleteMarker(owner, &c.Before)
+		if c.After.Status == promotion.Succeeded && c.After.EventType == promotion.FirstCome {
+			t.Put(owner, WinnerItem(&c.After), Condition{})
+		}
 	case !ended && c.Before.Status.Final():
 		t.countsOf(c.Before.EventID).Add(c.Before.ResultCode, -1)
 	}
@@ -194,7 +198,7 @@ func (t *Tx) countsOf(event string) *promotion.Counts {
 }
 
 // Commit writes everything or nothing. It tries again when only conflicts with other writes prevented
-// it. Any other cancellation is a dynamo.CanceledError; Owner tells whose its items are.
+// it, or a lack of capacity. Any other cancellation is a dynamo.CanceledError; Owner tells whose its items are.
 func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.rows) > 0 {
 		var it dynamo.Item
@@ -207,7 +211,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		for event, c := range t.counts { // another item of the figures each time
 			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
 		}
-		t.addGroups()
+		t.writeGroupCounters()
 		checks := t.addExclusions()
 		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items})
 		if err == nil {
@@ -223,7 +227,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		if t.dropExclusions(canceled, checks) {
 			continue
 		}
-		if try == conflictTries || !canceled.ConflictsOnly() || !pause(ctx) {
+		if again := canceled.ConflictsOnly() || dynamo.Throttled(canceled); !again || try == repeatTries || !pause(ctx) {
 			return dynamo.Err(canceled)
 		}
 	}
@@ -232,8 +236,8 @@ func (t *Tx) Commit(ctx context.Context) error {
 // Outbox is the partition of the announcements that a commit has written; ok is false without any.
 func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
 
-// pause waits 20 to 50 ms, so that transactions that conflicted do not conflict again. It returns
-// false when ctx has ended.
+// pause waits 20 to 50 ms, so that transactions that collided do not collide again. It returns false
+// when ctx has ended.
 func pause(ctx context.Context) bool {
 	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
 }

@@ -71,8 +71,8 @@ func (t *Tx) groupChangeOf(r *promotion.Request) *groupChange {
 // group that has been settled.
 func (t *Tx) SetSentAt(r *promotion.Request, at int64) { t.groupChangeOf(r).sentAt = at }
 
-// addGroups writes the counters of groups. An entry comes or goes only while its group is open.
-func (t *Tx) addGroups() {
+// writeGroupCounters writes the counters of groups. An entry comes or goes only while its group is open.
+func (t *Tx) writeGroupCounters() {
 	for key, g := range t.groups {
 		open := Condition{}
 		if g.entries != 0 {

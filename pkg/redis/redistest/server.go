@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -131,6 +133,55 @@ func (s *Server) TakeOver(master *Server) {
 	}
 	s.addr = master.addr
 	s.awaitAnswer()
+}
+
+// Fill fills a server that does not evict keys up to its limit of memory, and returns what frees the
+// memory again. Meanwhile the limit is a quarter lower, since buffers that the server frees would make
+// room for a moment.
+func (s *Server) Fill() (free func()) {
+	s.t.Helper()
+	client, ctx := s.Client(), s.t.Context()
+	var keys []string
+	for size := 1 << 16; size >= 64; {
+		key := "filler-" + strconv.Itoa(len(keys))
+		err := client.Set(ctx, key, strings.Repeat("x", size), 0).Err()
+		switch {
+		case err == nil:
+			keys = append(keys, key)
+		case goredis.HasErrorPrefix(err, "OOM"):
+			size /= 2
+		default:
+			s.t.Fatalf("fill redis-server at %s: %v", s.addr, err)
+		}
+	}
+	limit := s.memoryLimit()
+	s.limitMemory(limit * 3 / 4)
+	return func() {
+		if err := client.Del(ctx, keys...).Err(); err != nil {
+			s.t.Fatalf("free memory of redis-server at %s: %v", s.addr, err)
+		}
+		s.limitMemory(limit)
+	}
+}
+
+func (s *Server) memoryLimit() int64 {
+	s.t.Helper()
+	values, err := s.Client().ConfigGet(s.t.Context(), "maxmemory").Result()
+	if err != nil {
+		s.t.Fatalf("read the limit of memory of redis-server at %s: %v", s.addr, err)
+	}
+	limit, err := strconv.ParseInt(values["maxmemory"], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return limit
+}
+
+func (s *Server) limitMemory(bytes int64) {
+	s.t.Helper()
+	if err := s.Client().ConfigSet(s.t.Context(), "maxmemory", strconv.FormatInt(bytes, 10)).Err(); err != nil {
+		s.t.Fatalf("limit the memory of redis-server at %s: %v", s.addr, err)
+	}
 }
 
 func (s *Server) hostPort() (host, port string) {

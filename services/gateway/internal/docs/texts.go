@@ -108,12 +108,12 @@ var texts = map[string]routeText{
 		summary: "What is public of a lottery's draw",
 		description: "Together with its entries, anybody can verify it: `verify draw` of this address, or the page of the draw. `commitment` and " +
 			"`statement` are signed texts, served verbatim. The result, with the seed, is there from `announcedAt` on.\n\n" +
-			"Errors: DRAW_NOT_FOUND (no promotion, or first come).",
+			"Errors: DRAW_NOT_FOUND (no promotion, or first come), DRAW_EXPIRED (90 days after its end).",
 	},
 	"draws.entries": {
 		summary: "The entries of a draw: request ids of 16 bytes each, sorted",
 		description: "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. The file never changes once it is there, from " +
-			"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
+			"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
 	},
 	"promotions.winners": {
 		summary: "Who has a place, as CSV",

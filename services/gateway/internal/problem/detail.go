@@ -110,6 +110,8 @@ var details = map[string]sentences{
 	"NOT_WITHDRAWABLE":     {"This request can no longer be withdrawn.", "더 이상 응모를 취소할 수 없습니다."},
 	"WITHDRAWN_TOO_OFTEN":  {"You have withdrawn too often to apply again.", "응모를 여러 번 취소하여 다시 응모할 수 없습니다."},
 	"DRAW_NOT_FOUND":       {"There is no draw.", "추첨이 없습니다."},
+	"DRAW_EXPIRED":         {"The lists of this draw have been deleted. A copy that was saved before can still be verified.", "이 추첨의 명단은 보관 기간이 지나 삭제되었습니다. 그전에 저장한 사본은 계속 검증할 수 있습니다."},
+	"BEACON_UNAVAILABLE":   {"No source of the beacon answers, so nothing was opened. Please try again.", "비콘 값을 제공하는 서버가 응답하지 않아 개설하지 않았습니다. 다시 시도해 주세요."},
 	"ENTRIES_NOT_PUBLIC":   {"The entries are published shortly after the cutoff.", "응모 명단은 마감 직후에 공개됩니다."},
 	"ANNOUNCEMENT_EARLY":   {"The result is not announced yet.", "아직 결과가 발표되지 않았습니다."},
 	"DRAW_FIXED":           {"The draw can no longer be cancelled: its result may be known.", "추첨 결과를 알 수 있는 시점이 지나 추첨을 취소할 수 없습니다."},

@@ -55,10 +55,10 @@ func (s *Requests) GetDraw(in *ingestv1.GetDrawRequest, out grpc.ServerStreaming
 	}
 }
 
-func fromDocument(d *request.Document) *ingestv1.Draw {
+func fromDocument(d *fairdraw.Document) *ingestv1.Draw {
 	out := &ingestv1.Draw{
 		EventId: d.EventID, Phase: string(d.Phase), Commitment: d.Commitment, CommitmentHash: d.CommitmentHash,
-		Seed: rpc.Optional(d.Seed), VoidedAt: rpc.Optional(d.VoidedAt), VoidReason: rpc.Optional(string(d.VoidReason)),
+		Seed: rpc.Optional(d.Seed), VoidedAt: rpc.Optional(d.VoidedAt), VoidReason: rpc.Optional(d.VoidReason),
 	}
 	if d.Statement != nil {
 		out.Statement = &ingestv1.DrawStatement{Statement: d.Statement.Statement, Signature: d.Statement.Signature}
@@ -124,19 +124,25 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 	}
 	var text bytes.Buffer
 	lines := csvfile.NewWriter(&text)
+	key := in.GetAfterKey()
 	send := func(next *int64) error {
 		_ = lines.Flush() // a buffer never fails
 		defer text.Reset()
-		return out.Send(&ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next})
+		part := &ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next}
+		if next != nil {
+			part.NextKey = key
+		}
+		return out.Send(part)
 	}
 	rank := in.GetAfter()
 	if rank == 0 {
 		lines.Write("rank", "requestId", "userId")
 	}
-	selected := request.Range{After: rank, Limit: int(in.GetLimit())}
+	selected := request.Range{After: rank, Key: key, Limit: int(in.GetLimit())}
 	more, err := s.exporter.Winners(out.Context(), in.GetEventId(), selected, func(page []request.Winner) error {
 		for _, w := range page {
 			rank++
+			key = w.Key
 			lines.Write(strconv.FormatInt(rank, 10), w.RequestID, w.UserID)
 		}
 		return send(nil)

@@ -143,11 +143,11 @@ type Reader interface {
 // does not answer delays only the work that needs it.
 type Lane string
 
-// The lanes of payments. Refunds have a separate one.
+// The lanes of payments, by what their work needs. Refunds have a lane of their own.
 const (
-	Expiries Lane = "EXPIRIES" // need the database only
-	Releases Lane = "RELEASES" // need ticket
-	Charges  Lane = "CHARGES"  // need the provider
+	Expiries Lane = "EXPIRIES" // unpaid payments whose time is over: the database only
+	Releases Lane = "RELEASES" // references to give back to ticket
+	Charges  Lane = "CHARGES"  // charges to look up at the provider
 )
 
 // Sweeps is the part of the store that the sweeper uses to claim and reschedule due payments.

@@ -119,6 +119,9 @@ func (c *crowd) second() {
 	c.step++
 	at := c.clock()
 	c.advance(at.Truncate(time.Second).Add(time.Second).Sub(at))
+	for i := range c.replicas {
+		c.replicas[i].Sale = c.reported(c.replicas[i].Sale)
+	}
 }
 
 func (c *crowd) poll(page []*visitor) {
@@ -256,6 +259,11 @@ func scenarios() []scenario {
 			80:  (*crowd).requireNobodyWasIn,
 			120: func(c *crowd) { c.setSale(line.SoldOut) },
 			160: func(c *crowd) { c.setSale(line.OnSale) },
+		}},
+		{"ticket is away for 60 s", map[int]func(*crowd){
+			0:  func(c *crowd) { c.opens = c.clock(); c.setSale(line.OnSale) },
+			40: func(c *crowd) { c.fixture.away = true }, 60: (*crowd).failover,
+			100: func(c *crowd) { c.fixture.away = false },
 		}},
 		{"restart 4 s behind", rollback(4)},
 		{"restart 40 s behind", rollback(40)},

@@ -44,7 +44,7 @@ func fromAvailability(s *event.Snapshot) *ticketv1.Availability {
 func fromLineSettings(l event.LineSettings) *ticketv1.LineSettings {
 	out := &ticketv1.LineSettings{
 		EventId: l.EventID, Threshold: l.Threshold, SlotSeconds: l.SlotSeconds, Paused: l.Paused, BlockedUsers: l.BlockedUsers,
-		Closed: l.Closed, NeverOpened: l.NeverOpened,
+		Closed: l.Closed, NeverOpened: l.NeverOpened, Act: l.Act, LaterAct: l.LaterAct,
 	}
 	if l.ClosesAt != nil {
 		out.ClosesAt = timestamppb.New(*l.ClosesAt)

@@ -298,7 +298,8 @@ func TestTamperingIsNamed(t *testing.T) {
 		fairdraw.ReceiptNotIncluded: func(d document, _ *[]byte, o *fairdraw.Options) {
 			_, hash, err := fairdraw.ParseCommitment([]byte(d.Commitment))
 			require.NoError(t, err)
-			signing := keys(t, "d1:"+secret).Signing
+			signing, err := fairdraw.ReceiptConfig{DrawReceiptKeys: signing("r")}.Keys()
+			require.NoError(t, err)
 			denied := fairdraw.Receipt{EventID: event, RequestID: uuid.New(), At: opening.UnixMilli(), Commitment: hash}
 			o.Receipts = []string{denied.Sign(signing, signing.Current())}
 		},

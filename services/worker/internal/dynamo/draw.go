@@ -50,11 +50,11 @@ func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, foun
 	if err != nil || len(page) == 0 {
 		return l, false, err
 	}
-	return page[0], true, nil
+	return page[0], true, page[0].Unreadable
 }
 
 // lotteries reads the promotions of the events, each with its draw. Events without a promotion are
-// left out; a promotion without a stored draw has an open one.
+// left out; a promotion without a stored draw has an open one. One that cannot be read stops no other.
 func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery, error) {
 	var keys []dynamo.Item
 	for _, event := range events {
@@ -70,16 +70,18 @@ func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery,
 		if it == nil {
 			continue
 		}
-		var l draw.Lottery
-		if l.Promotion, err = table.DecodePromotion(it); err != nil {
-			return nil, err
-		}
-		if l.Draw, err = table.DecodeDraw(event, items.Get(table.DrawKey(event))); err != nil {
-			return nil, err
-		}
-		out = append(out, l)
+		out = append(out, decodeLottery(event, it, items.Get(table.DrawKey(event))))
 	}
 	return out, nil
+}
+
+func decodeLottery(event string, promotionItem, drawItem dynamo.Item) draw.Lottery {
+	p, err := table.DecodePromotion(promotionItem)
+	d, unreadable := table.DecodeDraw(event, drawItem)
+	if err = errors.Join(err, unreadable); err != nil {
+		return draw.Lottery{Promotion: promotion.Promotion{EventID: event}, Unreadable: fmt.Errorf("%w: %w", draw.ErrUnreadable, err)}
+	}
+	return draw.Lottery{Promotion: p, Draw: d}
 }
 
 func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error {
@@ -97,7 +99,7 @@ func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
 }
 
-func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
+func (s *Store) ChangeLottery(ctx context.Context, before, after draw.Lottery) error {
 	tx := s.Begin()
 	putDraw(tx, &before.Draw, &after.Draw)
 	if before.Promotion != after.Promotion {

@@ -519,7 +519,8 @@ type VwrAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room
 	// leads to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
-	// SHARDS_FIXED (the round has another number of shards).
+	// SHARDS_FIXED (the round has another number of shards), BEACON_UNAVAILABLE (no source shows that
+	// the beacon is alive).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: visitors no longer need a position.
 	//
@@ -595,7 +596,8 @@ type VwrAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room
 	// leads to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
-	// SHARDS_FIXED (the round has another number of shards).
+	// SHARDS_FIXED (the round has another number of shards), BEACON_UNAVAILABLE (no source shows that
+	// the beacon is alive).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: visitors no longer need a position.
 	//

@@ -40,8 +40,8 @@ export interface Place {
   position: number;
   peopleAhead: number;
   peopleBehind: number;
-  // Seconds.
-  estimatedWait: number;
+  // Seconds; absent while it is not known.
+  estimatedWait?: number;
   nextPoll: number;
   currentUsers: number;
   threshold: number;

@@ -44,14 +44,14 @@ export interface Progress {
   position: number;
   serving: number;
   ahead: number;
-  // Seconds.
-  estimatedWait: number;
+  // Seconds; undefined while nobody is served or let in behind the room.
+  estimatedWait: number | undefined;
   sale: EventStatus | undefined;
 }
 
 interface Assigned extends Standing {
   servingCounter: number;
-  estimatedWait: number;
+  estimatedWait?: number;
   nextPoll: number;
 }
 
@@ -60,7 +60,7 @@ interface Checked {
   position: number;
   servingCounter: number;
   ahead: number;
-  estimatedWait: number;
+  estimatedWait?: number;
   nextPoll: number;
   ticket?: string;
   saleStatus?: EventStatus;
@@ -380,5 +380,6 @@ export class Room {
 function progressOf(standing: Standing, last: Checked, serving: number): Omit<Progress, "sale"> {
   const ahead = Math.max(0, standing.position - serving);
   const share = last.ahead > 0 ? Math.min(1, ahead / last.ahead) : 1;
-  return { position: standing.position, serving, ahead, estimatedWait: last.estimatedWait * share };
+  const estimatedWait = last.estimatedWait === undefined ? undefined : last.estimatedWait * share;
+  return { position: standing.position, serving, ahead, estimatedWait };
 }

@@ -122,6 +122,15 @@ CREATE TABLE line_settings (
     updated_at    timestamptz NOT NULL DEFAULT now()
 );
 
+-- The latest act of an operator on each setting of a line ('threshold', 'paused', 'user:<id>'), by the order that queue gave it. Queue may
+-- repeat an act, or bring one when a later one is stored already.
+CREATE TABLE line_acts (
+    event_id text COLLATE "C",
+    setting  text COLLATE "C",
+    act      bigint NOT NULL,
+    PRIMARY KEY (event_id, setting)
+);
+
 -- No foreign key to events: its check share-locks the one row that every buyer of a sale has in common, and under load PostgreSQL then
 -- spends its time on multixacts. Events are never deleted.
 CREATE TABLE reservations (
@@ -197,5 +206,5 @@ CREATE TABLE refunded_payments (
 );
 
 -- +goose Down
-DROP TABLE refunded_payments, tickets, reservation_seats, reservations, line_settings, seat_changes_pruned, seat_changes, seats, sections, events;
+DROP TABLE refunded_payments, tickets, reservation_seats, reservations, line_acts, line_settings, seat_changes_pruned, seat_changes, seats, sections, events;
 DROP FUNCTION seats_changed, seat_state;
