@@ -199,8 +199,8 @@ func startBrowser(t *testing.T) {
 		chromedp.Flag("js-flags", "--no-opt --no-maglev"),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
-		// Only the platform is reachable.
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
+		// Only the platform is reachable, with both of its gateways.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2"),
 	)
 	// Not the test's context: it ends before the clean-ups, in which visitors close their tabs.
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
