@@ -79,6 +79,7 @@ func Assemble(
 	if err != nil {
 		return nil, err
 	}
+	tokens.WithSecureCookies(cfg.SecureCookies)
 	proxies, err := limit.ParseProxies(cfg.TrustedProxies)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func Assemble(
 	if err != nil {
 		return nil, err
 	}
-	e, err := g.newEndpoints(cfg, pages, cookies, proofs, log, now)
+	e, err := g.newEndpoints(cfg, pages, cookies, proofs, stores.Redis, log, now)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,8 @@ func (g *Gateway) rekey(cfg *Config) error {
 }
 
 func (g *Gateway) newEndpoints(
-	cfg *Config, pages *web.Pages, cookies identity.Cookies, proofs *proof.Proofs, log *slog.Logger, now func() time.Time,
+	cfg *Config, pages *web.Pages, cookies identity.Cookies, proofs *proof.Proofs, rdb redis.UniversalClient, log *slog.Logger,
+	now func() time.Time,
 ) (*endpoints, error) {
 	s := g.services
 	events := ticketv1.NewEventServiceClient(s.Ticket)
@@ -160,7 +162,7 @@ func (g *Gateway) newEndpoints(
 	if s.VWR != nil {
 		vwr = vwrv1.NewVwrServiceClient(s.VWR)
 	}
-	auth, err := g.newAuthHandlers(cfg, cookies, log, now)
+	auth, err := g.newAuthHandlers(cfg, cookies, rdb, log, now)
 	if err != nil {
 		return nil, err
 	}
@@ -194,17 +196,19 @@ func (g *Gateway) newEndpoints(
 	return e, nil
 }
 
-func (g *Gateway) newAuthHandlers(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
-	h := &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
+func (g *Gateway) newAuthHandlers(
+	cfg *Config, cookies identity.Cookies, rdb redis.UniversalClient, log *slog.Logger, now func() time.Time,
+) (*session.Handlers, error) {
+	c := session.Config{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Redis: rdb, Log: log, Life: cfg.SessionLife, Now: now}
 	if g.provider == nil {
-		return h, nil
+		return session.New(c)
 	}
 	var err error
-	if h.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
+	if c.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
 		return nil, fmt.Errorf("PUBLIC_URL: %w", err)
 	}
-	h.Provider = g.provider
-	return h, nil
+	c.Provider = g.provider
+	return session.New(c)
 }
 
 func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, error) {

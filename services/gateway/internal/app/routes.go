@@ -96,7 +96,7 @@ func (e *endpoints) providerRoutes() []*edge.Route {
 		},
 		{
 			ID: "auth.callback", Method: http.MethodGet, Pattern: oidc.CallbackPath, Access: edge.Public, Handler: e.auth.Callback, Status: http.StatusFound,
-			Costly: true, Timeout: signInTimeout,
+			SignsIn: true, Timeout: signInTimeout,
 		},
 	}
 }

@@ -46,7 +46,10 @@ type Config struct {
 	// take a position in a waiting room. An IPv6 /56 may get 4 times and a /48 16 times as many as a
 	// /64.
 	NewVisitors RateRule
-	Work        WorkRule
+	// SignIns bounds the returns from the identity provider of one network, over all gateways, as
+	// NewVisitors does: each may cost a call to the provider, which limits its clients.
+	SignIns RateRule
+	Work    WorkRule
 	// Keys bounds the memory of the counts in the process: about this many keys, 32 bytes each.
 	Keys int
 	// Timeout bounds a call to Redis. After a failure Redis is not called for Pause.
@@ -68,12 +71,13 @@ const (
 	byUser
 	byNewVisitor
 	byFreeVisitor
+	bySignIn
 	// pollOffset is added for polls, whose buckets are separate from those of purchases.
 	pollOffset
 )
 
 // scopeNames are parts of the keys in Redis, which counts no polls.
-var scopeNames = [pollOffset]string{byNetwork: "net", byVisitor: "visitor", byUser: "user", byNewVisitor: "new", byFreeVisitor: "free"}
+var scopeNames = [pollOffset]string{byNetwork: "net", byVisitor: "visitor", byUser: "user", byNewVisitor: "new", byFreeVisitor: "free", bySignIn: "sign-in"}
 
 // Limiter counts requests and refuses those beyond the rules. It is safe for concurrent use.
 type Limiter struct {
@@ -120,6 +124,16 @@ func (l *Limiter) CountNewVisitor(ctx context.Context, s Subject) (bits int, err
 		}
 	}
 	return bits, nil
+}
+
+// CountSignIn is CountMutation for the return from the identity provider.
+func (l *Limiter) CountSignIn(ctx context.Context, s Subject) error {
+	checks := s.checks(l.cfg)
+	if s.Address.IsValid() && l.cfg.SignIns.Rate > 0 {
+		checks = appendNewVisitor(checks, s.Address, keyCheck{scope: bySignIn, rule: l.cfg.SignIns})
+	}
+	_, err := l.countOrRefuse(ctx, checks)
+	return err
 }
 
 // OwedBits returns how many bits a visitor owes now whose id was issued with the given number:
