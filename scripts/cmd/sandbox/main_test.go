@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +21,7 @@ func TestBeaconIsServed(t *testing.T) {
 	defer server.Close()
 	client, err := beacon.NewClient(b.Chain(), []string{server.URL + "/beacon"}, server.Client())
 	require.NoError(t, err)
-	require.NoError(t, client.CheckInfo(t.Context()))
+	require.NoError(t, client.Check(t.Context(), time.Now()))
 	got, err := client.Get(t.Context(), 1)
 	require.NoError(t, err)
 	again, err := openBeacon(secret, "7s")
