@@ -177,7 +177,7 @@ func (l Limits) limiterConfig() limit.Config {
 		NewVisitors: limit.RateRule{Rate: l.NewVisitorRate, Burst: l.NewVisitorBurst},
 		Work: limit.WorkRule{
 			Free:    limit.RateRule{Rate: l.FreeVisitorRate, Burst: l.FreeVisitorBurst},
-			MinBits: l.ProofMinBits, MaxBits: l.ProofMaxBits,
+			MinBits: l.ProofMinBits, MaxBits: l.ProofMaxBits, HalfLife: time.Minute,
 		},
 		Keys: l.Keys, Timeout: 100 * time.Millisecond, Pause: time.Second,
 	}

@@ -97,7 +97,8 @@ func Assemble(
 	if err != nil {
 		return nil, err
 	}
-	e, err := g.newEndpoints(cfg, pages, cookies, proofs, log, now)
+	limits := limit.New(cfg.Limits.limiterConfig(), stores.Redis, now)
+	e, err := g.newEndpoints(cfg, pages, cookies, limits, proofs, log, now)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,6 @@ func Assemble(
 		return nil, err
 	}
 	e.reference.Describe(table.Routes())
-	limits := limit.New(cfg.Limits.limiterConfig(), stores.Redis, now)
 	slots := handlers.NewSlotVerifier(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
 	g.closers = append(g.closers, limits.Close, slots.Close, g.live.Close)
 	g.dispatcher, err = dispatch.New(dispatch.Config{
@@ -140,7 +140,8 @@ func (g *Gateway) rekey(cfg *Config) error {
 }
 
 func (g *Gateway) newEndpoints(
-	cfg *Config, pages *web.Pages, cookies identity.Cookies, proofs *proof.Proofs, log *slog.Logger, now func() time.Time,
+	cfg *Config, pages *web.Pages, cookies identity.Cookies, limits *limit.Limiter, proofs *proof.Proofs, log *slog.Logger,
+	now func() time.Time,
 ) (*endpoints, error) {
 	s := g.services
 	events := ticketv1.NewEventServiceClient(s.Ticket)
@@ -167,7 +168,7 @@ func (g *Gateway) newEndpoints(
 	e := &endpoints{
 		devLogin: cfg.DevLogin,
 		auth:     auth,
-		rooms:    handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, proofs, vwr),
+		rooms:    handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: limits}, proofs, vwr),
 		line:     handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},

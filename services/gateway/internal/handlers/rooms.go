@@ -28,14 +28,17 @@ type RoomHandlers struct {
 	tokens  *identity.Verifier
 	cookies identity.Cookies
 	proofs  *proof.Proofs
+	ids     *VisitorIDs
 	assign  *batch.Groups[string, *vwrv1.AssignItem, *vwrv1.Assigned] // by event; nil without tier 1
 	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
 	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined] // by event
 }
 
 // NewRoomHandlers makes the handlers of tier 1. Without a client (nil) no room is ever active.
-func NewRoomHandlers(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient) *RoomHandlers {
-	h := &RoomHandlers{state: state, tokens: tokens, cookies: cookies, proofs: proofs}
+func NewRoomHandlers(
+	state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, ids *VisitorIDs, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient,
+) *RoomHandlers {
+	h := &RoomHandlers{state: state, tokens: tokens, cookies: cookies, ids: ids, proofs: proofs}
 	if vwr == nil {
 		return h
 	}
@@ -62,7 +65,11 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 	}
 	// A ticket with a position shows that it was paid for. (A lobby's ticket has no position yet.)
 	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
-		if err := h.proofs.Check(r.Context(), debtOf(event, s, q), identity.Proof(q.Header)); err != nil {
+		if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
+			return err
+		}
+		d := debtOf(event, s, q)
+		if err := h.proofs.Check(r.Context(), d, identity.Proof(q.Header)); err != nil {
 			return err
 		}
 	}
@@ -95,10 +102,13 @@ func debtOf(event string, s *roomstate.State, q *edge.Request) proof.Debt {
 	return proof.Debt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
 }
 
-func (h *RoomHandlers) Challenge(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	s, err := h.assignableRoom(event)
 	if err != nil {
+		return err
+	}
+	if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
 		return err
 	}
 	d := debtOf(event, s, q)

@@ -100,19 +100,22 @@ func TestCookies(t *testing.T) {
 }
 
 func visitorID(v *identity.Verifier, h http.Header) string {
-	id, _ := v.VisitorID(h)
-	return id
+	if a, ok := v.Visitor(h); ok {
+		return a.String()
+	}
+	return ""
 }
 
-// The id of a visitor says what the visitor owes, and is genuine all the same.
+// The cookie of a visitor says what the visitor owes.
 func TestVisitorsOweWork(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, testkit.NewClock(start))
-	for _, owes := range []int{0, 1, 16, 24} {
-		id, value := v.NewVisitorID(owes)
-		got, owed := v.VisitorID(http.Header{"Cookie": {identity.AnonCookie + "=" + value}})
-		require.Equal(t, id, got)
-		require.Equal(t, owes, owed)
+	for _, owes := range []uint8{0, 1, 16, 24} {
+		a := claims.NewAnon(start)
+		a.Owes = owes
+		got, ok := v.Visitor(http.Header{"Cookie": {identity.AnonCookie + "=" + v.SealVisitor(a)}})
+		require.True(t, ok)
+		require.Equal(t, a, got)
 	}
 }
 
@@ -127,7 +130,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 	const next = "another-secret-of-thirty-two-bytes"
 	old := sign(t, v, time.Hour)
-	_, visitor := v.NewVisitorID(0)
+	visitor := v.SealVisitor(claims.NewAnon(start))
 	anon := http.Header{"Cookie": {identity.AnonCookie + "=" + visitor}}
 	verify := func(h http.Header) error {
 		_, err := v.Session(h)
