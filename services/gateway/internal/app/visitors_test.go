@@ -132,3 +132,15 @@ func TestIDsExpireForNewPositions(t *testing.T) {
 	other := c.with("Cookie", "urr-vwr-token="+w.tier1Token(busy, requestID))
 	require.NotEqual(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", other).Code)
 }
+
+// A browser that keeps no cookies is told so before it works for one position after the other.
+func TestProofWithoutACookie(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.askForWork(4)
+	rec := w.assign(w.withProof(nil))
+	require.Equal(t, http.StatusUnauthorized, rec.Code)
+	require.Equal(t, "VISITOR_REQUIRED", problemOf(t, rec)["code"])
+	require.Nil(t, cookieOf(rec, "urr-anon"))
+	require.Empty(t, w.vwr.of("Assign"))
+}

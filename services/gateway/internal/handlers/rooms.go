@@ -63,6 +63,9 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 	if err != nil {
 		return err
 	}
+	if q.Anon == "" && identity.Proof(q.Header) != "" {
+		return errs.ErrVisitorRequired // the browser does not keep the cookie of the challenge, so no proof will do
+	}
 	// A ticket with a position shows that it was paid for. (A lobby's ticket has no position yet.)
 	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
 		if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {

@@ -42,7 +42,7 @@ async function play(
   const screen = new Proxy({}, { get: (_, name: string) => () => void shown.push(name) }) as Screen;
   const over = new Promise<void>((resolve) => {
     const clock = { wait: () => (left.length > 0 ? Promise.resolve() : new Promise(() => resolve())) } as unknown as Clock;
-    void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle))).run();
+    void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle))).run().then(resolve);
   });
   await over;
   return { calls, shown, proofs, kept: JSON.parse(storage.get(key) ?? "null") };
@@ -108,4 +108,27 @@ test("a challenge that is refused is asked for again", async () => {
   const missing: Reply = [404, { status: 404, code: "NOT_FOUND" }];
   const got = await play({}, [asked, missing, asked, busy, asked, challenge("c"), number, placed], ({ challenge }) => `${challenge}.n`);
   deepEqual(got.proofs, [undefined, undefined, undefined, "c.n"]);
+});
+
+const noCookies: Reply = [401, { status: 401, code: "VISITOR_REQUIRED" }];
+
+test("a browser that keeps no cookies is told so, and takes no second number", async () => {
+  const got = await play({}, [number, noCookies]);
+  deepEqual(got.calls, [`POST assign/${event}`, `GET check/${event}/n`]);
+  deepEqual(got.shown, ["taking", "refused"]);
+  equal(got.kept, null);
+});
+
+test("so is one that has done the work for a number", async () => {
+  const got = await play({}, [asked, challenge("c"), noCookies], ({ challenge }) => `${challenge}.n`);
+  deepEqual(got.proofs, [undefined, "c.n"]);
+  deepEqual(got.shown, ["taking", "solving", "taking", "refused"]);
+});
+
+test("who has lost the cookie of a number or of an entry takes another number", async () => {
+  for (const stored of [{ requestId: "o", position: 3, ticket: "t3" }, entry]) {
+    const got = await play(stored, [noCookies, number, placed]);
+    equal(got.calls[1], `POST assign/${event}`);
+    equal(got.shown.at(-1), "progress");
+  }
 });

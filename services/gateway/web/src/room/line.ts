@@ -132,6 +132,8 @@ export class Room {
   // The proof of work for a number, and how many were refused in a row.
   private proof: string | undefined;
   private refusedProofs = 0;
+  // A number was taken, or the lobby joined, since the page was opened.
+  private taken = false;
   private polling = new AbortController();
 
   constructor(
@@ -167,6 +169,7 @@ export class Room {
     const joined = (await answer.json()) as Joined;
     this.standing = { requestId: joined.requestId, position: 0, ticket: joined.ticket, receipt: joined.receipt };
     this.schedule = { lobbyOpensAt: 0, closesAt: joined.closesAt, opensAt: joined.opensAt };
+    this.taken = true;
     this.keep(this.standing);
     keepLobbyReceipt(this.eventId, joined.requestId, joined.receipt);
     // The loop waits for a number: another one goes on with the entry.
@@ -292,6 +295,7 @@ export class Room {
     this.schedule = undefined;
     this.proof = undefined;
     this.refusedProofs = 0;
+    this.taken = true;
     const assigned = (await answer.json()) as Assigned;
     const standing = { requestId: assigned.requestId, position: assigned.position, ticket: assigned.ticket };
     this.keep(standing);
@@ -327,6 +331,7 @@ export class Room {
     if (!answer.ok) {
       const failure = await problemOf(answer);
       if (failure.temporary) throw failure;
+      if (failure.code === "VISITOR_REQUIRED") return this.withoutCookie(failure);
       return failure.status === 401 && standing.receipt ? "signed out" : undefined;
     }
     const checked = (await answer.json()) as Checked;
@@ -335,6 +340,16 @@ export class Room {
       this.keep(standing);
     }
     return checked;
+  }
+
+  /**
+   * The cookie of the number is gone. If it was set since the page was opened, the browser keeps none:
+   * another number would be of no use either.
+   */
+  private withoutCookie(failure: Problem): undefined {
+    if (!this.taken) return undefined;
+    this.forget();
+    throw failure;
   }
 
   /** Reads the serving counter; an inactive room counts as having reached the number. */
