@@ -80,6 +80,31 @@ func TestItemLayout(t *testing.T) {
 	require.NotContains(t, get(t, db, counters, stored{"eventId": s("#active")}), "events", "after the end of the round")
 }
 
+// A round keeps nothing of an earlier one, whose replicas may have been of another release.
+func TestRoundKeepsNothingOfAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
+	store := dynamo.New(db, cfg, 1, time.Now)
+	counters := cfg.Prefix + "-vwr-counters"
+	first := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 1, Interval: time.Second, Inlet: room.Periodic, ProofOfWork: 17, Next: room.NextPromo})
+	require.NoError(t, store.Stop(t.Context(), "demo", first.Round))
+	_, err := db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &counters, Key: stored{"eventId": s("demo")}, UpdateExpression: aws.String("SET ofALaterRelease = :one, startsAt = :one"),
+		ExpressionAttributeValues: stored{":one": n(1)},
+	})
+	require.NoError(t, err)
+	next := room.Counters{EventID: "demo", Active: true, Round: first.Round + 1, Settings: room.DefaultSettings(), Shards: 1}
+	require.ErrorIs(t, store.Start(t.Context(), next, first.Round-1, nil), room.ErrStale)
+	require.NoError(t, store.Start(t.Context(), next, first.Round, nil))
+	it := get(t, db, counters, stored{"eventId": s("demo")})
+	require.NotContains(t, it, "ofALaterRelease")
+	require.NotContains(t, it, "startsAt")
+	got := roomtest.Read(t, store, "demo")
+	require.Equal(t, room.DefaultSettings(), got.Settings)
+	require.ErrorIs(t, store.Start(t.Context(), next, first.Round, nil), room.ErrStale)
+}
+
 // claim writes one claim.
 func claim(t *testing.T, store *dynamo.Store, r room.Record) {
 	t.Helper()

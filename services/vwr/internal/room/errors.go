@@ -17,12 +17,14 @@ var (
 	ErrSignedOut       = errs.ErrUnauthenticated
 	ErrVisitorRequired = errs.ErrVisitorRequired // the caller has no visitor id
 	ErrInvalidSettings = errs.ErrInvalidRequest  // the settings contradict each other
-	ErrNoEvent         = errs.ErrEventNotFound   // no event, promotion or campaign has that id
-	ErrLobbyOpen       = errs.ErrLobbyOpen       // no positions are issued before the start of the room
-	ErrLobbyClosed     = errs.ErrLobbyClosed     // the lobby takes no entries at present, or there is none
-	ErrLobbyFixed      = errs.ErrLobbyFixed      // a running round has another lobby
-	ErrShardsFixed     = errs.ErrShardsFixed     // a running round has another number of shards
-	ErrLobbyNotFound   = errs.ErrLobbyNotFound   // nothing is published about a lobby
+	ErrNoEvent         = errs.ErrEventNotFound
+	ErrNoPromotion     = errs.ErrPromotionNotFound
+	ErrNoCampaign      = errs.ErrCampaignNotFound
+	ErrLobbyOpen       = errs.ErrLobbyOpen     // no positions are issued before the start of the room
+	ErrLobbyClosed     = errs.ErrLobbyClosed   // the lobby takes no entries at present, or there is none
+	ErrLobbyFixed      = errs.ErrLobbyFixed    // a running round has another lobby
+	ErrShardsFixed     = errs.ErrShardsFixed   // a running round has another number of shards
+	ErrLobbyNotFound   = errs.ErrLobbyNotFound // nothing is published about a lobby
 	// ErrUnavailable means that the store does not answer, or that the event changes too often; the
 	// caller may retry.
 	ErrUnavailable = errs.ErrUnavailable

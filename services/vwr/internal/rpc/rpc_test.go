@@ -49,7 +49,7 @@ func serve(t *testing.T) *fixture {
 	service := room.NewService(b, m, m, passes, m, nil, now, func() float64 { return 0.5 })
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, lobbies, b, log))
-		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, roomtest.NewSales(), nil, now), lobbies))
+		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, roomtest.NewSales().Destinations(), nil, now), lobbies))
 	})
 	b.MarkLoaded()
 	return &fixture{vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn), m, b, out}
