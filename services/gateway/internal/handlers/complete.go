@@ -42,7 +42,7 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 		c.Rooms.Apply(&vwrv1.Counter{
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
 			Issued: m.GetNextPosition(), Rate: cmp.Or(m.GetMeasuredRate(), old.Rate), ConfiguredRate: configuredRate(m, old.Configured),
-			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), Next: m.GetNext(),
+			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), SignIn: m.GetSignIn(), Next: m.GetNext(),
 		})
 	}
 }

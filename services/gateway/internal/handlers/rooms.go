@@ -59,7 +59,7 @@ func NewRoomHandlers(
 // call vwr unless the stream from vwr is broken.
 func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	s, err := h.assignableRoom(event)
+	s, err := h.assignableRoom(event, q)
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,9 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 	return WriteMessage(w, http.StatusOK, a)
 }
 
-// assignableRoom returns the state of a room that gives out positions. While the stream from vwr is
-// broken it returns any room, and vwr decides.
-func (h *RoomHandlers) assignableRoom(event string) (*roomstate.State, error) {
+// assignableRoom returns the state of a room that gives out positions to the caller. While the stream
+// from vwr is broken it returns any room, and vwr decides.
+func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate.State, error) {
 	if h.assign == nil {
 		return nil, errs.ErrVWRInactive
 	}
@@ -97,6 +97,8 @@ func (h *RoomHandlers) assignableRoom(event string) (*roomstate.State, error) {
 		return nil, errs.ErrVWRInactive
 	case !s.Lobby.Assigns(h.cookies.Now().UnixMilli()):
 		return nil, lobbyOpenError(&s.Lobby)
+	case s.SignIn && q.Session == nil:
+		return nil, q.SessionErr
 	}
 	return s, nil
 }
@@ -107,7 +109,7 @@ func debtOf(event string, s *roomstate.State, q *edge.Request) proof.Debt {
 
 func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	s, err := h.assignableRoom(event)
+	s, err := h.assignableRoom(event, q)
 	if err != nil {
 		return err
 	}

@@ -132,3 +132,12 @@ test("who has lost the cookie of a number or of an entry takes another number", 
     equal(got.shown.at(-1), "progress");
   }
 });
+
+test("a room for signed-in users asks for the sign-in, and keeps their number", async () => {
+  const mine: Reply = [200, { requestId: "n", position: 42, ticket: "t42", servingCounter: 0, ofUser: true }];
+  const got = await play({}, [signedOut, mine, placed]);
+  deepEqual(got.shown, ["taking", "signIn", "taking", "progress"]);
+  const back = await play(got.kept as object, [signedOut]);
+  deepEqual(back.shown, ["kept", "signedOut"]);
+  deepEqual(back.kept, { requestId: "n", position: 42, ticket: "t42", ofUser: true });
+});

@@ -183,6 +183,7 @@ func (s *Store) Configure(ctx context.Context, eventID string, round room.Round,
 func fromSettings(s room.Settings) item {
 	return item{
 		attrBatch: num(s.Batch), attrInterval: num(s.Interval.Milliseconds()), attrInlet: str(string(s.Inlet)),
-		attrMaxInFlight: num(s.MaxInFlight), attrProofOfWork: num(s.ProofOfWork), attrNext: str(string(s.Next)),
+		attrMaxInFlight: num(s.MaxInFlight), attrProofOfWork: num(s.ProofOfWork), attrSignIn: boolean(s.SignIn),
+		attrNext: str(string(s.Next)),
 	}
 }

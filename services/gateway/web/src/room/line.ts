@@ -22,6 +22,8 @@ export interface Standing {
   ticket: string;
   // Of an entry of the lobby: the signed proof.
   receipt?: string;
+  // It is the user's, and not the browser's.
+  ofUser?: boolean;
 }
 
 /** The times of a lobby, in epoch milliseconds. */
@@ -98,8 +100,10 @@ export interface Screen {
   // The position was drawn.
   drawn(): void;
   renewed(): void;
-  // The session has ended. The entry belongs to the user, and is kept.
+  // The session has ended. The entry or the number belongs to the user, and is kept.
   signedOut(): void;
+  // Only signed-in users get a number.
+  signIn(): void;
   offline(seconds: number, failure: Problem): void;
   refused(failure: Problem): void;
   admitted(next: Next | undefined): void;
@@ -290,6 +294,10 @@ export class Room {
       const failure = await problemOf(answer);
       if (failure.code === "LOBBY_OPEN") return this.outside(failure);
       if (failure.code === "PROOF_REQUIRED") return this.prove();
+      if (failure.status === 401 && failure.code !== "VISITOR_REQUIRED") {
+        this.screen.signIn();
+        return signedOutPoll;
+      }
       throw failure;
     }
     this.schedule = undefined;
@@ -297,7 +305,8 @@ export class Room {
     this.refusedProofs = 0;
     this.taken = true;
     const assigned = (await answer.json()) as Assigned;
-    const standing = { requestId: assigned.requestId, position: assigned.position, ticket: assigned.ticket };
+    const standing: Standing = { requestId: assigned.requestId, position: assigned.position, ticket: assigned.ticket };
+    if (assigned.ofUser) standing.ofUser = true;
     this.keep(standing);
     return standing;
   }
@@ -332,7 +341,7 @@ export class Room {
       const failure = await problemOf(answer);
       if (failure.temporary) throw failure;
       if (failure.code === "VISITOR_REQUIRED") return this.withoutCookie(failure);
-      return failure.status === 401 && standing.receipt ? "signed out" : undefined;
+      return failure.status === 401 && (standing.receipt || standing.ofUser) ? "signed out" : undefined;
     }
     const checked = (await answer.json()) as Checked;
     if (checked.ticket) {
@@ -376,6 +385,7 @@ export class Room {
       if (!kept?.requestId || !(kept.position || kept.receipt)) return undefined;
       const standing: Standing = { requestId: kept.requestId, position: kept.position ?? 0, ticket: kept.ticket ?? "" };
       if (kept.receipt) standing.receipt = kept.receipt;
+      if (kept.ofUser) standing.ofUser = true;
       return standing;
     } catch {
       return undefined;

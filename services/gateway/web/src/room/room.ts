@@ -130,6 +130,14 @@ function drawProgress(p: Progress, at: number): void {
   element("spoken").textContent = fill(text.status, { position: number(p.position), serving: number(p.serving), wait });
 }
 
+function showSignIn(eventId: string, reason: "signedOut" | "signInFirst"): void {
+  leaveLobby();
+  element("line").hidden = true;
+  element("sign-in").setAttribute("href", loginPath(eventId));
+  element("signed-out").hidden = false;
+  show(() => notice(texts[lang][reason]));
+}
+
 const drawnKey = (eventId: string): string => `urr-drawn-${eventId}`;
 
 /** Links to the verification of the draw. */
@@ -170,13 +178,8 @@ const screen = (eventId: string): Screen => ({
     element("line").hidden = true;
     show(() => notice(texts[lang].renewed));
   },
-  signedOut() {
-    leaveLobby();
-    element("line").hidden = true;
-    element("sign-in").setAttribute("href", loginPath(eventId));
-    element("signed-out").hidden = false;
-    show(() => notice(texts[lang].signedOut));
-  },
+  signedOut: () => showSignIn(eventId, "signedOut"),
+  signIn: () => showSignIn(eventId, "signInFirst"),
   offline: (seconds: number, failure: Problem) =>
     show(() => notice(failure.message || fill(texts[lang].offline, { s: number(seconds) }))),
   refused(failure: Problem) {
