@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/token"
+	"urr.guru/services/gateway/internal/captcha"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
 	"urr.guru/services/gateway/internal/session"
@@ -30,6 +31,7 @@ type Config struct {
 	// SecureCookies.
 	DevLogin bool `env:"DEV_LOGIN"`
 	OIDC     session.OIDC
+	Captcha  captcha.Settings
 	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
@@ -118,7 +120,7 @@ func (c *Config) Validate() error {
 	if c.DevLogin && c.SecureCookies {
 		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
 	}
-	all = append(all, c.OIDC.Validate(c.SecureCookies))
+	all = append(all, c.OIDC.Validate(c.SecureCookies), c.Captcha.Validate())
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
 		all = append(all, config.Invalid("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
 	}

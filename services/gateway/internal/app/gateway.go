@@ -14,6 +14,7 @@ import (
 
 	"urr.guru/services/gateway/internal/api"
 	"urr.guru/services/gateway/internal/audit"
+	"urr.guru/services/gateway/internal/captcha"
 	"urr.guru/services/gateway/internal/dispatch"
 	"urr.guru/services/gateway/internal/docs"
 	"urr.guru/services/gateway/internal/edge"
@@ -51,7 +52,8 @@ type Gateway struct {
 	routes     []*edge.Route
 	services   Services
 	tokens     *identity.Verifier
-	provider   *oidc.Provider // nil: there is none
+	provider   *oidc.Provider    // nil: there is none
+	captcha    *captcha.Provider // nil: there is none
 	dispatcher *dispatch.Dispatcher
 	closers    []func(context.Context) error
 }
@@ -86,14 +88,18 @@ func Assemble(
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{
 		services: s, Rooms: s.newRooms(), Revoked: list, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
-		tokens: tokens, provider: cfg.OIDC.Provider(now),
+		tokens: tokens, provider: cfg.OIDC.Provider(now), captcha: captcha.New(cfg.Captcha),
 	}
 	g.live = live.NewHub((&live.Sources{
 		Rooms: g.Rooms, Line: queuev1.NewQueueAdminServiceClient(s.Queue), Events: ticketv1.NewEventServiceClient(s.Ticket),
 		Stats: statsv1.NewStatsServiceClient(s.Stats), Now: now,
 	}).Read)
 	g.Lines = linestate.New(now, g.Rooms)
-	proofs, err := proof.New(tokens, stores.Redis, proof.Timeout, now)
+	test := proof.Test{Page: cfg.Captcha.Page, FailOpen: cfg.Captcha.FailOpen}
+	if g.captcha != nil {
+		test.Provider = g.captcha
+	}
+	proofs, err := proof.New(tokens, test, stores.Redis, proof.Timeout, now)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +131,8 @@ func Assemble(
 	return g, nil
 }
 
-// rekey replaces the keys that sign and verify tokens, and the secret for the identity provider.
+// rekey replaces the keys that sign and verify tokens, and the secrets for the identity provider and
+// the challenge provider.
 func (g *Gateway) rekey(cfg *Config) error {
 	keys, err := cfg.parseKeys()
 	if err != nil {
@@ -135,6 +142,9 @@ func (g *Gateway) rekey(cfg *Config) error {
 	g.dispatcher.SetOriginSecrets(cfg.CloudFrontSecret)
 	if g.provider != nil {
 		g.provider.SetSecret(cfg.OIDC.ClientSecret.Reveal())
+	}
+	if g.captcha != nil {
+		g.captcha.SetSecret(cfg.Captcha.Secret.Reveal())
 	}
 	return nil
 }

@@ -75,6 +75,9 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 		if err := h.proofs.Check(r.Context(), d, identity.Proof(q.Header)); err != nil {
 			return err
 		}
+		if err := h.proofs.CheckTest(r.Context(), d, identity.Captcha(q.Header), q.Address); err != nil {
+			return err
+		}
 	}
 	a, err := h.assign.Do(r.Context(), event, &vwrv1.AssignItem{Caller: q.Caller(), EventId: event})
 	if err != nil {

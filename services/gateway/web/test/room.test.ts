@@ -19,10 +19,12 @@ async function play(
   stored: object,
   replies: Reply[],
   solve: (puzzle: Puzzle) => string | undefined = () => undefined,
-): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[] }> {
+  captcha = "",
+): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[] }> {
   const storage = new Map([[key, JSON.stringify(stored)]]);
   const calls: string[] = [];
   const proofs: (string | undefined)[] = [];
+  const tokens: (string | undefined)[] = [];
   const shown: string[] = [];
   const left = [...replies];
   Object.assign(globalThis, {
@@ -34,7 +36,11 @@ async function play(
     },
     fetch: (url: string, init: RequestInit) => {
       calls.push(`${init.method} ${url.replace(/^.*\/vwr\//, "")}`);
-      if (url.includes("/assign/")) proofs.push((init.headers as Record<string, string>)["x-vwr-proof"]);
+      const headers = init.headers as Record<string, string>;
+      if (url.includes("/assign/")) {
+        proofs.push(headers["x-vwr-proof"]);
+        tokens.push(headers["x-vwr-captcha"]);
+      }
       const [status, body] = left.shift() as Reply;
       return Promise.resolve(new Response(JSON.stringify(body), { status }));
     },
@@ -42,10 +48,10 @@ async function play(
   const screen = new Proxy({}, { get: (_, name: string) => () => void shown.push(name) }) as Screen;
   const over = new Promise<void>((resolve) => {
     const clock = { wait: () => (left.length > 0 ? Promise.resolve() : new Promise(() => resolve())) } as unknown as Clock;
-    void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle))).run().then(resolve);
+    void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle)), captcha).run().then(resolve);
   });
   await over;
-  return { calls, shown, proofs, kept: JSON.parse(storage.get(key) ?? "null") };
+  return { calls, shown, proofs, tokens, kept: JSON.parse(storage.get(key) ?? "null") };
 }
 
 const signedOut: Reply = [401, { status: 401, code: "UNAUTHENTICATED" }];
@@ -140,4 +146,15 @@ test("a room for signed-in users asks for the sign-in, and keeps their number", 
   const back = await play(got.kept as object, [signedOut]);
   deepEqual(back.shown, ["kept", "signedOut"]);
   deepEqual(back.kept, { requestId: "n", position: 42, ticket: "t42", ofUser: true });
+});
+
+test("a visitor is sent to the test of a challenge provider once, and comes back with its token", async () => {
+  const tested: Reply = [403, { status: 403, code: "CAPTCHA_REQUIRED", captchaUrl: "/test" }];
+  const sent = await play({}, [tested]);
+  deepEqual(sent.shown, ["taking", "test"]);
+  const back = await play({}, [busy, number, placed], undefined, "token");
+  deepEqual(back.tokens, ["token", "token"]);
+  deepEqual(back.shown, ["taking", "offline", "taking", "progress"]);
+  const refused = await play({}, [tested], undefined, "token");
+  deepEqual(refused.shown, ["taking", "refused"]);
 });

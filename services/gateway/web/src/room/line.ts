@@ -104,6 +104,8 @@ export interface Screen {
   signedOut(): void;
   // Only signed-in users get a number.
   signIn(): void;
+  // Only who passes the test of a challenge provider gets a number.
+  test(page: string): void;
   offline(seconds: number, failure: Problem): void;
   refused(failure: Problem): void;
   admitted(next: Next | undefined): void;
@@ -146,6 +148,8 @@ export class Room {
     private readonly screen: Screen,
     private readonly language: () => string,
     private readonly solve: Solve,
+    // The token of a passed test, from its page.
+    private readonly captcha = "",
   ) {
     this.key = `urr-vwr-${eventId}`;
     this.standing = this.restore();
@@ -288,7 +292,10 @@ export class Room {
    */
   private async assign(): Promise<Standing | number | undefined> {
     if (!this.schedule) this.screen.taking();
-    const answer = await this.call("POST", `assign/${this.eventId}`, this.proof ? { "x-vwr-proof": this.proof } : {});
+    const headers: Record<string, string> = {};
+    if (this.proof) headers["x-vwr-proof"] = this.proof;
+    if (this.captcha) headers["x-vwr-captcha"] = this.captcha;
+    const answer = await this.call("POST", `assign/${this.eventId}`, headers);
     if (answer.status === 404) return this.pass();
     if (!answer.ok) {
       const failure = await problemOf(answer);
@@ -298,6 +305,8 @@ export class Room {
         this.screen.signIn();
         return signedOutPoll;
       }
+      const { captchaUrl } = failure.body as { captchaUrl?: string };
+      if (captchaUrl && !this.captcha) return this.screen.test(captchaUrl) as undefined;
       throw failure;
     }
     this.schedule = undefined;

@@ -187,6 +187,11 @@ const screen = (eventId: string): Screen => ({
     element("line").hidden = true;
     show(() => notice(failure.message));
   },
+  test(page: string) {
+    const target = new URL(page, location.href);
+    target.searchParams.set("returnTo", `/vwr/${eventId}`);
+    location.replace(target);
+  },
   admitted(next: Next = "QUEUE") {
     leaveLobby();
     show(() => notice(texts[lang].admitted));
@@ -209,11 +214,18 @@ function start(): void {
   if (!eventId) return show(() => notice(texts[lang].badPath));
   const clock = new Clock(startWorker(CLOCK_SOURCE));
   const solve = solveIn(() => startWorker(PROOF_SOURCE));
-  const room = new Room(eventId, clock, screen(eventId), () => lang, solve);
+  const room = new Room(eventId, clock, screen(eventId), () => lang, solve, takeCaptcha());
   element("join").addEventListener("click", () => void join(room, eventId));
   setInterval(tick, 1000);
   if (readStored(sessionStorage, drawnKey(eventId))) showDrawn(eventId);
   void room.run();
+}
+
+/** Returns the token that the page of the test has added to the address, and removes it there. */
+function takeCaptcha(): string {
+  const token = new URLSearchParams(location.hash.slice(1)).get("captcha") ?? "";
+  if (token) history.replaceState(null, "", location.pathname + location.search);
+  return token;
 }
 
 function startWorker(source: string): Worker {
