@@ -1,4 +1,4 @@
-// Package proto holds what is generated from the platform's interfaces and is data, not code.
+// Package proto embeds documents that are generated from the platform's .proto files.
 package proto
 
 import _ "embed"

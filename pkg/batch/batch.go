@@ -27,15 +27,17 @@ type Config struct {
 	Inflight int           // the most batches running at once; default 1
 	Queue    int           // the most items waiting for a batch; default 10,000
 	Timeout  time.Duration // of a batch, independent of its callers' deadlines; default 5 s
+	// Keep runs the items too whose callers have left before their batch began.
+	Keep bool
 }
 
 func (c Config) withDefaults() Config {
-	c.Max, c.Inflight, c.Queue = positive(c.Max, 100), positive(c.Inflight, 1), positive(c.Queue, 10_000)
-	c.Timeout = positive(c.Timeout, 5*time.Second)
+	c.Max, c.Inflight, c.Queue = positiveOr(c.Max, 100), positiveOr(c.Inflight, 1), positiveOr(c.Queue, 10_000)
+	c.Timeout = positiveOr(c.Timeout, 5*time.Second)
 	return c
 }
 
-func positive[N int | time.Duration](v, otherwise N) N {
+func positiveOr[N int | time.Duration](v, otherwise N) N {
 	if v > 0 {
 		return v
 	}
@@ -96,8 +98,8 @@ func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], 
 
 // Do passes one item to a batch and waits for its result. It fails with errs.ErrOverloaded (and a retry
 // time) when the queue is full, and with errs.ErrUnavailable after Close. When ctx ends first it fails
-// with the error of ctx: the item is dropped if its batch has not begun, else its result. The other
-// items of the batch are not affected.
+// with the error of ctx: the item is dropped if its batch has not begun, unless Config.Keep is set,
+// else its result. The other items of the batch are not affected.
 func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	var zero O
 	if err := ctx.Err(); err != nil {
@@ -146,11 +148,11 @@ func (c *Coalescer[I, O]) collectLocked() {
 			delay = c.cfg.Overlap
 		}
 	}
-	c.waitLocked(delay)
+	c.startAfterLocked(delay)
 }
 
-// waitLocked starts the batch that is being collected after a delay.
-func (c *Coalescer[I, O]) waitLocked(delay time.Duration) {
+// startAfterLocked starts the batch that is being collected after a delay.
+func (c *Coalescer[I, O]) startAfterLocked(delay time.Duration) {
 	var t *time.Timer
 	t = time.AfterFunc(delay, func() {
 		c.mu.Lock()
@@ -166,43 +168,43 @@ func (c *Coalescer[I, O]) waitLocked(delay time.Duration) {
 	c.timer = t
 }
 
-// dueLocked reports whether a batch may begin: it is full, its delay is over, or the coalescer is
-// closed.
+// dueLocked reports whether the next batch may begin: it is full, its delay is over, or the
+// coalescer is closed.
 func (c *Coalescer[I, O]) dueLocked() bool {
 	return len(c.pending) > 0 && (c.timer == nil || len(c.pending) >= c.cfg.Max || c.closed)
 }
 
 func (c *Coalescer[I, O]) startLocked() {
 	c.running++
-	go c.work(c.takeLocked())
+	go c.runBatches(c.takeBatchLocked())
 }
 
-func (c *Coalescer[I, O]) work(calls []*call[I, O]) {
+func (c *Coalescer[I, O]) runBatches(calls []*call[I, O]) {
 	for calls != nil {
 		c.runBatch(calls)
-		calls = c.next()
+		calls = c.nextBatch()
 	}
 }
 
-// next returns the batch that arrived while the last one ran, nil while its delay is not over.
-func (c *Coalescer[I, O]) next() []*call[I, O] {
-	calls, idle := c.nextOrIdle()
+// nextBatch returns the batch that arrived while the last one ran, nil while its delay is not over.
+func (c *Coalescer[I, O]) nextBatch() []*call[I, O] {
+	calls, idle := c.nextBatchOrIdle()
 	if idle && c.onIdle != nil {
 		c.onIdle()
 	}
 	return calls
 }
 
-func (c *Coalescer[I, O]) nextOrIdle() (calls []*call[I, O], idle bool) {
+func (c *Coalescer[I, O]) nextBatchOrIdle() (calls []*call[I, O], idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dueLocked() {
-		return c.takeLocked(), false
+		return c.takeBatchLocked(), false
 	}
 	c.running--
 	if c.running == 0 && c.timer != nil && c.cfg.Overlap > c.cfg.Delay {
 		c.timer.Stop()
-		c.waitLocked(min(c.cfg.Delay, c.cfg.Overlap-time.Since(c.first)))
+		c.startAfterLocked(min(c.cfg.Delay, c.cfg.Overlap-time.Since(c.first)))
 	}
 	idle = c.running == 0 && len(c.pending) == 0
 	if c.closed && idle {
@@ -211,14 +213,21 @@ func (c *Coalescer[I, O]) nextOrIdle() (calls []*call[I, O], idle bool) {
 	return nil, idle
 }
 
+// Waiting is the number of items whose batch has not begun.
+func (c *Coalescer[I, O]) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.pending)
+}
+
 func (c *Coalescer[I, O]) unused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running == 0 && len(c.pending) == 0
 }
 
-// takeLocked removes the next batch from the queue. Without a timer, the rest is due too.
-func (c *Coalescer[I, O]) takeLocked() []*call[I, O] {
+// takeBatchLocked removes the next batch from the queue. Without a timer, the rest is due too.
+func (c *Coalescer[I, O]) takeBatchLocked() []*call[I, O] {
 	if c.timer != nil {
 		c.timer.Stop()
 		c.timer = nil
@@ -229,7 +238,7 @@ func (c *Coalescer[I, O]) takeLocked() []*call[I, O] {
 }
 
 func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
-	live := slices.DeleteFunc(calls, func(cl *call[I, O]) bool { return cl.ctx.Err() != nil })
+	live := slices.DeleteFunc(calls, func(cl *call[I, O]) bool { return cl.ctx.Err() != nil && !c.cfg.Keep })
 	if len(live) == 0 {
 		return
 	}

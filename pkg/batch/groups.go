@@ -17,11 +17,11 @@ type Groups[K comparable, I, O any] struct {
 	run  func(ctx context.Context, key K, items []I) ([]Result[O], error)
 
 	mu     sync.Mutex
-	keys   map[K]*keyed[I, O]
+	keys   map[K]*keyGroup[I, O]
 	closed bool
 }
 
-type keyed[I, O any] struct {
+type keyGroup[I, O any] struct {
 	calls   *Coalescer[I, O]
 	callers int
 }
@@ -29,22 +29,22 @@ type keyed[I, O any] struct {
 // NewGroups makes Groups. cfg bounds each key; most is the number of keys in use at once (at least
 // 1). fn runs a batch of one key, as the fn of NewItems does.
 func NewGroups[K comparable, I, O any](cfg Config, most int, fn func(context.Context, K, []I) ([]Result[O], error)) *Groups[K, I, O] {
-	return &Groups[K, I, O]{cfg: cfg, most: max(most, 1), run: fn, keys: make(map[K]*keyed[I, O])}
+	return &Groups[K, I, O]{cfg: cfg, most: max(most, 1), run: fn, keys: make(map[K]*keyGroup[I, O])}
 }
 
 // Do is Coalescer.Do within the key. It also fails with errs.ErrOverloaded when too many other keys
 // are in use.
 func (g *Groups[K, I, O]) Do(ctx context.Context, key K, in I) (O, error) {
-	k, err := g.enter(key)
+	k, err := g.enterGroup(key)
 	if err != nil {
 		var zero O
 		return zero, err
 	}
-	defer g.leave(key, k, 1)
+	defer g.leaveGroup(key, k, 1)
 	return k.calls.Do(ctx, in)
 }
 
-func (g *Groups[K, I, O]) enter(key K) (*keyed[I, O], error) {
+func (g *Groups[K, I, O]) enterGroup(key K) (*keyGroup[I, O], error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -55,17 +55,17 @@ func (g *Groups[K, I, O]) enter(key K) (*keyed[I, O], error) {
 		if len(g.keys) >= g.most {
 			return nil, errs.ErrOverloaded.WithRetry(time.Second)
 		}
-		k = &keyed[I, O]{calls: NewItems(g.cfg, func(ctx context.Context, items []I) ([]Result[O], error) { return g.run(ctx, key, items) })}
-		k.calls.onIdle = func() { g.leave(key, k, 0) }
+		k = &keyGroup[I, O]{calls: NewItems(g.cfg, func(ctx context.Context, items []I) ([]Result[O], error) { return g.run(ctx, key, items) })}
+		k.calls.onIdle = func() { g.leaveGroup(key, k, 0) }
 		g.keys[key] = k
 	}
 	k.callers++
 	return k, nil
 }
 
-// leave removes the key after its last use: when its last caller leaves, or at the end of its last
-// batch if that caller gave up before.
-func (g *Groups[K, I, O]) leave(key K, k *keyed[I, O], callers int) {
+// leaveGroup removes the group of a key after its last use: when its last caller leaves, or at the
+// end of its last batch if that caller gave up before.
+func (g *Groups[K, I, O]) leaveGroup(key K, k *keyGroup[I, O], callers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k.callers -= callers
@@ -77,7 +77,7 @@ func (g *Groups[K, I, O]) leave(key K, k *keyed[I, O], callers int) {
 func (g *Groups[K, I, O]) Close(ctx context.Context) error {
 	g.mu.Lock()
 	g.closed = true
-	open := make([]*keyed[I, O], 0, len(g.keys))
+	open := make([]*keyGroup[I, O], 0, len(g.keys))
 	for _, k := range g.keys {
 		open = append(open, k)
 	}

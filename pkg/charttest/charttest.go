@@ -26,8 +26,8 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 		"--set", "global.dynamodb.endpoint=http://dynamodb:8000", "--set", "secrets.databaseURL=postgres://urr@postgres:5432/%s",
 		"--set", "secrets.generate=always",
 	}, args...)
-	objects := render(t, "urr", "urr", args...)
-	return load[C](t, "urr-"+service, objects, secretsOf(objects))
+	objects := renderChart(t, "urr", "urr", args...)
+	return loadConfig[C](t, "urr-"+service, objects, secretsOf(objects))
 }
 
 // Production returns the configuration of a service from its own chart, with secrets created outside
@@ -36,9 +36,9 @@ func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireSettable[C](t, service)
 	args = append(peerAddresses(t, service), args...)
-	cfg := load[C](t, service, render(t, service, service, args...), externalSecret)
-	variables := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=false")...), externalSecret)
-	require.Equal(t, config.Contents(cfg), config.Contents(variables), "secrets are the same as files")
+	cfg := loadConfig[C](t, service, renderChart(t, service, service, args...), externalSecret)
+	variables := loadConfig[C](t, service, renderChart(t, service, service, append(args, "--set", "mountSecrets=false")...), externalSecret)
+	require.Equal(t, config.SecretContents(cfg), config.SecretContents(variables), "secrets are the same as files")
 	return cfg
 }
 
@@ -46,8 +46,8 @@ func Production[C any](t *testing.T, service string, args ...string) *C {
 // and OpenTelemetry.
 var libraryVariables = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|AWS_.*|OTEL_.*)$`)
 
-// load reads the environment of the Deployment and of the migration, if there is one.
-func load[C any](t *testing.T, name string, objects []object, secret func(name, key string) (string, bool)) *C {
+// loadConfig reads the environment of the Deployment and of the migration, if there is one.
+func loadConfig[C any](t *testing.T, name string, objects []object, secret func(name, key string) (string, bool)) *C {
 	t.Helper()
 	env := environment(t, "Deployment", name, objects, secret)
 	require.NotNil(t, env, "the chart has no Deployment %s", name)
@@ -61,13 +61,14 @@ func load[C any](t *testing.T, name string, objects []object, secret func(name, 
 	if migration := environment(t, "Job", name+"-migrate", objects, secret); migration != nil {
 		require.Equal(t, env, migration, "the migration must have the service's environment")
 	}
-	cfg, err := config.LoadFrom[C](t.Context(), mount(t, name, objects, env, secret))
+	cfg, err := config.LoadFrom[C](t.Context(), mountSecrets(t, name, objects, env, secret))
 	require.NoError(t, err)
 	return cfg
 }
 
-// mount writes the files of the mounted Secrets and returns the environment with their paths.
-func mount(t *testing.T, name string, objects []object, env map[string]string, secret func(name, key string) (string, bool)) map[string]string {
+// mountSecrets writes the files of the mounted Secrets and returns the environment with their
+// paths.
+func mountSecrets(t *testing.T, name string, objects []object, env map[string]string, secret func(name, key string) (string, bool)) map[string]string {
 	t.Helper()
 	i := slices.IndexFunc(objects, func(o object) bool { return o.Kind == "Deployment" && o.Metadata.Name == name })
 	root, pod := t.TempDir(), objects[i].Spec.Template.Spec
@@ -141,7 +142,7 @@ func secretsOf(objects []object) func(name, key string) (string, bool) {
 
 func externalSecret(name, key string) (string, bool) {
 	switch {
-	case name == "urr-ticket-code", name == "urr-draw-signing":
+	case name == "urr-ticket-code", name == "urr-draw-statement", name == "urr-draw-receipt":
 		return "1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32))), true
 	case key == "url":
 		return "postgres://urr:secret@database.example:5432/urr?sslmode=verify-full", true

@@ -14,26 +14,26 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// members are the properties of an object in a schema.
-type members struct {
+// objectSchema holds the properties of one object in a JSON schema.
+type objectSchema struct {
 	Properties map[string]json.RawMessage `json:"properties"`
 }
 
-// schema is the part of a chart's schema that names what the chart sets.
-type schema struct {
+// chartSchema is the part of a chart's values.schema.json that names what operators may set.
+type chartSchema struct {
 	Properties struct {
-		Config, Secrets, Queues members
+		Config, Secrets, Queues objectSchema
 		RPC                     struct {
-			Properties struct{ Calls members } `json:"properties"`
+			Properties struct{ Calls objectSchema } `json:"properties"`
 		} `json:"rpc"`
 	} `json:"properties"`
 }
 
-func readSchema(t *testing.T, charts, service string) schema {
+func readSchema(t *testing.T, charts, service string) chartSchema {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(charts, service, "values.schema.json"))
 	require.NoError(t, err)
-	var s schema
+	var s chartSchema
 	require.NoError(t, json.Unmarshal(raw, &s))
 	return s
 }
@@ -42,7 +42,7 @@ func readSchema(t *testing.T, charts, service string) schema {
 func peerAddresses(t *testing.T, service string) []string {
 	t.Helper()
 	var args []string
-	for callee := range readSchema(t, filepath.Join(checkout(t), "deploy", "helm"), service).Properties.RPC.Properties.Calls.Properties {
+	for callee := range readSchema(t, filepath.Join(checkoutFolder(t), "deploy", "helm"), service).Properties.RPC.Properties.Calls.Properties {
 		args = append(args, "--set", "rpc.calls."+callee+".address="+callee+":9000")
 	}
 	return args
@@ -52,7 +52,7 @@ func peerAddresses(t *testing.T, service string) []string {
 // never use it.
 func requireSettable[C any](t *testing.T, service string) {
 	t.Helper()
-	charts := filepath.Join(checkout(t), "deploy", "helm")
+	charts := filepath.Join(checkoutFolder(t), "deploy", "helm")
 	var known []string
 	for _, template := range []string{"_environment.tpl", "_secrets.tpl"} {
 		shared, err := os.ReadFile(filepath.Join(charts, "urr-lib", "templates", template))
@@ -62,7 +62,7 @@ func requireSettable[C any](t *testing.T, service string) {
 	}
 
 	schema := readSchema(t, charts, service)
-	for _, own := range []members{schema.Properties.Config, schema.Properties.Secrets} {
+	for _, own := range []objectSchema{schema.Properties.Config, schema.Properties.Secrets} {
 		for name := range own.Properties {
 			known = append(known, name)
 		}

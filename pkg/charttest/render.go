@@ -75,10 +75,10 @@ type container struct {
 	} `yaml:"env"`
 }
 
-func render(t *testing.T, release, chart string, args ...string) []object {
+func renderChart(t *testing.T, release, chart string, args ...string) []object {
 	t.Helper()
 	testkit.SkipIfShort(t, "tests that start Helm")
-	charts := filepath.Join(checkout(t), "deploy", "helm")
+	charts := filepath.Join(checkoutFolder(t), "deploy", "helm")
 	for i, arg := range args {
 		if i > 0 && args[i-1] == "--values" {
 			args[i] = filepath.Join(charts, arg)
@@ -126,7 +126,7 @@ var helmPath = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(path)), err
 })
 
-func checkout(t *testing.T) string {
+func checkoutFolder(t *testing.T) string {
 	t.Helper()
 	root, err := findCheckout()
 	require.NoError(t, err)

@@ -13,14 +13,14 @@ const challengeBody = 8 + 8 + 1 + hashLen
 
 var challengeDomain = []byte("urr/pow/1")
 
-// Challenge is the puzzle of a proof of work (pkg/proofofwork), so that gateways keep none of those
-// that they have issued. Its encoding, big-endian and in base64url, is
+// Challenge is the puzzle of a proof of work (pkg/proofofwork). It is signed, so that gateways need
+// not store those that they issue. Its encoding, big-endian and in base64url, is
 //
 //	0x01 | kid length | kid | round u64 | expires u64 | bits u8 | SHA-256(visitor)[:16] |
 //	HMAC-SHA256 32
 //
 // where expires is in epoch ms, and the MAC covers "urr/pow/1", the event id prefixed by its length
-// (one byte), and everything before the MAC. The MAC makes it unpredictable.
+// (one byte), and everything before the MAC. The MAC makes the challenge unpredictable.
 type Challenge struct {
 	Round   int64 // µs since the epoch
 	Expires time.Time
@@ -31,20 +31,20 @@ type Challenge struct {
 // empty.
 func (c Challenge) Seal(keys token.MACSet, eventID, visitor string) string {
 	var buf [maxSealed]byte
-	b := header(buf[:0], keys.Current())
+	b := appendHeader(buf[:0], keys.Current())
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Round))               //nolint:gosec // a time after 1970
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Expires.UnixMilli())) //nolint:gosec // a time after 1970
 	b = append(b, c.Bits)
 	h := sha256.Sum256([]byte(visitor))
 	b = append(b, h[:hashLen]...)
-	return seal(keys, challengeDomain, eventID, b)
+	return appendMAC(keys, challengeDomain, eventID, b)
 }
 
 // OpenChallenge verifies a challenge of this event and visitor; every failure is ErrForged. The
 // caller compares the round and the time.
 func OpenChallenge(keys token.MACSet, eventID, visitor, s string) (Challenge, error) {
 	var buf [maxSealed]byte
-	body, ok := open(keys, challengeDomain, eventID, s, &buf, challengeBody)
+	body, ok := openSigned(keys, challengeDomain, eventID, s, &buf, challengeBody)
 	if !ok {
 		return Challenge{}, ErrForged
 	}

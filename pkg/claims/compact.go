@@ -26,7 +26,7 @@ const (
 // changed byte, or a malformed value.
 var ErrForged = errors.New("claims: not genuine")
 
-// Strict, so that the unused bits of the last character cannot be flipped unnoticed.
+// encoding is strict: it refuses a last character whose unused bits were changed.
 var encoding = base64.RawURLEncoding.Strict()
 
 const (
@@ -62,19 +62,19 @@ type VwrTicket struct {
 // empty.
 func (t VwrTicket) Seal(keys token.MACSet, eventID, visitor string) string {
 	var buf [maxSealed]byte
-	b := header(buf[:0], keys.Current())
+	b := appendHeader(buf[:0], keys.Current())
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Round)) //nolint:gosec // a time after 1970
 	b = append(b, t.RequestID[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Position)) //nolint:gosec // from 1
 	h := sha256.Sum256([]byte(visitor))
 	b = append(b, h[:hashLen]...)
-	return seal(keys, ticketDomain, eventID, b)
+	return appendMAC(keys, ticketDomain, eventID, b)
 }
 
 // OpenVwrTicket verifies a ticket of this event and visitor; every failure is ErrForged.
 func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, error) {
 	var buf [maxSealed]byte
-	body, ok := open(keys, ticketDomain, eventID, s, &buf, ticketBody)
+	body, ok := openSigned(keys, ticketDomain, eventID, s, &buf, ticketBody)
 	if !ok {
 		return VwrTicket{}, ErrForged
 	}
@@ -118,17 +118,17 @@ func (a Anon) String() string { return a.ID.String() }
 
 func (a Anon) Seal(keys token.MACSet) string {
 	var buf [maxSealed]byte
-	b := append(header(buf[:0], keys.Current()), a.ID[:]...)
+	b := append(appendHeader(buf[:0], keys.Current()), a.ID[:]...)
 	b = binary.BigEndian.AppendUint32(b, uint32(a.Issued.Unix()))  //nolint:gosec // until 2106
 	b = binary.BigEndian.AppendUint32(b, uint32(a.Counted.Unix())) //nolint:gosec // until 2106
 	b = append(append(b, a.Owes), a.Former[:]...)
-	return seal(keys, anonDomain, "", b)
+	return appendMAC(keys, anonDomain, "", b)
 }
 
 // OpenAnon verifies the cookie's value; every failure is ErrForged.
 func OpenAnon(keys token.MACSet, s string) (Anon, error) {
 	var buf [maxSealed]byte
-	body, ok := open(keys, anonDomain, "", s, &buf, anonBody)
+	body, ok := openSigned(keys, anonDomain, "", s, &buf, anonBody)
 	if !ok {
 		return Anon{}, ErrForged
 	}
@@ -138,11 +138,11 @@ func OpenAnon(keys token.MACSet, s string) (Anon, error) {
 	}, nil
 }
 
-func header(b []byte, kid string) []byte {
+func appendHeader(b []byte, kid string) []byte {
 	return append(append(b, version, byte(len(kid))), kid...) //nolint:gosec // a kid has at most 32 bytes
 }
 
-func seal(keys token.MACSet, domain []byte, eventID string, b []byte) string {
+func appendMAC(keys token.MACSet, domain []byte, eventID string, b []byte) string {
 	if len(eventID) > ids.MaxEvent {
 		return ""
 	}
@@ -153,8 +153,8 @@ func seal(keys token.MACSet, domain []byte, eventID string, b []byte) string {
 	return encoding.EncodeToString(append(b, sum[:]...))
 }
 
-// open decodes s into buf and returns its body of n bytes, verified.
-func open(keys token.MACSet, domain []byte, eventID, s string, buf *[maxSealed]byte, n int) ([]byte, bool) {
+// openSigned decodes s into buf and returns its body of n bytes, verified.
+func openSigned(keys token.MACSet, domain []byte, eventID, s string, buf *[maxSealed]byte, n int) ([]byte, bool) {
 	if encoding.DecodedLen(len(s)) > len(buf) || len(eventID) > ids.MaxEvent {
 		return nil, false
 	}

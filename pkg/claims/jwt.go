@@ -31,7 +31,7 @@ const (
 // visitor's.
 const UserPrefix = "user:"
 
-// registeredClaims are the claims that every kind has. Times are Unix seconds.
+// registeredClaims are the claims that every kind of token has. Times are Unix seconds.
 type registeredClaims struct {
 	Audience  string `json:"aud"`
 	IssuedAt  int64  `json:"iat"`
@@ -98,7 +98,7 @@ func (c *Tier1) Validate() error {
 }
 
 // Entry is the payload of a tier-2 entry token (cookie urr-entry-token, header
-// x-queue-entry-token): this user is inside.
+// x-queue-entry-token): this user has a slot in the shop.
 type Entry struct {
 	registeredClaims
 
@@ -148,7 +148,7 @@ type Session struct {
 	UserID string   `json:"sub"`
 	Roles  []string `json:"roles"`
 	ID     string   `json:"jti"`          // UUIDv7, by which the session is revoked
-	Millis int64    `json:"ms,omitempty"` // the ms of the time whose whole seconds are in iat
+	Millis int64    `json:"ms,omitempty"` // milliseconds of the issue time; iat has its whole seconds
 }
 
 // NewSession makes the payload of a new session from now until exp.
@@ -176,7 +176,7 @@ type SignIn struct {
 	registeredClaims
 
 	State    string `json:"jti"`      // names the attempt; the browser brings it back
-	Nonce    string `json:"nonce"`    // comes back in the ID token
+	Nonce    string `json:"nonce"`    // the identity provider returns it in the ID token
 	Verifier string `json:"verifier"` // the secret of PKCE (RFC 7636)
 	ReturnTo string `json:"to"`       // path to which the browser returns
 }
@@ -189,7 +189,7 @@ func NewSignIn(returnTo string, now time.Time) *SignIn {
 	}
 }
 
-// GetSubject is absent: nobody has signed in yet.
+// GetSubject returns no subject: nobody has signed in yet.
 func (c *SignIn) GetSubject() (string, error) { return "", nil }
 
 func (c *SignIn) Validate() error {

@@ -49,7 +49,7 @@ func load[C any](ctx context.Context, l loader) (*C, error) {
 	if v.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("config: %T is not a struct", *c)
 	}
-	l.fill(ctx, v)
+	l.fillFields(ctx, v)
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
 	}
@@ -98,15 +98,15 @@ type loader struct {
 	problems []error
 }
 
-// fill passes every tagged field to envconfig separately: given the whole struct, envconfig would
-// stop at the first problem.
-func (l *loader) fill(ctx context.Context, c reflect.Value) {
+// fillFields passes every tagged field to envconfig separately: given the whole struct, envconfig
+// would stop at the first problem.
+func (l *loader) fillFields(ctx context.Context, c reflect.Value) {
 	for _, v := range variablesOf(c.Type()) {
-		l.set(ctx, c.FieldByIndex(v.index), v)
+		l.setField(ctx, c.FieldByIndex(v.index), v)
 	}
 }
 
-func (l *loader) set(ctx context.Context, dst reflect.Value, v variable) {
+func (l *loader) setField(ctx context.Context, dst reflect.Value, v variable) {
 	v.field.Anonymous = false
 	lookuper := l.lookuper
 	if v.prefix != "" {
@@ -140,7 +140,7 @@ func (l *loader) set(ctx context.Context, dst reflect.Value, v variable) {
 
 func (l *loader) fromFile(v variable) (content Secret, found bool, err error) {
 	path, given := l.lookuper.Lookup(v.name + FileSuffix)
-	if !given || !v.secret() {
+	if !given || !v.isSecret() {
 		return "", false, nil
 	}
 	if _, both := l.lookuper.Lookup(v.name); both {

@@ -29,34 +29,36 @@ type File struct {
 	folder bool // the field is a map: the path may be a folder with a file for each entry
 }
 
-// Files lists the secrets of a C that the environment gives as files, in the order of its fields.
-func Files[C any]() []File {
+// SecretFiles lists the secrets of a configuration C that the environment gives as files, in the
+// order of its fields.
+func SecretFiles[C any]() []File {
 	var files []File
 	env := envconfig.OsLookuper()
 	for _, v := range variablesOf(reflect.TypeFor[C]()) {
-		if path, _ := env.Lookup(v.name + FileSuffix); v.secret() && path != "" {
+		if path, _ := env.Lookup(v.name + FileSuffix); v.isSecret() && path != "" {
 			files = append(files, v.file(path))
 		}
 	}
 	return files
 }
 
-// Contents returns the secrets of c by variable, in the form in which files hold them.
-func Contents[C any](c *C) map[string]Secret {
+// SecretContents returns the secrets of c by environment variable, as the text that a file would
+// hold.
+func SecretContents[C any](c *C) map[string]Secret {
 	contents := map[string]Secret{}
 	for _, v := range variablesOf(reflect.TypeFor[C]()) {
 		switch value := reflect.ValueOf(c).Elem().FieldByIndex(v.index).Interface().(type) {
 		case Secret:
 			contents[v.name] = value
 		case map[string]Secret:
-			contents[v.name] = joined(value)
+			contents[v.name] = joinEntries(value)
 		}
 	}
 	return contents
 }
 
-// joined is the text form of a map, ordered by name.
-func joined(entries map[string]Secret) Secret {
+// joinEntries returns the text form of a map, name:secret[,name:secret…], ordered by name.
+func joinEntries(entries map[string]Secret) Secret {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		pairs = append(pairs, name+":"+entries[name].Reveal())
@@ -64,11 +66,11 @@ func joined(entries map[string]Secret) Secret {
 	return Secret(strings.Join(pairs, ","))
 }
 
-// Latest returns a function that reads a secret's file, for connections that sign in repeatedly.
-// While the file is missing, empty (as when its Secret is deleted and created again) or not usable,
-// the function returns the last good content, at first the given secret. Without a path it always
-// returns the given secret.
-func Latest(variable, path string, given Secret, usable ...func(Secret) bool) func() Secret {
+// LatestSecret returns a function that reads a secret's file, for connections that sign in
+// repeatedly. While the file is missing, empty (as when its Secret is deleted and created again) or
+// not usable, the function returns the last good content, at first the given secret. Without a path
+// it always returns the given secret.
+func LatestSecret(variable, path string, given Secret, usable ...func(Secret) bool) func() Secret {
 	if path == "" {
 		return func() Secret { return given }
 	}
@@ -107,14 +109,14 @@ func (f File) read() (string, error) {
 func readFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return "", plain(err)
+		return "", withoutPath(err)
 	}
 	defer func() { _ = file.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 	content := strings.TrimRight(string(raw), "\r\n")
 	switch {
 	case err != nil:
-		return "", plain(err)
+		return "", withoutPath(err)
 	case len(raw) > maxSecretFile:
 		return "", fmt.Errorf("is larger than %d bytes", maxSecretFile)
 	case content == "":
@@ -126,7 +128,7 @@ func readFile(path string) (string, error) {
 func readFolder(path string) (string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return "", plain(err)
+		return "", withoutPath(err)
 	}
 	found := map[string]Secret{}
 	for _, e := range entries {
@@ -145,11 +147,11 @@ func readFolder(path string) (string, error) {
 	if len(found) == 0 {
 		return "", errors.New("has no files")
 	}
-	return joined(found).Reveal(), nil
+	return joinEntries(found).Reveal(), nil
 }
 
-// plain removes the path, which the caller's error names.
-func plain(err error) error {
+// withoutPath removes the path from a file error, since the caller's message names it.
+func withoutPath(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
 	}

@@ -78,7 +78,7 @@ func TestFilesOfTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("SECRET_FILE", write(t, filepath.Join(dir, "secret"), "first"))
 	t.Setenv("TICKET_KEY_FILE", write(t, filepath.Join(dir, "key"), "of ticket"))
-	files := config.Files[sample]()
+	files := config.SecretFiles[sample]()
 	require.Len(t, files, 2)
 	require.Equal(t, []string{"SECRET", "TICKET_KEY"}, []string{files[0].Variable, files[1].Variable})
 	content, err := files[0].Read()
@@ -97,7 +97,7 @@ func TestContentsRoundTrip(t *testing.T) {
 	env := map[string]string{"SECRET": "s", "ACCEPT": "vwr:c,gateway:a|b", "TICKET_KEY": "k"}
 	got, err := config.LoadFrom[sample](t.Context(), env)
 	require.NoError(t, err)
-	require.Equal(t, map[string]config.Secret{"SECRET": "s", "ACCEPT": "gateway:a|b,vwr:c", "TICKET_KEY": "k"}, config.Contents(got))
+	require.Equal(t, map[string]config.Secret{"SECRET": "s", "ACCEPT": "gateway:a|b,vwr:c", "TICKET_KEY": "k"}, config.SecretContents(got))
 }
 
 // External Secrets may delete and recreate a Secret, or empty a member before it writes the next
@@ -105,7 +105,7 @@ func TestContentsRoundTrip(t *testing.T) {
 func TestLatestKeepsTheLastContent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret")
-	latest := config.Latest("SECRET", path, "given")
+	latest := config.LatestSecret("SECRET", path, "given")
 	require.Equal(t, "given", latest().Reveal(), "missing from the start")
 	write(t, path, "first\n")
 	require.Equal(t, "first", latest().Reveal())
@@ -115,10 +115,10 @@ func TestLatestKeepsTheLastContent(t *testing.T) {
 	require.Equal(t, "first", latest().Reveal(), "missing")
 	write(t, path, "second")
 	require.Equal(t, "second", latest().Reveal())
-	require.Equal(t, "given", config.Latest("SECRET", "", "given")().Reveal(), "no file")
+	require.Equal(t, "given", config.LatestSecret("SECRET", "", "given")().Reveal(), "no file")
 
 	short := func(s config.Secret) bool { return len(s) < 10 }
-	latest = config.Latest("SECRET", path, "given", short)
+	latest = config.LatestSecret("SECRET", path, "given", short)
 	write(t, path, "longer than ten")
 	require.Equal(t, "given", latest().Reveal(), "not usable")
 	write(t, path, "third")

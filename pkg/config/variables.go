@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Variables lists the variables that fill a C, in the order of its fields: what a chart may set.
-// Each of Secrets may also be set as a file.
-func Variables[C any]() []string { return names(variablesOf(reflect.TypeFor[C]())) }
+// Variables lists the environment variables that fill a C, in the order of its fields: what a chart
+// may set. A secret among them may also be given as a file.
+func Variables[C any]() []string { return variableNames(variablesOf(reflect.TypeFor[C]())) }
 
-// Secrets lists those of Variables that are secrets.
+// Secrets lists the environment variables of a C that hold secrets.
 func Secrets[C any]() []string {
 	all := variablesOf(reflect.TypeFor[C]())
-	return names(slices.DeleteFunc(all, func(v variable) bool { return !v.secret() }))
+	return variableNames(slices.DeleteFunc(all, func(v variable) bool { return !v.isSecret() }))
 }
 
-func names(variables []variable) []string {
+func variableNames(variables []variable) []string {
 	var names []string
 	for _, v := range variables {
 		names = append(names, v.name)
@@ -32,7 +32,7 @@ type variable struct {
 	index  []int // for reflect.Value.FieldByIndex
 }
 
-func (v variable) secret() bool { return leafType(v.field.Type) == secretType }
+func (v variable) isSecret() bool { return leafType(v.field.Type) == secretType }
 
 func (v variable) file(path string) File {
 	return File{Variable: v.name, Path: path, folder: v.field.Type.Kind() == reflect.Map}

@@ -80,7 +80,7 @@ func BatchDelete(ctx context.Context, client *dynamodb.Client, table string, key
 	return nil
 }
 
-// untilProcessed calls with what is wanted, then with what the call before left unprocessed.
+// untilProcessed repeats a batch call with what DynamoDB left unprocessed, until nothing is left.
 func untilProcessed[T any](ctx context.Context, table string, want map[string]T, call func(map[string]T) (map[string]T, error)) (err error) {
 	wait := 20 * time.Millisecond
 	for range batchTries {

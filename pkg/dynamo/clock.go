@@ -12,16 +12,28 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// skewWindow is for how long responses are combined: clocks drift slowly, and a corrected clock must
-// show soon.
+// skewWindow is for how long responses are combined into one estimate of the clock skew. It is
+// short so that a corrected clock shows soon.
 const skewWindow = 30 * time.Second
 
 //nolint:gochecknoglobals // metrics are registered once per process
 var (
 	clockSkew = telemetry.Gauge("urr_store_clock_skew_seconds",
 		"This process's clock less that of DynamoDB, by the header Date of its responses, at least; 0 while they may agree.").WithLabelValues()
-	processSkew = &skew{}
+	processSkew = &skewEstimate{}
 )
+
+// maxSkew is by how much a clock may be off where times decide what is accepted or public.
+const maxSkew = 2 * time.Second
+
+// ClockSkew is by how much the clock of this process is ahead of DynamoDB's (behind: negative), at
+// least, as its latest responses show; 0 while it is off by no more than 2 s.
+func ClockSkew() time.Duration {
+	if s := processSkew.last(); s.Abs() > maxSkew {
+		return s
+	}
+	return 0
+}
 
 func watchClock(s *middleware.Stack) error {
 	return s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("watch clock", //nolint:wrapcheck // never fails
@@ -39,10 +51,11 @@ func watchClock(s *middleware.Stack) error {
 		}), middleware.After)
 }
 
-// skew narrows down by how much a clock is ahead of another one. A response with a Date between sent
-// and received means at least sent − Date − 1 s, since Date has whole seconds, and at most received −
-// Date. Many responses together leave an interval not longer than the shortest call.
-type skew struct {
+// skewEstimate bounds how far this process's clock is ahead of DynamoDB's. A response with a Date
+// between sent and received means at least sent − Date − 1 s, since Date has whole seconds, and at
+// most received − Date. Many responses together leave an interval not longer than the shortest
+// call.
+type skewEstimate struct {
 	mu          sync.Mutex
 	since       time.Time
 	least, most time.Duration
@@ -50,7 +63,7 @@ type skew struct {
 
 // observe adds a response and returns the smallest skew, ahead or behind, that explains all responses
 // of the window.
-func (s *skew) observe(sent, received, date time.Time) time.Duration {
+func (s *skewEstimate) observe(sent, received, date time.Time) time.Duration {
 	// Wall clocks are compared, so monotonic readings must not count.
 	sent, received = sent.Round(0), received.Round(0)
 	least, most := sent.Sub(date)-time.Second, received.Sub(date)
@@ -62,6 +75,17 @@ func (s *skew) observe(sent, received, date time.Time) time.Duration {
 		s.since, narrowed, widest = received, least, most
 	}
 	s.least, s.most = narrowed, widest
+	return s.smallest()
+}
+
+// last returns the result of the latest observation.
+func (s *skewEstimate) last() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.smallest()
+}
+
+func (s *skewEstimate) smallest() time.Duration {
 	switch {
 	case s.least > 0:
 		return s.least

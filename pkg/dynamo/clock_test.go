@@ -50,4 +50,5 @@ func TestClockIsWatched(t *testing.T) {
 	value, found := metricstest.Value(t, "urr_store_clock_skew_seconds", nil)
 	require.True(t, found)
 	require.Zero(t, value)
+	require.Zero(t, dynamo.ClockSkew())
 }

@@ -33,7 +33,7 @@ type Config struct {
 
 func (c Config) Table(name string) string { return c.Prefix + "-" + name }
 
-// Open makes a client. Calls are retried by the SDK up to twice within the caller's deadline; a
+// Open makes a DynamoDB client. The SDK retries calls up to twice within the caller's deadline; a
 // call whose repetition would count twice (ADD) must turn that off with NoRetry.
 func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 	ac, err := awsconf.Load(ctx, cfg.Region, cfg.Endpoint)
@@ -69,14 +69,13 @@ func unavailable(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	if throttled(err) {
+	if Throttled(err) {
 		return true
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		switch api.ErrorCode() {
-		case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError",
-			"ServiceUnavailable", "TransactionInProgressException", "LimitExceededException":
+		case "InternalServerError", "ServiceUnavailable", "TransactionInProgressException", "LimitExceededException":
 			return true
 		}
 		return api.ErrorFault() == smithy.FaultServer

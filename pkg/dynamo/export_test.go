@@ -5,11 +5,11 @@ import "time"
 // EnsureTablePausing is EnsureTable with another maximum pause between attempts to enable recovery.
 var EnsureTablePausing = ensureTable
 
-// Skew is skew.
-type Skew = skew
+// Skew is skewEstimate.
+type Skew = skewEstimate
 
 // Observe is observe.
-func (s *skew) Observe(sent, received, date time.Time) time.Duration {
+func (s *skewEstimate) Observe(sent, received, date time.Time) time.Duration {
 	return s.observe(sent, received, date)
 }
 

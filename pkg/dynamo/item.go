@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Item is an item, or the key of one.
+// Item is an item of a DynamoDB table, or only its key.
 type Item = map[string]types.AttributeValue
 
 // String is an attribute of type S.

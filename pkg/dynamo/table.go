@@ -51,7 +51,7 @@ func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
 }
 
 func ensureTable(ctx context.Context, client *dynamodb.Client, t Table, pause time.Duration) error {
-	_, err := client.CreateTable(ctx, t.input())
+	_, err := client.CreateTable(ctx, t.createInput())
 	var exists *types.ResourceInUseException
 	if err != nil && !errors.As(err, &exists) {
 		return fmt.Errorf("create table %s: %w", t.Name, err)
@@ -123,7 +123,7 @@ func hasTTL(ctx context.Context, client *dynamodb.Client, t Table) (bool, error)
 	return true, nil
 }
 
-func (t Table) input() *dynamodb.CreateTableInput {
+func (t Table) createInput() *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:   &t.Name,
 		BillingMode: types.BillingModePayPerRequest,

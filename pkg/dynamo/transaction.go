@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"urr.guru/pkg/loop"
 )
@@ -18,7 +19,7 @@ import (
 // MaxTransaction is DynamoDB's limit of items in one transaction.
 const MaxTransaction = 100
 
-// ReasonCode says why one item of a transaction prevented it; empty: this item did not.
+// ReasonCode says why one item had its transaction cancelled; empty: this item is not the cause.
 type ReasonCode string
 
 // The codes that callers treat differently. Others, such as ValidationError, are faults of the
@@ -34,7 +35,7 @@ const (
 	reasonThroughput ReasonCode = "ProvisionedThroughputExceeded"
 )
 
-// Reason is the part of one item in the cancellation of a transaction.
+// Reason says whether and why one item had its transaction cancelled.
 type Reason struct {
 	Code ReasonCode
 	// Item is the stored item, for a failed condition with ReturnValuesOnConditionCheckFailure.
@@ -42,8 +43,8 @@ type Reason struct {
 	Message string // DynamoDB's text, for the log
 }
 
-// CanceledError is a transaction that wrote nothing, with a reason for each of its items in their
-// order.
+// CanceledError is the error of a transaction that wrote nothing, with a reason for each of its
+// items in their order.
 type CanceledError struct {
 	Reasons []Reason
 	cause   error
@@ -86,8 +87,9 @@ func (e *CanceledError) Failed(i int) bool {
 	return i >= 0 && i < len(e.Reasons) && e.Reasons[i].Code == ReasonCondition
 }
 
-// Invalid returns the first item that can never be written as it is; ok is false when there is none.
-func (e *CanceledError) Invalid() (i int, ok bool) {
+// FirstInvalid returns the first item that can never be written as it is; ok is false when there is
+// none.
+func (e *CanceledError) FirstInvalid() (i int, ok bool) {
 	for i, r := range e.Reasons {
 		switch r.Code {
 		case "", ReasonCondition, ReasonConflict, reasonThrottled, reasonThroughput:
@@ -110,7 +112,7 @@ func Contended(err error) bool {
 	if !ok {
 		return false
 	}
-	return canceled.onlyBy(nil, ReasonCondition, ReasonConflict)
+	return canceled.preventedOnlyBy(nil, ReasonCondition, ReasonConflict)
 }
 
 const (
@@ -132,19 +134,44 @@ func Repeat(ctx context.Context, write func() error) error {
 	}
 }
 
-// throttled reports whether a transaction was cancelled only for lack of capacity, apart from
-// conflicts.
-func throttled(err error) bool {
-	canceled, ok := Canceled(err)
-	return ok && canceled.onlyBy([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
+// Throttled reports whether a call failed, or a transaction was cancelled, only for lack of capacity,
+// apart from conflicts. Some milliseconds later it may succeed.
+func Throttled(err error) bool {
+	if canceled, ok := Canceled(err); ok {
+		return canceled.preventedOnlyBy([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
+	}
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
+		return true
+	}
+	return false
 }
 
-// ConflictsOnly reports whether nothing but other writes in progress prevented the transaction.
-func (e *CanceledError) ConflictsOnly() bool { return e.onlyBy(nil, ReasonConflict) }
+// Refused reports whether DynamoDB refused a call for a reason that lies in no item: a permission, a
+// key or a table is missing, or the credentials are. Such a call may succeed once that is mended. A
+// cancelled transaction and an invalid call are not Refused.
+func Refused(err error) bool {
+	var call *smithy.OperationError
+	if !errors.As(err, &call) {
+		return false
+	}
+	if _, canceled := Canceled(err); canceled || ConditionFailed(err) {
+		return false
+	}
+	var api smithy.APIError
+	return !errors.As(err, &api) || api.ErrorCode() != "ValidationException"
+}
 
-// onlyBy reports whether at least one item has one of the codes, and no item has a code that is
-// neither among them nor tolerated.
-func (e *CanceledError) onlyBy(tolerated []ReasonCode, codes ...ReasonCode) bool {
+// ConflictsOnly reports whether the transaction was cancelled only by other writes in progress.
+func (e *CanceledError) ConflictsOnly() bool { return e.preventedOnlyBy(nil, ReasonConflict) }
+
+// preventedOnlyBy reports whether at least one item has one of the codes, and no item has a code
+// that is neither among them nor tolerated.
+func (e *CanceledError) preventedOnlyBy(tolerated []ReasonCode, codes ...ReasonCode) bool {
 	found := false
 	for _, r := range e.Reasons {
 		switch {

@@ -46,7 +46,7 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 			require.Equal(t, tc.unavailable, errors.Is(dynamo.Err(tc.err), errs.ErrUnavailable))
 			reasons, ok := dynamo.Canceled(tc.err)
 			require.True(t, ok)
-			i, invalid := reasons.Invalid()
+			i, invalid := reasons.FirstInvalid()
 			require.Equal(t, tc.invalid >= 0, invalid)
 			if invalid {
 				require.Equal(t, tc.invalid, i)

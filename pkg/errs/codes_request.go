@@ -12,9 +12,9 @@ var (
 	ErrUnsupportedMedia = declare(Invalid, "UNSUPPORTED_MEDIA_TYPE", "The body must be application/json")
 	ErrNotFound         = declare(NotFound, "NOT_FOUND", "Nothing is found at this path")
 	ErrConflict         = declare(Conflict, "CONFLICT", "The present state does not allow this")
-	// Of Range (RFC 9110 §15.5.17).
+	// For the header Range (RFC 9110 §15.5.17).
 	ErrRangeNotSatisfiable = declare(Invalid, "RANGE_NOT_SATISFIABLE", "The range is not within the file")
-	// Of If-Match (RFC 9110 §13.1.1).
+	// For the header If-Match (RFC 9110 §13.1.1).
 	ErrPreconditionFailed = declare(Stale, "PRECONDITION_FAILED", "This has changed since it was read")
 	ErrUnprocessable      = declare(Unprocessable, "UNPROCESSABLE", "The request contradicts an earlier one")
 )
@@ -39,7 +39,7 @@ var (
 	ErrUnavailable = declare(Unavailable, "UNAVAILABLE", "Temporarily unavailable")
 	ErrDeadline    = declare(Deadline, "DEADLINE_EXCEEDED", "No answer in time")
 	ErrInternal    = declare(Internal, "INTERNAL", "Internal error")
-	// Nothing has happened then; acts that stop or slow a sale are not refused.
+	// The act was not carried out. Acts that stop or slow a sale never fail with this error.
 	ErrAuditUnavailable = declare(Unavailable, "AUDIT_UNAVAILABLE", "The act cannot be recorded at the moment, so it was not carried out")
 )
 

@@ -48,7 +48,7 @@ func (k Kind) row() kindRow {
 	return kinds[i]
 }
 
-func fallback(c codes.Code) *Error {
+func errorOfCode(c codes.Code) *Error {
 	if c == codes.AlreadyExists { // only other programs send it
 		return ErrConflict
 	}
@@ -104,7 +104,7 @@ func FromStatus(err error) *Error {
 	case errors.As(err, &own):
 		st = own.GRPCStatus() // FromError puts the text of what is wrapped around a status into its message
 	}
-	e := fallback(st.Code()).clone()
+	e := errorOfCode(st.Code()).clone()
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
@@ -112,7 +112,7 @@ func FromStatus(err error) *Error {
 				continue
 			}
 			e.Reason, e.Message, e.Metadata = d.GetReason(), st.Message(), d.GetMetadata()
-			e.Kind = fallback(st.Code()).Kind
+			e.Kind = errorOfCode(st.Code()).Kind
 		case *errdetails.BadRequest:
 			for _, v := range d.GetFieldViolations() {
 				e.Fields = append(e.Fields, Field{Path: v.GetField(), Message: v.GetDescription()})

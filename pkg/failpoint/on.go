@@ -27,7 +27,7 @@ type point struct {
 	hits         atomic.Int64
 }
 
-// points are by name.
+// points are the armed failpoints by name.
 type points map[string][]*point
 
 // armed panics on a malformed value: a crash test whose crash never happens must not pass.
@@ -93,7 +93,8 @@ func die() {
 // holdPoll is the interval at which a held place looks for its file.
 const holdPoll = 5 * time.Millisecond
 
-// hold tells a test by the file that the place is reached, and stays until the test removes it.
+// hold creates the file, which tells the test that the failpoint is reached, and waits until the
+// test removes it.
 func hold(file string) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		panic("failpoint: " + err.Error())

@@ -2,7 +2,6 @@ package fairdraw
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -22,10 +21,16 @@ const (
 const (
 	RootLead     = time.Minute    // between the publication of the root and its round, at least
 	SeedDeadline = 24 * time.Hour // after the announcement; an unrevealed seed is then replaced by zeros
+	// BeaconDeadline, after the announcement, is when a draw is cancelled whose round was never published.
+	BeaconDeadline = 7 * 24 * time.Hour
+	// ResultGrace is how late a result may be, and CopyGrace how much older than its time a saved copy,
+	// by caches and a clock that differs.
+	ResultGrace = 10 * time.Minute
+	CopyGrace   = 15 * time.Second
 )
 
-// Times of the terms that services offer by default. Shorter ones are valid, since RootLead protects
-// the draw whatever the delay is. They are for development: people have less time to save the
+// Times that services offer by default. Shorter ones are valid, since RootLead protects the draw
+// whatever the delay is. Shorter ones are for development: people have less time to save the
 // statement.
 const (
 	MinDelay         = 2 * time.Minute  // the shortest delay of the beacon after the cutoff
@@ -59,12 +64,13 @@ type Commitment struct {
 	CutoffAt int64 `json:"cutoffAt"`
 	// AnnouncedAt, in ms since 1970, is when the result and the seed are published; for a shuffle the
 	// start of its round.
-	AnnouncedAt int64   `json:"announcedAt"`
-	SigningKey  Hash    `json:"signingKey"`       // Ed25519 public key of the statement and the receipts
-	SeedHash    Hash    `json:"seedHash"`         // SHA-256 of the seed
-	SeedKID     string  `json:"seedKid"`          // names the operator's secret from which the seed is derived
-	Beacon      *Beacon `json:"beacon,omitempty"` // absent when the draw trusts the operator
-	Round       uint64  `json:"round"`            // the first at CutoffAt + DelaySeconds or later; 0 without a beacon
+	AnnouncedAt  int64   `json:"announcedAt"`
+	ReceiptKey   Hash    `json:"receiptKey"`       // Ed25519 public key of the receipts
+	StatementKey Hash    `json:"statementKey"`     // that of the statement, another one
+	SeedHash     Hash    `json:"seedHash"`         // SHA-256 of the seed
+	SeedKID      string  `json:"seedKid"`          // names the operator's secret from which the seed is derived
+	Beacon       *Beacon `json:"beacon,omitempty"` // absent when the draw trusts the operator
+	Round        uint64  `json:"round"`            // the first at CutoffAt + DelaySeconds or later; 0 without a beacon
 }
 
 // Seal sets the round and returns the canonical bytes with their hash. It fails for terms that
@@ -72,7 +78,7 @@ type Commitment struct {
 func (c *Commitment) Seal() (text []byte, hash Hash, err error) {
 	c.Round = 0
 	if c.Beacon != nil && c.Beacon.Period > 0 {
-		c.Round = c.round(1)
+		c.Round = c.roundAfterDelays(1)
 	}
 	if err := c.Validate(); err != nil {
 		return nil, Hash{}, err
@@ -107,8 +113,10 @@ func (c *Commitment) Validate() error {
 		return errors.New("fairdraw: a shuffle has no winners")
 	case c.CutoffAt < 1 || c.AnnouncedAt > maxMillis || c.AnnouncedAt < c.CutoffAt:
 		return errors.New("fairdraw: cutoffAt and announcedAt must be times in ms, in this order")
-	case weakKey(c.SigningKey):
-		return errors.New("fairdraw: signingKey must be the encoding of a point of large order")
+	case weakKey(c.ReceiptKey) || weakKey(c.StatementKey):
+		return errors.New("fairdraw: receiptKey and statementKey must be encodings of points of large order")
+	case c.ReceiptKey == c.StatementKey:
+		return errors.New("fairdraw: receiptKey and statementKey must differ")
 	case c.SeedKID == "" || len(c.SeedKID) > 32:
 		return errors.New("fairdraw: seedKid must have 1–32 characters")
 	case c.Beacon == nil && c.Round != 0:
@@ -124,8 +132,8 @@ func (c *Commitment) Validate() error {
 		return fmt.Errorf("fairdraw: delaySeconds must be %d–%d", c.Beacon.Period, maxDelay)
 	case c.Algorithm == AlgorithmDraw && c.AnnouncedAt < c.CutoffAt+delay*1000:
 		return errors.New("fairdraw: announcedAt must not be before the end of the delay")
-	case c.Round != c.round(1):
-		return fmt.Errorf("fairdraw: the round must be %d", c.round(1))
+	case c.Round != c.roundAfterDelays(1):
+		return fmt.Errorf("fairdraw: the round must be %d", c.roundAfterDelays(1))
 	}
 	return nil
 }
@@ -150,18 +158,17 @@ func weakKey(key Hash) bool {
 	return false
 }
 
-func (c *Commitment) Cutoff() time.Time         { return time.UnixMilli(c.CutoffAt).UTC() }
-func (c *Commitment) Announced() time.Time      { return time.UnixMilli(c.AnnouncedAt).UTC() }
-func (c *Commitment) Public() ed25519.PublicKey { return c.SigningKey[:] }
+func (c *Commitment) Cutoff() time.Time    { return time.UnixMilli(c.CutoffAt).UTC() }
+func (c *Commitment) Announced() time.Time { return time.UnixMilli(c.AnnouncedAt).UTC() }
 
-// round is the first round n delays after the cutoff.
-func (c *Commitment) round(n int64) uint64 {
+// roundAfterDelays is the first round n delays after the cutoff.
+func (c *Commitment) roundAfterDelays(n int64) uint64 {
 	return c.Beacon.FirstAt(time.UnixMilli(c.CutoffAt + n*c.Beacon.DelaySeconds*1000))
 }
 
-// RoundFor is the round that decides when the root is fixed at the given time: the committed round,
-// or, if the root is less than RootLead before it, the one a delay later, and so on. missed counts
-// the rounds before it. Both are 0 without a beacon.
+// RoundFor returns the beacon round that decides a draw whose root is fixed at a time: the
+// committed round, or, if the root is less than RootLead before it, the one a delay later, and so
+// on. missed counts the rounds before it. Both are 0 without a beacon.
 func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	if c.Beacon == nil {
 		return 0, 0
@@ -172,7 +179,7 @@ func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 		missed = max(0, late/(c.Beacon.DelaySeconds*1000)-1)
 	}
 	for {
-		round = c.round(missed + 1)
+		round = c.roundAfterDelays(missed + 1)
 		if !c.Beacon.TimeOf(round).Before(public) {
 			return round, missed
 		}
@@ -180,12 +187,22 @@ func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	}
 }
 
-// ZeroSeedRound is the round that decides when the seed was not revealed: the first one SeedDeadline
-// after the announcement, or after the statement's round when that was later.
-func (c *Commitment) ZeroSeedRound(statementRound uint64) uint64 {
-	from := c.Announced()
-	if at := c.Beacon.TimeOf(statementRound); at.After(from) {
-		from = at
+// due is when the result of a draw is due: at the announcement, or at the round that decides when that
+// is later.
+func (c *Commitment) due(round uint64) time.Time {
+	if c.Beacon != nil && c.Beacon.TimeOf(round).After(c.Announced()) {
+		return c.Beacon.TimeOf(round)
 	}
-	return c.Beacon.FirstAt(from.Add(SeedDeadline))
+	return c.Announced()
+}
+
+// BeaconLostAt is when a draw is given up whose beacon has not published the statement's round.
+func (c *Commitment) BeaconLostAt(statementRound uint64) time.Time {
+	return c.due(statementRound).Add(BeaconDeadline)
+}
+
+// ZeroSeedRound returns the round that decides a draw whose seed was not revealed: the first one
+// SeedDeadline after the announcement, or after the statement's round when that was later.
+func (c *Commitment) ZeroSeedRound(statementRound uint64) uint64 {
+	return c.Beacon.FirstAt(c.due(statementRound).Add(SeedDeadline))
 }

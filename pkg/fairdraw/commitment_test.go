@@ -18,7 +18,7 @@ func TestCommitmentText(t *testing.T) {
 	d := newDraw(t, fairdraw.AlgorithmDraw, nil)
 	var loose map[string]any
 	require.NoError(t, json.Unmarshal(d.text, &loose))
-	require.True(t, strings.HasPrefix(string(d.text), `{"algorithm":"urr/draw/1","announcedAt":1793538000000,"beacon":{"chainHash":"`), "%s", d.text)
+	require.True(t, strings.HasPrefix(string(d.text), `{"algorithm":"urr/draw/1","announcedAt":1793538000000,"beacon":{"beaconId":"urr-development","chainHash":"`), "%s", d.text)
 	require.Equal(t, fairdraw.Hash(sha256.Sum256(d.text)), d.hash)
 	again, hash, err := fairdraw.ParseCommitment(d.text)
 	require.NoError(t, err)
@@ -61,9 +61,11 @@ func TestCommitmentRefuses(t *testing.T) {
 		"no cutoff":              func(c *fairdraw.Commitment) { c.CutoffAt = 0 },
 		"announced too early":    func(c *fairdraw.Commitment) { c.AnnouncedAt = c.CutoffAt + 599_999 },
 		"announced too late":     func(c *fairdraw.Commitment) { c.AnnouncedAt = 253402300800000 },
-		"signing key 0":          func(c *fairdraw.Commitment) { c.SigningKey = fairdraw.Hash{} },
-		"signing key 1, negated": func(c *fairdraw.Commitment) { c.SigningKey = fairdraw.Hash{0: 1, 31: 0x80} },
-		"signing key too large":  func(c *fairdraw.Commitment) { c.SigningKey = fairdraw.Hash(bytes.Repeat([]byte{0xff}, 32)) },
+		"signing key 0":          func(c *fairdraw.Commitment) { c.StatementKey = fairdraw.Hash{} },
+		"signing key 1, negated": func(c *fairdraw.Commitment) { c.StatementKey = fairdraw.Hash{0: 1, 31: 0x80} },
+		"signing key too large":  func(c *fairdraw.Commitment) { c.ReceiptKey = fairdraw.Hash(bytes.Repeat([]byte{0xff}, 32)) },
+		"one key for both":       func(c *fairdraw.Commitment) { c.ReceiptKey = c.StatementKey },
+		"another genesis":        func(c *fairdraw.Commitment) { c.Beacon.Genesis += 30 * 24 * 3600 },
 		"no kid":                 func(c *fairdraw.Commitment) { c.SeedKID = "" },
 		"scheme":                 func(c *fairdraw.Commitment) { c.Beacon.Scheme = "pedersen-bls-chained" },
 		"chain hash":             func(c *fairdraw.Commitment) { c.Beacon.ChainHash = "AB" },

@@ -42,6 +42,8 @@ type Document struct {
 	// their positions, in hex.
 	OrderHash string `json:"orderHash,omitempty"`
 	VoidedAt  int64  `json:"voidedAt,omitempty"` // ms since the epoch
+	// VoidReason is why the operator cancelled the draw when its result could be known, by its word.
+	VoidReason string `json:"voidReason,omitempty"`
 	// SavedAt, in ms since the epoch, is added by whoever keeps a copy (Options.Earlier).
 	SavedAt int64 `json:"savedAt,omitempty"`
 }

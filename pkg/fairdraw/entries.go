@@ -88,7 +88,7 @@ func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
 		}
 	}
 	for i := len(h) / 2; i >= 0; i-- {
-		h.sink(i)
+		h.siftDown(i)
 	}
 	var last cursor
 	for first := true; len(h) > 0; first = false {
@@ -109,7 +109,7 @@ func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
 			h[0] = h[len(h)-1]
 			h = h[:len(h)-1]
 		}
-		h.sink(0)
+		h.siftDown(0)
 	}
 	return nil
 }
@@ -149,8 +149,8 @@ func (c *cursor) before(other *cursor) bool {
 // is much slower with container/heap.
 type cursors []cursor
 
-// sink moves the cursor at i down to its place.
-func (h cursors) sink(i int) {
+// siftDown moves the cursor at i down to its place.
+func (h cursors) siftDown(i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(h) {

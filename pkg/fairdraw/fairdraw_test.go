@@ -25,7 +25,8 @@ var cutoff = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // draw is a draw of the tests with everything that its operator knows.
 type draw struct {
 	t          testing.TB
-	keys       token.SigningKeys
+	keys       token.SigningKeys // of statements
+	receiving  token.SigningKeys // of receipts
 	beacon     *beacontest.Beacon
 	seed       fairdraw.Hash
 	commitment fairdraw.Commitment
@@ -75,7 +76,7 @@ func newDraw(t testing.TB, algorithm string, change func(*fairdraw.Commitment)) 
 	t.Helper()
 	source, err := sharedBeacon()
 	require.NoError(t, err)
-	d := &draw{t: t, keys: signingKeys(t, 1), beacon: source, entries: entriesOf(20)}
+	d := &draw{t: t, keys: signingKeys(t, 1), receiving: signingKeys(t, 3), beacon: source, entries: entriesOf(20)}
 	secrets, err := token.ParseKeySet("s-1:" + config.Secret(slices.Repeat([]byte{'s'}, 32)))
 	require.NoError(t, err)
 	var ok bool
@@ -84,7 +85,7 @@ func newDraw(t testing.TB, algorithm string, change func(*fairdraw.Commitment)) 
 	d.commitment = fairdraw.Commitment{
 		Algorithm: algorithm, EventID: "promo-1", Winners: 3,
 		CutoffAt: cutoff.UnixMilli(), AnnouncedAt: cutoff.Add(time.Hour).UnixMilli(),
-		SigningKey: fairdraw.Hash(d.keys.Public("draw-1")), SeedHash: fairdraw.SeedHash(d.seed), SeedKID: "s-1",
+		ReceiptKey: fairdraw.Hash(d.receiving.Public("draw-1")), StatementKey: fairdraw.Hash(d.keys.Public("draw-1")), SeedHash: fairdraw.SeedHash(d.seed), SeedKID: "s-1",
 		Beacon: &fairdraw.Beacon{Chain: d.beacon.Chain(), DelaySeconds: 600},
 	}
 	if algorithm == fairdraw.AlgorithmShuffle {
@@ -107,7 +108,7 @@ func newDraw(t testing.TB, algorithm string, change func(*fairdraw.Commitment)) 
 }
 
 func (d *draw) receipt(id uuid.UUID, at time.Time) string {
-	return fairdraw.Receipt{EventID: d.commitment.EventID, RequestID: id, At: at.UnixMilli(), Commitment: d.hash}.Sign(d.keys, "draw-1")
+	return fairdraw.Receipt{EventID: d.commitment.EventID, RequestID: id, At: at.UnixMilli(), Commitment: d.hash}.Sign(d.receiving, "draw-1")
 }
 
 // root publishes the statement.

@@ -1,6 +1,10 @@
 package fairdraw
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"urr.guru/pkg/token"
+)
 
 // Seed is the seed that a commitment names by its hash; ok is false when its key is not in the set, or
 // is another one than when the draw was opened.
@@ -38,4 +42,32 @@ func (r *Keyring) Keys() Keys {
 		return *k
 	}
 	return Keys{}
+}
+
+// ReceiptKeyring holds the keys of receipts in force while secrets change; it is safe for concurrent
+// use.
+type ReceiptKeyring struct {
+	keys atomic.Pointer[token.SigningKeys]
+}
+
+// NewReceiptKeyring makes a keyring of the configured keys.
+func NewReceiptKeyring(c ReceiptConfig) (*ReceiptKeyring, error) {
+	r := &ReceiptKeyring{}
+	return r, r.Rekey(c)
+}
+
+// Rekey replaces the keys, all or none.
+func (r *ReceiptKeyring) Rekey(c ReceiptConfig) error {
+	k, err := c.Keys()
+	if err == nil {
+		r.keys.Store(&k)
+	}
+	return err
+}
+
+func (r *ReceiptKeyring) Keys() token.SigningKeys {
+	if k := r.keys.Load(); k != nil {
+		return *k
+	}
+	return token.SigningKeys{}
 }

@@ -1,26 +1,44 @@
 package fairdraw
 
 import (
+	"errors"
 	"fmt"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/token"
 )
 
-// KeyConfig are the operator's secrets of draws. All services that draw need the same.
+// KeyConfig are the secrets of those who draw.
 type KeyConfig struct {
 	// DrawSecret holds the keys that the seeds of draws are derived from, kid:key[,kid:key…] with at
 	// least 32 bytes each; new draws take the first. A key must stay until every draw with it is settled.
 	DrawSecret config.Secret `env:"DRAW_SECRET, required"`
-	// DrawSigningKeys sign receipts and statements: Ed25519, kid:seed[,kid:seed…] with 32 bytes in base64
+	// DrawStatementKeys sign the lists of entries: Ed25519, kid:seed[,kid:seed…] with 32 bytes in base64
 	// each; new draws take the first. A key must stay until every draw with it is settled.
-	DrawSigningKeys config.Secret `env:"DRAW_SIGNING_KEYS, required"`
+	DrawStatementKeys config.Secret `env:"DRAW_STATEMENT_KEYS, required"`
 }
 
-// Keys are the operator's keys of draws. The zero value has none.
+// ReceiptConfig are the secrets of those who accept entries. They differ from KeyConfig, so that
+// whoever takes them can neither compute a result nor sign a list of entries.
+type ReceiptConfig struct {
+	// DrawReceiptKeys sign receipts: Ed25519, kid:seed[,kid:seed…] with 32 bytes in base64 each; new draws
+	// take the first. A key must stay until every draw with it is closed.
+	DrawReceiptKeys config.Secret `env:"DRAW_RECEIPT_KEYS, required"`
+}
+
+// Keys parses the secrets. Errors name the variable and never contain a secret.
+func (c ReceiptConfig) Keys() (token.SigningKeys, error) {
+	keys, err := token.ParseSigningKeys(c.DrawReceiptKeys)
+	if err != nil {
+		return keys, config.Invalid("DRAW_RECEIPT_KEYS", c.DrawReceiptKeys, err.Error())
+	}
+	return keys, nil
+}
+
+// Keys are the keys of those who draw. The zero value has none.
 type Keys struct {
-	Seeds   token.MACSet
-	Signing token.SigningKeys
+	Seeds      token.MACSet
+	Statements token.SigningKeys
 }
 
 // Keys parses the secrets. Errors name the variable and never contain a secret.
@@ -29,20 +47,39 @@ func (c KeyConfig) Keys() (Keys, error) {
 	if err != nil {
 		return Keys{}, config.Invalid("DRAW_SECRET", c.DrawSecret, err.Error())
 	}
-	signing, err := token.ParseSigningKeys(c.DrawSigningKeys)
+	statements, err := token.ParseSigningKeys(c.DrawStatementKeys)
 	if err != nil {
-		return Keys{}, config.Invalid("DRAW_SIGNING_KEYS", c.DrawSigningKeys, err.Error())
+		return Keys{}, config.Invalid("DRAW_STATEMENT_KEYS", c.DrawStatementKeys, err.Error())
 	}
-	return Keys{Seeds: secrets.Derive(LabelSeed), Signing: signing}, nil
+	return Keys{Seeds: secrets.Derive(LabelSeed), Statements: statements}, nil
 }
 
 // CheckTerms fails for terms whose keys are not in the set: their draw could not be finished.
 func (k Keys) CheckTerms(c *Commitment) error {
-	if _, ok := k.Signing.KidOf(c.Public()); !ok {
+	if _, ok := k.Statements.KidOf(c.StatementKey[:]); !ok {
 		return ErrNoKey
 	}
 	if _, ok := k.Seeds.Sum(c.SeedKID); !ok {
 		return fmt.Errorf("fairdraw: the seed's key %s is not in the set", c.SeedKID)
 	}
 	return nil
+}
+
+// ErrNoKeys means that the operator has configured no keys of draws.
+var ErrNoKeys = errors.New("fairdraw: no keys to open a draw with")
+
+// Open fills in what only the operator of a draw knows, the key of its statement and the hash of a new
+// seed, both of the current keys, and seals the terms. The nonce must be stored: the seed follows from
+// it, and is not stored itself. It fails with ErrNoKeys, and for
+// terms that Validate refuses.
+func (k Keys) Open(c *Commitment) (text []byte, nonce Nonce, err error) {
+	nonce, c.SeedKID = NewNonce(), k.Seeds.Current()
+	seed, ok := Seed(k.Seeds, c.SeedKID, c.EventID, nonce)
+	public := k.Statements.Public(k.Statements.Current())
+	if !ok || public == nil {
+		return nil, nonce, ErrNoKeys
+	}
+	c.StatementKey, c.SeedHash = Hash(public), SeedHash(seed)
+	text, _, err = c.Seal()
+	return text, nonce, err
 }

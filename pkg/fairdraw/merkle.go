@@ -22,7 +22,7 @@ type Tree struct {
 func (t *Tree) Add(leaf Hash) {
 	for n := t.count; n&1 == 1; n >>= 1 {
 		last := len(t.stack) - 1
-		leaf = node(&t.stack[last], &leaf)
+		leaf = nodeHash(&t.stack[last], &leaf)
 		t.stack = t.stack[:last]
 	}
 	t.stack = append(t.stack, leaf)
@@ -38,7 +38,7 @@ func (t *Tree) Root() Hash {
 	}
 	root := t.stack[len(t.stack)-1]
 	for i := len(t.stack) - 2; i >= 0; i-- {
-		root = node(&t.stack[i], &root)
+		root = nodeHash(&t.stack[i], &root)
 	}
 	return root
 }
@@ -51,11 +51,11 @@ func EntryLeaf(id uuid.UUID) Hash {
 	return sha256.Sum256(b[:])
 }
 
-func leafOf(data []byte) Hash {
+func leafHash(data []byte) Hash {
 	return sha256.Sum256(append([]byte{leafPrefix}, data...))
 }
 
-func node(left, right *Hash) Hash {
+func nodeHash(left, right *Hash) Hash {
 	var b [1 + 2*sha256.Size]byte
 	b[0] = nodePrefix
 	copy(b[1:], left[:])
@@ -83,12 +83,12 @@ func (p Proof) Verify(id uuid.UUID, root Hash) bool {
 			return false
 		}
 		if index&1 == 1 || index == last {
-			hash = node(&p.Path[i], &hash)
+			hash = nodeHash(&p.Path[i], &hash)
 			for index&1 == 0 && index != 0 {
 				index, last = index>>1, last>>1
 			}
 		} else {
-			hash = node(&hash, &p.Path[i])
+			hash = nodeHash(&hash, &p.Path[i])
 		}
 		index, last = index>>1, last>>1
 	}
@@ -149,7 +149,7 @@ func appendPath(path, level []Hash, i int) []Hash {
 		next := level[:0]
 		for j := 0; j < len(level); j += 2 {
 			if j+1 < len(level) {
-				next = append(next, node(&level[j], &level[j+1]))
+				next = append(next, nodeHash(&level[j], &level[j+1]))
 			} else {
 				next = append(next, level[j])
 			}

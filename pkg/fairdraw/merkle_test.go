@@ -28,7 +28,7 @@ func TestTreeOfCertificateTransparency(t *testing.T) {
 	for i, leaf := range leaves {
 		data, err := hex.DecodeString(leaf)
 		require.NoError(t, err)
-		tree.Add(leafOf(data))
+		tree.Add(leafHash(data))
 		require.Equal(t, i+1, tree.Count())
 		require.Equal(t, roots[i+1], tree.Root().String(), "%d leaves", i+1)
 	}
@@ -88,6 +88,6 @@ func TestProofsRefuse(t *testing.T) {
 // A node is no leaf: two hashes of 32 bytes cannot pass for entries.
 func TestNodesAreNoLeaves(t *testing.T) {
 	t.Parallel()
-	left, right := leafOf([]byte("a")), leafOf([]byte("b"))
-	require.NotEqual(t, node(&left, &right), leafOf(append(left[:], right[:]...)))
+	left, right := leafHash([]byte("a")), leafHash([]byte("b"))
+	require.NotEqual(t, nodeHash(&left, &right), leafHash(append(left[:], right[:]...)))
 }

@@ -33,8 +33,8 @@ type ranker struct {
 
 func newRanker(key Hash) *ranker { return &ranker{mac: hmac.New(sha256.New, key[:])} }
 
-// sum leaves the HMAC of an id in out.
-func (r *ranker) sum(id []byte) {
+// computeMAC leaves the HMAC of an id in out.
+func (r *ranker) computeMAC(id []byte) {
 	copy(r.in[:], id)
 	r.mac.Reset()
 	r.mac.Write(r.in[:])
@@ -42,7 +42,7 @@ func (r *ranker) sum(id []byte) {
 }
 
 func (r *ranker) rank(id uuid.UUID) ranked {
-	r.sum(id[:])
+	r.computeMAC(id[:])
 	return ranked{mac: r.out, id: id}
 }
 
@@ -53,12 +53,12 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	best := make(worstFirst, 0, n)
 	r := newRanker(key)
 	for i := range entries.Len() {
-		r.sum(entries[i*entrySize : (i+1)*entrySize])
+		r.computeMAC(entries[i*entrySize : (i+1)*entrySize])
 		if len(best) < n {
 			heap.Push(&best, ranked{mac: r.out, id: entries.At(i)})
 			continue
 		}
-		// Nearly all are worse than the worst of the best.
+		// Nearly every entry ranks behind the n best ones so far.
 		if n == 0 || bytes.Compare(r.out[:], best[0].mac[:]) > 0 {
 			continue
 		}

@@ -21,7 +21,7 @@ func NewRanks(key Hash, entries Entries) *Ranks {
 	r := &Ranks{key: key, entries: entries, heads: make([]uint64, entries.Len())}
 	m := newRanker(key)
 	for i := range r.heads {
-		m.sum(entries[i*entrySize : (i+1)*entrySize])
+		m.computeMAC(entries[i*entrySize : (i+1)*entrySize])
 		r.heads[i] = binary.BigEndian.Uint64(m.out[:])
 	}
 	slices.Sort(r.heads)

@@ -79,13 +79,13 @@ func ParseStatement(text []byte) (Statement, error) {
 	return s, nil
 }
 
-// ErrNoKey means that the set of signing keys lacks the key that the commitment names.
-var ErrNoKey = errors.New("fairdraw: the commitment's signing key is not in the set")
+// ErrNoKey means that the set of statement keys lacks the key that the commitment names.
+var ErrNoKey = errors.New("fairdraw: the commitment's statement key is not in the set")
 
 // SignStatement signs a stored text with the key that the commitment names. Signing the same text
 // again gives the same signature. It fails with ErrNoKey.
 func SignStatement(keys token.SigningKeys, c *Commitment, text []byte) (SignedStatement, error) {
-	kid, ok := keys.KidOf(c.Public())
+	kid, ok := keys.KidOf(c.StatementKey[:])
 	if !ok {
 		return SignedStatement{}, ErrNoKey
 	}
@@ -116,7 +116,7 @@ func ExcludedRoot(excluded []Exclusion) (Hash, error) {
 		if i > 0 && bytes.Compare(last[:], id[:]) >= 0 {
 			return Hash{}, fmt.Errorf("%w: %s is twice or out of order", ErrUnsorted, id)
 		}
-		tree.Add(leafOf(append(id[:], e.Reason...)))
+		tree.Add(leafHash(append(id[:], e.Reason...)))
 		last = id
 	}
 	return tree.Root(), nil

@@ -15,7 +15,7 @@ import (
 // tampering changes a drawn document, or what it is compared with.
 type tampering struct {
 	name string
-	want fairdraw.Code
+	want fairdraw.FaultCode
 	do   func(d *draw, o *fairdraw.Options)
 }
 
@@ -43,7 +43,7 @@ func flipped(s string) string {
 
 // tamperings of a draw, or of a shuffle.
 func tamperings(algorithm string) []tampering {
-	both := slices.Concat(tamperedTerms(), tamperedStatements(), tamperedEntries(), tamperedResults())
+	both := slices.Concat(tamperedTerms(), tamperedStatements(), unseen(), tamperedEntries(), tamperedResults())
 	if algorithm == fairdraw.AlgorithmDraw {
 		return append(both, tamperedWinners()...)
 	}
@@ -77,7 +77,15 @@ func tamperedTerms() []tampering {
 			o.Receipts = append(o.Receipts, fairdraw.Receipt{EventID: "promo-1", RequestID: requestID(2), At: 1, Commitment: d.hash}.Sign(signingKeys(d.t, 2), "draw-1"))
 		}},
 		{"a receipt of another event", fairdraw.ReceiptOther, func(d *draw, o *fairdraw.Options) {
-			o.Receipts = append(o.Receipts, fairdraw.Receipt{EventID: "promo-2", RequestID: requestID(2), At: 1, Commitment: d.hash}.Sign(d.keys, "draw-1"))
+			o.Receipts = append(o.Receipts, fairdraw.Receipt{EventID: "promo-2", RequestID: requestID(2), At: 1, Commitment: d.hash}.Sign(d.receiving, "draw-1"))
+		}},
+		{"a receipt by the key of the statement", fairdraw.ReceiptForged, func(d *draw, o *fairdraw.Options) {
+			o.Receipts = append(o.Receipts, fairdraw.Receipt{EventID: "promo-1", RequestID: requestID(2), At: 1, Commitment: d.hash}.Sign(d.keys, "draw-1"))
+		}},
+		{"a beacon whose rounds are of other times", fairdraw.CommitmentInvalid, func(d *draw, _ *fairdraw.Options) {
+			// The same key and hash: a known value would decide.
+			d.document.Commitment = replaced(d.t, d.document.Commitment, `"genesis":1767225600`, `"genesis":1767225603`)
+			d.document.Commitment = replaced(d.t, d.document.Commitment, `"round":8769801`, `"round":8769800`)
 		}},
 		{"a receipt that is not in the root", fairdraw.ReceiptNotIncluded, func(d *draw, o *fairdraw.Options) {
 			o.Receipts = append(o.Receipts, d.receipt(requestID(500), cutoff.Add(-time.Millisecond)))
@@ -106,7 +114,7 @@ func tamperedStatements() []tampering {
 		{"signature by another key", fairdraw.StatementForged, func(d *draw, _ *fairdraw.Options) {
 			other := newDraw(d.t, d.commitment.Algorithm, nil)
 			other.keys = signingKeys(d.t, 2)
-			other.commitment.SigningKey = fairdraw.Hash(other.keys.Public("draw-1"))
+			other.commitment.StatementKey = fairdraw.Hash(other.keys.Public("draw-1"))
 			other.statement = d.statement
 			other.sign(d.t)
 			d.document.Statement = other.document.Statement
@@ -137,6 +145,38 @@ func tamperedStatements() []tampering {
 		{"a missed round that was not missed", fairdraw.RoundWrong, resign(func(s *fairdraw.Statement) { s.MissedRounds = 1 })},
 		{"statement of other terms", fairdraw.CommitmentChanged, resign(func(s *fairdraw.Statement) { s.Commitment[0] ^= 1 })},
 		{"a count that no list has", fairdraw.EntryRemoved, resign(func(s *fairdraw.Statement) { s.Count = 1 << 52 })},
+	}
+}
+
+// unseen are draws whose parts came too late, as copies prove.
+func unseen() []tampering {
+	without := func(at time.Duration) func(*draw, *fairdraw.Options) {
+		return func(d *draw, o *fairdraw.Options) {
+			early := copyOf(d.t, newDraw(d.t, d.commitment.Algorithm, nil), cutoff.Add(at))
+			o.Earlier = append(o.Earlier, early)
+		}
+	}
+	unrevealed := func(at time.Time) func(*draw, *fairdraw.Options) {
+		return func(d *draw, o *fairdraw.Options) {
+			o.Earlier = append(o.Earlier, copyOf(d.t, newDraw(d.t, d.commitment.Algorithm, nil).root(d.t, cutoff.Add(time.Minute)), at))
+		}
+	}
+	pending := func(now time.Time, root bool) func(*draw, *fairdraw.Options) {
+		return func(d *draw, o *fairdraw.Options) {
+			*d = *newDraw(d.t, d.commitment.Algorithm, nil)
+			if root {
+				d.root(d.t, cutoff.Add(time.Minute))
+			}
+			o.Now = now
+		}
+	}
+	announced := cutoff.Add(time.Hour)
+	return []tampering{
+		{"a root that was not public before its round", fairdraw.RootUnseen, without(9*time.Minute + 15*time.Second)},
+		{"a root that was not public at its round", fairdraw.RootUnseen, without(11 * time.Minute)},
+		{"a seed that was revealed after the deadline", fairdraw.SeedLate, unrevealed(announced.Add(24*time.Hour + 15*time.Second))},
+		{"an overdue result", fairdraw.ResultOverdue, pending(announced.Add(10*time.Minute), true)},
+		{"an overdue root", fairdraw.ResultOverdue, pending(announced.AddDate(3, 0, 0), false)},
 	}
 }
 
@@ -239,7 +279,13 @@ func tamperedWinners() []tampering {
 			d.document.Commitment = replaced(d.t, d.document.Commitment, d.commitment.Beacon.PublicKey, strings.Repeat("a", 192))
 		}},
 		{"a signing key of small order", fairdraw.CommitmentInvalid, func(d *draw, _ *fairdraw.Options) {
-			d.document.Commitment = replaced(d.t, d.document.Commitment, d.commitment.SigningKey.String(), "01"+strings.Repeat("0", 62))
+			d.document.Commitment = replaced(d.t, d.document.Commitment, d.commitment.StatementKey.String(), "01"+strings.Repeat("0", 62))
+		}},
+		{"receipts of small order", fairdraw.CommitmentInvalid, func(d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(d.t, d.document.Commitment, d.commitment.ReceiptKey.String(), "01"+strings.Repeat("0", 62))
+		}},
+		{"one key for receipts and statement", fairdraw.CommitmentInvalid, func(d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(d.t, d.document.Commitment, d.commitment.ReceiptKey.String(), d.commitment.StatementKey.String())
 		}},
 		{"an announcement before the value", fairdraw.CommitmentInvalid, func(d *draw, _ *fairdraw.Options) {
 			d.document.Commitment = replaced(d.t, d.document.Commitment, `"announcedAt":1793538000000`, `"announcedAt":1793534999999`)

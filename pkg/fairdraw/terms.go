@@ -11,7 +11,7 @@ import (
 
 // termsChanged lists the members that differ, such as "winners was 5, is 6".
 func termsChanged(old, now *Commitment) string {
-	before, after := members(old), members(now)
+	before, after := termsByName(old), termsByName(now)
 	names := slices.Sorted(maps.Keys(before))
 	for name := range after {
 		if _, ok := before[name]; !ok {
@@ -27,7 +27,7 @@ func termsChanged(old, now *Commitment) string {
 	return strings.Join(changes, "; ")
 }
 
-func members(c *Commitment) map[string]json.RawMessage {
+func termsByName(c *Commitment) map[string]json.RawMessage {
 	raw, err := canonical(c)
 	if err != nil {
 		return nil
@@ -44,4 +44,4 @@ func orNone(s string) string {
 	return s
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

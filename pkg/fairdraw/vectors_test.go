@@ -45,7 +45,8 @@ type vectorCase struct {
 	Entries   *[]byte                    `json:"entries,omitempty"`
 	Receipts  *[]string                  `json:"receipts,omitempty"`
 	Earlier   []*fairdraw.Document       `json:"earlier,omitempty"`
-	Fault     fairdraw.Code              `json:"fault,omitempty"`
+	Now       int64                      `json:"now,omitempty"` // ms; 0: not told
+	Fault     fairdraw.FaultCode         `json:"fault,omitempty"`
 	Report    *vectorReport              `json:"report,omitempty"`
 }
 
@@ -59,10 +60,10 @@ type vectorReport struct {
 }
 
 type vectorReceipt struct {
-	RequestID string           `json:"requestId"`
-	Outcome   fairdraw.Outcome `json:"outcome"`
-	Rank      int              `json:"rank"`
-	Reason    string           `json:"reason"`
+	RequestID string                  `json:"requestId"`
+	Outcome   fairdraw.ReceiptOutcome `json:"outcome"`
+	Rank      int                     `json:"rank"`
+	Reason    string                  `json:"reason"`
 }
 
 func vectorOf(t *testing.T, d *draw, o fairdraw.Options) vector {
@@ -102,6 +103,9 @@ func caseOf(t *testing.T, name string, base vector, d *draw, o fairdraw.Options)
 	if len(v.Receipts) != len(base.Receipts) || (len(v.Receipts) > 0 && v.Receipts[0] != base.Receipts[0]) {
 		receipts := append([]string{}, v.Receipts...)
 		c.Receipts = &receipts
+	}
+	if !o.Now.IsZero() {
+		c.Now = o.Now.UnixMilli()
 	}
 	report, err := verify(d, o)
 	if f, ok := err.(*fairdraw.Fault); ok { //nolint:errorlint // documented type

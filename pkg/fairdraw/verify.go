@@ -2,17 +2,21 @@ package fairdraw
 
 import "time"
 
-// Options of a verification.
+// Options say what Verify checks besides the document itself.
 type Options struct {
 	Algorithm string   // that the document must have; empty accepts both
 	Receipts  []string // of requests that must be among the entries or the exclusions
 	// Earlier are copies of the same document, which must have the same terms. A statement in one of
-	// them proves that the root existed at the copy's SavedAt.
+	// them proves that the root existed at the copy's SavedAt, and its absence that it did not; so does
+	// the absence of a seed. The clock of whoever saved them must have been right within CopyGrace.
 	Earlier []*Document
+	// Now is when the document was read, unless it has a SavedAt; zero: whether the result is overdue is
+	// not checked.
+	Now time.Time
 }
 
-// Report is what a verification found in a document without a fault.
-type Report struct {
+// VerificationReport is what a verification found in a document without a fault.
+type VerificationReport struct {
 	Commitment     Commitment
 	CommitmentHash Hash
 	// Statement is nil before the root is public; the rest is zero then.
@@ -28,35 +32,36 @@ type Report struct {
 	Receipts     []ReceiptReport
 }
 
-// Outcome is what became of a receipt.
-type Outcome string
+// ReceiptOutcome is what the draw decided for the request of a receipt.
+type ReceiptOutcome string
 
 // Outcomes of receipts.
 const (
-	OutcomePending  Outcome = "PENDING"  // the root is not public yet
-	OutcomeEntered  Outcome = "ENTERED"  // among the entries; there is no result yet
-	OutcomeWon      Outcome = "WON"      // rank 1–N
-	OutcomeLost     Outcome = "LOST"     // a rank behind N
-	OutcomePlaced   Outcome = "PLACED"   // a position of a shuffle
-	OutcomeExcluded Outcome = "EXCLUDED" // see Reason
-	OutcomeLate     Outcome = "LATE"     // stamped at the cutoff or later
+	OutcomePending  ReceiptOutcome = "PENDING"  // the root is not public yet
+	OutcomeEntered  ReceiptOutcome = "ENTERED"  // among the entries; there is no result yet
+	OutcomeWon      ReceiptOutcome = "WON"      // rank 1–N
+	OutcomeLost     ReceiptOutcome = "LOST"     // a rank behind N
+	OutcomePlaced   ReceiptOutcome = "PLACED"   // a position of a shuffle
+	OutcomeExcluded ReceiptOutcome = "EXCLUDED" // see Reason
+	OutcomeLate     ReceiptOutcome = "LATE"     // stamped at the cutoff or later
 )
 
-// ReceiptReport is what became of a receipt.
+// ReceiptReport is a receipt with what the draw decided for its request.
 type ReceiptReport struct {
 	Receipt
-	Outcome Outcome
+	Outcome ReceiptOutcome
 	Rank    int    // from 1; 0 without a result
 	Reason  string // of an exclusion
 }
 
 // Verify checks everything in the document that can be checked so far. entries is the published
 // file; it is not read before the document has a statement. The error is the first *Fault.
-func Verify(d *Document, entries []byte, o Options) (*Report, error) {
-	v := &verification{doc: d, raw: entries, options: o, report: new(Report)}
+func Verify(d *Document, entries []byte, o Options) (*VerificationReport, error) {
+	v := &verification{doc: d, raw: entries, options: o, report: new(VerificationReport)}
 	for _, check := range []func() *Fault{
-		v.checkCommitment, v.checkEarlierTerms, v.openReceipts, v.checkStatement, v.checkEarlierStatements, v.checkRound,
-		v.checkEntries, v.checkExcluded, v.checkReceipts, v.checkVoid, v.checkValue, v.checkSeed, v.checkResult,
+		v.checkCommitment, v.checkEarlierTerms, v.openReceipts, v.checkStatement, v.checkEarlierStatements, v.checkRound, v.checkUnseen,
+		v.checkEntries, v.checkExcluded, v.checkReceipts, v.checkVoid, v.checkValue, v.checkSeed,
+		v.checkSeedLate, v.checkResult, v.checkOverdue,
 	} {
 		if f := check(); f != nil {
 			return nil, f
@@ -66,12 +71,12 @@ func Verify(d *Document, entries []byte, o Options) (*Report, error) {
 	return v.report, nil
 }
 
-// verification is the state between the checks.
+// verification is the state of one call of Verify, which its checks share.
 type verification struct {
 	doc     *Document
 	raw     []byte
 	options Options
-	report  *Report
+	report  *VerificationReport
 
 	statement *Statement // nil before the root
 	entries   Entries
@@ -115,7 +120,7 @@ func (v *verification) checkEarlierTerms() *Fault {
 
 func (v *verification) openReceipts() *Fault {
 	for i, s := range v.options.Receipts {
-		r, err := OpenReceipt(v.report.Commitment.Public(), s)
+		r, err := OpenReceipt(v.report.Commitment.ReceiptKey[:], s)
 		if err != nil {
 			return fault(ReceiptForged, "receipt %d is not signed by the key of the commitment", i+1)
 		}
@@ -136,7 +141,7 @@ func (v *verification) checkStatement() *Fault {
 		switch {
 		case d.Phase == PhaseRoot || d.Phase == PhaseDrawn || d.Phase == PhaseSettled:
 			return fault(StatementMissing, "phase %s has no statement", d.Phase)
-		case d.Beacon != nil || d.Seed != "" || v.published():
+		case d.Beacon != nil || d.Seed != "" || v.hasResult():
 			return fault(StatementMissing, "there is a result or a part of it, but no statement")
 		}
 		return nil
@@ -155,7 +160,7 @@ func (v *verification) readStatement(signed SignedStatement) (*Statement, *Fault
 	if err != nil {
 		return nil, fault(StatementInvalid, "the statement is invalid: %v", err)
 	}
-	if !signed.verify(v.report.Commitment.Public()) {
+	if !signed.verify(v.report.Commitment.StatementKey[:]) {
 		return nil, fault(StatementForged, "the statement is not signed by the key of the commitment")
 	}
 	if s.Commitment != v.report.CommitmentHash {
@@ -186,12 +191,20 @@ func (v *verification) checkEarlierStatements() *Fault {
 	return nil
 }
 
+// savedAt is when a copy was saved; zero when it does not say so.
+func (d *Document) savedAt() time.Time {
+	if d.SavedAt <= 0 || d.SavedAt > maxMillis {
+		return time.Time{}
+	}
+	return time.UnixMilli(d.SavedAt).UTC()
+}
+
 // noteCopy keeps the earliest time before the round at which a copy of the statement was saved.
 func (v *verification) noteCopy(e *Document) {
-	if e.SavedAt <= 0 || e.SavedAt > maxMillis || v.report.Commitment.Beacon == nil {
+	at := e.savedAt()
+	if at.IsZero() || v.report.Commitment.Beacon == nil {
 		return
 	}
-	at := time.UnixMilli(e.SavedAt).UTC()
 	// A wrong round is found by the next check.
 	round, _ := v.report.Commitment.RoundFor(time.UnixMilli(v.statement.At))
 	if at.Before(v.report.Commitment.Beacon.TimeOf(round)) && (v.report.RootSeenAt.IsZero() || at.Before(v.report.RootSeenAt)) {
@@ -205,17 +218,32 @@ func (v *verification) checkRound() *Fault {
 	}
 	c, at := &v.report.Commitment, time.UnixMilli(v.statement.At).UTC()
 	if at.Before(c.Cutoff()) {
-		return fault(RootEarly, "the root is of %s, before the cutoff at %s", stamp(at), stamp(c.Cutoff()))
+		return fault(RootEarly, "the root is of %s, before the cutoff at %s", formatTime(at), formatTime(c.Cutoff()))
 	}
 	round, missed := c.RoundFor(at)
 	if named := v.statement.Round; named != round {
 		if named < round && c.Beacon.TimeOf(named).Before(at.Add(RootLead)) {
-			return fault(RootLate, "the root is of %s, less than a minute before round %d at %s", stamp(at), named, stamp(c.Beacon.TimeOf(named)))
+			return fault(RootLate, "the root is of %s, less than a minute before round %d at %s", formatTime(at), named, formatTime(c.Beacon.TimeOf(named)))
 		}
 		return fault(RoundWrong, "the statement names round %d, but round %d follows from the terms", named, round)
 	}
 	if v.statement.MissedRounds != missed {
 		return fault(RoundWrong, "the statement names %d missed rounds, but there are %d", v.statement.MissedRounds, missed)
+	}
+	return nil
+}
+
+// checkUnseen looks for a copy without a statement from a time when the statement had to be public.
+func (v *verification) checkUnseen() *Fault {
+	b := v.report.Commitment.Beacon
+	if v.statement == nil || b == nil {
+		return nil
+	}
+	public := b.TimeOf(v.statement.Round).Add(-RootLead)
+	for _, e := range v.options.Earlier {
+		if e.Statement == nil && !e.savedAt().Before(public.Add(CopyGrace)) {
+			return fault(RootUnseen, "the copy of %s has no root, which had to be public at %s", formatTime(e.savedAt()), formatTime(public))
+		}
 	}
 	return nil
 }
@@ -281,7 +309,7 @@ func (v *verification) checkReceipts() *Fault {
 		case r.At >= v.report.Commitment.CutoffAt:
 			r.Outcome = OutcomeLate
 		default:
-			return fault(ReceiptNotIncluded, "request %s has a receipt of %s, but is neither an entry nor excluded", r.RequestID, stamp(r.Time()))
+			return fault(ReceiptNotIncluded, "request %s has a receipt of %s, but is neither an entry nor excluded", r.RequestID, formatTime(r.Time()))
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ func (v *verification) checkVoid() *Fault {
 	if v.doc.Phase != PhaseVoid {
 		return nil
 	}
-	if v.doc.Seed != "" || v.published() {
+	if v.doc.Seed != "" || v.hasResult() {
 		return fault(VoidLate, "the draw was cancelled, but has a result")
 	}
 	c := &v.report.Commitment
@@ -21,7 +21,7 @@ func (v *verification) checkVoid() *Fault {
 		round = v.statement.Round
 	}
 	if at := c.Beacon.TimeOf(round); v.doc.VoidedAt <= 0 || v.doc.VoidedAt >= at.UnixMilli() {
-		return fault(VoidLate, "the draw was cancelled when round %d of %s could be known", round, stamp(at))
+		return fault(VoidLate, "the draw was cancelled when round %d of %s could be known", round, formatTime(at))
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func (v *verification) checkValue() *Fault {
 	case b == nil:
 		v.report.ValueKnown = true
 		return nil
-	case d.Beacon == nil && (d.Seed != "" || v.published()):
+	case d.Beacon == nil && (d.Seed != "" || v.hasResult()):
 		return fault(ValueMissing, "there is a result, but no value of the beacon")
 	case d.Beacon == nil:
 		return nil
@@ -76,7 +76,7 @@ func signatureHash(signature string) Hash {
 
 func (v *verification) checkSeed() *Fault {
 	if v.statement == nil || v.doc.Seed == "" {
-		if v.statement != nil && v.published() {
+		if v.statement != nil && v.hasResult() {
 			return fault(SeedMissing, "there is a result, but no seed")
 		}
 		return nil
@@ -89,6 +89,43 @@ func (v *verification) checkSeed() *Fault {
 		return fault(SeedChanged, "the seed has the hash %s, but %s was committed", SeedHash(seed), v.report.Commitment.SeedHash)
 	}
 	v.seed = &seed
+	return nil
+}
+
+// checkSeedLate looks for a copy without a seed from a time when another round had decided: the
+// operator could have chosen between two results that it knew.
+func (v *verification) checkSeedLate() *Fault {
+	c := &v.report.Commitment
+	if v.seed == nil || c.Beacon == nil || v.report.SeedWithheld {
+		return nil
+	}
+	deadline := c.Beacon.TimeOf(c.ZeroSeedRound(v.statement.Round))
+	for _, e := range v.options.Earlier {
+		revealed := e.Seed != "" || e.Phase == PhaseDrawn || e.Phase == PhaseSettled // pages keep a part
+		if !revealed && !e.savedAt().Before(deadline.Add(CopyGrace)) {
+			return fault(SeedLate, "the copy of %s has no seed, which had to be revealed before %s", formatTime(e.savedAt()), formatTime(deadline))
+		}
+	}
+	return nil
+}
+
+// checkOverdue looks at a draw without a result that was due long enough ago.
+func (v *verification) checkOverdue() *Fault {
+	now := v.options.Now
+	if at := v.doc.savedAt(); !at.IsZero() {
+		now = at
+	}
+	if v.report.Complete || v.doc.Phase == PhaseVoid || now.IsZero() {
+		return nil
+	}
+	c := &v.report.Commitment
+	round := c.Round
+	if v.statement != nil {
+		round = v.statement.Round
+	}
+	if due := c.due(round); !now.Before(due.Add(ResultGrace)) {
+		return fault(ResultOverdue, "the result was due at %s", formatTime(due))
+	}
 	return nil
 }
 
@@ -126,7 +163,7 @@ func (v *verification) checkResult() *Fault {
 	return nil
 }
 
-func (v *verification) published() bool { return len(v.doc.Winners) > 0 || v.doc.OrderHash != "" }
+func (v *verification) hasResult() bool { return len(v.doc.Winners) > 0 || v.doc.OrderHash != "" }
 
 func (v *verification) rankReceipts() {
 	if !v.report.Complete {

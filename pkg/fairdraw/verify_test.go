@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-func verify(d *draw, o fairdraw.Options) (*fairdraw.Report, error) {
+func verify(d *draw, o fairdraw.Options) (*fairdraw.VerificationReport, error) {
 	return fairdraw.Verify(d.document, d.entries, o)
 }
 
@@ -83,7 +83,7 @@ func TestVerifyPhases(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t, fairdraw.AlgorithmDraw, nil)
 	o := fairdraw.Options{Receipts: d.receipts[:1]}
-	check := func(outcome fairdraw.Outcome, valueKnown bool) {
+	check := func(outcome fairdraw.ReceiptOutcome, valueKnown bool) {
 		t.Helper()
 		r, err := verify(d, o)
 		require.NoError(t, err)
@@ -191,4 +191,36 @@ func TestParseDocument(t *testing.T) {
 		_, err := fairdraw.ParseDocument([]byte(s))
 		require.ErrorIs(t, err, fairdraw.ErrMalformed, s)
 	}
+}
+
+// What is not late is no fault: copies from before a deadline, and a document that was saved in time.
+func TestInTime(t *testing.T) {
+	t.Parallel()
+	announced := cutoff.Add(time.Hour)
+	d := drawn(t, fairdraw.AlgorithmDraw)
+	open := newDraw(t, fairdraw.AlgorithmDraw, nil)
+	root := newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, cutoff.Add(time.Minute))
+	years := announced.AddDate(10, 0, 0)
+	for name, tc := range map[string]struct {
+		d       *draw
+		earlier []*fairdraw.Document
+		now     time.Time
+	}{
+		"a root that came with its deadline": {d, []*fairdraw.Document{copyOf(t, open, cutoff.Add(9*time.Minute+14*time.Second))}, years},
+		"a copy of an unknown time":          {d, []*fairdraw.Document{copyOf(t, open, time.UnixMilli(0))}, years},
+		"a seed before the deadline":         {d, []*fairdraw.Document{copyOf(t, root, announced.Add(24*time.Hour))}, years},
+		"a copy with the seed":               {d, []*fairdraw.Document{copyOf(t, d, years)}, years},
+		"a result that is due":               {root, nil, announced.Add(10*time.Minute - 1)},
+		"nobody says the time":               {root, nil, time.Time{}},
+	} {
+		_, err := verify(tc.d, fairdraw.Options{Earlier: tc.earlier, Now: tc.now})
+		require.NoError(t, err, name)
+	}
+	root.document.SavedAt = announced.UnixMilli()
+	_, err := verify(root, fairdraw.Options{Now: years})
+	require.NoError(t, err, "a copy is as old as it says")
+	voided := newDraw(t, fairdraw.AlgorithmDraw, nil)
+	voided.document.Phase, voided.document.VoidedAt = fairdraw.PhaseVoid, cutoff.UnixMilli()
+	_, err = verify(voided, fairdraw.Options{Now: years})
+	require.NoError(t, err, "a cancelled draw has no result")
 }

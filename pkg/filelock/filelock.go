@@ -25,11 +25,11 @@ func Share(ctx context.Context, path string) (unlock func(), err error) {
 
 // TryLock is Lock without waiting; taken is false when the lock is not free.
 func TryLock(path string) (unlock func(), taken bool, err error) {
-	f, err := open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, false, err
 	}
-	taken, err = try(f, syscall.LOCK_EX)
+	taken, err = tryLock(f, syscall.LOCK_EX)
 	if !taken {
 		return nil, false, errors.Join(err, f.Close())
 	}
@@ -39,12 +39,12 @@ func TryLock(path string) (unlock func(), taken bool, err error) {
 // lock polls, because a blocking flock cannot be interrupted.
 func lock(ctx context.Context, path string, how int, waiting func()) (unlock func(), err error) {
 	const step = 50 * time.Millisecond
-	f, err := open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		taken, err := try(f, how)
+		taken, err := tryLock(f, how)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
@@ -63,7 +63,7 @@ func lock(ctx context.Context, path string, how int, waiting func()) (unlock fun
 	}
 }
 
-func open(path string) (*os.File, error) {
+func openFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the lock: %w", err)
 	}
@@ -74,7 +74,7 @@ func open(path string) (*os.File, error) {
 	return f, nil
 }
 
-func try(f *os.File, how int) (taken bool, err error) {
+func tryLock(f *os.File, how int) (taken bool, err error) {
 	err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil

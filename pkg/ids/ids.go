@@ -18,20 +18,20 @@ const (
 
 // ValidEventID reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
 func ValidEventID(s string) bool {
-	return len(s) >= 1 && len(s) <= MaxEvent && all(s, func(c byte) bool { return alnum(c) || c == '_' || c == '-' })
+	return len(s) >= 1 && len(s) <= MaxEvent && allBytes(s, func(c byte) bool { return isAlnum(c) || c == '_' || c == '-' })
 }
 
 // ValidUser reports whether s is a user id: 1–63 of [A-Za-z0-9._@+-].
 func ValidUser(s string) bool {
-	return len(s) >= 1 && len(s) <= MaxUser && all(s, func(c byte) bool {
-		return alnum(c) || c == '.' || c == '_' || c == '@' || c == '+' || c == '-'
+	return len(s) >= 1 && len(s) <= MaxUser && allBytes(s, func(c byte) bool {
+		return isAlnum(c) || c == '.' || c == '_' || c == '@' || c == '+' || c == '-'
 	})
 }
 
 // ValidSectionOrRow reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen,
 // since a seat id is joined by hyphens.
 func ValidSectionOrRow(s string) bool {
-	return len(s) >= 1 && len(s) <= 20 && all(s, func(c byte) bool { return alnum(c) || c == '_' })
+	return len(s) >= 1 && len(s) <= 20 && allBytes(s, func(c byte) bool { return isAlnum(c) || c == '_' })
 }
 
 // ValidSeat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5
@@ -83,7 +83,7 @@ func ValidUUID(s string) bool {
 // randomness, since nothing could be served safely.
 func NewV7() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-func all(s string, in func(byte) bool) bool {
+func allBytes(s string, in func(byte) bool) bool {
 	for i := range len(s) {
 		if !in(s[i]) {
 			return false
@@ -92,6 +92,6 @@ func all(s string, in func(byte) bool) bool {
 	return true
 }
 
-func alnum(c byte) bool {
+func isAlnum(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }

@@ -19,7 +19,7 @@ const (
 	commitAgeTimeout = 5 * time.Second
 )
 
-// Every replica that reaches the brokers reports the same value.
+// oldestGauge has the same value on every replica that reaches the brokers.
 var oldestGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_oldest_seconds", Help: "Age of the oldest record that the group has not committed yet.",
 }, []string{"group", "topic"})
@@ -76,12 +76,12 @@ func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 	defer cancel()
 	began := a.now()
 	appliedUntil := began
-	waiting, err := a.uncommitted(ctx, kadm.NewClient(client))
+	waiting, err := a.uncommittedOffsets(ctx, kadm.NewClient(client))
 	if err != nil {
 		return err
 	}
 	if len(waiting) > 0 {
-		first, err := a.oldest(ctx, waiting)
+		first, err := a.oldestTimestamp(ctx, waiting)
 		if err != nil {
 			return err
 		}
@@ -95,8 +95,9 @@ func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 	return nil
 }
 
-// uncommitted returns the next offset to commit of each partition that has uncommitted records.
-func (a *CommitAge) uncommitted(ctx context.Context, admin *kadm.Client) (map[int32]kgo.Offset, error) {
+// uncommittedOffsets returns the next offset to commit of each partition that has uncommitted
+// records.
+func (a *CommitAge) uncommittedOffsets(ctx context.Context, admin *kadm.Client) (map[int32]kgo.Offset, error) {
 	topic := a.cfg.topic(a.topic)
 	ends, err := admin.ListEndOffsets(ctx, topic)
 	if err == nil {
@@ -127,8 +128,8 @@ func (a *CommitAge) uncommitted(ctx context.Context, admin *kadm.Client) (map[in
 	return waiting, nil
 }
 
-// oldest returns the lowest timestamp of the records at the given offsets.
-func (a *CommitAge) oldest(ctx context.Context, at map[int32]kgo.Offset) (first time.Time, err error) {
+// oldestTimestamp returns the lowest timestamp of the records at the given offsets.
+func (a *CommitAge) oldestTimestamp(ctx context.Context, at map[int32]kgo.Offset) (first time.Time, err error) {
 	client, err := a.cfg.newClient(a.group+"-unapplied",
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{a.cfg.topic(a.topic): at}), kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {

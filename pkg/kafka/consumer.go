@@ -64,6 +64,7 @@ type Consumer struct {
 	lagEvery   time.Duration // interval of the lag metric
 	log        *slog.Logger
 	opts       []kgo.Opt
+	positions  Positions // nil: the group's offsets only
 
 	mu      sync.Mutex
 	workers map[partition]*worker
@@ -113,9 +114,9 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 		kgo.FetchMaxWait(fetchMaxWait),
 		kgo.RequiredAcks(kgo.AllISRAcks()), // dead letters, as in NewProducer
 		kgo.AllowIdempotentProduceCancellation(),
-		kgo.OnPartitionsAssigned(c.assigned),
-		kgo.OnPartitionsRevoked(c.revoked),
-		kgo.OnPartitionsLost(c.lost),
+		kgo.OnPartitionsAssigned(c.onAssigned),
+		kgo.OnPartitionsRevoked(c.onRevoked),
+		kgo.OnPartitionsLost(c.onLost),
 	)
 	if err := kgo.ValidateOpts(c.opts...); err != nil {
 		return nil, fmt.Errorf("kafka consumer %s: %w", group, err)
@@ -159,12 +160,12 @@ func (c *Consumer) dispatch(fetches kgo.Fetches) {
 	defer c.mu.Unlock()
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if w := c.workers[partition{c.cfg.withoutPrefix(f.Topic), f.Partition}]; w != nil && len(f.Records) > 0 {
-			w.push(f.Records)
+			w.addRecords(f.Records)
 		}
 	})
 }
 
-func (c *Consumer) assigned(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
+func (c *Consumer) onAssigned(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
 	// A pause outlives the assignment: a partition that was revoked with a full backlog would never
 	// be fetched again after it comes back.
 	client.ResumeFetchPartitions(parts)
@@ -179,15 +180,15 @@ func (c *Consumer) assigned(ctx context.Context, client *kgo.Client, parts map[s
 	}
 }
 
-func (c *Consumer) revoked(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
-	c.stop(c.removeWorkers(parts))
+func (c *Consumer) onRevoked(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
+	c.stopWorkers(c.removeWorkers(parts))
 	c.commit(ctx, client)
 }
 
-// lost is called when the group has already assigned the partitions to another member: nothing may
-// be committed.
-func (c *Consumer) lost(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
-	c.stop(c.removeWorkers(parts))
+// onLost is called when the group has already assigned the partitions to another member: nothing
+// may be committed.
+func (c *Consumer) onLost(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
+	c.stopWorkers(c.removeWorkers(parts))
 }
 
 func (c *Consumer) removeWorkers(parts map[string][]int32) []*worker {
@@ -215,7 +216,7 @@ func (c *Consumer) shutDown(ctx context.Context, client *kgo.Client) {
 	}
 	clear(c.workers)
 	c.mu.Unlock()
-	c.stop(workers)
+	c.stopWorkers(workers)
 	c.commit(context.WithoutCancel(ctx), client)
 }
 

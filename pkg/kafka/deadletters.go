@@ -32,7 +32,7 @@ func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, li
 	if err != nil {
 		return nil, nil, err
 	}
-	starts, ends, err := d.bounds(ctx, client, topic)
+	starts, ends, err := d.offsetBounds(ctx, client, topic)
 	client.Close()
 	if err != nil {
 		return nil, nil, err
@@ -45,11 +45,11 @@ func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, li
 		}
 		from[p] = max(starts[p], to[p]-int64(limit))
 	}
-	read, err := d.read(ctx, topic, from, to)
+	read, err := d.readRange(ctx, topic, from, to)
 	if err != nil {
 		return nil, nil, err
 	}
-	page, next = merge(read, to, limit)
+	page, next = takeLatest(read, to, limit)
 	for p := range next {
 		if next[p] > starts[p] {
 			return page, next, nil
@@ -67,7 +67,7 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 	if err != nil {
 		return nil, err
 	}
-	starts, ends, err := d.bounds(ctx, client, topic)
+	starts, ends, err := d.offsetBounds(ctx, client, topic)
 	client.Close()
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 		if len(from) == 0 {
 			return out, nil
 		}
-		read, err := d.read(ctx, topic, from, to)
+		read, err := d.readRange(ctx, topic, from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -108,14 +108,14 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 	}
 }
 
-// Redriven is a dead letter as it is published again: unchanged, to its original topic, where only the
-// group that failed takes it.
+// Redriven returns a dead letter as it is to be published again: unchanged, to its original topic,
+// where only the group that failed takes it.
 func Redriven(topic string, letter Record) Record {
 	return Record{Topic: topic, Key: letter.Key, Value: letter.Value, Headers: maps.Clone(letter.Headers)}
 }
 
-// bounds are the first offset, and the one after the last, of each partition.
-func (d *DeadLetters) bounds(ctx context.Context, client *kgo.Client, topic string) (starts, ends Offsets, err error) {
+// offsetBounds are the first offset, and the one after the last, of each partition.
+func (d *DeadLetters) offsetBounds(ctx context.Context, client *kgo.Client, topic string) (starts, ends Offsets, err error) {
 	admin, name := kadm.NewClient(client), d.cfg.topic(topic)+DLQSuffix
 	list := func(ask func(context.Context, ...string) (kadm.ListedOffsets, error)) Offsets {
 		listed, failed := ask(ctx, name)
@@ -136,8 +136,8 @@ func (d *DeadLetters) bounds(ctx context.Context, client *kgo.Client, topic stri
 	return list(admin.ListStartOffsets), list(admin.ListEndOffsets), err
 }
 
-// read returns the records between two offsets of each partition, the second excluded.
-func (d *DeadLetters) read(ctx context.Context, topic string, from, to Offsets) (map[int32][]Record, error) {
+// readRange returns the records between two offsets of each partition, the second excluded.
+func (d *DeadLetters) readRange(ctx context.Context, topic string, from, to Offsets) (map[int32][]Record, error) {
 	name := d.cfg.topic(topic) + DLQSuffix
 	begin, unfinished := map[int32]kgo.Offset{}, 0
 	for p, at := range from {
@@ -173,8 +173,9 @@ func (d *DeadLetters) read(ctx context.Context, topic string, from, to Offsets) 
 	return out, nil
 }
 
-// merge takes the latest records of several partitions, each from its end.
-func merge(read map[int32][]Record, to Offsets, limit int) (page []Record, next Offsets) {
+// takeLatest returns the latest records of several partitions, at most limit. next has the offsets
+// below which the following page begins.
+func takeLatest(read map[int32][]Record, to Offsets, limit int) (page []Record, next Offsets) {
 	next = maps.Clone(to)
 	partitions := slices.Sorted(maps.Keys(read))
 	for len(page) < limit {

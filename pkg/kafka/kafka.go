@@ -83,7 +83,7 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 }
 
 func (c Config) signIn() func(context.Context) (scram.Auth, error) {
-	password := config.Latest("KAFKA_PASSWORD", c.PasswordFile, c.Password)
+	password := config.LatestSecret("KAFKA_PASSWORD", c.PasswordFile, c.Password)
 	return func(context.Context) (scram.Auth, error) {
 		return scram.Auth{User: c.Username, Pass: password().Reveal()}, nil
 	}

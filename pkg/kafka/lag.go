@@ -16,8 +16,8 @@ import (
 // lagEvery is the interval at which the brokers are asked.
 const lagEvery = 10 * time.Second
 
-// The lag is computed from the broker's offsets, so that a stuck partition is visible. Each
-// partition is reported by its owner.
+// lagGauge is computed from the broker's offsets, so that a stuck partition is visible. The replica
+// that a partition is assigned to reports it.
 var lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag", Help: "Records of a partition that the group has not committed yet.",
 }, []string{"group", "topic", "partition"})
@@ -46,14 +46,14 @@ func (p partition) labels(group string) []string {
 // startLag updates the metrics until stop is called.
 func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func()) {
 	admin := kadm.NewClient(client)
-	end := loop.Start(ctx, c.lagEvery, func(ctx context.Context) { c.measure(ctx, admin) })
+	end := loop.Start(ctx, c.lagEvery, func(ctx context.Context) { c.measureLag(ctx, admin) })
 	return func() {
 		end()
 		lagKnown.DeleteLabelValues(c.group)
 	}
 }
 
-func (c *Consumer) measure(ctx context.Context, admin *kadm.Client) {
+func (c *Consumer) measureLag(ctx context.Context, admin *kadm.Client) {
 	ctx, cancel := context.WithTimeout(ctx, lagEvery)
 	defer cancel()
 	lags := make(map[partition]int64)

@@ -55,12 +55,12 @@ func (p *Producer) Partitions(topic string) int {
 }
 
 // refusals are the errors of a broker that the record itself causes, so that no retry helps.
-var refusals = []error{
+var refusalErrors = []error{
 	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.UnsupportedForMessageFormat,
 }
 
 // Refused reports whether the broker will never accept the record, or another record sent in the
 // same batch. A missing topic or missing permission is not a refusal: an operator may fix it.
 func Refused(err error) bool {
-	return slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) })
+	return slices.ContainsFunc(refusalErrors, func(refusal error) bool { return errors.Is(err, refusal) })
 }

@@ -85,7 +85,7 @@ func IsPoison(err error) bool {
 	return errors.As(err, &p)
 }
 
-// FromKgo converts a fetched record.
+// FromKgo converts a record that the Kafka library has fetched.
 func FromKgo(r *kgo.Record) Record {
 	headers := make(map[string]string, len(r.Headers))
 	for _, h := range r.Headers {
@@ -93,7 +93,7 @@ func FromKgo(r *kgo.Record) Record {
 	}
 	id := headers[HeaderID]
 	if id == "" {
-		id = origin(r)
+		id = originOf(r)
 	}
 	return Record{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
@@ -109,4 +109,4 @@ func (r Record) toKgo() *kgo.Record {
 	return out
 }
 
-func origin(r *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset) }
+func originOf(r *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset) }

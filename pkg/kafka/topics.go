@@ -18,17 +18,20 @@ import (
 
 const defaultPartitions = 3
 
-// Topic is what EnsureTopics makes.
+// Topic describes a topic for EnsureTopics.
 type Topic struct {
 	Name       string
 	Partitions int32 // 0: 3
+	// MayForget allows that an operator shortens the retention, as where personal data must go.
+	MayForget bool
 }
 
 // EnsureTopics creates missing topics, each with its dead-letter topic, with unlimited retention,
 // and waits until the brokers know them. Any number of processes may call it concurrently. An
 // existing topic stays as it is: an operator may have added partitions or changed the replication
 // factor. Fewer partitions than wanted are an error: adding the missing ones would move keys and
-// break their order, so an operator must decide.
+// break their order, so an operator must decide. So is a topic that deletes records, as one that
+// other tools made with their defaults: figures that are counted anew would be too small.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	client, err := cfg.newClient("ensure-topics", kgo.MetadataMinAge(describeEvery))
 	if err != nil {
@@ -38,7 +41,7 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	admin := kadm.NewClient(client)
 	for _, t := range topics {
 		for _, suffix := range []string{"", DLQSuffix} {
-			topic := Topic{Name: cfg.topic(t.Name) + suffix, Partitions: cmp.Or(t.Partitions, defaultPartitions)}
+			topic := Topic{Name: cfg.topic(t.Name) + suffix, Partitions: cmp.Or(t.Partitions, defaultPartitions), MayForget: t.MayForget}
 			if err := ensureTopic(ctx, admin, cfg, topic); err != nil {
 				return err
 			}
@@ -76,6 +79,37 @@ func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
 	}
 	if n < int(t.Partitions) {
 		return fmt.Errorf("topic %s has %d partitions, not %d: keys would change partitions, so it is left alone", t.Name, n, t.Partitions)
+	}
+	if t.MayForget {
+		return nil
+	}
+	return checkRetention(ctx, admin, t.Name)
+}
+
+// unlimited are the settings of a topic that keeps every record.
+//
+//nolint:gochecknoglobals // a constant table
+var unlimited = map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+
+// checkRetention fails for a topic that deletes records.
+func checkRetention(ctx context.Context, admin *kadm.Client, topic string) error {
+	var settings []kadm.Config
+	err := retryUntilAgreed(ctx, func() error {
+		described, err := admin.DescribeTopicConfigs(ctx, topic)
+		if err != nil {
+			return err //nolint:wrapcheck // below
+		}
+		found, err := described.On(topic, nil)
+		settings = found.Configs
+		return errors.Join(err, found.Err)
+	})
+	if err != nil {
+		return fmt.Errorf("settings of topic %s: %w", topic, err)
+	}
+	for _, c := range settings {
+		if want, checked := unlimited[c.Key]; checked && c.MaybeValue() != want {
+			return fmt.Errorf("topic %s has %s=%s, not %s: it would delete records, from which figures are counted anew", topic, c.Key, c.MaybeValue(), want)
+		}
 	}
 	return nil
 }

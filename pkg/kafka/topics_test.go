@@ -84,3 +84,15 @@ func TestTopicThatOnlySomeMembersConsume(t *testing.T) {
 		})
 	}
 }
+
+// A topic that another tool made with its defaults is refused, unless it may forget.
+func TestTopicThatDeletesRecordsIsRefused(t *testing.T) {
+	t.Parallel()
+	for setting, value := range map[string]string{"retention.ms": "604800000", "retention.bytes": "1000000", "cleanup.policy": "compact"} {
+		topic := kafkatest.TopicOf(t, 1)
+		kafkatest.Configure(t, topic, setting, value)
+		err := kafka.EnsureTopics(t.Context(), kafkatest.Config(t), kafka.Topic{Name: topic, Partitions: 1})
+		require.ErrorContains(t, err, "topic "+topic+" has "+setting+"="+value)
+		require.NoError(t, kafka.EnsureTopics(t.Context(), kafkatest.Config(t), kafka.Topic{Name: topic, Partitions: 1, MayForget: true}))
+	}
+}

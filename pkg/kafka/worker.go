@@ -59,15 +59,15 @@ func newWorker(ctx context.Context, c *Consumer, client *kgo.Client, part partit
 	}
 }
 
-// push adds fetched records. At the limit fetching of the partition is paused until they are
+// addRecords adds fetched records. At the limit fetching of the partition is paused until they are
 // processed.
-func (w *worker) push(recs []*kgo.Record) {
+func (w *worker) addRecords(recs []*kgo.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.backlog = append(w.backlog, recs...)
 	if len(w.backlog) >= backlogLimit && !w.paused {
 		w.paused = true
-		w.client.PauseFetchPartitions(w.onBroker())
+		w.client.PauseFetchPartitions(w.brokerPartition())
 	}
 	select {
 	case w.wake <- struct{}{}:
@@ -75,12 +75,12 @@ func (w *worker) push(recs []*kgo.Record) {
 	}
 }
 
-func (w *worker) onBroker() map[string][]int32 {
+func (w *worker) brokerPartition() map[string][]int32 {
 	return map[string][]int32{w.c.cfg.topic(w.part.topic): {w.part.id}}
 }
 
-// next waits for records; nil means that the worker must stop.
-func (w *worker) next() []*kgo.Record {
+// nextRecords waits for records; nil means that the worker must stop.
+func (w *worker) nextRecords() []*kgo.Record {
 	for {
 		if w.stopping() {
 			return nil
@@ -90,7 +90,7 @@ func (w *worker) next() []*kgo.Record {
 		w.backlog = nil
 		if w.paused {
 			w.paused = false
-			w.client.ResumeFetchPartitions(w.onBroker())
+			w.client.ResumeFetchPartitions(w.brokerPartition())
 		}
 		w.mu.Unlock()
 		if len(recs) > 0 {
@@ -105,10 +105,10 @@ func (w *worker) next() []*kgo.Record {
 
 func (w *worker) run() {
 	defer close(w.done)
-	for recs := w.next(); recs != nil; recs = w.next() {
+	for recs := w.nextRecords(); recs != nil; recs = w.nextRecords() {
 		for len(recs) > 0 {
 			n := min(w.c.handler.max, len(recs))
-			if !w.process(recs[:n]) {
+			if !w.processRecords(recs[:n]) {
 				return
 			}
 			recs = recs[n:]
@@ -116,9 +116,9 @@ func (w *worker) run() {
 	}
 }
 
-// stop ends workers: each may finish its current call within the grace period, then its context is
-// cancelled.
-func (c *Consumer) stop(workers []*worker) {
+// stopWorkers ends workers: each may finish its current call within the grace period, then its
+// context is cancelled.
+func (c *Consumer) stopWorkers(workers []*worker) {
 	for _, w := range workers {
 		close(w.quit)
 	}
@@ -134,18 +134,18 @@ func (c *Consumer) stop(workers []*worker) {
 	}
 }
 
-// process handles the chunk, by its handler or the dead-letter topic, and marks it. It returns false,
-// without the mark, when the worker must stop.
-func (w *worker) process(chunk []*kgo.Record) bool {
-	if mine := w.forThisGroup(chunk); len(mine) > 0 && !w.handle(mine) {
+// processRecords handles the chunk, by its handler or the dead-letter topic, and marks it. It
+// returns false, without the mark, when the worker must stop.
+func (w *worker) processRecords(chunk []*kgo.Record) bool {
+	if mine := w.forThisGroup(chunk); len(mine) > 0 && !w.handleRecords(mine) {
 		return false
 	}
 	w.client.MarkCommitRecords(chunk[len(chunk)-1])
 	return true
 }
 
-// handle is process without the mark, for records of this group.
-func (w *worker) handle(chunk []*kgo.Record) bool {
+// handleRecords does what processRecords does for records of this group, but does not mark them.
+func (w *worker) handleRecords(chunk []*kgo.Record) bool {
 	defer w.clearFailing()
 	backoff := w.c.backoff
 	for failures := 0; ; {
@@ -167,7 +167,7 @@ func (w *worker) handle(chunk []*kgo.Record) bool {
 		}
 		w.markFailing()
 		w.log.WarnContext(w.ctx, "record failed, trying again", "offset", chunk[0].Offset, "failures", failures, "error", err)
-		if !w.wait(backoff/2 + rand.N(backoff)) { //nolint:gosec // jitter
+		if !w.waitUnlessStopped(backoff/2 + rand.N(backoff)) { //nolint:gosec // jitter
 			return false
 		}
 		backoff = min(backoff*2, w.c.maxBackoff)
@@ -181,7 +181,7 @@ func (w *worker) handle(chunk []*kgo.Record) bool {
 // dead-letter topic, and records done before a stop are not repeated.
 func (w *worker) processOneByOne(chunk []*kgo.Record) bool {
 	for i := range chunk {
-		if !w.process(chunk[i : i+1]) {
+		if !w.processRecords(chunk[i : i+1]) {
 			return false
 		}
 	}
@@ -264,11 +264,12 @@ func (w *worker) sendToDLQ(rec *kgo.Record, cause error) bool {
 		if err == nil {
 			deadLetters.WithLabelValues(w.c.group, w.part.topic).Inc()
 			w.log.ErrorContext(w.ctx, "record put aside", "offset", rec.Offset, "dlq", letter.Topic, "error", cause)
+			w.savePosition(rec)
 			return true
 		}
 		w.markFailing()
 		w.log.WarnContext(w.ctx, "dead letter not written, trying again", "offset", rec.Offset, "error", err)
-		if !w.wait(backoff) {
+		if !w.waitUnlessStopped(backoff) {
 			return false
 		}
 	}
@@ -290,7 +291,7 @@ func deadLetter(r *kgo.Record, group string, cause error) *kgo.Record {
 	letter.Headers = append(letter.Headers,
 		kgo.RecordHeader{Key: HeaderGroup, Value: []byte(group)},
 		kgo.RecordHeader{Key: HeaderError, Value: []byte(text)},
-		kgo.RecordHeader{Key: HeaderOrigin, Value: []byte(origin(r))})
+		kgo.RecordHeader{Key: HeaderOrigin, Value: []byte(originOf(r))})
 	return letter
 }
 
@@ -303,8 +304,8 @@ func (w *worker) stopping() bool {
 	}
 }
 
-// wait returns false when the worker must stop before d is over.
-func (w *worker) wait(d time.Duration) bool {
+// waitUnlessStopped waits for d; it returns false at once when the worker must stop.
+func (w *worker) waitUnlessStopped(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -54,7 +54,7 @@ type task struct {
 // Start makes the App of a service and sets up its traces and metrics.
 func Start(ctx context.Context, name string, cfg Config, log *slog.Logger) (*App, error) {
 	a := New(name, cfg, log)
-	return a, a.telemetry(ctx)
+	return a, a.setUpTelemetry(ctx)
 }
 
 // New makes an empty App.
@@ -65,8 +65,8 @@ func New(name string, cfg Config, log *slog.Logger) *App {
 func (a *App) Name() string      { return a.name }
 func (a *App) Log() *slog.Logger { return a.log }
 
-// telemetry sets up traces and metrics before anything else, so that they are closed last.
-func (a *App) telemetry(ctx context.Context) error {
+// setUpTelemetry sets up traces and metrics before anything else, so that they are closed last.
+func (a *App) setUpTelemetry(ctx context.Context) error {
 	flush, err := otlp.Setup(ctx, a.name, a.cfg.OTLPEndpoint, a.log)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (a *App) OnClose(name string, fn func(context.Context) error) {
 // instead, the loss of a store would remove the addresses of all replicas at once, and callers would
 // need longer to find them again than the loss lasted.
 func (a *App) Ready(name string, check func(context.Context) error) {
-	a.ready.add(name, check)
+	a.ready.addCheck(name, check)
 }
 
 // Run starts everything and returns when all has ended: nil after the end of ctx, the failure
@@ -224,7 +224,7 @@ func (a *App) Run(ctx context.Context) error {
 		return errors.Join(err, a.shutdown(base))
 	}
 	for _, t := range slices.Concat(a.workers, a.servers) {
-		a.start(base, t)
+		a.startTask(base, t)
 	}
 	a.ready.start(base, a.setHealth)
 
@@ -245,7 +245,7 @@ func (a *App) Run(ctx context.Context) error {
 	return failure
 }
 
-func (a *App) start(base context.Context, t *task) {
+func (a *App) startTask(base context.Context, t *task) {
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancel(base)
 	t.done = make(chan struct{})

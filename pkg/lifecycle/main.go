@@ -81,10 +81,10 @@ func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logge
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return command(ctx, name, os.Args[1:], os.Stdout, os.Stderr, run, migrate, more...)
+	return runCommand(ctx, name, os.Args[1:], os.Stdout, os.Stderr, run, migrate, more...)
 }
 
-func command[C any](ctx context.Context, name string, args []string, stdout, stderr io.Writer, run, migrate func(context.Context, *C, *slog.Logger) error,
+func runCommand[C any](ctx context.Context, name string, args []string, stdout, stderr io.Writer, run, migrate func(context.Context, *C, *slog.Logger) error,
 	more ...Command[C],
 ) int {
 	cmd, usage := "serve", "serve|migrate|check|version"
@@ -111,7 +111,7 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 	case cmd == "migrate":
 		do = migrate
 	}
-	cfg, ok := load[C](ctx, stderr)
+	cfg, ok := loadConfig[C](ctx, stderr)
 	if !ok {
 		return 2
 	}
@@ -138,8 +138,8 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 	return 0
 }
 
-// load reads the configuration and prints what is wrong with it.
-func load[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) {
+// loadConfig reads the configuration and prints what is wrong with it.
+func loadConfig[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) {
 	cfg, err := config.Load[C](ctx)
 	if err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -151,7 +151,7 @@ func load[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) {
 }
 
 func runExtra[C any](ctx context.Context, e Command[C], args []string, stdout, stderr io.Writer) int {
-	cfg, ok := load[C](ctx, stderr)
+	cfg, ok := loadConfig[C](ctx, stderr)
 	if !ok {
 		return 2
 	}

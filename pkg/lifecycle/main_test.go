@@ -69,7 +69,7 @@ func TestCommand(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			var stdout, stderr bytes.Buffer
-			code := command(t.Context(), "ticket", tc.args, &stdout, &stderr, tc.run, nil)
+			code := runCommand(t.Context(), "ticket", tc.args, &stdout, &stderr, tc.run, nil)
 			require.Equal(t, tc.code, code, "%s%s", stdout.String(), stderr.String())
 			require.Contains(t, stdout.String(), tc.stdout)
 			require.Contains(t, stderr.String(), tc.stderr)
@@ -90,7 +90,7 @@ func TestExtraCommands(t *testing.T) {
 	}}
 	call := func(args ...string) (code int, stdout, stderr string) {
 		var out, errs bytes.Buffer
-		code = command(t.Context(), "ticket", args, &out, &errs, nil, nil, outbox)
+		code = runCommand(t.Context(), "ticket", args, &out, &errs, nil, nil, outbox)
 		return code, out.String(), errs.String()
 	}
 	code, stdout, _ := call("outbox", "parked", "k")
@@ -113,7 +113,7 @@ func TestExtraCommands(t *testing.T) {
 func TestMigrateRunsInsteadOfServe(t *testing.T) {
 	var out bytes.Buffer
 	migrated := false
-	code := command(t.Context(), "ticket", []string{"migrate"}, &out, &out,
+	code := runCommand(t.Context(), "ticket", []string{"migrate"}, &out, &out,
 		func(context.Context, *serviceConfig, *slog.Logger) error { return errors.New("served") },
 		func(context.Context, *serviceConfig, *slog.Logger) error { migrated = true; return nil })
 	require.Zero(t, code, out.String())
@@ -126,8 +126,8 @@ func TestInterruptedMigrationFails(t *testing.T) {
 	cancel()
 	interrupted := func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error { return ctx.Err() }
 	var out bytes.Buffer
-	require.Equal(t, 1, command(ctx, "ticket", []string{"migrate"}, &out, &out, interrupted, interrupted))
-	require.Zero(t, command(ctx, "ticket", []string{"serve"}, &out, &out, interrupted, interrupted), "stopped while it started")
+	require.Equal(t, 1, runCommand(ctx, "ticket", []string{"migrate"}, &out, &out, interrupted, interrupted))
+	require.Zero(t, runCommand(ctx, "ticket", []string{"serve"}, &out, &out, interrupted, interrupted), "stopped while it started")
 }
 
 // TestMain provides one program: a service whose shutdown hangs.
@@ -172,7 +172,7 @@ func TestSecondSignalEndsProcess(t *testing.T) {
 func TestConfigMustBeEmbedded(t *testing.T) {
 	var out bytes.Buffer
 	type bare struct{}
-	code := command(t.Context(), "ticket", nil, &out, &out, func(context.Context, *bare, *slog.Logger) error { return nil }, nil)
+	code := runCommand(t.Context(), "ticket", nil, &out, &out, func(context.Context, *bare, *slog.Logger) error { return nil }, nil)
 	require.Equal(t, 2, code)
 	require.Contains(t, out.String(), "does not embed lifecycle.Config")
 }

@@ -26,7 +26,7 @@ var conditionHolds = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_ready", Help: "1 while a condition of the process holds (a store answers, a first read is done), 0 while it does not.",
 }, []string{"condition"})
 
-// health is what others need to know of the process.
+// health is what probes and callers are told about the process.
 type health struct {
 	ready   bool // from the first moment when all conditions held until the process stops
 	serving bool // while all conditions hold
@@ -56,7 +56,7 @@ type check struct {
 	busy chan struct{} // holds a token while fn runs
 }
 
-func (c *check) ask(ctx context.Context) error {
+func (c *check) runWithin(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:
 	default:
@@ -65,7 +65,7 @@ func (c *check) ask(ctx context.Context) error {
 	result := make(chan error, 1)
 	go func() {
 		defer func() { <-c.busy }()
-		result <- c.run(ctx)
+		result <- c.runRecovered(ctx)
 	}()
 	select {
 	case err := <-result:
@@ -75,8 +75,9 @@ func (c *check) ask(ctx context.Context) error {
 	}
 }
 
-// run returns a panic as an error without its stack, which must not reach a probe's response.
-func (c *check) run(ctx context.Context) (err error) {
+// runRecovered returns a panic as an error without its stack, which must not reach a probe's
+// response.
+func (c *check) runRecovered(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -89,7 +90,7 @@ func newReadiness(log *slog.Logger) *readiness {
 	return &readiness{log: log, every: checkEvery, timeout: checkTimeout, state: map[string]string{"process": "starting"}}
 }
 
-func (r *readiness) add(name string, fn func(context.Context) error) {
+func (r *readiness) addCheck(name string, fn func(context.Context) error) {
 	r.checks = append(r.checks, &check{name: name, fn: fn, busy: make(chan struct{}, 1)})
 	conditionHolds.WithLabelValues(name).Set(0)
 }
@@ -104,13 +105,13 @@ func (r *readiness) start(base context.Context, changed func(health)) {
 		var now health
 		every := checkEveryAtStart
 		for {
-			state, ok := r.ask(ctx)
+			state, ok := r.runChecks(ctx)
 			if ctx.Err() != nil {
 				return
 			}
-			measure(state)
+			exportConditions(state)
 			now = health{ready: now.ready || ok, serving: ok}
-			if r.set(state, now) {
+			if r.setState(state, now) {
 				changed(now)
 			}
 			if now.ready {
@@ -125,13 +126,13 @@ func (r *readiness) start(base context.Context, changed func(health)) {
 	}()
 }
 
-// holds is the state of a condition that holds.
-const holds = "ok"
+// stateOK is how /readyz reports a condition that holds.
+const stateOK = "ok"
 
-func measure(state map[string]string) {
+func exportConditions(state map[string]string) {
 	for condition, s := range state {
 		v := 0.0
-		if s == holds {
+		if s == stateOK {
 			v = 1
 		}
 		conditionHolds.WithLabelValues(condition).Set(v)
@@ -142,21 +143,21 @@ func measure(state map[string]string) {
 func (r *readiness) stop() {
 	r.cancel()
 	<-r.done
-	r.set(map[string]string{"process": "stopping"}, health{})
+	r.setState(map[string]string{"process": "stopping"}, health{})
 }
 
-func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
+func (r *readiness) runChecks(ctx context.Context) (map[string]string, bool) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	results := make([]error, len(r.checks))
 	var wg sync.WaitGroup
 	for i, check := range r.checks {
-		wg.Go(func() { results[i] = check.ask(ctx) })
+		wg.Go(func() { results[i] = check.runWithin(ctx) })
 	}
 	wg.Wait()
 	state, ok := make(map[string]string, len(results)), true
 	for i, err := range results {
-		state[r.checks[i].name] = holds
+		state[r.checks[i].name] = stateOK
 		if err != nil {
 			state[r.checks[i].name], ok = err.Error(), false
 		}
@@ -164,7 +165,7 @@ func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
 	return state, ok
 }
 
-func (r *readiness) set(state map[string]string, h health) bool {
+func (r *readiness) setState(state map[string]string, h health) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	changed := h != r.health

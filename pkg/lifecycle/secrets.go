@@ -33,8 +33,8 @@ var (
 // apply is called by one goroutine. It must apply the configuration completely or not at all, and
 // current users may finish with the old secrets.
 func FollowSecrets[C any](a *App, cfg *C, apply func(next *C) error) {
-	f := &follower[C]{apply: apply, log: a.log, inForce: config.Contents(cfg)}
-	for _, file := range config.Files[C]() {
+	f := &secretFollower[C]{apply: apply, log: a.log, inForce: config.SecretContents(cfg)}
+	for _, file := range config.SecretFiles[C]() {
 		f.files = append(f.files, &secretFile{File: file})
 		secretReloads.WithLabelValues(file.Variable)
 		secretRefused.WithLabelValues(file.Variable)
@@ -44,7 +44,7 @@ func FollowSecrets[C any](a *App, cfg *C, apply func(next *C) error) {
 	}
 }
 
-type follower[C any] struct {
+type secretFollower[C any] struct {
 	files   []*secretFile
 	apply   func(next *C) error
 	log     *slog.Logger
@@ -54,17 +54,17 @@ type follower[C any] struct {
 type secretFile struct {
 	config.File
 
-	lastRead  reading
+	lastRead  fileReading
 	lastError string // the last that was logged
 }
 
-// reading is the content of a file at one moment.
-type reading struct {
+// fileReading is the content of a file at one moment.
+type fileReading struct {
 	content config.Secret
 	failure string
 }
 
-func (f *follower[C]) run(ctx context.Context) error {
+func (f *secretFollower[C]) run(ctx context.Context) error {
 	return loop.Every(ctx, secretsEvery, func(ctx context.Context) {
 		for _, file := range f.files {
 			f.checkFile(ctx, file)
@@ -74,8 +74,8 @@ func (f *follower[C]) run(ctx context.Context) error {
 
 // checkFile reads one file. Content counts only when it was read twice, a second apart: a file that is
 // being written may be incomplete, and a part of a set of keys may look like a whole one.
-func (f *follower[C]) checkFile(ctx context.Context, file *secretFile) {
-	var now reading
+func (f *secretFollower[C]) checkFile(ctx context.Context, file *secretFile) {
+	var now fileReading
 	var err error
 	if now.content, err = file.Read(); err != nil {
 		now.failure = err.Error()
@@ -93,7 +93,7 @@ func (f *follower[C]) checkFile(ctx context.Context, file *secretFile) {
 	}
 }
 
-func (f *follower[C]) applyContent(ctx context.Context, file *secretFile, content config.Secret) {
+func (f *secretFollower[C]) applyContent(ctx context.Context, file *secretFile, content config.Secret) {
 	old := f.inForce[file.Variable]
 	f.inForce[file.Variable] = content
 	next, err := config.LoadWith[C](ctx, f.inForce)
@@ -110,12 +110,12 @@ func (f *follower[C]) applyContent(ctx context.Context, file *secretFile, conten
 	f.log.InfoContext(ctx, "secret changed", "variable", file.Variable, "file", file.Path)
 }
 
-func (f *follower[C]) clearRefusal(file *secretFile) {
+func (f *secretFollower[C]) clearRefusal(file *secretFile) {
 	file.lastError = ""
 	secretRefused.WithLabelValues(file.Variable).Set(0)
 }
 
-func (f *follower[C]) reportRefusal(ctx context.Context, file *secretFile, err error) {
+func (f *secretFollower[C]) reportRefusal(ctx context.Context, file *secretFile, err error) {
 	secretRefused.WithLabelValues(file.Variable).Set(1)
 	if file.lastError == err.Error() {
 		return

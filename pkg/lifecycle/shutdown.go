@@ -17,7 +17,7 @@ const reportGrace = 100 * time.Millisecond
 func (a *App) shutdown(base context.Context) error {
 	ctx, cancel := context.WithTimeout(base, a.cfg.ShutdownTimeout)
 	defer cancel()
-	problems := []error{a.endAll(ctx, a.servers, 1, 2), a.endAll(ctx, a.workers, 3, 4), a.close(ctx)}
+	problems := []error{a.endAll(ctx, a.servers, 1, 2), a.endAll(ctx, a.workers, 3, 4), a.runClosers(ctx)}
 	select { // a task that failed while stopping
 	case err := <-a.failed:
 		problems = append(problems, err)
@@ -36,7 +36,7 @@ func (a *App) endAll(ctx context.Context, tasks []*task, num, den int64) error {
 	for i := len(tasks) - 1; i >= 0; i-- {
 		switch t := tasks[i]; {
 		case t.done != nil:
-			problems = append(problems, a.end(ctx, t))
+			problems = append(problems, a.endTask(ctx, t))
 		case t.stop != nil:
 			problems = append(problems, a.callWithin(ctx, t.stop))
 		}
@@ -44,7 +44,7 @@ func (a *App) endAll(ctx context.Context, tasks []*task, num, den int64) error {
 	return errors.Join(problems...)
 }
 
-func (a *App) end(ctx context.Context, t *task) error {
+func (a *App) endTask(ctx context.Context, t *task) error {
 	start := time.Now()
 	var err error
 	if t.stop != nil {
@@ -61,7 +61,7 @@ func (a *App) end(ctx context.Context, t *task) error {
 	return nil
 }
 
-func (a *App) close(ctx context.Context) error {
+func (a *App) runClosers(ctx context.Context) error {
 	var problems []error
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		if err := a.callWithin(ctx, a.closers[i].fn); err != nil {

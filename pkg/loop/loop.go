@@ -20,7 +20,7 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		do(ctx)
-		wait(ctx, ticker.C)
+		waitFor(ctx, ticker.C)
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message 
 func Tick(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for wait(ctx, ticker.C) {
+	for waitFor(ctx, ticker.C) {
 		do(ctx)
 	}
 	return nil
@@ -92,9 +92,9 @@ var (
 // Stream is the receiving side of a gRPC server stream.
 type Stream[M any] interface{ Recv() (M, error) }
 
-// Read opens a stream and passes its messages to take until the stream breaks, take fails, or
-// nothing is received for the time of silence: a peer that hangs does not end its stream. received
-// reports that take accepted a message; the error is never nil.
+// Read opens a gRPC stream and passes its messages to take until the stream breaks, take fails, or
+// nothing arrives for the time of silence, since a peer that hangs does not end its stream.
+// received reports that take accepted a message; the error is never nil.
 func Read[M any](ctx context.Context, silence time.Duration, open func(context.Context) (Stream[M], error), take func(context.Context, M) error) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -155,7 +155,7 @@ func Wait(ctx context.Context, work *sync.WaitGroup) error {
 	}
 }
 
-func wait(ctx context.Context, c <-chan time.Time) bool {
+func waitFor(ctx context.Context, c <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():
 		return false

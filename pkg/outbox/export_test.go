@@ -29,12 +29,12 @@ func (r *Relay) SessionIdle(d time.Duration) { r.sessionIdle = d }
 // Pass runs one pass in a session of its own. It returns the number of published events, and
 // whether rows wait for the end of a transaction.
 func (r *Relay) Pass(ctx context.Context) (published int, blocked bool, err error) {
-	s, err := r.open(ctx)
+	s, err := r.openSession(ctx)
 	if err != nil {
 		return 0, false, err
 	}
 	defer s.close(ctx)
-	published, err = r.pass(ctx, s)
+	published, err = r.publishBatch(ctx, s)
 	return published, s.blocked, errors.Join(err, s.flush(ctx))
 }
 

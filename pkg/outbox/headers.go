@@ -18,7 +18,7 @@ func decodeHeaders(b []byte) (map[string]string, error) {
 // cutHeaders reads the form in which PostgreSQL writes a jsonb object of texts: {"a": "b", "c":
 // "d"}. ok is false for any other form.
 func cutHeaders(s string) (headers map[string]string, ok bool) {
-	if strings.ContainsFunc(s, special) || !strings.HasPrefix(s, `{"`) || !strings.HasSuffix(s, `"}`) || len(s) < len(`{"": ""}`) {
+	if strings.ContainsFunc(s, isEscaped) || !strings.HasPrefix(s, `{"`) || !strings.HasSuffix(s, `"}`) || len(s) < len(`{"": ""}`) {
 		return nil, false
 	}
 	headers = make(map[string]string, 8)
@@ -39,5 +39,5 @@ func cutHeaders(s string) (headers map[string]string, ok bool) {
 	}
 }
 
-// special reports whether a text with c is not written as it is, or no JSON.
-func special(c rune) bool { return c == '\\' || c < ' ' }
+// isEscaped reports whether c is escaped in a JSON text, or not allowed in one.
+func isEscaped(c rune) bool { return c == '\\' || c < ' ' }

@@ -51,7 +51,7 @@ func Insert(ctx context.Context, tx postgres.Execer, source string, events ...Ev
 		return nil
 	}
 	now := time.Now()
-	rows := make([]inserted, len(events))
+	rows := make([]insertRow, len(events))
 	for i, e := range events {
 		var err error
 		if rows[i], err = toInsert(ctx, source, e, now); err != nil {
@@ -60,7 +60,7 @@ func Insert(ctx context.Context, tx postgres.Execer, source string, events ...Ev
 	}
 	sql, args := insertOne, rows[0].columns()
 	if len(rows) > 1 {
-		sql, args = insertMany, transposed(rows)
+		sql, args = insertMany, columnArrays(rows)
 	}
 	if _, err := tx.Exec(ctx, sql, args...); err != nil {
 		return fmt.Errorf("insert %d outbox events: %w", len(events), err)
@@ -81,8 +81,8 @@ const (
 		ORDER BY n`
 )
 
-// inserted is an event as its row has it.
-type inserted struct {
+// insertRow is an event as a row of the table outbox, to be inserted.
+type insertRow struct {
 	id               uuid.UUID
 	topic, key       string
 	keyHash          int32
@@ -91,43 +91,43 @@ type inserted struct {
 	payload, headers string
 }
 
-func (r *inserted) columns() []any {
+func (r *insertRow) columns() []any {
 	return []any{r.id, r.topic, r.key, r.keyHash, r.kind, r.version, r.payload, r.headers}
 }
 
-func toInsert(ctx context.Context, source string, e Event, now time.Time) (inserted, error) {
+func toInsert(ctx context.Context, source string, e Event, now time.Time) (insertRow, error) {
 	if e.ID == uuid.Nil {
 		e.ID = uuid.Must(uuid.NewV7())
 	}
 	payload, err := wire.Marshal(e.Payload)
 	if err != nil {
-		return inserted{}, fmt.Errorf("outbox event %s: %w", e.Type, err)
+		return insertRow{}, fmt.Errorf("outbox event %s: %w", e.Type, err)
 	}
 	if len(payload) > maxPayload {
-		return inserted{}, fmt.Errorf("outbox event %s has %d bytes, more than %d", e.Type, len(payload), maxPayload)
+		return insertRow{}, fmt.Errorf("outbox event %s has %d bytes, more than %d", e.Type, len(payload), maxPayload)
 	}
 	headers := kafka.EventHeaders(e.ID, source, e.Type, now)
 	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(headers))
 	h, err := json.Marshal(headers)
 	if err != nil {
-		return inserted{}, fmt.Errorf("outbox event %s: %w", e.Type, err)
+		return insertRow{}, fmt.Errorf("outbox event %s: %w", e.Type, err)
 	}
-	return inserted{
+	return insertRow{
 		id: e.ID, topic: e.Topic, key: e.Key, keyHash: kafka.KeyHash([]byte(e.Key)), kind: e.Type, version: e.EntityVersion,
 		payload: string(payload), headers: string(h),
 	}, nil
 }
 
-func transposed(rows []inserted) []any {
+func columnArrays(rows []insertRow) []any {
 	return []any{
-		column(rows, func(r inserted) uuid.UUID { return r.id }), column(rows, func(r inserted) string { return r.topic }),
-		column(rows, func(r inserted) string { return r.key }), column(rows, func(r inserted) int32 { return r.keyHash }),
-		column(rows, func(r inserted) string { return r.kind }), column(rows, func(r inserted) int64 { return r.version }),
-		column(rows, func(r inserted) string { return r.payload }), column(rows, func(r inserted) string { return r.headers }),
+		columnArray(rows, func(r insertRow) uuid.UUID { return r.id }), columnArray(rows, func(r insertRow) string { return r.topic }),
+		columnArray(rows, func(r insertRow) string { return r.key }), columnArray(rows, func(r insertRow) int32 { return r.keyHash }),
+		columnArray(rows, func(r insertRow) string { return r.kind }), columnArray(rows, func(r insertRow) int64 { return r.version }),
+		columnArray(rows, func(r insertRow) string { return r.payload }), columnArray(rows, func(r insertRow) string { return r.headers }),
 	}
 }
 
-func column[T any](rows []inserted, of func(inserted) T) []T {
+func columnArray[T any](rows []insertRow, of func(insertRow) T) []T {
 	values := make([]T, len(rows))
 	for i, r := range rows {
 		values[i] = of(r)

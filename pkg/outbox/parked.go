@@ -57,7 +57,7 @@ var ErrUsage = errors.New("usage: " + Usage)
 func Command(ctx context.Context, pool *pgxpool.Pool, args []string, out io.Writer) error {
 	switch {
 	case len(args) == 0, len(args) == 1 && args[0] == "parked":
-		return list(ctx, pool, out)
+		return listParked(ctx, pool, out)
 	case args[0] == "redrive" && (len(args) == 2 || len(args) == 3):
 		key := ""
 		if len(args) == 3 {
@@ -74,7 +74,7 @@ func Command(ctx context.Context, pool *pgxpool.Pool, args []string, out io.Writ
 	}
 }
 
-func list(ctx context.Context, pool *pgxpool.Pool, out io.Writer) error {
+func listParked(ctx context.Context, pool *pgxpool.Pool, out io.Writer) error {
 	parked, err := ParkedKeys(ctx, pool)
 	if err != nil {
 		return err

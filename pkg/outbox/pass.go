@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// stale is the age past which rows that were read are no longer published: the session may have
+	// maxReadAge is the age past which rows that were read are no longer published: the session may have
 	// ended since, and another relay may serve them.
-	stale = 5 * time.Second
+	maxReadAge = 5 * time.Second
 	// publishTimeout bounds the wait for the slowest partition of a batch. That partition is then
 	// left out of the next batches.
 	publishTimeout = 3 * time.Second
 )
 
-// entity is the unit of ordering: events with the same topic and key.
-type entity struct{ topic, key string }
+// entityKey is the unit of ordering: events with the same topic and key.
+type entityKey struct{ topic, key string }
 
-// pass publishes one batch and deletes what was acked, now or during the next pass (see prefetched). It
-// returns the number of rows that were published; an error ends the session.
-func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
+// publishBatch publishes one batch of rows. It deletes the acked rows now or during the next call
+// (see prefetched). It returns the number of rows that were published; an error ends the session.
+func (r *Relay) publishBatch(ctx context.Context, s *session) (int, error) {
 	s.blocked, s.more = false, false
-	if err := s.lock(ctx); err != nil || !s.serving {
+	if err := s.tryLock(ctx); err != nil || !s.serving {
 		return 0, err
 	}
 	probed, err := r.probeStalled(ctx, s)
@@ -37,7 +37,7 @@ func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 	if err != nil || len(b.rows) == 0 {
 		return probed, err
 	}
-	results, next, err := r.publishAndPrefetch(ctx, s, b, undeleted, b.full() && len(leaveOut) == 0)
+	results, next, err := r.publishAndPrefetch(ctx, s, b, undeleted, b.isFull() && len(leaveOut) == 0)
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +47,7 @@ func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 		s.prefetched, s.more = &prefetched{next: *next, acked: acked}, true
 		return probed + len(acked), nil
 	}
-	if err := s.delete(ctx, acked); err != nil {
+	if err := s.deleteRows(ctx, acked); err != nil {
 		return 0, err
 	}
 	return probed + len(acked), nil
@@ -55,11 +55,11 @@ func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 
 func (r *Relay) publish(ctx context.Context, rows []row, readAt time.Time) ([]error, error) {
 	results := make([]error, len(rows))
-	recs, index := records(rows, results)
+	recs, index := toRecords(rows, results)
 	if err := failpoint.Err("outbox.before_publish"); err != nil {
 		return nil, err
 	}
-	if age := time.Since(readAt); age > stale {
+	if age := time.Since(readAt); age > maxReadAge {
 		return nil, fmt.Errorf("rows were read %s ago: another relay may serve them by now", age)
 	}
 	pctx, cancel := context.WithTimeout(ctx, publishTimeout)
@@ -74,10 +74,10 @@ func (r *Relay) publish(ctx context.Context, rows []row, readAt time.Time) ([]er
 // key before them. An acked row behind a failed one is published once more after it, so that the last
 // event of a key also arrives last.
 func ackedInOrder(rows []row, results []error) []int64 {
-	broken := make(map[entity]bool)
+	broken := make(map[entityKey]bool)
 	acked := make([]int64, 0, len(rows))
 	for i, row := range rows {
-		k := entity{row.Topic, row.Key}
+		k := entityKey{row.Topic, row.Key}
 		broken[k] = broken[k] || results[i] != nil
 		if !broken[k] {
 			acked = append(acked, row.ID)
@@ -106,7 +106,7 @@ func (r *Relay) noteFailures(ctx context.Context, s *session, rows []row, result
 }
 
 func (r *Relay) markStalled(ctx context.Context, s *session, p partition, err error, now time.Time) {
-	if s.stalls.fail(p, now) {
+	if s.stalls.recordFailure(p, now) {
 		r.log.WarnContext(ctx, "partition takes no events, retrying it separately", "topic", p.topic, "partition", p.number,
 			"partitions", p.of, "error", err)
 	}
@@ -125,8 +125,9 @@ type unreadableError struct{ err error }
 func (e *unreadableError) Error() string { return "headers: " + e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
 
-// records converts the readable rows, with the index of each; the others get their error as result.
-func records(rows []row, results []error) (recs []kafka.Record, index []int) {
+// toRecords converts the readable rows, with the index of each; the others get their error as
+// result.
+func toRecords(rows []row, results []error) (recs []kafka.Record, index []int) {
 	for i, row := range rows {
 		rec, err := row.record()
 		if results[i] = err; err == nil {

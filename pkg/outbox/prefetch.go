@@ -25,8 +25,8 @@ type batch struct {
 	blocked bool // rows were left out that wait for the end of another transaction
 }
 
-// full reports whether more rows may follow.
-func (b *batch) full() bool { return len(b.rows) == b.limit }
+// isFull reports whether the batch reached its limit, so that more rows may follow.
+func (b *batch) isFull() bool { return len(b.rows) == b.limit }
 
 // nextSize is the size of the batch after b.
 func (b *batch) nextSize(size int) int {
@@ -34,7 +34,7 @@ func (b *batch) nextSize(size int) int {
 	for _, r := range b.rows {
 		bytes += r.bytes()
 	}
-	if !b.full() || 2*bytes > maxBytes {
+	if !b.isFull() || 2*bytes > maxBytes {
 		return size
 	}
 	return min(2*b.limit, maxGrowth*size)
@@ -70,7 +70,7 @@ func (s *session) flush(ctx context.Context) error {
 	}
 	acked := s.prefetched.acked
 	s.prefetched = nil
-	return s.delete(ctx, acked)
+	return s.deleteRows(ctx, acked)
 }
 
 // publishAndPrefetch publishes a batch. Meanwhile it deletes the acked rows and, if prefetch is set,
@@ -79,7 +79,7 @@ func (r *Relay) publishAndPrefetch(ctx context.Context, s *session, b batch, ack
 	var publishing sync.WaitGroup
 	var publishErr error
 	publishing.Go(func() { results, publishErr = r.publish(ctx, b.rows, b.readAt) })
-	err = s.delete(ctx, acked)
+	err = s.deleteRows(ctx, acked)
 	if err == nil && prefetch {
 		var following batch
 		if following, err = s.read(ctx, nil, b.rows, b.nextSize(r.opts.Batch), r.scan); len(following.rows) > 0 {

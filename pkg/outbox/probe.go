@@ -45,13 +45,13 @@ func (r *Relay) probeStalled(ctx context.Context, s *session) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	r.startProbe(ctx, s, r.ready(ctx, s, due, heads))
+	r.startProbe(ctx, s, r.readyHeads(ctx, s, due, heads))
 	return n, nil
 }
 
-// ready returns the heads to publish. A partition without rows counts as recovered; one whose first
-// row is not settled is postponed.
-func (r *Relay) ready(ctx context.Context, s *session, due []partition, heads []row) []row {
+// readyHeads returns the heads to publish. A partition without rows counts as recovered; one whose
+// first row is not settled is postponed.
+func (r *Relay) readyHeads(ctx context.Context, s *session, due []partition, heads []row) []row {
 	now := time.Now()
 	ready := make([]row, 0, len(heads))
 	waiting := make(map[partition]bool)
@@ -91,7 +91,7 @@ func (r *Relay) startProbe(ctx context.Context, s *session, heads []row) {
 		defer r.Signal()
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		recs, index := records(heads, p.results)
+		recs, index := toRecords(heads, p.results)
 		for i, err := range r.prober.PublishEach(ctx, recs) {
 			p.results[index[i]] = err
 		}
@@ -108,14 +108,14 @@ func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, err
 		case err == nil:
 			acked = append(acked, h.ID)
 		case kafka.Refused(err), isUnreadable(err):
-			if err := s.park(ctx, h, err); err != nil {
+			if err := s.parkKey(ctx, h, err); err != nil {
 				return 0, err
 			}
 			r.log.ErrorContext(ctx, "event refused for good, its key waits for an operator", "topic", h.Topic, "key", h.Key,
 				"event_id", h.EventID, "error", err)
 		}
 	}
-	if err := s.delete(ctx, acked); err != nil {
+	if err := s.deleteRows(ctx, acked); err != nil {
 		return 0, err
 	}
 	for i, h := range p.heads {
@@ -147,7 +147,7 @@ func isUnreadable(err error) bool {
 }
 
 func (r *Relay) markRecovered(ctx context.Context, s *session, p partition, id int64, now time.Time) {
-	if stalled, recovered := s.stalls.succeeded(p, id, now); recovered {
+	if stalled, recovered := s.stalls.recordSuccess(p, id, now); recovered {
 		r.log.InfoContext(ctx, "partition takes events again", "topic", p.topic, "partition", p.number, "after", fmt.Sprint(stalled))
 	}
 }

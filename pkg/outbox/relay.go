@@ -113,7 +113,7 @@ func (r *Relay) Signal() {
 func (r *Relay) Run(ctx context.Context) error {
 	defer r.startMetrics(ctx)()
 	for ctx.Err() == nil {
-		if err := r.session(ctx); err != nil && ctx.Err() == nil {
+		if err := r.runSession(ctx); err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "outbox relay lost its session, starting another", "error", err)
 			loop.Sleep(ctx, r.reconnect/2+rand.N(r.reconnect)) //nolint:gosec // jitter
 		}
@@ -121,8 +121,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-func (r *Relay) session(ctx context.Context) error {
-	s, err := r.open(ctx)
+func (r *Relay) runSession(ctx context.Context) error {
+	s, err := r.openSession(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,14 +131,14 @@ func (r *Relay) session(ctx context.Context) error {
 	idle, blocked := r.opts.Poll, blockedWait
 	for ctx.Err() == nil {
 		// A started pass is finished: cancelling it would only publish the same events twice.
-		n, err := r.pass(context.WithoutCancel(ctx), s)
+		n, err := r.publishBatch(context.WithoutCancel(ctx), s)
 		switch {
 		case err != nil:
 			return err
 		case n >= r.opts.Batch, s.more:
 			continue
 		case s.blocked:
-			r.idle(ctx, s, blocked)
+			r.waitIdle(ctx, s, blocked)
 			blocked = min(2*blocked, blockedMax)
 			continue
 		case n > 0:
@@ -147,14 +147,14 @@ func (r *Relay) session(ctx context.Context) error {
 			idle = max(r.opts.Poll, min(idle+idle/4, 2*r.opts.Poll))
 		}
 		blocked = blockedWait
-		r.idle(ctx, s, idle)
+		r.waitIdle(ctx, s, idle)
 	}
 	return r.drain(context.WithoutCancel(ctx), s)
 }
 
-// idle waits for a signal, the next poll, or the time to retry a partition. A relay that serves
+// waitIdle waits for a signal, the next poll, or the time to retry a partition. A relay that serves
 // nothing only waits for the next attempt at the lock.
-func (r *Relay) idle(ctx context.Context, s *session, d time.Duration) {
+func (r *Relay) waitIdle(ctx context.Context, s *session, d time.Duration) {
 	if !s.serving {
 		loop.Sleep(ctx, r.lockEvery)
 		return
@@ -170,7 +170,7 @@ func (r *Relay) idle(ctx context.Context, s *session, d time.Duration) {
 
 func (r *Relay) drain(ctx context.Context, s *session) error {
 	for deadline := time.Now().Add(r.drainTimeout); time.Now().Before(deadline); {
-		n, err := r.pass(ctx, s)
+		n, err := r.publishBatch(ctx, s)
 		if err != nil || (n == 0 && !s.blocked && !s.more && s.probe == nil) {
 			return err
 		}

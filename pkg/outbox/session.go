@@ -31,13 +31,13 @@ type session struct {
 	more       bool // the last read did not cover all rows
 	stalls     *stalls
 	probe      *probe // in flight; nil: none
-	walk       walk
+	walk       tableWalk
 	prefetched *prefetched   // nil: nothing
 	took       time.Duration // duration of the last read
 	size       int           // number of rows of a batch that has not grown
 }
 
-func (r *Relay) open(ctx context.Context) (*session, error) {
+func (r *Relay) openSession(ctx context.Context) (*session, error) {
 	cc := r.pool.Config().ConnConfig.Copy()
 	cc.RuntimeParams["idle_session_timeout"] = fmt.Sprint(r.sessionIdle.Milliseconds())
 	cc.RuntimeParams["application_name"] += " outbox"
@@ -59,8 +59,8 @@ func (s *session) close(ctx context.Context) {
 	_ = s.conn.Close(ctx)
 }
 
-// lock tries, at most once per interval, to become the serving relay of the database.
-func (s *session) lock(ctx context.Context) error {
+// tryLock tries, at most once per interval, to become the serving relay of the database.
+func (s *session) tryLock(ctx context.Context) error {
 	if s.serving || time.Since(s.lockedAt) < s.every {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (s *session) lock(ctx context.Context) error {
 	return nil
 }
 
-// row is one event as the table has it.
+// row is one event of the table outbox.
 type row struct {
 	ID        int64
 	EventID   string
@@ -130,10 +130,10 @@ func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row
 		b.limit = len(all)
 	}
 	s.took = time.Since(b.readAt)
-	unsettled := make(map[entity]bool)
+	unsettled := make(map[entityKey]bool)
 	b.rows = make([]row, 0, len(all))
 	for _, r := range all {
-		k := entity{r.Topic, r.Key}
+		k := entityKey{r.Topic, r.Key}
 		unsettled[k] = unsettled[k] || !r.Settled
 		if !unsettled[k] {
 			b.rows = append(b.rows, r)
@@ -143,20 +143,21 @@ func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row
 	return b, nil
 }
 
-// readUnfiltered is read with unsettled rows. cut reports that maxBytes allowed fewer than limit.
+// readUnfiltered does what read does, but keeps unsettled rows. cut reports that maxBytes allowed
+// fewer than limit.
 func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
 	if len(leaveOut) == 0 {
-		s.walk = walk{}
+		s.walk = tableWalk{}
 		ids := make([]int64, len(inFlight))
 		for i, r := range inFlight {
 			ids[i] = r.ID
 		}
 		return s.queryUpTo(ctx, s.size, readRows, ids, limit)
 	}
-	if err := s.advance(ctx, scan); err != nil {
+	if err := s.advanceWalk(ctx, scan); err != nil {
 		return nil, false, err
 	}
-	topics, counts, numbers := arrays(leaveOut)
+	topics, counts, numbers := partitionArrays(leaveOut)
 	all, err = s.query(ctx, readOthers, topics, counts, numbers, s.walk.from, s.walk.until, limit)
 	if err != nil {
 		return nil, false, err
@@ -175,7 +176,7 @@ const readHeads = `
 
 // heads returns the first row of each of the given partitions that has rows.
 func (s *session) heads(ctx context.Context, of []partition) ([]row, error) {
-	topics, counts, numbers := arrays(of)
+	topics, counts, numbers := partitionArrays(of)
 	return s.query(ctx, readHeads, topics, counts, numbers)
 }
 
@@ -212,22 +213,22 @@ func (s *session) queryUpTo(ctx context.Context, number int, sql string, args ..
 	return rows, cut, nil
 }
 
-func arrays(partitions []partition) (topics []string, counts, numbers []int32) {
+func partitionArrays(partitions []partition) (topics []string, counts, numbers []int32) {
 	for _, p := range partitions {
 		topics, counts, numbers = append(topics, p.topic), append(counts, p.of), append(numbers, p.number)
 	}
 	return topics, counts, numbers
 }
 
-func (s *session) delete(ctx context.Context, ids []int64) error {
+func (s *session) deleteRows(ctx context.Context, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	return s.exec(ctx, "delete published events", `DELETE FROM outbox WHERE id = ANY ($1)`, ids)
 }
 
-// park makes the key of a refused row wait for an operator.
-func (s *session) park(ctx context.Context, r row, cause error) error {
+// parkKey makes the key of a refused row wait for an operator.
+func (s *session) parkKey(ctx context.Context, r row, cause error) error {
 	return s.exec(ctx, "park a key", `
 		INSERT INTO outbox_parked (topic, key, event_id, error) VALUES ($1, $2, $3::uuid, $4)
 		ON CONFLICT (topic, key) DO NOTHING`, r.Topic, r.Key, r.EventID, cause.Error())

@@ -47,9 +47,9 @@ func newStalls(shortest time.Duration) *stalls {
 	return &stalls{of: map[partition]*stall{}, min: shortest, max: retryMax}
 }
 
-// fail puts a partition into back-off, or extends it. shouldLog reports that the failure is to be
-// logged.
-func (s *stalls) fail(p partition, now time.Time) (shouldLog bool) {
+// recordFailure puts a partition into back-off, or extends it. shouldLog reports that the failure
+// is to be logged.
+func (s *stalls) recordFailure(p partition, now time.Time) (shouldLog bool) {
 	st := s.of[p]
 	if st == nil || !st.recoveredAt.IsZero() && now.Sub(st.recoveredAt) > backoffMemory {
 		st = &stall{since: now, wait: s.min}
@@ -77,9 +77,9 @@ func (s *stalls) sendSingly(p partition, last int64, now time.Time) {
 	st.due, st.singlesUntil = now, max(st.singlesUntil, last)
 }
 
-// succeeded records that the partition took row id, or that the row is parked. When that ends the
-// back-off it returns how long the partition had been stalled.
-func (s *stalls) succeeded(p partition, id int64, now time.Time) (stalled time.Duration, recovered bool) {
+// recordSuccess records that the partition took row id, or that the row is parked. When that ends
+// the back-off it returns how long the partition had been stalled.
+func (s *stalls) recordSuccess(p partition, id int64, now time.Time) (stalled time.Duration, recovered bool) {
 	st := s.of[p]
 	if st == nil || !st.recoveredAt.IsZero() {
 		return 0, false
@@ -125,7 +125,7 @@ func (s *stalls) excluded(now time.Time) (all, due []partition, next time.Time) 
 	return all, due, next
 }
 
-// matching returns the partitions in back-off that hold the row.
+// matching returns the partitions in back-off to which the row belongs.
 func (s *stalls) matching(r row) []partition {
 	var found []partition
 	for p, st := range s.of {

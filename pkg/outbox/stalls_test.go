@@ -17,30 +17,30 @@ func TestPartitionBackoff(t *testing.T) {
 		require.Len(t, all, 1)
 		return len(due) == 1
 	}
-	require.True(t, s.fail(p, now), "the first failure is said")
+	require.True(t, s.recordFailure(p, now), "the first failure is said")
 	require.False(t, due(now.Add(49*time.Millisecond)))
 	require.True(t, due(now.Add(150*time.Millisecond)))
 	for range 10 {
-		require.False(t, s.fail(p, now), "the others are not, for a while")
+		require.False(t, s.recordFailure(p, now), "the others are not, for a while")
 	}
 	require.False(t, due(now.Add(2499*time.Millisecond)))
 	require.True(t, due(now.Add(7500*time.Millisecond)), "never longer than 5 s and half as much again")
 	_, _, next := s.excluded(now)
 	require.WithinRange(t, next, now.Add(2500*time.Millisecond), now.Add(7500*time.Millisecond))
-	require.True(t, s.fail(p, now.Add(logEvery)))
+	require.True(t, s.recordFailure(p, now.Add(logEvery)))
 
 	now = now.Add(2 * time.Minute)
-	stalled, recovered := s.succeeded(p, 1, now)
+	stalled, recovered := s.recordSuccess(p, 1, now)
 	require.True(t, recovered)
 	require.Equal(t, 2*time.Minute, stalled)
 	all, _, _ := s.excluded(now)
 	require.Empty(t, all)
-	s.fail(p, now.Add(backoffMemory))
+	s.recordFailure(p, now.Add(backoffMemory))
 	require.False(t, due(now.Add(backoffMemory+2499*time.Millisecond)), "a later failure continues the previous back-off")
-	s.succeeded(p, 1, now)
+	s.recordSuccess(p, 1, now)
 	s.excluded(now.Add(backoffMemory + 1))
 	require.Empty(t, s.of, "it is forgotten")
-	s.fail(p, now)
+	s.recordFailure(p, now)
 	require.True(t, due(now.Add(150*time.Millisecond)))
 }
 
@@ -52,15 +52,15 @@ func TestRefusedBatchIsSentRowByRow(t *testing.T) {
 	s.sendSingly(p, 7, now)
 	s.sendSingly(p, 9, now)
 	for _, id := range []int64{3, 7} {
-		_, recovered := s.succeeded(p, id, now)
+		_, recovered := s.recordSuccess(p, id, now)
 		require.False(t, recovered)
 		_, due, _ := s.excluded(now)
 		require.Equal(t, []partition{p}, due, "at once")
 	}
-	s.fail(p, now)
+	s.recordFailure(p, now)
 	_, due, _ := s.excluded(now)
 	require.Empty(t, due, "another failure waits")
-	_, recovered := s.succeeded(p, 9, now)
+	_, recovered := s.recordSuccess(p, 9, now)
 	require.True(t, recovered)
 }
 
@@ -70,10 +70,10 @@ func TestMatchingPartitions(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	whole, one, other := partition{"t", 1, 0}, partition{"t", 3, 1}, partition{"t", 3, 2}
 	for _, p := range []partition{whole, one, other, {"u", 1, 0}} {
-		s.fail(p, now)
+		s.recordFailure(p, now)
 	}
 	require.ElementsMatch(t, []partition{whole, one}, s.matching(row{Topic: "t", KeyHash: 4}))
 	s.remove(whole)
-	s.succeeded(one, 1, now)
+	s.recordSuccess(one, 1, now)
 	require.Empty(t, s.matching(row{Topic: "t", KeyHash: 4}))
 }

@@ -17,8 +17,8 @@ const (
 	rewalkFactor = 20
 )
 
-// walk is the relay's position in a table that holds rows of partitions in back-off, so that it
-// does not skip the same rows in every read. Without such partitions there is no walk: the first
+// tableWalk is the relay's position in a table that holds rows of partitions in back-off, so that
+// it does not skip the same rows in every read. Without such partitions there is no walk: the first
 // rows of the table are always the ones to publish.
 //
 // A row may become visible after rows with higher ids. The walk therefore passes an id only when no
@@ -26,7 +26,7 @@ const (
 // while the table ended at that id. Writers have their txid (they locked the entity's row) before
 // the row gets its id, so a transaction that begins later inserts a higher id. A row that breaks
 // this rule is found by the next walk.
-type walk struct {
+type tableWalk struct {
 	from  int64 // rows up to here are left out
 	bound int64 // no running transaction inserts a row up to here
 	// mark is the candidate for the next bound: the last id of the table in an earlier snapshot,
@@ -45,11 +45,11 @@ type walk struct {
 	parked string
 }
 
-func (s *session) advance(ctx context.Context, scan int) error {
+func (s *session) advanceWalk(ctx context.Context, scan int) error {
 	w := &s.walk
 	old := w.whole && time.Since(w.began) > max(rewalkAfter, rewalkFactor*w.took)
 	if w.began.IsZero() || old || s.stalls.rescan {
-		s.walk = walk{scan: scan, began: time.Now(), took: w.took, bound: w.bound, mark: w.mark, parked: w.parked}
+		s.walk = tableWalk{scan: scan, began: time.Now(), took: w.took, bound: w.bound, mark: w.mark, parked: w.parked}
 		s.stalls.rescan = false
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
@@ -77,14 +77,14 @@ func (s *session) advance(ctx context.Context, scan int) error {
 	w.parked = parked
 	if w.from > 0 { // a key may have been redriven: find its rows again
 		w.from = 0
-		return s.advance(ctx, scan)
+		return s.advanceWalk(ctx, scan)
 	}
 	return nil
 }
 
 // recordRead moves the walk past the rows that a read covered, up to the first row returned. more
 // reports that there are further rows to read.
-func (w *walk) recordRead(found []row, scan int) (more bool) {
+func (w *tableWalk) recordRead(found []row, scan int) (more bool) {
 	next := min(w.bound, w.until)
 	if len(found) > 0 {
 		next = min(next, found[0].ID-1)

@@ -37,7 +37,7 @@ func attach(ctx context.Context, a App, cfg Config, name string, opts []Option) 
 	if err != nil {
 		return nil, err
 	}
-	unwatch := telemetry.WatchPool(name, func() telemetry.Pool { return figures(pool.Stat()) })
+	unwatch := telemetry.WatchPool(name, func() telemetry.Pool { return poolFigures(pool.Stat()) })
 	a.OnClose(name, func(context.Context) error {
 		unwatch()
 		pool.Close()
@@ -46,7 +46,7 @@ func attach(ctx context.Context, a App, cfg Config, name string, opts []Option) 
 	return pool, nil
 }
 
-func figures(s *pgxpool.Stat) telemetry.Pool {
+func poolFigures(s *pgxpool.Stat) telemetry.Pool {
 	return telemetry.Pool{
 		Max: int(s.MaxConns()), Used: int(s.AcquiredConns()), Idle: int(s.IdleConns()),
 		Acquired: s.AcquireCount(), TimedOut: s.CanceledAcquireCount(), Waited: s.EmptyAcquireWaitTime(),

@@ -37,7 +37,7 @@ func (d *Deferred) Exec(_ context.Context, sql string, args ...any) (pgconn.Comm
 
 var errDeferred = errors.New("a deferred statement has no rows")
 
-// Query refuses: the rows would be needed now.
+// Query always fails: a deferred statement cannot return rows.
 func (*Deferred) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, errDeferred }
 func (*Deferred) QueryRow(context.Context, string, ...any) pgx.Row        { return refusedRow{} }
 

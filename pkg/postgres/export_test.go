@@ -13,6 +13,11 @@ func InTxWithin(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, 
 	return inTx(ctx, pool, timeout, fn)
 }
 
+// MigrateWithoutPauses is Migrate without pauses between the attempts to get a lock.
+func MigrateWithoutPauses(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) error {
+	return migrate(ctx, pool, 0, sets)
+}
+
 // CallsWithin replaces the timeout of statements without a deadline and of pings; if pinged, a
 // connection is pinged each time it is acquired.
 func CallsWithin(timeout time.Duration, pinged bool) Option {

@@ -17,23 +17,23 @@ const (
 	pingTimeout = 3 * time.Second
 )
 
-// limiter sets the deadline of statements. It is a tracer because a tracer sees every statement of
-// the pool.
-type limiter struct{ timeout time.Duration }
+// deadlineTracer sets the deadline of statements. It is a tracer because a tracer sees every
+// statement of the pool.
+type deadlineTracer struct{ timeout time.Duration }
 
 var (
-	_ pgx.QueryTracer = limiter{}
-	_ pgx.BatchTracer = limiter{}
+	_ pgx.QueryTracer = deadlineTracer{}
+	_ pgx.BatchTracer = deadlineTracer{}
 )
 
 func newTracer(timeout time.Duration) pgx.QueryTracer {
-	return multitracer.New(limiter{timeout}, tracer{})
+	return multitracer.New(deadlineTracer{timeout}, tracer{})
 }
 
 // cancelKey is the context key of the function that releases the deadline's timer.
 type cancelKey struct{}
 
-func (l limiter) start(ctx context.Context) context.Context {
+func (l deadlineTracer) start(ctx context.Context) context.Context {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx
 	}
@@ -41,21 +41,25 @@ func (l limiter) start(ctx context.Context) context.Context {
 	return context.WithValue(ctx, cancelKey{}, cancel)
 }
 
-func (limiter) end(ctx context.Context) {
+func (deadlineTracer) end(ctx context.Context) {
 	if cancel, ok := ctx.Value(cancelKey{}).(context.CancelFunc); ok {
 		cancel()
 	}
 }
 
-func (l limiter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (l deadlineTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return l.start(ctx)
 }
 
-func (l limiter) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) { l.end(ctx) }
+func (l deadlineTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	l.end(ctx)
+}
 
-func (l limiter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+func (l deadlineTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return l.start(ctx)
 }
 
-func (limiter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData)       {}
-func (l limiter) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { l.end(ctx) }
+func (deadlineTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (l deadlineTracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) {
+	l.end(ctx)
+}

@@ -3,23 +3,37 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+
+	"urr.guru/pkg/loop"
 )
 
 // MigrationSet is a schema with its own version history: a service's tables, the outbox, the inbox.
 type MigrationSet struct {
 	// Name of [a-z0-9_]; the versions are kept in the table schema_<name>.
 	Name string
+	// Schema has the set's tables and versions, and is created if it is missing; empty: the first of
+	// the session's search_path, public. A schema can be dropped and made anew without the rest.
+	Schema string
 	// FS holds NNNN_name.sql files (goose) in the folder migrations, as embedded by //go:embed
 	// migrations/*.sql.
 	FS fs.FS
 }
+
+// A set that does not get a lock is tried again, for longer than any transaction of a service takes.
+const (
+	lockAttempts = 20
+	lockPause    = 500 * time.Millisecond
+)
 
 // migrationIdle ends the transaction of a hanging migration, which holds back the snapshot horizon
 // of the whole server.
@@ -40,12 +54,17 @@ func MigrateOnce(ctx context.Context, cfg Config, name string, sets ...Migration
 
 // Migrate applies the sets in the given order under a session advisory lock, so that all replicas
 // may call it at once (a waiting one retries ten times a second, for up to five minutes). Its
-// session has no statement timeout, may be idle in a transaction for a minute, and waits at most 5
+// session has no statement timeout, may be idle in a transaction for a minute, and waits at most 0.3
 // s for a lock, unless the URL says otherwise: a migration that waits for a lock blocks the traffic
-// behind it.
+// behind it. It tries again up to 20 times. A file without a transaction, as for CREATE INDEX
+// CONCURRENTLY, which blocks nobody, sets its own lock_timeout and must be repeatable.
 //
 // It changes nothing and fails when a file that was applied has been edited since.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) error {
+	return migrate(ctx, pool, lockPause, sets)
+}
+
+func migrate(ctx context.Context, pool *pgxpool.Pool, pause time.Duration, sets []MigrationSet) error {
 	cc := pool.Config().ConnConfig.Copy()
 	cc.Tracer = nil
 	cc.RuntimeParams["statement_timeout"] = "0"
@@ -55,48 +74,85 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) erro
 	setDefault(cc.RuntimeParams, "tcp_keepalives_idle", "30")
 	setDefault(cc.RuntimeParams, "tcp_keepalives_interval", "10")
 	setDefault(cc.RuntimeParams, "tcp_keepalives_count", "3")
-	db := stdlib.OpenDB(*cc)
-	defer func() { _ = db.Close() }()
-	conn, err := db.Conn(ctx)
+	main, err := connect(ctx, cc, "")
 	if err != nil {
-		return fmt.Errorf("migrate: %w", Err(err))
+		return err
 	}
-	defer func() { _ = conn.Close() }() // db.Close ends its session, and with it the lock
-	if err := lockAll.SessionLock(ctx, conn); err != nil {
+	defer main.close() // ends its session, and with it the lock
+	if err := lockAll.SessionLock(ctx, main.conn); err != nil {
 		return err
 	}
 	all := make([]*migration, len(sets))
 	for i, set := range sets {
-		if all[i], err = newMigration(db, set); err != nil {
+		in := main
+		if set.Schema != "" {
+			if in, err = connect(ctx, cc, set.Schema); err != nil {
+				return err
+			}
+			defer in.close()
+		}
+		if all[i], err = newMigration(in, set); err != nil {
 			return err
 		}
-		if err := all[i].files.check(ctx, conn); err != nil {
+		if err := all[i].files.checkUnchanged(ctx, in.conn); err != nil {
 			return err
 		}
 	}
 	for _, m := range all {
-		if err := m.files.keep(ctx, conn); err != nil {
+		if err := m.files.storeHashes(ctx, m.in.conn); err != nil {
 			return err
 		}
-		if _, err := m.provider.Up(ctx); err != nil {
+		if err := m.up(ctx, pause); err != nil {
 			return fmt.Errorf("migrate %s: %w", m.files.set.Name, Err(err))
 		}
 	}
 	return nil
 }
 
+// session is a connection of a migration, in one schema.
+type session struct {
+	db   *sql.DB
+	conn *sql.Conn
+}
+
+// connect opens a session whose search_path is a schema, which it creates; empty: that of the URL.
+func connect(ctx context.Context, cc *pgx.ConnConfig, schema string) (*session, error) {
+	if schema != "" {
+		cc = cc.Copy()
+		cc.RuntimeParams["search_path"] = schema
+	}
+	s := &session{db: stdlib.OpenDB(*cc)}
+	var err error
+	if s.conn, err = s.db.Conn(ctx); err == nil && schema != "" {
+		_, err = s.conn.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS `+pgx.Identifier{schema}.Sanitize())
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("migrate: %w", Err(err))
+	}
+	return s, nil
+}
+
+func (s *session) close() {
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	_ = s.db.Close()
+}
+
 // migration is a set that is applied to a database.
 type migration struct {
+	in       *session
 	files    *fileHashes
 	provider *goose.Provider
 }
 
-func newMigration(db *sql.DB, set MigrationSet) (*migration, error) {
+func newMigration(in *session, set MigrationSet) (*migration, error) {
 	files, err := fs.Sub(set.FS, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("migrations of %s: %w", set.Name, err)
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName(versionTable(set)),
+	p, err := goose.NewProvider(goose.DialectPostgres, in.db, files, goose.WithTableName(versionTable(set)),
 		goose.WithSessionLocker(lockOne), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return nil, fmt.Errorf("migrations of %s: %w", set.Name, err)
@@ -105,7 +161,22 @@ func newMigration(db *sql.DB, set MigrationSet) (*migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &migration{files: hashes, provider: p}, nil
+	return &migration{in: in, files: hashes, provider: p}, nil
+}
+
+// up applies what is missing. A file that did not get a lock is tried again, with pauses in which
+// the statements behind it run.
+func (m *migration) up(ctx context.Context, pause time.Duration) error {
+	for attempt := 1; ; attempt++ {
+		_, err := m.provider.Up(ctx)
+		var pe *pgconn.PgError
+		if attempt == lockAttempts || !errors.As(err, &pe) || pe.Code != "55P03" { // lock_timeout
+			return err
+		}
+		if !loop.Sleep(ctx, pause) {
+			return err
+		}
+	}
 }
 
 func versionTable(set MigrationSet) string { return "schema_" + set.Name }

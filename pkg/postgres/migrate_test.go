@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/testkit"
 )
 
 func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
@@ -125,11 +127,39 @@ func TestMigrateDoesNotBlockTraffic(t *testing.T) {
 	require.NoError(t, err)
 	_, err = reader.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0; SELECT FROM account`)
 	require.NoError(t, err)
-	require.ErrorIs(t, postgres.Migrate(t.Context(), open(t, url+"&lock_timeout=20"), altered(t)), errs.ErrUnavailable)
+	require.ErrorIs(t, postgres.MigrateWithoutPauses(t.Context(), open(t, url+"&lock_timeout=20"), altered(t)), errs.ErrUnavailable)
 	require.NoError(t, reader.Rollback(t.Context()))
 	require.NoError(t, postgres.Migrate(t.Context(), pool, altered(t)))
 	_, err = pool.Exec(t.Context(), `SELECT note FROM account`)
 	require.NoError(t, err)
+}
+
+// A migration that does not get its lock lets the traffic pass and tries again, for longer than a
+// transaction may take.
+func TestMigrateTriesAgainForALock(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.URL(t, account())
+	pool := open(t, url)
+	reader, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = reader.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0; SELECT FROM account`)
+	require.NoError(t, err)
+	migrated := make(chan error, 1)
+	go func() {
+		migrated <- postgres.MigrateWithoutPauses(t.Context(), open(t, url+"&lock_timeout=1000"), altered(t))
+	}()
+	attempts := map[time.Time]bool{}
+	testkit.Until(t, func() bool {
+		var began *time.Time
+		err := pool.QueryRow(t.Context(), `SELECT max(query_start) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ALTER TABLE account%'`).Scan(&began)
+		if err == nil && began != nil {
+			attempts[*began] = true
+		}
+		return err != nil || len(attempts) == 2
+	}, "a second attempt")
+	require.NoError(t, reader.Rollback(t.Context()))
+	require.NoError(t, testkit.Receive(t, migrated, "the migration"))
 }
 
 func TestMigrationSessionLimits(t *testing.T) {
@@ -145,7 +175,7 @@ CREATE TABLE limits AS SELECT name, setting FROM pg_settings WHERE name = ANY (A
 	require.NoError(t, err)
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	want := []string{"idle_in_transaction_session_timeout 60000", "lock_timeout 5000", "statement_timeout 0"} // ms
+	want := []string{"idle_in_transaction_session_timeout 60000", "lock_timeout 300", "statement_timeout 0"} // ms
 	require.Empty(t, cmp.Diff(want, got))
 }
 
@@ -155,4 +185,31 @@ func open(t *testing.T, url config.Secret) *pgxpool.Pool {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// A schema of its own can be dropped and made anew, while other tables stay.
+func TestMigrationsInASchema(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t)
+	figures := account()
+	figures.Schema = "figures"
+	tables := func() (names []string) {
+		rows, err := pool.Query(t.Context(), `SELECT table_schema || '.' || table_name FROM information_schema.tables
+			WHERE table_schema IN ('public', 'figures') ORDER BY 1`)
+		require.NoError(t, err)
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return names
+	}
+	want := []string{
+		"figures.account", "figures.schema_account", "figures.schema_account_files",
+		"public.account", "public.schema_account", "public.schema_account_files",
+	}
+	require.NoError(t, postgres.Migrate(t.Context(), pool, account(), figures))
+	require.Equal(t, want, tables())
+	_, err := pool.Exec(t.Context(), `DROP SCHEMA figures CASCADE`)
+	require.NoError(t, err)
+	require.Equal(t, want[3:], tables())
+	require.NoError(t, postgres.Migrate(t.Context(), pool, account(), figures))
+	require.Equal(t, want, tables())
 }

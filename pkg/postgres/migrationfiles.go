@@ -40,10 +40,11 @@ func newFileHashes(set MigrationSet, files fs.FS, sources []*goose.Source) (*fil
 	return h, nil
 }
 
-// check fails with errFileChanged for an applied version whose file had another content, or none
-// that is known. A version without a file was applied by a later release, whose files are not here.
-func (h *fileHashes) check(ctx context.Context, conn *sql.Conn) error {
-	applied, err := h.applied(ctx, conn)
+// checkUnchanged fails with errFileChanged for an applied version whose file had another content,
+// or none that is known. A version without a file was applied by a later release, whose files are
+// not here.
+func (h *fileHashes) checkUnchanged(ctx context.Context, conn *sql.Conn) error {
+	applied, err := h.appliedHashes(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("applied migrations of %s: %w", h.set.Name, Err(err))
 	}
@@ -59,8 +60,8 @@ func (h *fileHashes) check(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// applied returns the hash of each applied version; empty where none is kept.
-func (h *fileHashes) applied(ctx context.Context, conn *sql.Conn) (map[int64]string, error) {
+// appliedHashes returns the hash of each applied version; empty where none is kept.
+func (h *fileHashes) appliedHashes(ctx context.Context, conn *sql.Conn) (map[int64]string, error) {
 	var versions, hashes bool
 	err := conn.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL`, h.versions, h.table).Scan(&versions, &hashes)
 	if err != nil || !versions {
@@ -88,9 +89,10 @@ func (h *fileHashes) applied(ctx context.Context, conn *sql.Conn) (map[int64]str
 	return applied, rows.Err()
 }
 
-// keep stores the hashes of all files before they are applied. A process that ends in between leaves
-// hashes of versions that are not applied: check ignores them, and the next call replaces them.
-func (h *fileHashes) keep(ctx context.Context, conn *sql.Conn) error {
+// storeHashes stores the hashes of all files before they are applied. A process that ends in
+// between leaves hashes of versions that are not applied: check ignores them, and the next call
+// replaces them.
+func (h *fileHashes) storeHashes(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+h.table+` (version bigint PRIMARY KEY, sha256 text NOT NULL)`)
 	for version, file := range h.byID {
 		if err != nil {

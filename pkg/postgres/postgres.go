@@ -20,7 +20,9 @@ const (
 	statementTimeout = 5 * time.Second
 	idleInTxTimeout  = 5 * time.Second
 	connectTimeout   = 3 * time.Second
-	lockTimeout      = 5 * time.Second // of migrations
+	// lockTimeout is that of migrations: a migration that waits for a lock blocks all statements
+	// that come after it, so it waits for a moment only, and tries again.
+	lockTimeout = 300 * time.Millisecond
 )
 
 // Config says which database, and with how many connections.
@@ -108,7 +110,7 @@ func (c *Config) parse() (*pgxpool.Config, error) {
 // signIn returns a function that sets the current user and password on a new connection. Content of
 // the file that is not well-formed is ignored.
 func (c Config) signIn() func(context.Context, *pgx.ConnConfig) error {
-	url := config.Latest("DATABASE_URL", c.URLFile, c.URL, func(s config.Secret) bool {
+	url := config.LatestSecret("DATABASE_URL", c.URLFile, c.URL, func(s config.Secret) bool {
 		_, err := pgx.ParseConfig(s.Reveal())
 		return err == nil
 	})

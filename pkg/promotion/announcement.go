@@ -8,9 +8,9 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Announcement is the event of a request that ended, for the topic request-events.
+// Announcement is the Kafka event of a request that ended, for the topic request-events.
 type Announcement struct {
-	// ID is the event's, by which consumers deduplicate.
+	// ID is the id of the Kafka event, by which consumers deduplicate.
 	ID         uuid.UUID  `json:"id"`
 	RequestID  string     `json:"requestId"`
 	EventID    string     `json:"eventId"`
@@ -23,7 +23,7 @@ type Announcement struct {
 	Version int64 `json:"version"`
 }
 
-// AnnouncementOf is the event of a request that has ended.
+// AnnouncementOf makes the announcement of a request that has ended.
 func AnnouncementOf(r *Request) Announcement {
 	return Announcement{
 		ID: ids.NewV7(), RequestID: r.RequestID, EventID: r.EventID, UserID: r.UserID, EventType: r.EventType, Status: r.Status,

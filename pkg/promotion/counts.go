@@ -16,7 +16,7 @@ func (c Counts) Unsettled() int64 {
 	return n
 }
 
-// Waiting is the number of requests that are to be settled now: unlike those that wait for a draw.
+// Waiting is the number of requests to be settled now, without the entries that wait for a draw.
 func (c Counts) Waiting() int64 { return c.Unsettled() - c.Entered }
 
 func (c *Counts) Add(code ResultCode, n int64) {

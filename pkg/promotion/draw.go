@@ -12,7 +12,8 @@ import (
 //	OPEN ──▶ CLOSED ──▶ ROOT ──▶ DRAWN ──▶ SETTLED
 //	  └─────────┴─────────┴────────┴──▶ VOID
 //
-// An operator makes it VOID before the round, or when a lost key leaves no other end (VoidReason).
+// An operator makes it VOID before the round, or when a lost key leaves no other end (VoidReason); it
+// becomes VOID by itself when its beacon has ended.
 // It only moves on, except that a draw whose seed was not revealed in time goes back from DRAWN to
 // ROOT and is decided anew. Nothing of the first decision was public.
 type DrawPhase string
@@ -31,10 +32,11 @@ const (
 // operator may not do.
 type VoidReason string
 
-// The reasons: the keys without which the draw cannot go on.
+// The reasons: what the draw cannot go on without.
 const (
 	SigningKeyLost VoidReason = "SIGNING_KEY_LOST"
 	SeedKeyLost    VoidReason = "SEED_KEY_LOST"
+	BeaconLost     VoidReason = "BEACON_LOST" // it has not published the round (fairdraw.BeaconDeadline)
 )
 
 // Draw is the state of a lottery's draw. Every change requires the phase, statement, signature,
@@ -88,7 +90,7 @@ func (d *Draw) Document(p *Promotion) (fairdraw.Document, error) {
 	}
 	out := fairdraw.Document{
 		EventID: d.EventID, Phase: fairdraw.Phase(d.Phase), Commitment: p.Commitment, CommitmentHash: hash.String(),
-		Seed: d.Seed, VoidedAt: d.VoidedAt,
+		Seed: d.Seed, VoidedAt: d.VoidedAt, VoidReason: string(d.VoidReason),
 	}
 	if d.Phase == DrawDrawn && !d.Announced() {
 		out.Phase = fairdraw.PhaseRoot

@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Message is what the queue carries of a request. Its body names the request and its lock, so that
-// both are found by one read; everything else is in the table.
+// Message is what the queue carries for a request. It names the request and its user, so that one
+// read finds the request and the user's lock; everything else is in the table.
 type Message struct {
 	RequestID string `json:"requestId"`
 	EventID   string `json:"eventId"`

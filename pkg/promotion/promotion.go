@@ -23,6 +23,7 @@ type Promotion struct {
 	OpensAt, ClosesAt            int64
 	LotteryCutoffAt, AnnouncedAt int64 // lottery only
 	ClosedAt, VoidedAt           int64 // by an operator; 0: not
+	PublishedAt                  int64 // lottery only: when the result became public; 0: not yet
 
 	// Commitment is what a lottery published when it opened: canonical JSON (pkg/fairdraw), verbatim.
 	Commitment string
@@ -36,7 +37,7 @@ type Promotion struct {
 	Version int64
 }
 
-// PromotionStatus is computed from the configuration and the clock.
+// PromotionStatus is computed from what is stored and the clock.
 type PromotionStatus string
 
 // The statuses of a promotion.
@@ -52,9 +53,9 @@ func (p *Promotion) Status(now int64) PromotionStatus {
 	switch {
 	case p.VoidedAt != 0:
 		return PromotionVoid
-	case p.AnnouncedAt != 0 && now >= p.AnnouncedAt:
+	case p.PublishedAt != 0 && now >= p.AnnouncedAt:
 		return PromotionAnnounced
-	case now >= p.closing():
+	case now >= p.closingTime():
 		return PromotionClosed
 	case now < p.OpensAt:
 		return PromotionScheduled
@@ -65,7 +66,7 @@ func (p *Promotion) Status(now int64) PromotionStatus {
 
 func (p *Promotion) Accepts(now int64) bool { return p.Status(now) == PromotionOpen && !p.Paused }
 
-func (p *Promotion) closing() int64 {
+func (p *Promotion) closingTime() int64 {
 	if p.ClosedAt != 0 {
 		return min(p.ClosedAt, p.ClosesAt)
 	}
@@ -77,6 +78,13 @@ func (p *Promotion) EndsAt() int64 { return max(p.ClosesAt, p.AnnouncedAt) }
 
 // RetentionDays is how long requests, entries and winners are kept after EndsAt.
 const RetentionDays = 90
+
+// LockDays is how long the locks of users are kept after EndsAt.
+const LockDays = 7
+
+// LocksExpired reports whether the locks of users may have expired, so that only the indexes tell who
+// has applied.
+func (p *Promotion) LocksExpired(now int64) bool { return p.EndsAt()/1000+LockDays*24*3600 <= now/1000 }
 
 // RequestsExpired reports whether the promotion's requests, entries and winners have expired.
 func (p *Promotion) RequestsExpired(now int64) bool {

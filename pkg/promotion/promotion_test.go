@@ -93,18 +93,24 @@ func TestWhatPagesShow(t *testing.T) {
 	}
 	first := request()
 	require.Empty(t, first.UIPhase(now))
-	lottery := promotion.Request{EventType: promotion.Lottery, LotteryCutoffAt: 100, AnnouncedAt: 200}
+	lottery := promotion.Request{EventType: promotion.Lottery, LotteryCutoffAt: 100, AnnouncedAt: 200, Status: promotion.Rejected}
 	for at, want := range map[int64]promotion.UIPhase{
 		99: promotion.Collecting, 100: promotion.Drawing, 199: promotion.Drawing, 200: promotion.Announced,
 	} {
 		require.Equal(t, want, lottery.UIPhase(at), at)
 	}
+	lottery.Status = promotion.Processing
+	require.Equal(t, promotion.Drawing, lottery.UIPhase(200), "its result is not out")
+	lottery.Status, lottery.ResultCode = promotion.Rejected, promotion.RejectedVoid
+	require.Empty(t, lottery.UIPhase(200), "cancelled: nothing is announced")
 }
 
 func TestStatusOfAPromotion(t *testing.T) {
 	t.Parallel()
 	p := promotion.Promotion{OpensAt: 100, ClosesAt: 200}
-	lottery := promotion.Promotion{OpensAt: 100, ClosesAt: 200, LotteryCutoffAt: 200, AnnouncedAt: 300}
+	lottery := promotion.Promotion{OpensAt: 100, ClosesAt: 200, LotteryCutoffAt: 200, AnnouncedAt: 300, PublishedAt: 299}
+	overdue := lottery
+	overdue.PublishedAt = 0
 	closed := p
 	closed.ClosedAt = 150
 	void := p
@@ -123,6 +129,7 @@ func TestStatusOfAPromotion(t *testing.T) {
 		{p, 200, promotion.PromotionClosed, false},
 		{lottery, 299, promotion.PromotionClosed, false},
 		{lottery, 300, promotion.PromotionAnnounced, false},
+		{overdue, 300, promotion.PromotionClosed, false},
 		{closed, 149, promotion.PromotionOpen, true},
 		{closed, 150, promotion.PromotionClosed, false},
 		{void, 150, promotion.PromotionVoid, false},

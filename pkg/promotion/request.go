@@ -67,8 +67,8 @@ type Change struct {
 
 func (r *Request) change() Change { return Change{Before: *r, After: *r} }
 
-// become moves on to a status, at now or a millisecond after the last change.
-func (c *Change) become(s Status, now int64) {
+// moveTo sets the request's status, at now or a millisecond after the last change, and logs it.
+func (c *Change) moveTo(s Status, now int64) {
 	at := max(now, c.After.StatusAt+1)
 	c.Logs = append(c.Logs, LogEntry{RequestID: c.After.RequestID, From: c.After.Status, To: s, OccurredAt: at, EndsAt: c.After.EndsAt})
 	c.After.Status, c.After.StatusAt = s, at
@@ -94,21 +94,21 @@ func (r *Request) Created() Change {
 // Queued is the change after the queue has taken the message.
 func (r *Request) Queued(now int64) Change {
 	c := r.change()
-	c.become(Queued, now)
+	c.moveTo(Queued, now)
 	return c
 }
 
-// ensureStarted passes through the statuses that no other process has written.
+// ensureStarted adds the statuses up to PROCESSING that no other process has written.
 func (c *Change) ensureStarted(now int64) {
 	if c.After.Status == Received {
-		c.become(Queued, now)
+		c.moveTo(Queued, now)
 	}
 	if c.After.Status == Queued {
-		c.become(Processing, now)
+		c.moveTo(Processing, now)
 	}
 }
 
-// Settled is the end of a request by the message with a SequenceNumber.
+// Settled ends a request that worker has processed; sequenceNumber is that of its message.
 func (r *Request) Settled(now int64, s Status, code ResultCode, sequenceNumber string) Change {
 	c := r.change()
 	c.ensureStarted(now)
@@ -127,7 +127,7 @@ func (r *Request) Entered(now int64, sequenceNumber string) Change {
 	return c
 }
 
-// Withdrawn is the end of a lottery request by its user, entered or not.
+// Withdrawn ends a lottery request that its user withdraws, whether or not it is an entry.
 func (r *Request) Withdrawn(now int64) Change {
 	c := r.change()
 	c.After.EnteredAt = 0
@@ -135,8 +135,8 @@ func (r *Request) Withdrawn(now int64) Change {
 	return c
 }
 
-// Ended is the end of a request without processing (nothing is left, or it cannot be queued), or the
-// result of an entry.
+// Ended ends a request without processing (nothing is left, or it cannot be queued), or gives an
+// entry its result.
 func (r *Request) Ended(now int64, s Status, code ResultCode) Change {
 	c := r.change()
 	c.end(now, s, code)
@@ -145,7 +145,7 @@ func (r *Request) Ended(now int64, s Status, code ResultCode) Change {
 
 // end clears what failed attempts have left, unless the request fails.
 func (c *Change) end(now int64, s Status, code ResultCode) {
-	c.become(s, now)
+	c.moveTo(s, now)
 	c.After.ResultCode = code
 	if s != FailedFinal {
 		c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = "", "", ""
@@ -159,24 +159,24 @@ type Failure struct {
 	Code, Message string
 }
 
-func (c *Change) failure(f Failure) {
+func (c *Change) setFailure(f Failure) {
 	c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = f.Class, f.Code, Shorten(f.Message)
 }
 
-// Attempted counts a failed attempt, or, before it is made, one that may end the process.
+// Attempted counts a failed attempt, or, in advance, an attempt that may end the process.
 func (r *Request) Attempted(now int64, f Failure) Change {
 	c := r.change()
 	c.ensureStarted(now)
 	c.After.Attempts++
-	c.failure(f)
+	c.setFailure(f)
 	return c
 }
 
-// Failed is the end of a request that cannot be processed.
+// Failed ends a request that cannot be processed.
 func (r *Request) Failed(now int64, code ResultCode, f Failure) Change {
 	c := r.change()
 	c.ensureStarted(now)
-	c.failure(f)
+	c.setFailure(f)
 	c.end(now, FailedFinal, code)
 	return c
 }
@@ -191,7 +191,7 @@ func (r *Request) Requeued() Change {
 // Redriven begins a failed request anew, under a new generation.
 func (r *Request) Redriven(now int64) Change {
 	c := r.change()
-	c.become(Queued, now)
+	c.moveTo(Queued, now)
 	c.After.Gen++
 	c.After.Attempts, c.After.FinishedAt, c.After.QueueSeq = 0, 0, ""
 	c.After.ResultCode, c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = "", "", "", ""
@@ -215,6 +215,12 @@ func (r *Request) Redrivable() bool {
 // Replaceable reports whether the user may apply again although there is this request.
 func (r *Request) Replaceable() bool {
 	return r.Status == FailedFinal || r.ResultCode == RejectedWithdrawn
+}
+
+// Counts reports whether the request is its user's, as the user's lock says while there is one: the
+// lock goes when the request cannot be queued, and counts no longer when it is withdrawn.
+func (r *Request) Counts() bool {
+	return r.ResultCode != FailedIngestEnqueue && r.ResultCode != RejectedWithdrawn
 }
 
 // queueSeqDigits covers SQS's 128-bit SequenceNumbers.

@@ -95,14 +95,15 @@ const (
 	Announced  UIPhase = "ANNOUNCED"
 )
 
-// UIPhase is computed, never stored; empty unless it is a lottery.
+// UIPhase is computed, never stored; empty unless it is a lottery, and for a cancelled one. A lottery
+// without its result is not announced, whatever the clock says.
 func (r *Request) UIPhase(now int64) UIPhase {
 	switch {
-	case r.EventType != Lottery:
+	case r.EventType != Lottery, r.ResultCode == RejectedVoid:
 		return ""
 	case now < r.LotteryCutoffAt:
 		return Collecting
-	case now < r.AnnouncedAt:
+	case now < r.AnnouncedAt, !r.Status.Final():
 		return Drawing
 	default:
 		return Announced

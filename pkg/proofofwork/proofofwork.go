@@ -1,7 +1,7 @@
-// Package proofofwork is a puzzle of the kind of Hashcash: to find a nonce with which the SHA-256 of
-// "<challenge>.<nonce>" begins with so many zero bits. Each bit doubles the expected number of hashes,
-// 2^bits; to check a nonce takes one. The challenge must be unpredictable, or it could be solved in
-// advance.
+// Package proofofwork makes and checks puzzles like Hashcash: find a nonce with which the SHA-256
+// of "<challenge>.<nonce>" begins with a given number of zero bits. Each bit doubles the expected
+// number of hashes, 2^bits; to check a nonce takes one. The challenge must be unpredictable, or it
+// could be solved in advance.
 package proofofwork
 
 import (

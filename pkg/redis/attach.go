@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// statsEvery is the interval at which the pool's figures are read.
+// statsEvery is the interval at which the figures of the pool and of the server are read.
 const statsEvery = 5 * time.Second
 
 // App is what Attach needs of a lifecycle.App. Package lifecycle would bring the gRPC server into
@@ -32,11 +32,14 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 	// Reading the figures of a cluster may connect to it, which a scrape must not wait for.
 	var latest atomic.Pointer[telemetry.Pool]
 	latest.Store(&telemetry.Pool{Max: cfg.PoolSize})
-	unwatch := telemetry.WatchPool(a.Name()+"-redis", func() telemetry.Pool { return *latest.Load() })
+	pool := a.Name() + "-redis"
+	unwatch := telemetry.WatchPool(pool, func() telemetry.Pool { return *latest.Load() })
 	a.Go("redis figures", func(ctx context.Context) error {
-		return loop.Every(ctx, statsEvery, func(context.Context) {
-			p := figures(client.PoolStats(), cfg.PoolSize)
+		defer forgetMemory(pool)
+		return loop.Every(ctx, statsEvery, func(ctx context.Context) {
+			p := poolFigures(client.PoolStats(), cfg.PoolSize)
 			latest.Store(&p)
+			exportMemory(ctx, client, pool)
 		})
 	})
 	a.OnClose("redis", func(context.Context) error {
@@ -46,14 +49,14 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 	return client, nil
 }
 
-// figures converts the client's figures. size is the maximum of connections per node.
-func figures(s *redis.PoolStats, size int) telemetry.Pool {
+// poolFigures converts the client's figures. size is the maximum of connections per node.
+func poolFigures(s *redis.PoolStats, size int) telemetry.Pool {
 	p := telemetry.Pool{
 		Max: size, Used: int(s.TotalConns) - int(s.IdleConns), Idle: int(s.IdleConns),
 		Acquired: int64(s.Hits) + int64(s.Misses), TimedOut: int64(s.Timeouts), Waited: time.Duration(s.WaitDurationNs),
 	}
 	if s.PipelineStats != nil { // pipelines have connections of their own
-		p = p.Plus(figures((*redis.PoolStats)(s.PipelineStats), size))
+		p = p.Plus(poolFigures((*redis.PoolStats)(s.PipelineStats), size))
 	}
 	return p
 }

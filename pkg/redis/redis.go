@@ -38,7 +38,7 @@ type Config struct {
 	PoolSize int `env:"REDIS_POOL_SIZE, default=32" min:"1" max:"1000"`
 }
 
-// Bounds of a visitor's wait.
+// Timeouts of Redis calls, which bound a visitor's wait.
 const (
 	dialTimeout = time.Second
 	callTimeout = 500 * time.Millisecond
@@ -68,7 +68,7 @@ func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 }
 
 func (c Config) signIn() func(context.Context) (username, password string, err error) {
-	password := config.Latest("REDIS_PASSWORD", c.PasswordFile, c.Password)
+	password := config.LatestSecret("REDIS_PASSWORD", c.PasswordFile, c.Password)
 	return func(context.Context) (string, string, error) { return c.Username, password().Reveal(), nil }
 }
 

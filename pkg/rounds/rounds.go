@@ -118,9 +118,9 @@ func median(rounds []Round, of func(Round) float64) float64 {
 	return v[len(v)/2]
 }
 
-// Slower names the rows whose ratio is more than a fifth below that of an earlier report. Of rows
-// without a baseline the values are compared.
-func Slower(now, before []Result) []string {
+// SlowerRows names the rows whose ratio is more than a fifth below that of an earlier report. Of
+// rows without a baseline the values are compared.
+func SlowerRows(now, before []Result) []string {
 	var slower []string
 	for _, r := range now {
 		i := slices.IndexFunc(before, func(b Result) bool { return b.Name == r.Name })

@@ -61,5 +61,5 @@ func TestSlowerNamesRowsThatAreMuchSlower(t *testing.T) {
 	now := []rounds.Result{
 		{Name: "same", Ratio: 0.41}, {Name: "slower", Ratio: 0.39}, {Name: "new", Ratio: 0.1}, {Name: "alike", Value: 4.9}, {Name: "more", Value: 5.1, Unit: "MB"},
 	}
-	require.Equal(t, []string{"slower: 0.39, before 0.50", "more: 5.10 MB, before 4.00"}, rounds.Slower(now, before))
+	require.Equal(t, []string{"slower: 0.39, before 0.50", "more: 5.10 MB, before 4.00"}, rounds.SlowerRows(now, before))
 }

@@ -21,9 +21,9 @@ func isPublic(service string) bool {
 	return service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.")
 }
 
-// accessOf returns the allowed callers of each method of a service, from the option
+// allowedCallers returns the allowed callers of each method of a service, from the option
 // urr.common.v1.access.
-func accessOf(desc *grpc.ServiceDesc) (map[string][]string, error) {
+func allowedCallers(desc *grpc.ServiceDesc) (map[string][]string, error) {
 	methods := make(map[string][]string)
 	sd, err := serviceDescriptor(desc.ServiceName)
 	if err != nil {
@@ -60,8 +60,8 @@ func accessOption(md protoreflect.MethodDescriptor) []string {
 	return access.GetCallers()
 }
 
-// idempotent reports whether repeating the method is harmless (option idempotency_level).
-func idempotent(md protoreflect.MethodDescriptor) bool {
+// isIdempotent reports whether repeating the method is harmless (option idempotency_level).
+func isIdempotent(md protoreflect.MethodDescriptor) bool {
 	opts, ok := md.Options().(*descriptorpb.MethodOptions)
 	return ok && slices.Contains([]descriptorpb.MethodOptions_IdempotencyLevel{
 		descriptorpb.MethodOptions_NO_SIDE_EFFECTS, descriptorpb.MethodOptions_IDEMPOTENT,

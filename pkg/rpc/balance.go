@@ -127,7 +127,7 @@ func (r *replica) observe(conn balancer.SubConn, s connectivity.State) {
 }
 
 func (r *replica) UpdateState(s balancer.State) {
-	conn := r.unserving(s.ConnectivityState)
+	conn := r.unservingConn(s.ConnectivityState)
 	if conn == nil {
 		r.ClientConn.UpdateState(s)
 		return
@@ -137,9 +137,9 @@ func (r *replica) UpdateState(s balancer.State) {
 	r.ResolveNow(resolver.ResolveNowOptions{})
 }
 
-// unserving returns the established connection while its server does not report SERVING. Before the
-// first report, which comes with the first round trip, it is nil, and calls wait.
-func (r *replica) unserving(s connectivity.State) balancer.SubConn {
+// unservingConn returns the established connection while its server does not report SERVING. Before
+// the first report, which comes with the first round trip, it is nil, and calls wait.
+func (r *replica) unservingConn(s connectivity.State) balancer.SubConn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.connected == nil {

@@ -25,8 +25,8 @@ func WithBreaker() DialOption {
 	}
 }
 
-// allow asks the breaker, if there is one; done must be called with the result of the call.
-func (c *client) allow() (done func(*errs.Error), refused *errs.Error) {
+// allowCall asks the breaker, if there is one; done must be called with the result of the call.
+func (c *client) allowCall() (done func(*errs.Error), refused *errs.Error) {
 	if c.cfg.breaker == nil {
 		return func(*errs.Error) {}, nil
 	}

@@ -130,12 +130,12 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, cc *g
 		defer cancel()
 	}
 	start := time.Now()
-	done, err := c.allow()
+	done, err := c.allowCall()
 	if err != nil {
 		clientSeconds.WithLabelValues(c.callee, method, kindLabel(err)).Observe(0)
 		return err
 	}
-	e := fromWire(invoke(c.outgoing(ctx, method), method, req, reply, cc, opts...))
+	e := fromWire(invoke(c.outgoingContext(ctx, method), method, req, reply, cc, opts...))
 	done(e)
 	clientSeconds.WithLabelValues(c.callee, method, kindLabel(e)).Observe(time.Since(start).Seconds())
 	return asError(e)
@@ -144,14 +144,14 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, cc *g
 // stream signs calls and translates errors. Streams bypass the breaker, since their watchers
 // reconnect with back-off.
 func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	cs, err := streamer(c.outgoing(ctx, method), desc, cc, method, opts...)
+	cs, err := streamer(c.outgoingContext(ctx, method), desc, cc, method, opts...)
 	if err != nil {
 		return nil, asError(fromWire(err))
 	}
 	return &clientStream{cs}, nil
 }
 
-func (c *client) outgoing(ctx context.Context, method string) context.Context {
+func (c *client) outgoingContext(ctx context.Context, method string) context.Context {
 	if id := telemetry.RequestID(ctx); id != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, requestIDMeta, id)
 	}
@@ -170,11 +170,11 @@ func fromWire(err error) *errs.Error {
 
 type clientStream struct{ grpc.ClientStream }
 
-func (s *clientStream) RecvMsg(m any) error { return translate(s.ClientStream.RecvMsg(m)) }
+func (s *clientStream) RecvMsg(m any) error { return translateError(s.ClientStream.RecvMsg(m)) }
 
-func (s *clientStream) SendMsg(m any) error { return translate(s.ClientStream.SendMsg(m)) }
+func (s *clientStream) SendMsg(m any) error { return translateError(s.ClientStream.SendMsg(m)) }
 
-func translate(err error) error {
+func translateError(err error) error {
 	if err == nil || err == io.EOF { //nolint:errorlint // grpc returns io.EOF itself
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // Check is what a server does with a request before the handler. No current method both accepts a
 // service other than the gateway and has a Caller, so no call can reach its refusal.
-var Check = check
+var Check = checkRequest
 
 // Sign returns the value of the metadata key urr-auth.
 func Sign(key config.Secret, caller, callee, method string, at time.Time) string {

@@ -32,9 +32,9 @@ func newFailureLog(out *slog.Logger) *failureLog {
 	return &failureLog{out: out, lines: make(map[string]*lineCount)}
 }
 
-func (f *failureLog) log(ctx context.Context, level slog.Level, method, peer string, start time.Time, e *errs.Error) {
+func (f *failureLog) logFailure(ctx context.Context, level slog.Level, method, peer string, start time.Time, e *errs.Error) {
 	now := time.Now()
-	suppressed, ok := f.allow(method+" "+e.Reason, now.Unix())
+	suppressed, ok := f.allowLine(method+" "+e.Reason, now.Unix())
 	if !ok {
 		return
 	}
@@ -55,8 +55,9 @@ func (f *failureLog) log(ctx context.Context, level slog.Level, method, peer str
 	f.out.LogAttrs(ctx, level, "call failed", attrs...)
 }
 
-// allow reports whether a line may be written now, and how many were omitted since the last one.
-func (f *failureLog) allow(key string, sec int64) (suppressed int, ok bool) {
+// allowLine reports whether a line may be written now, and how many were omitted since the last
+// one.
+func (f *failureLog) allowLine(key string, sec int64) (suppressed int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.lines[key]

@@ -40,13 +40,13 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		ctx, cancel = context.WithTimeout(ctx, DefaultDeadline)
 		defer cancel()
 	}
-	peer, err := s.admit(ctx, info.FullMethod)
+	peer, err := s.admitCaller(ctx, info.FullMethod)
 	if err == nil {
-		if err = checkFor(info.Server, req, peer); err == nil {
+		if err = checkRequestFor(info.Server, req, peer); err == nil {
 			resp, err = guardUnary(ctx, req, handler)
 		}
 	}
-	e := s.finish(ctx, info.FullMethod, peer, start, err)
+	e := s.finishCall(ctx, info.FullMethod, peer, start, err)
 	if e == nil {
 		return resp, nil
 	}
@@ -69,7 +69,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		return handler(srv, &liveStream{ss, live})
 	}
 	ctx := withRequestID(ss.Context())
-	peer, err := s.admit(ctx, info.FullMethod)
+	peer, err := s.admitCaller(ctx, info.FullMethod)
 	if err == nil {
 		live, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -79,7 +79,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 			err = errs.ErrUnavailable.Wrap(errors.New("the server is stopping"))
 		}
 	}
-	return errs.ToStatus(asError(s.finish(ctx, info.FullMethod, peer, start, err)))
+	return errs.ToStatus(asError(s.finishCall(ctx, info.FullMethod, peer, start, err)))
 }
 
 // asError keeps a nil *errs.Error from becoming a non-nil error.
@@ -90,14 +90,14 @@ func asError(e *errs.Error) error {
 	return e
 }
 
-// admit returns the caller and checks that the method allows it. Details go to the log, not to the
-// caller.
-func (s *Server) admit(ctx context.Context, method string) (string, error) {
+// admitCaller returns the caller and checks that the method allows it. Details go to the log, not
+// to the caller.
+func (s *Server) admitCaller(ctx context.Context, method string) (string, error) {
 	allowed, ok := s.access[method]
 	if !ok {
 		return "", errs.ErrCallerRefused.Wrap(fmt.Errorf("method %s is not declared", method))
 	}
-	peer, err := s.verifier.caller(ctx, method)
+	peer, err := s.verifier.verifyCaller(ctx, method)
 	if err != nil {
 		return "", errs.ErrCallerRefused.Wrap(err)
 	}
@@ -111,11 +111,11 @@ func (s *Server) admit(ctx context.Context, method string) (string, error) {
 // is slow for batches. Valid returns false for a request that Validate is to check.
 type Prevalidator interface{ Valid(m proto.Message) bool }
 
-// check refuses messages that no handler may get.
-func check(req any, peer string) error { return checkFor(nil, req, peer) }
+// checkRequest refuses a request that is not valid, or has a Caller not set by the gateway.
+func checkRequest(req any, peer string) error { return checkRequestFor(nil, req, peer) }
 
-// checkFor is check for a service, which may be a Prevalidator.
-func checkFor(service, req any, peer string) error {
+// checkRequestFor is checkRequest for a service that may be a Prevalidator.
+func checkRequestFor(service, req any, peer string) error {
 	m, ok := req.(proto.Message)
 	if !ok {
 		return nil
@@ -129,8 +129,8 @@ func checkFor(service, req any, peer string) error {
 	return Validate(m)
 }
 
-// finish measures a call and logs its failure, the only place that does.
-func (s *Server) finish(ctx context.Context, method, peer string, start time.Time, err error) *errs.Error {
+// finishCall records a call's duration and logs its failure; no other function does.
+func (s *Server) finishCall(ctx context.Context, method, peer string, start time.Time, err error) *errs.Error {
 	e := errs.From(err)
 	observeServer(method, start, e)
 	if e == nil {
@@ -140,22 +140,22 @@ func (s *Server) finish(ctx context.Context, method, peer string, start time.Tim
 	if e.Kind.Client() {
 		level = slog.LevelWarn
 	}
-	s.failures.log(ctx, level, method, peer, start, e)
+	s.failures.logFailure(ctx, level, method, peer, start, e)
 	return e
 }
 
 func guardUnary(ctx context.Context, req any, handler grpc.UnaryHandler) (resp any, err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	return handler(ctx, req)
 }
 
 func guardStream(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) (err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	return handler(srv, ss)
 }
 
-// recovered turns a panic into INTERNAL: the call fails, the process goes on.
-func recovered(err *error) {
+// recoverPanic turns a panic into INTERNAL: the call fails, the process goes on.
+func recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = errs.FromPanic(p)
 	}
@@ -181,7 +181,7 @@ func (s *checkedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	return check(m, s.peer)
+	return checkRequest(m, s.peer)
 }
 
 func withRequestID(ctx context.Context) context.Context {

@@ -107,8 +107,8 @@ func (r *nameWatcher) run(ctx context.Context) {
 	}
 }
 
-// resolve looks up once. Known addresses stay after a look-up that fails or has no address: the
-// connections show whether their replicas are reachable.
+// resolve looks up the name once and reports its addresses to grpc. Known addresses stay after a
+// look-up that fails or has no address: the connections show whether their replicas are reachable.
 func (r *nameWatcher) resolve(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

@@ -122,16 +122,16 @@ func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error)
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
 
-// RegisterService leaves it to Check to report errors in the declaration of the service.
+// RegisterService adds a service. Errors in the service's declaration are reported by Check.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	methods, err := accessOf(desc)
+	methods, err := allowedCallers(desc)
 	if err != nil {
 		s.problems = append(s.problems, err)
 		return
 	}
 	for method, callers := range methods {
 		for _, c := range callers {
-			if !s.verifier.knows(c) {
+			if !s.verifier.knowsCaller(c) {
 				s.problems = append(s.problems, fmt.Errorf("rpc: %s lets %q in, but RPC_ACCEPT has no key for it", method, c))
 			}
 		}

@@ -64,7 +64,7 @@ func idempotentMethods(pkg protoreflect.FullName) []methodName {
 		for i := range fd.Services().Len() {
 			sd := fd.Services().Get(i)
 			for j := range sd.Methods().Len() {
-				if md := sd.Methods().Get(j); idempotent(md) {
+				if md := sd.Methods().Get(j); isIdempotent(md) {
 					names = append(names, methodName{Service: string(sd.FullName()), Method: string(md.Name())})
 				}
 			}

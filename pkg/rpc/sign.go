@@ -36,10 +36,10 @@ const maxSkew = 30 * time.Second
 // minKey is the shortest key of a pair, in bytes.
 const minKey = 32
 
-// keySet parses the keys of a pair, key[|key…]: the first signs, all verify, so that keys can be
-// replaced while both sides run. The separator is not a comma, which would end the entry of the
-// caller in RPC_ACCEPT.
-func keySet(s config.Secret) ([][]byte, error) {
+// parsePairKeys parses the keys of a pair, key[|key…]: the first signs, all verify, so that keys
+// can be replaced while both sides run. The separator is not a comma, which would end the entry of
+// the caller in RPC_ACCEPT.
+func parsePairKeys(s config.Secret) ([][]byte, error) {
 	var keys [][]byte
 	for key := range strings.SplitSeq(s.Reveal(), "|") {
 		if len(key) < minKey {
@@ -78,7 +78,7 @@ type signingKey struct {
 	last sync.Map // full method → *signed
 }
 
-type signed struct {
+type signedHeader struct {
 	sec    int64
 	header string
 }
@@ -89,7 +89,7 @@ func newSigner(self, callee string, key config.Secret) (*signer, error) {
 }
 
 func (s *signer) rekey(key config.Secret) error {
-	keys, err := keySet(key)
+	keys, err := parsePairKeys(key)
 	if err != nil {
 		return fmt.Errorf("rpc: %s → %s: %w", s.self, s.callee, err)
 	}
@@ -100,12 +100,12 @@ func (s *signer) rekey(key config.Secret) error {
 func (s *signer) header(method string) string {
 	k, sec := s.current.Load(), s.now().Unix()
 	if v, ok := k.last.Load(method); ok {
-		if l := v.(*signed); l.sec == sec { //nolint:forcetypeassert // the map's only type
+		if l := v.(*signedHeader); l.sec == sec { //nolint:forcetypeassert // the map's only type
 			return l.header
 		}
 	}
 	h := "v1 " + s.self + " " + strconv.FormatInt(sec, 10) + " " + signature(k.key, s.self, s.callee, method, sec)
-	k.last.Store(method, &signed{sec: sec, header: h})
+	k.last.Store(method, &signedHeader{sec: sec, header: h})
 	return h
 }
 
@@ -131,7 +131,7 @@ func newVerifier(callee string, accept map[string]config.Secret) (*verifier, err
 func (v *verifier) rekey(accept map[string]config.Secret) error {
 	next := &acceptedKeys{keys: make(map[string][][]byte, len(accept))}
 	for caller, set := range accept {
-		keys, err := keySet(set)
+		keys, err := parsePairKeys(set)
 		if err != nil {
 			return fmt.Errorf("RPC_ACCEPT: of %q %w", caller, err)
 		}
@@ -141,12 +141,12 @@ func (v *verifier) rekey(accept map[string]config.Secret) error {
 	return nil
 }
 
-func (v *verifier) knows(caller string) bool {
+func (v *verifier) knowsCaller(caller string) bool {
 	_, ok := v.current.Load().keys[caller]
 	return ok
 }
 
-func (v *verifier) caller(ctx context.Context, method string) (string, error) {
+func (v *verifier) verifyCaller(ctx context.Context, method string) (string, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	got := md.Get(authKey)
 	if len(got) != 1 {
@@ -170,15 +170,15 @@ func (v *verifier) caller(ctx context.Context, method string) (string, error) {
 		return "", fmt.Errorf("%q signed %v ago, allowed is %v: are the clocks right?", name, d.Round(time.Second), maxSkew)
 	}
 	id := method + " " + name
-	if l, ok := accepted.last.Load(id); ok && equal(l.(*signed).header, got[0]) { //nolint:forcetypeassert // the map's only type
+	if l, ok := accepted.last.Load(id); ok && equalStrings(l.(*signedHeader).header, got[0]) { //nolint:forcetypeassert // the map's only type
 		return name, nil
 	}
-	good := slices.ContainsFunc(keys, func(key []byte) bool { return equal(parts[3], signature(key, name, v.callee, method, sec)) })
+	good := slices.ContainsFunc(keys, func(key []byte) bool { return equalStrings(parts[3], signature(key, name, v.callee, method, sec)) })
 	if !good {
 		return "", fmt.Errorf("a wrong signature from %q", name)
 	}
-	accepted.last.Store(id, &signed{sec: sec, header: got[0]})
+	accepted.last.Store(id, &signedHeader{sec: sec, header: got[0]})
 	return name, nil
 }
 
-func equal(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }
+func equalStrings(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }

@@ -20,7 +20,7 @@ import (
 	"urr.guru/pkg/internal/awsconf"
 )
 
-// Config says where SQS is and which queue is meant.
+// Config says where SQS is and which queue gets the announcements of admissions.
 type Config struct {
 	// Region is the region of AWS.
 	Region string `env:"AWS_REGION, default=ap-northeast-2"`
@@ -44,7 +44,7 @@ func Open(ctx context.Context, cfg Config) (*sqs.Client, error) {
 	return sqs.NewFromConfig(ac), nil
 }
 
-// Queue is what EnsureFIFO makes.
+// Queue describes a queue for EnsureFIFO.
 type Queue struct {
 	// Name without the suffix .fifo.
 	Name string
@@ -62,7 +62,7 @@ type Queue struct {
 // with other attributes is brought in line.
 func EnsureFIFO(ctx context.Context, client *sqs.Client, q Queue) (url string, err error) {
 	const days14 = "1209600"
-	dlq, err := ensure(ctx, client, q.Name+"-dlq.fifo", map[string]string{
+	dlq, err := ensureQueue(ctx, client, q.Name+"-dlq.fifo", map[string]string{
 		string(types.QueueAttributeNameMessageRetentionPeriod): days14,
 	})
 	if err != nil {
@@ -90,10 +90,10 @@ func EnsureFIFO(ctx context.Context, client *sqs.Client, q Queue) (url string, e
 		attributes[string(types.QueueAttributeNameDeduplicationScope)] = "messageGroup"
 		attributes[string(types.QueueAttributeNameFifoThroughputLimit)] = "perMessageGroupId"
 	}
-	return ensure(ctx, client, q.Name+".fifo", attributes)
+	return ensureQueue(ctx, client, q.Name+".fifo", attributes)
 }
 
-func ensure(ctx context.Context, client *sqs.Client, name string, attributes map[string]string) (string, error) {
+func ensureQueue(ctx context.Context, client *sqs.Client, name string, attributes map[string]string) (string, error) {
 	if got, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name}); err == nil {
 		_, err = client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: got.QueueUrl, Attributes: attributes})
 		if err != nil {

@@ -20,7 +20,7 @@ const (
 // failure names the waiting test. Inside a testing/synctest bubble use synctest.Wait instead.
 func Until(t testing.TB, condition func() bool, message ...any) {
 	t.Helper()
-	poll(t, func() error {
+	pollUntilDeadline(t, func() error {
 		if condition() {
 			return nil
 		}
@@ -31,7 +31,7 @@ func Until(t testing.TB, condition func() bool, message ...any) {
 // UntilNoError polls until attempt returns nil; the last error is part of the failure.
 func UntilNoError(t testing.TB, attempt func() error, message ...any) {
 	t.Helper()
-	poll(t, attempt, message)
+	pollUntilDeadline(t, attempt, message)
 }
 
 // Receive returns the next value of a channel, or the zero value once it is closed.
@@ -43,7 +43,7 @@ func Receive[T any](t testing.TB, from <-chan T, message ...any) T {
 	case v := <-from:
 		return v
 	case <-ctx.Done():
-		t.Fatalf("nothing was received: %s", text(message))
+		t.Fatalf("nothing was received: %s", formatMessage(message))
 		panic("unreachable")
 	}
 }
@@ -61,7 +61,7 @@ func Context(t testing.TB) (context.Context, context.CancelFunc) {
 
 var errConditionFalse = errors.New("the condition does not hold")
 
-func poll(t testing.TB, attempt func() error, message []any) {
+func pollUntilDeadline(t testing.TB, attempt func() error, message []any) {
 	t.Helper()
 	ctx, cancel := Context(t)
 	defer cancel()
@@ -72,14 +72,14 @@ func poll(t testing.TB, attempt func() error, message []any) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%v: %s", err, text(message))
+			t.Fatalf("%v: %s", err, formatMessage(message))
 			return
 		case <-time.After(pause):
 		}
 	}
 }
 
-func text(message []any) string {
+func formatMessage(message []any) string {
 	if len(message) == 0 {
 		return "waited until the end of the test run"
 	}

@@ -57,7 +57,7 @@ func (k KeySet) Verify(tok string, claims jwt.Claims, aud string, now time.Time)
 	)
 	_, err := p.ParseWithClaims(tok, claims, func(t *jwt.Token) (any, error) {
 		kid, _ := t.Header["kid"].(string)
-		if secret, ok := k.find(kid); ok {
+		if secret, ok := k.findKey(kid); ok {
 			return secret, nil
 		}
 		return nil, fmt.Errorf("no key %q", kid)

@@ -36,7 +36,7 @@ func parseKeys[K any](s config.Secret, noun string, read func(value string) (K, 
 		if !ok || !validKID(kid) {
 			return nil, fmt.Errorf("key %d: must be kid:%s, the kid 1–%d of [A-Za-z0-9_-]", i+1, noun, maxKID)
 		}
-		if _, twice := list.find(kid); twice {
+		if _, twice := list.findKey(kid); twice {
 			return nil, fmt.Errorf("key %s is there twice", kid)
 		}
 		key, err := read(value)
@@ -71,7 +71,7 @@ func (l keyList[K]) Kids() []string {
 	return kids
 }
 
-func (l keyList[K]) find(kid string) (key K, ok bool) {
+func (l keyList[K]) findKey(kid string) (key K, ok bool) {
 	for _, k := range l {
 		if k.kid == kid {
 			return k.key, true

@@ -1,4 +1,4 @@
-// Package token signs and verifies with key sets: JWTs (HMAC-SHA256, `kid`, pinned algorithm,
+// Package token signs and verifies with sets of keys: JWTs (HMAC-SHA256, `kid`, pinned algorithm,
 // required expiry and audience), MACs with keys derived by label, and Ed25519 signatures for
 // verifiers without a secret. The first key of a set signs, all verify, so that a key can be
 // replaced without invalidating earlier signatures: append the new key, move it to the front, drop

@@ -14,12 +14,12 @@ const MACSize = sha256.Size
 // MACSet is one HMAC-SHA256 key per key of the set it was derived from, bound to a label. It is
 // safe for concurrent use.
 type MACSet struct {
-	keyList[*sync.Pool] // of *keyed
+	keyList[*sync.Pool] // of *keyedHash
 }
 
-// keyed is a hash with its key schedule computed, which is half the cost of a short MAC, and
+// keyedHash is a hash with its key schedule computed, which is half the cost of a short MAC, and
 // buffers for input and output: a poll computes two MACs, and no part of them is moved to the heap.
-type keyed struct {
+type keyedHash struct {
 	hash.Hash
 
 	in  []byte
@@ -35,7 +35,7 @@ func (k KeySet) Derive(label string) MACSet {
 		if err != nil { // only for lengths above 255 hashes
 			panic("token: hkdf: " + err.Error())
 		}
-		pool := &sync.Pool{New: func() any { return &keyed{Hash: hmac.New(sha256.New, derived)} }}
+		pool := &sync.Pool{New: func() any { return &keyedHash{Hash: hmac.New(sha256.New, derived)} }}
 		set.keyList[i] = listedKey[*sync.Pool]{kid: x.kid, key: pool}
 	}
 	return set
@@ -44,11 +44,11 @@ func (k KeySet) Derive(label string) MACSet {
 // Sum returns the MAC of the concatenated parts by the key kid; ok is false when the set has no
 // such key. The parts are not delimited: a part of variable length must carry its length.
 func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
-	pool, ok := m.find(kid)
+	pool, ok := m.findKey(kid)
 	if !ok {
 		return sum, false
 	}
-	h := pool.Get().(*keyed) //nolint:forcetypeassert // the pool's only type
+	h := pool.Get().(*keyedHash) //nolint:forcetypeassert // the pool's only type
 	h.in = h.in[:0]
 	for _, p := range parts {
 		h.in = append(h.in, p...)

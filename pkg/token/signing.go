@@ -33,7 +33,7 @@ func ParseSigningKeys(s config.Secret) (SigningKeys, error) {
 
 // Public is the public key of kid, nil when the set has no such key.
 func (k SigningKeys) Public(kid string) ed25519.PublicKey {
-	private, ok := k.find(kid)
+	private, ok := k.findKey(kid)
 	if !ok {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (k SigningKeys) KidOf(public ed25519.PublicKey) (kid string, ok bool) {
 
 // Sign signs the message with the key kid, nil when the set has no such key.
 func (k SigningKeys) Sign(kid string, message []byte) []byte {
-	private, ok := k.find(kid)
+	private, ok := k.findKey(kid)
 	if !ok {
 		return nil
 	}

@@ -24,9 +24,9 @@ func EstimatedWait(ahead int64, measured, configured float64) int64 {
 
 // NextPoll is the advised poll interval in whole seconds: about 2 near the counter, 5, 10 and 15
 // farther away. spread is a random number in [0, 1); see waits.Spread.
-func NextPoll(ahead int64, spread float64) int64 { return Spread(pollAfter(ahead), spread) }
+func NextPoll(ahead int64, spread float64) int64 { return Spread(pollSeconds(ahead), spread) }
 
-func pollAfter(ahead int64) int64 {
+func pollSeconds(ahead int64) int64 {
 	switch {
 	case ahead <= 500:
 		return 2
@@ -45,9 +45,9 @@ const (
 	nearPoll = 3
 )
 
-// LobbyPoll is the advised interval in seconds of an entry that waits for the start, in ms. Entries
-// come back when the room opens, spread over some seconds, and now and then before: an operator may
-// open the room for everybody. spread is a random number in [0, 1).
+// LobbyPoll is the advised poll interval, in seconds, of a lobby's entry until startsAt (epoch ms).
+// Entries come back when the room opens, spread over some seconds, and now and then before, since
+// an operator may open the room for everybody. spread is a random number in [0, 1).
 func LobbyPoll(startsAt int64, now time.Time, spread float64) int64 {
 	left := (startsAt-now.UnixMilli())/1000 + 1
 	switch {

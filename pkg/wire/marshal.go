@@ -67,21 +67,21 @@ func planOf(md protoreflect.MessageDescriptor) []field {
 		fd := md.Fields().Get(i)
 		fields[i] = field{
 			fd: fd, key: append(appendString(nil, fd.JSONName()), ':'),
-			always: !fd.HasPresence(), put: putter(fd),
+			always: !fd.HasPresence(), put: fieldPutter(fd),
 		}
 	}
 	p, _ := plans.LoadOrStore(md, fields)
 	return p.([]field) //nolint:forcetypeassert // the map's only type
 }
 
-func putter(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
+func fieldPutter(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
 	switch {
 	case fd.IsMap():
 		return mapPutter(fd)
 	case fd.IsList():
 		return listPutter(fd)
 	default:
-		return single(fd)
+		return singlePutter(fd)
 	}
 }
 
@@ -109,7 +109,7 @@ func appendMessage(b []byte, m protoreflect.Message) ([]byte, error) {
 }
 
 func listPutter(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
-	put := single(fd)
+	put := singlePutter(fd)
 	return func(b []byte, v protoreflect.Value) ([]byte, error) {
 		l := v.List()
 		b = append(b, '[')

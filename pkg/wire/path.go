@@ -26,8 +26,8 @@ func offsetOf(b []byte, line, column int) int {
 	return off
 }
 
-// level is one object or array on the path to the current position.
-type level struct {
+// pathLevel is one object or array on the path to the current position.
+type pathLevel struct {
 	array bool
 	name  string // object: the member at hand
 	index int    // array: the element at hand
@@ -39,7 +39,7 @@ type level struct {
 func pathAt(b []byte, offset int) (path string, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()
-	var stack []level
+	var stack []pathLevel
 	for {
 		tok, err := dec.Token()
 		if err != nil {
@@ -51,37 +51,37 @@ func pathAt(b []byte, offset int) (path string, ok bool) {
 			if int(dec.InputOffset()) > offset {
 				return "", false
 			}
-			valueRead(stack)
+			advancePastValue(stack)
 			continue
 		}
 		if n := len(stack); n > 0 && !stack[n-1].array && !stack[n-1].value {
 			stack[n-1].name, _ = tok.(string)
 			stack[n-1].value = true
 			if int(dec.InputOffset()) > offset {
-				return join(stack), true
+				return joinPath(stack), true
 			}
 			continue
 		}
 		if int(dec.InputOffset()) > offset {
-			return join(stack), true
+			return joinPath(stack), true
 		}
 		if isDelim {
-			stack = append(stack, level{array: delim == '['})
+			stack = append(stack, pathLevel{array: delim == '['})
 			continue
 		}
-		valueRead(stack)
+		advancePastValue(stack)
 	}
 }
 
-// valueRead moves the innermost level past a value.
-func valueRead(stack []level) {
+// advancePastValue records in the innermost level that a value was read.
+func advancePastValue(stack []pathLevel) {
 	if n := len(stack); n > 0 {
 		stack[n-1].value = false
 		stack[n-1].index++
 	}
 }
 
-func join(stack []level) string {
+func joinPath(stack []pathLevel) string {
 	var s strings.Builder
 	for _, l := range stack {
 		switch {

@@ -12,14 +12,14 @@ import (
 	"urr.guru/pkg/internal/callers"
 )
 
-// strict refuses what protojson accepts and our schemas do not: numbers as strings, integers with a
-// fraction or an exponent, members by their name in the .proto instead of their JSON name, text
-// with U+0000, and every Caller, null or not. It walks the tokens of a document that protojson has
-// already read into a message of md, so all names and nestings are known to fit.
-func strict(b []byte, md protoreflect.MessageDescriptor) error {
+// checkStrict refuses JSON that protojson accepts and our schemas do not: numbers as strings,
+// integers with a fraction or an exponent, members by their name in the .proto instead of their
+// JSON name, text with U+0000, and every Caller, null or not. It walks the tokens of a document
+// that protojson has already read into a message of md, so all names and nestings are known to fit.
+func checkStrict(b []byte, md protoreflect.MessageDescriptor) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()
-	path, message := (&walk{dec}).message(md)
+	path, message := (&strictWalk{dec}).checkMessage(md)
 	if message == "" {
 		return nil
 	}
@@ -37,93 +37,93 @@ const (
 	noNull      = "must not contain the character U+0000"
 )
 
-// walk methods return the path of the first wrong member, as ".sections[0].price", and what is
-// wrong with it; "" for nothing.
-type walk struct{ dec *json.Decoder }
+// strictWalk checks a document token by token. Its methods return the path of the first wrong
+// member, as ".sections[0].price", and what is wrong with it; "" for nothing.
+type strictWalk struct{ dec *json.Decoder }
 
-// next returns the next token. It returns nil for a null and at the end of the input, which a valid
-// document does not reach.
-func (w *walk) next() json.Token {
+// nextToken returns the next token. It returns nil for a null and at the end of the input, which a
+// valid document does not reach.
+func (w *strictWalk) nextToken() json.Token {
 	tok, _ := w.dec.Token()
 	return tok
 }
 
-// message reads an object, or the string or null that stands for a message.
-func (w *walk) message(md protoreflect.MessageDescriptor) (path, message string) {
-	if w.next() != json.Delim('{') {
+// checkMessage reads an object, or the string or null that stands for a message.
+func (w *strictWalk) checkMessage(md protoreflect.MessageDescriptor) (path, message string) {
+	if w.nextToken() != json.Delim('{') {
 		return "", ""
 	}
 	for w.dec.More() {
-		name, _ := w.next().(string)
+		name, _ := w.nextToken().(string)
 		fd := md.Fields().ByJSONName(name)
 		if fd == nil || fd.Message() != nil && fd.Message().FullName() == callers.Name {
 			return "." + name, notKnown
 		}
-		if path, message = w.member(fd); message != "" {
+		if path, message = w.checkMember(fd); message != "" {
 			return "." + name + path, message
 		}
 	}
-	w.next()
+	w.nextToken()
 	return "", ""
 }
 
-func (w *walk) member(fd protoreflect.FieldDescriptor) (path, message string) {
+func (w *strictWalk) checkMember(fd protoreflect.FieldDescriptor) (path, message string) {
 	switch {
 	case fd.IsMap():
-		return w.mapping(fd.MapValue())
+		return w.checkMap(fd.MapValue())
 	case fd.IsList():
-		return w.list(fd)
+		return w.checkList(fd)
 	default:
-		return w.single(fd)
+		return w.checkSingle(fd)
 	}
 }
 
-func (w *walk) list(fd protoreflect.FieldDescriptor) (path, message string) {
-	if w.next() == nil {
+func (w *strictWalk) checkList(fd protoreflect.FieldDescriptor) (path, message string) {
+	if w.nextToken() == nil {
 		return "", ""
 	}
 	for i := 0; w.dec.More(); i++ {
-		if path, message = w.single(fd); message != "" {
+		if path, message = w.checkSingle(fd); message != "" {
 			return "[" + strconv.Itoa(i) + "]" + path, message
 		}
 	}
-	w.next()
+	w.nextToken()
 	return "", ""
 }
 
-func (w *walk) mapping(fd protoreflect.FieldDescriptor) (path, message string) {
-	if w.next() == nil {
+func (w *strictWalk) checkMap(fd protoreflect.FieldDescriptor) (path, message string) {
+	if w.nextToken() == nil {
 		return "", ""
 	}
 	for w.dec.More() {
-		name, _ := w.next().(string)
-		if path, message = w.single(fd); message != "" {
+		name, _ := w.nextToken().(string)
+		if path, message = w.checkSingle(fd); message != "" {
 			return "." + name + path, message
 		}
 	}
-	w.next()
+	w.nextToken()
 	return "", ""
 }
 
-func (w *walk) single(fd protoreflect.FieldDescriptor) (path, message string) {
+func (w *strictWalk) checkSingle(fd protoreflect.FieldDescriptor) (path, message string) {
 	switch fd.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return w.message(fd.Message())
+		return w.checkMessage(fd.Message())
 	case protoreflect.StringKind: // PostgreSQL cannot store the character
-		if text, ok := w.next().(string); ok && strings.ContainsRune(text, 0) {
+		if text, ok := w.nextToken().(string); ok && strings.ContainsRune(text, 0) {
 			return "", noNull
 		}
 		return "", ""
 	case protoreflect.BoolKind, protoreflect.BytesKind, protoreflect.EnumKind:
-		w.next() // protojson reads these as strictly as we do
+		w.nextToken() // protojson reads these as strictly as we do
 		return "", ""
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		if _, text := w.next().(string); text {
+		if _, text := w.nextToken().(string); text {
 			return "", number
 		}
 		return "", ""
 	default:
-		switch tok := w.next().(type) {
+		switch tok := w.nextToken().(type) {
 		case string:
 			return "", wholeNumber
 		case json.Number:

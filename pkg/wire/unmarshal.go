@@ -30,9 +30,9 @@ func Unmarshal(b []byte, m proto.Message) error {
 		return errs.ErrInvalidUTF8
 	}
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(b, m); err != nil {
-		return explain(b, err)
+		return explainError(b, err)
 	}
-	return strict(b, m.ProtoReflect().Descriptor())
+	return checkStrict(b, m.ProtoReflect().Descriptor())
 }
 
 var (
@@ -42,9 +42,9 @@ var (
 	repeatedRE = regexp.MustCompile(`duplicate (?:field|map key)|is already set`)
 )
 
-// explain finds the member that protojson refused. Its errors have a position, but no path and no
-// stable text; an unrecognised error is reported without them.
-func explain(b []byte, err error) error {
+// explainError finds the member that protojson refused. Its errors have a position, but no path and
+// no stable text; an unrecognised error is reported without them.
+func explainError(b []byte, err error) error {
 	text := err.Error()
 	pos := positionRE.FindStringSubmatch(text)
 	if pos == nil {
@@ -66,12 +66,12 @@ func explain(b []byte, err error) error {
 	}
 	message := "is of the wrong type"
 	if kind := kindRE.FindStringSubmatch(text); kind != nil {
-		message = wanted(kind[1])
+		message = describeKind(kind[1])
 	}
 	return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Path: path, Message: message})
 }
 
-func wanted(kind string) string {
+func describeKind(kind string) string {
 	switch kind {
 	case "int32", "int64", "sint32", "sint64", "uint32", "uint64", "fixed32", "fixed64", "sfixed32", "sfixed64":
 		return wholeNumber

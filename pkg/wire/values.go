@@ -20,7 +20,7 @@ var errUTF8 = errors.New("not valid UTF-8")
 // timeFormat always has milliseconds, so that times compare as text.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-func single(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
+func singlePutter(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
 		return func(b []byte, v protoreflect.Value) ([]byte, error) { return strconv.AppendBool(b, v.Bool()), nil }
@@ -59,7 +59,7 @@ func single(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([
 }
 
 func mapPutter(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
-	put := single(fd.MapValue())
+	put := singlePutter(fd.MapValue())
 	return func(b []byte, v protoreflect.Value) ([]byte, error) {
 		keys := make([]protoreflect.MapKey, 0, v.Map().Len())
 		v.Map().Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {

@@ -44,7 +44,7 @@ func Calls() map[string][]string {
 	return calls
 }
 
-// Callers returns the services that call one, given Calls, sorted.
+// Callers returns the services that call callee, sorted; calls is the result of Calls.
 func Callers(calls map[string][]string, callee string) []string {
 	var callers []string
 	for _, caller := range slices.Sorted(maps.Keys(calls)) {

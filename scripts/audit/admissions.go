@@ -167,3 +167,34 @@ func Inversions(admissions []Admission) []Inversion {
 	}
 	return out
 }
+
+// roundSpan is how far the scores of a round's positions are from its start: a million positions, and
+// a second, so that no visitor has waited in the room and queues by arrival before.
+const roundSpan = 1_000_000
+
+// Round reads the latest round of tier 1 that visitors of a line had positions of; 0 = none.
+func (s *Stores) Round(ctx context.Context, eventID string) (int64, error) {
+	round, err := s.redis.HGet(ctx, key(eventID, "line"), "round").Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, fmt.Errorf("round of %s: %w", eventID, unavailable(redisStore, err))
+	}
+	return round, nil
+}
+
+// ExtraTurns finds the slots for which users were early although they had been before: each user
+// has one early score per round. A visitor who lets a slot pass comes back with the same score.
+func ExtraTurns(admissions []Admission, round int64) []Admission {
+	var extra []Admission
+	early := map[string]int64{}
+	for _, a := range admissions {
+		if a.Score <= round || a.Score > round+roundSpan {
+			continue
+		}
+		if first, again := early[a.User]; !again {
+			early[a.User] = a.Score
+		} else if first != a.Score {
+			extra = append(extra, a)
+		}
+	}
+	return extra
+}

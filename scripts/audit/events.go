@@ -75,10 +75,10 @@ func (s *Stores) readStatsFigures(ctx context.Context, eventID string) (c saleFi
 	err = s.stats.QueryRow(ctx, `
 		WITH days AS (SELECT coalesce(sum(created), 0)::bigint, coalesce(sum(confirmed), 0)::bigint, coalesce(sum(cancelled), 0)::bigint,
 		                     coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected), 0)::bigint, coalesce(sum(seats_sold), 0)::bigint
-		              FROM event_days WHERE event_id = $1),
+		              FROM figures.event_days WHERE event_id = $1),
 		     money AS (SELECT coalesce(sum(payments), 0)::bigint, coalesce(sum(refunds), 0)::bigint,
 		                      coalesce(sum(confirmed - refunded), 0)::bigint
-		               FROM revenue_days WHERE event_id = $1)
+		               FROM figures.revenue_days WHERE event_id = $1)
 		SELECT * FROM days, money`, eventID).Scan(
 		&c.Created, &c.Confirmed, &c.Cancelled, &c.Expired, &c.Rejected, &c.SeatsSold, &c.Payments, &c.Refunds, &c.Revenue)
 	if err != nil {
@@ -217,7 +217,7 @@ func allDailyFigures() []dailyFigures {
 		{
 			of: "rewards", topic: events.Rewards,
 			query: `SELECT sum(paid) AS paid, sum(failed) AS failed, sum(cancelled) AS cancelled, sum(points_paid) AS points_paid
-			        FROM reward_days WHERE event_id = $1`,
+			        FROM figures.reward_days WHERE event_id = $1`,
 			counts: map[string]string{events.RewardPaid: "paid", events.RewardFailed: "failed", events.RewardCancelled: "cancelled"},
 			add: func(published map[string]int64, f kafkaEvent) {
 				if f.Type == events.RewardPaid && f.RewardKind == "POINT" {
@@ -227,7 +227,7 @@ func allDailyFigures() []dailyFigures {
 		},
 		{
 			of: "requests", topic: events.Requests,
-			query:  `SELECT sum(succeeded) AS succeeded, sum(rejected) AS rejected, sum(failed) AS failed FROM request_days WHERE event_id = $1`,
+			query:  `SELECT sum(succeeded) AS succeeded, sum(rejected) AS rejected, sum(failed) AS failed FROM figures.request_days WHERE event_id = $1`,
 			counts: map[string]string{events.RequestSucceeded: "succeeded", events.RequestRejected: "rejected", events.RequestFailed: "failed"},
 		},
 	}

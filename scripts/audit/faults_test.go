@@ -41,10 +41,10 @@ const (
 		INSERT INTO refunds (id, payment_id, amount, cause, reason, status)
 		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 'COMPENSATION', '', 'DONE');`
 	honestStats = `
-		INSERT INTO request_days (event_id, day, succeeded, rejected, failed) VALUES ('e', now(), 2, 1, 1);
-		INSERT INTO reward_days (event_id, day, paid, failed, cancelled, points_paid) VALUES ('e', now(), 2, 1, 1, 500);
-		INSERT INTO event_days (event_id, day, created, confirmed, expired, rejected, seats_sold) VALUES ('e', now(), 2, 1, 1, 1, 1);
-		INSERT INTO revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds) VALUES ('e', now(), 'KRW', 140, 70, 2, 1);`
+		INSERT INTO figures.request_days (event_id, day, succeeded, rejected, failed) VALUES ('e', now(), 2, 1, 1);
+		INSERT INTO figures.reward_days (event_id, day, paid, failed, cancelled, points_paid) VALUES ('e', now(), 2, 1, 1, 500);
+		INSERT INTO figures.event_days (event_id, day, created, confirmed, expired, rejected, seats_sold) VALUES ('e', now(), 2, 1, 1, 1, 1);
+		INSERT INTO figures.revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds) VALUES ('e', now(), 'KRW', 140, 70, 2, 1);`
 )
 
 func honestLedger() map[string]*sandbox.Charge {
@@ -149,7 +149,7 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	for db, sql := range map[*pgxpool.Pool]string{
 		s.ticket:  empty("tickets", "reservation_seats", "reservations", "outbox") + honestTicket,
 		s.payment: empty("refunds", "payment_timeline", "payments", "outbox") + honestPayment,
-		s.stats:   empty("event_days", "revenue_days", "reward_days", "request_days") + honestStats,
+		s.stats:   empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") + honestStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)
 		require.NoError(t, err)
@@ -170,9 +170,13 @@ func empty(tables ...string) string {
 // newDatabase makes a database with the tables of a service.
 func newDatabase(t *testing.T, service string) *pgxpool.Pool {
 	t.Helper()
-	return postgrestest.New(t,
-		postgres.MigrationSet{Name: service, FS: os.DirFS("../../services/" + service + "/internal/postgres")},
-		postgres.MigrationSet{Name: "outbox", FS: os.DirFS("../../pkg/outbox")})
+	sets := []postgres.MigrationSet{
+		{Name: service, FS: os.DirFS("../../services/" + service + "/internal/postgres")}, {Name: "outbox", FS: os.DirFS("../../pkg/outbox")},
+	}
+	if service == "stats" {
+		sets = append(sets, postgres.MigrationSet{Name: "figures", Schema: "figures", FS: os.DirFS("../../services/stats/internal/postgres/schema")})
+	}
+	return postgrestest.New(t, sets...)
 }
 
 const waitingEvent = `INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
@@ -230,16 +234,16 @@ var inconsistencies = map[string]struct {
 	"event of ticket left behind":  {ticket: waitingEvent, want: []string{unpublished}},
 	"event of payment left behind": {payment: waitingEvent, want: []string{unpublished}},
 	"confirmed twice in the figures": {
-		stats: `UPDATE event_days SET confirmed = 2, seats_sold = 2`, want: []string{wrongFigures, wrongFigures},
+		stats: `UPDATE figures.event_days SET confirmed = 2, seats_sold = 2`, want: []string{wrongFigures, wrongFigures},
 	},
-	"expired twice in the figures":  {stats: `UPDATE event_days SET expired = 2`, want: []string{wrongFigures}},
-	"refunded twice in the figures": {stats: `UPDATE revenue_days SET refunded = 140, refunds = 2`, want: []string{wrongFigures, wrongFigures}},
-	"rewarded twice in the figures": {stats: `UPDATE reward_days SET paid = 3, points_paid = 1000`, want: []string{wrongFigures}},
-	"no rewards in the figures":     {stats: `DELETE FROM reward_days`, want: []string{wrongFigures}},
-	"won twice in the figures":      {stats: `UPDATE request_days SET succeeded = 3`, want: []string{wrongFigures}},
-	"rejected as failed":            {stats: `UPDATE request_days SET rejected = 0, failed = 2`, want: []string{wrongFigures}},
-	"no requests in the figures":    {stats: `DELETE FROM request_days`, want: []string{wrongFigures}},
-	"nothing in the figures":        {stats: `DELETE FROM event_days`, want: []string{wrongFigures, wrongFigures}},
+	"expired twice in the figures":  {stats: `UPDATE figures.event_days SET expired = 2`, want: []string{wrongFigures}},
+	"refunded twice in the figures": {stats: `UPDATE figures.revenue_days SET refunded = 140, refunds = 2`, want: []string{wrongFigures, wrongFigures}},
+	"rewarded twice in the figures": {stats: `UPDATE figures.reward_days SET paid = 3, points_paid = 1000`, want: []string{wrongFigures}},
+	"no rewards in the figures":     {stats: `DELETE FROM figures.reward_days`, want: []string{wrongFigures}},
+	"won twice in the figures":      {stats: `UPDATE figures.request_days SET succeeded = 3`, want: []string{wrongFigures}},
+	"rejected as failed":            {stats: `UPDATE figures.request_days SET rejected = 0, failed = 2`, want: []string{wrongFigures}},
+	"no requests in the figures":    {stats: `DELETE FROM figures.request_days`, want: []string{wrongFigures}},
+	"nothing in the figures":        {stats: `DELETE FROM figures.event_days`, want: []string{wrongFigures, wrongFigures}},
 	"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, wrongFigures}},
 }
 

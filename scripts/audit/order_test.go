@@ -46,3 +46,17 @@ func TestInversions(t *testing.T) {
 		})
 	}
 }
+
+func TestExtraTurns(t *testing.T) {
+	t.Parallel()
+	const round = 1_800_000_000_000_000
+	admissions := []audit.Admission{
+		{User: "before the round", Score: round - 5}, {User: "hoards", Score: round + 10}, {User: "buys", Score: round + 20},
+		{User: "lets it pass", Score: round + 30}, {User: "lets it pass", Score: round + 30}, {User: "before the round", Score: round + 40},
+		{User: "buys", Score: round + 60_000_000}, {User: "buys", Score: round + 90_000_000},
+	}
+	require.Empty(t, audit.ExtraTurns(admissions, round))
+	require.Empty(t, audit.ExtraTurns(admissions, 0), "no round")
+	again := audit.Admission{User: "hoards", Score: round + 11}
+	require.Equal(t, []audit.Admission{again}, audit.ExtraTurns(append(admissions, again), round))
+}

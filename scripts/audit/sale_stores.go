@@ -129,9 +129,19 @@ func (i *SaleInStores) judgeOrder(ctx context.Context, v *saleFindings) error {
 	inversions := Inversions(admissions)
 	n := len(inversions)
 	v.OutOfOrder = &n
-	for _, i := range inversions {
+	for _, pair := range inversions {
 		v.Add("out of order: %s (score %d, present since %d, in at %d) was overtaken by %s (score %d, in at %d)",
-			i.First.User, i.First.Score, i.First.PresentSince, i.First.At, i.Then.User, i.Then.Score, i.Then.At)
+			pair.First.User, pair.First.Score, pair.First.PresentSince, pair.First.At, pair.Then.User, pair.Then.Score, pair.Then.At)
+	}
+	round, err := i.Stores.Round(ctx, i.EventID)
+	if err != nil {
+		return err
+	}
+	extra := ExtraTurns(admissions, round)
+	turns := len(extra)
+	v.ExtraTurns = &turns
+	for _, a := range extra {
+		v.Add("extra turn: %s was early once, and again with score %d, in at %d", a.User, a.Score, a.At)
 	}
 	return nil
 }

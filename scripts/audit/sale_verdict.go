@@ -20,9 +20,10 @@ type SaleVerdict struct {
 	Sold              int `json:"sold"`
 	Oversold          int `json:"oversold"`
 	PaidWithoutTicket int `json:"paid_without_ticket"`
-	// OverThreshold and OutOfOrder are visible in the stores only; nil: unknown.
+	// OverThreshold, OutOfOrder and ExtraTurns are visible in the stores only; nil: unknown.
 	OverThreshold *int `json:"over_threshold"`
 	OutOfOrder    *int `json:"out_of_order"`
+	ExtraTurns    *int `json:"extra_turns"`
 	ForgedIn      int  `json:"forged_in"`
 	// Other counts all other inconsistencies of the stores; the last line contains it if it is not
 	// 0.
@@ -34,7 +35,7 @@ type SaleVerdict struct {
 func (v SaleVerdict) OK() bool {
 	none := func(n *int) bool { return n == nil || *n == 0 }
 	return v.Sold == v.Seats && v.Oversold == 0 && v.PaidWithoutTicket == 0 && none(v.OverThreshold) && none(v.OutOfOrder) &&
-		v.ForgedIn == 0 && v.Other == 0
+		none(v.ExtraTurns) && v.ForgedIn == 0 && v.Other == 0
 }
 
 func (v SaleVerdict) Line() string {
@@ -44,8 +45,8 @@ func (v SaleVerdict) Line() string {
 		}
 		return strconv.Itoa(*n)
 	}
-	return LastLine("demo", v.OK(), fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s forged_in=%d",
-		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), v.ForgedIn), v.Other)
+	return LastLine("demo", v.OK(), fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s extra_turns=%s forged_in=%d",
+		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), known(v.ExtraTurns), v.ForgedIn), v.Other)
 }
 
 // SaleJudge measures and judges a run of the demo: by the stores, or by what is public.

@@ -11,7 +11,7 @@ const sale = `
 	INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, time_zone)
 	VALUES ('e', '', '', '', now(), now(), now() + interval '1 h', 'ASSIGNED', 'KRW', 4, 'Asia/Seoul');
 	INSERT INTO sections (event_id, section, ordinal, price, capacity, seat_rows, seats_per_row, held, sold)
-	VALUES ('e', 'A', 0, 70, 3, 1, 3, 0, 0), ('e', 'G', 1, 50, 10, NULL, NULL, 2, 3);
+	VALUES ('e', 'A', 0, 70, 3, 1, 3, 0, 1), ('e', 'G', 1, 50, 10, NULL, NULL, 2, 3);
 	INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, payment_id,
 	                          expires_at, hold_ends_at)
 	SELECT lpad(n::text, 32, '0')::uuid, 'e', 'u' || n, '', section, quantity, 0, 'KRW', status, gen_random_uuid(), now(), now()
@@ -46,6 +46,7 @@ func TestSalesDetectsInconsistencies(t *testing.T) {
 		"hold ended, seat not":  {`UPDATE reservations SET status = 'EXPIRED' WHERE status = 'HELD'`, Sales{Unbalanced: 1}},
 		"held places forgotten": {`UPDATE sections SET held = 0 WHERE section = 'G'`, Sales{Unbalanced: 1}},
 		"sold places forgotten": {`UPDATE sections SET sold = 2 WHERE section = 'G'`, Sales{Unbalanced: 1}},
+		"sold seats forgotten":  {`UPDATE sections SET sold = 0 WHERE section = 'A'`, Sales{Unbalanced: 1}},
 		"beyond the capacity":   {copies + `, generate_series(1, 4) WHERE section = 'G'`, Sales{Sold: 12, Oversold: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {

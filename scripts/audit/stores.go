@@ -91,8 +91,8 @@ type Sales struct {
 	// beyond the capacity.
 	Oversold int
 	// Unbalanced counts seats whose state differs from that of their reservation, seats of active
-	// reservations that are assigned elsewhere, and general admission sections whose counters
-	// differ from what is held and sold.
+	// reservations that are assigned elsewhere, and sections whose counters differ from what is
+	// held (for general admission) and sold.
 	Unbalanced int
 }
 
@@ -120,7 +120,11 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 		             AND s.reservation_id IS DISTINCT FROM r.reservation_id)
 		        + (SELECT count(*) FROM sections x LEFT JOIN booked b USING (section)
 		           WHERE x.event_id = $1 AND x.seat_rows IS NULL
-		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0))))::int`,
+		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0)))
+		        + (SELECT count(*) FROM sections x
+		           WHERE x.event_id = $1 AND x.seat_rows IS NOT NULL
+		             AND x.sold <> (SELECT count(*) FROM reservation_seats rs JOIN reservations r USING (reservation_id)
+		                            WHERE rs.event_id = $1 AND split_part(rs.seat_id, '-', 1) = x.section AND r.status = 'CONFIRMED')))::int`,
 		eventID).Scan(&out.Capacity, &out.Sold, &double, &out.Unbalanced)
 	if err != nil {
 		return out, fmt.Errorf("sales of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))

@@ -197,7 +197,7 @@ func TestFaultsOfTheStore(t *testing.T) {
 	require.True(t, canceled.ConflictsOnly())
 	canceled, ok = dynamo.Canceled(write(at(awsproxy.Validation)))
 	require.True(t, ok)
-	i, invalid := canceled.Invalid()
+	i, invalid := canceled.FirstInvalid()
 	require.True(t, invalid)
 	require.Equal(t, 1, i)
 	require.ErrorContains(t, write(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Throttled() }), "ProvisionedThroughputExceeded")

@@ -53,6 +53,7 @@ type lobbyRun struct {
 
 	size     lobbySize
 	eventID  string
+	beacon   string // hash of its chain; empty: none
 	closesAt time.Time
 	startsAt time.Time
 	skew     time.Duration  // of every clock
@@ -109,8 +110,10 @@ func (l *lobbyRun) open() {
 		b, err := beacontest.New([]byte(l.Secrets().Beacon), beacontest.Options{Period: time.Second})
 		require.NoError(l.t, err)
 		c := b.Chain()
+		l.beacon = c.ChainHash
 		settings["beacon"] = map[string]any{
 			"scheme": c.Scheme, "chainHash": c.ChainHash, "publicKey": c.PublicKey, "genesis": c.Genesis, "periodSeconds": c.Period,
+			"groupHash": c.GroupHash, "beaconId": c.BeaconID,
 		}
 	}
 	l.Operator().Must(l.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+l.eventID, settings, nil)
@@ -239,7 +242,7 @@ func (l *lobbyRun) killAll() {
 
 // requirePositions requires, with replicas that have read everything anew, that every entry has the
 // position it was told, which is the published one, and that the late arrivals are behind.
-func (l *lobbyRun) requirePositions(entrants []*entrant, late []int64, report *fairdraw.Report) {
+func (l *lobbyRun) requirePositions(entrants []*entrant, late []int64, report *fairdraw.VerificationReport) {
 	l.t.Helper()
 	told := told(entrants)
 	require.Greater(l.t, len(told), len(entrants)/2)

@@ -216,11 +216,14 @@ func saveCopy(file string, body []byte, at time.Time) error {
 
 // verify verifies the published shuffle with all receipts and the copies, by the program that anybody
 // can run, and returns the report of the same document.
-func (l *lobbyRun) verify(entrants []*entrant, copies []string) *fairdraw.Report {
+func (l *lobbyRun) verify(entrants []*entrant, copies []string) *fairdraw.VerificationReport {
 	l.t.Helper()
 	require.NotEmpty(l.t, copies)
 	url := "http://" + l.Service("gateway").Addr(0) + l.shufflePath()
 	args := []string{"run", "../cmd/verify", "shuffle", url}
+	if b := l.beacon; b != "" {
+		args = append(args, "--trust-chain", b)
+	}
 	options := fairdraw.Options{Algorithm: fairdraw.AlgorithmShuffle}
 	folder := l.t.TempDir()
 	for i, e := range told(entrants) {

@@ -98,7 +98,8 @@ func (p *promotions) openLottery(size promotionSize, open time.Duration) (eventI
 			}
 			c := beacon.Chain()
 			in.Beacon = &ingestv1.Beacon{
-				Scheme: c.Scheme, ChainHash: c.ChainHash, PublicKey: c.PublicKey, Genesis: c.Genesis, PeriodSeconds: c.Period, DelaySeconds: proto.Int64(2),
+				Scheme: c.Scheme, ChainHash: c.ChainHash, PublicKey: c.PublicKey, Genesis: c.Genesis, PeriodSeconds: c.Period,
+				GroupHash: c.GroupHash, BeaconId: c.BeaconID, DelaySeconds: proto.Int64(2),
 			}
 		}
 		got, err := p.operators[0].CreatePromotion(ctx, in)
@@ -136,7 +137,7 @@ func (p *promotions) draw(eventID string) *ingestv1.Draw {
 }
 
 // verifyDraw verifies the published draw, with all receipts, as anybody can.
-func (p *promotions) verifyDraw(eventID string) *fairdraw.Report {
+func (p *promotions) verifyDraw(eventID string) *fairdraw.VerificationReport {
 	p.t.Helper()
 	draw := p.draw(eventID)
 	text, err := wire.Marshal(draw)

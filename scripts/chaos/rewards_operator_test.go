@@ -124,5 +124,5 @@ func asOperator() *commonv1.Caller {
 func expected(err error) bool {
 	e := errs.From(err)
 	return slices.Contains([]errs.Kind{errs.Unavailable, errs.Deadline, errs.Canceled}, e.Kind) ||
-		errors.Is(e, errs.ErrRewardNotRetryable) || errors.Is(e, errs.ErrAllocationNotFound)
+		errors.Is(e, errs.ErrRewardNotRetryable) || errors.Is(e, errs.ErrRewardNotCancellable) || errors.Is(e, errs.ErrAllocationNotFound)
 }

@@ -62,7 +62,8 @@ var (
 	}
 )
 
-// TestRewardsUnderFaults pays rewards through a provider that loses every fifth answer, while
+// TestRewardsUnderFaults pays rewards through a provider that loses every fifth answer, and every
+// second one to a void, while
 // replicas are killed and suspended past their leases in an order that the seed decides, and an
 // operator cancels and retries. In the end every reward is either paid once by the provider's
 // ledger, or cancelled and never paid. The short form has 500 rewards and no fault of the
@@ -97,7 +98,7 @@ func setupRewards(t *testing.T, size rewardSize, seed uint64, env ...string) *re
 		t: t, size: size, kept: fmt.Sprintf("kept%d", seed), cancelled: fmt.Sprintf("cancelled%d", seed),
 		faulty: provider.Faults{
 			Seed: seed, Refused: 0.05, RefusedForGood: 0.01, Busy: 0.02, Unavailable: 0.02, Silent: 0.01, Lost: 0.2, Failed: 0.01,
-			Slow: 0.02, SlowFor: size.slow, Late: 0.03, LateFor: size.late, NoVoid: 0.3, KeyRetention: size.keys,
+			Slow: 0.02, SlowFor: size.slow, Late: 0.03, LateFor: size.late, NoVoid: 0.3, VoidLost: 0.5, KeyRetention: size.keys,
 		},
 	}
 	r.Platform = harness.Start(t, harness.Options{

@@ -107,13 +107,14 @@ func (r *rewards) ledger() (all []provider.Payout) {
 // logFigures shows what has happened, and requires that it was enough to show something.
 func (r *rewards) logFigures() {
 	r.t.Helper()
-	var calls, asked, unknown, lapsed, voided int
+	var calls, asked, unknown, lapsed, voided, voidsLost int
 	require.NoError(r.t, r.db.QueryRow(r.t.Context(), `
 		SELECT count(*), count(*) FILTER (WHERE action = 'ASK'), count(*) FILTER (WHERE outcome = 'UNKNOWN'),
-		       count(*) FILTER (WHERE ended_at IS NULL), count(*) FILTER (WHERE outcome = 'VOIDED')
-		FROM reward_call`).Scan(&calls, &asked, &unknown, &lapsed, &voided))
-	r.t.Logf("%d kills, %d stops; %d calls, of them %d questions, %d with an unknown outcome, %d voids, %d whose replica was lost",
-		r.kills, r.stops, calls, asked, unknown, voided, lapsed)
+		       count(*) FILTER (WHERE ended_at IS NULL), count(*) FILTER (WHERE outcome = 'VOIDED'),
+		       count(*) FILTER (WHERE action = 'ASK' AND outcome = 'UNKNOWN' AND error LIKE 'void:%')
+		FROM reward_call`).Scan(&calls, &asked, &unknown, &lapsed, &voided, &voidsLost))
+	r.t.Logf("%d kills, %d stops; %d calls, of them %d questions, %d with an unknown outcome, %d voids and %d lost ones, %d whose replica was lost",
+		r.kills, r.stops, calls, asked, unknown, voided, voidsLost, lapsed)
 	rows, err := r.db.Query(r.t.Context(), `
 		SELECT sent_at, next - sent_at AS taken_up FROM (
 			SELECT *, lead(sent_at) OVER (PARTITION BY allocation_id ORDER BY version) AS next FROM reward_call) AS c
@@ -127,7 +128,7 @@ func (r *rewards) logFigures() {
 		r.t.Logf("%v: the call of a lost replica, taken up %v later", sent.Sub(r.begun).Round(time.Millisecond), takenUp)
 	}
 	require.NoError(r.t, rows.Err())
-	for what, n := range map[string]int{"questions": asked, "unknown outcomes": unknown, "lost replicas": lapsed, "voids": voided} {
+	for what, n := range map[string]int{"questions": asked, "unknown outcomes": unknown, "lost replicas": lapsed, "voids": voided, "lost voids": voidsLost} {
 		require.NotZero(r.t, n, "a run without %s shows nothing", what)
 	}
 }

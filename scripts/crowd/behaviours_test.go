@@ -19,6 +19,7 @@ func TestBehavioursHaveExactShares(t *testing.T) {
 		counts[h]++
 	}
 	require.Equal(t, 30, counts[crowd.Forges])
+	require.Equal(t, 10, counts[crowd.Hoards])
 	require.Equal(t, 50, counts[crowd.ClicksTwice])
 	require.Equal(t, 50, counts[crowd.ComesBack])
 	require.Greater(t, counts[crowd.Buys], 600, "most simply buy")

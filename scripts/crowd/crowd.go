@@ -54,6 +54,8 @@ type Tally struct {
 	ForgedTried, ForgedIn atomic.Int64
 	// Proofs counts the proofs of work that visitors have done for positions of tier 1.
 	Proofs atomic.Int64
+	// Rejoined counts the slots that hoarders got with further passes.
+	Rejoined atomic.Int64
 	// Paid counts visitors whose payment was confirmed, Ticketed those who then saw their tickets.
 	Paid, Ticketed atomic.Int64
 

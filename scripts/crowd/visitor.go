@@ -49,6 +49,9 @@ func (v *visitor) visit(ctx context.Context) string {
 		v.tryForgeries(ctx)
 		return endForger
 	}
+	if v.behaviour == Hoards {
+		return outcomeOf(v.hoard(ctx))
+	}
 	if err := v.waitInRoom(ctx); err != nil {
 		return outcomeOf(err)
 	}
@@ -192,6 +195,7 @@ const (
 	ComesBack    Behaviour = "comes_back"    // pauses for a while, then resumes
 	SharesPass   Behaviour = "shares_pass"   // gives the tier-1 pass to a friend
 	Forges       Behaviour = "forges"        // tries forged and stolen passes
+	Hoards       Behaviour = "hoards"        // joins with the passes of many visitors
 	ClicksTwice  Behaviour = "clicks_twice"  // sends reserve and confirm twice concurrently
 	IsDeclined   Behaviour = "is_declined"   // the first card is declined, the second works
 )
@@ -202,7 +206,7 @@ var shares = []struct {
 	percent   int
 }{
 	{LeavesRoom, 3}, {LeavesLine, 3}, {LeavesInside, 2}, {DropsHold, 2}, {ComesBack, 5},
-	{SharesPass, 3}, {Forges, 3}, {ClicksTwice, 5}, {IsDeclined, 3},
+	{SharesPass, 3}, {Forges, 3}, {Hoards, 1}, {ClicksTwice, 5}, {IsDeclined, 3},
 }
 
 // Behaviours assigns behaviours to n visitors: exact shares, in random order.

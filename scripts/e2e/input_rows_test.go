@@ -262,7 +262,9 @@ var operatorRows = map[string]inputRow{
 	"POST /api/v1/admin/rewards/{allocationId}/retry": {
 		body: text(`{}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_RETRYABLE"}, // it is paid
 	},
-	"POST /api/v1/admin/rewards/{allocationId}/cancel": {body: text(`{"restock":true}`), unknown: noReward},
+	"POST /api/v1/admin/rewards/{allocationId}/cancel": {
+		body: text(`{"restock":true}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_CANCELLABLE"}, // it is paid
+	},
 	"POST /api/v1/admin/rewards/{allocationId}/resolve": {
 		body: text(`{"paid":true}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_HELD"},
 	},
@@ -291,7 +293,7 @@ var operatorRows = map[string]inputRow{
 	"POST /api/v1/admin/dlq/requests/redrive":            {none: "a request that cannot begin anew is refused in the response"},
 	"GET /api/v1/admin/dlq/{queue}":                      {queries: map[string]want{"cursor=x": invalidCursor}},
 	"POST /api/v1/admin/dlq/{queue}/redrive":             {none: "a letter that is not there is refused in the response"},
-	"POST /api/v1/admin/rewards/retry":                   {none: "a campaign without failed rewards, existing or not, has none to retry"},
+	"POST /api/v1/admin/rewards/retry":                   {none: "the campaign is named in the body"},
 	"POST /api/v1/admin/rewards/providers/{name}/pause":  {none: "the gateway knows the names of the providers"},
 	"POST /api/v1/admin/rewards/providers/{name}/resume": {none: "the gateway knows the names of the providers"},
 }

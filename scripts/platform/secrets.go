@@ -19,11 +19,12 @@ type Secrets struct {
 	Session        string            `json:"session"`
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
-	OIDCClient     string            `json:"oidc_client"`  // the gateway's at the sandbox's identity provider
-	Beacon         string            `json:"beacon"`       // decides the key of the sandbox's beacon
-	Draw           string            `json:"draw"`         // kid:base64 of 32 bytes, from which seeds of draws follow
-	DrawSigning    string            `json:"draw_signing"` // kid:base64 of an Ed25519 seed
-	RPC            map[string]string `json:"rpc"`          // "caller>callee" → key of that pair
+	OIDCClient     string            `json:"oidc_client"`    // the gateway's at the sandbox's identity provider
+	Beacon         string            `json:"beacon"`         // decides the key of the sandbox's beacon
+	Draw           string            `json:"draw"`           // kid:base64 of 32 bytes, from which seeds of draws follow
+	DrawStatement  string            `json:"draw_statement"` // kid:base64 of an Ed25519 seed
+	DrawReceipt    string            `json:"draw_receipt"`   // likewise
+	RPC            map[string]string `json:"rpc"`            // "caller>callee" → key of that pair
 }
 
 // NewSecrets generates every secret, 32 random bytes each.
@@ -62,7 +63,7 @@ func (s *Secrets) complete() (changed bool) {
 			*field, changed = hex.EncodeToString(random32()), true
 		}
 	}
-	for _, field := range []*string{&s.TicketCode, &s.Draw, &s.DrawSigning} {
+	for _, field := range []*string{&s.TicketCode, &s.Draw, &s.DrawStatement, &s.DrawReceipt} {
 		if *field == "" {
 			*field, changed = "1:"+base64.StdEncoding.EncodeToString(random32()), true
 		}

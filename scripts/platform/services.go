@@ -39,7 +39,7 @@ type Service struct {
 	Database string   // its own database; empty: it has no tables
 	Backends []string // other backends it connects to: Redis, Kafka, DynamoDB, SQS
 	Calls    []string // services it calls by gRPC, as the option access of their RPCs says
-	Needs    []string // what must be ready before it starts: Calls, and what is listed below
+	Needs    []string // what must be ready before it starts: Calls that start earlier, and what is listed below
 }
 
 // Services lists every process in a valid start order: dependencies come first.
@@ -63,8 +63,16 @@ func Services() []Service {
 		{Name: Gateway, Package: "./services/gateway", Port: 8080, OpsPort: 8081, Migrates: true, Backends: []string{Redis, Kafka}},
 	}
 	calls := access.Calls()
+	started := map[string]bool{}
 	for i, s := range all {
-		all[i].Calls, all[i].Needs = calls[s.Name], append(s.Needs, calls[s.Name]...)
+		all[i].Calls = calls[s.Name]
+		for _, callee := range calls[s.Name] {
+			// ingest calls worker, which needs the table of ingest: whatever starts later is not waited for.
+			if started[callee] {
+				all[i].Needs = append(all[i].Needs, callee)
+			}
+		}
+		started[s.Name] = true
 	}
 	return all
 }

@@ -181,7 +181,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file on every write
 		env["VWR_LOBBY_LEAD"] = "80s"        // development does not wait for minutes
 		w.addDrawKeys(env)
-		env["BEACON_URLS"] = w.BeaconURL()
+		env["DRAW_RECEIPT_KEYS"] = w.Secrets.DrawReceipt
 	case Queue:
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 	case Ticket:
@@ -195,12 +195,12 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["REWARD_CALL_TIMEOUT"], env["REWARD_LEASE"] = "2s", "5s"
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Ingest:
-		w.addDrawVariables(env)
+		env["REQUESTS_QUEUE"], env["DRAW_RECEIPT_KEYS"] = w.RequestsQueue, w.Secrets.DrawReceipt
 		// Development does not wait for minutes. A root must still be public a minute before its round.
 		env["INGEST_DRAW_MIN_DELAY"], env["INGEST_DRAW_LEAD"] = "1s", "5s"
 	case Worker:
-		w.addDrawVariables(env)
-		env["BEACON_URLS"], env["WORKER_DRAW_AFTER"] = w.BeaconURL(), "5s"
+		w.addDrawKeys(env)
+		env["REQUESTS_QUEUE"], env["WORKER_DRAW_AFTER"] = w.RequestsQueue, "5s"
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 		env["SANDBOX_BEACON_SECRET"] = w.Secrets.Beacon
@@ -214,13 +214,8 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 // oidcClient is the gateway's id at the sandbox's identity provider.
 const oidcClient = "urr"
 
-// addDrawVariables sets what ingest and worker share: the queue of requests and the draws' keys.
-func (w Wiring) addDrawVariables(env map[string]string) {
-	env["REQUESTS_QUEUE"] = w.RequestsQueue
-	w.addDrawKeys(env)
-}
-
-// addDrawKeys sets the operator's keys of draws and shuffles.
+// addDrawKeys sets what a service needs that draws: the operator's keys, and the beacon.
 func (w Wiring) addDrawKeys(env map[string]string) {
-	env["DRAW_SECRET"], env["DRAW_SIGNING_KEYS"] = w.Secrets.Draw, w.Secrets.DrawSigning
+	env["DRAW_SECRET"], env["DRAW_STATEMENT_KEYS"] = w.Secrets.Draw, w.Secrets.DrawStatement
+	env["BEACON_URLS"] = w.BeaconURL()
 }

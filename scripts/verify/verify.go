@@ -24,9 +24,10 @@ const (
 	genuine = iota
 	faulty
 	notChecked
+	trusting // what is published fits together, but whoever owns the beacon may know its values beforehand
 )
 
-const usage = "usage: verify draw|shuffle URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE]"
+const usage = "usage: verify draw|shuffle URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE] [--trust-chain HASH]"
 
 // Run runs the command verify with its arguments, and returns its exit code.
 func Run(ctx context.Context, args []string, out, problems io.Writer, now func() time.Time) int {
@@ -45,9 +46,13 @@ func Run(ctx context.Context, args []string, out, problems io.Writer, now func()
 		fmt.Fprintln(problems, "verify:", printable(err.Error()))
 		return notChecked
 	}
-	if err := printReport(out, report); err != nil {
+	known := a.knows(&report.Commitment)
+	if err := printReport(out, report, known); err != nil {
 		fmt.Fprintln(problems, "verify:", err)
 		return notChecked
+	}
+	if !known {
+		return trusting
 	}
 	return genuine
 }
@@ -60,7 +65,14 @@ type arguments struct {
 	save      string
 	receipts  []string
 	earlier   []string
+	trusted   string // hash of a chain whose owner is trusted
 	client    *http.Client
+}
+
+// knows reports whether the beacon is a public network, or one that the caller trusts. A draw without a
+// beacon says itself that it trusts the operator.
+func (a *arguments) knows(c *fairdraw.Commitment) bool {
+	return c.Beacon == nil || c.Beacon.Network() != "" || c.Beacon.ChainHash == a.trusted
 }
 
 func parse(args []string) (*arguments, error) {
@@ -76,6 +88,7 @@ func parse(args []string) (*arguments, error) {
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&a.entries, "entries", "", "")
 	flags.StringVar(&a.save, "save", "", "")
+	flags.StringVar(&a.trusted, "trust-chain", "", "")
 	flags.Func("receipt", "", func(s string) error { a.receipts = append(a.receipts, s); return nil })
 	flags.Func("earlier", "", func(s string) error { a.earlier = append(a.earlier, s); return nil })
 	// Options may stand before and after the source.
@@ -99,8 +112,8 @@ func parse(args []string) (*arguments, error) {
 
 // verify reads the document, entries and receipts, and checks them. With --save it keeps a copy
 // even of a faulty draw, as evidence.
-func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.Report, error) {
-	options := fairdraw.Options{Algorithm: a.algorithm}
+func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.VerificationReport, error) {
+	options := fairdraw.Options{Algorithm: a.algorithm, Now: now()}
 	for _, file := range a.receipts {
 		receipt, err := readReceipt(file)
 		if err != nil {

@@ -41,8 +41,16 @@ var at = time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)
 func call(t *testing.T, args ...string) (code int, out, problems string) {
 	t.Helper()
 	var o, p bytes.Buffer
-	code = Run(t.Context(), args, &o, &p, func() time.Time { return at })
+	code = run(t, append(args, "--trust-chain", developmentChain), at, &o, &p)
 	return code, o.String(), p.String()
+}
+
+// developmentChain is the chain of the vectors.
+const developmentChain = "39f39081d41ec7de6603369cb1c5e5cdcfda5cb72518b354614ca6bfb7eb3444"
+
+func run(t *testing.T, args []string, now time.Time, out, problems *bytes.Buffer) int {
+	t.Helper()
+	return Run(t.Context(), args, out, problems, func() time.Time { return now })
 }
 
 func file(t *testing.T, name string, content []byte) string {
@@ -162,4 +170,39 @@ func TestWhatCannotBeChecked(t *testing.T) {
 	}
 	code, _, _ := call(t, "draw", alone, "--entries", file(t, "entries", draw.Entries))
 	require.Equal(t, 0, code)
+}
+
+// A draw by a beacon that is no public network is proven only to those who trust its owner.
+func TestUnknownBeacon(t *testing.T) {
+	t.Parallel()
+	draw, _ := vectors(t)
+	var out, problems bytes.Buffer
+	require.Equal(t, 3, run(t, []string{"draw", onDisk(t, draw)}, at, &out, &problems), problems.String())
+	require.Contains(t, out.String(), "whoever has its key knows every value")
+	require.True(t, strings.HasSuffix(out.String(),
+		"\nNOT PROVEN: all 3 winners are genuine, if you trust the owner of the beacon: --trust-chain "+developmentChain+"\n"), out.String())
+	require.Equal(t, 3, run(t, []string{"draw", onDisk(t, draw), "--trust-chain", strings.Repeat("0", 64)}, at, &out, &problems))
+	require.Equal(t, 2, run(t, nil, at, &out, &problems))
+}
+
+// A draw is not genuine while its result is overdue; a copy is as old as it says.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	draw, _ := vectors(t)
+	var document map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(draw.Document, &document))
+	for _, member := range []string{"beacon", "seed", "winners"} {
+		delete(document, member)
+	}
+	document["phase"] = json.RawMessage(`"ROOT"`)
+	pending, err := json.Marshal(document)
+	require.NoError(t, err)
+	path := onDisk(t, published{Document: pending, Entries: draw.Entries})
+	years := at.AddDate(3, 0, 0)
+	saved := filepath.Join(t.TempDir(), "copy.json")
+	var out, problems bytes.Buffer
+	require.Equal(t, 0, run(t, []string{"draw", path, "--save", saved, "--trust-chain", developmentChain}, at, &out, &problems), out.String())
+	require.Equal(t, 1, run(t, []string{"draw", path}, years, &out, &problems))
+	require.Contains(t, out.String(), "FAULT RESULT_OVERDUE: the result was due at 2026-11-01T13:00:00.000Z")
+	require.Equal(t, 0, run(t, []string{"draw", saved, "--trust-chain", developmentChain}, years, &out, &problems))
 }

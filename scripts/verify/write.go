@@ -8,11 +8,11 @@ import (
 	"unicode"
 
 	"urr.guru/pkg/fairdraw"
-	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// printReport prints the report of a check without faults; its last line begins with ok.
-func printReport(out io.Writer, r *fairdraw.Report) error {
+// printReport prints the report of a check without faults. Its last line begins with ok, or with NOT
+// PROVEN when the beacon is not known.
+func printReport(out io.Writer, r *fairdraw.VerificationReport, known bool) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s %s\n", name, printable(fmt.Sprintf(format, args...)))
@@ -39,7 +39,11 @@ func printReport(out io.Writer, r *fairdraw.Report) error {
 	for _, x := range r.Receipts {
 		line("receipt", "%s", receiptLine(&x))
 	}
-	fmt.Fprintf(&b, "ok: %s\n", summaryText(r))
+	if known {
+		fmt.Fprintf(&b, "ok: %s\n", summaryText(r))
+	} else {
+		fmt.Fprintf(&b, "NOT PROVEN: %s, if you trust the owner of the beacon: --trust-chain %s\n", summaryText(r), c.Beacon.ChainHash)
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -48,15 +52,15 @@ func beaconOf(c *fairdraw.Commitment) string {
 	switch {
 	case c.Beacon == nil:
 		return "none: the operator can compute the result of any entries, so the draw trusts it"
-	case c.Beacon.Chain == beacon.Quicknet():
-		return fmt.Sprintf("drand quicknet, round %d at %s", c.Round, formatTime(c.Beacon.TimeOf(c.Round)))
+	case c.Beacon.Network() != "":
+		return fmt.Sprintf("%s, round %d at %s", c.Beacon.Network(), c.Round, formatTime(c.Beacon.TimeOf(c.Round)))
 	default:
 		return fmt.Sprintf("chain %s, round %d at %s; not a network that this program knows: whoever has its key knows every value",
 			c.Beacon.ChainHash, c.Round, formatTime(c.Beacon.TimeOf(c.Round)))
 	}
 }
 
-func rootTime(r *fairdraw.Report) string {
+func rootTime(r *fairdraw.VerificationReport) string {
 	claimed := formatTime(time.UnixMilli(r.Statement.At))
 	if r.RootSeenAt.IsZero() {
 		return claimed + ", claimed by the operator"
@@ -65,7 +69,7 @@ func rootTime(r *fairdraw.Report) string {
 }
 
 func receiptLine(x *fairdraw.ReceiptReport) string {
-	outcome := map[fairdraw.Outcome]string{
+	outcome := map[fairdraw.ReceiptOutcome]string{
 		fairdraw.OutcomePending:  "the root is not public yet",
 		fairdraw.OutcomeEntered:  "is among the entries",
 		fairdraw.OutcomeWon:      fmt.Sprintf("won, rank %d", x.Rank),
@@ -77,7 +81,7 @@ func receiptLine(x *fairdraw.ReceiptReport) string {
 	return x.RequestID.String() + " " + outcome
 }
 
-func summaryText(r *fairdraw.Report) string {
+func summaryText(r *fairdraw.VerificationReport) string {
 	switch {
 	case r.Complete && r.Commitment.Algorithm == fairdraw.AlgorithmShuffle:
 		return "the order of all entries is genuine"

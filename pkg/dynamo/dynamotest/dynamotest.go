@@ -27,7 +27,7 @@ const databases = 4
 // one that gets the prefix deletes them.
 func Tables(t testing.TB) (dynamo.Config, *dynamodb.Client) {
 	t.Helper()
-	number := claim(t)
+	number := claimNumber(t)
 	cfg := dynamo.Config{
 		Region:   fmt.Sprintf("test-%d", number%databases),
 		Endpoint: backendtest.Dynamo(t),
@@ -37,12 +37,12 @@ func Tables(t testing.TB) (dynamo.Config, *dynamodb.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweep(t, client, cfg.Prefix+"-")
-	t.Cleanup(func() { sweep(t, client, cfg.Prefix+"-") })
+	deleteTables(t, client, cfg.Prefix+"-")
+	t.Cleanup(func() { deleteTables(t, client, cfg.Prefix+"-") })
 	return cfg, client
 }
 
-func sweep(t testing.TB, client *dynamodb.Client, prefix string) {
+func deleteTables(t testing.TB, client *dynamodb.Client, prefix string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -64,11 +64,11 @@ func sweep(t testing.TB, client *dynamodb.Client, prefix string) {
 	}
 }
 
-// claim reserves the lowest number that no running test of this user has, until the test ends. Names
-// of tables are used again because DynamoDB Local keeps each SQL statement that it has prepared, and
-// goes through all of them when a table is deleted: after 2,000 tables with new names a deletion
-// takes 8 ms instead of 2.
-func claim(t testing.TB) (number int) {
+// claimNumber reserves the lowest number that no running test of this user has, until the test
+// ends. Names of tables are used again because DynamoDB Local keeps each SQL statement that it has
+// prepared, and goes through all of them when a table is deleted: after 2,000 tables with new names
+// a deletion takes 8 ms instead of 2.
+func claimNumber(t testing.TB) (number int) {
 	t.Helper()
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("urr-test-tables-%d", os.Getuid()))
 	for number = 1; ; number++ {

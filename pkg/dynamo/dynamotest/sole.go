@@ -34,17 +34,17 @@ func (s *soleWriter) handle(ctx context.Context, in middleware.InitializeInput, 
 	middleware.InitializeOutput, middleware.Metadata, error,
 ) {
 	if q, ok := in.Parameters.(*dynamodb.QueryInput); ok {
-		if s.empty(q) {
+		if s.neverWritten(q) {
 			return middleware.InitializeOutput{Result: &dynamodb.QueryOutput{}}, middleware.Metadata{}, nil
 		}
 		return next.HandleInitialize(ctx, in)
 	}
-	s.record(in.Parameters)
+	s.recordWrite(in.Parameters)
 	return next.HandleInitialize(ctx, in)
 }
 
-// empty reports whether a query is of one partition of a table that was never written.
-func (s *soleWriter) empty(q *dynamodb.QueryInput) bool {
+// neverWritten reports whether a query is of one partition of a table that was never written.
+func (s *soleWriter) neverWritten(q *dynamodb.QueryInput) bool {
 	pk, ok := q.ExpressionAttributeValues[":pk"].(*types.AttributeValueMemberS)
 	if !ok || q.IndexName != nil {
 		return false
@@ -54,28 +54,28 @@ func (s *soleWriter) empty(q *dynamodb.QueryInput) bool {
 	return !s.unknown && !s.written[pk.Value]
 }
 
-func (s *soleWriter) record(in any) {
+func (s *soleWriter) recordWrite(in any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch in := in.(type) {
 	case *dynamodb.PutItemInput:
-		s.add(in.Item)
+		s.addPartition(in.Item)
 	case *dynamodb.UpdateItemInput:
-		s.add(in.Key)
+		s.addPartition(in.Key)
 	case *dynamodb.TransactWriteItemsInput:
 		for _, it := range in.TransactItems {
 			if it.Put != nil {
-				s.add(it.Put.Item)
+				s.addPartition(it.Put.Item)
 			}
 			if it.Update != nil {
-				s.add(it.Update.Key)
+				s.addPartition(it.Update.Key)
 			}
 		}
 	case *dynamodb.BatchWriteItemInput:
 		for _, requests := range in.RequestItems {
 			for _, r := range requests {
 				if r.PutRequest != nil {
-					s.add(r.PutRequest.Item)
+					s.addPartition(r.PutRequest.Item)
 				}
 			}
 		}
@@ -85,7 +85,7 @@ func (s *soleWriter) record(in any) {
 	}
 }
 
-func (s *soleWriter) add(it map[string]types.AttributeValue) {
+func (s *soleWriter) addPartition(it map[string]types.AttributeValue) {
 	if pk, ok := it[s.partition].(*types.AttributeValueMemberS); ok {
 		s.written[pk.Value] = true
 		return

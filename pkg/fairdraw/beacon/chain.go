@@ -31,13 +31,17 @@ var (
 	ErrRandomness = errors.New("beacon: the value is not the hash of the signature")
 )
 
-// Chain is what identifies a beacon and makes its rounds verifiable, as its /info publishes it.
+// Chain is what identifies a beacon and makes its rounds verifiable, as its /info publishes it. Its
+// hash covers all other members but the scheme, so that a known hash stands for a known key and for
+// known times of its rounds.
 type Chain struct {
 	Scheme    string `json:"scheme"`
 	ChainHash string `json:"chainHash"` // 32 bytes in lower-case hex; the chain's name in URLs
 	PublicKey string `json:"publicKey"` // compressed, in lower-case hex
 	Genesis   int64  `json:"genesis"`   // time of round 1, in seconds since the epoch
 	Period    int64  `json:"periodSeconds"`
+	GroupHash string `json:"groupHash"` // of the nodes that founded the chain; 32 bytes in lower-case hex
+	BeaconID  string `json:"beaconId"`  // distinguishes the chains of the same nodes
 }
 
 // Round is one published round, in drand's JSON form.
@@ -55,22 +59,62 @@ func Quicknet() Chain {
 		ChainHash: "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971",
 		PublicKey: "83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a",
 		Genesis:   1692803367, Period: 3,
+		GroupHash: "f477d5c89f21a17c863a7f937c6a6d15859414d2be09cd448d4279af331c5d3e", BeaconID: "quicknet",
 	}
+}
+
+// Network names the public network of a chain; empty: none that is known, so that whoever owns its key
+// may know every value beforehand.
+func (c Chain) Network() string {
+	if c == Quicknet() {
+		return "drand quicknet"
+	}
+	return ""
+}
+
+// defaultID is an id that drand leaves out of the hash, as an empty one.
+const defaultID = "default"
+
+// Hash is the chain's hash as drand computes it: SHA-256 of the period (4 bytes) and the genesis (8
+// bytes), big-endian, the key, the group's hash and the beacon's id. It is empty for members that are
+// not hex.
+func (c Chain) Hash() string {
+	key, err := hex.DecodeString(c.PublicKey)
+	group, bad := hex.DecodeString(c.GroupHash)
+	if err != nil || bad != nil {
+		return ""
+	}
+	b := binary.BigEndian.AppendUint32(nil, uint32(c.Period)) //nolint:gosec // at most maxPeriod
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Genesis))   //nolint:gosec // after 1970
+	b = append(append(b, key...), group...)
+	if c.BeaconID != defaultID {
+		b = append(b, c.BeaconID...)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // Limits that keep the arithmetic of rounds exact, also in JavaScript.
 const (
 	maxGenesis = 253402300799 // the end of the year 9999
 	maxPeriod  = 24 * 60 * 60
+	maxID      = 64 // characters of a beacon's id
 )
 
-// Validate checks the form of the chain, including that the public key is a point of its group.
+// Validate checks the form of the chain, that the public key is a point of its group, and that the
+// hash is that of the chain.
 func (c Chain) Validate() error {
 	if _, _, err := c.sizes(); err != nil {
 		return err
 	}
 	if !isHex(c.ChainHash, sha256.Size) {
 		return errors.New("beacon: chainHash must be 32 bytes in lower-case hex")
+	}
+	if !isHex(c.GroupHash, sha256.Size) {
+		return errors.New("beacon: groupHash must be 32 bytes in lower-case hex")
+	}
+	if len(c.BeaconID) > maxID || strings.Trim(c.BeaconID, idCharacters) != "" {
+		return fmt.Errorf("beacon: beaconId must be at most %d letters, digits, - and _", maxID)
 	}
 	if c.Genesis < 0 || c.Genesis > maxGenesis {
 		return errors.New("beacon: genesis must be a time in seconds")
@@ -80,6 +124,9 @@ func (c Chain) Validate() error {
 	}
 	if _, err := c.verifier(); err != nil {
 		return fmt.Errorf("beacon: public key: %w", err)
+	}
+	if c.ChainHash != c.Hash() {
+		return errors.New("beacon: chainHash is not the hash of period, genesis, key, group hash and id")
 	}
 	return nil
 }
@@ -116,7 +163,7 @@ func (c Chain) Verify(r Round) error {
 		return ErrSignature
 	}
 	signature, err := hex.DecodeString(r.Signature)
-	if err != nil || signature[0]&0x80 == 0 || !verify(message(r.Round), signature) {
+	if err != nil || signature[0]&0x80 == 0 || !verify(signedMessage(r.Round), signature) {
 		return ErrSignature
 	}
 	if sum := sha256.Sum256(signature); r.Randomness != hex.EncodeToString(sum[:]) {
@@ -125,8 +172,8 @@ func (c Chain) Verify(r Round) error {
 	return nil
 }
 
-// message is what an unchained scheme signs: the hash of the round's number, big-endian.
-func message(round uint64) []byte {
+// signedMessage is what an unchained scheme signs: the hash of the round's number, big-endian.
+func signedMessage(round uint64) []byte {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, round))
 	return sum[:]
 }
@@ -170,6 +217,10 @@ func verifierOf[K bls.KeyGroup](key []byte) (func(message, signature []byte) boo
 	}
 	return func(message, signature []byte) bool { return bls.Verify(public, message, signature) }, nil
 }
+
+// idCharacters are those of a beacon's id. Without bytes that a key could have, the hash of a chain has
+// one reading.
+const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // isHex reports whether s is size bytes in lower-case hex, the only spelling that is hashed.
 func isHex(s string, size int) bool {

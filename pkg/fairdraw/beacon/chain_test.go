@@ -41,6 +41,37 @@ func TestPublishedRoundsVerify(t *testing.T) {
 	}
 }
 
+// The hash of a chain is the one that drand's networks have, and covers the times of its rounds.
+func TestChainHash(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "drand quicknet", beacon.Quicknet().Network())
+	for _, n := range published(t) {
+		require.Equal(t, n.Info.Hash, n.Info.Chain().Hash(), n.Name)
+		for name, change := range map[string]func(*beacon.Chain){
+			"genesis": func(c *beacon.Chain) { c.Genesis += 30 * 24 * 3600 },
+			"period":  func(c *beacon.Chain) { c.Period++ },
+			"key":     func(c *beacon.Chain) { c.PublicKey = published(t)[0].Info.PublicKey[:len(c.PublicKey)-2] + "00" },
+			"group":   func(c *beacon.Chain) { c.GroupHash = strings.Repeat("0", 64) },
+			"id":      func(c *beacon.Chain) { c.BeaconID = "another" },
+			"an id of other characters": func(c *beacon.Chain) {
+				c.BeaconID = "a b"
+				c.ChainHash = c.Hash()
+			},
+		} {
+			c := n.Info.Chain()
+			change(&c)
+			require.Error(t, c.Validate(), "%s: another %s", n.Name, name)
+			require.Empty(t, c.Network(), name)
+		}
+	}
+	// The id of a network without a name of its own is not hashed.
+	c := beacon.Quicknet()
+	c.BeaconID = ""
+	unnamed := c.Hash()
+	c.BeaconID = "default"
+	require.Equal(t, unnamed, c.Hash())
+}
+
 func TestForgedRoundsAreRefused(t *testing.T) {
 	t.Parallel()
 	networks := published(t)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -55,7 +56,7 @@ func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 	var failures []error
 	for _, base := range c.urls {
 		var r Round
-		err := c.read(ctx, fmt.Sprintf("%s/public/%d", base, round), &r)
+		err := c.getJSON(ctx, fmt.Sprintf("%s/public/%d", base, round), &r)
 		if err == nil && r.Round != round {
 			err = fmt.Errorf("%s answered with round %d instead of %d", base, r.Round, round)
 		}
@@ -75,22 +76,69 @@ func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 	return Round{}, errors.Join(failures...)
 }
 
-// CheckInfo compares the chain with the /info of the first source that answers, so that a wrong
-// setting is found before a draw depends on it.
-func (c *Client) CheckInfo(ctx context.Context) error {
+// Errors of Check.
+var (
+	// ErrNoSuchChain means that no source knows the chain, and none failed in another way.
+	ErrNoSuchChain = errors.New("beacon: no source publishes this chain")
+	// ErrStopped means that the latest round of the chain is too old, or of the future.
+	ErrStopped = errors.New("beacon: the latest round is not the one that is due")
+)
+
+// maxLate is how much older than now the latest round may be, besides three periods, and how much
+// newer by a clock that differs.
+const maxLate = time.Minute
+
+// Check makes sure that a source publishes the chain at a time: its /info describes the chain, and its
+// latest round verifies and is of that time. So a wrong setting, and a chain that has ended, are found
+// before a draw depends on it. It fails with ErrNoSuchChain, or with the errors of all sources.
+func (c *Client) Check(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	results := make([]error, len(c.urls))
+	var work sync.WaitGroup
+	for i, base := range c.urls { // all at once: an operator waits
+		work.Go(func() {
+			if results[i] = c.checkSource(ctx, base, now); results[i] == nil {
+				cancel() // one is enough
+			}
+		})
+	}
+	work.Wait()
+	cancel()
 	var failures []error
-	for _, base := range c.urls {
-		var got Info
-		if err := c.read(ctx, base+"/info", &got); err != nil {
+	for _, err := range results {
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrNotPublished) {
 			failures = append(failures, err)
-			continue
 		}
-		if got.Chain() != c.chain {
-			return fmt.Errorf("beacon: %s describes another chain: %+v", base, got.Chain())
-		}
-		return nil
+	}
+	if len(failures) == 0 {
+		return ErrNoSuchChain
 	}
 	return errors.Join(failures...)
+}
+
+func (c *Client) checkSource(ctx context.Context, base string, now time.Time) error {
+	var info Info
+	if err := c.getJSON(ctx, base+"/info", &info); err != nil {
+		return err
+	}
+	if info.Chain() != c.chain {
+		return fmt.Errorf("beacon: %s describes another chain: %+v", base, info.Chain())
+	}
+	var latest Round
+	if err := c.getJSON(ctx, base+"/public/latest", &latest); err != nil {
+		return err
+	}
+	if err := c.chain.Verify(latest); err != nil {
+		return fmt.Errorf("%s: %w", base, err)
+	}
+	age := now.Sub(c.chain.TimeOf(latest.Round))
+	if age < -maxLate || age > maxLate+3*time.Duration(c.chain.Period)*time.Second {
+		return fmt.Errorf("%s: round %d: %w", base, latest.Round, ErrStopped)
+	}
+	return nil
 }
 
 // Info is the answer of /info, in drand's JSON form.
@@ -107,10 +155,13 @@ type Info struct {
 }
 
 func (i Info) Chain() Chain {
-	return Chain{Scheme: i.Scheme, ChainHash: i.Hash, PublicKey: i.PublicKey, Genesis: i.Genesis, Period: i.Period}
+	return Chain{
+		Scheme: i.Scheme, ChainHash: i.Hash, PublicKey: i.PublicKey, Genesis: i.Genesis, Period: i.Period,
+		GroupHash: i.GroupHash, BeaconID: i.Metadata.BeaconID,
+	}
 }
 
-func (c *Client) read(ctx context.Context, address string, into any) error {
+func (c *Client) getJSON(ctx context.Context, address string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, perSource)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

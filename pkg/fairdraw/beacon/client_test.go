@@ -105,16 +105,65 @@ func TestClientWaitsForTheRound(t *testing.T) {
 	require.NotErrorIs(t, err, beacon.ErrNotPublished, "one source is down")
 }
 
-func TestClientChecksTheInfo(t *testing.T) {
+// A chain is checked before a draw depends on it.
+func TestClientChecksTheChain(t *testing.T) {
 	t.Parallel()
-	b, other := newBeacon(t, 7, beacontest.Options{}), newBeacon(t, 8, beacontest.Options{})
+	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	clock := testkit.NewClock(now)
+	b, other := newBeacon(t, 7, beacontest.Options{Now: clock.Now}), newBeacon(t, 8, beacontest.Options{})
 	down := answering(http.StatusBadGateway, "")
-	require.NoError(t, client(t, b.Chain(), handlers{"a": down, "b": b}, "http://a", "http://b").CheckInfo(t.Context()))
-	require.Error(t, client(t, b.Chain(), handlers{"a": down}, "http://a").CheckInfo(t.Context()))
+	check := func(h http.Handler) error {
+		return client(t, b.Chain(), handlers{"a": down, "b": h}, "http://a", "http://b").Check(t.Context(), now)
+	}
+	require.NoError(t, check(b))
+	require.ErrorContains(t, client(t, b.Chain(), handlers{"a": down}, "http://a").Check(t.Context(), now), "502")
+	require.ErrorIs(t, client(t, b.Chain(), handlers{"a": other}, "http://a").Check(t.Context(), now), beacon.ErrNoSuchChain)
+
 	info, err := json.Marshal(beacon.Info{Scheme: other.Chain().Scheme, PublicKey: other.Chain().PublicKey})
 	require.NoError(t, err)
-	lying := handlers{"a": answering(http.StatusOK, string(info))}
-	require.ErrorContains(t, client(t, b.Chain(), lying, "http://a").CheckInfo(t.Context()), "another chain")
+	require.ErrorContains(t, check(answering(http.StatusOK, string(info))), "another chain")
+	latest := func(h http.Handler) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("GET /{chain}/info", b)
+		mux.Handle("GET /{chain}/public/latest", h)
+		return mux
+	}
+	forged, err := json.Marshal(other.Round(b.Latest()))
+	require.NoError(t, err)
+	require.ErrorIs(t, check(latest(answering(http.StatusOK, string(forged)))), beacon.ErrSignature)
+	for name, tc := range map[string]struct {
+		ahead time.Duration
+		want  error
+	}{
+		"of this minute": {-time.Minute, nil}, "of an hour ago": {-time.Hour, beacon.ErrStopped}, "of the future": {time.Hour, beacon.ErrStopped},
+	} {
+		clock.Set(now.Add(tc.ahead))
+		require.ErrorIs(t, check(b), tc.want, name)
+	}
+}
+
+func TestSourcesCheck(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	b := newBeacon(t, 7, beacontest.Options{Now: func() time.Time { return now }})
+	sources := func(h handlers, urls ...string) *beacon.Sources {
+		s, err := beacon.NewSources(urls, &http.Client{Transport: h})
+		require.NoError(t, err)
+		return s
+	}
+	s := sources(handlers{"a": b}, "http://a")
+	require.NoError(t, s.Check(t.Context(), b.Chain(), now))
+	round, err := s.Get(t.Context(), b.Chain(), 5)
+	require.NoError(t, err)
+	require.Equal(t, b.Round(5), round)
+	shifted := b.Chain()
+	shifted.Genesis += 30 * 24 * 3600
+	require.ErrorIs(t, s.Check(t.Context(), shifted, now), beacon.ErrChain, "a genesis that is not the chain's")
+	require.ErrorIs(t, s.Check(t.Context(), beacon.Quicknet(), now), beacon.ErrChain, "not published there")
+	require.ErrorIs(t, sources(handlers{"a": answering(http.StatusBadGateway, "")}, "http://a").Check(t.Context(), b.Chain(), now), beacon.ErrUnchecked)
+	require.ErrorIs(t, sources(nil).Check(t.Context(), b.Chain(), now), beacon.ErrUnchecked, "no URL")
+	_, err = beacon.NewSources([]string{"api.drand.sh"}, http.DefaultClient)
+	require.Error(t, err)
 }
 
 func TestNewClientRefuses(t *testing.T) {

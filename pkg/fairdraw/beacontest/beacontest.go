@@ -54,9 +54,9 @@ func New(secret []byte, o Options) (*Beacon, error) {
 	var err error
 	switch o.Scheme {
 	case beacon.SchemeG1:
-		public, b.sign, err = keys[bls.KeyG2SigG1](secret)
+		public, b.sign, err = deriveKeys[bls.KeyG2SigG1](secret)
 	case beacon.SchemeG2:
-		public, b.sign, err = keys[bls.KeyG1SigG2](secret)
+		public, b.sign, err = deriveKeys[bls.KeyG1SigG2](secret)
 	default:
 		err = fmt.Errorf("beacontest: scheme %q is not supported", o.Scheme)
 	}
@@ -68,12 +68,12 @@ func New(secret []byte, o Options) (*Beacon, error) {
 	}
 	group := sha256.Sum256(append([]byte(beaconID), public...))
 	b.info.GroupHash, b.info.Metadata.BeaconID = hex.EncodeToString(group[:]), beaconID
-	b.info.Hash = chainHash(b.info, public, group[:])
-	b.routes()
+	b.info.Hash = b.info.Chain().Hash()
+	b.registerRoutes()
 	return b, nil
 }
 
-func keys[K bls.KeyGroup](secret []byte) (public []byte, sign func([]byte) []byte, err error) {
+func deriveKeys[K bls.KeyGroup](secret []byte) (public []byte, sign func([]byte) []byte, err error) {
 	private, err := bls.KeyGen[K](secret, nil, []byte(beaconID))
 	if err != nil {
 		return nil, nil, fmt.Errorf("beacontest: %w", err)
@@ -82,14 +82,6 @@ func keys[K bls.KeyGroup](secret []byte) (public []byte, sign func([]byte) []byt
 		return nil, nil, fmt.Errorf("beacontest: %w", err)
 	}
 	return public, func(message []byte) []byte { return bls.Sign(private, message) }, nil
-}
-
-// chainHash names a chain as drand does: period, genesis, group key, group hash, id.
-func chainHash(i beacon.Info, public, group []byte) string {
-	b := binary.BigEndian.AppendUint32(nil, uint32(i.Period)) //nolint:gosec // seconds of a period
-	b = binary.BigEndian.AppendUint64(b, uint64(i.Genesis))   //nolint:gosec // after 1970
-	sum := sha256.Sum256(append(append(append(b, public...), group...), i.Metadata.BeaconID...))
-	return hex.EncodeToString(sum[:])
 }
 
 func (b *Beacon) Chain() beacon.Chain { return b.info.Chain() }
@@ -112,15 +104,15 @@ func (b *Beacon) Latest() uint64 {
 // /{chainHash}. A round of the future is 404.
 func (b *Beacon) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.mux.ServeHTTP(w, r) }
 
-func (b *Beacon) routes() {
-	b.mux.HandleFunc("GET /chains", func(w http.ResponseWriter, _ *http.Request) { answer(w, []string{b.info.Hash}) })
+func (b *Beacon) registerRoutes() {
+	b.mux.HandleFunc("GET /chains", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, []string{b.info.Hash}) })
 	for _, prefix := range []string{"", "/" + b.info.Hash} {
-		b.mux.HandleFunc("GET "+prefix+"/info", func(w http.ResponseWriter, _ *http.Request) { answer(w, b.info) })
-		b.mux.HandleFunc("GET "+prefix+"/public/{round}", b.public)
+		b.mux.HandleFunc("GET "+prefix+"/info", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, b.info) })
+		b.mux.HandleFunc("GET "+prefix+"/public/{round}", b.servePublic)
 	}
 }
 
-func (b *Beacon) public(w http.ResponseWriter, r *http.Request) {
+func (b *Beacon) servePublic(w http.ResponseWriter, r *http.Request) {
 	latest := b.Latest()
 	round := latest
 	if asked := r.PathValue("round"); asked != "latest" {
@@ -134,10 +126,10 @@ func (b *Beacon) public(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this round is not published yet", http.StatusNotFound)
 		return
 	}
-	answer(w, b.Round(round))
+	writeJSON(w, b.Round(round))
 }
 
-func answer(w http.ResponseWriter, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	// A failed write means that the client has gone.
 	_ = json.NewEncoder(w).Encode(v)

@@ -1,12 +1,10 @@
 package beacontest
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -16,23 +14,6 @@ import (
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/testkit"
 )
-
-// The hash of a chain is the one that drand's networks have.
-func TestChainHash(t *testing.T) {
-	t.Parallel()
-	raw, err := os.ReadFile("../beacon/testdata/drand.json")
-	require.NoError(t, err)
-	var networks []struct{ Info beacon.Info }
-	require.NoError(t, json.Unmarshal(raw, &networks))
-	require.NotEmpty(t, networks)
-	for _, n := range networks {
-		public, err := hex.DecodeString(n.Info.PublicKey)
-		require.NoError(t, err)
-		group, err := hex.DecodeString(n.Info.GroupHash)
-		require.NoError(t, err)
-		require.Equal(t, n.Info.Hash, chainHash(n.Info, public, group))
-	}
-}
 
 func TestKeyDecidesEverything(t *testing.T) {
 	t.Parallel()

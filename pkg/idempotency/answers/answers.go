@@ -67,7 +67,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 	states := make([]KeyState, len(keys))
 	byLock := make(map[int64]int, len(keys))
 	var locks []int64
-	var wanted columns
+	var wanted keyColumns
 	for i, k := range keys {
 		if k == nil {
 			continue
@@ -98,8 +98,8 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 		return err
 	})
 	b.Queue(findSQL, wanted.users, wanted.routes, wanted.keys, s.now).Query(func(rows pgx.Rows) error {
-		var r row
-		_, err := pgx.ForEachRow(rows, r.fields(), func() error {
+		var r keyRow
+		_, err := pgx.ForEachRow(rows, r.scanTargets(), func() error {
 			i := byLock[r.key.Lock()]
 			if states[i].Err == nil {
 				states[i] = r.state(keys[i])
@@ -125,20 +125,20 @@ const findSQL = `
 	    LIMIT 1) AS i
 	WHERE i.created_at > coalesce($4::timestamptz, now()) - interval '24 hours'`
 
-// row is the stored state of a key.
-type row struct {
+// keyRow is the stored state of a key.
+type keyRow struct {
 	key         idempotency.Key
 	fingerprint []byte
 	answer      *string
 	running     bool
 }
 
-func (r *row) fields() []any {
+func (r *keyRow) scanTargets() []any {
 	return []any{&r.key.UserID, &r.key.Route, &r.key.Key, &r.fingerprint, &r.answer, &r.running}
 }
 
 // state converts the row for a request; a request whose process died may run again.
-func (r *row) state(k *idempotency.Key) KeyState {
+func (r *keyRow) state(k *idempotency.Key) KeyState {
 	switch {
 	case !bytes.Equal(r.fingerprint, k.Fingerprint[:]):
 		return KeyState{Err: idempotency.ErrReused}
@@ -166,7 +166,7 @@ func KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []
 }
 
 func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []string) error {
-	var c columns
+	var c keyColumns
 	var given []string
 	for i, k := range keys {
 		if k != nil {
@@ -259,13 +259,13 @@ func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
 	}
 }
 
-// columns holds keys as arrays for unnest.
-type columns struct {
+// keyColumns holds keys as arrays for unnest.
+type keyColumns struct {
 	users, routes, keys []string
 	fingerprints        [][]byte
 }
 
-func (c *columns) add(k *idempotency.Key) {
+func (c *keyColumns) add(k *idempotency.Key) {
 	c.users, c.routes, c.keys = append(c.users, k.UserID), append(c.routes, k.Route), append(c.keys, k.Key)
 	c.fingerprints = append(c.fingerprints, k.Fingerprint[:])
 }

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Name is the message's.
+// Name is the full name of the message Caller.
 const Name = protoreflect.FullName("urr.common.v1.Caller")
 
 // Find returns the path of the first Caller that is set: the message's own ("caller") or that of a

@@ -52,7 +52,7 @@ func TopicWithoutDLQ(t testing.TB) string {
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	admin := kadm.NewClient(client(t))
-	if _, err := admin.CreateTopic(ctx, 1, 1, nil, name); err != nil {
+	if _, err := admin.CreateTopic(ctx, 1, 1, map[string]*string{"retention.ms": new("-1")}, name); err != nil {
 		t.Fatalf("create topic %s: %v", name, err)
 	}
 	t.Cleanup(func() { Delete(t, name, name+kafka.DLQSuffix) })
@@ -61,6 +61,20 @@ func TopicWithoutDLQ(t testing.TB) string {
 		return errors.Join(err, topics.Error())
 	}, "the broker does not know topic %s", name)
 	return name
+}
+
+// Configure sets a setting of a topic.
+func Configure(t testing.TB, topic, setting, value string) {
+	t.Helper()
+	ctx, cancel := testkit.Context(t)
+	defer cancel()
+	changed, err := kadm.NewClient(client(t)).AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: setting, Value: &value}}, topic)
+	if err == nil && len(changed) > 0 {
+		err = changed[0].Err
+	}
+	if err != nil {
+		t.Fatalf("configure topic %s: %v", topic, err)
+	}
 }
 
 // Delete deletes topics; for cleanups. The broker may take records for them for a moment longer.
@@ -98,7 +112,7 @@ func ProducerOf(t testing.TB, cfg kafka.Config) *kafka.Producer {
 	return p
 }
 
-// Prober is Producer for records whose publishing may hang.
+// Prober makes the producer of kafka.NewProber, closed when the test ends.
 func Prober(t testing.TB) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProber(Config(t), "test")

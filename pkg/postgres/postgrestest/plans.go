@@ -47,16 +47,8 @@ func Statements(t testing.TB) map[string]string {
 // Exceptions are named "Statement table".
 func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[string]string, exceptions ...string) {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), postgres.Config{URL: URL(t, sets...), MaxConns: 1}, "plans",
-		postgres.Indexed(), postgres.Setting("plan_cache_mode", "force_generic_plan"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	vacuum(t, pool)
-	for name, sql := range statements {
-		plan := explain(t, pool, name, sql)
-		for _, table := range wholeTables(plan) {
+	for name, plan := range Plans(t, sets, statements) {
+		for _, table := range tablesReadWhole(plan) {
 			if !slices.Contains(exceptions, name+" "+table) {
 				t.Errorf("%s reads all of %s:\n%s", name, table, plan)
 			}
@@ -64,9 +56,27 @@ func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[s
 	}
 }
 
-// vacuum does what autovacuum may do to small tables. Before that PostgreSQL assumes ten pages, for
-// which it prefers an index; afterwards it knows that reading the only page costs less.
-func vacuum(t testing.TB, pool *pgxpool.Pool) {
+// Plans returns the plans of RequireIndexes, by the name of the statement.
+func Plans(t testing.TB, sets []postgres.MigrationSet, statements map[string]string) map[string]string {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), postgres.Config{URL: URL(t, sets...), MaxConns: 1}, "plans",
+		postgres.Indexed(), postgres.Setting("plan_cache_mode", "force_generic_plan"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	vacuumTables(t, pool)
+	plans := make(map[string]string, len(statements))
+	for name, sql := range statements {
+		plans[name] = explainPlan(t, pool, name, sql)
+	}
+	return plans
+}
+
+// vacuumTables vacuums the tables, as autovacuum may do at any time. Before that PostgreSQL assumes
+// ten pages, for which it prefers an index; afterwards it knows that reading the only page costs
+// less.
+func vacuumTables(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), `
 		SELECT format('VACUUM ANALYZE %I', relname) FROM pg_class
@@ -86,7 +96,7 @@ func vacuum(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-func wholeTables(plan string) []string {
+func tablesReadWhole(plan string) []string {
 	var tables []string
 	for node := range strings.SplitSeq(plan, "->") {
 		if m := scan.FindStringSubmatch(node); m != nil && !strings.Contains(node, " Cond:") {
@@ -96,7 +106,7 @@ func wholeTables(plan string) []string {
 	return tables
 }
 
-func explain(t testing.TB, pool *pgxpool.Pool, name, sql string) string {
+func explainPlan(t testing.TB, pool *pgxpool.Pool, name, sql string) string {
 	t.Helper()
 	params := 0
 	for _, m := range placeholder.FindAllStringSubmatch(sql, -1) {

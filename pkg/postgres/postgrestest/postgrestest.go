@@ -57,14 +57,14 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 	if err != nil {
 		t.Fatalf("create a test database on PostgreSQL (`make backends`): %v", err)
 	}
-	t.Cleanup(func() { drop(t, name) })
+	t.Cleanup(func() { dropDatabase(t, name) })
 	return withConnectTimeout(backendtest.Postgres(t, name))
 }
 
 // withConnectTimeout gives new connections more time than pools do, for busy machines.
 func withConnectTimeout(url string) config.Secret { return config.Secret(url + "&connect_timeout=60") }
 
-func drop(t testing.TB, name string) {
+func dropDatabase(t testing.TB, name string) {
 	t.Helper()
 	ctx := context.Background() // the test's own has ended
 	err := asAdmin(ctx, t, func(admin *pgx.Conn) error {
@@ -81,7 +81,7 @@ func drop(t testing.TB, name string) {
 // an unfinished template is not used. Templates of the same sets with other content are dropped.
 func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []postgres.MigrationSet) (string, error) {
 	t.Helper()
-	family, content, err := digest(sets)
+	family, content, err := digestSets(sets)
 	if err != nil {
 		return "", err
 	}
@@ -154,11 +154,11 @@ func dropTemplates(ctx context.Context, admin *pgx.Conn, prefix string) error {
 	return nil
 }
 
-// digest names the sets (family) and everything in them (content).
-func digest(sets []postgres.MigrationSet) (family, content string, err error) {
+// digestSets hashes the names of the sets (family), and the content of their files (content).
+func digestSets(sets []postgres.MigrationSet) (family, content string, err error) {
 	names, files := sha256.New(), sha256.New()
 	for _, set := range sets {
-		fmt.Fprintf(names, "%s\x00", set.Name)
+		fmt.Fprintf(names, "%s%s\x00", set.Schema, set.Name)
 		err := fs.WalkDir(set.FS, ".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

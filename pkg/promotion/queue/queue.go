@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/google/uuid"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/promotion"
@@ -35,7 +36,7 @@ const (
 	attributeGen       = "gen"
 )
 
-// Config says which queue it is.
+// Config names the queue of event requests.
 type Config struct {
 	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix
 	// -dlq.fifo.
@@ -52,8 +53,8 @@ func Ensure(ctx context.Context, client *awssqs.Client, cfg Config, visibility t
 	return err
 }
 
-// Queue sends and receives. Its URL is looked up at the first call, so that a process can start
-// while SQS does not answer.
+// Queue sends and receives messages through SQS. Its URL is looked up at the first call, so that a
+// process can start while SQS does not answer.
 type Queue struct {
 	client *awssqs.Client
 	name   string
@@ -63,7 +64,7 @@ type Queue struct {
 	url string
 }
 
-// New returns the queue of live requests.
+// New returns the queue from which worker takes requests, not the dead-letter queue.
 func New(client *awssqs.Client, cfg Config) *Queue {
 	return &Queue{client: client, name: cfg.Name + ".fifo", limit: callTimeout}
 }
@@ -73,7 +74,7 @@ func NewDeadLetters(client *awssqs.Client, cfg Config) *Queue {
 	return &Queue{client: client, name: cfg.Name + "-dlq.fifo", limit: callTimeout}
 }
 
-func (q *Queue) address(ctx context.Context) (*string, error) {
+func (q *Queue) queueURL(ctx context.Context) (*string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.url == "" {
@@ -121,7 +122,7 @@ func (q *Queue) send(ctx context.Context, entries []types.SendMessageBatchReques
 		}
 		return results
 	}
-	url, err := q.address(ctx)
+	url, err := q.queueURL(ctx)
 	if err != nil {
 		return fail(err)
 	}
@@ -143,17 +144,20 @@ func (q *Queue) send(ctx context.Context, entries []types.SendMessageBatchReques
 	return results
 }
 
-// Receive waits some seconds for messages, at most 10, in the order of their groups.
+// Receive waits some seconds for messages, at most 10, in the order of their groups. The end of ctx
+// does not end the call: SQS would go on with it, and hide from everybody what nobody is given.
+// Whoever stops releases what the call returns.
 func (q *Queue) Receive(ctx context.Context) ([]promotion.Delivery, error) {
-	ctx, cancel := context.WithTimeout(ctx, longPoll+q.limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longPoll+q.limit)
 	defer cancel()
-	url, err := q.address(ctx)
+	url, err := q.queueURL(ctx)
 	if err != nil {
 		return nil, err
 	}
 	got, err := q.client.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{
 		QueueUrl: url, MaxNumberOfMessages: MaxBatch, WaitTimeSeconds: int32(longPoll / time.Second),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		ReceiveRequestAttemptId:     aws.String(uuid.NewString()), // after a lost answer the SDK's retry gets the same messages
 	})
 	if err != nil {
 		return nil, sqs.Err(fmt.Errorf("receive from %s: %w", q.name, err))
@@ -164,8 +168,8 @@ func (q *Queue) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 			Body: aws.ToString(m.Body), ID: aws.ToString(m.MessageId), Handle: aws.ToString(m.ReceiptHandle),
 			Group:          m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)],
 			SequenceNumber: m.Attributes[string(types.MessageSystemAttributeNameSequenceNumber)],
-			SentAt:         number(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)]),
-			Receives:       int(number(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])),
+			SentAt:         parseNumber(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)]),
+			Receives:       int(parseNumber(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])),
 		}
 	}
 	return out, nil
@@ -182,15 +186,16 @@ func (q *Queue) Delete(ctx context.Context, messages []promotion.Delivery) error
 	for i, m := range messages {
 		entries[i] = types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(m.Handle)}
 	}
-	url, err := q.address(ctx)
+	url, err := q.queueURL(ctx)
 	if err != nil {
 		return err
 	}
 	got, err := q.client.DeleteMessageBatch(ctx, &awssqs.DeleteMessageBatchInput{QueueUrl: url, Entries: entries})
-	return problem("delete from "+q.name, got, err)
+	return batchError("delete from "+q.name, got, err)
 }
 
-// Release makes received messages visible again after a time, in whole seconds.
+// Release makes received messages visible again after a time, in whole seconds. The last one is
+// released first: while the first of a group is hidden, nobody receives those behind it.
 func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, after time.Duration) error {
 	if len(messages) == 0 {
 		return nil
@@ -199,19 +204,19 @@ func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, afte
 	defer cancel()
 	entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(messages))
 	for i, m := range messages {
-		entries[i] = types.ChangeMessageVisibilityBatchRequestEntry{
+		entries[len(messages)-1-i] = types.ChangeMessageVisibilityBatchRequestEntry{
 			Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(m.Handle), VisibilityTimeout: int32(after.Seconds()),
 		}
 	}
-	url, err := q.address(ctx)
+	url, err := q.queueURL(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = q.client.ChangeMessageVisibilityBatch(ctx, &awssqs.ChangeMessageVisibilityBatchInput{QueueUrl: url, Entries: entries})
-	return problem("release in "+q.name, nil, err)
+	return batchError("release in "+q.name, nil, err)
 }
 
-func problem(what string, got *awssqs.DeleteMessageBatchOutput, err error) error {
+func batchError(what string, got *awssqs.DeleteMessageBatchOutput, err error) error {
 	if err != nil {
 		return sqs.Err(fmt.Errorf("%s: %w", what, err))
 	}
@@ -225,7 +230,7 @@ func problem(what string, got *awssqs.DeleteMessageBatchOutput, err error) error
 func (q *Queue) Depth(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.limit)
 	defer cancel()
-	url, err := q.address(ctx)
+	url, err := q.queueURL(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -248,8 +253,8 @@ func (q *Queue) Depth(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-// number reads an attribute of SQS; what cannot be read is 0.
-func number(s string) int64 {
+// parseNumber reads an attribute of SQS; what cannot be read is 0.
+func parseNumber(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return n
 }

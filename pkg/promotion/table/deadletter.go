@@ -30,7 +30,7 @@ func DeadLetterItem(l *promotion.DeadLetter) dynamo.Item {
 	b.str("errorMessage", promotion.Shorten(l.ErrorMessage))
 	b.num("at", l.At)
 	b.num("redrivenAt", l.RedrivenAt)
-	b.num(TTL, expiry(l.At, deadLetterDays))
+	b.num(TTL, expirySeconds(l.At, deadLetterDays))
 	return dynamo.Item(b)
 }
 

@@ -105,7 +105,7 @@ func WinnersItems(d *promotion.Draw, winners []uuid.UUID, endsAt int64) []dynamo
 		it := WinnersKey(d.EventID, roundOf(d), i/winnersPerItem)
 		it["entityType"] = dynamo.String("WINNERS")
 		it["ids"] = dynamo.Binary(ids)
-		it[TTL] = dynamo.Number(expiry(endsAt, promotion.RetentionDays))
+		it[TTL] = dynamo.Number(expirySeconds(endsAt, promotion.RetentionDays))
 		out = append(out, it)
 	}
 	return out

@@ -18,7 +18,7 @@ func LockItem(l *promotion.Lock) dynamo.Item {
 	b.flag("withdrawn", l.Withdrawn)
 	b.num(lockWithdrawals, l.Withdrawals)
 	b.num("createdAt", l.CreatedAt)
-	b.num(TTL, expiry(l.EndsAt, lockDays))
+	b.num(TTL, expirySeconds(l.EndsAt, promotion.LockDays))
 	return dynamo.Item(b)
 }
 
@@ -63,11 +63,11 @@ func (t *Tx) Withdraw(owner int, r *promotion.Request) {
 	u := lockUpdate(&lock)
 	u.Expression += " ADD " + lockWithdrawals + " :one"
 	u.Values[":one"] = dynamo.Number(1)
-	t.Update(owner, LockKey(r.EventID, r.UserID), u, absentOrNames(r.RequestID))
+	t.Update(owner, LockKey(r.EventID, r.UserID), u, lockAbsentOrNames(r.RequestID))
 }
 
-// absentOrNames holds when there is no lock, or it names a request.
-func absentOrNames(requestID string) Condition {
+// lockAbsentOrNames holds when there is no lock, or it names a request.
+func lockAbsentOrNames(requestID string) Condition {
 	c := LockNames(requestID)
 	c.Expression = "attribute_not_exists(" + PK + ") OR " + c.Expression
 	return c

@@ -17,7 +17,7 @@ func EntryPartition(event, group string) string { return "ENTRY#" + event + "#" 
 func EntryItem(e *promotion.Entry) dynamo.Item {
 	b := newItem(EntryPartition(e.EventID, promotion.LotteryGroup(e.RequestID)), e.RequestID, "ENTRY")
 	b.num("enteredAt", e.EnteredAt)
-	b.num(TTL, expiry(e.EndsAt, promotion.RetentionDays))
+	b.num(TTL, expirySeconds(e.EndsAt, promotion.RetentionDays))
 	return dynamo.Item(b)
 }
 
@@ -28,7 +28,7 @@ const entryCounterClosed = "closed"
 // EntryCounterKey is the key of a group's counter.
 func EntryCounterKey(event, group string) dynamo.Item { return Key(eventPK(event), "ENTRIES#"+group) }
 
-// DecodeEntryCounter reads a counter; an absent item is a counter of nothing.
+// DecodeEntryCounter reads a counter; an absent item counts as 0 entries.
 func DecodeEntryCounter(it dynamo.Item) (promotion.EntryCounter, error) {
 	d := dynamo.Reader{Item: it}
 	return promotion.EntryCounter{N: d.Number("n"), ClosedAt: d.Number(entryCounterClosed), SentAt: d.Number("sentAt")}, d.Err()
@@ -78,7 +78,7 @@ func ExclusionItem(e *promotion.Exclusion) dynamo.Item {
 	b := newItem(ExclusionPartition(e.EventID), e.RequestID, "EXCLUDED")
 	b.str(exclusionReason, string(e.Reason))
 	b.num(exclusionAt, e.At)
-	b.num(TTL, expiry(e.EndsAt, promotion.RetentionDays))
+	b.num(TTL, expirySeconds(e.EndsAt, promotion.RetentionDays))
 	return dynamo.Item(b)
 }
 

@@ -15,12 +15,12 @@ import (
 func MarkerPartition(i int) string { return fmt.Sprintf("PENDING#%02x", i) }
 
 // MarkersBefore is the sort key below which are the markers of requests before a time.
-func MarkersBefore(ms int64) string { return stamp(ms) }
+func MarkersBefore(ms int64) string { return sortableTime(ms) }
 
 // MarkerKey is the key of a marker. It follows from the request alone, so that its settlement need not
 // look it up.
 func MarkerKey(m *promotion.Marker) dynamo.Item {
-	sk := stamp(m.RequestedAt) + "#" + m.RequestID
+	sk := sortableTime(m.RequestedAt) + "#" + m.RequestID
 	if m.Gen > 0 {
 		sk += fmt.Sprintf("#r%d", m.Gen)
 	}
@@ -29,7 +29,7 @@ func MarkerKey(m *promotion.Marker) dynamo.Item {
 
 // MarkerItem encodes a marker; it has no expiry.
 func MarkerItem(m *promotion.Marker) dynamo.Item {
-	b := builder(MarkerKey(m))
+	b := itemBuilder(MarkerKey(m))
 	b.str("entityType", "MARKER")
 	b.str("requestId", m.RequestID)
 	b.str("eventId", m.EventID)

@@ -19,7 +19,7 @@ func OutboxPartition(i int) string { return fmt.Sprintf("OUTBOX#%02x", i) }
 func NewOutbox(now int64, rows []promotion.Announcement) (item dynamo.Item, partition int) {
 	id := ids.NewV7().String()
 	partition = promotion.PartitionOf(id)
-	b := newItem(OutboxPartition(partition), stamp(now)+"#"+id, "OUTBOX")
+	b := newItem(OutboxPartition(partition), sortableTime(now)+"#"+id, "OUTBOX")
 	text, _ := json.Marshal(rows) // strings and numbers always marshal
 	b.str("rows", string(text))
 	return dynamo.Item(b), partition

@@ -26,6 +26,7 @@ func PromotionItem(p *promotion.Promotion) dynamo.Item {
 	b.num("announcedAt", p.AnnouncedAt)
 	b.num("closedAt", p.ClosedAt)
 	b.num("voidedAt", p.VoidedAt)
+	b.num("publishedAt", p.PublishedAt)
 	b.str("commitment", p.Commitment)
 	b.str("seedNonce", p.SeedNonce)
 	b.flag("paused", p.Paused)
@@ -41,7 +42,7 @@ func DecodePromotion(it dynamo.Item) (promotion.Promotion, error) {
 	p := promotion.Promotion{
 		EventID: d.String("eventId"), Title: d.String("title"), EventType: promotion.Type(d.String("eventType")), CapacityTotal: d.Number("capacityTotal"),
 		OpensAt: d.Number("opensAt"), ClosesAt: d.Number("closesAt"), LotteryCutoffAt: d.Number("lotteryCutoffAt"),
-		AnnouncedAt: d.Number("announcedAt"), ClosedAt: d.Number("closedAt"), VoidedAt: d.Number("voidedAt"),
+		AnnouncedAt: d.Number("announcedAt"), ClosedAt: d.Number("closedAt"), VoidedAt: d.Number("voidedAt"), PublishedAt: d.Number("publishedAt"),
 		Commitment: d.String("commitment"), SeedNonce: d.String("seedNonce"),
 		Paused: d.Bool("paused"), Shards: max(1, d.Number("shards")), CreatedAt: d.Number("createdAt"), Version: d.Number("version"),
 	}
@@ -80,7 +81,7 @@ type CreationKey struct {
 	CreatedAt int64
 }
 
-// CreationKeyKey is the key of its item.
+// CreationKeyKey is the table key of a CreationKey.
 func CreationKeyKey(user, key string) dynamo.Item { return Key("KEY#"+user+"#"+key, "LOCK") }
 
 func (k *CreationKey) Item() dynamo.Item {
@@ -98,7 +99,7 @@ func DecodeCreationKey(it dynamo.Item) (event, hash string, err error) {
 	return d.String("eventId"), d.String("hash"), d.Err()
 }
 
-// CapacityKey is the key of its item.
+// CapacityKey is the table key of a promotion's capacity.
 func CapacityKey(event string) dynamo.Item { return Key(eventPK(event), "CAPACITY") }
 
 // CapacityItem encodes a capacity.

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Items are items by their keys.
+// Items holds items of the table by their keys.
 type Items map[string]dynamo.Item
 
 func (i Items) Get(key dynamo.Item) dynamo.Item { return i[keyText(key)] }
@@ -24,8 +24,8 @@ func keyText(it dynamo.Item) string {
 	return r.String(PK) + "\x00" + r.String(SK)
 }
 
-// Partition queries a partition consistently, in the order of sort keys.
-type Partition struct {
+// PartitionQuery describes a consistent query of one partition, in the order of sort keys.
+type PartitionQuery struct {
 	PK            string
 	Prefix, Below string // at most one of them restricts the sort keys
 	After         string // the sort key behind which the page begins
@@ -35,7 +35,7 @@ type Partition struct {
 }
 
 // Query reads one page of a partition; more reports that there may be others.
-func (s Store) Query(ctx context.Context, p Partition) (items []dynamo.Item, more bool, err error) {
+func (s Store) Query(ctx context.Context, p PartitionQuery) (items []dynamo.Item, more bool, err error) {
 	in := &dynamodb.QueryInput{
 		TableName: &s.Table, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!p.Descending),
 		KeyConditionExpression:    aws.String("PK = :pk"),
@@ -72,7 +72,7 @@ func SortKey(it dynamo.Item) string {
 }
 
 // All yields the items of a partition and reads its pages as they are needed. It ends after an error.
-func (s Store) All(ctx context.Context, p Partition) iter.Seq2[dynamo.Item, error] {
+func (s Store) All(ctx context.Context, p PartitionQuery) iter.Seq2[dynamo.Item, error] {
 	return func(yield func(dynamo.Item, error) bool) {
 		for more := true; more; {
 			var items []dynamo.Item

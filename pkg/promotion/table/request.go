@@ -54,12 +54,12 @@ func RequestItem(r *promotion.Request) dynamo.Item {
 	b.num("announcedAt", r.AnnouncedAt)
 	b.num("shards", r.Shards)
 	b.num("endsAt", r.EndsAt)
-	b.num(TTL, expiry(r.EndsAt, promotion.RetentionDays))
+	b.num(TTL, expirySeconds(r.EndsAt, promotion.RetentionDays))
 	order := r.RequestedAt // until the time of queueing is known
 	if r.QueuedAt != 0 {
 		order = r.QueuedAt
 	}
-	sort := "QAT#" + stamp(order) + "#REQ#" + r.RequestID
+	sort := "QAT#" + sortableTime(order) + "#REQ#" + r.RequestID
 	b.str(GSI1PK, UserIndex(r.UserID))
 	b.str(GSI1SK, sort)
 	event := "EVENT#" + r.EventID
@@ -99,11 +99,11 @@ const LogPrefix = "LOG#"
 
 // LogItem encodes an entry of the log.
 func LogItem(l *promotion.LogEntry) dynamo.Item {
-	b := newItem("REQ#"+l.RequestID, LogPrefix+stamp(l.OccurredAt), "STATUS_LOG")
+	b := newItem("REQ#"+l.RequestID, LogPrefix+sortableTime(l.OccurredAt), "STATUS_LOG")
 	b.str("fromStatus", string(l.From))
 	b.str("toStatus", string(l.To))
 	b.num("occurredAt", l.OccurredAt)
-	b.num(TTL, expiry(l.EndsAt, logDays))
+	b.num(TTL, expirySeconds(l.EndsAt, logDays))
 	return dynamo.Item(b)
 }
 

@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Store reads and writes what ingest and worker have in common.
+// Store reads and writes the table of promotions and requests that ingest and worker share.
 type Store struct {
 	Client *dynamodb.Client
 	Table  string // in full
@@ -122,7 +122,7 @@ func (s Store) Redrive(ctx context.Context, id string) (promotion.Request, error
 	tx := s.Begin()
 	tx.Change(0, c)
 	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: id, CreatedAt: s.Millis(), EndsAt: r.EndsAt}
-	tx.Update(0, LockKey(r.EventID, r.UserID), lockUpdate(&lock), absentOrNames(id))
+	tx.Update(0, LockKey(r.EventID, r.UserID), lockUpdate(&lock), lockAbsentOrNames(id))
 	err = tx.Commit(ctx)
 	if len(tx.Failed(err)) > 0 {
 		return r, promotion.ErrNotRedrivable

@@ -11,6 +11,7 @@
 //	list            EVENTS                EVENT#<event>       ingest
 //	creation key    KEY#<user>#<key>      LOCK                ingest, with the promotion
 //	marker          PENDING#<00..3f>      <ms>#<id>[#r<gen>]  from acceptance until the settlement
+//	unsent          UNSENT                EVENT#<event>       ingest, while the queue is away
 //	announcements   OUTBOX#<00..3f>       <ms>#<uuid>         with each settlement; the relay deletes
 //	dead letter     DLQ#requests          <ms>#<id>           worker, for operators
 //	                DLQ#admissions        <ms>#<id>
@@ -20,6 +21,7 @@
 //	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
 //	draw            EVENT#<event>         DRAW                worker
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
+//	winner          WINNER#<event>        <queueSeq>#<id>     the settlement, first come
 //	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //
@@ -72,8 +74,8 @@ func Key(pk, sk string) dynamo.Item {
 // KeyOf is the key within an item.
 func KeyOf(it dynamo.Item) dynamo.Item { return dynamo.Item{PK: it[PK], SK: it[SK]} }
 
-// stamp formats a time so that texts sort as times do, until the year 2286.
-func stamp(ms int64) string { return fmt.Sprintf("%013d", ms) }
+// sortableTime formats a time so that texts sort as times do, until the year 2286.
+func sortableTime(ms int64) string { return fmt.Sprintf("%013d", ms) }
 
 // Expired reports whether an item's time is over: DynamoDB deletes it only later.
 func Expired(it dynamo.Item, now int64) bool {
@@ -83,43 +85,42 @@ func Expired(it dynamo.Item, now int64) bool {
 }
 
 // Retention, in days after the promotion has closed and its result is announced; see also
-// promotion.RetentionDays.
+// promotion.RetentionDays and promotion.LockDays.
 const (
-	logDays  = 30
-	lockDays = 7
+	logDays = 30
 	// creationKeyHours counts from the creation.
 	creationKeyHours = 24
 )
 
-// expiry is the time of expiry, in seconds, some days after a time.
-func expiry(end, days int64) int64 { return end/1000 + days*24*3600 }
+// expirySeconds is the time of expiry, in seconds, some days after a time.
+func expirySeconds(end, days int64) int64 { return end/1000 + days*24*3600 }
 
-// builder makes an item without empty attributes.
-type builder dynamo.Item
+// itemBuilder builds an item and leaves out empty attributes.
+type itemBuilder dynamo.Item
 
-func newItem(pk, sk, entity string) builder {
-	b := builder(Key(pk, sk))
+func newItem(pk, sk, entity string) itemBuilder {
+	b := itemBuilder(Key(pk, sk))
 	b.str("entityType", entity)
 	return b
 }
 
-func (b builder) str(name, v string) {
+func (b itemBuilder) str(name, v string) {
 	if v != "" {
 		b[name] = dynamo.String(v)
 	}
 }
 
-// num leaves out 0: a time that is not known, a count that is none.
-func (b builder) num(name string, v int64) {
+// num sets a number but leaves out 0, which stands for an unknown time or no count.
+func (b itemBuilder) num(name string, v int64) {
 	if v != 0 {
 		b[name] = dynamo.Number(v)
 	}
 }
 
-// count writes 0 too, for attributes that conditions name.
-func (b builder) count(name string, v int64) { b[name] = dynamo.Number(v) }
+// count sets a number, also 0, for attributes that conditions name.
+func (b itemBuilder) count(name string, v int64) { b[name] = dynamo.Number(v) }
 
-func (b builder) flag(name string, v bool) {
+func (b itemBuilder) flag(name string, v bool) {
 	if v {
 		b[name] = dynamo.Bool(v)
 	}

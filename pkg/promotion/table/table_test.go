@@ -105,7 +105,7 @@ func TestItemsAreReadAsTheyWereWritten(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	p := demo()
-	p.Paused, p.ClosedAt, p.VoidedAt, p.LotteryCutoffAt, p.AnnouncedAt, p.Version = true, now, now+1, now+2, now+3, 4
+	p.Paused, p.ClosedAt, p.VoidedAt, p.LotteryCutoffAt, p.AnnouncedAt, p.PublishedAt, p.Version = true, now, now+1, now+2, now+3, now+4, 4
 	gotPromotion, err := table.DecodePromotion(table.PromotionItem(p))
 	require.NoError(t, err)
 	require.Equal(t, *p, gotPromotion)

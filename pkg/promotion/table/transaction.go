@@ -14,16 +14,17 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Shared is the owner of items of a transaction that belong to no single request.
+// Shared is the owner of those writes of a transaction that belong to no single request.
 const Shared = -1
 
-// conflictTries is how often a transaction is sent that meets other writes in progress; the pauses
-// are 20 to 50 ms.
-const conflictTries = 5
+// repeatTries is how often a transaction is sent that meets other writes in progress, or a partition
+// without capacity; the pauses are 20 to 50 ms.
+const repeatTries = 5
 
 // Tx collects the writes of one transaction. With a change of a request it also writes the log and the
 // figures of the event, and with the end of a request the announcement and the deletion of the marker.
-// With a lottery request it writes the entry and the counter of its group, or the exclusion.
+// With a lottery request it writes the entry and the counter of its group, or the exclusion, and with
+// the success of a first-come request its place among the winners.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -37,7 +38,7 @@ type Tx struct {
 	statuses []promotion.Status // in the logs of the transaction
 
 	groups     map[entryGroup]*groupChange
-	exclusions []exclusion
+	exclusions []exclusionWrite
 }
 
 // NewTx begins a transaction at a time.
@@ -48,7 +49,7 @@ func NewTx(client *dynamodb.Client, table string, now int64) *Tx {
 // Len is the number of items so far, without figures and announcements.
 func (t *Tx) Len() int { return len(t.items) }
 
-// Owner tells whose item i of the transaction is, as given to the call that added it.
+// Owner returns the owner that was given to the call that added item i of the transaction.
 func (t *Tx) Owner(i int) int {
 	if i < 0 || i >= len(t.owners) {
 		return Shared
@@ -83,7 +84,7 @@ func (c Condition) expression() *string {
 
 // Put writes a whole item. A failed condition reports the item that is stored.
 func (t *Tx) Put(owner int, it dynamo.Item, c Condition) {
-	t.add(owner, types.TransactWriteItem{Put: &types.Put{
+	t.addWrite(owner, types.TransactWriteItem{Put: &types.Put{
 		TableName: &t.table, Item: it, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}})
@@ -99,38 +100,38 @@ func (t *Tx) Update(owner int, key dynamo.Item, u dynamo.Change, c Condition) {
 	if len(values) == 0 {
 		values = nil
 	}
-	t.add(owner, types.TransactWriteItem{Update: &types.Update{
+	t.addWrite(owner, types.TransactWriteItem{Update: &types.Update{
 		TableName: &t.table, Key: key, UpdateExpression: &u.Expression, ConditionExpression: c.expression(),
 		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}})
 }
 
 func (t *Tx) Delete(owner int, key dynamo.Item, c Condition) {
-	t.add(owner, types.TransactWriteItem{Delete: &types.Delete{
+	t.addWrite(owner, types.TransactWriteItem{Delete: &types.Delete{
 		TableName: &t.table, Key: key, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
 	}})
 }
 
-// Check requires something of an item that is not written.
+// Check adds a condition on an item that the transaction does not write.
 func (t *Tx) Check(owner int, key dynamo.Item, c Condition) {
-	t.add(owner, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+	t.addWrite(owner, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 		TableName: &t.table, Key: key, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
 	}})
 }
 
-func (t *Tx) add(owner int, it types.TransactWriteItem) {
+func (t *Tx) addWrite(owner int, it types.TransactWriteItem) {
 	t.items, t.owners = append(t.items, it), append(t.owners, owner)
 }
 
 // Create writes a new request as it was received, or as it has ended already, and counts it.
 func (t *Tx) Create(owner int, created promotion.Change) {
 	t.Put(owner, RequestItem(&created.After), Absent())
-	t.log(owner, created)
+	t.putLog(owner, created)
 	t.countsOf(created.After.EventID).Accepted++
 	if created.After.Status.Final() {
-		t.end(created)
+		t.recordEnd(created)
 		if created.After.EventType == promotion.Lottery {
-			t.lottery(owner, created)
+			t.addLotteryWrites(owner, created)
 		}
 	} else {
 		t.putMarker(owner, &created.After)
@@ -140,16 +141,19 @@ func (t *Tx) Create(owner int, created promotion.Change) {
 // Change writes a step of a request, if nobody has changed it since it was read.
 func (t *Tx) Change(owner int, c promotion.Change) {
 	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(RequestItem(&c.Before), RequestItem(&c.After)), RequestAsRead(&c.Before))
-	t.log(owner, c)
+	t.putLog(owner, c)
 	switch ended := c.After.Status.Final(); {
 	case ended && !c.Before.Status.Final():
-		t.end(c)
+		t.recordEnd(c)
 		t.deleteMarker(owner, &c.Before)
+		if c.After.Status == promotion.Succeeded && c.After.EventType == promotion.FirstCome {
+			t.Put(owner, WinnerItem(&c.After), Condition{})
+		}
 	case !ended && c.Before.Status.Final():
 		t.countsOf(c.Before.EventID).Add(c.Before.ResultCode, -1)
 	}
 	if c.After.EventType == promotion.Lottery {
-		t.lottery(owner, c)
+		t.addLotteryWrites(owner, c)
 	}
 	if c.After.Gen != c.Before.Gen { // its message is not in the queue yet
 		if !c.Before.Status.Final() {
@@ -172,14 +176,14 @@ func (t *Tx) deleteMarker(owner int, r *promotion.Request) {
 	}
 }
 
-func (t *Tx) log(owner int, c promotion.Change) {
+func (t *Tx) putLog(owner int, c promotion.Change) {
 	for i := range c.Logs {
 		t.Put(owner, LogItem(&c.Logs[i]), Condition{})
 		t.statuses = append(t.statuses, c.Logs[i].To)
 	}
 }
 
-func (t *Tx) end(c promotion.Change) {
+func (t *Tx) recordEnd(c promotion.Change) {
 	t.countsOf(c.After.EventID).Add(c.After.ResultCode, 1)
 	t.rows = append(t.rows, promotion.AnnouncementOf(&c.After))
 }
@@ -194,7 +198,7 @@ func (t *Tx) countsOf(event string) *promotion.Counts {
 }
 
 // Commit writes everything or nothing. It tries again when only conflicts with other writes prevented
-// it. Any other cancellation is a dynamo.CanceledError; Owner tells whose its items are.
+// it, or a lack of capacity. Any other cancellation is a dynamo.CanceledError; Owner tells whose its items are.
 func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.rows) > 0 {
 		var it dynamo.Item
@@ -207,7 +211,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		for event, c := range t.counts { // another item of the figures each time
 			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
 		}
-		t.addGroups()
+		t.writeGroupCounters()
 		checks := t.addExclusions()
 		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items})
 		if err == nil {
@@ -223,7 +227,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		if t.dropExclusions(canceled, checks) {
 			continue
 		}
-		if try == conflictTries || !canceled.ConflictsOnly() || !pause(ctx) {
+		if again := canceled.ConflictsOnly() || dynamo.Throttled(canceled); !again || try == repeatTries || !pause(ctx) {
 			return dynamo.Err(canceled)
 		}
 	}
@@ -232,13 +236,13 @@ func (t *Tx) Commit(ctx context.Context) error {
 // Outbox is the partition of the announcements that a commit has written; ok is false without any.
 func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
 
-// pause waits 20 to 50 ms, so that transactions that conflicted do not conflict again. It returns
-// false when ctx has ended.
+// pause waits 20 to 50 ms, so that transactions that collided do not collide again. It returns false
+// when ctx has ended.
 func pause(ctx context.Context) bool {
 	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
 }
 
-// Failed are the owners of items whose condition did not hold.
+// Failed returns the owners of the items whose condition did not hold.
 func (t *Tx) Failed(err error) map[int]bool {
 	canceled, ok := dynamo.Canceled(err)
 	if !ok {

@@ -15,8 +15,8 @@ type entryGroup struct{ event, group string }
 // groupChange is what a transaction changes of a group's counter.
 type groupChange struct{ entries, sentAt int64 }
 
-// exclusion is a write to the list of a lottery's excluded requests, with what it requires.
-type exclusion struct {
+// exclusionWrite is a write to the list of a lottery's excluded requests, with what it requires.
+type exclusionWrite struct {
 	owner int
 	item  types.TransactWriteItem
 
@@ -24,19 +24,19 @@ type exclusion struct {
 	required Condition
 }
 
-// lottery adds what follows from a step of a lottery request.
-func (t *Tx) lottery(owner int, c promotion.Change) {
+// addLotteryWrites adds the entry, counter or exclusion that a change of a lottery request implies.
+func (t *Tx) addLotteryWrites(owner int, c promotion.Change) {
 	before, after := &c.Before, &c.After
 	switch {
 	case before.EnteredAt == 0 && after.EnteredAt != 0:
 		e := promotion.Entry{EventID: after.EventID, RequestID: after.RequestID, EnteredAt: after.EnteredAt, EndsAt: after.EndsAt}
 		t.Put(owner, EntryItem(&e), Absent())
 		t.deleteMarker(owner, before)
-		t.group(after).entries++
+		t.groupChangeOf(after).entries++
 		t.countsOf(after.EventID).Entered++
 	case before.EnteredAt != 0 && after.EnteredAt == 0:
 		t.Delete(owner, Key(EntryPartition(after.EventID, promotion.LotteryGroup(after.RequestID)), after.RequestID), Present())
-		t.group(after).entries--
+		t.groupChangeOf(after).entries--
 		t.countsOf(after.EventID).Entered--
 	case before.EnteredAt != 0 && after.Status.Final() && !before.Status.Final():
 		t.countsOf(after.EventID).Entered--
@@ -46,18 +46,18 @@ func (t *Tx) lottery(owner int, c promotion.Change) {
 	case after.EnteredAt != 0:
 	case after.Status.Final():
 		e := promotion.Exclusion{EventID: after.EventID, RequestID: after.RequestID, Reason: after.ResultCode, At: after.StatusAt, EndsAt: after.EndsAt}
-		t.exclusions = append(t.exclusions, exclusion{
+		t.exclusions = append(t.exclusions, exclusionWrite{
 			owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: ExclusionItem(&e)}}, DrawKey(after.EventID), Absent(),
 		})
 	case before.Status.Final(): // redriven: in a closed group it can only be late, so it stays excluded
-		t.exclusions = append(t.exclusions, exclusion{
+		t.exclusions = append(t.exclusions, exclusionWrite{
 			owner, types.TransactWriteItem{Delete: &types.Delete{TableName: &t.table, Key: key}},
 			EntryCounterKey(after.EventID, promotion.LotteryGroup(after.RequestID)), entryCounterOpen(),
 		})
 	}
 }
 
-func (t *Tx) group(r *promotion.Request) *groupChange {
+func (t *Tx) groupChangeOf(r *promotion.Request) *groupChange {
 	key := entryGroup{r.EventID, promotion.LotteryGroup(r.RequestID)}
 	g := t.groups[key]
 	if g == nil {
@@ -69,10 +69,10 @@ func (t *Tx) group(r *promotion.Request) *groupChange {
 
 // SetSentAt stores, in the counter of the group of r, when the queue got the latest message of the
 // group that has been settled.
-func (t *Tx) SetSentAt(r *promotion.Request, at int64) { t.group(r).sentAt = at }
+func (t *Tx) SetSentAt(r *promotion.Request, at int64) { t.groupChangeOf(r).sentAt = at }
 
-// addGroups writes the counters of groups. An entry comes or goes only while its group is open.
-func (t *Tx) addGroups() {
+// writeGroupCounters writes the counters of groups. An entry comes or goes only while its group is open.
+func (t *Tx) writeGroupCounters() {
 	for key, g := range t.groups {
 		open := Condition{}
 		if g.entries != 0 {
@@ -93,13 +93,13 @@ func (t *Tx) addExclusions() map[int]string {
 			checks[len(t.items)] = name
 			t.Check(Shared, e.key, e.required)
 		}
-		t.add(e.owner, e.item)
+		t.addWrite(e.owner, e.item)
 	}
 	return checks
 }
 
-// dropExclusions removes the exclusions whose check failed, as it would from then on. It reports
-// whether these checks alone cancelled the transaction, so that it is to be sent again.
+// dropExclusions removes the exclusions whose check failed; repeated, the check would fail again.
+// It reports whether these checks alone cancelled the transaction, so that it is to be sent again.
 func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]string) bool {
 	final := map[string]bool{}
 	for i := range canceled.Reasons {
@@ -111,9 +111,9 @@ func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]strin
 			return false
 		}
 	}
-	if _, invalid := canceled.Invalid(); invalid || len(final) == 0 {
+	if _, invalid := canceled.FirstInvalid(); invalid || len(final) == 0 {
 		return false
 	}
-	t.exclusions = slices.DeleteFunc(t.exclusions, func(e exclusion) bool { return final[keyText(e.key)] })
+	t.exclusions = slices.DeleteFunc(t.exclusions, func(e exclusionWrite) bool { return final[keyText(e.key)] })
 	return true
 }

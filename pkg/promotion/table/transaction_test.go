@@ -34,7 +34,7 @@ func read(t *testing.T, client *dynamodb.Client, name, id string) promotion.Requ
 	return r
 }
 
-func query(t *testing.T, client *dynamodb.Client, name string, p table.Partition) []dynamo.Item {
+func query(t *testing.T, client *dynamodb.Client, name string, p table.PartitionQuery) []dynamo.Item {
 	t.Helper()
 	items, more, err := table.Store{Client: client, Table: name}.Query(t.Context(), p)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestLifeOfARequest(t *testing.T) {
 	}
 	counts := func() promotion.Counts {
 		t.Helper()
-		sum, err := table.DecodeCounts(query(t, client, name, table.Partition{PK: table.EventPartition("demo"), Prefix: table.CountsPrefix}))
+		sum, err := table.DecodeCounts(query(t, client, name, table.PartitionQuery{PK: table.EventPartition("demo"), Prefix: table.CountsPrefix}))
 		require.NoError(t, err)
 		return sum
 	}
@@ -108,7 +108,7 @@ func TestLifeOfARequest(t *testing.T) {
 func requireLogInOrder(t *testing.T, client *dynamodb.Client, name, id string, status promotion.Status) {
 	t.Helper()
 	var last promotion.Status
-	for _, it := range query(t, client, name, table.Partition{PK: "REQ#" + id, Prefix: table.LogPrefix}) {
+	for _, it := range query(t, client, name, table.PartitionQuery{PK: "REQ#" + id, Prefix: table.LogPrefix}) {
 		l, err := table.DecodeLog(it)
 		require.NoError(t, err)
 		require.Equal(t, last, l.From)
@@ -121,8 +121,8 @@ func requireLogInOrder(t *testing.T, client *dynamodb.Client, name, id string, s
 func pending(t *testing.T, client *dynamodb.Client, name string) (markers, announced int) {
 	t.Helper()
 	for i := range promotion.Partitions {
-		markers += len(query(t, client, name, table.Partition{PK: table.MarkerPartition(i)}))
-		announced += len(query(t, client, name, table.Partition{PK: table.OutboxPartition(i)}))
+		markers += len(query(t, client, name, table.PartitionQuery{PK: table.MarkerPartition(i)}))
+		announced += len(query(t, client, name, table.PartitionQuery{PK: table.OutboxPartition(i)}))
 	}
 	return markers, announced
 }

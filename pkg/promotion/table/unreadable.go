@@ -140,10 +140,10 @@ func (s Store) endUnreadable(ctx context.Context, tx *Tx, m promotion.Message, s
 			},
 		}, Present())
 	}
-	tx.end(c)
+	tx.recordEnd(c)
 	if r.EventType == promotion.Lottery {
 		tx.Check(Shared, Key(EntryPartition(m.EventID, promotion.LotteryGroup(m.RequestID)), m.RequestID), Absent())
-		tx.lottery(Shared, c)
+		tx.addLotteryWrites(Shared, c)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (s Store) endUnreadable(ctx context.Context, tx *Tx, m promotion.Message, s
 // markersOf finds the keys of the markers of a request by its id alone.
 func (s Store) markersOf(ctx context.Context, id string) ([]dynamo.Item, error) {
 	var found []dynamo.Item
-	for it, err := range s.All(ctx, Partition{PK: MarkerPartition(promotion.PartitionOf(id)), KeysOnly: true}) {
+	for it, err := range s.All(ctx, PartitionQuery{PK: MarkerPartition(promotion.PartitionOf(id)), KeysOnly: true}) {
 		if err != nil {
 			return nil, fmt.Errorf("markers of %s: %w", id, err)
 		}

@@ -14,14 +14,14 @@ import (
 // there: URR_TEST_REDIS=cluster go test -run ….
 const variable = "URR_TEST_REDIS"
 
-// Cluster reports whether Open and Prefix use the cluster.
-func Cluster() bool { return os.Getenv(variable) == "cluster" } //nolint:forbidigo // tests have no Config
+// UsesCluster reports whether Open and Prefix use the cluster.
+func UsesCluster() bool { return os.Getenv(variable) == "cluster" } //nolint:forbidigo // tests have no Config
 
-// Share skips every other one of several long tests, numbered by i, on the single Redis, and the
-// others on the cluster: together both kinds run each of them once.
-func Share(t *testing.T, i int) {
+// SkipShare divides long tests, numbered by i, between the single Redis and the cluster: it skips
+// the odd ones on one and the even ones on the other, so that each test runs once.
+func SkipShare(t *testing.T, i int) {
 	t.Helper()
-	if Cluster() != (i%2 == 1) {
+	if UsesCluster() != (i%2 == 1) {
 		t.Skip("runs on the other kind of Redis")
 	}
 }
@@ -31,7 +31,7 @@ func Share(t *testing.T, i int) {
 // works on one server may fail on a cluster, where all its keys must be on one node and be declared.
 func OnCluster(t *testing.T, except ...string) {
 	t.Helper()
-	if Cluster() {
+	if UsesCluster() {
 		t.Skip("this process runs on the cluster already")
 	}
 	t.Parallel()
@@ -41,14 +41,14 @@ func OnCluster(t *testing.T, except ...string) {
 			env[name] = value
 		}
 	}
-	out, err := processtest.Run(t, env, arguments(t, append(except, t.Name()))...)
+	out, err := processtest.Run(t, env, testFlags(t, append(except, t.Name()))...)
 	if err != nil {
 		t.Errorf("on the Redis Cluster: %v\n%s", err, out)
 	}
 }
 
-// arguments are the flags of this run of the tests, except which of them run and how often.
-func arguments(t *testing.T, except []string) []string {
+// testFlags are the flags of this run of the tests, except which of them run and how often.
+func testFlags(t *testing.T, except []string) []string {
 	t.Helper()
 	args := []string{"-test.skip=^(" + strings.Join(except, "|") + ")$"}
 	for _, name := range []string{"test.parallel", "test.shuffle"} {

@@ -22,29 +22,29 @@ const unlimited = 24 * time.Hour
 // Open makes a client of the Redis under test, closed when the test ends.
 func Open(t testing.TB) goredis.UniversalClient {
 	t.Helper()
-	return open(t, underTest(t))
+	return open(t, defaultOptions(t))
 }
 
 // OpenCluster makes a client of the three-node cluster, closed when the test ends.
 func OpenCluster(t testing.TB) goredis.UniversalClient {
 	t.Helper()
-	return open(t, cluster(t))
+	return open(t, clusterOptions(t))
 }
 
-func underTest(t testing.TB) client.Options {
+func defaultOptions(t testing.TB) client.Options {
 	t.Helper()
-	if Cluster() {
-		return cluster(t)
+	if UsesCluster() {
+		return clusterOptions(t)
 	}
-	return options([]string{backendtest.Redis(t)})
+	return optionsFor([]string{backendtest.Redis(t)})
 }
 
-func cluster(t testing.TB) client.Options {
+func clusterOptions(t testing.TB) client.Options {
 	t.Helper()
-	return options(backendtest.RedisCluster(t))
+	return optionsFor(backendtest.RedisCluster(t))
 }
 
-func options(addrs []string) client.Options {
+func optionsFor(addrs []string) client.Options {
 	return client.Options{Addrs: addrs, PoolSize: 16, Dialing: unlimited, Answering: unlimited}
 }
 
@@ -85,34 +85,36 @@ func eachNode(ctx context.Context, c goredis.UniversalClient, fn func(context.Co
 // test that contains it is deleted.
 func Prefix(t testing.TB) string {
 	t.Helper()
-	return prefix(t, underTest(t))
+	return prefix(t, defaultOptions(t))
 }
 
 // ClusterPrefix is Prefix on the cluster.
 func ClusterPrefix(t testing.TB) string {
 	t.Helper()
-	return prefix(t, cluster(t))
+	return prefix(t, clusterOptions(t))
 }
 
 func prefix(t testing.TB, opts client.Options) string {
 	t.Helper()
 	id := "test-" + strings.ToLower(rand.Text()[:20])
 	t.Cleanup(func() {
-		if err := sweep(opts, id); err != nil {
+		if err := deleteKeys(opts, id); err != nil {
 			t.Errorf("sweep %s: %v", id, err)
 		}
 	})
 	return id
 }
 
-func sweep(opts client.Options, prefix string) error {
+func deleteKeys(opts client.Options, prefix string) error {
 	ctx := context.Background() // the test's own has ended
 	c := client.New(opts)
 	defer func() { _ = c.Close() }()
-	return eachNode(ctx, c, func(ctx context.Context, node goredis.UniversalClient) error { return sweepNode(ctx, node, prefix) })
+	return eachNode(ctx, c, func(ctx context.Context, node goredis.UniversalClient) error {
+		return deleteKeysOfNode(ctx, node, prefix)
+	})
 }
 
-func sweepNode(ctx context.Context, node goredis.UniversalClient, prefix string) error {
+func deleteKeysOfNode(ctx context.Context, node goredis.UniversalClient, prefix string) error {
 	keys := node.Scan(ctx, 0, "*"+prefix+"*", 1000).Iterator()
 	for keys.Next(ctx) {
 		if err := node.Unlink(ctx, keys.Val()).Err(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -64,7 +66,7 @@ func (s *Server) Client() *goredis.Client {
 // Start starts the server after Kill, and returns when it answers.
 func (s *Server) Start() {
 	s.t.Helper()
-	host, port := s.split()
+	host, port := s.hostPort()
 	// Not the context of the test: the test kills the server itself, at the end.
 	args := append([]string{"--port", port, "--bind", host, "--dir", s.dir, "--save", ""}, s.args...)
 	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...) //nolint:gosec // a test's own arguments
@@ -90,7 +92,7 @@ func (s *Server) Kill() {
 // StartReplica starts a server that replicates this one, and returns when it has all data.
 func (s *Server) StartReplica() *Server {
 	s.t.Helper()
-	host, port := s.split()
+	host, port := s.hostPort()
 	l, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -125,7 +127,7 @@ func (s *Server) Detach() {
 // failover behind one address does.
 func (s *Server) TakeOver(master *Server) {
 	s.t.Helper()
-	_, port := master.split()
+	_, port := master.hostPort()
 	if err := s.Client().ConfigSet(s.t.Context(), "port", port).Err(); err != nil {
 		s.t.Fatalf("move the replica at %s to port %s: %v", s.addr, port, err)
 	}
@@ -133,7 +135,56 @@ func (s *Server) TakeOver(master *Server) {
 	s.awaitAnswer()
 }
 
-func (s *Server) split() (host, port string) {
+// Fill fills a server that does not evict keys up to its limit of memory, and returns what frees the
+// memory again. Meanwhile the limit is a quarter lower, since buffers that the server frees would make
+// room for a moment.
+func (s *Server) Fill() (free func()) {
+	s.t.Helper()
+	client, ctx := s.Client(), s.t.Context()
+	var keys []string
+	for size := 1 << 16; size >= 64; {
+		key := "filler-" + strconv.Itoa(len(keys))
+		err := client.Set(ctx, key, strings.Repeat("x", size), 0).Err()
+		switch {
+		case err == nil:
+			keys = append(keys, key)
+		case goredis.HasErrorPrefix(err, "OOM"):
+			size /= 2
+		default:
+			s.t.Fatalf("fill redis-server at %s: %v", s.addr, err)
+		}
+	}
+	limit := s.memoryLimit()
+	s.limitMemory(limit * 3 / 4)
+	return func() {
+		if err := client.Del(ctx, keys...).Err(); err != nil {
+			s.t.Fatalf("free memory of redis-server at %s: %v", s.addr, err)
+		}
+		s.limitMemory(limit)
+	}
+}
+
+func (s *Server) memoryLimit() int64 {
+	s.t.Helper()
+	values, err := s.Client().ConfigGet(s.t.Context(), "maxmemory").Result()
+	if err != nil {
+		s.t.Fatalf("read the limit of memory of redis-server at %s: %v", s.addr, err)
+	}
+	limit, err := strconv.ParseInt(values["maxmemory"], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return limit
+}
+
+func (s *Server) limitMemory(bytes int64) {
+	s.t.Helper()
+	if err := s.Client().ConfigSet(s.t.Context(), "maxmemory", strconv.FormatInt(bytes, 10)).Err(); err != nil {
+		s.t.Fatalf("limit the memory of redis-server at %s: %v", s.addr, err)
+	}
+}
+
+func (s *Server) hostPort() (host, port string) {
 	s.t.Helper()
 	host, port, err := net.SplitHostPort(s.addr)
 	if err != nil {

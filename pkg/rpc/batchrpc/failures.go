@@ -30,7 +30,8 @@ func (f *Failures) Problem(err error) *commonv1.Problem {
 	return errs.ToProblem(e)
 }
 
-// Args are what to log of the items that failed by a fault of the server; nil if none did.
+// Args returns the log attributes of the items that failed by a fault of the server; nil if none
+// did.
 func (f *Failures) Args() []any {
 	f.mu.Lock()
 	defer f.mu.Unlock()

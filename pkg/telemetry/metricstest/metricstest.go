@@ -44,14 +44,14 @@ func ByName(t testing.TB, label, value string) map[string]float64 {
 	return values
 }
 
-// series is a counter or gauge with its labels.
-type series struct {
+// labelledValue is a counter or gauge with its labels.
+type labelledValue struct {
 	name   string
 	labels map[string]string
 	value  float64
 }
 
-func (s *series) has(labels map[string]string) bool {
+func (s *labelledValue) has(labels map[string]string) bool {
 	for name, value := range labels {
 		if got, ok := s.labels[name]; !ok || got != value {
 			return false
@@ -60,7 +60,7 @@ func (s *series) has(labels map[string]string) bool {
 	return true
 }
 
-func gather(t testing.TB) (all []series) {
+func gather(t testing.TB) (all []labelledValue) {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func gather(t testing.TB) (all []series) {
 			if m.GetCounter() == nil && m.GetGauge() == nil {
 				continue
 			}
-			s := series{name: f.GetName(), labels: make(map[string]string), value: m.GetCounter().GetValue() + m.GetGauge().GetValue()}
+			s := labelledValue{name: f.GetName(), labels: make(map[string]string), value: m.GetCounter().GetValue() + m.GetGauge().GetValue()}
 			for _, l := range m.GetLabel() {
 				s.labels[l.GetName()] = l.GetValue()
 			}

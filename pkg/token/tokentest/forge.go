@@ -29,8 +29,8 @@ func Forge(t testing.TB, header map[string]any, claims any, method jwt.SigningMe
 	return head + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
 
-// Forgeries are texts with these claims, by name, that no verifier may accept whose only key is
-// secret by the name kid, and that accepts a token of these claims.
+// Forgeries returns forged tokens with these claims, by the name of the forgery. A verifier whose
+// only key is secret, named kid, must refuse all of them.
 func Forgeries(t testing.TB, kid, secret string, claims jwt.Claims) map[string]string {
 	t.Helper()
 	all := forgedForms(t, kid, secret, claims)
@@ -64,7 +64,7 @@ func forgedAlgorithms(t testing.TB, kid, secret string, claims any) map[string]s
 	}
 }
 
-// forgedKeys are signed with another key, or do not name the key.
+// forgedKeys returns tokens that are signed with another key, or do not name the key.
 func forgedKeys(t testing.TB, kid, secret string, claims any) map[string]string {
 	t.Helper()
 	other := strings.Repeat("other-key ", 4)
@@ -89,7 +89,7 @@ func forgedKeys(t testing.TB, kid, secret string, claims any) map[string]string 
 	}
 }
 
-// forgedForms are parts of genuine tokens.
+// forgedForms returns malformed texts made of parts of genuine tokens.
 func forgedForms(t testing.TB, kid, secret string, claims any) map[string]string {
 	t.Helper()
 	sign := func(c any) string {

@@ -20,7 +20,7 @@ var epoch = time.Date(2042, 1, 1, 0, 0, 0, 0, time.UTC)
 // the .proto, as "sections.price"; nil leaves the member out. A test that fills a message and reads
 // it back therefore fails by itself when a new member is lost on the way.
 func Fill(m proto.Message, given map[string]any) {
-	(&filler{given: given}).message("", m.ProtoReflect())
+	(&filler{given: given}).fillMessage("", m.ProtoReflect())
 }
 
 type filler struct {
@@ -28,7 +28,7 @@ type filler struct {
 	n     int64
 }
 
-func (f *filler) message(prefix string, m protoreflect.Message) {
+func (f *filler) fillMessage(prefix string, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
@@ -44,16 +44,16 @@ func (f *filler) message(prefix string, m protoreflect.Message) {
 		case fd.IsList():
 			list := m.Mutable(fd).List()
 			for range 2 {
-				list.Append(f.value(path, fd, list.NewElement()))
+				list.Append(f.nextValue(path, fd, list.NewElement()))
 			}
 		default:
-			m.Set(fd, f.value(path, fd, m.NewField(fd)))
+			m.Set(fd, f.nextValue(path, fd, m.NewField(fd)))
 		}
 	}
 }
 
-// value returns the next value of the field's kind. Numbers are small, and at least 11.
-func (f *filler) value(path string, fd protoreflect.FieldDescriptor, empty protoreflect.Value) protoreflect.Value {
+// nextValue returns the next value of the field's kind. Numbers are small, and at least 11.
+func (f *filler) nextValue(path string, fd protoreflect.FieldDescriptor, empty protoreflect.Value) protoreflect.Value {
 	f.n++
 	n := 10 + f.n
 	switch fd.Kind() {
@@ -73,7 +73,7 @@ func (f *filler) value(path string, fd protoreflect.FieldDescriptor, empty proto
 		if fd.Message().FullName() == "google.protobuf.Timestamp" {
 			return protoreflect.ValueOfMessage(timestamppb.New(epoch.AddDate(0, 0, int(n))).ProtoReflect())
 		}
-		f.message(path+".", empty.Message())
+		f.fillMessage(path+".", empty.Message())
 		return empty
 	default:
 		panic(fmt.Sprintf("wiretest: %s is of a kind that no message has yet: %s", path, fd.Kind()))
@@ -85,7 +85,7 @@ func (f *filler) value(path string, fd protoreflect.FieldDescriptor, empty proto
 func Unset[M proto.Message](messages ...M) []string {
 	set := map[string]bool{}
 	for _, m := range messages {
-		mark(set, "", m.ProtoReflect())
+		markSet(set, "", m.ProtoReflect())
 	}
 	var unset []string
 	for path, is := range set {
@@ -97,7 +97,7 @@ func Unset[M proto.Message](messages ...M) []string {
 	return unset
 }
 
-func mark(set map[string]bool, prefix string, m protoreflect.Message) {
+func markSet(set map[string]bool, prefix string, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
@@ -107,17 +107,17 @@ func mark(set map[string]bool, prefix string, m protoreflect.Message) {
 			continue
 		}
 		if !fd.IsList() {
-			mark(set, path+".", m.Get(fd).Message())
+			markSet(set, path+".", m.Get(fd).Message())
 			continue
 		}
 		for i := range m.Get(fd).List().Len() {
-			mark(set, path+".", m.Get(fd).List().Get(i).Message())
+			markSet(set, path+".", m.Get(fd).List().Get(i).Message())
 		}
 	}
 }
 
-// RequireShown fails unless a view has every member of what it was made from, of the same name and
-// type and with the same value, but for the members that are named.
+// RequireShown fails unless view has every member of the message made, with the same name, type and
+// value. The members named in but are left out.
 func RequireShown(t testing.TB, made, view proto.Message, but ...string) {
 	t.Helper()
 	from, to := made.ProtoReflect(), view.ProtoReflect()

@@ -67,7 +67,7 @@ func compare(layout platform.Layout, r bench.Report) error {
 	if err != nil {
 		return err
 	}
-	for _, slower := range rounds.Slower(r.Rows, kept.Rows) {
+	for _, slower := range rounds.SlowerRows(r.Rows, kept.Rows) {
 		fmt.Println("ratio more than a fifth below that of the kept report:", slower)
 	}
 	return nil

@@ -1,7 +1,7 @@
 // Command verify checks a draw or a shuffle from what was published about it, without trusting the
 // operator. It contacts nobody but the URL, and nobody at all for a file.
 //
-//	verify draw    URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE]
+//	verify draw    URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE] [--trust-chain HASH]
 //	verify shuffle URL|FILE …
 //
 // URL is that of the draw, such as https://tickets.example/api/v1/draws/ID; the file of its entries is
@@ -10,8 +10,9 @@
 // root existed, and shows whether anything was changed. A receipt is the text or the JSON that the
 // application was answered with.
 //
-// The exit code is 0 when everything that is published so far is genuine, 1 when something is not, and
-// 2 when that could not be checked.
+// The exit code is 0 when everything that is published so far is genuine, 1 when something is not, 2
+// when that could not be checked, and 3 when it is genuine only if the owner of the beacon is honest:
+// its chain is no public network. --trust-chain accepts one such chain, such as that of a test.
 package main
 
 import (

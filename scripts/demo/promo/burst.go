@@ -112,7 +112,7 @@ func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map
 		"opensAt": now.Add(-time.Minute), "closesAt": cutoff, "lotteryCutoffAt": cutoff, "announcedAt": cutoff.Add(r.cfg.Delay + lead),
 		"beacon": map[string]any{
 			"scheme": chain.Scheme, "chainHash": chain.ChainHash, "publicKey": chain.PublicKey, "genesis": chain.Genesis,
-			"periodSeconds": chain.Period, "delaySeconds": int64(r.cfg.Delay / time.Second),
+			"periodSeconds": chain.Period, "groupHash": chain.GroupHash, "beaconId": chain.BeaconID, "delaySeconds": int64(r.cfg.Delay / time.Second),
 		},
 	}, cutoff, nil
 }

@@ -190,6 +190,7 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 		Outcomes: tally.Outcomes(), Plots: r.plots(),
 		Counts: demo.Counts{Title: "How the visits ended", Name: "ending", Number: "visits", Rows: []demo.Value{
 			{Name: "proofs of work for positions", N: proofs}, {Name: "attempts with forged, stolen or shared passes", N: tried},
+			{Name: "slots of hoarders after their first", N: tally.Rejoined.Load()},
 		}},
 		Details: map[string]any{
 			"event_id": r.sale.EventID, "threshold": r.cfg.Threshold, "rate": r.cfg.Rate, "seed": r.cfg.Seed, "forged_tried": tried, "proofs": proofs,

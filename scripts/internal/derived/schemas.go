@@ -144,6 +144,8 @@ func describeUmbrella(schema, own object, dependencies []dependency) {
 	for _, d := range dependencies {
 		properties[d.Name] = object{"type": "object", "description": "values of the chart " + d.Name}
 	}
+	// A chart that has this one as a dependency may set the condition on which it installs it.
+	properties["enabled"] = object{"type": "boolean", "description": "whether an umbrella installs the chart"}
 	schema["additionalProperties"] = false
 	schema["properties"] = properties
 }

@@ -35,8 +35,10 @@ type Faults struct {
 	LateFor time.Duration `json:"-"`
 	// Down refuses every call with 503, lookups too.
 	Down bool `json:"down"`
-	// NoVoid is the share of the keys whose void is refused with 503, however often it is tried.
-	NoVoid float64 `json:"noVoid"`
+	// NoVoid is the share of the keys whose void answers 501, however often it is tried, as at a
+	// provider without voids. VoidLost is the share of the voids whose answer is lost: the key is void.
+	NoVoid   float64 `json:"noVoid"`
+	VoidLost float64 `json:"voidLost"`
 	// KeyRetention is how long a repeated key is recognised, LookupRetention how long lookups answer;
 	// 0: for ever.
 	KeyRetention    time.Duration `json:"-"`
@@ -83,8 +85,8 @@ func (f *Faults) UnmarshalJSON(b []byte) error {
 	if sum > 1 {
 		return fmt.Errorf("the shares add up to %g, above 1", sum)
 	}
-	if next.NoVoid < 0 || next.NoVoid > 1 {
-		return errors.New("noVoid must be a share between 0 and 1")
+	if min(next.NoVoid, next.VoidLost) < 0 || max(next.NoVoid, next.VoidLost) > 1 {
+		return errors.New("noVoid and voidLost must be shares between 0 and 1")
 	}
 	*f = next
 	return nil
@@ -134,8 +136,14 @@ func (f *Faults) of(key string, n int) fault {
 	return none
 }
 
-// refusesVoid reports whether voids of the key are refused.
-func (f *Faults) refusesVoid(key string) bool { return f.chance(key, 0) < f.NoVoid }
+// offersVoid reports whether the key can be voided.
+func (f *Faults) offersVoid(key string) bool { return f.chance(key, 0) >= f.NoVoid }
+
+// losesVoid reports whether the answer to the nth void (from 1) of the key is lost.
+func (f *Faults) losesVoid(key string, n int) bool { return f.chance(voidOf(key), n) < f.VoidLost }
+
+// voidOf is the name under which the voids of a key are counted.
+func voidOf(key string) string { return key + "/void" }
 
 // chance is a number in [0, 1) that the seed, a key and a count decide.
 func (f *Faults) chance(key string, n int) float64 {

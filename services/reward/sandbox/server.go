@@ -84,6 +84,14 @@ func (s *Server) nextCall(key string) (Faults, fault) {
 	return s.faults, s.faults.of(key, s.calls[key])
 }
 
+// nextVoid counts a void of a key, and reports whether its answer is lost.
+func (s *Server) nextVoid(key string) (f Faults, lose bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[voidOf(key)]++
+	return s.faults, s.faults.losesVoid(key, s.calls[voidOf(key)])
+}
+
 func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 	var o Order
 	if !decode(w, r, &o) {
@@ -169,14 +177,22 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) void(w http.ResponseWriter, r *http.Request) {
-	if f := s.currentFaults(); f.Down || f.refusesVoid(r.PathValue("key")) {
+	key := r.PathValue("key")
+	f, lose := s.nextVoid(key)
+	switch {
+	case f.Down:
 		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
 		return
+	case !f.offersVoid(key):
+		refuse(w, http.StatusNotImplemented, "no voids")
+		return
 	}
-	paid, err := s.ledger.Void(r.PathValue("key"))
+	paid, err := s.ledger.Void(key)
 	switch {
 	case err != nil:
 		refuse(w, http.StatusInternalServerError, err.Error())
+	case lose:
+		s.silence(r, f)
 	case paid != nil:
 		answer(w, http.StatusConflict, paid)
 	default:

@@ -127,9 +127,22 @@ func TestKeysThatCannotBeVoided(t *testing.T) {
 	}
 	require.Len(t, counts, 2)
 	require.NotZero(t, counts[http.StatusNoContent])
-	require.NotZero(t, counts[http.StatusServiceUnavailable])
-	status, _ := p.call(http.MethodPut, "/v1/faults", `{"noVoid": 1.5}`)
-	require.Equal(t, http.StatusBadRequest, status)
+	require.NotZero(t, counts[http.StatusNotImplemented])
+	for _, bad := range []string{`{"noVoid": 1.5}`, `{"voidLost": -0.5}`} {
+		status, _ := p.call(http.MethodPut, "/v1/faults", bad)
+		require.Equal(t, http.StatusBadRequest, status)
+	}
+}
+
+// A void whose answer is lost counts: the key is never paid.
+func TestVoidWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	p := serve(t, `{"voidLost": 1}`)
+	require.Zero(t, p.void("k"))
+	require.Equal(t, http.StatusNotFound, p.lookup("k"))
+	require.Equal(t, http.StatusGone, p.pay("k"))
+	p.call(http.MethodPut, "/v1/faults", `{}`)
+	require.Equal(t, http.StatusNoContent, p.void("k"), "the same when it is asked again")
 }
 
 // A connection on which nothing comes is held until the client leaves.

@@ -14,7 +14,7 @@ text. Only keys are generated; passwords come from the backends.
 {{- range $variable, $ref := $values.secrets -}}
 {{- if and $ref.name (not (hasKey $made $ref.name)) -}}
 {{- /* Ed25519 keys are seeds, all others random text. */ -}}
-{{- $text := ternary (printf "1:%s" (randBytes 32)) (randAlphaNum 64) (has $variable (list "TICKET_CODE_KEY" "DRAW_SIGNING_KEYS")) -}}
+{{- $text := ternary (printf "1:%s" (randBytes 32)) (randAlphaNum 64) (has $variable (list "TICKET_CODE_KEY" "DRAW_STATEMENT_KEYS" "DRAW_RECEIPT_KEYS")) -}}
 {{- $_ := set $made $ref.name (dict $ref.key $text) -}}
 {{- end -}}
 {{- end -}}

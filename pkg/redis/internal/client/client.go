@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Options are a client's.
+// Options configure a Redis client.
 type Options struct {
 	Addrs              []string
 	Cluster, TLS       bool
@@ -46,8 +46,8 @@ func New(o Options) redis.UniversalClient {
 	if dial == nil {
 		dial = redis.NewDialer(&redis.Options{DialTimeout: opts.DialTimeout, TLSConfig: opts.TLSConfig})
 	}
-	opts.Dialer = dial.once
+	opts.Dialer = dial.dialOnce
 	client := redis.NewUniversalClient(opts)
-	client.AddHook(hook{})
+	client.AddHook(tracingHook{})
 	return client
 }

@@ -9,10 +9,10 @@ import (
 // Dialer opens connections.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// once makes connections whose errors do not cause the client to send a command again (on another
-// connection, in a cluster up to eight times). A command that was never sent, because no connection
-// could be made or none was free, is still retried.
-func (d Dialer) once(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialOnce makes connections whose errors do not cause the client to send a command again (on
+// another connection, in a cluster up to eight times). A command that was never sent, because no
+// connection could be made or none was free, is still retried.
+func (d Dialer) dialOnce(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := d(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -31,15 +31,15 @@ type onceConn struct{ net.Conn }
 
 func (c onceConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	return n, lost(err)
+	return n, asLost(err)
 }
 
 func (c onceConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	return n, lost(err)
+	return n, asLost(err)
 }
 
-func lost(err error) error {
+func asLost(err error) error {
 	if err == nil {
 		return nil
 	}

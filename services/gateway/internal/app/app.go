@@ -87,7 +87,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 // Migrate creates the topic of operators' acts. The gateway has no tables.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
-	return kafka.EnsureTopics(ctx, cfg.Kafka, kafka.Topic{Name: events.Audit})
+	return kafka.EnsureTopics(ctx, cfg.Kafka, kafka.Topic{Name: events.Audit, MayForget: true})
 }
 
 func newServer(h http.Handler) *http.Server {

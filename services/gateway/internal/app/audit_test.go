@@ -72,7 +72,7 @@ func TestEveryActIsRecordedFirst(t *testing.T) {
 		require.Equal(t, target(r, calm), e.GetPath())
 		require.Equal(t, rec.Header().Get("X-Request-Id"), e.GetRequestId())
 		require.Equal(t, start, e.GetOccurredAt().AsTime())
-		require.Equal(t, body, e.GetBody())
+		require.Equal(t, strings.NewReplacer("\n", "", "\t", "").Replace(body), e.GetBody())
 		if strings.Contains(r.Pattern, "{event_id}") {
 			require.Equal(t, calm, e.GetEventId())
 		}
@@ -81,6 +81,39 @@ func TestEveryActIsRecordedFirst(t *testing.T) {
 		require.Nil(t, outcome.Code)
 		w.acts.before.Store(nil)
 	}
+}
+
+// Whoever reads what people did is recorded, with whom they asked about; the rest of operators' reads
+// is not.
+func TestReadingPersonalDataIsAnAct(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	admin := w.session(alice, "admin")
+	for _, path := range []string{
+		"/api/v1/admin/audit?user=bob", "/api/v1/admin/rewards?memberId=bob", "/api/v1/admin/rewards/17", "/api/v1/admin/dlq/requests",
+		"/api/v1/admin/promotions/" + calm + "/requests", "/api/v1/admin/promotions/" + calm + "/winners.csv",
+		"/api/v1/admin/requests/0190163d-8694-739b-aea5-966c26f8ad91",
+	} {
+		known := len(w.acts.of(t, acted))
+		w.do(http.MethodGet, path, "", admin)
+		recorded := w.acts.of(t, acted)[known:]
+		require.Len(t, recorded, 1, path)
+		require.Equal(t, path, recorded[0].GetPath())
+		require.Equal(t, alice, recorded[0].GetUserId())
+	}
+	known := len(w.acts.of(t, acted))
+	w.do(http.MethodGet, "/api/v1/admin/rewards/events/"+calm+"/summary", "", admin)
+	w.do(http.MethodGet, "/api/v1/admin/promotions/"+calm+"/summary", "", admin)
+	require.Len(t, w.acts.of(t, acted), known, "figures are nobody's")
+}
+
+// The log of a campaign has what operators did to its rewards.
+func TestActsOnRewardsNameTheirCampaign(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	rec := w.do(http.MethodPost, "/api/v1/admin/rewards/17/retry", "", w.session(alice, "admin"))
+	require.Less(t, rec.Code, 300, rec.Body)
+	require.Equal(t, campaignOfRewards, w.outcomeOf(t, w.acts.of(t, acted)[0]).GetEventId())
 }
 
 // While Kafka is unavailable, acts that stop a sale are served, and recorded later; all others are

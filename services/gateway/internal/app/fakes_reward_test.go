@@ -11,6 +11,9 @@ import (
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 )
 
+// campaignOfRewards is the campaign of every reward.
+const campaignOfRewards = "campaign"
+
 // fakeReward knows every campaign but "absent", and every reward.
 type fakeReward struct {
 	rewardv1.UnimplementedRewardServiceServer
@@ -74,7 +77,7 @@ func (f *fakeReward) ListRewards(_ context.Context, in *rewardv1.ListRewardsRequ
 
 func (f *fakeReward) GetReward(_ context.Context, in *rewardv1.GetRewardRequest) (*rewardv1.RewardDetail, error) {
 	f.add("GetReward", in.GetCaller(), in)
-	return &rewardv1.RewardDetail{AllocationId: in.GetAllocationId()}, nil
+	return &rewardv1.RewardDetail{AllocationId: in.GetAllocationId(), EventId: campaignOfRewards}, nil
 }
 
 func (f *fakeReward) RetryReward(_ context.Context, in *rewardv1.RetryRewardRequest) (*emptypb.Empty, error) {
@@ -82,9 +85,9 @@ func (f *fakeReward) RetryReward(_ context.Context, in *rewardv1.RetryRewardRequ
 	return &emptypb.Empty{}, nil
 }
 
-func (f *fakeReward) RetryRewards(_ context.Context, in *rewardv1.RetryRewardsRequest) (*rewardv1.RetryRewardsResponse, error) {
+func (f *fakeReward) RetryRewards(_ context.Context, in *rewardv1.RetryRewardsRequest) (*emptypb.Empty, error) {
 	f.add("RetryRewards", in.GetCaller(), in)
-	return &rewardv1.RetryRewardsResponse{Retried: 3}, nil
+	return &emptypb.Empty{}, nil
 }
 
 func (f *fakeReward) CancelReward(_ context.Context, in *rewardv1.CancelRewardRequest) (*emptypb.Empty, error) {

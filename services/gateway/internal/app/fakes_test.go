@@ -86,7 +86,7 @@ func (f *fakeVWR) Assign(_ context.Context, in *vwrv1.AssignRequest) (*vwrv1.Ass
 	for _, i := range in.GetItems() {
 		f.add("Assign", i.GetCaller(), i)
 		out.Results = append(out.Results, &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Assigned{Assigned: &vwrv1.Assigned{
-			RequestId: requestID, Position: 7, NextPoll: 2, Ticket: "t",
+			RequestId: requestID, Position: 7, EstimatedWait: new(int64(1)), NextPoll: 2, Ticket: "t",
 		}}})
 	}
 	return out, nil

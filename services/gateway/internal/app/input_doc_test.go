@@ -26,7 +26,8 @@ type operation struct {
 		Schema   schema
 	}
 	RequestBody *struct {
-		Content map[string]struct{ Schema schema }
+		Required bool
+		Content  map[string]struct{ Schema schema }
 	}
 }
 
@@ -41,6 +42,8 @@ type schema struct {
 type described struct {
 	// members of the body, nil where the route takes none.
 	members map[string]schema
+	// needsBody is set where the body must not be left out.
+	needsBody bool
 	// numbers are the integer parameters of the query.
 	numbers []string
 }
@@ -64,6 +67,7 @@ func (d reference) describe(r *edge.Route) described {
 	var out described
 	op := d.Paths[documentedPath(r)][strings.ToLower(r.Method)]
 	if op.RequestBody != nil {
+		out.needsBody = op.RequestBody.Required
 		if out.members = d.resolve(op.RequestBody.Content["application/json"].Schema).Properties; out.members == nil {
 			out.members = map[string]schema{}
 		}

@@ -118,6 +118,27 @@ func TestGoodInput(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
 }
 
+// A request without a body is refused exactly where the API document says that the route needs one.
+func TestRequestsWithoutBody(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	doc := readReference(t, w)
+	optional := 0
+	for _, r := range w.gateway.Routes() {
+		if !r.Body.JSON {
+			continue
+		}
+		rec := w.do(r.Method, target(r, calm), "", validCredentials(w, r))
+		if doc.describe(r).needsBody {
+			require.Equal(t, http.StatusBadRequest, rec.Code, "%s: %s", r, rec.Body)
+			continue
+		}
+		optional++
+		require.NotEqual(t, http.StatusBadRequest, rec.Code, "%s: %s", r, rec.Body)
+	}
+	require.Positive(t, optional)
+}
+
 // attemptBuilder makes the attempts for one route.
 type attemptBuilder struct {
 	route *edge.Route
@@ -160,6 +181,12 @@ func (c attemptBuilder) paths() []attempt {
 	add := func(param, value, code string, status int) {
 		spoiled := *c.route
 		spoiled.Pattern = strings.Replace(c.route.Pattern, "{"+param+"}", value, 1)
+		if c.route.Page && code == "INVALID_ID" { // who mistyped an address is told that the page does not exist
+			code, status = "NOT_FOUND", http.StatusNotFound
+			if strings.HasPrefix(c.route.Pattern, "/events/") {
+				code = "EVENT_NOT_FOUND"
+			}
+		}
 		name := param + "=" + value[:min(len(value), 70)]
 		out = append(out, attempt{name: name, target: target(&spoiled, calm), body: bodyFor(c.route, calm), code: code, status: status})
 	}
@@ -189,7 +216,7 @@ func (c attemptBuilder) paths() []attempt {
 
 // queries are refused on all routes; unknown names are ignored.
 var queries = map[string]string{
-	"x=%ff": "INVALID_UTF8", "%ff=x": "INVALID_UTF8", "x=%zz": "INVALID_REQUEST",
+	"x=%00": "INVALID_REQUEST", "%00=x": "INVALID_REQUEST", "x=%ff": "INVALID_UTF8", "%ff=x": "INVALID_UTF8", "x=%zz": "INVALID_REQUEST",
 	"caller=x": "UNKNOWN_FIELD", "caller.userId=root": "UNKNOWN_FIELD", "caller.roles=admin": "UNKNOWN_FIELD",
 	"%63aller.user_id=root": "UNKNOWN_FIELD", "caller%5BuserId%5D=root": "UNKNOWN_FIELD",
 }
@@ -238,6 +265,7 @@ func (c attemptBuilder) bodies() []attempt {
 		{name: "a form", body: "a=b", header: credentials{"Content-Type": "application/x-www-form-urlencoded"}},
 		{name: "text", body: c.valid, header: credentials{"Content-Type": "text/plain"}},
 		{name: "no content type", body: c.valid, header: credentials{"Content-Type": ""}},
+		{name: "compressed", body: c.valid, header: credentials{"Content-Encoding": "gzip"}},
 		{name: "another charset", body: c.valid, header: credentials{"Content-Type": "application/json; charset=euc-kr"}},
 	}
 	for i := range out {

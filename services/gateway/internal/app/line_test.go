@@ -9,10 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/app"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
 func TestLine(t *testing.T) {
@@ -161,4 +164,64 @@ func TestVerifySlotsOff(t *testing.T) {
 	rec := w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"calm","seatIds":["A-1-1"]}`, w.buyer(calm))
 	require.Equal(t, http.StatusCreated, rec.Code)
 	require.Empty(t, w.queue.of("VerifySlots"))
+}
+
+// A position counts in the line as long as no later round is known, also after its room's end, and
+// when this gateway has not heard of the round.
+func TestPositionIsPassedToTheLine(t *testing.T) {
+	t.Parallel()
+	type tier1 struct {
+		required        bool
+		round, position int64
+	}
+	ended := &vwrv1.Counter{EventId: calm, Round: round}
+	for name, c := range map[string]struct {
+		room  *vwrv1.Counter // nil: this gateway knows of none
+		token func(w *fixture, visitor string) string
+		want  tier1
+	}{
+		"the room is active":              {&vwrv1.Counter{EventId: calm, Active: true, Round: round}, calmToken, tier1{true, round, 7}},
+		"the room has ended":              {ended, calmToken, tier1{false, round, 7}},
+		"the room is not known":           {nil, calmToken, tier1{false, round, 7}},
+		"the round is not known yet":      {&vwrv1.Counter{EventId: calm, Active: true, Round: round - 1}, calmToken, tier1{true, round, 7}},
+		"an earlier round has ended":      {&vwrv1.Counter{EventId: calm, Round: round - 1}, calmToken, tier1{false, round, 7}},
+		"a later round is active":         {&vwrv1.Counter{EventId: calm, Active: true, Round: round + 1}, calmToken, tier1{true, round + 1, 0}},
+		"a later round has ended":         {&vwrv1.Counter{EventId: calm, Round: round + 1}, calmToken, tier1{}},
+		"the token is of another event":   {ended, (*fixture).busyToken, tier1{}},
+		"the token is another visitor's":  {ended, (*fixture).strangersToken, tier1{}},
+		"the token has expired":           {ended, (*fixture).expiredToken, tier1{}},
+		"the token is signed by no key":   {ended, (*fixture).forgedToken, tier1{}},
+		"there is no token after the end": {ended, func(*fixture, string) string { return "" }, tier1{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t)
+			cookies, visitor := w.visitor()
+			if c.room != nil {
+				w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{c.room, {EventId: "seen", Active: true, Round: 1}}}
+				testkit.Until(t, func() bool {
+					return strings.Contains(w.do(http.MethodGet, "/vwr-api/vwr/status/seen", "", nil).Body.String(), `"isActive":true`)
+				}, "the change")
+			}
+			who := w.session(alice).with("Cookie", cookies["Cookie"]).with("Cookie", "urr-vwr-token="+c.token(w, visitor))
+			require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/queue/check/calm", "", who).Code)
+			got := w.queue.of("Check")[0].caller.GetTier1()
+			require.Equal(t, c.want, tier1{got.GetRequired(), got.GetRound(), got.GetPosition()})
+		})
+	}
+}
+
+func calmToken(w *fixture, visitor string) string { return w.tier1Token(calm, visitor) }
+
+func (w *fixture) busyToken(visitor string) string { return w.tier1Token(busy, visitor) }
+
+func (w *fixture) strangersToken(string) string { return w.tier1Token(calm, "somebody else") }
+
+func (w *fixture) expiredToken(visitor string) string {
+	return w.sign(w.tier1, claims.NewTier1(calm, visitor, requestID, round, 7, w.now().Add(-time.Hour)))
+}
+
+func (w *fixture) forgedToken(visitor string) string {
+	tok := w.tier1Token(calm, visitor)
+	return tok[:len(tok)-4] + "AAAA"
 }

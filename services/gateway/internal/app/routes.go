@@ -19,6 +19,7 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
@@ -81,7 +82,7 @@ func (e *endpoints) authRoutes() []*edge.Route {
 		},
 		{
 			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Access: edge.Admin, Handler: e.auth.Revoke,
-			Body: edge.JSONBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, Stops: true,
+			Body: edge.RequiredBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, Stops: true,
 		},
 	}
 }
@@ -103,7 +104,7 @@ func (e *endpoints) providerRoutes() []*edge.Route {
 func (e *endpoints) devRoutes() []*edge.Route {
 	return []*edge.Route{{
 		ID: "auth.dev-login", Method: http.MethodPost, Pattern: "/api/v1/auth/dev-login", Access: edge.Public, Handler: e.auth.DevLogin,
-		Body: edge.JSONBody(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{},
+		Body: edge.RequiredBody(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{},
 	}}
 }
 
@@ -202,8 +203,8 @@ func (e *endpoints) rewardRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
 			ID: "rewards.attend", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/attendance", Access: edge.User, Event: edge.FromPath,
-			Handler: e.rewards.Attend, Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusCreated, Repeats: true,
-			Answer: &rewardv1.Earned{},
+			Handler: e.rewards.Attend, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
+			Repeats: true, Answer: &rewardv1.Earned{},
 		},
 		{
 			ID: "rewards.draw", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/draw", Access: edge.User, Event: edge.FromPath,
@@ -226,7 +227,7 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		},
 		{
 			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Access: edge.Admin,
-			Handler: e.draws.Winners, Poll: true, Timeout: handlers.ExportTimeout,
+			Handler: e.draws.Winners, Poll: true, Personal: true, Timeout: handlers.ExportTimeout,
 		},
 		{
 			ID: "promotions.apply", Method: http.MethodPost, Pattern: "/api/v1/promotions/{event_id}/requests", Access: edge.User, Event: edge.FromPath,
@@ -282,10 +283,10 @@ func (e *endpoints) promotionPages() []*edge.Route {
 }
 
 // passThroughDetails has what the HTTP rules cannot express: the status 201 of a call that creates
-// something, the time-out of a call that waits for a payment provider, and Stops. Stops marks
-// operators' acts that must work in an outage, since they can pause, slow or shut out. Irrevocable
-// acts (closing a promotion, cancelling a campaign) need not, since a pause does instead. Nor need
-// acts that only let people in (resuming, unblocking).
+// something, the time-out of a call that waits for a payment provider, Personal (operators' reads of
+// what people did), and Stops. Stops marks operators' acts that must work in an outage, since they
+// can pause, slow or shut out. Irrevocable acts (closing a promotion, cancelling a campaign) need not,
+// since a pause does instead. Nor need acts that only let people in (resuming, unblocking).
 //
 // Setting a threshold or the settings of a waiting room lets in more people or fewer. Only the
 // service knows which, since it knows the present value. So these acts are marked whatever the
@@ -305,6 +306,15 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:  {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:  {Status: http.StatusAccepted},
 	rewardv1.RewardAdminService_CancelReward_FullMethodName:    {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_RetryRewards_FullMethodName:    {Status: http.StatusAccepted},
 	ingestv1.IngestAdminService_CreatePromotion_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	workerv1.WorkerAdminService_RedriveRequests_FullMethodName: {Timeout: 15 * time.Second},
+
+	statsv1.StatsService_ListActs_FullMethodName:                    {Personal: true},
+	rewardv1.RewardAdminService_ListRewards_FullMethodName:          {Personal: true},
+	rewardv1.RewardAdminService_GetReward_FullMethodName:            {Personal: true},
+	ingestv1.IngestAdminService_ListRequests_FullMethodName:         {Personal: true},
+	ingestv1.IngestService_GetRequest_FullMethodName:                {Personal: true},
+	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:      {Personal: true},
+	workerv1.WorkerAdminService_ListQueueDeadLetters_FullMethodName: {Personal: true},
 }

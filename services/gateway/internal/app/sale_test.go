@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/wire"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
 // setSale makes queue report the sale status of busy, and waits until the gateway has it.
@@ -59,6 +60,46 @@ func TestRoomResponsesHaveSaleStatus(t *testing.T) {
 	w.clock.Advance(10 * time.Second)
 	w.setSale("")
 	require.Equal(t, all(nil), answers())
+}
+
+// Tier 1 estimates no wait while the line behind the room admits nobody, or nobody is served.
+func TestNoEstimateWhileNobodyIsLetIn(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	c, id := w.visitor()
+	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
+		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Position: 4000, EstimatedWait: new(int64(5))}}}
+	}
+	estimates := func() (known []bool) {
+		check := "/vwr-api/vwr/check/busy/" + requestID
+		for _, answer := range []map[string]any{
+			jsonOf(t, w.do(http.MethodGet, check, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 4000)))),
+			jsonOf(t, w.do(http.MethodGet, check, "", c)), jsonOf(t, w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", c)),
+		} {
+			_, estimated := answer["estimatedWait"]
+			known = append(known, estimated)
+		}
+		return known
+	}
+	pause := func(paused bool) {
+		w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: busy, Epoch: epoch, SaleStatus: "ON_SALE", Paused: paused}}})
+	}
+	stall := func(stalled bool) {
+		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{
+			{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50, Stalled: stalled},
+		}}
+	}
+	for name, change := range map[string]func(halt bool){
+		"paused": pause, "stalled": stall,
+		"sale paused": func(halt bool) { w.setSale(map[bool]string{true: "PAUSED", false: "ON_SALE"}[halt]) },
+		"sold out":    func(halt bool) { w.setSale(map[bool]string{true: "SOLD_OUT", false: "ON_SALE"}[halt]) },
+	} {
+		for _, halt := range []bool{true, false} {
+			change(halt)
+			testkit.Until(t, func() bool { return w.gateway.Rooms.Get(busy).Halted() == halt }, "%s: %v", name, halt)
+			require.Equal(t, []bool{!halt, !halt, !halt}, estimates(), "%s: %v", name, halt)
+		}
+	}
 }
 
 // The responses of tier 2 have the status if queue sends it.

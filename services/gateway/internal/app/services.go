@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -172,5 +174,31 @@ func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*e
 			all = append(all, routes...)
 		}
 	}
+	if s.Reward != nil {
+		for _, r := range all {
+			if strings.HasPrefix(r.Pattern, "/api/v1/admin/rewards/{"+rewardParam+"}") {
+				r.EventOf = campaignOf(rewardv1.NewRewardAdminServiceClient(s.Reward))
+			}
+		}
+	}
 	return all, nil
+}
+
+// rewardParam is the parameter of paths that names a reward.
+const rewardParam = "allocation_id"
+
+// campaignTimeout bounds the look-up of a reward's campaign, which only the log of acts needs.
+const campaignTimeout = time.Second
+
+// campaignOf returns a function that finds the campaign of the reward that a path names.
+func campaignOf(rewards rewardv1.RewardAdminServiceClient) func(context.Context, *edge.Request) string {
+	return func(ctx context.Context, q *edge.Request) string {
+		ctx, cancel := context.WithTimeout(ctx, campaignTimeout)
+		defer cancel()
+		r, err := rewards.GetReward(caller.With(ctx, q.Caller()), &rewardv1.GetRewardRequest{AllocationId: q.Param(rewardParam)})
+		if err != nil {
+			return "" // the act is in the log all the same
+		}
+		return r.GetEventId()
+	}
 }

@@ -22,12 +22,13 @@ import (
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
 
-// maxBody is the longest body that is kept, in bytes. Longer ones have a digest only.
-const maxBody = 8 << 10
+// maxBody is the longest body that is kept, in bytes without insignificant spaces: as long as a route
+// accepts, so that no act can hide what it did. Longer ones have a digest only.
+const maxBody = 64 << 10
 
 const source = "gateway"
 
-// Act is a call of an operator that changes something.
+// Act is a call of an operator that changes something, or reads what people did.
 type Act struct {
 	ID uuid.UUID
 	At time.Time
@@ -97,11 +98,15 @@ func parseJSON(raw []byte) (body any, ok bool) {
 // secretNames are parts of the names of members that are not kept, in lower case.
 var secretNames = []string{"secret", "password", "token", "credential"} //nolint:gochecknoglobals // a constant table
 
-// withoutSecrets returns the body as it was sent, or, if it has members that may be secret, with
-// their values replaced.
+// withoutSecrets returns the body without insignificant spaces. The values of members that may be
+// secret are replaced.
 func withoutSecrets(raw []byte, body any) []byte {
 	if !redact(body) {
-		return raw
+		var compact bytes.Buffer
+		if json.Compact(&compact, raw) != nil {
+			return nil // cannot happen: it was JSON before
+		}
+		return compact.Bytes()
 	}
 	kept, err := json.Marshal(body)
 	if err != nil {

@@ -50,10 +50,14 @@ func TestCancelledActs(t *testing.T) {
 
 func TestBodies(t *testing.T) {
 	t.Parallel()
-	long := `{"title":"` + strings.Repeat("x", 9000) + `"}`
+	price := `{"price":` + strings.Repeat("9", 9000) + `}`
+	spaces := strings.Repeat(" ", 8<<10)
+	long := `{"title":"` + strings.Repeat("x", 64<<10) + `"}`
 	for name, c := range map[string]struct{ body, kept, event string }{
 		"none":               {body: "", kept: ""},
-		"as it was sent":     {body: `{ "userId": "bob", "n": 12345678901234567890 }`, kept: `{ "userId": "bob", "n": 12345678901234567890 }`},
+		"as it was sent":     {body: `{ "userId": "bob", "n": 12345678901234567890 }`, kept: `{"userId":"bob","n":12345678901234567890}`},
+		"hidden in spaces":   {body: spaces + `{"price":` + spaces + `0}`, kept: `{"price":0}`},
+		"large":              {body: price, kept: price},
 		"a secret":           {body: `{"n":12345678901234567890,"clientSecret":"hush"}`, kept: `{"clientSecret":"***","n":12345678901234567890}`},
 		"a secret inside":    {body: `{"a":[{"Password":"hush"},{"apiToken":{"x":"hush"}}]}`, kept: `{"a":[{"Password":"***"},{"apiToken":"***"}]}`},
 		"names its event":    {body: `{"eventId":"sale-1"}`, kept: `{"eventId":"sale-1"}`, event: "sale-1"},

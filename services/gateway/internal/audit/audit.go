@@ -35,7 +35,8 @@ import (
 // the time of a request, and leaves the other half to the service behind the route.
 const publishTimeout = 1500 * time.Millisecond
 
-// maxHeld is how many records may wait in memory. Outcomes fill at most half of it, acts all.
+// maxHeld is how many records may wait in memory for Kafka. Records of how an act ended fill at most
+// half of it, so that new acts find room.
 const maxHeld = 1000
 
 // Publisher publishes records; it is a kafka.Producer.

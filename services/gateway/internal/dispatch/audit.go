@@ -21,6 +21,9 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	if client := d.Proxies.Client(r); client.IsValid() {
 		a.Address = client.String()
 	}
+	if query := r.URL.Query(); len(query) > 0 {
+		a.Path += "?" + query.Encode() // whom a read was about
+	}
 	returned := false
 	defer func() {
 		if !returned { // a panic, which the caller turns into a response
@@ -30,6 +33,9 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	}()
 	if err = d.Audit.Begin(r.Context(), a); err == nil {
 		err = q.Route.Handler(w, r, q)
+		if err == nil && q.Refused == nil && a.EventID == "" && q.Route.EventOf != nil { // an act is recorded before any call
+			a.EventID = q.Route.EventOf(r.Context(), q)
+		}
 	}
 	returned = true
 	return err

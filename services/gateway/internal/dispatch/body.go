@@ -34,6 +34,9 @@ func readBody(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 }
 
 func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, errs.ErrUnsupportedMedia.WithFields(errs.Field{Path: "Content-Encoding", Message: "the body must not be compressed"})
+	}
 	if r.ContentLength > limit { // declared too large: do not read it
 		return nil, errs.ErrBodyTooLarge
 	}

@@ -29,6 +29,9 @@ func checkQuery(raw string, q *edge.Request) error {
 	}
 	input := inputOf(q.Route)
 	for name, list := range values {
+		if strings.ContainsRune(name+strings.Join(list, ""), 0) { // PostgreSQL cannot store it
+			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "query", Message: "must not contain the character U+0000"})
+		}
 		if !utf8.ValidString(name) {
 			return errs.ErrInvalidUTF8
 		}

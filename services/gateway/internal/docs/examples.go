@@ -19,7 +19,6 @@ var examples = map[string]string{
 	rewardv1.RewardService_ListMyRewards_FullMethodName:        rewardsExample,
 	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:  campaignExample,
 	rewardv1.RewardAdminService_ListRewards_FullMethodName:     failedExample,
-	rewardv1.RewardAdminService_RetryRewards_FullMethodName:    `{"retried": 12}`,
 	rewardv1.RewardAdminService_GetSummary_FullMethodName:      summaryExample,
 	ingestv1.IngestService_GetPromotion_FullMethodName:         promotionExample,
 	ingestv1.IngestService_GetRequest_FullMethodName:           requestExample,

@@ -5,10 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/telemetry"
 	"urr.guru/services/gateway/internal/edge"
 )
@@ -69,7 +76,7 @@ func operationOf(paths, definitions object, r *edge.Route) (object, error) {
 	op, _ := item[method].(object)
 	switch {
 	case op != nil:
-		return op, nil
+		return op, requireBody(op, r)
 	case r.RPC != "":
 		return nil, fmt.Errorf("openapi: the generated document has no %s %s", r.Method, path)
 	}
@@ -92,7 +99,48 @@ func operationOf(paths, definitions object, r *edge.Route) (object, error) {
 	}
 	op["responses"] = object{"200": answer}
 	item[method] = op
-	return op, nil
+	return op, requireBody(op, r)
+}
+
+// requireBody marks the body of an operation as required where the rules of its message refuse an
+// absent one. The generator marks every body.
+func requireBody(op object, r *edge.Route) error {
+	params, _ := op["parameters"].([]any)
+	for _, p := range params {
+		if param, _ := p.(object); param["in"] == "body" {
+			needed, err := needsBody(r)
+			param["required"] = needed
+			return err
+		}
+	}
+	return nil
+}
+
+func needsBody(r *edge.Route) (bool, error) {
+	if r.Body.Required {
+		return true, nil
+	}
+	var message proto.Message
+	if r.RPC == "" {
+		message = r.Body.Message()
+	} else {
+		method, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(r.RPC[1:], "/", ".")))
+		if err != nil {
+			return false, fmt.Errorf("openapi: %w", err)
+		}
+		md, _ := method.(protoreflect.MethodDescriptor) // Route.RPC is the name of a method
+		message = dynamicpb.NewMessage(md.Input())
+	}
+	refused := rpc.Validate(message)
+	if refused == nil {
+		return false, nil
+	}
+	for _, field := range errs.From(refused).Fields {
+		if !slices.ContainsFunc(r.Params(), func(name string) bool { return edge.PublicName(name) == field.Path }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // describeOperation adds who may call an operation and its responses.

@@ -110,18 +110,19 @@ var texts = map[string]routeText{
 		summary: "What is public of a lottery's draw",
 		description: "Together with its entries, anybody can verify it: `verify draw` of this address, or the page of the draw. `commitment` and " +
 			"`statement` are signed texts, served verbatim. The result, with the seed, is there from `announcedAt` on.\n\n" +
-			"Errors: DRAW_NOT_FOUND (no promotion, or first come).",
+			"Errors: DRAW_NOT_FOUND (no promotion, or first come), DRAW_EXPIRED (90 days after its end).",
 	},
 	"draws.entries": {
 		summary: "The entries of a draw: request ids of 16 bytes each, sorted",
 		description: "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. The file never changes once it is there, from " +
-			"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
+			"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
 	},
 	"promotions.winners": {
 		summary: "Who has a place, as CSV",
 		description: "`text/csv` with the header `rank,requestId,userId`: the winners of an announced lottery by their rank, or the successful " +
-			"requests to a first-come promotion so far by their place in the queue.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, " +
-			"PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the latest successful requests are not listed yet).",
+			"requests to a first-come promotion so far by their place in the queue. A cell that a spreadsheet would run as a formula, or that " +
+			"begins with an apostrophe, has an apostrophe in front.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, " +
+			"UNAVAILABLE (the latest successful requests are not listed yet).",
 	},
 	"rewards.attend": {
 		summary: "Records today's attendance, the same again when repeated",

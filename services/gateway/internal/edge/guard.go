@@ -24,8 +24,9 @@ const (
 
 // Rooms knows which events' waiting rooms are active.
 type Rooms interface {
-	// ActiveRound returns the active round of the waiting room of an event, 0 when none is active.
-	ActiveRound(event string) int64
+	// LatestRound returns the latest known round of the waiting room of an event, 0 for none, and whether
+	// it is active.
+	LatestRound(event string) (round int64, active bool)
 	// Ready reports whether the state has arrived: before, no room seems active.
 	Ready() bool
 }
@@ -142,14 +143,14 @@ func (g *Guard) currentEntry(e *claims.Entry) *claims.Entry {
 	return e
 }
 
-// checkRoom requires a tier-1 token of the active round, or an entry token, while the event's
-// waiting room is active. A buyer whose tier-1 token expires in the shop is not sent back.
+// checkRoom requires a tier-1 token of the active round, or of a later one, or an entry token, while
+// the event's waiting room is active. A buyer whose tier-1 token expires in the shop is not sent back.
 func (g *Guard) checkRoom(q *Request) error {
-	q.Round = g.Rooms.ActiveRound(q.Event)
-	if q.Round == 0 || q.Entry != nil {
+	round, active := g.Rooms.LatestRound(q.Event)
+	if !active || q.Entry != nil {
 		return nil
 	}
-	if t := g.Tokens.Tier1Token(q.Header, q.Event, q.Anon, q.User()); t != nil && t.Round == q.Round {
+	if t := g.Tokens.Tier1Token(q.Header, q.Event, q.Anon, q.User()); t != nil && t.Round >= round {
 		return nil
 	}
 	return errs.ErrVWRTokenRequired.With("redirectTo", "/vwr/"+q.Event)

@@ -66,6 +66,8 @@ func TestLiteralBeforeParameter(t *testing.T) {
 		&edge.Route{ID: "literal", Method: "POST", Pattern: "/s/reserve", Access: edge.Public},
 		&edge.Route{ID: "deep", Method: "GET", Pattern: "/s/{event_id}/x/{file}", Access: edge.Public},
 		&edge.Route{ID: "other", Method: "GET", Pattern: "/s/reserve/y", Access: edge.Public},
+		&edge.Route{ID: "event", Method: "GET", Pattern: "/events/{event_id}", Access: edge.Public, Page: true},
+		&edge.Route{ID: "room", Method: "GET", Pattern: "/vwr/{event_id}", Access: edge.Public, Page: true},
 	)
 	require.NoError(t, err)
 	for _, c := range []struct{ method, path, id, event, file string }{
@@ -84,7 +86,7 @@ func TestLiteralBeforeParameter(t *testing.T) {
 	}{
 		{"GET", "/", errs.ErrNotFound}, {"GET", "/s", errs.ErrNotFound}, {"GET", "/s/", errs.ErrNotFound}, {"GET", "/s/a/x", errs.ErrNotFound},
 		{"GET", "", errs.ErrNotFound}, {"GET", "*", errs.ErrNotFound}, {"PUT", "/s/a", errs.ErrMethodNotAllowed}, {"DELETE", "/s/reserve", errs.ErrMethodNotAllowed},
-		{"GET", "/s/a.b", errs.ErrInvalidID},
+		{"GET", "/s/a.b", errs.ErrInvalidID}, {"GET", "/events/a.b", errs.ErrEventNotFound}, {"GET", "/vwr/a.b", errs.ErrNotFound},
 	} {
 		_, err := table.Match(c.method, c.path)
 		require.ErrorIs(t, err, c.want, c.path)

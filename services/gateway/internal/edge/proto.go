@@ -22,6 +22,8 @@ type RouteDetails struct {
 	Timeout time.Duration
 	Headers []Header
 	Stops   bool
+	// Personal has an effect on operators' bindings only.
+	Personal bool
 }
 
 // FromService returns the pass-through routes of a service: the bindings of the google.api.http
@@ -84,7 +86,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 		r.Access = Admin
 	}
 	r.Status, r.Timeout = cmp.Or(details.Status, successStatus(md)), details.Timeout
-	r.Headers, r.Stops = details.Headers, details.Stops
+	r.Headers, r.Stops, r.Personal = details.Headers, details.Stops, details.Personal
 	return r, nil
 }
 

@@ -41,8 +41,6 @@ type Request struct {
 	Entry *claims.Entry
 	// secondEntry is another valid token: header and cookie may hold one each.
 	secondEntry *claims.Entry
-	// Round is the active round of the waiting room of Event, 0 when none is active.
-	Round int64
 
 	// Body is the whole body, on routes that take one; Message is it parsed, on routes that declare a
 	// message.
@@ -80,17 +78,18 @@ func (q *Request) Caller() *commonv1.Caller {
 	return c
 }
 
-// Tier1 returns the tier-1 position of the visitor for an event with the given active round (0: no
-// waiting room is active).
-func (q *Request) Tier1(v *identity.Verifier, event string, round int64) *commonv1.Tier1 {
-	if round == 0 {
+// Tier1 returns the tier-1 state of the visitor for an event with the given latest round (0: none is
+// known) of a waiting room that is active or not; nil if none is required and there is no position. A
+// position of the round counts after its end too, so that those who waited keep their order, and so
+// does one of a later round, which this gateway has not heard of yet.
+func (q *Request) Tier1(v *identity.Verifier, event string, latest int64, active bool) *commonv1.Tier1 {
+	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round >= latest {
+		return &commonv1.Tier1{Required: active, Round: c.Round, Position: c.Position, RequestId: c.RequestID}
+	}
+	if !active {
 		return nil
 	}
-	t := &commonv1.Tier1{Required: true, Round: round}
-	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round == round {
-		t.Position, t.RequestId = c.Position, c.RequestID
-	}
-	return t
+	return &commonv1.Tier1{Required: true, Round: latest}
 }
 
 type requestKey struct{}

@@ -4,6 +4,7 @@
 package edge
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -57,6 +58,9 @@ type Body struct {
 	// Message makes the message that the JSON body of a hand-written route is parsed into.
 	// Pass-through routes have none: their RPC defines it.
 	Message func() proto.Message
+	// Required is set where the handler needs a member that no rule of the message requires; for the
+	// documentation.
+	Required bool
 }
 
 // Route is one method of one path, with everything that is required of its requests.
@@ -79,6 +83,11 @@ type Route struct {
 	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
 	// while Kafka cannot take its record.
 	Stops bool
+	// Personal marks an operator's route that shows what people did: reading it is an act too.
+	Personal bool
+	// EventOf finds the event of an act that neither the path nor the body names; "" when it is not
+	// known. Nil: there is none.
+	EventOf func(context.Context, *Request) string
 	// Stream routes respond until the client leaves: they have no Timeout, and do not count in the
 	// durations of requests.
 	Stream bool
@@ -125,6 +134,13 @@ func JSONBody(m proto.Message) Body {
 	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
 }
 
+// RequiredBody is JSONBody for a handler that needs a member that no rule of m requires.
+func RequiredBody(m proto.Message) Body {
+	b := JSONBody(m)
+	b.Required = true
+	return b
+}
+
 // Handler serves a request that passed the edge. A handler that returns an error, which becomes a
 // problem document, must not have written anything.
 type Handler func(w http.ResponseWriter, r *http.Request, q *Request) error
@@ -135,8 +151,8 @@ func (r *Route) Mutates() bool {
 }
 
 // Audited reports whether the requests are operators' acts, which are recorded before they are
-// forwarded. It follows from who may call the route, so that no route can forget it.
-func (r *Route) Audited() bool { return r.Access == Admin && r.Mutates() }
+// forwarded. For changes it follows from who may call the route, so that no route can forget it.
+func (r *Route) Audited() bool { return r.Access == Admin && (r.Mutates() || r.Personal) }
 
 // servesUnready reports whether the route is served before the waiting rooms are known. It is for
 // pages without an event, and for operators' routes.

@@ -96,7 +96,7 @@ func (t *Table) add(r *Route) error {
 // Match finds the route of a method and a path returned by CleanPath. HEAD is served by the route
 // of GET, and a literal segment takes precedence over a parameter. Match fails with errs.ErrNotFound
 // for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for a known one, and
-// errs.ErrInvalidID for a malformed parameter.
+// errs.ErrInvalidID for a malformed parameter, or what says that there is no such page.
 func (t *Table) Match(method, path string) (Match, error) {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -110,10 +110,23 @@ func (t *Table) Match(method, path string) (Match, error) {
 	}
 	for i, name := range m.Route.params {
 		if !wellFormed(name, m.values[i]) {
-			return Match{}, errs.ErrInvalidID.WithFields(errs.Field{Path: PublicName(name), Message: "is not well-formed"})
+			return Match{}, malformed(m.Route, name)
 		}
 	}
 	return m, nil
+}
+
+// malformed returns the refusal of a parameter that cannot be an id. The address of a page was
+// mistyped, so there is no such page, or no such event.
+func malformed(r *Route, param string) error {
+	switch {
+	case !r.Page:
+		return errs.ErrInvalidID.WithFields(errs.Field{Path: PublicName(param), Message: "is not well-formed"})
+	case strings.HasPrefix(r.Pattern, "/events/"):
+		return errs.ErrEventNotFound
+	default:
+		return errs.ErrNotFound
+	}
 }
 
 // match matches one segment at a time; depth counts the parameters taken.

@@ -39,9 +39,13 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 	case *vwrv1.VwrStatus:
 		// The other gateways receive the change within a second.
 		old := c.Rooms.Get(m.GetEventId())
+		rate, configured := m.GetMeasuredRate(), configuredRate(m, old.Configured)
+		if configured == old.Configured { // else the old measurement says nothing
+			rate = cmp.Or(rate, old.Rate)
+		}
 		c.Rooms.Apply(&vwrv1.Counter{
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
-			Issued: m.GetNextPosition(), Rate: cmp.Or(m.GetMeasuredRate(), old.Rate), ConfiguredRate: configuredRate(m, old.Configured),
+			Issued: m.GetNextPosition(), Rate: rate, ConfiguredRate: configured,
 			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), SignIn: m.GetSignIn(), Next: m.GetNext(),
 		})
 	}

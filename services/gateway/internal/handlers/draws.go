@@ -164,7 +164,7 @@ func (f *entriesFile) Read(p []byte) (int, error) {
 // duration does not depend on the client.
 func (h *DrawHandlers) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in := &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: q.Param("event_id"), Limit: winnersPage}
-	page, next, err := h.readWinners(r.Context(), in)
+	page, more, err := h.readWinners(r.Context(), in)
 	if err != nil {
 		return err
 	}
@@ -176,28 +176,31 @@ func (h *DrawHandlers) Winners(w http.ResponseWriter, r *http.Request, q *edge.R
 		if err := deadlines.SetWriteDeadline(time.Now().Add(exportWriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return nil // the client has disconnected
 		}
-		if _, err := w.Write(page); err != nil || next == nil {
+		if _, err := w.Write(page); err != nil || !more {
 			return nil //nolint:nilerr // the list is complete, or the client has disconnected
 		}
-		in.After = *next
-		if page, next, err = h.readWinners(r.Context(), in); err != nil {
+		if page, more, err = h.readWinners(r.Context(), in); err != nil {
 			panic(http.ErrAbortHandler) // otherwise the client would take a part of the list for all of it
 		}
 	}
 }
 
-func (h *DrawHandlers) readWinners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, next *int64, err error) {
+// readWinners reads a page, and lets in continue behind it.
+func (h *DrawHandlers) readWinners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, more bool, err error) {
 	parts, err := h.admin.ExportWinners(ctx, in)
 	for err == nil {
 		var part *ingestv1.WinnersPart
 		if part, err = parts.Recv(); err == nil {
-			page, next = append(page, part.GetCsv()...), part.Next
+			page = append(page, part.GetCsv()...)
+			if more = part.Next != nil; more {
+				in.After, in.AfterKey = part.GetNext(), part.GetNextKey()
+			}
 		}
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return page, next, err
+	return page, more, err
 }
 
 func (h *DrawHandlers) Close(ctx context.Context) error { return h.reads.Close(ctx) }

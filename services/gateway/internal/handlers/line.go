@@ -90,7 +90,8 @@ func (h *LineHandlers) requestPlace(w http.ResponseWriter, r *http.Request, q *e
 		item   queuev1.LineItem
 		caller commonv1.Caller
 	}{}
-	call.caller.UserId, call.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, h.rooms.ActiveRound(event))
+	round, active := h.rooms.LatestRound(event)
+	call.caller.UserId, call.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, round, active)
 	call.item.Caller, call.item.EventId, call.item.Ticket = &call.caller, event, identity.QueueTicket(q.Header)
 	call.item.Entry = entryClaims(h.tokens.EntryToken(q.Header, event, q.User()))
 	p, err := calls.Do(r.Context(), event, &call.item)

@@ -55,7 +55,7 @@ func lobbyOpenError(l *roomstate.Lobby) error {
 func appendInLobby(b []byte, s *roomstate.State, now time.Time) []byte {
 	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)
-	b = append(b, `,"ahead":0,"estimatedWait":0,"nextPoll":`...)
+	b = append(b, `,"ahead":0,"nextPoll":`...)
 	b = strconv.AppendInt(b, waits.LobbyPoll(s.Lobby.StartsAt, now, rand.Float64()), 10)
 	b = append(b, s.SaleJSON...)
 	b = append(b, `,"phase":"LOBBY","opensAt":`...)

@@ -37,7 +37,9 @@ func appendPlace(b []byte, p *queuev1.Place) (_ []byte, ok bool) {
 	number(`,"position":`, p.GetPosition())
 	number(`,"peopleAhead":`, p.GetPeopleAhead())
 	number(`,"peopleBehind":`, p.GetPeopleBehind())
-	number(`,"estimatedWait":`, p.GetEstimatedWait())
+	if p.EstimatedWait != nil {
+		number(`,"estimatedWait":`, p.GetEstimatedWait())
+	}
 	number(`,"nextPoll":`, p.GetNextPoll())
 	number(`,"currentUsers":`, p.GetCurrentUsers())
 	number(`,"threshold":`, p.GetThreshold())

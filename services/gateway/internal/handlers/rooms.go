@@ -83,6 +83,9 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 	if err != nil {
 		return err
 	}
+	if s.Halted() {
+		a.EstimatedWait = nil
+	}
 	return WriteMessage(w, http.StatusOK, a)
 }
 
@@ -157,7 +160,10 @@ func (h *RoomHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Req
 	if s.Sale != "" {
 		c.SaleStatus = &s.Sale
 	}
-	if c.GetAdmitted() && s.Next != "" {
+	switch {
+	case !c.GetAdmitted() && s.Halted():
+		c.EstimatedWait = nil
+	case c.GetAdmitted() && s.Next != "":
 		c.Next = &s.Next
 	}
 	if tok := c.GetToken(); tok != "" {
@@ -176,8 +182,10 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"ahead":`...)
 	b = strconv.AppendInt(b, ahead, 10)
-	b = append(b, `,"estimatedWait":`...)
-	b = strconv.AppendInt(b, waits.EstimatedWait(ahead, s.Rate, s.Configured), 10)
+	if wait := waits.EstimatedWait(ahead, s.Rate, s.Configured); wait > 0 && !s.Halted() {
+		b = append(b, `,"estimatedWait":`...)
+		b = strconv.AppendInt(b, wait, 10)
+	}
 	b = append(b, `,"nextPoll":`...)
 	b = strconv.AppendInt(b, waits.NextPoll(ahead, rand.Float64()), 10)
 	return append(append(b, s.SaleJSON...), '}')

@@ -19,15 +19,19 @@ func TestWaitingResponseMatchesTheMessage(t *testing.T) {
 	t.Parallel()
 	rooms := roomstate.New()
 	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Serving: 1 << 40, Rate: 3})
-	for _, sale := range []*string{nil, new("SOLD_OUT")} {
+	for _, sale := range []*string{nil, new("ON_SALE"), new("SOLD_OUT")} {
+		wait := new(int64(334))
 		if sale != nil {
 			rooms.SetSaleStatuses(map[string]string{"e": *sale})
+			if *sale == "SOLD_OUT" {
+				wait = nil
+			}
 		}
 		got := appendWaiting(nil, rooms.Get("e"), 1<<40+1000)
 		m := &vwrv1.Checked{}
 		require.NoError(t, wire.Unmarshal(got, m))
 		require.Empty(t, cmp.Diff(&vwrv1.Checked{
-			Position: 1<<40 + 1000, ServingCounter: 1 << 40, Ahead: 1000, EstimatedWait: 334, NextPoll: m.GetNextPoll(), SaleStatus: sale,
+			Position: 1<<40 + 1000, ServingCounter: 1 << 40, Ahead: 1000, EstimatedWait: wait, NextPoll: m.GetNextPoll(), SaleStatus: sale,
 		}, m, protocmp.Transform()))
 		want, err := wire.Marshal(m)
 		require.NoError(t, err)

@@ -215,6 +215,27 @@ func TestRedisUnavailable(t *testing.T) {
 	require.ErrorIs(t, l.CountMutation(ctx, s), context.Canceled)
 }
 
+// At the limit of Redis's memory each gateway counts alone, as without Redis; what was counted stays.
+func TestFullRedisLosesNoLimit(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
+	one, two := limit.New(redisConfig(4), s.Client(), newClock().Now), limit.New(redisConfig(4), s.Client(), newClock().Now)
+	before, meanwhile := limit.Subject{User: "before"}, limit.Subject{User: "meanwhile"}
+	for range 4 {
+		require.NoError(t, one.CountMutation(t.Context(), before))
+	}
+	free := s.Fill()
+	require.ErrorIs(t, two.CountMutation(t.Context(), before), errs.ErrRateLimited)
+	for range 4 {
+		require.NoError(t, one.CountMutation(t.Context(), meanwhile))
+	}
+	for range 100 {
+		require.ErrorIs(t, one.CountMutation(t.Context(), meanwhile), errs.ErrRateLimited)
+	}
+	free()
+	require.ErrorIs(t, two.CountMutation(t.Context(), before), errs.ErrRateLimited)
+}
+
 func TestClient(t *testing.T) {
 	t.Parallel()
 	proxies, err := limit.ParseProxies([]string{"10.0.0.0/8", " 192.0.2.7", "2001:db8::/32", ""})

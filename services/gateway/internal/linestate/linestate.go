@@ -1,7 +1,7 @@
 // Package linestate keeps the epoch of every tier-2 waiting line in memory, with which the gateway
 // refuses entry tokens of a line that was lost and rebuilt, without a call per request. queue streams
-// the epochs, with a message at least every 3 s, and the sale status of events, which is published to
-// a SaleStatuses.
+// the epochs, with a message at least every 3 s, the sale status of events, and which lines are paused.
+// The last two are published to a SaleStatuses.
 package linestate
 
 import (
@@ -32,10 +32,12 @@ type lineEpochs struct {
 	pauseUntil int64 // epoch ms
 }
 
-// SaleStatuses receives the sale status of events.
+// SaleStatuses receives the sale status of events, and which lines are paused.
 type SaleStatuses interface {
 	// SetSaleStatuses takes statuses by event id; "" means that the status is no longer known.
 	SetSaleStatuses(statuses map[string]string)
+	// SetPaused takes by event id whether an operator has paused the line.
+	SetPaused(lines map[string]bool)
 }
 
 // Lines has the epoch of every line that queue has streamed. It is safe for concurrent use.
@@ -99,6 +101,7 @@ func (l *Lines) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	handle := func(_ context.Context, msg *queuev1.WatchLinesResponse) error {
 		l.applyLines(msg.GetLines())
 		l.publishSales(msg)
+		l.publishPauses(msg)
 		return nil
 	}
 	return loop.Follow(ctx, log, "lines", func(ctx context.Context) (bool, error) {
@@ -144,6 +147,17 @@ func (l *Lines) publishSales(msg *queuev1.WatchLinesResponse) {
 	if len(sales) > 0 {
 		l.sales.SetSaleStatuses(sales)
 	}
+}
+
+func (l *Lines) publishPauses(msg *queuev1.WatchLinesResponse) {
+	if len(msg.GetLines()) == 0 {
+		return
+	}
+	paused := make(map[string]bool, len(msg.GetLines()))
+	for _, ln := range msg.GetLines() {
+		paused[ln.GetEventId()] = ln.GetPaused()
+	}
+	l.sales.SetPaused(paused)
 }
 
 // markMissing records when a published status was first missing from a message that should have

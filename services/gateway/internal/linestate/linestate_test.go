@@ -47,8 +47,13 @@ func (s *source) WatchLines(ctx context.Context, _ *queuev1.WatchLinesRequest, _
 	return stream{ctx: ctx, msgs: s.msgs}, nil
 }
 
-// saleRecorder records the published sale statuses, one entry per call.
-type saleRecorder struct{ calls []map[string]string }
+// saleRecorder records the published sale statuses, one entry per call, and the last pauses.
+type saleRecorder struct {
+	calls  []map[string]string
+	paused map[string]bool
+}
+
+func (r *saleRecorder) SetPaused(lines map[string]bool) { r.paused = lines }
 
 func (r *saleRecorder) SetSaleStatuses(statuses map[string]string) {
 	r.calls = append(r.calls, statuses)
@@ -202,9 +207,10 @@ func TestSnapshotOfNewReplicaKeepsSaleStatuses(t *testing.T) {
 				send(src)
 			}
 		}
-		e := &queuev1.Line{EventId: "e", Epoch: 5, SaleStatus: "ON_SALE"}
+		e := &queuev1.Line{EventId: "e", Epoch: 5, SaleStatus: "ON_SALE", Paused: true}
 		snapshot(src, e, &queuev1.Line{EventId: "f", SaleStatus: "PAUSED"}, &queuev1.Line{EventId: "g", SaleStatus: "CLOSED"})
 		published.drain()
+		require.Equal(t, map[string]bool{"e": true, "f": false, "g": false}, published.paused)
 		wait(time.Minute)
 		require.Empty(t, published.drain(), "statuses do not expire while the stream lives")
 

@@ -42,3 +42,27 @@ func TestOneGatewayIsTheFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, time.Hour, ttl, float64(time.Minute))
 }
+
+// At the limit of Redis's memory a proof that was paid before counts at every gateway, and one that is
+// paid meanwhile at its own. Nobody counts who has not paid.
+func TestFullRedisLosesNoProof(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
+	var gateways [2]*paidProofs
+	for i := range gateways {
+		p, err := newPaid(s.Client(), time.Hour, time.Now)
+		require.NoError(t, err)
+		gateways[i] = p
+	}
+	end := time.Now().Add(time.Hour)
+	require.True(t, gateways[0].add(t.Context(), "before", end))
+	free := s.Fill()
+	require.True(t, gateways[1].has(t.Context(), "before"))
+	require.False(t, gateways[1].has(t.Context(), "nobody"))
+	require.True(t, gateways[1].add(t.Context(), "meanwhile", end))
+	require.False(t, gateways[1].add(t.Context(), "meanwhile", end))
+	require.True(t, gateways[1].has(t.Context(), "meanwhile"))
+	free()
+	require.True(t, gateways[0].has(t.Context(), "before"))
+	require.Equal(t, int64(1), s.Client().Exists(t.Context(), "before").Val())
+}

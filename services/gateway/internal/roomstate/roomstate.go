@@ -25,6 +25,9 @@ type State struct {
 	// Rate is measured, 0 until there is a measurement; Configured is set by operators. Both are in
 	// positions per second.
 	Rate, Configured float64
+	// Stalled means that visitors wait, and that the counter has not moved for long; Paused, that an
+	// operator has paused the line behind the room, as queue reports.
+	Stalled, Paused bool
 	// Lobby is that of the round.
 	Lobby Lobby
 	// ProofOfWork is the proof of work that each visitor owes for a position, in bits; 0 = none.
@@ -100,6 +103,12 @@ func etagOf(s *State) string {
 // Waiting returns the number of positions that are not served yet.
 func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
 
+// Halted reports whether nobody is served, or the line behind the room admits nobody. Then there is no
+// estimate of waits.
+func (s *State) Halted() bool {
+	return s.Stalled || s.Paused || s.Lobby.Pending() || s.Sale == "PAUSED" || s.Sale == "SOLD_OUT"
+}
+
 // mergeReport returns the state after the report next. A report of an older round is ignored. In a
 // round counters never go back and a deactivated room stays inactive, whichever replica reports.
 func mergeReport(old *State, next State) *State {
@@ -111,10 +120,10 @@ func mergeReport(old *State, next State) *State {
 		next.Active = next.Active && old.Active
 		next.Lobby.Sized, next.Lobby.Shuffled = next.Lobby.Sized || old.Lobby.Sized, next.Lobby.Shuffled || old.Lobby.Shuffled
 	}
-	next.Sale, next.reported = old.Sale, true
+	next.Sale, next.Paused, next.reported = old.Sale, old.Paused, true
 	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
 		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby && next.ProofOfWork == old.ProofOfWork &&
-		next.Next == old.Next && next.SignIn == old.SignIn {
+		next.Next == old.Next && next.SignIn == old.SignIn && next.Stalled == old.Stalled {
 		return old
 	}
 	return newState(next)
@@ -189,6 +198,13 @@ func (r *Rooms) recordRequest(event string, e *roomEntry) {
 	}
 }
 
+// LatestRound implements edge.Rooms.
+func (r *Rooms) LatestRound(event string) (round int64, active bool) {
+	s := r.Get(event)
+	return s.Started, s.Active
+}
+
+// ActiveRound returns the active round of the waiting room of an event, 0 when none is active.
 func (r *Rooms) ActiveRound(event string) int64 {
 	if s := r.Get(event); s.Active {
 		return s.Started
@@ -216,7 +232,7 @@ func (r *Rooms) applyCounters(counters []*vwrv1.Counter) {
 		e.state.Store(mergeReport(old, State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
-			Next: c.GetNext(), SignIn: c.GetSignIn(),
+			Next: c.GetNext(), SignIn: c.GetSignIn(), Stalled: c.GetStalled(),
 		}))
 	}
 }
@@ -232,6 +248,24 @@ func (r *Rooms) SetSaleStatuses(sales map[string]string) {
 	}
 	for i, e := range r.entries(ids) {
 		e.state.Store(withSale(e.state.Load(), sales[ids[i]]))
+	}
+}
+
+// SetPaused stores which lines are paused by an operator.
+func (r *Rooms) SetPaused(lines map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ids []string
+	for id, paused := range lines {
+		if paused || (*r.events.Load())[id] != nil {
+			ids = append(ids, id)
+		}
+	}
+	for i, e := range r.entries(ids) {
+		if s := *e.state.Load(); s.Paused != lines[ids[i]] {
+			s.Paused = lines[ids[i]]
+			e.state.Store(&s)
+		}
 	}
 }
 

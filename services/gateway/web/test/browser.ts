@@ -8,4 +8,8 @@ const data = JSON.stringify({ page: "test", lang: "en", devLogin: false, provide
 Object.assign(globalThis, {
   document: { getElementById: () => ({ textContent: data }) },
   location: new URL("https://tickets.example/login"),
+  // Its timers never end.
+  Worker: class {
+    postMessage(): void {}
+  },
 });

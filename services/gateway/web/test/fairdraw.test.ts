@@ -7,6 +7,7 @@ import networks from "../../../../pkg/fairdraw/beacon/testdata/drand.json";
 import { verifyDraw, verifyReceipt, type DrawDocument, type Options } from "../src/lib/fairdraw";
 import { concat, hash, hex, unbase64url, uuidText } from "../src/lib/fairdraw/bytes";
 import { firstAt, isChain, isSigned, timeOf, valueOf } from "../src/lib/fairdraw/chain";
+import { networkOf } from "../src/lib/fairdraw/rounds";
 import { canonical } from "../src/lib/fairdraw/canonical";
 import { isIncluded } from "../src/lib/fairdraw/proof";
 
@@ -24,6 +25,7 @@ interface Case {
   entries?: string;
   receipts?: string[];
   earlier?: DrawDocument[];
+  now?: number;
   fault?: string;
   report?: Record<string, unknown> & { receipts: unknown[] };
 }
@@ -39,6 +41,7 @@ for (const c of vectors.cases as unknown as Case[]) {
       receipts: c.receipts ?? base.receipts,
       earlier: c.earlier ?? [],
     };
+    if (c.now) options.now = c.now;
     const verdict = await verifyDraw(document, bytes(c.entries ?? base.entries), options);
     if (!verdict.ok) {
       equal(verdict.code, c.fault, verdict.detail);
@@ -64,9 +67,13 @@ for (const { name, info, rounds } of networks) {
       publicKey: info.public_key,
       genesis: info.genesis_time,
       periodSeconds: info.period,
+      groupHash: info.groupHash,
+      beaconId: info.metadata.beaconID,
       delaySeconds: 600,
     };
     equal(isChain(chain), true);
+    equal(networkOf(chain), name === "quicknet" ? "drand quicknet" : "");
+    equal(networkOf({ ...chain, genesis: chain.genesis + 1 }), "");
     for (const r of rounds) {
       equal(isSigned(chain, r), true);
       equal(hex(valueOf(r)), r.randomness);
@@ -82,6 +89,10 @@ for (const { name, info, rounds } of networks) {
     equal(isChain({ ...chain, publicKey: "a".repeat(info.public_key.length) }), false);
     equal(isChain({ ...chain, scheme: "pedersen-bls-chained" }), false);
     equal(isChain({ ...chain, scheme: "toString" }), false);
+    equal(isChain({ ...chain, genesis: chain.genesis + 30 * 24 * 3600 }), false, "known values would decide");
+    equal(isChain({ ...chain, periodSeconds: chain.periodSeconds + 1 }), false);
+    equal(isChain({ ...chain, groupHash: "0".repeat(64) }), false);
+    equal(isChain({ ...chain, beaconId: "default" }), false);
   });
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -17,6 +18,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 	"urr.guru/services/ingest/internal/rpc"
 	"urr.guru/services/ingest/internal/sqs"
+	"urr.guru/services/ingest/internal/worker"
 )
 
 // Run serves the RPCs and runs the background workers until ctx ends.
@@ -35,23 +37,28 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	store := dynamo.New(db, cfg.Dynamo, failpoint.Now)
 	store.Log = log
-	sender := sqs.New(queue.New(client, cfg.Queue), store, failpoint.Now)
+	unsent := request.NewUnsent(store, failpoint.Now)
+	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, failpoint.Now)
 	// Applications in progress are stored, and then sent.
 	a.OnClose("sender", sender.Close)
 	a.OnClose("store", store.Close)
 
-	keys, err := fairdraw.NewKeyring(cfg.Draw)
+	keys, err := fairdraw.NewReceiptKeyring(cfg.Draw)
+	if err != nil {
+		return err
+	}
+	drawer, err := a.Dial("worker", cfg.Worker)
 	if err != nil {
 		return err
 	}
 	promotions := request.NewPromotions(store, request.PromotionOptions{
-		Keys: keys.Keys, MinDelay: cfg.DrawMinDelay, Lead: cfg.DrawLead, Now: failpoint.Now,
+		Keys: keys.Keys, Opener: worker.New(drawer), MinDelay: cfg.DrawMinDelay, Lead: cfg.DrawLead, Now: failpoint.Now,
 	})
-	draws, receipts := request.NewDraws(promotions, store, failpoint.Now), request.NewReceipts(keys.Keys)
+	draws, receipts := request.NewDraws(promotions, store, failpoint.Now), request.NewReceipts(keys.Keys, pkgdynamo.ClockSkew)
 	requests := request.NewService(promotions, store, sender, request.Options{
 		Load: store.Load, SendWait: request.SendWait, Receipts: receipts, Now: failpoint.Now,
 	})
-	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
+	sweeper := request.NewSweeper(store, sender, unsent, request.SweeperOptions{
 		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: cfg.LostAfter, Now: failpoint.Now,
 	}, log)
 	a.Go("sweeper", sweeper.Run)
@@ -68,10 +75,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	exporter := request.NewExporter(draws, store)
 	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, draws, exporter, store, failpoint.Now))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
-		if err := keys.Rekey(next.Draw); err != nil {
-			return err
-		}
-		return server.Rekey(next.RPC.Accept)
+		return errors.Join(keys.Rekey(next.Draw), drawer.Rekey(next.Worker.Key), server.Rekey(next.RPC.Accept))
 	})
 	return a.Run(ctx)
 }

@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Dynamo: tables, Queue: queue.Config{Name: sqstest.Name(queues)}, Visibility: 30 * time.Second, SQSEndpoint: queues.Endpoint,
 		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, LostAfter: 5 * time.Minute,
-		Draw: fairdraw.KeyConfig{DrawSecret: key, DrawSigningKeys: signingKey},
+		Draw: fairdraw.ReceiptConfig{DrawReceiptKeys: signingKey}, Worker: rpc.Peer{Addr: "127.0.0.1:1", Key: key},
 	}
 	require.NoError(t, cfg.Validate())
 	log := slog.New(slog.DiscardHandler)
@@ -75,8 +75,6 @@ func TestRun(t *testing.T) {
 
 	cfg.FailAfter = time.Second
 	require.ErrorContains(t, cfg.Validate(), "INGEST_FAIL_AFTER")
-	cfg.FailAfter, cfg.Draw.DrawSigningKeys = time.Hour, "short"
-	require.ErrorContains(t, cfg.Validate(), "DRAW_SIGNING_KEYS")
-	cfg.Draw.DrawSecret = "short"
-	require.ErrorContains(t, cfg.Validate(), "DRAW_SECRET")
+	cfg.FailAfter, cfg.Draw.DrawReceiptKeys = time.Hour, "short"
+	require.ErrorContains(t, cfg.Validate(), "DRAW_RECEIPT_KEYS")
 }

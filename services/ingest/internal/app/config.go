@@ -21,7 +21,9 @@ type Config struct {
 	Queue  queue.Config
 	// SQSEndpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	SQSEndpoint string `env:"SQS_ENDPOINT"`
-	Draw        fairdraw.KeyConfig
+	Draw        fairdraw.ReceiptConfig
+	// Worker opens the draws of lotteries.
+	Worker rpc.Peer `env:", prefix=WORKER_"`
 
 	// Visibility is how long a message that a worker has received stays hidden from the others, in whole
 	// seconds; migrate sets it.

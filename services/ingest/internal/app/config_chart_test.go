@@ -21,7 +21,8 @@ func TestChart(t *testing.T) {
 	require.Contains(t, dev.RPC.Accept, "gateway")
 	keys, err := dev.Draw.Keys()
 	require.NoError(t, err)
-	require.NotEmpty(t, keys.Signing)
+	require.NotEmpty(t, keys.Current())
+	require.Equal(t, "dns:///urr-worker-headless:9000", dev.Worker.Addr)
 
 	prod := charttest.Production[app.Config](t, "ingest", "--set", "aws.region=eu-west-1", "--set", "requests.queue=shop-requests",
 		"--set", "config.REQUESTS_VISIBILITY=1m", "--set", "config.INGEST_SEND_AFTER=20s", "--set", "config.INGEST_FAIL_AFTER=30m")

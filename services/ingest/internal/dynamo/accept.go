@@ -92,7 +92,8 @@ func undecided(group []*applicant) []*applicant {
 	return slices.DeleteFunc(slices.Clone(group), func(a *applicant) bool { return a.done })
 }
 
-// readLocks reads the locks of applicants, and then the requests that they name.
+// readLocks reads the locks of applicants, and then the requests that they name. What cannot be read
+// refuses its own applicant.
 func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	keys := make([]dynamo.Item, len(group))
 	for i, a := range group {
@@ -111,7 +112,8 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		}
 		l, err := table.DecodeLock(it)
 		if err != nil {
-			return err
+			s.refuse(ctx, a, it, err)
+			continue
 		}
 		a.standing.Lock = &l
 		named = append(named, table.RequestKey(l.RequestID))
@@ -127,7 +129,8 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		if it := requests.Get(table.RequestKey(a.standing.Lock.RequestID)); it != nil {
 			r, err := table.DecodeRequest(it)
 			if err != nil {
-				return err
+				s.refuse(ctx, a, it, err)
+				continue
 			}
 			a.standing.Request = &r
 		}
@@ -135,14 +138,25 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
+func (s *Store) refuse(ctx context.Context, a *applicant, it dynamo.Item, cause error) {
+	s.ReportSkipped(ctx, it, cause)
+	a.done, a.err = true, unavailable(cause)
+}
+
 // decideAndStore decides about the applicants and stores their requests in one transaction, each
 // with its lock, log and marker.
 func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
-	now := s.Millis() // the time stamp by which the promotion is open or not
+	now, skew := s.Millis(), s.Skew().Milliseconds() // the time stamp by which the promotion is open or not
 	tx := table.NewTx(s.Client, s.Table, now)
 	created := make([]promotion.Request, len(group))
 	for i, a := range group {
+		if a.done {
+			continue
+		}
 		d, err := request.Decide(a.app, a.id, a.standing, now)
+		if err == nil && d.Existing == nil && !a.app.Promotion.Accepts(now-skew) {
+			err = request.ErrNotOpen // nothing is accepted early or late by a wrong clock
+		}
 		switch {
 		case err != nil:
 			a.done, a.err = true, err

@@ -3,10 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
@@ -17,10 +14,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-const (
-	parallelGroups     = 8 // of entries that are read
-	parallelPartitions = 8 // of an index that are read
-)
+const parallelGroups = 8 // of entries that are read
 
 var (
 	_ request.DrawStore   = (*Store)(nil)
@@ -56,7 +50,7 @@ func (s *Store) Entries(ctx context.Context, eventID string) (fairdraw.Entries, 
 
 // entriesOf reads a partition of entries. Texts of UUIDs sort as their bytes do.
 func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries, err error) {
-	for it, err := range s.All(ctx, table.Partition{PK: pk}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: pk}) {
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +69,7 @@ func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries,
 
 func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
 	var all []fairdraw.Exclusion
-	for it, err := range s.All(ctx, table.Partition{PK: table.ExclusionPartition(eventID)}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.ExclusionPartition(eventID)}) {
 		if err != nil {
 			return nil, unavailable(err)
 		}
@@ -109,53 +103,29 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 			continue
 		}
 		r, err := table.DecodeRequest(it)
-		if err != nil {
-			return nil, unavailable(err)
+		if err != nil { // listed without its user
+			s.ReportSkipped(ctx, it, err)
+			continue
 		}
 		users[id] = r.UserID
 	}
 	return users, nil
 }
 
-// Succeeded reads the whole index of the event, of which DynamoDB returns only what has succeeded.
-func (s *Store) Succeeded(ctx context.Context, p *promotion.Promotion) ([]promotion.Request, error) {
-	partitions := table.EventIndex(p.EventID, p.Shards)
-	parts := make([][]promotion.Request, len(partitions))
-	work, reading := errgroup.WithContext(ctx)
-	work.SetLimit(parallelPartitions)
-	for i, pk := range partitions {
-		work.Go(func() (err error) {
-			parts[i], err = s.succeededIn(reading, pk)
-			return err
-		})
+func (s *Store) FirstCome(ctx context.Context, eventID, after string, limit int) (page []request.Winner, more bool, err error) {
+	items, more, err := s.Query(ctx, table.PartitionQuery{PK: table.WinnerPartition(eventID), After: after, Limit: int32(limit)}) //nolint:gosec // of a page
+	if err != nil {
+		return nil, false, unavailable(err)
 	}
-	err := work.Wait()
-	return slices.Concat(parts...), unavailable(err)
-}
-
-func (s *Store) succeededIn(ctx context.Context, pk string) (all []promotion.Request, err error) {
-	pages := dynamodb.NewQueryPaginator(s.Client, &dynamodb.QueryInput{
-		TableName: &s.Table, IndexName: aws.String(table.GSI2),
-		KeyConditionExpression: aws.String(table.GSI2PK + " = :pk"), FilterExpression: aws.String("#status = :succeeded"),
-		ExpressionAttributeNames: map[string]string{"#status": "status"},
-		ExpressionAttributeValues: dynamo.Item{
-			":pk": dynamo.String(pk), ":succeeded": dynamo.String(string(promotion.Succeeded)),
-		},
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, dynamo.Err(err)
+	for _, it := range items {
+		if table.Expired(it, s.Millis()) {
+			continue
 		}
-		for _, it := range page.Items {
-			r, err := table.DecodeRequest(it)
-			if err != nil {
-				return nil, err
-			}
-			if !table.Expired(it, s.Millis()) {
-				all = append(all, r)
-			}
+		w := request.Winner{Key: table.SortKey(it)}
+		if w.RequestID, w.UserID, err = table.DecodeWinner(it); err != nil { // listed without its user
+			s.ReportSkipped(ctx, it, err)
 		}
+		page = append(page, w)
 	}
-	return all, nil
+	return page, more, nil
 }

@@ -17,7 +17,7 @@ func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 }
 
 func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error) {
-	items, more, err := s.Query(ctx, table.Partition{
+	items, more, err := s.Query(ctx, table.PartitionQuery{
 		PK: table.MarkerPartition(partition), Below: table.MarkersBefore(before), After: cursor, Limit: markersPerPage,
 	})
 	if err != nil {
@@ -80,26 +80,34 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Marked) error {
 		return err
 	}
 	for _, r := range g.Requests {
-		if it := items.Get(table.CapacityKey(r.EventID)); it != nil {
-			if g.Capacities[r.EventID], err = table.DecodeCapacity(it); err != nil {
-				return err
-			}
-		}
-		if it := items.Get(table.DrawKey(r.EventID)); it != nil {
-			d, err := table.DecodeDraw(r.EventID, it)
-			if err != nil {
-				return err
-			}
-			g.Voided[r.EventID] = d.Phase == promotion.DrawVoid
-		}
-		if it := items.Get(table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID))); it != nil {
-			group := promotion.MessageOf(&r).Group()
-			if g.Counters[group], err = table.DecodeEntryCounter(it); err != nil {
-				return err
-			}
-		}
+		s.readSettlement(ctx, g, &r, items)
 	}
 	return nil
+}
+
+// readSettlement leaves out what cannot be read: its requests are not rejected at once.
+func (s *Store) readSettlement(ctx context.Context, g *request.Marked, r *promotion.Request, items table.Items) {
+	if it := items.Get(table.CapacityKey(r.EventID)); it != nil {
+		if c, err := table.DecodeCapacity(it); err == nil {
+			g.Capacities[r.EventID] = c
+		} else {
+			s.ReportSkipped(ctx, it, err)
+		}
+	}
+	if it := items.Get(table.DrawKey(r.EventID)); it != nil {
+		if d, err := table.DecodeDraw(r.EventID, it); err == nil {
+			g.Voided[r.EventID] = d.Phase == promotion.DrawVoid
+		} else {
+			s.ReportSkipped(ctx, it, err)
+		}
+	}
+	if it := items.Get(table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID))); it != nil {
+		if c, err := table.DecodeEntryCounter(it); err == nil {
+			g.Counters[promotion.MessageOf(r).Group()] = c
+		} else {
+			s.ReportSkipped(ctx, it, err)
+		}
+	}
 }
 
 func (s *Store) DeleteMarkers(ctx context.Context, markers []promotion.Marker) error {

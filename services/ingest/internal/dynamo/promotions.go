@@ -116,7 +116,7 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []promo
 	if after != "" {
 		after = table.ListSK(after)
 	}
-	items, more, err := s.Query(ctx, table.Partition{
+	items, more, err := s.Query(ctx, table.PartitionQuery{
 		PK: table.PromotionList, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {
@@ -130,19 +130,20 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []promo
 	if err != nil {
 		return nil, "", unavailable(err)
 	}
-	for i, key := range keys {
+	if more {
+		next = table.ListedEvent(items[len(items)-1])
+	}
+	for _, key := range keys {
 		it := configs.Get(key)
 		if it == nil {
 			continue
 		}
 		p, err := table.DecodePromotion(it)
 		if err != nil {
-			return nil, "", unavailable(err)
+			s.ReportSkipped(ctx, it, err)
+			continue
 		}
 		page = append(page, p)
-		if more && i == len(keys)-1 {
-			next = p.EventID
-		}
 	}
 	return page, next, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"golang.org/x/sync/errgroup"
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/promotion"
@@ -16,6 +17,8 @@ import (
 
 // maxIndexPages is how many pages one call reads of an index, but at least one of each partition.
 const maxIndexPages = 10
+
+const parallelPartitions = 8 // of an index that are read
 
 func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
@@ -45,8 +48,33 @@ func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Reque
 	return s.Get(ctx, l.RequestID)
 }
 
+func (s *Store) LatestOf(ctx context.Context, eventID, user string) (promotion.Request, error) {
+	pages := dynamodb.NewQueryPaginator(s.Client, &dynamodb.QueryInput{
+		TableName: &s.Table, IndexName: aws.String(table.GSI1), ScanIndexForward: aws.Bool(false),
+		KeyConditionExpression: aws.String(table.GSI1PK + " = :pk"), FilterExpression: aws.String("eventId = :event"),
+		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(table.UserIndex(user)), ":event": dynamo.String(eventID)},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return promotion.Request{}, unavailable(dynamo.Err(err))
+		}
+		for _, it := range page.Items {
+			r, err := table.DecodeRequest(it)
+			if err != nil {
+				s.ReportSkipped(ctx, it, err)
+				continue
+			}
+			if r.Counts() && !table.Expired(it, s.Millis()) {
+				return r, nil
+			}
+		}
+	}
+	return promotion.Request{}, request.ErrNotFound
+}
+
 func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {
-	items, _, err := s.Query(ctx, table.Partition{PK: "REQ#" + id, Prefix: table.LogPrefix})
+	items, _, err := s.Query(ctx, table.PartitionQuery{PK: "REQ#" + id, Prefix: table.LogPrefix})
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -123,8 +151,10 @@ func (s *Store) listIndex(ctx context.Context, i index, cursor string, limit int
 // follow. A partition with more items is known only down to the last item read, so items of others
 // below that one are left out.
 func (s *Store) nextPages(ctx context.Context, i index, below string, limit int) (merged []found, more bool, err error) {
-	horizon := "" // the highest last sort key of partitions that have more
-	for _, pk := range i.partitions {
+	pages := make([]*dynamodb.QueryOutput, len(i.partitions))
+	work, reading := errgroup.WithContext(ctx)
+	work.SetLimit(parallelPartitions)
+	for n, pk := range i.partitions {
 		in := &dynamodb.QueryInput{
 			TableName: &s.Table, IndexName: &i.name, ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)), //nolint:gosec // at most 100
 			KeyConditionExpression:    aws.String(i.pkName + " = :pk"),
@@ -134,15 +164,21 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 			in.KeyConditionExpression = aws.String(i.pkName + " = :pk AND " + i.skName + " < :below")
 			in.ExpressionAttributeValues[":below"] = dynamo.String(below)
 		}
-		out, err := s.Client.Query(ctx, in)
-		if err != nil {
-			return nil, false, dynamo.Err(err)
-		}
-		for n, it := range out.Items {
+		work.Go(func() (err error) {
+			pages[n], err = s.Client.Query(reading, in)
+			return dynamo.Err(err)
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, false, err
+	}
+	horizon := "" // the highest last sort key of partitions that have more
+	for _, page := range pages {
+		for n, it := range page.Items {
 			r := dynamo.Reader{Item: it}
 			sk := r.String(i.skName)
 			merged = append(merged, found{sk: sk, it: it})
-			if n == len(out.Items)-1 && len(out.LastEvaluatedKey) > 0 {
+			if n == len(page.Items)-1 && len(page.LastEvaluatedKey) > 0 {
 				more, horizon = true, max(horizon, sk)
 			}
 		}
@@ -155,7 +191,7 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 }
 
 func (s *Store) Figures(ctx context.Context, eventID string) (promotion.Counts, error) {
-	items, _, err := s.Query(ctx, table.Partition{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
+	items, _, err := s.Query(ctx, table.PartitionQuery{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
 	if err != nil {
 		return promotion.Counts{}, unavailable(err)
 	}

@@ -36,6 +36,9 @@ var (
 type Store struct {
 	table.Store
 
+	// Skew is by how much the clock is wrong, 0 when it is right enough (dynamo.ClockSkew).
+	Skew func() time.Duration
+
 	leases  dynamo.Leases
 	accepts *batch.Groups[string, request.Application, request.Applied]
 }
@@ -45,6 +48,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	name := cfg.Table(table.TableName)
 	s := &Store{
 		Store:  table.Store{Client: db, Table: name, Now: now},
+		Skew:   dynamo.ClockSkew,
 		leases: dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
 	}
 	s.accepts = batch.NewGroups(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: groupTimeout}, maxPromotions, s.acceptGroup)

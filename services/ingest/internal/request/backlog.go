@@ -15,6 +15,8 @@ type Backlog struct {
 	Oldest time.Time
 	// SweptAt is the end of the last pass without an error.
 	SweptAt time.Time
+
+	waits bool // some must be sent
 }
 
 func (b *Backlog) add(m *promotion.Marker) {

@@ -50,15 +50,7 @@ type Draws struct {
 type state struct {
 	promotion promotion.Promotion
 	draw      promotion.Draw
-	document  Document // without lists
-}
-
-// Document has what is public of a draw.
-type Document struct {
-	fairdraw.Document
-
-	// VoidReason is the reason of a cancellation at a time when the result could be known; else empty.
-	VoidReason promotion.VoidReason
+	document  fairdraw.Document // without lists
 }
 
 // DrawEntries are the published entries of a draw.
@@ -107,22 +99,25 @@ func (s *Draws) loadState(ctx context.Context, eventID string) (state, error) {
 		return state{}, err
 	}
 	document, err := d.Document(&p)
-	return state{promotion: p, draw: d, document: Document{Document: document, VoidReason: d.VoidReason}}, err
+	return state{promotion: p, draw: d, document: document}, err
 }
 
 func (s *Draws) announced(st *state) bool {
 	return st.draw.Announced() && s.now().UnixMilli() >= st.promotion.AnnouncedAt
 }
 
-// Document returns what is public of a draw, at most a second old.
-func (s *Draws) Document(ctx context.Context, eventID string) (Document, error) {
+// Document returns what is public of a draw, at most a second old. It fails with errs.ErrDrawExpired
+// once its lists are deleted: without them an honest document would look forged.
+func (s *Draws) Document(ctx context.Context, eventID string) (fairdraw.Document, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil {
-		return Document{}, err
+		return fairdraw.Document{}, err
 	}
 	out := st.document
-	forgotten := st.promotion.RequestsExpired(s.now().UnixMilli())
-	if st.draw.Public() && !forgotten {
+	if st.draw.Public() && st.promotion.RequestsExpired(s.now().UnixMilli()) {
+		return out, errs.ErrDrawExpired
+	}
+	if st.draw.Public() {
 		if out.Excluded, err = s.excluded.Get(ctx, eventID); err != nil {
 			return out, err
 		}
@@ -150,8 +145,11 @@ func (s *Draws) Entries(ctx context.Context, eventID string) (*DrawEntries, erro
 	if err != nil {
 		return nil, err
 	}
-	if !st.draw.Public() || st.promotion.RequestsExpired(s.now().UnixMilli()) {
+	if !st.draw.Public() {
 		return nil, errs.ErrEntriesNotPublic
+	}
+	if st.promotion.RequestsExpired(s.now().UnixMilli()) {
+		return nil, errs.ErrDrawExpired
 	}
 	return s.entries.Get(ctx, eventID)
 }

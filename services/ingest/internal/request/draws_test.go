@@ -1,6 +1,7 @@
 package request_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -46,7 +47,7 @@ func (s *stored) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error) 
 func newStored(t *testing.T, n int) *stored {
 	t.Helper()
 	keys := fairdraw.KeyConfig{
-		DrawSecret: "s-1:0123456789abcdef0123456789abcdef", DrawSigningKeys: "k-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
+		DrawSecret: "s-1:0123456789abcdef0123456789abcdef", DrawStatementKeys: "k-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 	}
 	k, err := keys.Keys()
 	require.NoError(t, err)
@@ -54,7 +55,7 @@ func newStored(t *testing.T, n int) *stored {
 	seed, _ := fairdraw.Seed(k.Seeds, "s-1", "big", nonce)
 	terms := fairdraw.Commitment{
 		Algorithm: fairdraw.AlgorithmDraw, EventID: "big", Winners: 3, CutoffAt: 1_000, AnnouncedAt: 2_000,
-		SigningKey: fairdraw.Hash(k.Signing.Public("k-1")), SeedHash: fairdraw.SeedHash(seed), SeedKID: "s-1",
+		ReceiptKey: fairdraw.Hash(bytes.Repeat([]byte{0x55}, 32)), StatementKey: fairdraw.Hash(k.Statements.Public("k-1")), SeedHash: fairdraw.SeedHash(seed), SeedKID: "s-1",
 	}
 	text, hash, err := terms.Seal()
 	require.NoError(t, err)

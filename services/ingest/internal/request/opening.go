@@ -1,25 +1,25 @@
 package request
 
 import (
-	"encoding/hex"
+	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/text"
 )
 
-// errNoKeys means that the operator has configured no keys of draws.
-var errNoKeys = errors.New("no keys to open a draw with")
+// errNoKeys means that the operator has configured no keys of receipts.
+var errNoKeys = errors.New("no keys to sign receipts with")
 
 // checkNew returns the invalid fields of a new promotion.
 func (s *PromotionService) checkNew(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
 	fields := checkTimes(p)
-	if strings.TrimSpace(p.Title) == "" {
-		fields = append(fields, errs.Field{Path: "title", Message: "must not be blank"})
+	if !text.HasVisible(p.Title) {
+		fields = append(fields, errs.Field{Path: "title", Message: "must have a visible character"})
 	}
 	if p.EventType == promotion.Lottery {
 		return append(fields, s.checkLottery(p, beacon)...)
@@ -75,24 +75,25 @@ func (s *PromotionService) checkLottery(p *promotion.Promotion, beacon *fairdraw
 	return fields
 }
 
-// commitTerms stores the terms of the draw as its commitment, which never changes again. The seed
-// is not stored, since it follows from the operator's secret and the nonce.
-func (s *PromotionService) commitTerms(p *promotion.Promotion, beacon *fairdraw.Beacon) error {
-	keys, nonce := s.opts.Keys(), fairdraw.NewNonce()
-	kid := keys.Seeds.Current()
-	seed, ok := fairdraw.Seed(keys.Seeds, kid, p.EventID, nonce)
-	public := keys.Signing.Public(keys.Signing.Current())
-	if !ok || public == nil {
+// Opener opens draws. It has the secrets of seeds and statements, so that no process which takes
+// requests has them.
+type Opener interface {
+	// OpenDraw adds what the operator commits to, checks that the beacon is alive, and returns the sealed
+	// terms and the nonce of the seed, both to be stored. It fails with errs.ErrInvalidRequest or
+	// errs.ErrBeaconUnavailable.
+	OpenDraw(ctx context.Context, terms fairdraw.Commitment) (commitment, nonce string, err error)
+}
+
+// commitTerms seals the terms of the draw, which never change again.
+func (s *PromotionService) commitTerms(ctx context.Context, p *promotion.Promotion, beacon *fairdraw.Beacon) (err error) {
+	keys := s.opts.Keys()
+	public := keys.Public(keys.Current())
+	if public == nil {
 		return errs.ErrUnavailable.Wrap(errNoKeys)
 	}
-	terms := fairdraw.Commitment{
+	p.Commitment, p.SeedNonce, err = s.opts.Opener.OpenDraw(ctx, fairdraw.Commitment{
 		Algorithm: fairdraw.AlgorithmDraw, EventID: p.EventID, Winners: int(p.CapacityTotal), CutoffAt: p.LotteryCutoffAt,
-		AnnouncedAt: p.AnnouncedAt, SigningKey: fairdraw.Hash(public), SeedHash: fairdraw.SeedHash(seed), SeedKID: kid, Beacon: beacon,
-	}
-	text, _, err := terms.Seal()
-	if err != nil {
-		return errs.ErrInvalidRequest.Wrap(err)
-	}
-	p.Commitment, p.SeedNonce = string(text), hex.EncodeToString(nonce[:])
-	return nil
+		AnnouncedAt: p.AnnouncedAt, ReceiptKey: fairdraw.Hash(public), Beacon: beacon,
+	})
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/token"
 )
 
 const (
@@ -32,8 +33,9 @@ type PromotionStore interface {
 
 // PromotionOptions are the rules of new promotions.
 type PromotionOptions struct {
-	// Keys are the operator's keys of draws in force.
-	Keys func() fairdraw.Keys
+	// Keys are the keys of receipts in force.
+	Keys   func() token.SigningKeys
+	Opener Opener
 	// MinDelay is the shortest delay of a beacon after a lottery's cutoff, and Lead the shortest time
 	// from the end of the delay to the announcement.
 	MinDelay, Lead time.Duration
@@ -72,7 +74,7 @@ func (s *PromotionService) Create(
 	}
 	p.EventID, p.CreatedAt = ids.NewV7().String(), s.now().UnixMilli()
 	if p.EventType == promotion.Lottery {
-		if err := s.commitTerms(&p, beacon); err != nil {
+		if err := s.commitTerms(ctx, &p, beacon); err != nil {
 			return p, err
 		}
 	}

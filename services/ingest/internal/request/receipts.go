@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/token"
 )
 
 // receiptGrace is the time after the cutoff by which a request must be known to be stored to get a
@@ -19,7 +20,8 @@ const maxTerms = 1000 // in memory
 
 // Receipts signs receipts of lottery requests. The same request always has the same receipt.
 type Receipts struct {
-	keys  func() fairdraw.Keys
+	keys  func() token.SigningKeys
+	skew  func() time.Duration
 	terms *otter.Cache[string, *terms] // parsed once, which takes longer than to sign
 }
 
@@ -29,17 +31,20 @@ type terms struct {
 	hash       fairdraw.Hash
 }
 
-// NewReceipts makes Receipts that sign with the keys in force.
-func NewReceipts(keys func() fairdraw.Keys) *Receipts {
-	return &Receipts{keys: keys, terms: otter.Must(&otter.Options[string, *terms]{MaximumSize: maxTerms})}
+// NewReceipts makes Receipts that sign with the keys in force. skew is by how much the clock is wrong
+// (dynamo.ClockSkew).
+func NewReceipts(keys func() token.SigningKeys, skew func() time.Duration) *Receipts {
+	return &Receipts{keys: keys, skew: skew, terms: otter.Must(&otter.Options[string, *terms]{MaximumSize: maxTerms})}
 }
 
 // ReceiptFor returns the receipt of a request known to be stored by storedBy. It is empty for a
-// request that gets none, and without the signing key that the commitment names.
+// request that gets none, and when the key of receipts that the commitment names is not configured.
 func (s *Receipts) ReceiptFor(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
 	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""
 	}
+	// By a slow clock the request was stored later than that.
+	storedBy = max(storedBy, storedBy-s.skew().Milliseconds())
 	if r.EnteredAt == 0 && storedBy > r.LotteryCutoffAt+receiptGrace.Milliseconds() {
 		return ""
 	}
@@ -49,11 +54,11 @@ func (s *Receipts) ReceiptFor(p *promotion.Promotion, r *promotion.Request, stor
 		return ""
 	}
 	keys := s.keys()
-	kid, ok := keys.Signing.KidOf(t.commitment.Public())
+	kid, ok := keys.KidOf(t.commitment.ReceiptKey[:])
 	if !ok {
 		return ""
 	}
-	return fairdraw.Receipt{EventID: r.EventID, RequestID: id, At: r.RequestedAt, Commitment: t.hash}.Sign(keys.Signing, kid)
+	return fairdraw.Receipt{EventID: r.EventID, RequestID: id, At: r.RequestedAt, Commitment: t.hash}.Sign(keys, kid)
 }
 
 // termsOf returns the parsed terms of a lottery; nil if its commitment cannot be parsed.

@@ -84,8 +84,11 @@ type Acceptor interface {
 // Sender puts requests in the queue.
 type Sender interface {
 	// Send waits until the queue has taken the request's message and the request is stored as queued, and
-	// returns that request. After an error the sweeper sends the message.
+	// returns that request. When ctx ends first, the message is sent all the same; after any other error
+	// the sweeper sends it.
 	Send(ctx context.Context, r promotion.Request) (promotion.Request, error)
+	// Busy reports whether so many requests wait to be sent that no others should be accepted.
+	Busy() bool
 }
 
 // Promotions reads promotions, which are at most some seconds old.
@@ -136,7 +139,7 @@ func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
 	if err != nil {
 		return Applied{}, err
 	}
-	a.Promotion, a.Full, a.Busy = p, load.Full, load.Unsettled > maxUnsettled && !load.Full
+	a.Promotion, a.Full, a.Busy = p, load.Full, !load.Full && (load.Unsettled > maxUnsettled || s.sender.Busy())
 	applied, err := s.store.Accept(ctx, a)
 	if err != nil {
 		return applied, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/promotion"
@@ -18,7 +19,6 @@ import (
 const (
 	sweepEvery  = 5 * time.Second // a sweep reads every partition of markers
 	sweepSlices = 8               // of the partitions, which divide them among replicas
-	sendChunk   = 10              // messages of one call of the queue
 )
 
 // Pending is the store of requests that have not ended, which the sweeper reads and changes.
@@ -52,8 +52,9 @@ type Marked struct {
 
 // Resender sends messages again.
 type Resender interface {
-	// Resend sends at most ten messages and records which ones the queue took. refused has the error of
-	// the queue for each message, nil for one that it took; failure is the error of the record.
+	// Resend sends messages in this order and records which ones the queue took. After ten of which it
+	// took none the others are not sent. refused has the error of the queue for each message, nil for one
+	// that it took; failure is the error of the record.
 	Resend(ctx context.Context, copies []Copy) (refused []error, failure error)
 	// Depth returns the number of messages in the queue.
 	Depth(ctx context.Context) (int64, error)
@@ -73,27 +74,42 @@ type SweeperOptions struct {
 }
 
 // Sweeper finds requests by their markers whose message was never sent or is lost, or that can be
-// rejected at once. Any number of replicas may sweep: each write requires that what was read has not
+// rejected at once. It sends what was never sent in the order of acceptance, and what is lost at once. Any number of replicas may sweep: each write requires that what was read has not
 // changed.
 type Sweeper struct {
-	store Pending
-	queue Resender
-	opts  SweeperOptions
-	log   *slog.Logger
+	store  Pending
+	queue  Resender
+	unsent *Unsent
+	opts   SweeperOptions
+	log    *slog.Logger
 
+	draining   sync.Mutex
 	mu         sync.Mutex
 	emptySince time.Time // of the queue; zero unless it is known to be empty
 	backlog    Backlog
 }
 
 // NewSweeper makes a sweeper; Run starts it.
-func NewSweeper(store Pending, queue Resender, opts SweeperOptions, log *slog.Logger) *Sweeper {
-	return &Sweeper{store: store, queue: queue, opts: opts, log: log, backlog: Backlog{SweptAt: opts.Now()}}
+func NewSweeper(store Pending, queue Resender, unsent *Unsent, opts SweeperOptions, log *slog.Logger) *Sweeper {
+	return &Sweeper{store: store, queue: queue, unsent: unsent, opts: opts, log: log, backlog: Backlog{SweptAt: opts.Now()}}
 }
 
-// Run sweeps until ctx ends.
+// Run sweeps and drains until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) error {
-	return loop.Try(ctx, sweepEvery, s.log, "requests not swept, trying again", s.Sweep)
+	var work errgroup.Group
+	work.Go(func() error {
+		return loop.Try(ctx, sweepEvery, s.log, "requests not swept, trying again", s.Sweep)
+	})
+	work.Go(func() error {
+		return loop.Try(ctx, refreshEvery, s.log, "promotions with unsent requests not read", func(ctx context.Context) error {
+			_, err := s.unsent.Refresh(ctx)
+			return err
+		})
+	})
+	work.Go(func() error {
+		return loop.Try(ctx, drainEvery, s.log, "unsent requests not sent, trying again", s.drainIfBack)
+	})
+	return work.Wait()
 }
 
 // Sweep passes once over the partitions that no other replica has taken, in parallel.
@@ -112,6 +128,9 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	}
 	work.Wait()
 	err := errors.Join(failures...)
+	if slices.ContainsFunc(found, func(b Backlog) bool { return b.waits }) {
+		err = errors.Join(err, s.Drain(ctx))
+	}
 	s.setBacklog(found, err == nil)
 	return err
 }
@@ -141,7 +160,7 @@ func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Back
 		for i := range page {
 			found.add(&page[i])
 		}
-		if err := s.handleMarkers(ctx, page); err != nil {
+		if err := s.handleMarkers(ctx, page, found); err != nil {
 			failure = err // go on: requests of the next page may be rejected at once
 		}
 		if cursor = next; cursor == "" {
@@ -150,7 +169,7 @@ func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Back
 	}
 }
 
-func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker) error {
+func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker, backlog *Backlog) error {
 	if len(markers) == 0 {
 		return nil
 	}
@@ -159,10 +178,10 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker)
 		return err
 	}
 	var (
-		obsolete   []promotion.Marker
-		ends       []promotion.Change
-		copies     []Copy
-		unreadable []error
+		obsolete []promotion.Marker
+		ends     []promotion.Change
+		lost     []Copy
+		failure  error
 	)
 	for _, m := range markers {
 		r, found := marked.Requests[m.RequestID]
@@ -170,7 +189,7 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker)
 		switch {
 		case found && r.Status == "": // worker makes a dead letter of it if it receives the message in time
 			if s.opts.Now().UnixMilli()-max(m.MarkedAt, m.QueuedAt) >= s.opts.FailAfter.Milliseconds() {
-				unreadable = append(unreadable, s.store.EndUnreadable(ctx, m))
+				failure = errors.Join(failure, s.store.EndUnreadable(ctx, m))
 			}
 		case !found || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen:
 			obsolete = append(obsolete, m)
@@ -178,18 +197,18 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker)
 			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
 		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // just redriven
 		case m.QueuedAt == 0:
-			copies = append(copies, Copy{Request: r})
+			backlog.waits = true
+			failure = errors.Join(failure, s.unsent.Add(ctx, r.EventID))
 		case s.isLost(m, sentAt):
 			s.log.WarnContext(ctx, "message lost, sending another", "request_id", m.RequestID, "event_id", m.EventID)
-			copies = append(copies, Copy{Request: r, ID: uuid.NewString()})
+			lost = append(lost, Copy{Request: r, ID: uuid.NewString()})
 		}
 	}
-	failure := errors.Join(unreadable...)
 	if err := s.store.DeleteMarkers(ctx, obsolete); err != nil {
 		return errors.Join(failure, err)
 	}
-	failed, refused := s.send(ctx, copies)
-	return errors.Join(failure, refused, s.store.End(ctx, append(ends, failed...)))
+	_, refused := s.send(ctx, lost, nil)
+	return errors.Join(failure, refused, s.store.End(ctx, ends))
 }
 
 // settlement returns the code with which a request can be rejected at once, if no place is left, its
@@ -212,27 +231,28 @@ func (g *Marked) settlement(r *promotion.Request) (code promotion.ResultCode, se
 	return code, capacity.SentAt
 }
 
-// send sends messages. A request whose message the queue has refused for FailAfter fails; if the queue
-// has taken the message nevertheless, worker drops it. A request whose message was taken does not
-// fail, even if that could not be recorded.
-func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []promotion.Change, failure error) {
-	for part := range slices.Chunk(copies, sendChunk) {
-		refused, unrecorded := s.queue.Resend(ctx, part)
-		if unrecorded != nil {
-			failure = unrecorded
+// send sends messages, unless the queue is known to be down, and returns how many it refused, with the
+// error of one. A request to a first-come promotion that was refused for FailAfter fails; if the queue
+// has taken the message nevertheless, worker drops it. One whose message was taken does not fail, even
+// if that could not be recorded. Requests to a lottery wait, since their order does not count.
+func (s *Sweeper) send(ctx context.Context, copies []Copy, down error) (refused int, failure error) {
+	answers := slices.Repeat([]error{down}, len(copies))
+	if down == nil {
+		answers, failure = s.queue.Resend(ctx, copies)
+	}
+	var failed []promotion.Change
+	for i, err := range answers {
+		if err == nil {
+			continue
 		}
-		for i, err := range refused {
-			if err == nil {
-				continue
-			}
-			failure = err
-			r, now := part[i].Request, s.opts.Now().UnixMilli()
-			if r.Status == promotion.Received && now-r.RequestedAt >= s.opts.FailAfter.Milliseconds() {
-				failed = append(failed, r.Ended(now, promotion.FailedFinal, promotion.FailedIngestEnqueue))
-			}
+		refused++
+		failure = err
+		r := copies[i].Request
+		if r.Status == promotion.Received && r.EventType != promotion.Lottery && s.aged(r.RequestedAt) {
+			failed = append(failed, r.Ended(s.opts.Now().UnixMilli(), promotion.FailedFinal, promotion.FailedIngestEnqueue))
 		}
 	}
-	return failed, failure
+	return refused, errors.Join(failure, s.store.End(ctx, failed))
 }
 
 // isLost reports whether the queue cannot have a message any more. sentAt is the time at which the

@@ -2,10 +2,7 @@ package request
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/promotion"
@@ -14,14 +11,11 @@ import (
 // exportPage is the number of winners in a part of the list, whose users are read at once.
 const exportPage = 1000
 
-// indexRetry is the time in which an index should catch up with the table.
-const indexRetry = time.Second
-
 // Winner is a successful request.
 type Winner struct {
 	RequestID, UserID string
-
-	queueSeq string // order of the winners of a first-come promotion
+	// Key of a winner of a first-come promotion, in the order of the queue.
+	Key string
 }
 
 // WinnerStore reads promotions and their successful requests in bulk.
@@ -29,10 +23,9 @@ type WinnerStore interface {
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	// Users returns the users of requests by the ids of these; expired requests are left out.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
-	// Capacity returns the capacity of a first-come promotion; limited is false for others.
-	Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
-	// Succeeded returns the successful requests to a promotion in any order; the latest may be missing.
-	Succeeded(ctx context.Context, p *promotion.Promotion) ([]promotion.Request, error)
+	// FirstCome reads a page of the winners of a first-come promotion behind a key; more reports that
+	// others may follow.
+	FirstCome(ctx context.Context, eventID, after string, limit int) (page []Winner, more bool, err error)
 }
 
 // Exporter lists the winners of promotions for operators.
@@ -49,7 +42,10 @@ func NewExporter(draws *Draws, store WinnerStore) *Exporter {
 // Range selects a part of a list of winners.
 type Range struct {
 	After int64 // the rank behind which the part begins
-	Limit int   // of the part; 0: none
+	// Key of the winner with that rank, of a first-come promotion; without it the part is found by
+	// reading all before it.
+	Key   string
+	Limit int // of the part; 0: none
 }
 
 // part returns the selected part of a list; more reports whether others follow.
@@ -72,7 +68,7 @@ func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each fu
 	if p.EventType == promotion.Lottery {
 		return e.lotteryWinners(ctx, eventID, r, each)
 	}
-	return e.firstComeWinners(ctx, &p, r, each)
+	return e.firstComeWinners(ctx, eventID, r, each)
 }
 
 func (e *Exporter) lotteryWinners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
@@ -104,30 +100,34 @@ func (e *Exporter) lotteryWinners(ctx context.Context, eventID string, r Range, 
 	return more, nil
 }
 
-func (e *Exporter) firstComeWinners(ctx context.Context, p *promotion.Promotion, r Range, each func([]Winner) error) (more bool, err error) {
-	capacity, _, err := e.store.Capacity(ctx, p.EventID)
-	if err != nil {
-		return false, err
+func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
+	skip := 0
+	if r.Key == "" {
+		skip = int(r.After)
 	}
-	requests, err := e.store.Succeeded(ctx, p)
-	if err != nil {
-		return false, err
-	}
-	if given := capacity.Total - capacity.Remaining; int64(len(requests)) < given && !p.RequestsExpired(e.draws.now().UnixMilli()) {
-		return false, errs.ErrUnavailable.WithRetry(indexRetry).Wrap(fmt.Errorf("the index has %d of %d successful requests", len(requests), given))
-	}
-	all := make([]Winner, len(requests))
-	for i := range requests {
-		all[i] = Winner{RequestID: requests[i].RequestID, UserID: requests[i].UserID, queueSeq: requests[i].QueueSeq}
-	}
-	slices.SortFunc(all, func(a, b Winner) int { return strings.Compare(a.queueSeq, b.queueSeq) })
-	winners, more := part(r, all)
-	for page := range slices.Chunk(winners, exportPage) {
-		if err := each(page); err != nil {
+	for more = true; more; {
+		var page []Winner
+		if page, more, err = e.store.FirstCome(ctx, eventID, r.Key, exportPage); err != nil {
 			return false, err
 		}
+		if len(page) > 0 {
+			r.Key = page[len(page)-1].Key
+		}
+		skipped := min(skip, len(page))
+		page, skip = page[skipped:], skip-skipped
+		full := r.Limit > 0 && len(page) >= r.Limit
+		if full {
+			page, more = page[:r.Limit], more || len(page) > r.Limit
+		}
+		if len(page) == 0 {
+			continue
+		}
+		if err := each(page); full || err != nil {
+			return more, err
+		}
+		r.Limit = max(0, r.Limit-len(page))
 	}
-	return more, nil
+	return false, nil
 }
 
 // Announce returns a lottery whose result is announced; errs.ErrAnnouncementEarly before that.

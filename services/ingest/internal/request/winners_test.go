@@ -2,13 +2,14 @@ package request_test
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/errs"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ingest/internal/request"
@@ -20,16 +21,23 @@ type users struct {
 
 	promotion promotion.Promotion
 	calls     int
-	given     int64
-	succeeded []promotion.Request
+	firstCome int
 }
 
-func (s *users) Capacity(context.Context, string) (promotion.Capacity, bool, error) {
-	return promotion.Capacity{Total: s.given + 1, Remaining: 1}, true, nil
-}
-
-func (s *users) Succeeded(context.Context, *promotion.Promotion) ([]promotion.Request, error) {
-	return s.succeeded, nil
+// FirstCome has firstCome winners.
+func (s *users) FirstCome(_ context.Context, _, after string, limit int) (page []request.Winner, more bool, err error) {
+	s.calls++
+	first := 0
+	if after != "" {
+		if first, err = strconv.Atoi(after); err != nil {
+			return nil, false, err
+		}
+		first++
+	}
+	for i := first; i < s.firstCome && len(page) < limit; i++ {
+		page = append(page, request.Winner{RequestID: fmt.Sprint("r", i), UserID: "u", Key: strconv.Itoa(i)})
+	}
+	return page, len(page) == limit, nil
 }
 
 func (s *users) Promotion(context.Context, string) (promotion.Promotion, error) {
@@ -86,26 +94,39 @@ func TestExportOfManyWinners(t *testing.T) {
 	require.Len(t, exported, len(whole)+1)
 }
 
-// A list that lacks a place which was given before is not exported: the index is behind the table.
-func TestExportFromAnIndexThatIsBehind(t *testing.T) {
+// The winners of a first-come promotion are read by key: a part costs what it has, however many are
+// before it, and no more than a page of them is in memory.
+func TestExportOfManyFirstCome(t *testing.T) {
 	t.Parallel()
-	now := time.UnixMilli(2_000)
-	store := &users{promotion: promotion.Promotion{EventID: "e", EventType: promotion.FirstCome, ClosesAt: 3_000}, given: 2}
-	exporter := request.NewExporter(request.NewDraws(&stored{}, &stored{}, func() time.Time { return now }), store)
-	lines := 0
-	export := func() error {
-		_, err := exporter.Winners(t.Context(), "e", request.Range{}, func(page []request.Winner) error {
-			lines += len(page)
+	const winners = 150_500
+	store := &users{promotion: promotion.Promotion{EventID: "e", EventType: promotion.FirstCome}, firstCome: winners}
+	exporter := request.NewExporter(nil, store)
+	at := 0
+	r := request.Range{Limit: 50_000}
+	for more := true; more; {
+		store.calls = 0
+		var err error
+		more, err = exporter.Winners(t.Context(), "e", r, func(page []request.Winner) error {
+			require.LessOrEqual(t, len(page), 1000)
+			for _, w := range page {
+				require.Equal(t, fmt.Sprint("r", at), w.RequestID)
+				at++
+			}
+			r.After, r.Key = int64(at), page[len(page)-1].Key
 			return nil
 		})
-		return err
+		require.NoError(t, err)
+		require.Equal(t, at < winners, more)
+		require.LessOrEqual(t, store.calls, 51)
 	}
-	store.succeeded = []promotion.Request{{RequestID: "a"}}
-	require.ErrorIs(t, export(), errs.ErrUnavailable)
-	require.Zero(t, lines)
-	store.succeeded = append(store.succeeded, promotion.Request{RequestID: "b"})
-	require.NoError(t, export())
-	require.Equal(t, 2, lines)
-	store.succeeded, now = nil, now.AddDate(1, 0, 0)
-	require.NoError(t, export(), "expired")
+	require.Equal(t, winners, at)
+
+	var got []request.Winner
+	more, err := exporter.Winners(t.Context(), "e", request.Range{After: 1_500, Limit: 2}, func(page []request.Winner) error {
+		got = append(got, page...)
+		return nil
+	})
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Equal(t, []request.Winner{{RequestID: "r1500", UserID: "u", Key: "1500"}, {RequestID: "r1501", UserID: "u", Key: "1501"}}, got, "without a key")
 }

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -13,10 +14,13 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
+// defaultShards carries 4,000 applications a second; each partition of the index takes 250.
+const defaultShards = 16
+
 func toPromotion(in *ingestv1.CreatePromotionRequest) promotion.Promotion {
 	p := promotion.Promotion{
 		Title: in.GetTitle(), EventType: promotion.Type(in.GetEventType()), CapacityTotal: in.GetCapacityTotal(),
-		OpensAt: millis(in.GetOpensAt()), ClosesAt: millis(in.GetClosesAt()), Shards: max(1, int64(in.GetShards())),
+		OpensAt: millis(in.GetOpensAt()), ClosesAt: millis(in.GetClosesAt()), Shards: cmp.Or(int64(in.GetShards()), defaultShards),
 		LotteryCutoffAt: millis(in.GetLotteryCutoffAt()), AnnouncedAt: millis(in.GetAnnouncedAt()),
 	}
 	if p.EventType == promotion.Lottery && in.GetLotteryCutoffAt() == nil {
@@ -31,6 +35,7 @@ func toBeacon(in *ingestv1.Beacon) *fairdraw.Beacon {
 	}
 	b := &fairdraw.Beacon{Chain: beacon.Chain{
 		Scheme: in.GetScheme(), ChainHash: in.GetChainHash(), PublicKey: in.GetPublicKey(), Genesis: in.GetGenesis(), Period: in.GetPeriodSeconds(),
+		GroupHash: in.GetGroupHash(), BeaconID: in.GetBeaconId(),
 	}, DelaySeconds: int64(fairdraw.DefaultDelay / time.Second)}
 	if in.DelaySeconds != nil {
 		b.DelaySeconds = in.GetDelaySeconds()

@@ -35,7 +35,36 @@ func TestCutoff(t *testing.T) {
 	require.Equal(t, in.GetReceipt(), again.GetReceipt())
 	require.Equal(t, "DRAWING", again.GetUiPhase())
 	w.clock.Set(announced)
-	require.Equal(t, "ANNOUNCED", r.applied(t, event, "ann").GetUiPhase())
+	require.Equal(t, "DRAWING", r.applied(t, event, "ann").GetUiPhase(), "the result is not out because its time has come")
+}
+
+// A replica whose clock is known to be wrong accepts nothing early or late, and signs no receipt of a
+// request that the draw may not know.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	right := w.replica(t, options{})
+	wrong := func(skew time.Duration) replica {
+		return w.replica(t, options{skew: func() time.Duration { return skew }})
+	}
+	fast, slow := wrong(40*time.Second), wrong(-40*time.Second)
+	event := right.lottery(t)
+	w.clock.Set(start.Add(-time.Hour + 39*time.Second))
+	require.Equal(t, "NOT_OPEN", fast.apply(t, event, user("early")).GetProblem().GetReason(), "it opens a second later")
+	w.clock.Set(start)
+	require.NotNil(t, fast.applied(t, event, "ann").Receipt, "far from the opening and the cutoff")
+	require.NotNil(t, slow.applied(t, event, "bob").Receipt)
+	w.clock.Set(cutoff.Add(-time.Second))
+	require.Equal(t, "NOT_OPEN", slow.apply(t, event, user("late")).GetProblem().GetReason(), "the lists are closed")
+	in := right.applied(t, event, "eve")
+	require.NotNil(t, in.Receipt)
+	receipt := func(r replica) *string {
+		got, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("eve"), RequestId: in.GetRequestId()})
+		require.NoError(t, err)
+		return got.Receipt
+	}
+	require.NotNil(t, receipt(right))
+	require.Nil(t, receipt(slow), "the request may have been stored after the cutoff")
 }
 
 // Whoever holds a receipt can show it to others, by the key that the terms name.
@@ -58,7 +87,7 @@ func TestReceipts(t *testing.T) {
 	require.Equal(t, receipt, r.applied(t, event, "ann").GetReceipt())
 	terms, hash, err := fairdraw.ParseCommitment([]byte(r.document(t, event).Commitment))
 	require.NoError(t, err)
-	open, err := fairdraw.OpenReceipt(terms.Public(), receipt)
+	open, err := fairdraw.OpenReceipt(terms.ReceiptKey[:], receipt)
 	require.NoError(t, err)
 	require.Equal(t, id, open.RequestID.String())
 	require.Equal(t, event, open.EventID)
@@ -200,20 +229,22 @@ func TestLotteryMessageOvertaken(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A request that the queue never took leaves the draw with its reason.
-func TestLotteryRequestThatFails(t *testing.T) {
+// An entry is not lost because the queue was away across the cutoff: it waits until the queue is back.
+func TestLotteryRequestOutlivesTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.replica(t, options{sqsAddr: "127.0.0.1:1"})
-	event := r.lottery(t)
-	got := r.apply(t, event, &commonv1.Caller{UserId: "ann"}).GetApplied()
+	away, back := w.replica(t, options{sqsAddr: "127.0.0.1:1"}), w.replica(t, options{})
+	event := back.lottery(t)
+	got := away.apply(t, event, &commonv1.Caller{UserId: "ann"}).GetApplied()
 	require.Equal(t, "RECEIVED", got.GetStatus())
-	w.clock.Advance(10 * time.Minute)
-	require.Error(t, r.sweeper.Sweep(context.Background()))
-	require.Equal(t, promotion.FailedIngestEnqueue, r.request(t, got.GetRequestId()).ResultCode)
-	excluded, err := r.store.Excluded(t.Context(), event)
-	require.NoError(t, err)
-	require.Equal(t, []fairdraw.Exclusion{{RequestID: got.GetRequestId(), Reason: "FAILED_INGEST_ENQUEUE"}}, excluded)
+	w.clock.Advance(5 * time.Hour)
+	require.Error(t, away.sweeper.Sweep(context.Background()))
+	require.Equal(t, promotion.Received, back.request(t, got.GetRequestId()).Status)
+	require.Len(t, w.ofType(t, "MARKER"), 1, "the draw waits for it")
+	w.clock.Advance(16 * time.Second)
+	require.NoError(t, back.sweeper.Sweep(t.Context()))
+	require.Equal(t, promotion.Queued, back.request(t, got.GetRequestId()).Status)
+	require.Len(t, w.bodies(t), 1)
 }
 
 // Requests to a cancelled lottery are rejected as that, whether or not worker has closed their groups.

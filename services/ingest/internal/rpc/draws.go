@@ -3,12 +3,12 @@ package rpc
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"urr.guru/pkg/csvfile"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/rpc"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -55,10 +55,10 @@ func (s *Requests) GetDraw(in *ingestv1.GetDrawRequest, out grpc.ServerStreaming
 	}
 }
 
-func fromDocument(d *request.Document) *ingestv1.Draw {
+func fromDocument(d *fairdraw.Document) *ingestv1.Draw {
 	out := &ingestv1.Draw{
 		EventId: d.EventID, Phase: string(d.Phase), Commitment: d.Commitment, CommitmentHash: d.CommitmentHash,
-		Seed: rpc.Optional(d.Seed), VoidedAt: rpc.Optional(d.VoidedAt), VoidReason: rpc.Optional(string(d.VoidReason)),
+		Seed: rpc.Optional(d.Seed), VoidedAt: rpc.Optional(d.VoidedAt), VoidReason: rpc.Optional(d.VoidReason),
 	}
 	if d.Statement != nil {
 		out.Statement = &ingestv1.DrawStatement{Statement: d.Statement.Statement, Signature: d.Statement.Signature}
@@ -123,22 +123,27 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 		return err
 	}
 	var text bytes.Buffer
-	lines := csv.NewWriter(&text)
-	lines.UseCRLF = true // RFC 4180
+	lines := csvfile.NewWriter(&text)
+	key := in.GetAfterKey()
 	send := func(next *int64) error {
-		lines.Flush()
+		_ = lines.Flush() // a buffer never fails
 		defer text.Reset()
-		return out.Send(&ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next})
+		part := &ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next}
+		if next != nil {
+			part.NextKey = key
+		}
+		return out.Send(part)
 	}
 	rank := in.GetAfter()
 	if rank == 0 {
-		_ = lines.Write([]string{"rank", "requestId", "userId"}) // a buffer never fails
+		lines.Write("rank", "requestId", "userId")
 	}
-	selected := request.Range{After: rank, Limit: int(in.GetLimit())}
+	selected := request.Range{After: rank, Key: key, Limit: int(in.GetLimit())}
 	more, err := s.exporter.Winners(out.Context(), in.GetEventId(), selected, func(page []request.Winner) error {
 		for _, w := range page {
 			rank++
-			_ = lines.Write([]string{strconv.FormatInt(rank, 10), w.RequestID, w.UserID})
+			key = w.Key
+			lines.Write(strconv.FormatInt(rank, 10), w.RequestID, w.UserID)
 		}
 		return send(nil)
 	})

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/testkit"
+	"urr.guru/pkg/token"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/dynamo"
@@ -63,6 +65,7 @@ type replica struct {
 	store   *dynamo.Store
 	sender  *sqs.Sender
 	sweeper *request.Sweeper
+	unsent  *request.Unsent
 }
 
 // options of a replica; the zero value has no faults.
@@ -70,7 +73,13 @@ type options struct {
 	dynamo dynamotest.Hook
 	// sqsAddr replaces the address of the queue; nothing listens at most of them.
 	sqsAddr string
-	load    func(context.Context, string) (request.Load, error)
+	// opening is what worker fails with when a draw is opened.
+	opening error
+	// skew is by how much the clock of the replica is known to be wrong.
+	skew func() time.Duration
+	load func(context.Context, string) (request.Load, error)
+	// sendWait is how long an applicant waits for the queue; 0: as long as it takes.
+	sendWait time.Duration
 }
 
 func (w *world) replica(t *testing.T, o options) replica {
@@ -83,7 +92,8 @@ func (w *world) replica(t *testing.T, o options) replica {
 		})
 	}
 	store := dynamo.New(db, w.tables, w.clock.Now)
-	sender := sqs.New(queue.New(client, w.queues), store, w.clock.Now)
+	unsent := request.NewUnsent(store, w.clock.Now)
+	sender := sqs.New(queue.New(client, w.queues), store, unsent, w.clock.Now)
 	t.Cleanup(func() {
 		require.NoError(t, store.Close(context.Background()))
 		require.NoError(t, sender.Close(context.Background()))
@@ -91,14 +101,18 @@ func (w *world) replica(t *testing.T, o options) replica {
 	if o.load == nil {
 		o.load = store.Load
 	}
+	if o.skew == nil {
+		o.skew = func() time.Duration { return 0 }
+	}
+	store.Skew = o.skew
 	log := slog.New(slog.DiscardHandler)
-	keys := drawKeys(t).Keys
+	keys := func() token.SigningKeys { return receiptKeys(t) }
 	promotions := request.NewPromotions(store, request.PromotionOptions{
-		Keys: keys, MinDelay: 2 * time.Minute, Lead: 2 * time.Minute, Now: w.clock.Now,
+		Keys: keys, Opener: &opener{drawKeys(t), o.opening}, MinDelay: 2 * time.Minute, Lead: 2 * time.Minute, Now: w.clock.Now,
 	})
-	draws, receipts := request.NewDraws(promotions, store, w.clock.Now), request.NewReceipts(keys)
+	draws, receipts := request.NewDraws(promotions, store, w.clock.Now), request.NewReceipts(keys, o.skew)
 	service := request.NewService(promotions, store, sender, request.Options{
-		Load: o.load, SendWait: time.Hour, Receipts: receipts, Now: w.clock.Now,
+		Load: o.load, SendWait: cmp.Or(o.sendWait, time.Hour), Receipts: receipts, Now: w.clock.Now,
 	})
 	users := rpc.New(rpc.Config{
 		Requests: service, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: w.clock.Now, Log: log,
@@ -108,10 +122,10 @@ func (w *world) replica(t *testing.T, o options) replica {
 		ingestv1.RegisterIngestServiceServer(r, users)
 		ingestv1.RegisterIngestAdminServiceServer(r, operators)
 	}, rpctest.WithDial(pkgrpc.WithTimeout(time.Hour)))
-	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
+	sweeper := request.NewSweeper(store, sender, unsent, request.SweeperOptions{
 		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, LostAfter: 5 * time.Minute, Now: w.clock.Now,
 	}, log)
-	return replica{ingestv1.NewIngestServiceClient(conn), ingestv1.NewIngestAdminServiceClient(conn), store, sender, sweeper}
+	return replica{ingestv1.NewIngestServiceClient(conn), ingestv1.NewIngestAdminServiceClient(conn), store, sender, sweeper, unsent}
 }
 
 func user(name string) *commonv1.Caller { return &commonv1.Caller{UserId: name} }

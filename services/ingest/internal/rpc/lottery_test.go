@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"urr.guru/pkg/fairdraw/beacontest"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/table"
+	"urr.guru/pkg/token"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -27,11 +29,33 @@ var (
 	announced = cutoff.Add(12 * time.Minute)
 )
 
+// opener opens draws as worker does; a problem is what it fails with.
+type opener struct {
+	keys    *fairdraw.Keyring
+	problem error
+}
+
+func (o *opener) OpenDraw(_ context.Context, terms fairdraw.Commitment) (commitment, nonce string, err error) {
+	if o.problem != nil {
+		return "", "", o.problem
+	}
+	text, n, err := o.keys.Keys().Open(&terms)
+	return string(text), fairdraw.Hash(n).String(), err
+}
+
+func receiptKeys(t *testing.T) token.SigningKeys {
+	t.Helper()
+	keys, err := fairdraw.ReceiptConfig{DrawReceiptKeys: "r-1:ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="}.Keys()
+	require.NoError(t, err)
+	return keys
+}
+
+// drawKeys are those of worker.
 func drawKeys(t *testing.T) *fairdraw.Keyring {
 	t.Helper()
 	keys, err := fairdraw.NewKeyring(fairdraw.KeyConfig{
-		DrawSecret:      config.Secret("s-1:0123456789abcdef0123456789abcdef"),
-		DrawSigningKeys: config.Secret("k-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
+		DrawSecret:        config.Secret("s-1:0123456789abcdef0123456789abcdef"),
+		DrawStatementKeys: config.Secret("k-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
 	})
 	require.NoError(t, err)
 	return keys
@@ -50,7 +74,7 @@ func lottery(t *testing.T) *ingestv1.CreatePromotionRequest {
 	return &ingestv1.CreatePromotionRequest{
 		Caller: operator(), Title: "Tickets", EventType: "LOTTERY", CapacityTotal: 3,
 		OpensAt: timestamppb.New(start.Add(-time.Hour)), ClosesAt: timestamppb.New(cutoff), AnnouncedAt: timestamppb.New(announced),
-		Beacon: &ingestv1.Beacon{Scheme: c.Scheme, ChainHash: c.ChainHash, PublicKey: c.PublicKey, Genesis: c.Genesis, PeriodSeconds: c.Period},
+		Beacon: &ingestv1.Beacon{Scheme: c.Scheme, ChainHash: c.ChainHash, PublicKey: c.PublicKey, Genesis: c.Genesis, PeriodSeconds: c.Period, GroupHash: c.GroupHash, BeaconId: c.BeaconID},
 	}
 }
 
@@ -169,7 +193,7 @@ func (r replica) root(t *testing.T, event string) *promotion.Draw {
 	require.NoError(t, err)
 	text, err := statement.Text()
 	require.NoError(t, err)
-	signed, err := fairdraw.SignStatement(drawKeys(t).Keys().Signing, &terms, text)
+	signed, err := fairdraw.SignStatement(drawKeys(t).Keys().Statements, &terms, text)
 	require.NoError(t, err)
 	d := &promotion.Draw{EventID: event, Phase: promotion.DrawRoot, Statement: signed.Statement, Signature: signed.Signature}
 	r.put(t, d)
@@ -218,7 +242,11 @@ func (r replica) announce(t *testing.T, d *promotion.Draw) {
 	terms, _, err := fairdraw.ParseCommitment([]byte(p.Commitment))
 	require.NoError(t, err)
 	d.Seed = r.seed(t, &p, &terms).String()
-	r.put(t, d)
+	p.PublishedAt = 1
+	tx := r.store.Begin()
+	tx.Put(0, table.DrawItem(d), table.Condition{})
+	tx.Put(0, table.PromotionItem(&p), table.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
 }
 
 // give writes the result of an entry.

@@ -33,7 +33,8 @@ func TestLotteryOpening(t *testing.T) {
 	require.Equal(t, announced, terms.Announced())
 	require.Equal(t, int64(600), terms.Beacon.DelaySeconds)
 	require.Equal(t, "s-1", terms.SeedKID)
-	require.Equal(t, []byte(drawKeys(t).Keys().Signing.Public("k-1")), []byte(terms.Public()))
+	require.Equal(t, []byte(drawKeys(t).Keys().Statements.Public("k-1")), terms.StatementKey[:])
+	require.Equal(t, []byte(receiptKeys(t).Public("r-1")), terms.ReceiptKey[:])
 	again, err := r.admin.CreatePromotion(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, p.GetEventId(), again.GetEventId())
@@ -53,7 +54,7 @@ func TestLotteryOpening(t *testing.T) {
 	w.clock.Set(announced)
 	got, err = r.GetPromotion(t.Context(), &ingestv1.GetPromotionRequest{EventId: p.GetEventId()})
 	require.NoError(t, err)
-	require.Equal(t, "Announced", got.GetStatus())
+	require.Equal(t, "Closed", got.GetStatus(), "there is no result")
 }
 
 func TestLotteryWithoutBeacon(t *testing.T) {
@@ -90,6 +91,7 @@ func TestLotteryTermsRefused(t *testing.T) {
 		"short delay":     {delay(119), "beacon.delaySeconds"},
 		"negative delay":  {delay(-1 << 60), "beacon.delaySeconds"},
 		"long delay":      {delay(1 << 60), "beacon.delaySeconds"},
+		"another genesis": {func(in *ingestv1.CreatePromotionRequest) { in.Beacon.Genesis += 30 * 24 * 3600 }, "beacon"},
 		"key of no chain": {func(in *ingestv1.CreatePromotionRequest) { in.Beacon.PublicKey = "00" }, "beacon"},
 		"over already":    {func(in *ingestv1.CreatePromotionRequest) { in.ClosesAt = timestamppb.New(start) }, "closesAt"},
 		"first come":      {func(in *ingestv1.CreatePromotionRequest) { in.EventType = "FIRST_COME" }, "announcedAt"},
@@ -106,4 +108,15 @@ func TestLotteryTermsRefused(t *testing.T) {
 	require.Equal(t, "DRAW_NOT_FOUND", reason(err))
 	_, err = r.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: r.promotion(t), RequestId: "01a196eb-d7a8-707f-9feb-89cf3865794d"})
 	require.Equal(t, "DRAW_NOT_FOUND", reason(err), "first come has none")
+}
+
+// A lottery whose beacon cannot be checked is not opened unchecked.
+func TestLotteryWithoutABeaconThatAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, want := range []*errs.Error{errs.ErrBeaconUnavailable, errs.ErrUnavailable} {
+		_, err := w.replica(t, options{opening: want}).admin.CreatePromotion(t.Context(), lottery(t))
+		require.ErrorIs(t, errs.From(err), want)
+		require.Empty(t, w.ofType(t, "CONFIG"))
+	}
 }

@@ -40,6 +40,7 @@ func TestPromotionShowsAllThatWasSet(t *testing.T) {
 	require.NoError(t, err)
 	wiretest.RequireShown(t, beacon, &ingestv1.Beacon{
 		Scheme: terms.Beacon.Scheme, ChainHash: terms.Beacon.ChainHash, PublicKey: terms.Beacon.PublicKey, Genesis: terms.Beacon.Genesis,
-		PeriodSeconds: terms.Beacon.Period, DelaySeconds: &terms.Beacon.DelaySeconds,
+		PeriodSeconds: terms.Beacon.Period,
+		GroupHash:     terms.Beacon.GroupHash, BeaconId: terms.Beacon.BeaconID, DelaySeconds: &terms.Beacon.DelaySeconds,
 	})
 }

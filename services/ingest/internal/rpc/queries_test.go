@@ -266,3 +266,34 @@ func (w *world) requireLayout(t *testing.T, expiry map[string]int64) {
 	}
 	require.Len(t, seen, len(expiry), "%v", seen)
 }
+
+// Users find their requests as long as these are kept, after their locks have expired too.
+func TestMineOutlivesTheLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event, other := r.promotion(t), r.promotion(t)
+	id := r.applied(t, event, "ann").GetRequestId()
+	r.applied(t, other, "ann")
+	failed := r.request(t, r.applied(t, event, "bob").GetRequestId())
+	require.NoError(t, r.store.End(t.Context(), []promotion.Change{
+		failed.Ended(start.UnixMilli(), promotion.FailedFinal, promotion.FailedIngestEnqueue),
+	}))
+	w.clock.Set(start.Add((1 + 7) * 24 * time.Hour))
+	tx := r.store.Begin()
+	tx.Delete(0, table.LockKey(event, "ann"), table.Present())
+	require.NoError(t, tx.Commit(t.Context()))
+	mine := func(name string) (*ingestv1.EventRequest, error) {
+		return r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user(name), EventId: event})
+	}
+	got, err := mine("ann")
+	require.NoError(t, err)
+	require.Equal(t, id, got.GetRequestId())
+	for _, none := range []string{"bob", "zoe"} {
+		_, err = mine(none)
+		require.Equal(t, "REQUEST_NOT_FOUND", reason(err))
+	}
+	w.clock.Set(start.Add((1 + 90) * 24 * time.Hour))
+	_, err = mine("ann")
+	require.Equal(t, "REQUEST_NOT_FOUND", reason(err))
+}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ const (
 type Queries interface {
 	Get(ctx context.Context, id string) (promotion.Request, error)
 	Mine(ctx context.Context, eventID, user string) (promotion.Request, error)
+	// LatestOf finds a user's request to a promotion without a lock, by all requests of the user.
+	LatestOf(ctx context.Context, eventID, user string) (promotion.Request, error)
 	Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error)
 	OfUser(ctx context.Context, user, cursor string, limit int) (page []promotion.Request, next string, err error)
 }
@@ -129,6 +132,11 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 		return nil, err
 	}
 	r, err := s.Queries.Mine(ctx, in.GetEventId(), user)
+	if errors.Is(err, request.ErrNotFound) {
+		if p, unknown := s.Promotions.Get(ctx, in.GetEventId()); unknown == nil && p.LocksExpired(s.millis()) {
+			r, err = s.Queries.LatestOf(ctx, in.GetEventId(), user)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

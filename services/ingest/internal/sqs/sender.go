@@ -3,8 +3,11 @@ package sqs
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
@@ -16,10 +19,12 @@ import (
 
 const (
 	inflight = 4 // concurrent calls of a replica
+	// maxWaiting is the number of requests that wait for a call, about those of a second, above which no
+	// others are accepted.
+	maxWaiting = 1000
 	// sendTimeout bounds a call and the transaction that records which messages the queue took.
 	sendTimeout = 8 * time.Second
-	// failurePause is how long nothing is sent after the queue took no message of a call: applicants are
-	// answered without waiting, and the sweeper sends their requests.
+	// failurePause is how long nothing is sent after the queue took no message of a call.
 	failurePause = time.Second
 )
 
@@ -33,19 +38,27 @@ type Recorder interface {
 	MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error)
 }
 
+// Unsent knows the promotions with requests that the queue has not taken; request.Unsent is one.
+type Unsent interface {
+	Has(event string) bool
+	Add(ctx context.Context, event string) error
+}
+
 // Sender sends concurrent requests in batches, each with one transaction that records it.
 type Sender struct {
 	queue       *queue.Queue
 	recorder    Recorder
+	unsent      Unsent
 	now         func() time.Time
 	calls       *batch.Coalescer[promotion.Request, promotion.Request]
 	pausedUntil atomic.Int64 // epoch ms
 }
 
 // New makes a sender.
-func New(q *queue.Queue, recorder Recorder, now func() time.Time) *Sender {
-	s := &Sender{queue: q, recorder: recorder, now: now}
-	s.calls = batch.NewItems(batch.Config{Max: queue.MaxBatch, Inflight: inflight, Timeout: sendTimeout}, s.sendGroup)
+func New(q *queue.Queue, recorder Recorder, unsent Unsent, now func() time.Time) *Sender {
+	s := &Sender{queue: q, recorder: recorder, unsent: unsent, now: now}
+	// A request keeps its place when its caller does not wait any longer.
+	s.calls = batch.NewItems(batch.Config{Max: queue.MaxBatch, Inflight: inflight, Timeout: sendTimeout, Keep: true}, s.sendGroup)
 	return s
 }
 
@@ -53,17 +66,42 @@ func New(q *queue.Queue, recorder Recorder, now func() time.Time) *Sender {
 func (s *Sender) Close(ctx context.Context) error { return s.calls.Close(ctx) }
 
 func (s *Sender) Send(ctx context.Context, r promotion.Request) (promotion.Request, error) {
-	if s.now().UnixMilli() < s.pausedUntil.Load() {
+	if s.held(ctx, r.EventID) {
 		return r, errs.ErrUnavailable
 	}
-	return s.calls.Do(ctx, r)
+	sent, err := s.calls.Do(ctx, r)
+	if err != nil {
+		return r, err
+	}
+	return sent, nil
+}
+
+// Busy reports whether more requests wait for their call than are sent in about a second.
+func (s *Sender) Busy() bool { return s.calls.Waiting() > maxWaiting }
+
+// held reports whether a request of a promotion must not be sent now: others wait before it, or the
+// queue has just refused some.
+func (s *Sender) held(ctx context.Context, event string) bool {
+	if s.unsent.Has(event) {
+		return true
+	}
+	paused := s.now().UnixMilli() < s.pausedUntil.Load()
+	if paused {
+		_ = s.unsent.Add(ctx, event) // else the sweeper finds the request
+	}
+	return paused
 }
 
 func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([]batch.Result[promotion.Request], error) {
+	out := make([]batch.Result[promotion.Request], len(requests))
 	var copies []request.Copy
-	index := make([]int, len(requests))
+	index := make([]int, len(requests)) // in copies
 	at := make(map[string]int, len(requests))
 	for i, r := range requests {
+		if index[i] = -1; s.held(ctx, r.EventID) {
+			out[i].Err = errs.ErrUnavailable
+			continue
+		}
 		n, known := at[r.RequestID]
 		if !known { // two calls for one request share a message: a transaction takes an item once
 			n = len(copies)
@@ -71,57 +109,91 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 		}
 		index[i] = n
 	}
-	recorded, refused, failure := s.send(ctx, copies)
-	out := make([]batch.Result[promotion.Request], len(requests))
+	if len(copies) == 0 {
+		return out, nil
+	}
+	refused := s.offer(ctx, copies)
+	recorded, failure := s.record(ctx, copies, refused)
 	for i, n := range index {
+		if n < 0 {
+			continue
+		}
 		out[i] = batch.Result[promotion.Request]{Value: recorded[n], Err: refused[n]}
 		if refused[n] == nil {
 			out[i].Err = failure
+		} else {
+			_ = s.unsent.Add(ctx, requests[i].EventID) // else the sweeper finds the request
 		}
 	}
 	return out, nil
 }
 
-// send sends at most ten messages and records which ones the queue took. It returns the requests as
-// they are stored then, for each the error of the queue, and the error of the record. If the process
-// dies before the record, the sweeper finds the markers and sends the messages again, which the queue
-// deduplicates.
-func (s *Sender) send(ctx context.Context, copies []request.Copy) (recorded []promotion.Request, refused []error, failure error) {
+// offer sends at most ten messages, and returns the error of the queue for each.
+func (s *Sender) offer(ctx context.Context, copies []request.Copy) (refused []error) {
 	out := make([]promotion.Outgoing, len(copies))
-	recorded = make([]promotion.Request, len(copies))
 	for i, c := range copies {
 		out[i] = promotion.Outgoing{Message: promotion.MessageOf(&c.Request), CopyID: c.ID}
-		recorded[i] = c.Request
 	}
 	refused = s.queue.Send(ctx, out)
 	failpoint.Hit("ingest.sent")
+	if allRefused(refused) {
+		s.pausedUntil.Store(s.now().Add(failurePause).UnixMilli())
+	}
+	return refused
+}
+
+func allRefused(refused []error) bool { return !slices.Contains(refused, nil) }
+
+// record records which messages the queue took, and returns the requests as they are stored then. If
+// the process dies before it, the sweeper finds the markers and sends the messages again, which the
+// queue deduplicates.
+func (s *Sender) record(ctx context.Context, copies []request.Copy, refused []error) (recorded []promotion.Request, failure error) {
+	recorded = make([]promotion.Request, len(copies))
 	var taken []promotion.Request
 	var index []int
 	for i, err := range refused {
+		recorded[i] = copies[i].Request
 		if err == nil {
 			taken, index = append(taken, copies[i].Request), append(index, i)
 		}
 	}
 	if len(taken) == 0 {
-		s.pausedUntil.Store(s.now().Add(failurePause).UnixMilli())
-		return recorded, refused, nil
+		return recorded, nil
 	}
 	marked, failure := s.recorder.MarkQueued(ctx, taken)
 	failpoint.Hit("ingest.queued")
 	if failure != nil {
-		return recorded, refused, failure
+		return recorded, failure
 	}
 	for n, i := range index {
 		recorded[i] = marked[n]
 	}
-	return recorded, refused, nil
+	return recorded, nil
 }
 
+// Resend sends the next ten messages while it records those before.
 func (s *Sender) Resend(ctx context.Context, copies []request.Copy) (refused []error, failure error) {
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	_, refused, failure = s.send(ctx, copies)
-	return refused, failure
+	var records errgroup.Group
+	records.SetLimit(inflight)
+	var down error
+	for part := range slices.Chunk(copies, queue.MaxBatch) {
+		if down != nil {
+			refused = append(refused, slices.Repeat([]error{down}, len(part))...)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+		answers := s.offer(ctx, part)
+		if allRefused(answers) {
+			down = answers[0]
+		}
+		refused = append(refused, answers...)
+		records.Go(func() error {
+			defer cancel()
+			_, err := s.record(ctx, part, answers)
+			return err
+		})
+	}
+	return refused, records.Wait()
 }
 
 func (s *Sender) Depth(ctx context.Context) (int64, error) { return s.queue.Depth(ctx) }

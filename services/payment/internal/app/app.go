@@ -35,6 +35,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.readPoolConfig(), pkgpostgres.Indexed())
+	if err != nil {
+		return err
+	}
 	relay, err := outbox.Attach(a, cfg.Kafka, pool)
 	if err != nil {
 		return err
@@ -46,7 +50,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	provider := sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret)
 	a.OnClose("provider", func(context.Context) error { provider.Close(); return nil })
 
-	payments := postgres.NewStore(pool, postgres.Options{})
+	payments := postgres.NewStore(pool, postgres.Options{Reads: reads})
 	service := payment.New(payments, ticket.NewClient(conn), guard.New(provider, cfg.ChargesAtOnce), provider, log, payment.Options{
 		Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, Observe: observer(), Published: relay.Signal,
 	})

@@ -25,6 +25,9 @@ type Config struct {
 	Postgres postgres.Config
 	Kafka    kafka.Config
 
+	// ReadMaxConns bounds the connections for payers who look at their payments, in addition to
+	// those for charges.
+	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=4" min:"1" max:"1000"`
 	// Provider is the name of the payment provider in use.
 	Provider string `env:"PAYMENT_PROVIDER, default=sandbox" oneof:"sandbox"`
 	// ProviderTimeout bounds one call to the provider; the outcome of a longer charge is unknown
@@ -40,6 +43,13 @@ type Config struct {
 	// WebhookSecret signs the sandbox's webhooks: secret[,secret…], at least 32 bytes each, any of
 	// which verifies; required with it.
 	WebhookSecret config.Secret `env:"SANDBOX_WEBHOOK_SECRET"`
+}
+
+// readPoolConfig returns the configuration of the connection pool for payers' reads.
+func (c *Config) readPoolConfig() postgres.Config {
+	reads := c.Postgres
+	reads.MaxConns = c.ReadMaxConns
+	return reads
 }
 
 // Validate checks what the tags of the fields cannot express: rules between

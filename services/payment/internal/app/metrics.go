@@ -22,6 +22,9 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	manualRefunds = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_payment_refunds_by_hand_total", Help: "Refunds that somebody made at the provider, of the whole payment or of a part.",
 	}, []string{"extent"})
+	unknownOrders = promauto.NewCounter(prometheus.CounterOpts{
+		Name: "urr_payment_webhooks_unknown_total", Help: "Webhooks about orders that are not stored here; they change nothing.",
+	})
 )
 
 func observer() payment.Observer {
@@ -36,7 +39,8 @@ func observer() payment.Observer {
 				refusing.Set(1)
 			}
 		},
-		WrongAmount: wrongAmounts.Inc,
+		WrongAmount:  wrongAmounts.Inc,
+		UnknownOrder: unknownOrders.Inc,
 		ManualRefund: func(whole bool) {
 			extent := "part"
 			if whole {

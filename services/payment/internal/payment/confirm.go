@@ -93,7 +93,7 @@ func beforeDeadline(ctx context.Context) <-chan time.Time {
 // calls to ticket or the provider.
 func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	failpoint.Hit("payment.confirm.after_confirming")
-	if err := s.tickets.Begin(ctx, p); err != nil {
+	if err := s.beginAtTicket(ctx, p); err != nil {
 		return s.endNotBegun(ctx, p, err)
 	}
 	out, err := s.chargeProvider(ctx, p)
@@ -102,7 +102,7 @@ func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	decide := unsettled(p.Lease, "the provider did not answer")
 	switch {
 	case errors.Is(err, ErrNotAdmitted):
-		return s.returnToPrepared(ctx, p, err)
+		return s.returnToPrepared(ctx, p, "the provider does not answer", ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(err))
 	case errors.Is(err, ErrNotSent):
 		decide = declined(declineUnreachable, "the provider could not be reached")
 	case err != nil:
@@ -116,6 +116,8 @@ func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	case out.State == Refused, out.State == Void:
 		decide = declined(out.DeclineCode, "declined by the provider")
 	}
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
 	settled, err := s.store.Apply(ctx, p.ID, decide)
 	if err != nil {
 		// The row is still CONFIRMING, so the sweeper will ask the provider.
@@ -125,9 +127,17 @@ func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	failpoint.Hit("payment.confirm.after_commit")
 	s.opts.Published()
 	if settled.AbortDue {
+		settled.Lease = p.Lease
 		s.tryRelease(ctx, settled)
 	}
 	return answer(settled)
+}
+
+// beginAtTicket claims the reference for the payment.
+func (s *Service) beginAtTicket(ctx context.Context, p Payment) error {
+	ctx, cancel := context.WithTimeout(ctx, ticketTimeout)
+	defer cancel()
+	return s.tickets.Begin(ctx, p)
 }
 
 // chargeProvider charges at the provider; an amount of 0 needs no provider.
@@ -141,41 +151,46 @@ func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error
 }
 
 // returnToPrepared makes a payment PREPARED again whose charge was not sent, so that its payer can
-// try again. It releases the reference first, while nobody else can begin this payment. If ticket
-// does not answer, the reference stays claimed until the payment is tried again or expires.
-func (s *Service) returnToPrepared(ctx context.Context, p Payment, cause error) (Answer, error) {
-	if err := s.releaseReference(ctx, p); err != nil {
+// try again; the error is the cause. It releases the reference first, while nobody else can begin
+// this payment. If ticket does not answer, the reference stays claimed until the payment is tried
+// again or expires.
+func (s *Service) returnToPrepared(ctx context.Context, p Payment, why string, cause *errs.Error) (Answer, error) {
+	releaseCtx, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), ticketTimeout)
+	defer cancelRelease()
+	if err := s.releaseReference(releaseCtx, p); err != nil {
 		s.log.WarnContext(ctx, "reference not released", "payment_id", p.ID, "error", err)
 	}
 	failpoint.Hit("payment.confirm.after_release")
-	settled, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, "not charged: the provider does not answer"))
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
+	settled, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, "not charged: "+why))
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
 	case settled.Status != Prepared:
 		return answer(settled) // the sweeper has settled the payment in the meantime
 	default:
-		return Answer{}, ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(cause)
+		return Answer{}, cause
 	}
 }
 
 // endNotBegun ends a confirmation that could not claim the reference and so has charged nothing.
+// Without an answer of ticket it is unknown whether the reference is claimed.
 func (s *Service) endNotBegun(ctx context.Context, p Payment, cause error) (Answer, error) {
 	refusal, definite := Refusal(cause)
-	decide := postponed(p.Lease, "not charged: ticket did not answer")
-	if definite {
-		decide = refused(p.Lease, refusal.Reason)
+	if !definite {
+		return s.returnToPrepared(ctx, p, "ticket did not answer", errs.ErrUnavailable.Wrap(cause))
 	}
-	settled, err := s.store.Apply(ctx, p.ID, decide)
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
+	settled, err := s.store.Apply(ctx, p.ID, refused(p.Lease, refusal.Reason))
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
 	case settled.Status.Unsettled(), settled.Status == Confirmed:
 		return answer(settled) // the sweeper has settled the payment in the meantime
-	case definite:
-		return Answer{}, refusal
 	default:
-		return Answer{}, errs.ErrUnavailable.Wrap(cause)
+		return Answer{}, refusal
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 )
 
@@ -83,6 +85,69 @@ func TestChargeTimeoutIsUnknown(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Unknown, got.Status)
 		require.Equal(t, 4*time.Second, time.Since(began))
+		require.Equal(t, []Status{Unknown}, l.after)
+	})
+}
+
+// hanging is a ticket service that never answers Begin.
+type hanging struct {
+	Provider
+	Tickets
+
+	aborts int
+}
+
+func (*hanging) Begin(ctx context.Context, _ Payment) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h *hanging) Abort(context.Context, Payment) error { h.aborts++; return nil }
+
+// patient is a ledger that writes only while its context lasts.
+type patient struct{ ledger }
+
+func (l *patient) Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error) {
+	if err := ctx.Err(); err != nil {
+		return Payment{}, err
+	}
+	return l.ledger.Apply(ctx, id, decide)
+}
+
+// A ticket service that hangs ends the confirmation within seconds: the claim is released, and the
+// payment may be confirmed again.
+func TestHangingTicketReturnsPaymentToPrepared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, h := &patient{}, &hanging{}
+		s := New(l, h, h, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 8 * time.Second})
+		began := time.Now()
+		_, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+		require.Equal(t, ticketTimeout, time.Since(began))
+		require.Equal(t, []Status{Prepared}, l.after)
+		require.Equal(t, 1, h.aborts)
+	})
+}
+
+// stubborn is a provider that answers only after the confirmation's whole time.
+type stubborn struct{ slow }
+
+func (stubborn) Charge(ctx context.Context, _ Payment) (Outcome, error) {
+	<-ctx.Done()
+	time.Sleep(10 * time.Second) // in simulated time
+	return Outcome{}, ctx.Err()
+}
+
+// The outcome is written although the time of the charge is over.
+func TestOutcomeIsWrittenAfterTheChargeTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, provider := &patient{}, stubborn{}
+		s := New(l, provider, provider, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 8 * time.Second})
+		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
+		require.NoError(t, err)
+		require.Equal(t, Unknown, got.Status)
 		require.Equal(t, []Status{Unknown}, l.after)
 	})
 }

@@ -29,7 +29,7 @@ const (
 // declines the payment. No state is stored in between: the provider reports what was refunded, and
 // refunds once per key.
 func (s *Service) refundWrongAmount(ctx context.Context, p Payment, out Outcome) (known bool, err error) {
-	now, _, err := s.store.Get(ctx, p.ID)
+	now, err := s.store.Get(ctx, p.ID)
 	if err != nil {
 		return false, err
 	}
@@ -66,6 +66,7 @@ func (s *Service) captureWithManualRefund(ctx context.Context, p Payment, out Ou
 	if err != nil {
 		return err
 	}
+	confirmed.Lease = p.Lease
 	s.opts.Published()
 	failpoint.Hit("payment.settle.after_captured")
 	if err := s.recordManualRefund(ctx, p, out); err != nil {

@@ -12,6 +12,14 @@ type Observer struct {
 	// ManualRefund is called after a manual refund at the provider, of the whole charge or of a
 	// part.
 	ManualRefund func(whole bool)
+	// UnknownOrder is called for a webhook about an order that is not stored here.
+	UnknownOrder func()
+}
+
+func (o Observer) unknownOrder() {
+	if o.UnknownOrder != nil {
+		o.UnknownOrder()
+	}
 }
 
 func (o Observer) wrongAmount() {

@@ -89,6 +89,8 @@ type Payment struct {
 	ConfirmingAt time.Time
 	// AbortDue says that the reference was claimed for this payment and must be released.
 	AbortDue bool
+	// Hinted says that a webhook came and the provider has not been asked since.
+	Hinted bool
 	// Checks counts the sweeper's attempts; Lease is the number of the latest lease on the payment.
 	Checks int
 	Lease  int64

@@ -71,7 +71,7 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 
 // Get returns a payment of the user (of anyone for an operator) with its timeline, or ErrNotFound.
 func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (Payment, []Entry, error) {
-	p, timeline, err := s.store.Get(ctx, id)
+	p, timeline, err := s.store.Show(ctx, id)
 	if err != nil {
 		return Payment{}, nil, err
 	}

@@ -25,6 +25,11 @@ const (
 	// leaseTime is the sweeper's lease on a payment or refund. It is well above the provider's
 	// timeout.
 	leaseTime = time.Minute
+	// ticketTimeout bounds the claim and the release of a reference during a confirmation, so that
+	// a silent ticket service leaves the time that the charge needs.
+	ticketTimeout = 3 * time.Second
+	// writeTimeout bounds a write that must not end with the call that led to it.
+	writeTimeout = 5 * time.Second
 	// answerMargin is the time before the request's deadline at which the answer is PENDING.
 	answerMargin = 250 * time.Millisecond
 )
@@ -133,35 +138,37 @@ type Begun struct {
 
 // Reader reads payments.
 type Reader interface {
-	// Get returns a payment with its timeline, or ErrNotFound.
-	Get(ctx context.Context, id uuid.UUID) (Payment, []Entry, error)
-	// Order finds a payment by its order, or ErrNotFound.
-	Order(ctx context.Context, orderID string) (Payment, error)
+	// Get returns a payment, or ErrNotFound.
+	Get(ctx context.Context, id uuid.UUID) (Payment, error)
+	// Show returns a payment with its timeline, or ErrNotFound. It is for payers who look again and
+	// again, and takes no connections of charges.
+	Show(ctx context.Context, id uuid.UUID) (Payment, []Entry, error)
 }
 
 // Lane is a kind of the sweeper's work. Each lane has its own workers, so that a dependency that
 // does not answer delays only the work that needs it.
 type Lane string
 
-// The lanes of payments. Refunds have a separate one.
+// The lanes of payments, by what their work needs. Refunds have a lane of their own.
 const (
-	Expiries Lane = "EXPIRIES" // need the database only
-	Releases Lane = "RELEASES" // need ticket
-	Charges  Lane = "CHARGES"  // need the provider
+	Expiries Lane = "EXPIRIES" // unpaid payments whose time is over: the database only
+	Releases Lane = "RELEASES" // references to give back to ticket
+	Charges  Lane = "CHARGES"  // charges to look up at the provider
 )
 
 // Sweeps is the part of the store that the sweeper uses to claim and reschedule due payments.
 type Sweeps interface {
 	// ClaimDue leases up to n due payments of a lane and returns them with the database's time.
 	ClaimDue(ctx context.Context, lane Lane, n int, lease time.Duration) ([]Payment, time.Time, error)
-	// Reschedule sets the time of the next check while the lease holds; Never also records that the
-	// reference was released.
+	// Reschedule sets the time of the next check while the lease holds. Never also records that the
+	// reference was released and that a hint was followed up; a PREPARED payment still expires.
 	Reschedule(ctx context.Context, p Payment, wait time.Duration) error
 	// Released records that the reference was released and makes the payment due at once in its
 	// next lane, while the lease holds.
 	Released(ctx context.Context, p Payment) error
-	// MakeDue makes a payment due at once, unless it is PREPARED.
-	MakeDue(ctx context.Context, id uuid.UUID) error
+	// Hint makes the payment of an order due at once, so that the provider is asked about its
+	// charge or refund, unless its status says that nothing can be new. ErrNotFound.
+	Hint(ctx context.Context, orderID string, refund bool) error
 }
 
 // Refunds is the part of the store that claims, retries and finishes refunds.
@@ -212,6 +219,12 @@ func New(store Stores, tickets Tickets, provider Provider, checkout Checkout, lo
 		store: store, tickets: tickets, provider: provider, checkout: checkout, log: log, opts: opts,
 		gate: NewGate(store, tickets, opts.Now), wake: make(chan struct{}, 1),
 	}
+}
+
+// forWrite returns a context for a write that must be made even if ctx has ended, as by a slow call
+// before it.
+func forWrite(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 }
 
 // Wait returns when no charge is running, or when ctx ends. The sweeper of another process settles

@@ -8,8 +8,10 @@ import (
 	"time"
 )
 
-// Webhook handles a provider's webhook. The provider is asked and its answer is applied, so that a
-// repeated or reordered webhook changes nothing. Errors: ErrProviderUnknown, ErrWebhookSignature.
+// Webhook handles a provider's webhook: it stores the hint, and the sweeper asks the provider. So
+// the provider is answered at once, and repeated or reordered webhooks change nothing. An order
+// that is not stored here is counted only: a provider's account may serve other shops, and
+// providers turn off webhooks that are refused. Errors: ErrProviderUnknown, ErrWebhookSignature.
 func (s *Service) Webhook(ctx context.Context, provider string, headers map[string]string, body []byte) error {
 	if provider != s.opts.Provider {
 		return ErrProviderUnknown
@@ -18,35 +20,15 @@ func (s *Service) Webhook(ctx context.Context, provider string, headers map[stri
 	if err != nil || notice.OrderID == "" {
 		return err
 	}
-	p, err := s.store.Order(ctx, notice.OrderID)
-	if err != nil {
-		return err
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
+	err = s.store.Hint(ctx, notice.OrderID, notice.Refund)
+	if errors.Is(err, ErrNotFound) {
+		s.opts.Observe.unknownOrder()
+		s.log.InfoContext(ctx, "webhook about an unknown order", "order_id", notice.OrderID)
+		return nil
 	}
-	switch p.Status {
-	case Confirmed:
-		if !notice.Refund {
-			return nil // a webhook about a charge changes nothing
-		}
-		// The charge may have been refunded manually at the provider.
-	case Refunding, Refunded:
-		return nil // a refund that this service has requested
-	case Confirming, Unknown:
-		// The charging request may be about to write the outcome. Both get the same answer from the
-		// provider, and the later one writes nothing.
-	case Prepared, Declined, Expired:
-		// A charge that becomes known late.
-	}
-	return s.recheck(ctx, p)
-}
-
-// recheck asks the provider about a payment and applies the answer. If the provider does not
-// answer, the sweeper asks again.
-func (s *Service) recheck(ctx context.Context, p Payment) error {
-	if _, _, err := s.lookupAndApply(ctx, p); err != nil {
-		s.log.WarnContext(ctx, "webhook not followed up yet", "payment_id", p.ID, "error", err)
-		return s.store.MakeDue(ctx, p.ID)
-	}
-	return nil
+	return err
 }
 
 // lookupAndApply asks the provider about a charge and applies the answer (see applyOutcome).
@@ -86,17 +68,21 @@ func (s *Service) applyDecision(ctx context.Context, p Payment, decide Decide) e
 		return err
 	}
 	s.opts.Published()
-	if settled.AbortDue {
+	settled.Lease = p.Lease // a hint since then took another one, and the provider must be asked again
+	switch {
+	case settled.AbortDue:
 		s.tryRelease(ctx, settled)
+	case p.Hinted:
+		return s.store.Reschedule(ctx, settled, Never)
 	}
 	return nil
 }
 
-// advanceDue makes the next step of a due payment: it expires a PREPARED one, releases a reference, or
-// asks the provider about a charge.
+// advanceDue makes the next step of a due payment: it expires a PREPARED one, releases a reference,
+// or asks the provider about a charge.
 func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) error {
 	switch {
-	case p.Status == Prepared:
+	case p.Status == Prepared && (!p.Hinted || !now.Before(p.ExpiresAt)):
 		_, err := s.store.Apply(ctx, p.ID, expired)
 		return err
 	case p.AbortDue:
@@ -109,13 +95,13 @@ func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) erro
 	case p.Status.Unsettled():
 		return s.settleCharge(ctx, p, now)
 	default:
-		return s.settleEnded(ctx, p)
+		return s.followHint(ctx, p)
 	}
 }
 
-// settleEnded asks the provider about a payment that has ended, since a webhook may have reported a
-// charge of it.
-func (s *Service) settleEnded(ctx context.Context, p Payment) error {
+// followHint asks the provider about a payment that is not being charged, since a webhook may have
+// reported a charge or a refund of it.
+func (s *Service) followHint(ctx context.Context, p Payment) error {
 	_, _, err := s.lookupAndApply(ctx, p)
 	wait := Never
 	if err != nil {
@@ -150,6 +136,9 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 // order that it does not know after abandonAfter counts as not charged.
 func (s *Service) voidOverdue(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
 	age := now.Sub(p.ConfirmingAt)
+	if p.Status == Confirming && age < s.chargeTime() {
+		return false, nil // due early by a hint: the charge may still be under way
+	}
 	if out.State == Absent && age < s.opts.VoidAfter || out.State == Pending && age < abandonAfter {
 		return false, nil
 	}

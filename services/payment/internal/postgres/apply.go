@@ -56,7 +56,7 @@ func (s *Store) apply(
 		ID: p.ID, SeenVersion: p.Version, SeenStatus: string(p.Status),
 		Status: string(after.Status), PaymentKey: after.PaymentKey, ChargeID: after.ChargeID, DeclineCode: after.DeclineCode,
 		RefundedAmount: after.Refunded, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
-		CheckAt: checkAt(p.now, c.Check), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
+		CheckAt: checkAt(p, c), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
 	})
 	if err != nil {
 		return payment.Payment{}, false, fmt.Errorf("update payment %s: %w", p.ID, err)
@@ -155,11 +155,17 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 	return outbox.Event{Topic: events.Payments, Key: p.OrderID, Type: string(c.Event), EntityVersion: p.Version, Payload: e}
 }
 
-func checkAt(now time.Time, wait time.Duration) *time.Time {
+// checkAt returns when the sweeper checks the payment after the change. A hint that nobody has
+// followed up stays due, except while the charge is made.
+func checkAt(p lockedPayment, c *payment.Change) *time.Time {
+	wait := c.Check
+	if p.Hinted && !c.Begins {
+		wait = 0
+	}
 	if wait == payment.Never {
 		return nil
 	}
-	at := now.Add(wait)
+	at := p.now.Add(wait)
 	return &at
 }
 
@@ -176,7 +182,7 @@ func toPayment(row db.Payment) payment.Payment {
 		UserID: row.UserID, EventID: row.EventID, Amount: row.Amount, Currency: row.Currency, Provider: row.Provider,
 		Status: payment.Status(row.Status), PaymentKey: row.PaymentKey, ChargeID: row.ChargeID, DeclineCode: row.DeclineCode,
 		Refunded: row.RefundedAmount, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
-		AbortDue: row.AbortDue, Checks: int(row.Checks), Lease: row.Lease,
+		AbortDue: row.AbortDue, Hinted: row.Hinted, Checks: int(row.Checks), Lease: row.Lease,
 	}
 	if row.ConfirmingAt != nil {
 		p.ConfirmingAt = *row.ConfirmingAt

@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/services/payment/internal/postgres"
 )
@@ -10,4 +12,13 @@ import (
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.Statements(t))
+}
+
+// The backlog is measured every ten seconds by every replica: payments that nobody has confirmed
+// yet, of which a rush has 100,000, are not read.
+func TestBacklogReadsUnsettledOnly(t *testing.T) {
+	t.Parallel()
+	plan := postgrestest.Plans(t, postgres.Migrations, postgrestest.Statements(t))["Backlog"]
+	require.Contains(t, plan, "payments_unsettled")
+	require.NotContains(t, plan, "payments_open")
 }

@@ -30,13 +30,16 @@ var Migrations = []postgres.MigrationSet{{Name: "payment", FS: files}, answers.M
 // Store implements the domain's views of payments. Locks are always taken in the order payment,
 // refund.
 type Store struct {
-	pool *pgxpool.Pool
-	q    *db.Queries
-	opts Options
+	pool  *pgxpool.Pool
+	q     *db.Queries
+	reads *db.Queries
+	opts  Options
 }
 
 // Options of a Store.
 type Options struct {
+	// Reads is the pool for payers who look at their payments; nil: the pool of charges.
+	Reads *pgxpool.Pool
 	// Now is set by tests only; nil is the database's clock.
 	Now func() time.Time
 }
@@ -45,7 +48,10 @@ var _ payment.Stores = (*Store)(nil)
 
 // NewStore makes a store on the pool.
 func NewStore(pool *pgxpool.Pool, opts Options) *Store {
-	return &Store{pool: pool, q: db.New(pool), opts: opts}
+	if opts.Reads == nil {
+		opts.Reads = pool
+	}
+	return &Store{pool: pool, q: db.New(pool), reads: db.New(opts.Reads), opts: opts}
 }
 
 // now returns the time for statements; nil stands for the database's clock.
@@ -74,12 +80,20 @@ func (s *Store) Apply(ctx context.Context, id uuid.UUID, decide payment.Decide) 
 	return after, err
 }
 
-func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, []payment.Entry, error) {
+func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, error) {
 	row, err := s.q.GetPayment(ctx, id)
+	if err != nil {
+		return payment.Payment{}, notFound(err)
+	}
+	return toPayment(row.Payment), nil
+}
+
+func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Payment, []payment.Entry, error) {
+	row, err := s.reads.GetPayment(ctx, id)
 	if err != nil {
 		return payment.Payment{}, nil, notFound(err)
 	}
-	rows, err := s.q.Timeline(ctx, id)
+	rows, err := s.reads.Timeline(ctx, id)
 	if err != nil {
 		return payment.Payment{}, nil, postgres.Err(err)
 	}
@@ -88,18 +102,6 @@ func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, []payme
 		timeline[i] = payment.Entry{At: r.At, Status: payment.Status(r.Status), Note: r.Note}
 	}
 	return toPayment(row.Payment), timeline, nil
-}
-
-func (s *Store) Order(ctx context.Context, orderID string) (payment.Payment, error) {
-	id, err := s.q.GetPaymentIDByOrder(ctx, orderID)
-	if err != nil {
-		return payment.Payment{}, notFound(err)
-	}
-	row, err := s.q.GetPayment(ctx, id)
-	if err != nil {
-		return payment.Payment{}, notFound(err)
-	}
-	return toPayment(row.Payment), nil
 }
 
 func (s *Store) ClaimDue(
@@ -131,8 +133,13 @@ func (s *Store) Released(ctx context.Context, p payment.Payment) error {
 	return postgres.Err(s.q.ReleasePayment(ctx, db.ReleasePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version, Now: s.now()}))
 }
 
-func (s *Store) MakeDue(ctx context.Context, id uuid.UUID) error {
-	return postgres.Err(s.q.MakePaymentDue(ctx, db.MakePaymentDueParams{ID: id, Now: s.now()}))
+func (s *Store) Hint(ctx context.Context, orderID string, refund bool) error {
+	n, err := s.q.HintPayment(ctx, db.HintPaymentParams{OrderID: orderID, Refund: refund, Now: s.now()})
+	if err != nil || n > 0 {
+		return postgres.Err(err)
+	}
+	_, err = s.q.GetPaymentIDByOrder(ctx, orderID) // nothing to ask, or no such order
+	return notFound(err)
 }
 
 func (s *Store) OldestEvent(ctx context.Context) (time.Duration, error) {

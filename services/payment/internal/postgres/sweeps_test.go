@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/idempotency"
+	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/payment/internal/payment"
@@ -119,8 +120,8 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
-// A webhook may make a payment due while a sweeper that checked it before is settling it.
-func TestMakeDueDuringSettlement(t *testing.T) {
+// A webhook may come while a sweeper that asked the provider before is settling the payment.
+func TestHintDuringSettlement(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)
 	p := open(t, s, clock.Now().Add(time.Minute))
@@ -130,7 +131,7 @@ func TestMakeDueDuringSettlement(t *testing.T) {
 	require.Len(t, due, 1)
 	require.Empty(t, claim(t, s), "it is claimed")
 
-	require.NoError(t, s.MakeDue(t.Context(), p.ID))
+	require.NoError(t, s.Hint(t.Context(), p.OrderID, false))
 	require.NoError(t, s.Reschedule(t.Context(), due[0], payment.Never))
 	again := claim(t, s)
 	require.Len(t, again, 1)
@@ -138,4 +139,57 @@ func TestMakeDueDuringSettlement(t *testing.T) {
 	require.NoError(t, s.Reschedule(t.Context(), again[0], payment.Never))
 	require.NoError(t, s.Reschedule(t.Context(), again[0], 0), "what is forgotten stays so")
 	require.Empty(t, claim(t, s))
+}
+
+// Only a look-up that began after the hint settles it; no other change of the payment does.
+func TestHintOutlivesChanges(t *testing.T) {
+	t.Parallel()
+	pool, clock, s := setup(t)
+	p := open(t, s, clock.Now().Add(time.Hour))
+	require.ErrorIs(t, s.Hint(t.Context(), "no-such-order", false), payment.ErrNotFound)
+	require.NoError(t, s.Hint(t.Context(), p.OrderID, false))
+	_, err := s.Apply(t.Context(), p.ID, func(payment.Payment, time.Time) (*payment.Change, error) {
+		return &payment.Change{Status: payment.Confirmed, Check: payment.Never}, nil
+	})
+	require.NoError(t, err)
+	due := claim(t, s)
+	require.Len(t, due, 1)
+	require.True(t, due[0].Hinted)
+
+	require.NoError(t, s.Hint(t.Context(), p.OrderID, false), "a charge of a confirmed payment is known")
+	require.NoError(t, s.Reschedule(t.Context(), due[0], payment.Never))
+	require.Empty(t, claim(t, s))
+	require.NoError(t, s.Hint(t.Context(), p.OrderID, true), "a refund is not")
+	require.Len(t, claim(t, s), 1)
+
+	_, err = pool.Exec(t.Context(), `UPDATE payments SET status = 'PREPARED'`)
+	require.NoError(t, err)
+	require.NoError(t, s.Hint(t.Context(), p.OrderID, false))
+	due = claim(t, s)
+	require.Len(t, due, 1)
+	require.NoError(t, s.Reschedule(t.Context(), due[0], payment.Never))
+	require.Empty(t, claim(t, s))
+	clock.Advance(time.Hour)
+	require.Len(t, claim(t, s), 1, "a prepared payment still expires")
+}
+
+// However often payers look at their payments, charges find connections.
+func TestShowTakesNoConnectionOfCharges(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.URL(t, postgres.Migrations...)
+	pools := make([]*pgxpool.Pool, 2)
+	for i := range pools {
+		pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: 2}, "test")
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		pools[i] = pool
+	}
+	s := postgres.NewStore(pools[0], postgres.Options{Reads: pools[1]})
+	p := open(t, s, time.Now().Add(time.Hour))
+	before := pools[0].Stat().AcquireCount()
+	shown, timeline, err := s.Show(t.Context(), p.ID)
+	require.NoError(t, err)
+	require.Equal(t, p.ID, shown.ID)
+	require.Len(t, timeline, 1)
+	require.Equal(t, before, pools[0].Stat().AcquireCount())
 }

@@ -176,12 +176,30 @@ func TestTicketDoesNotAnswer(t *testing.T) {
 	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
-// Ticket claimed the reference, its answer was lost, and the payer did not come back.
+// Ticket claimed the reference and its answer was lost: the reference is released at once, so that
+// the payer can try again or give the places back.
+func TestLostAnswerOfBeginReleases(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, ref := b.prepared()
+	b.tickets.Fail("BeginAnswer", errs.ErrInternal)
+	_, err := b.confirm(p, "ok-1", newIdempotencyKey())
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	require.Empty(t, b.tickets.Hold(ref).Payment)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
+	require.Equal(t, "PREPARED", b.get(p).GetStatus())
+	again, err := b.prepare(ref, newIdempotencyKey())
+	require.NoError(t, err)
+	require.Equal(t, p.GetPaymentId(), again.GetPaymentId(), "the same payment")
+}
+
+// Ticket claimed the reference, its answers were lost, and the payer did not come back.
 func TestLostClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.prepared()
 	b.tickets.Fail("BeginAnswer", errs.ErrInternal)
+	b.tickets.Fail("Abort", errs.ErrInternal)
 	_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment)

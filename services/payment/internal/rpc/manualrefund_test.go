@@ -21,7 +21,8 @@ func TestWrongAmountIsRefunded(t *testing.T) {
 			p, ref := b.pending("lost-1")
 			b.provider.Capture(p.GetOrderId(), captured)
 			b.provider.Fail(paymenttest.Refunds, 1)
-			_ = b.webhook("charge.captured", p.GetOrderId()) // that the refund fails is no fault of the webhook's
+			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+			b.sweep(0)
 			require.Equal(t, "PENDING", b.get(p).GetStatus(), "not before the money is back")
 			got := b.becomes(p, "DECLINED")
 			require.Equal(t, "WRONG_AMOUNT", got.GetDeclineCode())
@@ -31,6 +32,7 @@ func TestWrongAmountIsRefunded(t *testing.T) {
 			require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 
 			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()), "again")
+			b.sweep(0)
 			require.Equal(t, captured, b.provider.Order(p.GetOrderId()).RefundedAmount)
 			require.Equal(t, "DECLINED", b.get(p).GetStatus())
 		})
@@ -49,6 +51,7 @@ func TestConfirmedWrongAmountIsKept(t *testing.T) {
 	require.NoError(t, err)
 	b.provider.RefundManually(p.GetOrderId(), surplus)
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
+	b.sweep(0)
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 	require.Equal(t, int64(surplus), b.provider.Order(p.GetOrderId()).RefundedAmount)
 	require.Zero(t, b.provider.Calls(paymenttest.Refunds))
@@ -64,7 +67,7 @@ func TestLateWrongAmountIsRefunded(t *testing.T) {
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 	b.provider.Capture(p.GetOrderId(), amount-1)
 	b.provider.Fail(paymenttest.Refunds, 1)
-	_ = b.webhook("charge.captured", p.GetOrderId())
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
 	for range 10 {
 		b.sweep(time.Second)
 	}
@@ -97,6 +100,7 @@ func TestManualRefund(t *testing.T) {
 	require.Equal(t, amount, got.GetRefundedAmount())
 	require.Contains(t, notes(got), manualRefundNote)
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()), "again")
+	b.sweep(0)
 	events := b.events(p)
 	require.Len(t, events, 2)
 	require.Equal(t, "PAYMENT_REFUNDED", events[1].GetType())
@@ -117,6 +121,8 @@ func TestPartialManualRefundChangesNothing(t *testing.T) {
 	p, _ := b.confirmed()
 	b.provider.RefundManually(p.GetOrderId(), 1000)
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
+	b.sweep(0)
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Lookups))
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }

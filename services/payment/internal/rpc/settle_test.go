@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
@@ -78,8 +80,10 @@ func TestPendingCharge(t *testing.T) {
 			p, _ := b.pending("late-1")
 			b.provider.Settle(p.GetOrderId(), status)
 			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+			b.sweep(0)
 			require.Equal(t, want, b.get(p).GetStatus(), "the provider's answer counts, not the webhook's word")
 			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()), "again")
+			b.sweep(0)
 			require.Equal(t, want, b.get(p).GetStatus())
 			require.LessOrEqual(t, len(b.eventTypes(p)), 1)
 		})
@@ -95,7 +99,7 @@ func TestLateChargeOfADeclinedPayment(t *testing.T) {
 	b.sweep(15 * time.Minute)
 	require.Equal(t, "DECLINED", b.get(p).GetStatus(), "the provider would not void, and had not heard of it")
 	b.provider.Capture(p.GetOrderId(), amount)
-	b.provider.Fail(paymenttest.Lookups, 1) // the webhook cannot be followed up at once, and the provider will not repeat it
+	b.provider.Fail(paymenttest.Lookups, 1) // it is asked again
 	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
 	b.becomes(p, "CONFIRMED")
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
@@ -107,7 +111,11 @@ func TestWebhookOfAnExpiredPayment(t *testing.T) {
 	p, _ := b.prepared()
 	b.exec(`UPDATE payments SET status = 'EXPIRED', check_at = NULL WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
 	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	b.sweep(0)
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Lookups))
 	require.Equal(t, "EXPIRED", b.get(p).GetStatus(), "the provider knows of no charge")
+	b.sweep(time.Hour)
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Lookups), "it is asked once")
 }
 
 func TestWebhookSignatures(t *testing.T) {
@@ -137,7 +145,71 @@ func TestWebhookSignatures(t *testing.T) {
 	require.ErrorIs(t, call("sandbox", headers, body), errs.ErrWebhookSignature)
 	b.sandbox.Rekey(secret)
 	unknown, unknownBody := paymenttest.Webhook(secret, "charge.captured", "no-such-order", b.clock.Now())
-	require.ErrorIs(t, call("sandbox", unknown, unknownBody), errs.ErrPaymentNotFound)
+	require.NoError(t, call("sandbox", unknown, unknownBody), "of another shop: a provider turns off webhooks that are refused")
+	require.Equal(t, int64(1), b.unknownOrders.Load())
+}
+
+// A provider that is slow to answer look-ups may report a late charge only once: the webhook is
+// stored and answered without a call to the provider.
+func TestWebhookOfASilentProvider(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.provider.Fail(paymenttest.Voids, 1)
+	p, _ := b.pending("lost-1")
+	b.sweep(15 * time.Minute)
+	require.Equal(t, "DECLINED", b.get(p).GetStatus())
+	b.provider.Capture(p.GetOrderId(), amount)
+	answer := b.provider.Block(paymenttest.Lookups)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // of the gateway's route
+	defer cancel()
+	headers, body := paymenttest.Webhook(secret, "charge.captured", p.GetOrderId(), b.clock.Now())
+	_, err := b.client.HandleWebhook(ctx, &paymentv1.HandleWebhookRequest{Provider: "sandbox", Headers: headers, Body: body})
+	require.NoError(t, err)
+	answer()
+	b.becomes(p, "CONFIRMED")
+	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+}
+
+// A charge that is reported before its request has ended is asked for at once, and never voided
+// while the request may be under way.
+func TestWebhookDuringTheCharge(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.prepared()
+	release := b.provider.Block(paymenttest.Charges)
+	charging := make(chan error, 1)
+	go func() {
+		_, err := b.confirm(p, "ok-1", newIdempotencyKey())
+		charging <- err
+	}()
+	b.untilCharging(1)
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	b.sweep(voidAfter)
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Lookups))
+	require.Zero(t, b.provider.Calls(paymenttest.Voids))
+	release()
+	require.NoError(t, testkit.Receive(t, charging, "the answer"))
+	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+	b.sweep(0)
+	asked := b.provider.Calls(paymenttest.Lookups)
+	b.sweep(time.Hour)
+	require.Equal(t, asked, b.provider.Calls(paymenttest.Lookups), "the hint was followed up")
+	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+}
+
+// A charge of a prepared payment that the provider reports while nobody can be asked is not
+// forgotten when the payment expires.
+func TestWebhookOfAPreparedPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.prepared()
+	b.provider.Capture(p.GetOrderId(), amount)
+	b.provider.Fail(paymenttest.Lookups, 1)
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	b.sweep(0)
+	b.sweep(holdTime)
+	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
+	b.becomes(p, "CONFIRMED")
 }
 
 func (b *bundle) reject(p *paymentv1.PrepareResponse, eventKey string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,6 +60,8 @@ type bundle struct {
 	server   *httptest.Server
 	client   paymentv1.PaymentServiceClient
 	service  *payment.Service
+	// unknownOrders counts webhooks about orders that are not stored.
+	unknownOrders atomic.Int64
 }
 
 // noTimeout is the timeout of calls that a slow machine must not interrupt.
@@ -92,7 +95,8 @@ func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	b.t.Cleanup(provider.Close)
 	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn),
 		guard.New(provider, chargesAtOnce), provider, slog.New(slog.NewTextHandler(b.t.Output(), nil)),
-		payment.Options{Provider: sandbox.Name, ProviderTimeout: noTimeout, VoidAfter: voidAfter, Now: b.clock.Now})
+		payment.Options{Provider: sandbox.Name, ProviderTimeout: noTimeout, VoidAfter: voidAfter, Now: b.clock.Now,
+			Observe: payment.Observer{UnknownOrder: func() { b.unknownOrders.Add(1) }}})
 	b.t.Cleanup(func() { _ = s.Wait(context.Background()) })
 	return s
 }

@@ -81,6 +81,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("cleanup", worker.RunCleanups)
 	a.Go("settings", worker.RunSettingsReads)
 	a.Go("sales", worker.RunSaleReads)
+	a.Go("acts", worker.RunActStores)
 	a.Go("reservations", reservations.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(sealer.Rekey(next.EntryTokenSecret), rekeyTicket(next.Ticket.Key), server.Rekey(next.RPC.Accept))

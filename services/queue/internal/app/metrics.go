@@ -18,9 +18,11 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 		"1 while the event's sale lets its line admit; 0 before it opens, while it is paused or sold out, and when it is over.")
 	paused = lineGauge("urr_queue_paused", "1 while an operator has paused the event's line.")
 	silent = lineGauge("urr_queue_silent", "1 while no visitor of the event's line has contact, and so nobody is admitted.")
+	away   = lineGauge("urr_queue_shop_away", "1 while ticket does not answer, and so nobody is admitted to the event's sale and no slot ends.")
+	acts   = lineGauge("urr_queue_pending_acts", "Acts of operators on the event's line that are in force, and that ticket has not stored yet.")
 	epoch  = lineGauge("urr_queue_epoch_timestamp_seconds", "When the event's epoch began, by Redis's clock.")
 	// gauges are those that need a successful tick.
-	gauges = []*prometheus.GaugeVec{waiting, active, threshold, kept, selling, paused, silent, epoch}
+	gauges = []*prometheus.GaugeVec{waiting, active, threshold, kept, selling, paused, silent, away, acts, epoch}
 
 	failing = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_queue_failing", Help: "1 while this replica's ticks of the event's line fail; take the minimum, since one replica is enough.",
@@ -42,7 +44,8 @@ type meter struct{}
 func (meter) SetFigures(eventID string, f line.Figures) {
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
 		waiting: float64(f.Waiting), active: float64(f.Active), threshold: float64(f.Threshold), kept: float64(f.Kept),
-		selling: gaugeValue(f.Selling), paused: gaugeValue(f.Paused), silent: gaugeValue(f.Silent), epoch: float64(f.Epoch) / 1e6, failing: 0,
+		selling: gaugeValue(f.Selling), paused: gaugeValue(f.Paused), silent: gaugeValue(f.Silent), away: gaugeValue(f.Away),
+		acts: float64(f.Pending), epoch: float64(f.Epoch) / 1e6, failing: 0,
 	} {
 		gauge.WithLabelValues(eventID).Set(value)
 	}

@@ -78,6 +78,7 @@ func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 		return err
 	}
 	s.cache.Observe(eventID, applied)
+	s.cache.upsertEntry(eventID, func(e *entry) { e.lastAct = max(e.lastAct, set.Act) })
 	if applied.SettingsAt == st.Now { // else the line has settings that were read later
 		s.cache.keepBlocked(eventID, applied.Epoch, set.Blocked)
 	}

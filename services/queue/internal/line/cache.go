@@ -62,9 +62,14 @@ type entry struct {
 	// epoch of the line in which they were blocked.
 	blocked      []string
 	blockedEpoch int64
+	// acts are the pending acts as this replica last knew them, actsEpoch the epoch of the line then.
+	acts         []SettingsChange
+	actsEpoch    int64
+	lastAct      int64     // the highest order of an act that this replica knows of
 	mayOpenUntil time.Time // the time until which this replica may open the line; zero = it may not
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
+	toldAt       int64 // when the latest sale report was measured that the line has
 	// salesReadAt is when the sale report was last due. salesSlow means that it is read only every
 	// idleSalesInterval.
 	salesReadAt     time.Time
@@ -153,11 +158,12 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 		// The restored settings lack the blocked users, so read all settings again.
 		e.settingsTriedAt = time.Time{}
 	}
-	moved := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev
+	moved := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev || s.Paused != e.state.Paused
 	m.Epoch, m.Rev, m.AnsweredAt = s.Epoch, s.Rev, s.Now
 	if s.SettingsAt > 0 {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 	}
+	e.toldAt = s.Sale.At
 	s.Sale = e.mergeSale(s.Sale)
 	e.state, e.updatedAt = s, c.now().Add(-age)
 	e.rate.observe(s)
@@ -231,8 +237,8 @@ func (c *LineCache) filterLines(is func(e *entry, now time.Time) bool) []string 
 	})
 }
 
-// ForgetUnused removes lines without contact for an hour that are not in keep, and returns their
-// ids.
+// ForgetUnused removes lines without contact for an hour that have no pending acts and are not in
+// keep, and returns their ids.
 func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 	now := c.now()
 	var gone []string
@@ -240,7 +246,7 @@ func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 	defer c.mu.Unlock()
 	for id, e := range c.lines {
 		e.mu.Lock()
-		if !keep[id] && now.Sub(e.created) > forgetAfter && now.Sub(e.contact) > forgetAfter && now.Sub(e.updatedAt) > forgetAfter {
+		if !keep[id] && len(e.acts) == 0 && now.Sub(e.created) > forgetAfter && now.Sub(e.contact) > forgetAfter && now.Sub(e.updatedAt) > forgetAfter {
 			gone = append(gone, id)
 			delete(c.lines, id)
 		}

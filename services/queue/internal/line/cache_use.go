@@ -15,6 +15,9 @@ const (
 	// lostMarkAfter is how long after its mark a line with contact is marked again if the schedule
 	// does not list it as busy, and the time between two marks for visitors.
 	lostMarkAfter = 2 * time.Second
+	// maxUntold is by how much a replica's sale report may be later than that of the line before the
+	// replica ticks the line itself.
+	maxUntold = 5 * time.Second
 )
 
 // inUse reports whether a line has visitors, had contact here within the last minute, or elsewhere
@@ -83,6 +86,14 @@ func (c *LineCache) recordMarks(eventIDs []string) {
 // markFiguresChanged makes a tick of the line due, so that the exported figures are updated.
 func (c *LineCache) markFiguresChanged(eventID string) {
 	c.updateEntry(eventID, func(e *entry) { e.figuresChanged = true })
+}
+
+// untoldLines lists the lines in use that do not have this replica's sale report, since no other replica
+// has such a recent one, and only this one's calls pass it.
+func (c *LineCache) untoldLines() []string {
+	return c.filterLines(func(e *entry, now time.Time) bool {
+		return e.state.Exists() && e.inUse(now) && e.known.Sale.At-e.toldAt > maxUntold.Milliseconds()
+	})
 }
 
 // startMark reports whether the caller must mark a line with contact as busy. While marking fails,

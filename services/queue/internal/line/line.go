@@ -43,7 +43,7 @@ type Place struct {
 	Status string
 	// Position counts from 1; 0 inside. Ahead and Behind are numbers of people.
 	Position, Ahead, Behind int64
-	// EstimatedWait and NextPoll are seconds.
+	// EstimatedWait and NextPoll are seconds; an EstimatedWait of 0 while waiting is not known.
 	EstimatedWait, NextPoll int64
 	// Active is the number of slot holders, Threshold its maximum, QueueSize the number of waiters.
 	Active, Threshold, QueueSize int64
@@ -102,7 +102,10 @@ type State struct {
 	Admitted, Arrived int64
 	// Prev is the previous epoch, whose holders are taken over during recovery; 0 = unknown.
 	Prev int64
-	Sale Sale // the latest sale report that any replica passed to the line
+	Sale Sale  // the latest sale report that any replica passed to the line
+	Lost int64 // by how much outages of ticket have extended slots, in ms
+	// Pending is the number of acts of operators that are in force and that ticket does not have yet.
+	Pending int64
 }
 
 func (s State) Exists() bool { return s.Epoch > 0 }
@@ -134,6 +137,7 @@ const (
 	PausedToRecover   Pause = "RECOVERY"
 	PausedForSettings Pause = "SETTINGS" // the line's settings were not read yet
 	PausedBySale      Pause = "SALE"
+	PausedByShop      Pause = "SHOP" // ticket, whose shop the line leads to, does not answer
 )
 
 // Pauses returns all reasons why an existing line admits nobody.
@@ -150,7 +154,27 @@ func (s State) Pauses() (reasons []Pause) {
 	if !s.SaleStatus().AllowsAdmission() {
 		reasons = append(reasons, PausedBySale)
 	}
+	if s.ShopAway() {
+		reasons = append(reasons, PausedByShop)
+	}
 	return reasons
+}
+
+// ShopAwayAfter is the age of ticket's latest answer from which a line that leads to its shop admits
+// nobody.
+const ShopAwayAfter = 20 * time.Second
+
+// ShopAway reports whether ticket, whose shop the line leads to, does not answer any replica.
+func (s State) ShopAway() bool {
+	return s.Sale.Status != NoSale && !s.SaleStatus().Ended() && s.Now-s.Sale.At > ShopAwayAfter.Milliseconds()
+}
+
+// slotClock is the time in which the ends of slots are kept.
+func (s State) slotClock() int64 {
+	if s.Sale.Status == NoSale {
+		return s.Now - s.Lost
+	}
+	return min(s.Now, s.Sale.At) - s.Lost
 }
 
 // Claim asks the store for one visitor's place, or for a slot if one is free.
@@ -207,7 +231,7 @@ type MemberState struct {
 	Ahead, Score int64
 	// Poll is a waiter's last advised poll interval (s), LastSeen the last contact (epoch ms).
 	Poll, LastSeen int64
-	// SlotID and End are a holder's slot.
+	// SlotID and End are a holder's slot; End is in the time of State.slotClock.
 	SlotID string
 	End    int64
 }
@@ -242,8 +266,9 @@ type Settings struct {
 	ClosesAt    time.Time
 	Paused      bool
 	Blocked     []string
-	Closed      bool // the sale has ended, according to ticket
-	NeverOpened bool // the line was never opened, so a new line has lost no data
+	Closed      bool  // the sale has ended, according to ticket
+	NeverOpened bool  // the line was never opened, so a new line has lost no data
+	Act         int64 // the highest order of an act that ticket has
 }
 
 // SettingsChange changes those of a line's durable settings that are set.
@@ -252,6 +277,9 @@ type SettingsChange struct {
 	Paused    *bool
 	// Block and Unblock are users.
 	Block, Unblock string
+	// Act is the order of an operator's act, which changes one setting; of two acts on it the one with
+	// the higher order counts.
+	Act int64
 }
 
 // TitleAndArtist is an event's data for pages.

@@ -52,8 +52,8 @@ func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	return first, err
 }
 
-// openLine opens the line in Redis. It also ends the recovery of a line that was created a moment
-// ago and not used yet.
+// openLine creates the line in Redis. If an earlier attempt has just created it, it waits for its
+// former slots as after a loss of Redis; openLine ends that wait, for there were none.
 func (s *Service) openLine(ctx context.Context, eventID string) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

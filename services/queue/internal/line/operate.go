@@ -1,10 +1,6 @@
 package line
 
-import (
-	"context"
-
-	"urr.guru/pkg/failpoint"
-)
+import "context"
 
 // LineOverview is what an operator sees of a line.
 type LineOverview struct {
@@ -15,6 +11,7 @@ type LineOverview struct {
 	Pauses                             []Pause // the reasons why nobody is admitted; empty while the line admits
 	RecoveryEndsAt                     int64   // epoch milliseconds, 0 when the line does not recover
 	Sale                               SaleStatus
+	Durable                            bool // ticket has stored all acts
 }
 
 // SetThreshold sets how many may be inside at once.
@@ -32,12 +29,12 @@ func (s *Service) Resume(ctx context.Context, eventID string) (LineOverview, err
 }
 
 // Block keeps a user out of the line until Unblock: it ends the slot, or removes the place.
-func (s *Service) Block(ctx context.Context, eventID, userID string) error {
+func (s *Service) Block(ctx context.Context, eventID, userID string) (durable bool, err error) {
 	return s.changeSettings(ctx, eventID, SettingsChange{Block: userID})
 }
 
 // Unblock lets a user join the line again, as a newcomer.
-func (s *Service) Unblock(ctx context.Context, eventID, userID string) error {
+func (s *Service) Unblock(ctx context.Context, eventID, userID string) (durable bool, err error) {
 	return s.changeSettings(ctx, eventID, SettingsChange{Unblock: userID})
 }
 
@@ -56,25 +53,10 @@ func (s *Service) Revoke(ctx context.Context, eventID, userID string) (bool, err
 }
 
 func (s *Service) changeAndShow(ctx context.Context, eventID string, c SettingsChange) (LineOverview, error) {
-	if err := s.changeSettings(ctx, eventID, c); err != nil {
+	if _, err := s.changeSettings(ctx, eventID, c); err != nil {
 		return LineOverview{}, err
 	}
 	return s.ReadOverview(ctx, eventID)
-}
-
-// changeSettings writes settings durably at ticket, then into the line. After an error they may be
-// in effect; the caller may repeat the call.
-func (s *Service) changeSettings(ctx context.Context, eventID string, c SettingsChange) error {
-	// Change accepts ids of unknown events; Settings refuses them.
-	if _, err := s.events.Settings(ctx, eventID); err != nil {
-		return err
-	}
-	if err := s.events.Change(ctx, eventID, c); err != nil {
-		return err
-	}
-	// Every replica learns of the change from the sale's next report, and reads the settings again.
-	failpoint.Hit("queue.settings.after_ticket")
-	return s.refreshSettings(ctx, eventID)
 }
 
 // ReadOverview returns the state of an event's line; only the settings if there is no line.
@@ -89,6 +71,7 @@ func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOvervie
 	o := LineOverview{
 		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.Old, Threshold: st.Threshold,
 		AdmittedPerMinute: s.cache.admittedPerMinute(eventID), Epoch: st.Epoch, Pauses: st.Pauses(), Sale: st.SaleStatus(),
+		Durable: st.Pending == 0,
 	}
 	if st.Recovering() {
 		o.RecoveryEndsAt = st.PauseUntil
@@ -102,7 +85,7 @@ func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (Line
 		return LineOverview{}, err
 	}
 	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // after a failure the last report counts
-	o := LineOverview{EventID: eventID, Threshold: s.rules.Threshold, Sale: s.cache.saleStatus(eventID)}
+	o := LineOverview{EventID: eventID, Threshold: s.rules.Threshold, Sale: s.cache.saleStatus(eventID), Durable: true}
 	if set.Threshold != nil {
 		o.Threshold = *set.Threshold
 	}

@@ -22,12 +22,12 @@ import (
 func TestNewLineKnowsItsSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
-	opens := w.clock.Now().Add(time.Minute)
+	opens := w.clock.Now().Add(15 * time.Second)
 	tickets.setStatus(w.event, line.Scheduled, opens)
 	a, b := w.replicaAsking(tickets), w.replicaAsking(tickets)
 	first := a.check(t.Context(), w.event, "u1").Place
 	requirePlace(t, line.StatusQueued, line.Scheduled, first)
-	require.Equal(t, int64(65), first.EstimatedWait, "a minute to the opening, and 5 s from then on")
+	require.Equal(t, int64(20), first.EstimatedWait, "15 s to the opening, and 5 s from then on")
 	require.Equal(t, [][]string{{w.event}}, tickets.asked())
 
 	tickets.setError(errs.ErrUnavailable) // for good

@@ -53,14 +53,14 @@ func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots [
 	if err != nil || len(ended) == 0 {
 		return err
 	}
-	// The line may have been lost since the cached state. Then the slots have not ended and are
-	// verified again.
+	// Since the cached state the line may have been lost, or extended the slots after an outage of
+	// ticket. Then the slots have not ended and are verified again.
 	now, err := s.readState(ctx, eventID)
 	if err != nil {
 		failVerdicts(err, ended, out)
 		return nil
 	}
-	if now.Epoch != st.Epoch {
+	if now.Epoch != st.Epoch || now.Lost != st.Lost {
 		if _, err := s.verifyAgainstState(ctx, eventID, now, slots, ended, out); err != nil {
 			failVerdicts(err, ended, out) // the other verdicts stay valid
 		}

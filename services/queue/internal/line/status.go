@@ -132,8 +132,13 @@ func (s *Service) placeOf(r Request, st lineView, q MemberQuery, m MemberState) 
 	return s.holderAnswer(r, st.State, Outcome{Standing: Inside, SlotID: m.SlotID, End: end}, st.title), true
 }
 
-// slotEnd returns the effective end of a slot: the sale's end, if that is earlier.
-func (s State) slotEnd(at int64) int64 {
+// slotEnd returns the effective end of a slot from its end in slotClock, as in lua/prelude.lua: the
+// sale's end, if that is earlier.
+func (s State) slotEnd(kept int64) int64 {
+	at, slotClock := kept+s.Lost, s.slotClock()
+	if kept > slotClock && (s.ShopAway() || at <= s.Now) {
+		at = s.Now + kept - slotClock
+	}
 	if s.SaleStatus().Ended() {
 		return min(at, s.Now)
 	}

@@ -35,6 +35,12 @@ type Lines interface {
 	// Apply stores settings read at readAt (the line's time in epoch ms before the read began)
 	// unless the line has later ones.
 	Apply(ctx context.Context, eventID string, m KnownState, s Settings, readAt int64) (State, error)
+	// Act puts a change in force that ticket does not have yet, and returns its order: after all acts
+	// before it, and after c.Act. It fails with errs.ErrTooManyBlocked.
+	Act(ctx context.Context, eventID string, m KnownState, c SettingsChange) (s State, act int64, err error)
+	// SettleActs removes acts that ticket has decided about, restores lost ones, except where the line
+	// has a later act, and returns those that are pending then.
+	SettleActs(ctx context.Context, eventID string, m KnownState, settled, lost []SettingsChange) (State, []SettingsChange, error)
 	// Block blocks users beside those who are blocked already, until the next Apply.
 	Block(ctx context.Context, eventID string, m KnownState, users []string) (State, error)
 }
@@ -77,8 +83,9 @@ type DurableSettings interface {
 	// Settings returns the settings of an event's line, with defaults where nothing was set. It
 	// fails with ErrEventUnknown when there is no such event.
 	Settings(ctx context.Context, eventID string) (Settings, error)
-	// Change writes settings durably. It accepts ids of unknown events.
-	Change(ctx context.Context, eventID string, c SettingsChange) error
+	// Change writes settings durably, unless ticket has c.Act or a later act on the setting, which it
+	// returns. It accepts ids of unknown events.
+	Change(ctx context.Context, eventID string, c SettingsChange) (later int64, err error)
 	// MarkOpened records that the line was opened, and reports whether this call was the first to
 	// do so. After an error that is unknown.
 	MarkOpened(ctx context.Context, eventID string) (first bool, err error)
@@ -113,7 +120,8 @@ type Figures struct {
 	// Active includes holders of the ended epoch; Kept counts the slots kept for late visitors.
 	Waiting, Active, Kept, Threshold int64
 	Epoch                            int64 // the epoch's start in µs
+	Pending                          int64 // acts that ticket does not have yet
 	// Selling means that the sale allows admission, Paused that an operator paused the line, Silent
-	// that no visitor has contact.
-	Selling, Paused, Silent bool
+	// that no visitor has contact, Away that ticket does not answer.
+	Selling, Paused, Silent, Away bool
 }

@@ -12,21 +12,25 @@ const (
 )
 
 // rateEstimator measures a line's admissions per second, as an exponentially weighted moving
-// average over the times when somebody waits, and neither the sale nor an operator stops admission.
+// average over the times when somebody waits, and neither the sale, its shop nor an operator stops
+// admission.
 type rateEstimator struct {
 	since, last int64 // Redis's time in ms of the start of the waiting and of the last observation
 	admitted    int64
 	rate        float64
+	threshold   int64 // at the last observation
 }
 
 // observe adds a state. States come about once a second; a state of another epoch or out of order
 // restarts the measurement.
 func (p *rateEstimator) observe(s State) {
 	status := s.SaleStatus()
+	p.followThreshold(s)
+	defer func() { p.threshold = s.Threshold }()
 	switch {
 	case s.Waiting == 0 || status == Scheduled:
 		*p = rateEstimator{}
-	case p.since > 0 && (s.Paused || !status.AllowsAdmission()):
+	case p.since > 0 && (s.Paused || s.ShopAway() || !status.AllowsAdmission()):
 		// The time in which the line does not admit is left out.
 		p.since, p.last, p.admitted = p.since+s.Now-p.last, s.Now, s.Admitted
 	case p.since == 0 || s.Admitted < p.admitted || s.Now < p.last:
@@ -43,14 +47,34 @@ func (p *rateEstimator) observe(s State) {
 	}
 }
 
-// estimateWait estimates the seconds until position (from 1) is served, including the time until
-// the sale opens. Until the line was observed for 5 s the estimate is max(position/50, 5).
+// followThreshold adapts the rate to a change of the threshold at once: if all slots are taken, they
+// become free in proportion to their number. A line that nobody could enter is measured anew.
+func (p *rateEstimator) followThreshold(s State) {
+	switch old := p.threshold; {
+	case s.Threshold == old:
+	case old == 0:
+		p.since = 0
+	case s.Active+s.Old >= min(old, s.Threshold):
+		p.rate *= float64(s.Threshold) / float64(old)
+	}
+}
+
+// estimateWait estimates the seconds until position (from 1) is served, including the time until the
+// sale opens; 0 while that is not known. Nothing is known while the line admits nobody. Until the line was
+// observed for 5 s, only the wait of those who fit into the free slots is: max(position/50, 5).
 func (p *rateEstimator) estimateWait(position int64, s State) int64 {
-	first := max(position/50, 5)
-	if s.SaleStatus() == Scheduled {
+	scheduled := s.SaleStatus() == Scheduled
+	if s.Threshold == 0 || s.Paused || !scheduled && !s.Admitting() {
+		return 0
+	}
+	var first int64
+	if position <= s.Threshold-s.Active-s.Old {
+		first = max(position/50, 5)
+	}
+	if scheduled && first > 0 {
 		return first + (s.Sale.OpensAt-s.Now+999)/1000
 	}
-	if p.since == 0 || p.last-p.since < minObservation {
+	if scheduled || p.since == 0 || p.last-p.since < minObservation {
 		return first
 	}
 	rate := p.rate

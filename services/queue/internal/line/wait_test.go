@@ -10,6 +10,7 @@ import (
 func watch(p *rateEstimator, s State, seconds int, perSecond int64) State {
 	for range seconds {
 		s.Now += 1000
+		s.Sale.At = s.Now
 		s.Admitted += perSecond
 		p.observe(s)
 	}
@@ -25,20 +26,26 @@ func watched(s State, seconds int, perSecond int64) (*rateEstimator, State) {
 }
 
 // crowd is a line with many waiters.
-func crowd() State { return State{Epoch: 1, Now: 1_000_000, Waiting: 5000} }
+func crowd() State {
+	return State{Epoch: 1, Now: 1_000_000, Waiting: 5000, SettingsAt: 1, Threshold: 10_000}
+}
 
 func TestEstimatedWait(t *testing.T) {
 	t.Parallel()
 	full := crowd()
 	full.Active, full.Threshold, full.SlotMS = 600, 600, 600_000
+	nearlyFull := full
+	nearlyFull.Active = 550
 	for name, c := range map[string]struct {
 		state     State
 		seconds   int
 		perSecond int64
 		want      map[int64]int64 // seconds by position
 	}{
-		"the first five seconds": {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
-		"a steady rate":          {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
+		"a full house that is being measured": {full, 4, 100, map[int64]int64{1: 0, 300: 0}},
+		"some fit in, others are not known":   {nearlyFull, 4, 0, map[int64]int64{1: 5, 50: 5, 51: 0}},
+		"the first five seconds":              {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
+		"a steady rate":                       {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
 		// 600 slots of 600 s: one expires every second, even if nobody leaves.
 		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}},
 	} {
@@ -95,8 +102,9 @@ func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
 			p, s := watched(crowd(), 60, 20)
 			s.Sale.Status = status
 			s = watch(p, s, 3600, 0)
-			require.Equal(t, int64(50), p.estimateWait(1000, s), "it goes on as fast as it went")
+			require.Zero(t, p.estimateWait(1000, s), "nobody is admitted")
 			s.Sale.Status = OnSale
+			require.Equal(t, int64(50), p.estimateWait(1000, s), "it goes on as fast as it went")
 			s = watch(p, s, 10, 20)
 			require.Equal(t, int64(50), p.estimateWait(1000, s))
 		})
@@ -145,4 +153,43 @@ func TestPollTable(t *testing.T) {
 			require.LessOrEqual(t, got, min(60, poll*11/10+1))
 		}
 	}
+}
+
+func TestNoEstimateWhileNobodyIsAdmitted(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(s *State){
+		"paused":            func(s *State) { s.Paused = true },
+		"recovering":        func(s *State) { s.PauseUntil = s.Now + 1 },
+		"without settings":  func(s *State) { s.SettingsAt = 0 },
+		"threshold 0":       func(s *State) { s.Threshold = 0 },
+		"sold out":          func(s *State) { s.Sale.Status = SoldOut },
+		"paused, scheduled": func(s *State) { s.Paused, s.Sale = true, Sale{Status: Scheduled, OpensAt: s.Now + 60_000} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, s := watched(crowd(), 60, 20)
+			stop(&s)
+			require.Zero(t, p.estimateWait(1, s))
+		})
+	}
+}
+
+// The first answer after a change of the threshold is computed from it.
+func TestEstimateFollowsTheThresholdAtOnce(t *testing.T) {
+	t.Parallel()
+	full := crowd()
+	full.Active, full.Threshold, full.SlotMS = 600, 600, 6_000_000
+	p, s := watched(full, 120, 20)
+	require.Equal(t, int64(50), p.estimateWait(1000, s))
+	for _, c := range []struct{ threshold, want int64 }{{300, 100}, {1200, 25}, {0, 0}} {
+		s.Threshold = c.threshold
+		s = watch(p, s, 1, 0) // at the tick of the change
+		require.InDelta(t, c.want, p.estimateWait(1000, s), 0.1*float64(c.want)+1, "threshold %d", c.threshold)
+		s = watch(p, s, 300, 20*c.threshold/600)
+	}
+	s.Threshold, s.Active = 600, 600
+	s = watch(p, s, 2, 20)
+	require.Zero(t, p.estimateWait(1000, s), "being measured")
+	s = watch(p, s, 10, 20)
+	require.Equal(t, int64(50), p.estimateWait(1000, s))
 }

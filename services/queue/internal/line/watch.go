@@ -11,11 +11,13 @@ const heartbeatInterval = 2 * time.Second
 
 // LineUpdate has what a gateway needs to verify tokens: the line's epoch, and until when
 // (PauseUntil, epoch ms) slots of the previous one (Prev, 0 = unknown) are taken over. Sale is
-// shown to waiting visitors, also at tier 1: an event without a line has a Sale and no epoch.
+// shown to waiting visitors, also at tier 1: an event without a line has a Sale and no epoch. While
+// Paused, tier 1 estimates no waits.
 type LineUpdate struct {
 	EventID                 string
 	Epoch, Prev, PauseUntil int64
 	Sale                    SaleStatus
+	Paused                  bool // by an operator
 }
 
 // Watch passes a snapshot of all lines to send, then changes, and an empty message after 2 s
@@ -56,7 +58,7 @@ func (c *LineCache) changesSince(seen uint64) ([]LineUpdate, uint64, <-chan stru
 		e.mu.Lock()
 		if e.change > seen {
 			out = append(out, LineUpdate{
-				EventID: id, Epoch: e.state.Epoch, Prev: e.state.Prev, PauseUntil: e.state.PauseUntil, Sale: e.status,
+				EventID: id, Epoch: e.state.Epoch, Prev: e.state.Prev, PauseUntil: e.state.PauseUntil, Sale: e.status, Paused: e.state.Paused,
 			})
 		}
 		e.mu.Unlock()

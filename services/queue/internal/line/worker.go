@@ -80,6 +80,11 @@ func (w *Worker) RunSettingsReads(ctx context.Context) error {
 	return loop.Tick(ctx, settingsInterval, w.RefreshSettings)
 }
 
+// RunActStores has ticket store pending acts periodically until ctx ends.
+func (w *Worker) RunActStores(ctx context.Context) error {
+	return loop.Tick(ctx, actsInterval, w.SettleActs)
+}
+
 // RunSaleReads reads sale statuses periodically until ctx ends. It must be called once.
 func (w *Worker) RunSaleReads(ctx context.Context) error {
 	w.loadSales(ctx)
@@ -127,7 +132,9 @@ func (w *Worker) Tick(ctx context.Context) {
 
 // tickAll handles the healthy lines. The registry, on one node of a cluster, does not delay them.
 func (w *Worker) tickAll(ctx context.Context) {
-	due := w.claimTicks(ctx)
+	due := append(w.claimTicks(ctx), w.service.cache.untoldLines()...)
+	slices.Sort(due)
+	due = slices.Compact(due)
 	var ticks sync.WaitGroup
 	ticks.Go(func() {
 		inParallel(ctx, due, w.tickHealthy)
@@ -177,6 +184,10 @@ func (w *Worker) Sweep(ctx context.Context) {
 
 func (w *Worker) RefreshSettings(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.linesWithSettingsDue(), w.service.readSettings)
+}
+
+func (w *Worker) SettleActs(ctx context.Context) {
+	w.forEach(ctx, w.service.cache.linesWithActs(), w.service.settleActs)
 }
 
 // forEach handles lines in parallel. Failing lines have a separate limit: there may be many, and
@@ -279,7 +290,7 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 func figures(st State, t AdmissionResult) Figures {
 	return Figures{
 		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
-		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent,
+		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent, Away: st.ShopAway(), Pending: st.Pending,
 	}
 }
 

@@ -150,7 +150,7 @@ func (d *directory) waitOpened(t *testing.T, eventID string) {
 	}, "ticket has recorded the opening")
 }
 
-func (*directory) Change(context.Context, string, line.SettingsChange) error { return nil }
+func (*directory) Change(context.Context, string, line.SettingsChange) (int64, error) { return 0, nil }
 
 func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, err error) {
 	d.mu.Lock()

@@ -25,6 +25,7 @@ type fixture struct {
 	round  int64
 	time   *testkit.Clock
 	mem    line.KnownState // what "this replica" remembers
+	away   bool            // ticket does not answer
 }
 
 // setup opens a line with a threshold, whose settings have been read.
@@ -170,6 +171,7 @@ func (f *fixture) liveBy(step, d time.Duration, users ...string) {
 	f.t.Helper()
 	for range int(d / step) {
 		f.advance(step)
+		f.ask()
 		f.poll(users...)
 		f.tick()
 	}

@@ -13,7 +13,7 @@ const registryKey = "queue:active-events"
 // the hash tag {eventId}, hence one slot of a cluster, so that one script may use them together.
 var lineKeys = [...]string{ //nolint:gochecknoglobals // a constant table
 	"line", "queue", "seen", "parked", "parked-seen", "active", "active-seen", "unclaimed", "slot", "old", "restored", "blocked",
-	"threshold", "admitted", "since", "spent", "late", "holds",
+	"threshold", "admitted", "since", "spent", "late", "holds", "turns", "turns-before",
 }
 
 // lineKey returns one key of a line.

@@ -8,7 +8,7 @@ import (
 )
 
 // headSize is the length of a reply's head.
-const headSize = 20
+const headSize = 22
 
 // reply is a script's reply: the line's state, then the script's own result.
 type reply struct {
@@ -33,7 +33,7 @@ func parseReply(v any) (reply, error) {
 	return reply{result: parts[1:], state: line.State{
 		Epoch: n[0], Rev: n[1], Now: n[2], PauseUntil: n[3], Fresh: n[4] == 1, Waiting: n[5], Active: n[6], Old: n[7], Parked: n[8],
 		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], Prev: n[16],
-		Sale: sale,
+		Sale: sale, Lost: n[20], Pending: n[21],
 	}}, nil
 }
 

@@ -19,6 +19,17 @@ func (f *fixture) setSale(status line.SaleStatus, opens time.Time) {
 	}
 }
 
+// ask reads the sale's report from ticket again, which is what it was before. The line gets it with
+// the next call.
+func (f *fixture) ask() { f.mem.Sale = f.reported(f.mem.Sale) }
+
+func (f *fixture) reported(s line.Sale) line.Sale {
+	if s.At > 0 && !f.away {
+		s.At = f.clock().UnixMilli()
+	}
+	return s
+}
+
 // forgetState empties the cache, as in a replica that has just started.
 func (f *fixture) forgetState() { f.mem = line.KnownState{} }
 
@@ -62,6 +73,8 @@ func TestLineOpensWithSale(t *testing.T) {
 	f.live(10*time.Second, users...)
 	require.Empty(t, f.set("active"))
 	f.time.Set(opens.Add(-time.Millisecond))
+	f.ask()
+	f.peek()
 	f.forgetState()
 	f.poll(users...)
 	f.tick()
@@ -79,6 +92,7 @@ func TestLineOpensWithSale(t *testing.T) {
 	f.live(5*time.Second, users...)
 	require.Equal(t, users[:3], f.set("active"), "who is inside stays")
 	require.Equal(t, line.Scheduled, f.peek().SaleStatus())
+	f.advance(time.Millisecond) // a later report
 	f.setSale(line.Scheduled, f.clock())
 	for _, u := range users[:3] {
 		f.release(u, f.join(u).SlotID)
@@ -220,9 +234,11 @@ func TestOutageOfTicketKeepsPlaces(t *testing.T) {
 	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 	f.mem.Sale.ClosesAt = f.clock().Add(time.Minute).UnixMilli()
 	users := f.crowd("w", 3)
+	f.away = true
 	f.live(time.Minute, users...)
 	f.live(8 * time.Minute)
 	require.Equal(t, users[1:], f.set("queue"))
+	f.away = false
 	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 	f.live(2*time.Second, users...)
 	require.Equal(t, users[1:], f.set("queue"))

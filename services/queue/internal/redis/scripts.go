@@ -95,6 +95,7 @@ func renderConstants(r line.Rules) string {
 	span("pass", passLife)
 	span("idle", idleLife)
 	span("reopen", reopenGrace)
+	span("away", line.ShopAwayAfter)
 	number("passPage", passPage)
 	span("late", lateSlotTTL)
 	number("lateShare", lateShare)
@@ -153,7 +154,7 @@ func settingsArgs(args []any, s line.Settings, readAt int64) []any {
 	if !s.ClosesAt.IsZero() {
 		closes = s.ClosesAt.UnixMilli()
 	}
-	args = append(args, "settings", readAt, threshold, flagArg(s.Paused), s.Slot.Milliseconds(), closes)
+	args = append(args, "settings", readAt, threshold, flagArg(s.Paused), s.Slot.Milliseconds(), closes, s.Act)
 	for _, user := range s.Blocked {
 		args = append(args, user)
 	}

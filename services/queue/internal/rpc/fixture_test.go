@@ -168,8 +168,23 @@ func (f *fixture) leave(user string, e *queuev1.EntryClaims) {
 // tick lets a second pass.
 func (f *fixture) tick() {
 	f.advance(time.Second)
+	f.work()
+}
+
+// work does what a replica does every second.
+func (f *fixture) work() {
+	f.service.RefreshSales(f.ctx())
 	f.worker.Tick(f.ctx())
 	f.worker.RefreshSettings(f.ctx())
+	f.worker.SettleActs(f.ctx())
+}
+
+// another returns another replica on the same Redis and ticket service.
+func (f *fixture) another() *fixture {
+	f.t.Helper()
+	other := *f
+	other.serve(f.client, make(chan struct{}))
+	return &other
 }
 
 func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
@@ -220,6 +235,8 @@ type tickets struct {
 	sales    []*ticketv1.SaleStatus
 	settings map[string]*ticketv1.LineSettings
 	opened   map[string]bool
+	acts     map[string]int64 // latest by setting
+	writes   int              // of settings
 	down     bool
 	asked    int
 }
@@ -301,6 +318,9 @@ func (k *tickets) sells(s *ticketv1.SaleStatus) {
 func (k *tickets) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest) (*ticketv1.GetSaleStatusResponse, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.down {
+		return nil, errs.ErrUnavailable
+	}
 	return &ticketv1.GetSaleStatusResponse{Sales: k.sales}, nil
 }
 
@@ -323,8 +343,40 @@ func (k *tickets) PutLineSettings(_ context.Context, req *ticketv1.PutLineSettin
 	if u := req.GetBlockUser(); u != "" {
 		s.BlockedUsers = append(s.BlockedUsers, u)
 	}
+	if len(s.GetBlockedUsers()) > maxBlocked {
+		return nil, errs.ErrTooManyBlocked
+	}
+	if later, counts := k.order(req); !counts {
+		return &ticketv1.LineSettings{LaterAct: later}, nil
+	}
+	s.Act = max(s.GetAct(), req.GetAct())
 	k.set(req.GetEventId(), s)
 	return s, nil
+}
+
+// maxBlocked is this ticket service's maximum of blocked users.
+const maxBlocked = 3
+
+// order records an act as ticket does.
+func (k *tickets) order(req *ticketv1.PutLineSettingsRequest) (later int64, counts bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	setting := req.GetEventId() + " " + req.GetBlockUser() + req.GetUnblockUser()
+	if req.Threshold != nil {
+		setting += "threshold"
+	}
+	if k.acts == nil {
+		k.acts = make(map[string]int64)
+	}
+	if stored := k.acts[setting]; stored >= req.GetAct() {
+		if stored == req.GetAct() {
+			return 0, false
+		}
+		return stored, false
+	}
+	k.acts[setting] = req.GetAct()
+	k.writes++
+	return 0, true
 }
 
 // announcements keeps what was told.

@@ -134,15 +134,6 @@ func TestPauseSurvivesLoss(t *testing.T) {
 	require.Equal(t, "active", f.status(w).GetPlace().GetStatus())
 }
 
-func TestPauseIsStoredBeforeItApplies(t *testing.T) {
-	f := setup(t)
-	f.open(1)
-	f.tickets.break_(true)
-	_, err := f.pause()
-	require.ErrorIs(t, err, errs.ErrUnavailable)
-	require.Empty(t, f.line().GetPauses())
-}
-
 func TestRevokedUserQueuesAgain(t *testing.T) {
 	f := setup(t)
 	f.open(1)

@@ -31,8 +31,8 @@ type OperatorCalls interface {
 	Pause(ctx context.Context, eventID string) (line.LineOverview, error)
 	Resume(ctx context.Context, eventID string) (line.LineOverview, error)
 	Revoke(ctx context.Context, eventID, userID string) (bool, error)
-	Block(ctx context.Context, eventID, userID string) error
-	Unblock(ctx context.Context, eventID, userID string) error
+	Block(ctx context.Context, eventID, userID string) (durable bool, err error)
+	Unblock(ctx context.Context, eventID, userID string) (durable bool, err error)
 }
 
 // GatewayCalls has the calls of gateways and tier 1.

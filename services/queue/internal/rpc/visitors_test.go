@@ -45,7 +45,9 @@ func TestCheckReturnsSlotOrPlace(t *testing.T) {
 	require.True(t, b.GetQueued())
 	require.Equal(t, []int64{1, 0, 1}, []int64{b.GetPosition(), b.GetPeopleAhead(), b.GetPeopleBehind()})
 	require.Equal(t, []int64{2, 1, 0}, []int64{d.GetPosition(), d.GetPeopleAhead(), d.GetPeopleBehind()})
-	require.Equal(t, []int64{5, 1, 1, 2}, []int64{d.GetEstimatedWait(), d.GetCurrentUsers(), d.GetThreshold(), d.GetQueueSize()})
+	require.Equal(t, []int64{1, 1, 2}, []int64{d.GetCurrentUsers(), d.GetThreshold(), d.GetQueueSize()})
+	require.Nil(t, d.EstimatedWait, "not measured yet")
+	require.Equal(t, int64(0), *a.EstimatedWait)
 	require.InDelta(t, 1.5, d.GetNextPoll(), 0.5, "1 or 2, chosen at random")
 	require.NotEmpty(t, d.GetTicket())
 	require.Nil(t, d.EntryToken)
@@ -118,7 +120,7 @@ func TestPolls(t *testing.T) {
 	far := f.status(f.item("u-20-0")).GetPlace()
 	require.Equal(t, int64(1001), far.GetPosition())
 	require.InDelta(t, 5, far.GetNextPoll(), 1)
-	require.Equal(t, int64(1001/50), far.GetEstimatedWait())
+	require.Nil(t, far.EstimatedWait, "nobody is admitted")
 }
 
 func TestTier1(t *testing.T) {

@@ -49,7 +49,7 @@ func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings
 	}
 	s := line.Settings{
 		Slot: time.Duration(res.GetSlotSeconds()) * time.Second, Paused: res.GetPaused(), Blocked: res.GetBlockedUsers(),
-		Closed: res.GetClosed(), NeverOpened: res.GetNeverOpened(),
+		Closed: res.GetClosed(), NeverOpened: res.GetNeverOpened(), Act: res.GetAct(),
 		Threshold: res.Threshold, //nolint:protogetter // absent is not zero
 	}
 	if at := res.GetClosesAt(); at != nil {
@@ -74,11 +74,11 @@ func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]li
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-func (d *Directory) Change(ctx context.Context, eventID string, c line.SettingsChange) error {
-	_, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{
-		EventId: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.Block, UnblockUser: c.Unblock,
+func (d *Directory) Change(ctx context.Context, eventID string, c line.SettingsChange) (later int64, err error) {
+	res, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{
+		EventId: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.Block, UnblockUser: c.Unblock, Act: c.Act,
 	})
-	return err
+	return res.GetLaterAct(), err
 }
 
 func (d *Directory) MarkOpened(ctx context.Context, eventID string) (first bool, err error) {

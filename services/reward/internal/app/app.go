@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,6 +26,9 @@ import (
 // name is the service's in logs, metrics and calls.
 const name = "reward"
 
+// pageAge is how old a campaign on a member's page may be.
+const pageAge = time.Second
+
 // Run serves the RPCs and runs the background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
@@ -35,11 +39,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.readPoolConfig(), postgres.Session()...)
+	if err != nil {
+		return err
+	}
 	relay, err := outbox.Attach(a, cfg.Kafka, pool)
 	if err != nil {
 		return err
 	}
-	database := postgres.New(pool, postgres.Options{Published: relay.Signal})
+	database := postgres.New(pool, postgres.Options{Reads: reads, Published: relay.Signal})
 	payouts := postgres.NewPayouts(database)
 	a.OnClose("outcomes", payouts.Close)
 	points := provider.New(cfg.PointURL, provider.Options{Token: cfg.PointToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Point)})
@@ -60,6 +68,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("consumer", consumer.Run)
 	a.Go("earlier winners", winners.Sweep(log))
 	a.Go("cancellations", payout.Cancellations(operators, log))
+	a.Go("retries", payout.Retries(operators, log))
 	a.Go("backlog", database.Measure(log))
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
@@ -68,7 +77,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	campaigns := campaign.NewService(postgres.Campaigns{Database: database}, engines.wake)
+	entries := postgres.NewCampaigns(database)
+	a.OnClose("entries", entries.Close)
+	campaigns := campaign.NewService(campaign.Cached(entries, pageAge), engines.wake)
 	rewardv1.RegisterRewardServiceServer(server, rpc.New(campaigns, operators))
 	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators, operators, operators))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {

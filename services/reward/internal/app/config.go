@@ -21,6 +21,9 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
+	// ReadMaxConns bounds the connections for members' pages, in addition to those for entries, payouts
+	// and operators.
+	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=8" min:"1" max:"1000"`
 
 	// PointURL is the URL of the provider of points, to which /v1/payouts is added.
 	PointURL string `env:"REWARD_POINT_URL, required"`
@@ -51,6 +54,9 @@ type Config struct {
 	// LookupRetention is how long the providers can tell whether a key was paid; not below
 	// KeyRetention. What is unknown for longer waits for an operator.
 	LookupRetention time.Duration `env:"REWARD_LOOKUP_RETENTION, default=720h" min:"1s" max:"87600h"`
+	// HoldAfter is how long a payout that is certainly unpaid may fail without an attempt that counts;
+	// it then waits for an operator. Longer than RetryMax.
+	HoldAfter time.Duration `env:"REWARD_HOLD_AFTER, default=168h" min:"1s" max:"8760h"`
 	// Slots bounds the concurrent calls of one replica to the provider of each kind.
 	Slots int `env:"REWARD_SLOTS, default=32" min:"1" max:"1000"`
 	// Rate bounds the payments per second of one replica to the provider of each kind; 0: no limit.
@@ -98,13 +104,23 @@ func (c *Config) validateTimes() error {
 	case c.LookupRetention <= c.RetryMax:
 		return config.Invalid("REWARD_LOOKUP_RETENTION", c.LookupRetention,
 			fmt.Sprintf("must be longer than REWARD_RETRY_MAX (%v): an unknown payout must be asked about within it", c.RetryMax))
+	case c.HoldAfter <= c.RetryMax:
+		return config.Invalid("REWARD_HOLD_AFTER", c.HoldAfter, fmt.Sprintf("must be longer than REWARD_RETRY_MAX (%v)", c.RetryMax))
 	}
 	return nil
+}
+
+// readPoolConfig returns the configuration of the connection pool for members' pages.
+func (c *Config) readPoolConfig() postgres.Config {
+	reads := c.Postgres
+	reads.MaxConns = c.ReadMaxConns
+	return reads
 }
 
 func (c *Config) policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: c.CallTimeout, Lease: c.Lease, MaxAttempts: c.MaxAttempts, RetryMin: c.RetryMin, RetryMax: c.RetryMax,
 		MaxRecoveries: maxRecoveries, SettleTime: c.SettleTime, KeyRetention: c.KeyRetention, LookupRetention: c.LookupRetention,
+		HoldAfter: c.HoldAfter,
 	}
 }

@@ -48,6 +48,7 @@ func TestConfigIsRefused(t *testing.T) {
 		"keys forgotten while calls run":   {map[string]string{"REWARD_KEY_RETENTION": "15m10s"}, "REWARD_CALL_TIMEOUT and REWARD_SETTLE_TIME together (15m10s)"},
 		"look-ups shorter than keys":       {map[string]string{"REWARD_LOOKUP_RETENTION": "23h"}, "must not be below REWARD_KEY_RETENTION (24h0m0s)"},
 		"look-ups shorter than the pauses": {map[string]string{"REWARD_RETRY_MAX": "48h", "REWARD_LOOKUP_RETENTION": "48h"}, "must be longer than REWARD_RETRY_MAX (48h0m0s)"},
+		"held within the pauses":           {map[string]string{"REWARD_HOLD_AFTER": "6h"}, "must be longer than REWARD_RETRY_MAX (6h0m0s)"},
 		"no attempts":                      {map[string]string{"REWARD_MAX_ATTEMPTS": "0"}, "REWARD_MAX_ATTEMPTS"},
 		"no slots":                         {map[string]string{"REWARD_SLOTS": "0"}, "REWARD_SLOTS"},
 		"a negative rate":                  {map[string]string{"REWARD_RATE": "-1"}, "REWARD_RATE"},

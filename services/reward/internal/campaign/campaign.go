@@ -4,10 +4,11 @@ package campaign
 
 import (
 	"fmt"
-	"strings"
 	"time"
+	"unicode/utf8"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/text"
 	"urr.guru/services/reward/internal/payout"
 )
 
@@ -134,13 +135,15 @@ func (c *Campaign) drawPeriod(now time.Time) string {
 // Limits of a campaign's parts.
 const (
 	maxParts = 100
-	maxTitle = 200
+	maxTitle = 200 // characters
+	// maxOdds is the number of draws in which the rarest prize can still be expected once.
+	maxOdds = 1_000_000_000
 )
 
 // Validate checks a new campaign. Its error names fields as the API does.
 func (c *Campaign) Validate() error {
 	var v violations
-	v.check("title", strings.TrimSpace(c.Title) != "" && len(c.Title) <= maxTitle, fmt.Sprintf("must have 1 to %d bytes", maxTitle))
+	v.check("title", text.HasVisible(c.Title) && utf8.RuneCountInString(c.Title) <= maxTitle, fmt.Sprintf("must have 1 to %d characters, and something visible", maxTitle))
 	v.check("closesAt", c.ClosesAt.After(c.OpensAt), "must be after opensAt")
 	v.check("milestones", len(c.Milestones) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
 	v.check("prizes", len(c.Prizes) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
@@ -165,17 +168,31 @@ func (c *Campaign) Validate() error {
 }
 
 func (c *Campaign) validateParts(v *violations) {
-	days := make(map[int]bool)
+	days, length := make(map[int]bool), c.days()
 	for i, m := range c.Milestones {
-		v.check(fmt.Sprintf("milestones[%d].day", i), m.Day > 0 && !days[m.Day], "must be above 0 and named once")
+		path := fmt.Sprintf("milestones[%d].day", i)
+		v.check(path, m.Day > 0 && !days[m.Day], "must be above 0 and named once")
+		v.check(path, m.Day <= length || !c.ClosesAt.After(c.OpensAt), fmt.Sprintf("must not be above %d, the days of the campaign", length))
 		days[m.Day] = true
 	}
-	names := make(map[string]bool)
+	names, weights := make(map[string]bool), int64(0)
+	for _, p := range c.Prizes {
+		weights += p.Weight
+	}
 	for i, p := range c.Prizes {
+		v.check(fmt.Sprintf("prizes[%d].weight", i), p.Weight >= weights/maxOdds, "must be at least a billionth of all weights: nobody could win it")
+		v.check(fmt.Sprintf("prizes[%d].stock", i), p.inStock(), "must be above 0, or absent: nobody could win it")
 		v.check(fmt.Sprintf("prizes[%d].name", i), p.Name != "" && !names[p.Name], "must be set and named once")
 		v.check(fmt.Sprintf("prizes[%d].value", i), p.Blank || p.Reward.Value > 0, "must be above 0 unless the kind is NONE")
 		names[p.Name] = true
 	}
+}
+
+// days returns the number of days in Korea on which the campaign is open.
+func (c *Campaign) days() int {
+	first, last := c.OpensAt.In(korea), c.ClosesAt.Add(-time.Nanosecond).In(korea)
+	midnight := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, korea) }
+	return int(midnight(last).Sub(midnight(first))/(24*time.Hour)) + 1
 }
 
 type violations []errs.Field

@@ -33,10 +33,10 @@ func (d *draws) Enter(_ context.Context, _, _ string, how campaign.EntryMethod) 
 	if err != nil {
 		return campaign.Earned{}, err
 	}
-	prize, err := change.Draw(func(*campaign.Prize) (bool, error) { return true, nil })
+	prize := change.Draw(func(*campaign.Prize) bool { return true })
 	d.entries++
 	change.Entry.ID = d.entries
-	return campaign.Earned{Entry: change.Entry, Prize: prize}, err
+	return campaign.Earned{Entry: change.Entry, Prize: prize}, nil
 }
 
 func (*draws) Now() time.Time { return time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC) }

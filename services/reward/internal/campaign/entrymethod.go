@@ -39,8 +39,10 @@ type EntryMethod struct {
 // Query says what is read about a member for a decision.
 type Query struct {
 	Period string // of the entry
-	// Key recognises a repeated request; nil: the one entry of the period answers all requests.
-	Key *idempotency.Key
+	// Key recognises a repeated request, also after the period; nil: the client has sent none. Once means
+	// that the one entry of the period answers all requests.
+	Key  *idempotency.Key
+	Once bool
 	// Closed is the error of requests that repeat no earlier one; nil: the campaign is open.
 	Closed error
 	// Before is the period whose streak a new entry continues; empty: none.
@@ -65,18 +67,20 @@ type Change struct {
 	Rewards []NewAllocation
 	// Draw draws the prize of the entry; it returns nil when all prizes are gone. take takes a prize from
 	// the stock and reports whether one was left. A nil Draw draws nothing.
-	Draw func(take func(p *Prize) (bool, error)) (*Prize, error)
+	Draw func(take func(p *Prize) bool) *Prize
 }
 
 // attendance is the entry method that records the attendance of the present day.
-func attendance(eventID, memberID string) EntryMethod {
+func attendance(eventID, memberID, idempotencyKey string) EntryMethod {
 	return EntryMethod{
-		Query: func(c *Campaign, now time.Time) (Query, error) {
+		Query: func(c *Campaign, now time.Time) (q Query, err error) {
 			if c.Kind != Attendance {
 				return Query{}, ErrNotOpen
 			}
 			day := DayOf(now)
-			return Query{Period: string(day), Before: string(day.Before()), Closed: c.requireOpen(now)}, nil
+			q = Query{Period: string(day), Before: string(day.Before()), Closed: c.requireOpen(now), Once: true}
+			q.Key, err = idempotency.New(memberID, "reward.attend/"+c.EventID, idempotencyKey, c.EventID)
+			return q, err
 		},
 		Decide: func(s Standing) (*Change, error) {
 			day := DayOf(s.Now)
@@ -105,10 +109,12 @@ func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) in
 			if c.Kind != Random {
 				return Query{}, ErrNotOpen
 			}
-			r = Query{Period: c.drawPeriod(now), Closed: c.requireOpen(now)}
-			if c.DrawsPerMember != 1 {
-				r.Key, err = idempotency.Require(memberID, "reward.draw/"+c.EventID, idempotencyKey, c.EventID)
+			r = Query{Period: c.drawPeriod(now), Closed: c.requireOpen(now), Once: c.DrawsPerMember == 1}
+			makeKey := idempotency.Require
+			if r.Once {
+				makeKey = idempotency.New
 			}
+			r.Key, err = makeKey(memberID, "reward.draw/"+c.EventID, idempotencyKey, c.EventID)
 			return r, err
 		},
 		Decide: func(s Standing) (*Change, error) {
@@ -116,7 +122,7 @@ func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) in
 				return nil, ErrDrawsUsedUp
 			}
 			e := Entry{EventID: eventID, MemberID: memberID, Period: s.Campaign.drawPeriod(s.Now), DrawNo: s.Made + 1, At: s.Now}
-			return &Change{Entry: e, Draw: func(take func(*Prize) (bool, error)) (*Prize, error) {
+			return &Change{Entry: e, Draw: func(take func(*Prize) bool) *Prize {
 				return drawPrize(s.Campaign.Prizes, random, take)
 			}}, nil
 		},
@@ -125,16 +131,12 @@ func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) in
 
 // drawPrize takes a prize by weight. If another draw has just taken the last one of it, the draw is
 // repeated among the other prizes.
-func drawPrize(prizes []Prize, random func(n int64) int64, take func(*Prize) (bool, error)) (*Prize, error) {
+func drawPrize(prizes []Prize, random func(n int64) int64, take func(*Prize) bool) *Prize {
 	prizes = slices.Clone(prizes)
 	for {
 		p := pickPrize(prizes, random)
-		if p == nil {
-			return nil, nil //nolint:nilnil // all are gone: the draw counts and wins nothing
-		}
-		taken, err := take(p)
-		if err != nil || taken {
-			return p, err
+		if p == nil || take(p) { // nil: all are gone, the draw counts and wins nothing
+			return p
 		}
 		p.Stock = new(int64(0))
 	}

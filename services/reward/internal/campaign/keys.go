@@ -20,6 +20,24 @@ func keyDraw(event, member string, entryID int64) string {
 	return fmt.Sprintf("rand-%s-%s-log-%d", escaped(event), member, entryID)
 }
 
+// RewardKeys returns the keys of the rewards that an entry has earned. Some may have no reward, as a
+// blank draw.
+func RewardKeys(c *Campaign, e Entry) (keys []string) {
+	switch c.Kind {
+	case Random:
+		return []string{keyDraw(e.EventID, e.MemberID, e.ID)}
+	case RequestWinners:
+		return []string{WinnerKeyPrefix(e.EventID) + e.MemberID + "-" + e.Period}
+	case Attendance:
+		day := Day(e.Period)
+		keys = []string{keyDaily(e.EventID, e.MemberID, day)}
+		for _, m := range c.reachedMilestones(e.Streak, nil) {
+			keys = append(keys, keyBonus(e.EventID, e.MemberID, day, m.Day))
+		}
+	}
+	return keys
+}
+
 // WinnerKeyPrefix returns the begin of winners' keys; "<member's id>-<request's id>" follows.
 func WinnerKeyPrefix(event string) string { return "req-" + escaped(event) + "-" }
 

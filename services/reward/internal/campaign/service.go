@@ -40,15 +40,15 @@ type Earned struct {
 
 // Store keeps campaigns and entries.
 type Store interface {
-	// Create inserts a campaign once per key.
-	Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, error)
+	// Create inserts a campaign once per key, and returns it and the present time.
+	Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, time.Time, error)
 	// Get returns a campaign and the present time, or ErrNotFound.
 	Get(ctx context.Context, eventID string) (Campaign, time.Time, error)
-	// Part returns a member's part in a campaign, or ErrNotFound.
-	Part(ctx context.Context, eventID, memberID string) (Part, error)
+	// Part adds to a part with the campaign and the time what a member has done and earned.
+	Part(ctx context.Context, p Part, memberID string) (Part, error)
 	// Enter makes an entry, or returns the entry of an earlier request. Its transaction locks the
 	// member's entries in the campaign, then reads the time and what the method queries, and writes the
-	// Change.
+	// Change. It fails with errs.ErrOverloaded when too many requests wait already.
 	Enter(ctx context.Context, eventID, memberID string, e EntryMethod) (Earned, error)
 }
 
@@ -68,10 +68,10 @@ func NewService(store Store, earned func()) *Service {
 // Seeded replaces the random numbers of the draws, for tests.
 func (s *Service) Seeded(r *rand.Rand) { s.random = r.Int64N }
 
-func (s *Service) Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, error) {
+func (s *Service) Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, time.Time, error) {
 	c.DrawsPerMember, c.Period = cmp.Or(c.DrawsPerMember, 1), cmp.Or(c.Period, WholeCampaign)
 	if err := c.Validate(); err != nil {
-		return Campaign{}, err
+		return Campaign{}, time.Time{}, err
 	}
 	return s.store.Create(ctx, c, key)
 }
@@ -81,16 +81,21 @@ func (s *Service) Get(ctx context.Context, eventID string) (Campaign, time.Time,
 }
 
 func (s *Service) Part(ctx context.Context, eventID, memberID string) (Part, error) {
-	return s.store.Part(ctx, eventID, memberID)
+	c, now, err := s.store.Get(ctx, eventID)
+	if err != nil {
+		return Part{}, err
+	}
+	return s.store.Part(ctx, Part{Campaign: c, Now: now}, memberID)
 }
 
-// Attend records the member's attendance on the present day in Korea, once, and its rewards.
-func (s *Service) Attend(ctx context.Context, eventID, memberID string) (Earned, error) {
-	return s.enter(ctx, eventID, memberID, attendance(eventID, memberID))
+// Attend records the member's attendance on the present day in Korea, once, and its rewards. With an
+// idempotency key, a repeated request returns the same entry after that day too.
+func (s *Service) Attend(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
+	return s.enter(ctx, eventID, memberID, attendance(eventID, memberID, idempotencyKey))
 }
 
-// Draw draws a prize. If a member has one draw per period, a repeated request returns the same entry;
-// else each draw needs an idempotency key.
+// Draw draws a prize. If a member has one draw per period, a repeated request returns the same entry,
+// with an idempotency key after the period too; else each draw needs a key.
 func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
 	return s.enter(ctx, eventID, memberID, prizeDraw(eventID, memberID, idempotencyKey, s.random))
 }

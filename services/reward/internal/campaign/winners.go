@@ -17,10 +17,17 @@ type Winner struct {
 	At                               time.Time
 }
 
+// Announcement is a winner with the key of the Kafka event that announces it.
+type Announcement struct {
+	Winner
+
+	EventKey string
+}
+
 // WinnerStore stores the winners of promotions and their rewards.
 type WinnerStore interface {
-	// Announce keeps a winner, once per event key, and rewards it in the campaigns of its promotion.
-	Announce(ctx context.Context, eventKey string, w Winner) (rewarded int, err error)
+	// Announce keeps winners, once per event key, and rewards them in the campaigns of their promotions.
+	Announce(ctx context.Context, all []Announcement) (rewarded int, err error)
 	// RewardEarlier rewards some of the winners that were announced before a campaign was created; more
 	// reports that others may be left.
 	RewardEarlier(ctx context.Context) (rewarded int, more bool, err error)
@@ -37,9 +44,9 @@ func NewWinners(store WinnerStore, earned func()) *Winners {
 	return &Winners{store: store, earned: earned}
 }
 
-// Announce rewards a winner; it may be repeated.
-func (w *Winners) Announce(ctx context.Context, eventKey string, winner Winner) error {
-	rewarded, err := w.store.Announce(ctx, eventKey, winner)
+// Announce rewards winners; it may be repeated.
+func (w *Winners) Announce(ctx context.Context, all []Announcement) error {
+	rewarded, err := w.store.Announce(ctx, all)
 	if err == nil && rewarded > 0 {
 		w.earned()
 	}

@@ -15,30 +15,40 @@ import (
 // Announcer rewards winners.
 type Announcer interface {
 	// Announce may be repeated.
-	Announce(ctx context.Context, eventKey string, w campaign.Winner) error
+	Announce(ctx context.Context, all []campaign.Announcement) error
 }
+
+// batchSize bounds the winners of one transaction.
+const batchSize = 100
 
 var errIncomplete = errors.New("a request that succeeded names no request, event or user")
 
 // NewConsumer makes the consumer of requests that have succeeded.
 func NewConsumer(cfg kafka.Config, a Announcer, log *slog.Logger) (*kafka.Consumer, error) {
-	return kafka.NewConsumer(cfg, campaign.Group, []string{events.Requests}, kafka.Each(func(ctx context.Context, rec kafka.Record) error {
-		return handle(ctx, a, rec)
+	return kafka.NewConsumer(cfg, campaign.Group, []string{events.Requests}, kafka.Batch(batchSize, func(ctx context.Context, recs []kafka.Record) error {
+		return handle(ctx, a, recs)
 	}), log)
 }
 
-func handle(ctx context.Context, a Announcer, rec kafka.Record) error {
-	if rec.Type != events.RequestSucceeded {
+func handle(ctx context.Context, a Announcer, recs []kafka.Record) error {
+	var all []campaign.Announcement
+	for _, rec := range recs {
+		if rec.Type != events.RequestSucceeded {
+			continue
+		}
+		var e eventsv1.RequestEvent
+		if err := kafka.Decode(rec, &e); err != nil {
+			return err
+		}
+		if e.GetRequestId() == "" || e.GetEventId() == "" || e.GetUserId() == "" {
+			return kafka.Poison(errIncomplete)
+		}
+		all = append(all, campaign.Announcement{EventKey: rec.EventID, Winner: campaign.Winner{
+			RequestID: e.GetRequestId(), PromotionID: e.GetEventId(), MemberID: e.GetUserId(), At: e.GetOccurredAt().AsTime(),
+		}})
+	}
+	if len(all) == 0 {
 		return nil
 	}
-	var e eventsv1.RequestEvent
-	if err := kafka.Decode(rec, &e); err != nil {
-		return err
-	}
-	if e.GetRequestId() == "" || e.GetEventId() == "" || e.GetUserId() == "" {
-		return kafka.Poison(errIncomplete)
-	}
-	return a.Announce(ctx, rec.EventID, campaign.Winner{
-		RequestID: e.GetRequestId(), PromotionID: e.GetEventId(), MemberID: e.GetUserId(), At: e.GetOccurredAt().AsTime(),
-	})
+	return a.Announce(ctx, all)
 }

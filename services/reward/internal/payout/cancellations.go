@@ -14,11 +14,25 @@ type Canceller interface {
 	CancelMarked(ctx context.Context) error
 }
 
-const cancelEvery = time.Second
+// Retrier retries the failed allocations of campaigns that are marked for it.
+type Retrier interface {
+	// RetryMarked works in chunks; after a failure the next call continues.
+	RetryMarked(ctx context.Context) error
+}
+
+// markedEvery is the pause between two looks for campaigns that are marked.
+const markedEvery = time.Second
 
 // Cancellations returns the worker that cancels the allocations of campaigns marked as cancelled.
 func Cancellations(c Canceller, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Try(ctx, cancelEvery, log, "campaigns not cancelled yet, trying again", c.CancelMarked)
+		return loop.Try(ctx, markedEvery, log, "campaigns not cancelled yet, trying again", c.CancelMarked)
+	}
+}
+
+// Retries returns the worker that retries the failed allocations of campaigns marked for it.
+func Retries(r Retrier, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, markedEvery, log, "campaigns not retried yet, trying again", r.RetryMarked)
 	}
 }

@@ -69,10 +69,13 @@ func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok
 		after.markUnknown(c.Action, a.LastCallAt)
 		if c.Action == Pay {
 			after.RetryCount++
+		} else {
+			after.AskFirst = true // the key may be void: nothing is sent under it before an answer
 		}
 		after.retryIn(p.backoff(after.RetryCount-1), now)
 	}
-	after.conclude(now, p)
+	unanswered := after.AskFirst && !after.LastCallAt.IsZero()
+	after.conclude(unanswered, now, p)
 	return after, true
 }
 
@@ -82,7 +85,7 @@ func paid(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
 		return a, false
 	}
 	after.Status, after.TransactionID, after.ProcessedAt, after.Message = Success, c.Result.TransactionID, now, ""
-	after.UnknownSince, after.AskFirst = time.Time{}, false
+	after.UnknownSince, after.FailingSince, after.AskFirst = time.Time{}, time.Time{}, false
 	if a.Status == Cancelled || a.Status == Failed && a.NextRetryAt.IsZero() {
 		after.Code = CodePaidAfterwards
 	}
@@ -134,13 +137,22 @@ func (a *Allocation) absent(r Result, now time.Time, p Policy) {
 }
 
 // conclude cancels an allocation that is to be cancelled and is certainly unpaid. It holds an
-// allocation for an operator if the provider cannot say any more whether it is paid.
-func (a *Allocation) conclude(now time.Time, p Policy) {
+// allocation for an operator if the provider cannot say any more whether it is paid, or if its calls
+// fail for too long without an attempt that counts.
+func (a *Allocation) conclude(unanswered bool, now time.Time, p Policy) {
+	if a.FailingSince.IsZero() {
+		a.FailingSince = now
+	}
 	switch {
 	case a.forgotten(now, p):
 		a.HeldAt, a.NextRetryAt, a.Code = now, time.Time{}, CodeUnknownTooLong
-	case a.Cancelling && a.UnknownSince.IsZero():
+	case a.Cancelling && a.UnknownSince.IsZero() && !unanswered:
 		a.Status, a.NextRetryAt, a.Code, a.Message = Cancelled, time.Time{}, "", ""
+	case a.UnknownSince.IsZero() && !a.NextRetryAt.IsZero() && now.Sub(a.FailingSince) >= p.HoldAfter:
+		a.HeldAt, a.NextRetryAt, a.Code = now, time.Time{}, CodeFailingTooLong
+	}
+	if a.NextRetryAt.IsZero() {
+		a.FailingSince = time.Time{}
 	}
 }
 

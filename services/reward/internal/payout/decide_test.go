@@ -17,6 +17,7 @@ func policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: 5 * time.Second, Lease: 30 * time.Second, MaxAttempts: 10, RetryMin: 5 * time.Minute, RetryMax: 6 * time.Hour,
 		MaxRecoveries: 5, SettleTime: 15 * time.Minute, KeyRetention: 24 * time.Hour, LookupRetention: 7 * 24 * time.Hour,
+		HoldAfter: 48 * time.Hour,
 	}
 }
 
@@ -44,6 +45,8 @@ func TestDecide(t *testing.T) {
 	cancelling := func(a *payout.Allocation) { a.Cancelling = true }
 	unknown := func(a *payout.Allocation) { a.UnknownSince = ago(time.Minute) }
 	settled := func(a *payout.Allocation) { a.UnknownSince, a.LastCallAt = ago(time.Hour), ago(16*time.Minute) }
+	failing := func(a *payout.Allocation) { a.FailingSince = ago(49 * time.Hour) }
+	askedFirst := func(a *payout.Allocation) { a.AskFirst = true }
 	forgotten := func(a *payout.Allocation) { a.UnknownSince, a.LastCallAt = ago(8*24*time.Hour), ago(time.Hour) }
 	both := func(fs ...func(*payout.Allocation)) func(*payout.Allocation) {
 		return func(a *payout.Allocation) {
@@ -73,6 +76,14 @@ func TestDecide(t *testing.T) {
 		"busy burns no attempt":              {held, pay(payout.Busy), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnavailable}},
 		"not sent burns no attempt":          {held, pay(payout.NotSent), want{status: payout.Failed, due: true, code: payout.CodeUnavailable}},
 		"not sent, to be cancelled":          {with(cancelling), pay(payout.NotSent), want{status: payout.Cancelled}},
+		"not sent for too long":              {with(failing), pay(payout.NotSent), want{status: payout.Failed, held: true, code: payout.CodeFailingTooLong}},
+		"refused for good, after long":       {with(failing), pay(payout.RefusedForGood), want{status: payout.Failed, retries: 10, code: payout.CodeRefused}},
+		"not sent for long, to be cancelled": {with(both(failing, cancelling)), pay(payout.NotSent), want{status: payout.Cancelled}},
+		"unknown for long, still known":      {with(both(failing, unknown)), ask(payout.Unknown), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
+		"asked first, no answer":             {with(askedFirst), ask(payout.Unknown), want{status: payout.Failed, due: true, code: payout.CodeUnknown}},
+		"asked first, no answer for long":    {with(both(askedFirst, failing)), ask(payout.Unknown), want{status: payout.Failed, held: true, code: payout.CodeFailingTooLong}},
+		"asked first, no answer, cancelled":  {with(both(askedFirst, cancelling)), ask(payout.Unknown), want{status: payout.Failed, due: true, code: payout.CodeUnknown}},
+		"overloaded again and again":         {with(both(settled, failing)), ask(payout.Absent), want{status: payout.Failed, held: true, code: payout.CodeFailingTooLong}},
 		"absent, a call may still pay":       {with(unknown), ask(payout.Absent), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
 		"absent, all calls are settled":      {with(settled), ask(payout.Absent), want{status: payout.Failed, due: true}},
 		"absent, settled, exhausted":         {with(both(settled, exhausted)), ask(payout.Absent), want{status: payout.Failed, retries: 10, code: payout.CodeNotPaid}},
@@ -94,6 +105,9 @@ func TestDecide(t *testing.T) {
 				after.Status, after.RetryCount, after.Resends, !after.NextRetryAt.IsZero(), !after.UnknownSince.IsZero(), !after.HeldAt.IsZero(), after.Code,
 			})
 			require.Equal(t, after.Status == payout.Success, after.TransactionID == "tx")
+			require.Equal(t, after.NextRetryAt.IsZero(), after.FailingSince.IsZero(), "it fails as long as it is tried again")
+			unanswered := tc.c.Action == payout.Ask && tc.c.Result.Outcome == payout.Unknown
+			require.Equal(t, unanswered, after.AskFirst, "the key may be void: no payment is sent under it")
 		})
 	}
 }

@@ -17,7 +17,8 @@ type Provider interface {
 	Pay(ctx context.Context, a Allocation) Result
 	// Lookup returns Paid, Absent or Unknown.
 	Lookup(ctx context.Context, key string) Result
-	// Void makes a payment under the key impossible: Voided, Paid or Unknown.
+	// Void makes a payment under the key impossible: Voided or Paid. Absent means that the provider has
+	// no voids, Unknown that the key may be void.
 	Void(ctx context.Context, key string) Result
 	// Admits reports how many calls may be sent now; 0 while the provider fails.
 	Admits() int
@@ -210,14 +211,13 @@ func (e *Engine) callAndSettle(ctx context.Context, c Claimed, deadline time.Tim
 		lateTotal.WithLabelValues(string(e.kind)).Inc()
 		return
 	}
-	r := e.call(ctx, c)
+	r := e.call(ctx, c, deadline)
 	failpoint.Hit("payout.before_settle")
 	e.settle(context.WithoutCancel(ctx), Call{ID: c.ID, Version: c.Version, Action: c.Action, Result: r})
 }
 
-// call sends the payment, or asks whether an earlier call has paid. If none has, it voids the key,
-// so that the answer is final.
-func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
+// call sends the payment, or asks whether an earlier call has paid.
+func (e *Engine) call(ctx context.Context, c Claimed, deadline time.Time) (r Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.log.ErrorContext(ctx, "panic in a payout", "allocation_id", c.ID, "error", errs.FromPanic(p))
@@ -227,16 +227,34 @@ func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
 	if c.Action == Pay {
 		return e.provider.Pay(ctx, c.Allocation)
 	}
+	return e.ask(ctx, c, deadline)
+}
+
+// ask looks up whether an earlier call has paid. If none has, it voids the key, so that the answer is
+// final. The void has a CallTimeout of its own. Once a void was sent, the answer to the look-up counts
+// only if the provider has no voids: otherwise the key may be void, or paid after the look-up.
+func (e *Engine) ask(ctx context.Context, c Claimed, deadline time.Time) Result {
 	asked := time.Now()
-	r = e.provider.Lookup(ctx, c.SentKey())
+	r := e.provider.Lookup(ctx, c.SentKey())
+	if r.Outcome == Absent {
+		ctx, cancel := e.voidContext(ctx, deadline)
+		defer cancel()
+		if v := e.provider.Void(ctx, c.SentKey()); v.Outcome != Absent {
+			r = v
+		}
+	}
 	r.Asked = asked
-	if r.Outcome != Absent {
-		return r
-	}
-	if v := e.provider.Void(ctx, c.SentKey()); v.Outcome == Voided || v.Outcome == Paid {
-		return v
-	}
 	return r
+}
+
+// voidContext bounds a void: by a CallTimeout, and, if this process was suspended since the look-up, by
+// one after the deadline of the call.
+func (e *Engine) voidContext(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(e.policy.CallTimeout)
+	if last := deadline.Add(e.policy.CallTimeout); last.Before(end) {
+		end = last
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
 // settle writes an outcome, and tries for the time of a lease. After that the next worker asks the

@@ -1,6 +1,7 @@
 package payout_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"testing"
@@ -17,6 +18,7 @@ type oneReward struct {
 	due       time.Time
 	claimFor  time.Duration // how long a claim takes
 	claimedAt time.Time
+	action    payout.Action // PAY by default
 	settled   []payout.Call
 }
 
@@ -26,7 +28,7 @@ func (s *oneReward) Claim(context.Context, payout.Kind, int, payout.Policy) ([]p
 	}
 	s.claimedAt = time.Now()
 	time.Sleep(s.claimFor)
-	return []payout.Claimed{{Allocation: payout.Allocation{ID: 1, Version: 2}, Action: payout.Pay}}, nil
+	return []payout.Claimed{{Allocation: payout.Allocation{ID: 1, Version: 2, IdempotencyKey: "k"}, Action: cmp.Or(s.action, payout.Pay)}}, nil
 }
 
 func (s *oneReward) Settle(_ context.Context, c payout.Call, _ payout.Policy) (bool, error) {
@@ -57,10 +59,58 @@ func (*payer) Admits() int                                  { return 100 }
 func during(t *testing.T, s *oneReward, long time.Duration) *payer {
 	t.Helper()
 	p := &payer{}
+	runFor(t, s, p, long)
+	return p
+}
+
+func runFor(t *testing.T, s *oneReward, p payout.Provider, long time.Duration) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	require.NoError(t, payout.NewEngine(payout.Point, s, p, policy(), 4, slog.New(slog.DiscardHandler)).Run(ctx))
-	return p
+}
+
+// asked is a provider that has no payout; its look-up and its void take some time each.
+type asked struct {
+	payer
+
+	takes time.Duration
+	void  payout.Outcome
+}
+
+func (p *asked) Lookup(ctx context.Context, _ string) payout.Result {
+	return p.answer(ctx, payout.Absent)
+}
+func (p *asked) Void(ctx context.Context, _ string) payout.Result { return p.answer(ctx, p.void) }
+
+func (p *asked) answer(ctx context.Context, o payout.Outcome) payout.Result {
+	select {
+	case <-ctx.Done():
+		return payout.Result{Outcome: payout.Unknown}
+	case <-time.After(p.takes): // of the bubble's clock
+		return payout.Result{Outcome: o, TransactionID: "tx"}
+	}
+}
+
+// A look-up that finds nothing decides only if the provider has no voids. An unclear answer to the
+// void, which may count, leaves the outcome unknown, although the look-up was clear. The void has
+// as much time as the look-up.
+func TestQuestionEndsAsItsVoid(t *testing.T) {
+	t.Parallel()
+	for void, want := range map[payout.Outcome]payout.Outcome{
+		payout.Voided: payout.Voided, payout.Paid: payout.Paid, payout.Absent: payout.Absent, payout.Unknown: payout.Unknown,
+	} {
+		t.Run(string(void), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &oneReward{action: payout.Ask}
+				runFor(t, s, &asked{takes: policy().CallTimeout * 3 / 5, void: void}, time.Minute)
+				require.Len(t, s.settled, 1)
+				require.Equal(t, want, s.settled[0].Result.Outcome)
+				require.Equal(t, s.claimedAt, s.settled[0].Result.Asked, "the answer is as old as the look-up")
+			})
+		})
+	}
 }
 
 // A reward whose worker died is claimable once its lease has ended; an idle replica finds it by its

@@ -10,9 +10,10 @@ import (
 
 // Refusals of operators' acts.
 var (
-	ErrNotFound     = errs.ErrAllocationNotFound
-	ErrNotRetryable = errs.ErrRewardNotRetryable
-	ErrNotHeld      = errs.ErrRewardNotHeld
+	ErrNotFound       = errs.ErrAllocationNotFound
+	ErrNotRetryable   = errs.ErrRewardNotRetryable
+	ErrNotHeld        = errs.ErrRewardNotHeld
+	ErrNotCancellable = errs.ErrRewardNotCancellable
 )
 
 // CallRecord is a call of an allocation, for operators.
@@ -52,8 +53,8 @@ type Operator interface {
 	// Retry makes failed allocations due under their keys, and returns their number. The provider is
 	// asked before anything is sent.
 	Retry(ctx context.Context, ids []int64) (int, error)
-	// RetryAll is Retry for all failed allocations of a campaign.
-	RetryAll(ctx context.Context, eventID string) (int, error)
+	// RetryCampaign marks a campaign; RetryMarked retries its failed allocations.
+	RetryCampaign(ctx context.Context, eventID string) error
 	// Cancel cancels allocations once it is certain that they are unpaid; restock then returns their
 	// prizes to the stock.
 	Cancel(ctx context.Context, ids []int64, restock bool) error
@@ -75,7 +76,8 @@ const manualTransaction = "MANUAL"
 // Resolve returns a held allocation after an operator has found out whether it is paid. An unpaid one
 // is cancelled if that was requested; otherwise it has failed, and may be retried.
 func Resolve(a Allocation, paid bool, transactionID string, now time.Time) Allocation {
-	a.NextRetryAt, a.HeldAt, a.UnknownSince, a.AskFirst, a.Code, a.Message = time.Time{}, time.Time{}, time.Time{}, false, "", ""
+	a.NextRetryAt, a.HeldAt, a.UnknownSince, a.FailingSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	a.AskFirst, a.Code, a.Message = false, "", ""
 	switch {
 	case paid:
 		a.Status, a.TransactionID, a.ProcessedAt = Success, cmp.Or(transactionID, manualTransaction), now

@@ -54,6 +54,7 @@ const (
 	CodeUnavailable    = "UNAVAILABLE"      // nothing was sent, or the provider is overloaded
 	CodeNotPaid        = "NOT_PAID"         // all attempts failed, and the provider has paid nothing
 	CodeUnknownTooLong = "UNKNOWN_TOO_LONG" // the provider no longer answers for the oldest call
+	CodeFailingTooLong = "FAILING_TOO_LONG" // no call got an answer that counts
 	CodeWorkersDied    = "WORKERS_DIED"     // several workers died with it
 	CodePaidAfterwards = "PAID_AFTERWARDS"  // paid after it was cancelled or given up
 )
@@ -79,6 +80,8 @@ type Allocation struct {
 	// UnknownSince is the time of the oldest call whose outcome is unknown, LastCallAt that of the
 	// newest call that may have paid.
 	UnknownSince, LastCallAt time.Time
+	// FailingSince is the time of the first failure, while the allocation is tried again.
+	FailingSince time.Time
 	// AskFirst: the provider is asked before anything is sent again.
 	AskFirst bool
 	// Cancelling: an operator has cancelled the allocation or its campaign.
@@ -119,6 +122,8 @@ type Policy struct {
 	// KeyRetention is how long the provider recognises a repeated key, LookupRetention how long it
 	// answers what a call has paid.
 	KeyRetention, LookupRetention time.Duration
+	// HoldAfter is how long calls may fail for an allocation that is certainly unpaid.
+	HoldAfter time.Duration
 }
 
 // ResendWithin is the age of the oldest unknown call up to which a call may be repeated: the

@@ -22,7 +22,7 @@ func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payo
 		ID: r.ID, EventID: r.EventID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue,
 		Status: payout.Status(r.RewardStatus), IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: orZero(r.ProcessedAt),
 		RetryCount: int(r.RetryCount), NextRetryAt: orZero(r.NextRetryAt), Version: r.Version, UnknownSince: orZero(r.UnknownSince),
-		LastCallAt: orZero(r.LastCallAt), AskFirst: r.AskFirst, VoidedAt: orZero(r.VoidedAt), HeldAt: orZero(r.HeldAt),
+		LastCallAt: orZero(r.LastCallAt), AskFirst: r.AskFirst, VoidedAt: orZero(r.VoidedAt), HeldAt: orZero(r.HeldAt), FailingSince: orZero(r.FailingSince),
 		Reason: r.Reason, CreatedAt: r.CreatedAt, Cancelling: r.CancelRequestedAt != nil || campaignCancelled != nil,
 		TransactionID: orZero(r.ExternalTransactionID), Code: orZero(r.ErrorCode), Message: orZero(r.ErrorMessage),
 	}
@@ -56,10 +56,10 @@ func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []chang
 	if len(params.Ids) == 0 {
 		return nil
 	}
-	if err := q.Settle(ctx, params); err != nil {
+	if err := restockPrizes(ctx, q, entries); err != nil {
 		return err
 	}
-	if err := restockPrizes(ctx, q, entries); err != nil {
+	if err := q.Settle(ctx, params); err != nil {
 		return err
 	}
 	return outbox.Insert(ctx, tx, source, out...)
@@ -70,7 +70,7 @@ func addSettled(p *db.SettleParams, a payout.Allocation) {
 	p.ProcessedAts, p.NextRetryAts = append(p.ProcessedAts, a.ProcessedAt), append(p.NextRetryAts, a.NextRetryAt)
 	p.RetryCounts, p.Resends = append(p.RetryCounts, int32(a.RetryCount)), append(p.Resends, int32(a.Resends)) //nolint:gosec // small counts
 	p.AskFirsts, p.UnknownSinces = append(p.AskFirsts, a.AskFirst), append(p.UnknownSinces, a.UnknownSince)
-	p.LastCallAts = append(p.LastCallAts, a.LastCallAt)
+	p.LastCallAts, p.FailingSinces = append(p.LastCallAts, a.LastCallAt), append(p.FailingSinces, a.FailingSince)
 	p.VoidedAts, p.HeldAts = append(p.VoidedAts, a.VoidedAt), append(p.HeldAts, a.HeldAt)
 	p.Codes, p.Messages = append(p.Codes, a.Code), append(p.Messages, a.Message)
 }

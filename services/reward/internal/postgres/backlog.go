@@ -24,6 +24,7 @@ var (
 	dueGauge        = telemetry.Gauge("urr_rewards_due_oldest_seconds", "How long the oldest reward is due that nobody pays; 0: nothing is due.", "kind")
 	unknownGauge    = telemetry.Gauge("urr_rewards_unknown", "Rewards of which a call may have paid, without those that are held; 100000 stands for more too.", "kind")
 	unknownAgeGauge = telemetry.Gauge("urr_rewards_unknown_oldest_seconds", "How long the oldest of them has been unknown.", "kind")
+	failingGauge    = telemetry.Gauge("urr_rewards_failing_oldest_seconds", "How long the reward that has failed longest has been tried again.", "kind")
 	heldGauge       = telemetry.Gauge("urr_rewards_held", "Rewards that an operator must resolve; 100000 stands for more too.", "kind")
 	lapsedGauge     = telemetry.Gauge("urr_rewards_leases_lapsed", "Rewards whose worker is gone and which no other has taken over yet.", "kind")
 	recoveredGauge  = telemetry.Gauge("urr_rewards_recovered", "Rewards that are being paid after an earlier worker died with them.", "kind")
@@ -55,7 +56,8 @@ func (d *Database) measure(ctx context.Context) error {
 		}
 		for g, value := range map[*prometheus.GaugeVec]float64{
 			dueGauge: r.DueSeconds, unknownGauge: float64(r.Unknown), unknownAgeGauge: r.UnknownSeconds, heldGauge: float64(r.Held),
-			lapsedGauge: float64(r.Lapsed), recoveredGauge: float64(r.Recovered), pausedGauge: paused,
+			failingGauge: r.FailingSeconds,
+			lapsedGauge:  float64(r.Lapsed), recoveredGauge: float64(r.Recovered), pausedGauge: paused,
 		} {
 			g.WithLabelValues(r.Kind).Set(value)
 		}

@@ -16,12 +16,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Campaigns implements campaign.Store.
-type Campaigns struct{ *Database }
-
-var _ campaign.Store = Campaigns{}
-
-func (s Campaigns) Create(ctx context.Context, c campaign.Campaign, key *idempotency.Key) (campaign.Campaign, error) {
+func (s *Campaigns) Create(ctx context.Context, c campaign.Campaign, key *idempotency.Key) (campaign.Campaign, time.Time, error) {
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		first, err := answers.Claim(ctx, tx, key)
 		if err != nil {
@@ -37,10 +32,9 @@ func (s Campaigns) Create(ctx context.Context, c campaign.Campaign, key *idempot
 		return answers.Keep(ctx, tx, key, c.EventID)
 	})
 	if err != nil {
-		return campaign.Campaign{}, err
+		return campaign.Campaign{}, time.Time{}, err
 	}
-	c, _, err = s.Get(ctx, c.EventID)
-	return c, err
+	return s.readCampaign(ctx, s.q, c.EventID)
 }
 
 func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now *time.Time) error {
@@ -81,8 +75,8 @@ func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now
 	return nil
 }
 
-func (s Campaigns) Get(ctx context.Context, eventID string) (campaign.Campaign, time.Time, error) {
-	return s.readCampaign(ctx, s.q, eventID)
+func (s *Campaigns) Get(ctx context.Context, eventID string) (campaign.Campaign, time.Time, error) {
+	return s.readCampaign(ctx, s.reads, eventID)
 }
 
 // readCampaign returns a campaign with its milestones and prizes, and the database's time.

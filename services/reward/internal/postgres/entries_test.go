@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,11 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
+	"urr.guru/services/reward/internal/postgres/db"
 )
 
 // kst is a time in Korea.
@@ -36,7 +40,7 @@ type members struct {
 func newMembers(t *testing.T, now time.Time) *members {
 	t.Helper()
 	m := &members{t: t, pool: postgrestest.New(t, postgres.Migrations...), clock: testkit.NewClock(now)}
-	store := postgres.Campaigns{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
+	store := postgres.NewCampaigns(postgres.New(m.pool, postgres.Options{Now: m.clock.Now}))
 	m.service = campaign.NewService(store, func() { m.woken.Add(1) })
 	return m
 }
@@ -50,14 +54,14 @@ func (m *members) create(c campaign.Campaign) {
 	if c.Period == "" {
 		c.Period = campaign.WholeCampaign
 	}
-	_, err := m.service.Create(m.t.Context(), c, nil)
+	_, _, err := m.service.Create(m.t.Context(), c, nil)
 	require.NoError(m.t, err)
 }
 
 func (m *members) attend(event, member, at string) campaign.Earned {
 	m.t.Helper()
 	m.clock.Set(kst(m.t, at))
-	e, err := m.service.Attend(m.t.Context(), event, member)
+	e, err := m.service.Attend(m.t.Context(), event, member, "")
 	require.NoError(m.t, err)
 	return e
 }
@@ -126,7 +130,7 @@ func TestOverlappingRequestsAroundMidnight(t *testing.T) {
 	daily := points(10)
 	m.create(campaign.Campaign{EventID: "1", Kind: campaign.Attendance, Daily: &daily})
 	inside, leave := make(chan struct{}), make(chan struct{})
-	store := postgres.Campaigns{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
+	store := postgres.NewCampaigns(postgres.New(m.pool, postgres.Options{Now: m.clock.Now}))
 	held := make(chan error, 1)
 	go func() {
 		_, err := store.Enter(t.Context(), "1", "ann", campaign.EntryMethod{
@@ -145,7 +149,7 @@ func TestOverlappingRequestsAroundMidnight(t *testing.T) {
 	<-inside
 	second := make(chan campaign.Earned, 1)
 	go func() {
-		e, err := m.service.Attend(t.Context(), "1", "ann")
+		e, err := m.service.Attend(t.Context(), "1", "ann", "")
 		if err == nil {
 			second <- e
 		}
@@ -205,4 +209,112 @@ func TestStockIsNeverOverdrawn(t *testing.T) {
 	c, _, err := m.service.Get(t.Context(), "d")
 	require.NoError(t, err)
 	require.Zero(t, *c.Prizes[0].Stock)
+}
+
+// A crowd draws at once, many of them twice: each member has one entry, the prizes go out exactly, and
+// few transactions do it.
+func TestCrowdDrawsInFewTransactions(t *testing.T) {
+	t.Parallel()
+	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
+	stock := int64(30)
+	m.create(campaign.Campaign{EventID: "d", Kind: campaign.Random, Prizes: []campaign.Prize{
+		{Name: "few", Reward: points(100), Weight: 1, Stock: &stock}, {Name: "many", Reward: points(1), Weight: 9},
+	}})
+	const crowd = 600
+	earned := make([]campaign.Earned, crowd)
+	var work sync.WaitGroup
+	for i := range crowd {
+		work.Go(func() {
+			var err error
+			if earned[i], err = m.service.Draw(t.Context(), "d", fmt.Sprint("m", i/2), ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	few := 0
+	for i := 0; i < crowd; i += 2 {
+		first, second := earned[i], earned[i+1]
+		require.NotEqual(t, first.Repeated, second.Repeated)
+		require.Equal(t, first.ID, second.ID)
+		require.Equal(t, keys(first), keys(second))
+		if first.Prize.Name == "few" {
+			few++
+		}
+	}
+	require.LessOrEqual(t, few, 30)
+	c, _, err := m.service.Get(t.Context(), "d")
+	require.NoError(t, err)
+	require.Equal(t, int64(30-few), *c.Prizes[0].Stock)
+	var transactions int
+	require.NoError(t, m.pool.QueryRow(t.Context(), `SELECT count(DISTINCT xmin::text) FROM event_entry`).Scan(&transactions))
+	t.Logf("%d draws in %d transactions", crowd/2, transactions)
+	require.Less(t, transactions, crowd/4, "group commit")
+}
+
+// While a campaign's transaction waits, a bounded number of requests waits with it.
+func TestEntriesBeyondTheQueueAreRefused(t *testing.T) {
+	t.Parallel()
+	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
+	m.create(campaign.Campaign{EventID: "d", Kind: campaign.Random, Prizes: []campaign.Prize{{Name: "p", Reward: points(1), Weight: 1}}})
+	tx, err := m.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	require.NoError(t, db.New(tx).LockMembers(t.Context(), db.LockMembersParams{EventID: "d", MemberIds: []string{"ann"}}))
+	var refused, made atomic.Int32
+	var work sync.WaitGroup
+	draw := func(member string) {
+		work.Go(func() {
+			_, err := m.service.Draw(t.Context(), "d", member, "")
+			switch {
+			case err == nil:
+				made.Add(1)
+			case errors.Is(err, errs.ErrOverloaded) && errs.From(err).RetryAfter > 0:
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	draw("ann")
+	awaitAdvisoryLock(t, m.pool)
+	for i := range 2200 {
+		draw(fmt.Sprint("m", i))
+	}
+	testkit.Until(t, func() bool { return refused.Load() == 200 }, "those beyond the queue are refused, and wait for nothing")
+	require.NoError(t, tx.Rollback(t.Context()))
+	work.Wait()
+	require.Equal(t, int32(2001), made.Load())
+}
+
+// A request whose answer was lost is repeated after midnight: its key finds the entry of the day before.
+func TestKeyFindsTheEntryOfTheDayBefore(t *testing.T) {
+	t.Parallel()
+	m := newMembers(t, kst(t, "2026-03-01 23:59:59.000"))
+	daily := points(10)
+	m.create(campaign.Campaign{EventID: "a", Kind: campaign.Attendance, Daily: &daily})
+	m.create(campaign.Campaign{EventID: "d", Kind: campaign.Random, Period: campaign.PerDay, Prizes: []campaign.Prize{{Name: "p", Reward: daily, Weight: 1}}})
+	for name, enter := range map[string]func(key string) (campaign.Earned, error){
+		"attendance": func(key string) (campaign.Earned, error) { return m.service.Attend(t.Context(), "a", "ann", key) },
+		"draw":       func(key string) (campaign.Earned, error) { return m.service.Draw(t.Context(), "d", "ann", key) },
+	} {
+		m.clock.Set(kst(t, "2026-03-01 23:59:59.000"))
+		first, err := enter("k1")
+		require.NoError(t, err, name)
+		again, err := enter("k2") // another click of the same day
+		require.NoError(t, err, name)
+		require.True(t, again.Repeated, name)
+		m.clock.Set(kst(t, "2026-03-02 00:00:01.000"))
+		for _, key := range []string{"k1", "k2"} {
+			repeated, err := enter(key)
+			require.NoError(t, err, name)
+			require.True(t, repeated.Repeated, name)
+			require.Equal(t, first.ID, repeated.ID, name)
+			require.Equal(t, keys(first), keys(repeated), name)
+		}
+		next, err := enter("k3")
+		require.NoError(t, err, name)
+		require.False(t, next.Repeated, name)
+		require.Equal(t, "2026-03-02", next.Period, name)
+	}
 }

@@ -103,7 +103,7 @@ func TestCountersOfEntriesAndWinners(t *testing.T) {
 	moved = counts(t)
 	winners := postgres.Winners{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
 	announce := func(request string) {
-		_, err := winners.Announce(t.Context(), request, campaign.Winner{RequestID: request, PromotionID: "p", MemberID: "ann", At: m.clock.Now()})
+		_, err := winners.Announce(t.Context(), announced(request, campaign.Winner{RequestID: request, PromotionID: "p", MemberID: "ann", At: m.clock.Now()}))
 		require.NoError(t, err)
 	}
 	announce("r1")
@@ -134,7 +134,7 @@ func TestBacklogIsMeasured(t *testing.T) {
 		require.NoError(t, <-done)
 		values := metricstest.ByName(t, "kind", "POINT")
 		other := metricstest.ByName(t, "kind", "COUPON")
-		for _, name := range []string{"urr_rewards_due_oldest_seconds", "urr_rewards_unknown", "urr_rewards_held", "urr_rewards_leases_lapsed", "urr_rewards_recovered"} {
+		for _, name := range []string{"urr_rewards_due_oldest_seconds", "urr_rewards_unknown", "urr_rewards_held", "urr_rewards_leases_lapsed", "urr_rewards_recovered", "urr_rewards_failing_oldest_seconds"} {
 			require.Zero(t, other[name], "the other kind has nothing")
 		}
 		return values
@@ -151,11 +151,12 @@ func TestBacklogIsMeasured(t *testing.T) {
 	set(2, processing+`lease_until = now() - interval '2 hours', recoveries = 1, unknown_since = now() - interval '3 hours'`)
 	set(3, processing+`lease_until = now() + interval '1 hour', recoveries = 2`)
 	set(4, `reward_status = 'FAILED', next_retry_at = NULL, held_at = now(), unknown_since = now() - interval '4 hours'`)
-	set(5, `reward_status = 'FAILED', next_retry_at = now() + interval '5 hours'`)
+	set(5, `reward_status = 'FAILED', next_retry_at = now() + interval '5 hours', failing_since = now() - interval '6 hours'`)
 	require.NoError(t, w.operators().Pause(t.Context(), payout.Point))
 	got := measured(1)
 	require.InDelta(t, 2*time.Hour.Seconds(), got["urr_rewards_due_oldest_seconds"], 600, "the lapsed lease is the oldest")
 	require.InDelta(t, 3*time.Hour.Seconds(), got["urr_rewards_unknown_oldest_seconds"], 600, "the older one is held")
+	require.InDelta(t, 6*time.Hour.Seconds(), got["urr_rewards_failing_oldest_seconds"], 600, "it is retried on time, and fails all the same")
 	for name, want := range map[string]float64{
 		"urr_rewards_unknown": 1, "urr_rewards_held": 1, "urr_rewards_leases_lapsed": 1, "urr_rewards_recovered": 2, "urr_reward_paused": 1,
 	} {

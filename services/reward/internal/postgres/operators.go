@@ -124,18 +124,57 @@ func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err err
 	return retried, err
 }
 
-func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, err error) {
-	for after := int64(0); ; {
-		ids, err := s.q.FailedIDs(ctx, db.FailedIDsParams{EventID: eventID, After: after, Chunk: chunk})
-		if err != nil || len(ids) == 0 {
-			return retried, postgres.Err(err)
-		}
-		n, err := s.Retry(ctx, ids)
-		if err != nil {
-			return retried, err
-		}
-		retried, after = retried+n, ids[len(ids)-1]
+func (s Operators) RetryCampaign(ctx context.Context, eventID string) error {
+	n, err := s.q.MarkCampaignRetry(ctx, db.MarkCampaignRetryParams{EventID: eventID, Now: s.now()})
+	if err == nil && n == 0 {
+		return campaign.ErrNotFound
 	}
+	return postgres.Err(err)
+}
+
+func (s Operators) RetryMarked(ctx context.Context) error {
+	for {
+		retried, more, err := s.retryChunk(ctx)
+		if retried > 0 {
+			s.Changed()
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// retryChunk retries some allocations of a marked campaign, which it locks against other replicas and
+// against another mark.
+func (s Operators) retryChunk(ctx context.Context) (retried int, more bool, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
+		retried, more = 0, false
+		c, err := q.LockRetrying(ctx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		more = true
+		ids, err := q.FailedIDs(ctx, db.FailedIDsParams{
+			EventID: c.EventID, After: c.RetryAfter, FailingTooLong: payout.CodeFailingTooLong, Chunk: chunk,
+		})
+		if err != nil {
+			return err
+		}
+		cursor := db.SetRetryCursorParams{EventID: c.EventID, RetryAfter: c.RetryAfter, Done: len(ids) < chunk}
+		if len(ids) > 0 {
+			cursor.RetryAfter = ids[len(ids)-1]
+			done, err := q.Retry(ctx, db.RetryParams{Ids: ids, Now: s.now(), UnknownTooLong: payout.CodeUnknownTooLong})
+			if err != nil {
+				return err
+			}
+			retried = len(done)
+		}
+		return q.SetRetryCursor(ctx, cursor)
+	})
+	return retried, more, err
 }
 
 func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/testkit"
@@ -150,6 +152,43 @@ func TestRetryAfterVoidPaysUnderANewKey(t *testing.T) {
 	require.Equal(t, []string{"rand-c-m1-log-1-R1"}, w.paidKeys())
 }
 
+// The provider has voided the key and its answer is lost. Paying under the key would be refused for
+// good, so the void is repeated.
+func TestVoidWhoseAnswerIsLostIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]string{
+		"asked late":         `reward_status = 'FAILED', unknown_since = now() - interval '2 h', last_call_at = now() - interval '2 h'`,
+		"operator's retry":   `reward_status = 'FAILED', ask_first = true, last_call_at = now() - interval '2 h'`,
+		"campaign cancelled": `reward_status = 'FAILED', unknown_since = now() - interval '1 h', last_call_at = now() - interval '1 h', cancel_requested_at = now()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, sandbox.Faults{VoidLost: 1})
+			fill(t, w.pool, 1)
+			w.set(t, state)
+			p := policy()
+			p.CallTimeout, p.Lease, p.LookupRetention = 10*time.Second, 30*time.Second, 24*time.Hour
+			stop := w.run(t, 1, p)
+			testkit.Until(t, func() bool {
+				var asked int
+				require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM reward_call WHERE ended_at IS NOT NULL`).Scan(&asked))
+				return asked > 0
+			}, "the first void")
+			w.server.SetFaults(sandbox.Faults{})
+			testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+			stop()
+			require.Equal(t, 1, w.get(t).Resends)
+			if name == "campaign cancelled" {
+				require.Equal(t, payout.Cancelled, w.get(t).Status)
+				require.Empty(t, w.paidKeys())
+				return
+			}
+			require.Equal(t, payout.Success, w.get(t).Status, w.get(t).Message)
+			require.Equal(t, []string{"rand-c-m1-log-1-R1"}, w.paidKeys())
+		})
+	}
+}
+
 // A worker that was stopped past its lease: its late failure is refused, its late success is kept.
 func TestLateOutcomesOfALostLease(t *testing.T) {
 	t.Parallel()
@@ -250,37 +289,63 @@ func TestPausedProviderPaysNothing(t *testing.T) {
 	require.Len(t, claims, 1)
 }
 
-// Winners are rewarded whether they are announced before or after the campaign is created, and
-// once.
-func TestWinnersBeforeAndAfterTheCampaign(t *testing.T) {
+// A retry of a campaign goes on in the background, in chunks, and after a crash; it leaves alone what an
+// operator must decide, and what fails again meanwhile.
+func TestRetryOfACampaign(t *testing.T) {
 	t.Parallel()
-	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
-	winners := postgres.Winners{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
-	announce := func(key, request string) int {
-		n, err := winners.Announce(t.Context(), key, campaign.Winner{RequestID: request, PromotionID: "promo", MemberID: "ann-" + request, At: m.clock.Now()})
-		require.NoError(t, err)
-		return n
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 2500)
+	_, err := w.pool.Exec(t.Context(), `
+		UPDATE event_reward_allocation SET reward_status = 'FAILED', next_retry_at = NULL, retry_count = 6, error_code = 'REFUSED';
+		UPDATE event_reward_allocation SET held_at = now(), error_code = 'WORKERS_DIED' WHERE id <= 10;
+		UPDATE event_reward_allocation SET held_at = now(), error_code = 'FAILING_TOO_LONG' WHERE id > 10 AND id <= 30`, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	operators := w.operators()
+	require.NoError(t, operators.RetryCampaign(t.Context(), "c"))
+	require.Zero(t, w.count(t, due), "the answer does not wait for it")
+	ctx, crash := context.WithCancel(t.Context())
+	operators.Changed = crash // after the first chunk
+	require.ErrorIs(t, operators.RetryMarked(ctx), context.Canceled)
+	require.Equal(t, 1000, w.count(t, due))
+	_, err = w.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET next_retry_at = NULL WHERE id = 40`) // given up again
+	require.NoError(t, err)
+	var work sync.WaitGroup
+	for range 3 { // replicas
+		work.Go(func() {
+			if err := w.operators().RetryMarked(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	require.Zero(t, announce("k1", "r1"))
-	daily := points(100)
-	m.create(campaign.Campaign{EventID: "w-1", Kind: campaign.RequestWinners, PromotionID: "promo", Daily: &daily})
-	require.Equal(t, 1, announce("k2", "r2"))
-	require.Zero(t, announce("k2", "r2"), "a repeated event")
-	require.Zero(t, announce("k3", "r2"), "the same request again")
-	rewarded, more, err := winners.RewardEarlier(t.Context())
-	require.NoError(t, err)
-	require.True(t, more)
-	require.Equal(t, 1, rewarded)
-	_, more, err = winners.RewardEarlier(t.Context())
-	require.NoError(t, err)
-	require.False(t, more)
-	rows, err := m.pool.Query(t.Context(), `SELECT idempotency_key FROM event_reward_allocation ORDER BY 1`)
-	require.NoError(t, err)
-	var got []string
-	for rows.Next() {
-		var key string
-		require.NoError(t, rows.Scan(&key))
-		got = append(got, key)
+	work.Wait()
+	require.NoError(t, w.operators().RetryMarked(t.Context()), "one that found the campaign locked has left it to another")
+	require.Equal(t, 2489, w.count(t, due))
+	require.Equal(t, 10, w.count(t, `held_at IS NOT NULL`))
+	w.requireTotals(t)
+	require.ErrorIs(t, w.operators().RetryCampaign(t.Context(), "none"), campaign.ErrNotFound)
+}
+
+// An operator's retry has asked about a reward and got no clear answer: it is not cancelled before there
+// is one.
+func TestCancelAwaitsTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]payout.Status{"paid": payout.Success, "unpaid": payout.Cancelled} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, sandbox.Faults{})
+			fill(t, w.pool, 1)
+			if name == "paid" {
+				_, err := w.ledger.Pay(sandbox.Order{Key: "rand-c-m1-log-1", MemberID: "m1", Kind: "POINT", Value: 100}, time.Hour)
+				require.NoError(t, err)
+			}
+			w.set(t, `reward_status = 'FAILED', next_retry_at = now() + interval '1 h', last_call_at = now() - interval '2 h', ask_first = true, error_code = 'UNKNOWN'`)
+			require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
+			require.Equal(t, payout.Failed, w.get(t).Status)
+			p := policy()
+			p.CallTimeout, p.Lease = 10*time.Second, 30*time.Second // a busy machine must not lose the call
+			stop := w.run(t, 1, p)
+			testkit.Until(t, func() bool { return w.get(t).Status == want }, "it has ended")
+			stop()
+		})
 	}
-	require.Equal(t, []string{"req-w%2D1-ann-r1-r1", "req-w%2D1-ann-r2-r2"}, got)
 }

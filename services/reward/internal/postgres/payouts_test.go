@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -25,7 +26,7 @@ import (
 func policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: 300 * time.Millisecond, Lease: time.Second, MaxAttempts: 6, RetryMin: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
-		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour,
+		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour, HoldAfter: time.Hour,
 	}
 }
 
@@ -134,6 +135,21 @@ func (w *world) requireLedger(t *testing.T) {
 		require.Equal(t, map[string]int{"SUCCESS": 1}[status], paid[member], "%s is %s", member, status)
 	}
 	t.Log(counts)
+	w.requireTotals(t)
+}
+
+// requireTotals compares the totals, which the statements keep, with a count of all rows.
+func (w *world) requireTotals(t *testing.T) {
+	t.Helper()
+	rows, err := w.pool.Query(t.Context(), `
+		SELECT reward_status, count(*), coalesce(sum(reward_value) FILTER (WHERE reward_kind = 'POINT'), 0), count(held_at), count(unknown_since)
+		FROM event_reward_allocation GROUP BY reward_status ORDER BY reward_status`)
+	require.NoError(t, err)
+	want, err := pgx.CollectRows(rows, pgx.RowToStructByPos[payout.Totals])
+	require.NoError(t, err)
+	kept, err := w.operators().Summary(t.Context(), "c")
+	require.NoError(t, err)
+	require.Equal(t, want, kept)
 }
 
 // PostgreSQL refuses U+0000; the other outcomes of the batch are written as well.

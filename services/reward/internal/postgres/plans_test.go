@@ -12,5 +12,5 @@ import (
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.Statements(t),
-		"CancellingCampaigns campaigns", "LockUnfinishedWinners campaigns")
+		"CancellingCampaigns campaigns", "LockRetrying campaigns", "LockUnfinishedWinners campaigns")
 }

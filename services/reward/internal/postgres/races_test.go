@@ -142,8 +142,8 @@ func TestEntryThatCommitsAfterTheCancellationIsCancelled(t *testing.T) {
 	require.True(t, done)
 }
 
-// The announcement of a winner inserts an entry, whose foreign key locks the campaign, while
-// another replica rewards the earlier winners.
+// The announcement of a winner does not wait for a replica that rewards the earlier winners and has
+// locked the campaign.
 func TestWinnersAreAnnouncedWhileEarlierOnesAreRewarded(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
@@ -155,7 +155,7 @@ func TestWinnersAreAnnouncedWhileEarlierOnesAreRewarded(t *testing.T) {
 	_, err = db.New(tx).LockUnfinishedWinners(t.Context())
 	require.NoError(t, err)
 	winners := postgres.Winners{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
-	rewarded, err := winners.Announce(t.Context(), "k", campaign.Winner{RequestID: "r", PromotionID: "promo", MemberID: "ann", At: m.clock.Now()})
+	rewarded, err := winners.Announce(t.Context(), announced("k", campaign.Winner{RequestID: "r", PromotionID: "promo", MemberID: "ann", At: m.clock.Now()}))
 	require.NoError(t, err)
 	require.Equal(t, 1, rewarded)
 	_, err = tx.Exec(t.Context(), `SELECT 1`)

@@ -39,6 +39,8 @@ const chunk = 1000
 
 // Options of the stores.
 type Options struct {
+	// Reads is the pool for members' pages; nil: the pool of everything else.
+	Reads *pgxpool.Pool
 	// Now is set by tests only; nil: the database's clock.
 	Now func() time.Time
 	// Published is called after a transaction with events; nil: the relay finds the events by polling.
@@ -46,13 +48,14 @@ type Options struct {
 }
 
 // Database is the pool and the clock that the stores share. Locks are taken in this order: member
-// (advisory), allocations by id, prizes by id. An entry locks a prize before it inserts allocations,
-// but nobody else can have locked those. Two draws that both find several prizes gone may deadlock;
-// one of them is repeated.
+// (advisory), allocations by id, prizes by id, totals by status. An entry locks prizes before it inserts
+// allocations, but nobody else can have locked those. Cancel learns only from its update, which locks
+// totals, which prizes to give back; a deadlock with a draw is repeated.
 type Database struct {
-	pool *pgxpool.Pool
-	q    *db.Queries
-	opts Options
+	pool  *pgxpool.Pool
+	q     *db.Queries
+	reads *db.Queries // for members' pages
+	opts  Options
 }
 
 // New makes the Database on the pool.
@@ -60,8 +63,11 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	if opts.Published == nil {
 		opts.Published = func() {}
 	}
+	if opts.Reads == nil {
+		opts.Reads = pool
+	}
 	startCounters()
-	return &Database{pool: pool, q: db.New(pool), opts: opts}
+	return &Database{pool: pool, q: db.New(pool), reads: db.New(opts.Reads), opts: opts}
 }
 
 // now is the parameter of the statements; nil is the database's clock.

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,27 +20,31 @@ type Winners struct{ *Database }
 
 var _ campaign.WinnerStore = Winners{}
 
-func (s Winners) Announce(ctx context.Context, eventKey string, w campaign.Winner) (rewarded int, err error) {
+func (s Winners) Announce(ctx context.Context, all []campaign.Announcement) (rewarded int, err error) {
+	keys := make([]string, len(all))
+	for i, a := range all {
+		keys[i] = a.EventKey
+	}
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		rewarded = 0
-		fresh, err := inbox.Claim(ctx, tx, eventKey, campaign.Group)
-		if err != nil || !fresh {
-			return err
-		}
-		if err := q.LockPromotionShared(ctx, w.PromotionID); err != nil {
-			return err
-		}
-		if err := q.InsertWinner(ctx, db.InsertWinnerParams{
-			RequestID: w.RequestID, PromotionID: w.PromotionID, MemberID: w.MemberID, AnnouncedAt: w.At,
-		}); err != nil {
-			return err
-		}
-		campaigns, err := q.CampaignsOfPromotion(ctx, w.PromotionID)
+		fresh, err := inbox.ClaimAll(ctx, tx, keys, campaign.Group)
 		if err != nil {
 			return err
 		}
-		for _, c := range campaigns {
-			n, err := rewardWinners(ctx, q, c, s.now(), []string{w.RequestID}, []string{w.MemberID})
+		byPromotion := make(map[string]*db.InsertWinnersParams)
+		for _, a := range all {
+			if !fresh[a.EventKey] {
+				continue
+			}
+			p := byPromotion[a.PromotionID]
+			if p == nil {
+				p = &db.InsertWinnersParams{PromotionID: a.PromotionID}
+				byPromotion[a.PromotionID] = p
+			}
+			p.RequestIds, p.MemberIds, p.AnnouncedAts = append(p.RequestIds, a.RequestID), append(p.MemberIds, a.MemberID), append(p.AnnouncedAts, a.At)
+		}
+		for _, promotion := range slices.Sorted(maps.Keys(byPromotion)) {
+			n, err := s.announce(ctx, q, byPromotion[promotion])
 			if err != nil {
 				return err
 			}
@@ -48,6 +54,25 @@ func (s Winners) Announce(ctx context.Context, eventKey string, w campaign.Winne
 	})
 	if err == nil {
 		countStatus(payout.Pending, rewarded)
+	}
+	return rewarded, err
+}
+
+// announce keeps winners of a promotion, and rewards them in its campaigns.
+func (s Winners) announce(ctx context.Context, q *db.Queries, winners *db.InsertWinnersParams) (rewarded int, err error) {
+	if err := q.LockPromotionShared(ctx, winners.PromotionID); err != nil {
+		return 0, err
+	}
+	if err := q.InsertWinners(ctx, *winners); err != nil {
+		return 0, err
+	}
+	campaigns, err := q.CampaignsOfPromotion(ctx, winners.PromotionID)
+	for _, c := range campaigns {
+		n, err := rewardWinners(ctx, q, c, s.now(), winners.RequestIds, winners.MemberIds)
+		if err != nil {
+			return 0, err
+		}
+		rewarded += n
 	}
 	return rewarded, err
 }

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -104,7 +105,8 @@ func (c *Client) Admits() int {
 	case gobreaker.StateOpen:
 		return 0
 	case gobreaker.StateHalfOpen:
-		return 1 - min(1, int(c.breaker.Counts().Requests)) // none while the trial call is under way
+		trials := 1 - min(1, int(c.breaker.Counts().Requests)) // none while the trial call is under way
+		return min(trials, c.tokens())
 	default:
 		return c.tokens()
 	}
@@ -118,13 +120,13 @@ func (c *Client) tokens() int {
 }
 
 func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
+	// The limiter comes first: a trial call of the half-open circuit that was not sent would close it.
+	if !c.limit.Allow() {
+		return payout.Result{Outcome: payout.NotSent, Message: "the rate is used up"}
+	}
 	done, err := c.breaker.Allow()
 	if err != nil {
 		return payout.Result{Outcome: payout.NotSent, Message: "the circuit is open"}
-	}
-	if !c.limit.Allow() {
-		done(nil)
-		return payout.Result{Outcome: payout.NotSent, Message: "the rate is used up"}
 	}
 	r := c.pay(ctx, a)
 	done(failure(r))
@@ -155,7 +157,7 @@ func (c *Client) pay(ctx context.Context, a payout.Allocation) payout.Result {
 	r := payout.Result{Message: fmt.Sprintf("status %d: %s", status, got.Error)}
 	switch status {
 	case http.StatusOK:
-		return paid(got)
+		return paid(got, a.SentKey())
 	case http.StatusUnprocessableEntity, http.StatusConflict:
 		r.Outcome = payout.Refused
 	case http.StatusBadRequest, http.StatusGone:
@@ -186,7 +188,7 @@ func (c *Client) lookup(ctx context.Context, key string) payout.Result {
 	case err != nil:
 		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
 	case status == http.StatusOK:
-		return paid(got)
+		return paid(got, key)
 	case status == http.StatusNotFound && got.Key == key:
 		return payout.Result{Outcome: payout.Absent, Message: "the provider has no payout of this key"}
 	case status == http.StatusNotFound:
@@ -201,27 +203,37 @@ func (c *Client) Void(ctx context.Context, key string) payout.Result {
 	status, got, err := c.call(ctx, http.MethodPost, "/v1/payouts/"+url.PathEscape(key)+"/void", map[string]any{})
 	switch {
 	case err != nil:
-		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
+		return payout.Result{Outcome: payout.Unknown, Message: "void: " + err.Error()}
 	case status == http.StatusNoContent:
 		return payout.Result{Outcome: payout.Voided, Message: "the key was voided unpaid"}
 	case status == http.StatusConflict:
-		return paid(got)
+		return paid(got, key)
+	case slices.Contains(noVoids, status):
+		return payout.Result{Outcome: payout.Absent, Message: "the provider has no voids"}
 	default:
 		return payout.Result{Outcome: payout.Unknown, Message: fmt.Sprintf("void: status %d", status)}
 	}
 }
 
-// paid returns Paid for an answer with a transaction id, and otherwise Unknown.
-func paid(got answer) payout.Result {
-	if got.TransactionID == "" {
+// noVoids are the answers of a provider that does not offer voids.
+var noVoids = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} //nolint:gochecknoglobals // a constant
+
+// paid returns Paid for an answer about the key with a transaction id, and otherwise Unknown. A cache
+// or a faulty adapter may answer with another payment.
+func paid(got answer, key string) payout.Result {
+	switch {
+	case got.Key != key:
+		return payout.Result{Outcome: payout.Unknown, Message: "the answer is not about the key that was sent"}
+	case got.TransactionID == "":
 		return payout.Result{Outcome: payout.Unknown, Message: "the answer has no transaction id"}
+	default:
+		return payout.Result{Outcome: payout.Paid, TransactionID: got.TransactionID}
 	}
-	return payout.Result{Outcome: payout.Paid, TransactionID: got.TransactionID}
 }
 
 // answer is the provider's answer to every call.
 type answer struct {
-	// Key is required in an answer that there is no payout.
+	// Key is required in an answer that there is a payout, or none.
 	Key           string `json:"key"`
 	TransactionID string `json:"transactionId"`
 	Error         string `json:"error"`

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,7 +77,9 @@ func TestAnswers(t *testing.T) {
 		want   payout.Outcome
 	}{
 		{pay, "paid", 200, paid, payout.Paid},
-		{pay, "paid without a transaction", 200, `{}`, payout.Unknown},
+		{pay, "paid without a transaction", 200, `{"key": "` + key + `"}`, payout.Unknown},
+		{pay, "paid without the key", 200, `{"transactionId": "tx-1"}`, payout.Unknown},
+		{pay, "paid another key", 200, `{"transactionId": "tx-1", "key": "other"}`, payout.Unknown},
 		{pay, "no JSON", 200, `<html>`, payout.Unknown},
 		{pay, "another success", 202, paid, payout.Unknown},
 		{pay, "a redirect", 307, ``, payout.Unknown},
@@ -92,6 +95,7 @@ func TestAnswers(t *testing.T) {
 		{pay, "a fault", 500, ``, payout.Unknown},
 		{pay, "a proxy gave up", 504, `<html>`, payout.Unknown},
 		{ask, "paid", 200, paid, payout.Paid},
+		{ask, "paid another key", 200, `{"transactionId": "tx-1", "key": "other"}`, payout.Unknown},
 		{ask, "not paid", 404, `{"key": "` + key + `", "error": "none"}`, payout.Absent},
 		{ask, "not found by a proxy", 404, `<html>`, payout.Unknown},
 		{ask, "not found without the key", 404, `{"error": "no such route"}`, payout.Unknown},
@@ -101,7 +105,14 @@ func TestAnswers(t *testing.T) {
 		{void, "voided", 204, ``, payout.Voided},
 		{void, "paid before", 409, paid, payout.Paid},
 		{void, "a conflict without a transaction", 409, `{}`, payout.Unknown},
-		{void, "not offered", 404, ``, payout.Unknown},
+		{void, "paid another key before", 409, `{"transactionId": "tx-1", "key": "other"}`, payout.Unknown},
+		{void, "no voids", 404, ``, payout.Absent},
+		{void, "no voids", 405, ``, payout.Absent},
+		{void, "no voids", 501, ``, payout.Absent},
+		{void, "a fault", 500, ``, payout.Unknown},
+		{void, "overloaded", 503, ``, payout.Unknown},
+		{void, "a proxy gave up", 504, `<html>`, payout.Unknown},
+		{void, "not signed in", 401, ``, payout.Unknown},
 	} {
 		t.Run(fmt.Sprintf("%d %s: %s", c.status, c.name, c.want), func(t *testing.T) {
 			t.Parallel()
@@ -150,4 +161,30 @@ func TestCircuit(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, []bool{false, true}, states)
+}
+
+// A trial call of the half-open circuit that the limiter refuses says nothing about the provider.
+func TestTrialThatIsNotSentLeavesTheCircuitOpen(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var states []bool
+	p := newAnswering(t, http.StatusInternalServerError, ``, provider.Options{Rate: 10, OpenFor: time.Nanosecond, Circuit: func(open bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		states = append(states, open)
+	}})
+	opened := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(states) > 1
+	}
+	for {
+		if r := p.Pay(t.Context(), allocation()); opened() && r.Outcome == payout.NotSent {
+			require.Equal(t, "the rate is used up", r.Message)
+			break
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.NotContains(t, states[1:], false, "no call has succeeded")
 }

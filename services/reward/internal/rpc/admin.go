@@ -47,10 +47,11 @@ func (s *Admin) CreateCampaign(ctx context.Context, in *rewardv1.CreateCampaignR
 	}
 	c := toCampaign(in)
 	c.EventID = uuid.Must(uuid.NewV7()).String()
-	if c, err = s.campaigns.Create(ctx, c, key); err != nil {
+	c, now, err := s.campaigns.Create(ctx, c, key)
+	if err != nil {
 		return nil, err
 	}
-	return fromCampaign(&c, c.OpensAt), nil
+	return fromCampaign(&c, now), nil
 }
 
 func (s *Admin) CancelCampaign(ctx context.Context, in *rewardv1.CancelCampaignRequest) (*emptypb.Empty, error) {
@@ -120,15 +121,11 @@ func (s *Admin) RetryReward(ctx context.Context, in *rewardv1.RetryRewardRequest
 	return nil, payout.ErrNotRetryable
 }
 
-func (s *Admin) RetryRewards(ctx context.Context, in *rewardv1.RetryRewardsRequest) (*rewardv1.RetryRewardsResponse, error) {
+func (s *Admin) RetryRewards(ctx context.Context, in *rewardv1.RetryRewardsRequest) (*emptypb.Empty, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	n, err := s.operator.RetryAll(ctx, in.GetEventId())
-	if err != nil {
-		return nil, err
-	}
-	return &rewardv1.RetryRewardsResponse{Retried: int64(n)}, nil
+	return done(s.operator.RetryCampaign(ctx, in.GetEventId()))
 }
 
 func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardRequest) (*emptypb.Empty, error) {
@@ -136,8 +133,12 @@ func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardReque
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := s.payouts.Get(ctx, id); err != nil {
+	a, _, err := s.payouts.Get(ctx, id)
+	if err != nil {
 		return nil, err
+	}
+	if a.Status == payout.Success {
+		return nil, payout.ErrNotCancellable
 	}
 	return done(s.operator.Cancel(ctx, []int64{id}, in.GetRestock()))
 }

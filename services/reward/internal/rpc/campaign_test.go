@@ -2,9 +2,11 @@ package rpc_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/wire/wiretest"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
@@ -22,7 +24,7 @@ func TestCampaignShowsAllThatWasSet(t *testing.T) {
 		"REQUEST_WINNERS": {"prizes"},
 	} {
 		given := map[string]any{
-			"caller": nil, "kind": kind, "period": "DAY",
+			"caller": nil, "kind": kind, "period": "DAY", "closes_at": timestamppb.New(time.Date(2043, 1, 1, 0, 0, 0, 0, time.UTC)), // after the milestones
 			"daily.kind": "POINT", "milestones.kind": "COUPON", "prizes.kind": "COUPON",
 		}
 		for _, member := range without {

@@ -36,7 +36,7 @@ func (s *Rewards) Attend(ctx context.Context, in *rewardv1.AttendRequest) (*rewa
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.campaigns.Attend(ctx, in.GetEventId(), user)
+	e, err := s.campaigns.Attend(ctx, in.GetEventId(), user, in.GetCaller().GetIdempotencyKey())
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,11 @@ package rpc_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -27,19 +29,21 @@ type clients struct {
 
 	admin rewardv1.RewardAdminServiceClient
 	clock *testkit.Clock
+	pool  *pgxpool.Pool
 }
 
 func serve(t *testing.T) clients {
 	t.Helper()
 	clock := testkit.NewClock(today)
-	database := postgres.New(postgrestest.New(t, postgres.Migrations...), postgres.Options{Now: clock.Now})
-	campaigns := campaign.NewService(postgres.Campaigns{Database: database}, func() {})
+	pool := postgrestest.New(t, postgres.Migrations...)
+	database := postgres.New(pool, postgres.Options{Now: clock.Now})
+	campaigns := campaign.NewService(postgres.NewCampaigns(database), func() {})
 	operators := postgres.Operators{Database: database, Changed: func() {}}
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		rewardv1.RegisterRewardServiceServer(r, rpc.New(campaigns, operators))
 		rewardv1.RegisterRewardAdminServiceServer(r, rpc.NewAdmin(campaigns, operators, operators, operators))
 	})
-	return clients{rewardv1.NewRewardServiceClient(conn), rewardv1.NewRewardAdminServiceClient(conn), clock}
+	return clients{rewardv1.NewRewardServiceClient(conn), rewardv1.NewRewardAdminServiceClient(conn), clock, pool}
 }
 
 func user(key string) *commonv1.Caller {
@@ -217,4 +221,60 @@ func TestInvalidCampaignNamesItsFields(t *testing.T) {
 		paths = append(paths, f.Path)
 	}
 	require.ElementsMatch(t, []string{"closesAt", "promotionId", "prizes", "daily", "milestones"}, paths)
+}
+
+func TestNewCampaignIsScheduled(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	in := attendance("")
+	in.Title = strings.Repeat("가", 200)
+	in.OpensAt = timestamppb.New(today.AddDate(0, 0, 1))
+	created, err := c.admin.CreateCampaign(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, "SCHEDULED", created.GetStatus())
+	in.Title = "\u200b\u3164"
+	requireInvalid(t, c, in, "title")
+}
+
+// What nobody can ever earn is refused.
+func TestRewardsThatNobodyCanEarn(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	in := attendance("")
+	in.Milestones[0].Day = 16 // noon to noon, 14 days later, is open on 15 days
+	in.Milestones = append(in.Milestones, &rewardv1.Milestone{Day: 15, Kind: "POINT", Value: 1})
+	requireInvalid(t, c, in, "milestones[0].day")
+	stock := int64(0)
+	in = attendance("")
+	in.Kind, in.Daily, in.Milestones = "RANDOM", nil, nil
+	in.Prizes = []*rewardv1.Prize{
+		{Name: "rare", Kind: "POINT", Value: 1, Weight: 1}, {Name: "gone", Kind: "POINT", Value: 1, Weight: 1000, Stock: &stock},
+		{Name: "a", Kind: "NONE", Weight: 1_000_000_000}, {Name: "b", Kind: "NONE", Weight: 1_000_000_000},
+	}
+	requireInvalid(t, c, in, "prizes[0].weight", "prizes[1].stock")
+}
+
+func requireInvalid(t *testing.T, c clients, in *rewardv1.CreateCampaignRequest, want ...string) {
+	t.Helper()
+	_, err := c.admin.CreateCampaign(t.Context(), in)
+	require.ErrorIs(t, errs.From(err), errs.ErrInvalidRequest)
+	var paths []string
+	for _, f := range errs.From(err).Fields {
+		paths = append(paths, f.Path)
+	}
+	require.Equal(t, want, paths)
+}
+
+func TestPaidRewardIsNotCancelled(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	created, err := c.admin.CreateCampaign(t.Context(), attendance(""))
+	require.NoError(t, err)
+	e, err := c.Attend(t.Context(), &rewardv1.AttendRequest{Caller: user(""), EventId: created.GetEventId()})
+	require.NoError(t, err)
+	cancel := &rewardv1.CancelRewardRequest{Caller: operator(""), AllocationId: e.GetRewards()[0].GetAllocationId()}
+	_, err = c.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET reward_status = 'SUCCESS', next_retry_at = NULL, external_transaction_id = 'tx'`)
+	require.NoError(t, err)
+	_, err = c.admin.CancelReward(t.Context(), cancel)
+	require.ErrorIs(t, errs.From(err), errs.ErrRewardNotCancellable)
 }

@@ -24,12 +24,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres)
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, postgres.SearchPath())
 	if err != nil {
 		return err
 	}
 	store := postgres.NewStore(pool)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, figures.NewService(store, inbox.Retention, time.Now), store, log)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, figures.NewService(store, inbox.Retention, time.Now), store, store, log)
 	if err != nil {
 		return err
 	}
@@ -47,5 +47,5 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 // Migrate applies the migrations of the database. The topics are created by their publishers.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
-	return pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, inbox.Migrations, postgres.Migrations)
+	return pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	"urr.guru/services/stats/internal/app"
+	store "urr.guru/services/stats/internal/postgres"
 )
 
 const (
@@ -66,7 +68,7 @@ func newInstallation(t *testing.T) *installation {
 	})
 	w.producer = kafkatest.ProducerOf(t, w.cfg.Kafka)
 	var err error
-	w.pool, err = postgres.Open(t.Context(), w.cfg.Postgres, "test")
+	w.pool, err = postgres.Open(t.Context(), w.cfg.Postgres, "test", store.SearchPath())
 	require.NoError(t, err)
 	t.Cleanup(w.pool.Close)
 	conn, err := rpc.Dial("gateway", "stats", rpc.Peer{Addr: w.cfg.GRPCAddr, Key: key})
@@ -94,18 +96,21 @@ func (w *installation) publish(t *testing.T, topic, id string, values ...any) {
 	require.NoError(t, w.producer.Publish(t.Context(), recs...))
 }
 
-// serve runs the service until the test ends; it must end without an error.
-func (w *installation) serve(t *testing.T) {
+// serve runs the service until it is stopped, at the latest until the test ends; it must end without
+// an error.
+func (w *installation) serve(t *testing.T) (stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	require.NoError(t, app.Migrate(t.Context(), &w.cfg, log))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx, &w.cfg, log) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-done)
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 func reservation(eventID, kind string, quantity int64, at time.Time) *eventsv1.ReservationEvent {
@@ -182,6 +187,26 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 	letter := kafkatest.Read(t, w.cfg.Kafka.TopicPrefix+reservations+kafka.DLQSuffix, 1)[0]
 	require.Equal(t, "{", string(letter.Value))
 	require.Equal(t, "stats-service-group", letter.Headers[kafka.HeaderGroup])
+}
+
+// A database that was restored from a backup, or whose figures were dropped, is behind the offsets of
+// the group: what it does not have is counted again.
+func TestFiguresFollowTheirDatabase(t *testing.T) {
+	t.Parallel()
+	w := newInstallation(t)
+	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
+	w.publish(t, reservations, "r", reservation("e", "RESERVATION_CREATED", 2, at), reservation("e", "RESERVATION_CONFIRMED", 2, at))
+	want := &statsv1.OperatorEventStats{
+		Counts:  &statsv1.EventStats{EventId: "e", Created: 1, Confirmed: 1, SeatsSold: 2},
+		Rewards: &statsv1.RewardStats{}, Requests: &statsv1.RequestStats{},
+	}
+	stop := w.serve(t)
+	w.requireFigures(t, want)
+	stop() // commits the offsets of the group
+	_, err := w.pool.Exec(t.Context(), `TRUNCATE event_days, processed_events, consumer_offsets`)
+	require.NoError(t, err)
+	w.serve(t)
+	w.requireFigures(t, want)
 }
 
 // A platform may get reward or worker, and with it a topic, while stats runs. Until then the other

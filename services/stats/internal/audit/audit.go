@@ -16,7 +16,8 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Act is a call of an operator that changes something, as the gateway recorded it.
+// Act is a call of an operator that changes something, or reads what people did, as the gateway
+// recorded it.
 type Act struct {
 	ID                  uuid.UUID
 	At                  time.Time

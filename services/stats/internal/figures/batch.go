@@ -19,6 +19,9 @@ type Batch struct {
 	Delta    func(fresh map[string]bool) (Delta, error)
 	// Old has the offsets of events whose ids the inbox may have deleted, by event id.
 	Old map[string]int64
+	// Redriven are the ids of dead letters that were published again. Each counts once, however late
+	// a copy comes.
+	Redriven []string
 }
 
 // newBatch makes a batch of consecutive records, at least one. The inbox may have deleted the ids of
@@ -27,6 +30,9 @@ func newBatch(topic string, partition int32, records []Record, oldest time.Time)
 	b := Batch{Topic: topic, Partition: partition, Next: records[len(records)-1].Offset + 1}
 	for _, r := range records {
 		b.EventIDs = append(b.EventIDs, r.EventID)
+		if r.Redriven {
+			b.Redriven = append(b.Redriven, r.EventID)
+		}
 		_, repeated := b.Old[r.EventID]
 		if r.Time.Before(oldest) && !repeated { // the first offset of an event is the one counted
 			if b.Old == nil {

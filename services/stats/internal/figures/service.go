@@ -12,6 +12,8 @@ const Group = "stats-service-group"
 type Record struct {
 	EventID string
 	Offset  int64
+	// Redriven marks a dead letter that was published again.
+	Redriven bool
 	// Time is when the event was published.
 	Time time.Time
 	// AddTo decodes the event and adds it to d. Its error is ignored if the event has been counted.

@@ -15,6 +15,7 @@ import (
 
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/kafka"
+	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/rounds/roundstest"
@@ -35,7 +36,10 @@ const (
 // BenchmarkStatsConsume is the row stats_consume of `make bench`: the handler of a partition with full
 // batches, beside one transaction per event. Both decode every event and leave the same rows.
 func BenchmarkStatsConsume(b *testing.B) {
-	pool := postgrestest.New(b, postgres.Migrations, inbox.Migrations)
+	pool, err := pkgpostgres.Open(b.Context(), pkgpostgres.Config{URL: postgrestest.URL(b, postgres.Migrations...), MaxConns: 16}, b.Name(),
+		postgres.SearchPath())
+	require.NoError(b, err)
+	b.Cleanup(pool.Close)
 	service := figures.NewService(postgres.NewStore(pool), inbox.Retention, time.Now)
 	var offset int64
 	side := func(n int, count func([]kafka.Record) error) rounds.Side {

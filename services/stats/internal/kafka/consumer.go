@@ -27,24 +27,53 @@ type Counter interface {
 
 var _ Counter = (*figures.Service)(nil)
 
+// Offsets are how far partitions have been stored, in the database of the figures and acts.
+type Offsets interface {
+	Offsets(ctx context.Context, topic string) (map[int32]int64, error)
+	SaveOffset(ctx context.Context, topic string, partition int32, next int64) error
+}
+
+// positions are offsets as the consumer uses them.
+type positions struct{ offsets Offsets }
+
+var _ kafka.Positions = positions{}
+
+func (p positions) Load(ctx context.Context, topic string) (kafka.Offsets, error) {
+	return p.offsets.Offsets(ctx, topic)
+}
+
+func (p positions) Save(ctx context.Context, topic string, partition int32, next int64) error {
+	return p.offsets.SaveOffset(ctx, topic, partition, next)
+}
+
 // NewConsumer makes the consumer that hands the acts of operators to keeper, and all other topics to
-// counter. The topic of a service that is not installed is consumed once it exists.
-func NewConsumer(cfg kafka.Config, counter Counter, keeper Keeper, log *slog.Logger) (*kafka.Consumer, error) {
+// counter, each partition from its stored offset on. The topic of a service that is not installed is
+// consumed once it exists.
+func NewConsumer(cfg kafka.Config, counter Counter, keeper Keeper, offsets Offsets, log *slog.Logger) (*kafka.Consumer, error) {
 	handle := func(ctx context.Context, recs []kafka.Record) error { // all of one partition
 		if recs[0].Topic == events.Audit {
-			return keep(ctx, keeper, recs)
+			if err := keep(ctx, keeper, recs); err != nil {
+				return err
+			}
+			last := recs[len(recs)-1] // its act is stored, so that no offset is ahead of the acts
+			return offsets.SaveOffset(ctx, last.Topic, last.Partition, last.Offset+1)
 		}
 		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))
 	}
 	topics := []string{events.Payments, events.Reservations, events.Rewards, events.Requests, events.Audit}
-	return kafka.NewConsumer(cfg, figures.Group, topics, kafka.Batch(batchSize, handle), log)
+	consumer, err := kafka.NewConsumer(cfg, figures.Group, topics, kafka.Batch(batchSize, handle), log)
+	if err != nil {
+		return nil, err
+	}
+	consumer.StartAt(positions{offsets})
+	return consumer, nil
 }
 
 func toRecords(recs []kafka.Record) []figures.Record {
 	out := make([]figures.Record, len(recs))
 	for i, r := range recs {
 		out[i] = figures.Record{
-			EventID: r.EventID, Offset: r.Offset, Time: r.Time, AddTo: func(d *figures.Delta) error { return add(d, r) },
+			EventID: r.EventID, Offset: r.Offset, Time: r.Time, Redriven: r.Headers[kafka.HeaderOrigin] != "", AddTo: func(d *figures.Delta) error { return add(d, r) },
 		}
 	}
 	return out

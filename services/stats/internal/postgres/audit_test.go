@@ -22,6 +22,20 @@ func newAct(n int) audit.Act {
 	}
 }
 
+// The event of an act on a reward is known with its outcome only.
+func TestEventOfAnActComesWithItsOutcome(t *testing.T) {
+	t.Parallel()
+	store, _ := setup(t)
+	began, ended := newAct(1), newAct(1)
+	began.EventID, ended.EventID = "", "campaign"
+	ended.Outcome = &audit.Outcome{Status: 204, At: noon.Add(time.Minute)}
+	require.NoError(t, store.Keep(t.Context(), []audit.Act{began}))
+	require.NoError(t, store.Keep(t.Context(), []audit.Act{ended}))
+	acts, err := store.List(t.Context(), audit.Filter{EventID: "campaign", Limit: 2})
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff([]audit.Act{ended}, acts))
+}
+
 func TestActs(t *testing.T) {
 	t.Parallel()
 	store, _ := setup(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,15 +13,20 @@ import (
 
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/postgres"
+	"urr.guru/proto/events"
 	"urr.guru/services/stats/internal/figures"
 	"urr.guru/services/stats/internal/postgres/db"
+	"urr.guru/services/stats/internal/postgres/schema"
 )
 
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations are the service's own tables.
-var Migrations = postgres.MigrationSet{Name: "stats", FS: files}
+// Migrations create all tables of the service's database.
+var Migrations = append([]postgres.MigrationSet{{Name: "stats", FS: files}}, schema.Migrations...)
+
+// SearchPath makes sessions find the tables of both schemas by their names.
+func SearchPath() postgres.Option { return postgres.Setting("search_path", schema.Name+",public") }
 
 // Store reads and writes the figures.
 type Store struct {
@@ -44,6 +50,9 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 		}
 		fresh, err := inbox.ClaimAll(ctx, tx, ids, figures.Group)
 		if err != nil {
+			return err
+		}
+		if err := s.claimRedriven(ctx, tx, b.Redriven, fresh); err != nil {
 			return err
 		}
 		delta, err := b.Delta(fresh)
@@ -92,6 +101,49 @@ func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]st
 		}
 	}
 	return ids, nil
+}
+
+// claimRedriven removes from fresh what was redriven and counted before, however long ago.
+func (s *Store) claimRedriven(ctx context.Context, tx pgx.Tx, redriven []string, fresh map[string]bool) error {
+	redriven = slices.DeleteFunc(slices.Clone(redriven), func(id string) bool { return !fresh[id] })
+	if len(redriven) == 0 {
+		return nil
+	}
+	first, err := s.q.ClaimRedriven(ctx, tx, redriven)
+	if err != nil {
+		return fmt.Errorf("claim redriven events: %w", err)
+	}
+	for _, id := range redriven {
+		if !slices.Contains(first, id) {
+			delete(fresh, id)
+		}
+	}
+	return nil
+}
+
+// Offsets returns how far the partitions of a topic have been stored.
+func (s *Store) Offsets(ctx context.Context, topic string) (map[int32]int64, error) {
+	next := make(map[int32]int64)
+	if topic == events.Audit {
+		rows, err := s.q.ActOffsets(ctx, s.pool)
+		for _, r := range rows {
+			next[r.Partition] = r.NextOffset
+		}
+		return next, postgres.Err(err)
+	}
+	rows, err := s.q.Offsets(ctx, s.pool, topic)
+	for _, r := range rows {
+		next[r.Partition] = r.NextOffset
+	}
+	return next, postgres.Err(err)
+}
+
+// SaveOffset stores how far a partition has been stored. It never takes an offset back.
+func (s *Store) SaveOffset(ctx context.Context, topic string, partition int32, next int64) error {
+	if topic == events.Audit {
+		return postgres.Err(s.q.SaveActOffset(ctx, s.pool, db.SaveActOffsetParams{Partition: partition, NextOffset: next}))
+	}
+	return postgres.Err(s.q.SaveOffset(ctx, s.pool, db.SaveOffsetParams{Topic: topic, Partition: partition, NextOffset: next}))
 }
 
 func (s *Store) addCounts(ctx context.Context, tx db.DBTX, d *figures.Delta) error {

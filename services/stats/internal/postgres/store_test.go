@@ -13,8 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/inbox"
+	"urr.guru/pkg/config"
+	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/proto/events"
+	"urr.guru/services/stats/internal/audit"
 	"urr.guru/services/stats/internal/figures"
 	"urr.guru/services/stats/internal/postgres"
 )
@@ -27,7 +30,10 @@ var (
 
 func setup(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
 	t.Helper()
-	pool := postgrestest.New(t, inbox.Migrations, postgres.Migrations)
+	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: postgrestest.URL(t, postgres.Migrations...), MaxConns: 16}, t.Name(),
+		postgres.SearchPath())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
 	return postgres.NewStore(pool), pool
 }
 
@@ -66,6 +72,9 @@ func requireFigures(t *testing.T, store *postgres.Store, n int64) {
 	revenue, err := store.EventRevenue(t.Context(), "e")
 	require.NoError(t, err)
 	money := []figures.EventRevenue{{Currency: "KRW", Revenue: figures.Revenue{Confirmed: n, Refunded: n, Payments: n, Refunds: n}}}
+	if n == 0 {
+		money = []figures.EventRevenue{}
+	}
 	require.Empty(t, cmp.Diff(money, revenue))
 	rewards, err := store.EventRewards(t.Context(), "e")
 	require.NoError(t, err)
@@ -220,6 +229,54 @@ func TestPrunedEventsAreNotCountedAgain(t *testing.T) {
 	other.Partition, other.Old = 1, map[string]int64{"f": 0, "g": 1}
 	require.NoError(t, store.Apply(t.Context(), other))
 	requireFigures(t, store, 7)
+}
+
+// A dead letter that was redriven and counted may be redriven again when the inbox has forgotten it.
+func TestRedrivenEventCountsOnce(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	redriven := countingBatch(2, "a", "b")
+	redriven.Redriven = []string{"b"}
+	require.NoError(t, store.Apply(t.Context(), redriven))
+	requireFigures(t, store, 2)
+	_, err := pool.Exec(t.Context(), `DELETE FROM processed_events`)
+	require.NoError(t, err)
+	again := countingBatch(4, "b", "c")
+	again.Redriven = []string{"b", "c"}
+	require.NoError(t, store.Apply(t.Context(), again))
+	requireFigures(t, store, 3)
+}
+
+// The log of acts outlives figures that are counted anew: their schema is dropped, and the consumer
+// starts where nothing is stored.
+func TestFiguresAreCountedAnew(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	require.NoError(t, store.Apply(t.Context(), countingBatch(3, "a", "b", "c")))
+	require.NoError(t, store.Keep(t.Context(), []audit.Act{newAct(1)}))
+	require.NoError(t, store.SaveOffset(t.Context(), events.Audit, 1, 7))
+	require.NoError(t, store.SaveOffset(t.Context(), events.Audit, 1, 5), "it is not taken back")
+	next, err := store.Offsets(t.Context(), "topic")
+	require.NoError(t, err)
+	require.Equal(t, map[int32]int64{0: 3}, next)
+
+	_, err = pool.Exec(t.Context(), `DROP SCHEMA figures CASCADE`)
+	require.NoError(t, err)
+	database := pkgpostgres.Config{URL: config.Secret(pool.Config().ConnString())}
+	require.NoError(t, pkgpostgres.MigrateOnce(t.Context(), database, "stats", postgres.Migrations...))
+	pool.Reset() // sessions have plans of the tables that were dropped
+	requireFigures(t, store, 0)
+	next, err = store.Offsets(t.Context(), "topic")
+	require.NoError(t, err)
+	require.Empty(t, next)
+	next, err = store.Offsets(t.Context(), events.Audit)
+	require.NoError(t, err)
+	require.Equal(t, map[int32]int64{1: 7}, next)
+	acts, err := store.List(t.Context(), audit.Filter{Limit: 9})
+	require.NoError(t, err)
+	require.Len(t, acts, 1)
+	require.NoError(t, store.Apply(t.Context(), countingBatch(3, "a", "b", "c")))
+	requireFigures(t, store, 3)
 }
 
 func TestBatchIsOneTransaction(t *testing.T) {

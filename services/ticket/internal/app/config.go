@@ -18,8 +18,8 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
-	// ReadMaxConns bounds the connections for visitors' reads of events, in addition to those for
-	// holds and payments. Lists use up to four.
+	// ReadMaxConns bounds the connections for visitors' reads of events, and of their own
+	// reservations and tickets, in addition to those for holds and payments. Lists use up to four.
 	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=8" min:"5" max:"1000"`
 	// HoldSeconds is how long a hold lasts, in seconds, for events without a setting of their own.
 	HoldSeconds int `env:"HOLD_SECONDS, default=300" min:"5" max:"3600"`

@@ -22,9 +22,8 @@ type Layout struct {
 
 // LayoutSection is a section on the map. It has no rows with general admission.
 type LayoutSection struct {
-	Name  string
-	Price int64
-	Rows  []LayoutRow
+	Name string
+	Rows []LayoutRow
 }
 
 // LayoutRow is a row on the map. Its seat n (from 1) is at (X + n − 1, Y); the stage is above Y =
@@ -48,7 +47,7 @@ func (e *Event) Seats() (seats int) {
 func (e *Event) Layout() Layout {
 	l := Layout{Sections: make([]LayoutSection, len(e.Sections)), Seats: e.Seats()}
 	for i, s := range e.Sections {
-		l.Sections[i] = LayoutSection{Name: s.Name, Price: s.Price}
+		l.Sections[i] = LayoutSection{Name: s.Name}
 	}
 	if e.Seating == Assigned {
 		bands, width := e.bands()
@@ -106,7 +105,6 @@ func (l *Layout) hash() string {
 	for _, s := range l.Sections {
 		number(int64(len(s.Name)))
 		h.Write([]byte(s.Name))
-		number(s.Price)
 		number(int64(len(s.Rows)))
 		for _, r := range s.Rows {
 			number(int64(r.Seats))

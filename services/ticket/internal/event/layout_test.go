@@ -67,9 +67,9 @@ func TestLayoutETag(t *testing.T) {
 	t.Parallel()
 	e := hall(event.Section{Name: "A", Rows: 2, SeatsPerRow: 3, Price: 5}, event.Section{Name: "B", Rows: 1, SeatsPerRow: 3})
 	seen := map[string]string{e.Layout().ETag: "itself"}
-	require.Contains(t, seen, e.Layout().ETag)
+	dearer := hall(event.Section{Name: "A", Rows: 2, SeatsPerRow: 3, Price: 6}, event.Section{Name: "B", Rows: 1, SeatsPerRow: 3})
+	require.Equal(t, e.Layout(), dearer.Layout(), "browsers keep a map, so it has no prices")
 	for name, other := range map[string]event.Event{
-		"price":   hall(event.Section{Name: "A", Rows: 2, SeatsPerRow: 3, Price: 6}, event.Section{Name: "B", Rows: 1, SeatsPerRow: 3}),
 		"rows":    hall(event.Section{Name: "A", Rows: 3, SeatsPerRow: 3, Price: 5}, event.Section{Name: "B", Rows: 1, SeatsPerRow: 3}),
 		"name":    hall(event.Section{Name: "A", Rows: 2, SeatsPerRow: 3, Price: 5}, event.Section{Name: "C", Rows: 1, SeatsPerRow: 3}),
 		"order":   hall(event.Section{Name: "B", Rows: 1, SeatsPerRow: 3}, event.Section{Name: "A", Rows: 2, SeatsPerRow: 3, Price: 5}),

@@ -24,6 +24,11 @@ type LineSettings struct {
 	Closed bool
 	// NeverOpened says that queue has not opened the line yet.
 	NeverOpened bool
+	// Act is the highest order of an act on the line; 0 without one.
+	Act int64
+	// LaterAct is set only by SettingsStore.ChangeLine: the later act on the same setting, which
+	// counts instead.
+	LaterAct int64
 }
 
 // MaxBlockedUsers bounds the users blocked from a line. Every replica of queue reads all of them
@@ -36,6 +41,25 @@ type LineChange struct {
 	Threshold              *int64
 	Paused                 *bool
 	BlockUser, UnblockUser string
+	// Act orders the changes of one setting: a change counts unless one with the same or a higher Act
+	// is stored. 0: it counts. A change with an Act has one setting.
+	Act int64
+}
+
+// Settings names the settings that are changed, as acts on them are ordered by.
+func (c LineChange) Settings() (names []string) {
+	if c.Threshold != nil {
+		names = append(names, "threshold")
+	}
+	if c.Paused != nil {
+		names = append(names, "paused")
+	}
+	for _, user := range []string{c.BlockUser, c.UnblockUser} {
+		if user != "" {
+			names = append(names, "user:"+user)
+		}
+	}
+	return names
 }
 
 // ETag returns a hash of the id and of the settings that a PUT of the event may change. The event

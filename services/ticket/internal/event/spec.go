@@ -9,7 +9,9 @@ import (
 	"time"
 	_ "time/tzdata" // the container image has no time zone database
 
+	"urr.guru/pkg/currency"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/text"
 )
 
 const (
@@ -83,6 +85,12 @@ func (s *Spec) encoded() []byte {
 // with a field for each rule between members that is broken.
 func (s Spec) Validated() (Spec, error) {
 	fields := append(s.checkTimes(), s.checkTimeZone()...)
+	if !text.HasVisible(s.Title) {
+		fields = append(fields, errs.Field{Path: "title", Message: "must have a visible character"})
+	}
+	if !currency.Known(s.Currency) {
+		fields = append(fields, errs.Field{Path: "currency", Message: "must be a code of ISO 4217, such as KRW"})
+	}
 	sections, bad := s.validatedSections()
 	if fields = append(fields, bad...); len(fields) > 0 {
 		return Spec{}, ErrInvalid.WithFields(fields...)

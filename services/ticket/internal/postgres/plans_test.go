@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/services/ticket/internal/postgres"
 )
@@ -12,4 +14,16 @@ import (
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.Statements(t), "ListEvents events", "SoldByEvent events")
+}
+
+// What every replica reads again and again must not cost more the more is sold, nor the more holds
+// of other sales are due.
+func TestFiguresOfSalesAreBounded(t *testing.T) {
+	t.Parallel()
+	plans := postgrestest.Plans(t, postgres.Migrations, postgrestest.Statements(t))
+	require.NotContains(t, plans["SoldByEvent"], "reservations")
+	require.NotContains(t, plans["SaleStandings"], "seats")
+	for _, name := range []string{"TakenAdmissions", "DueInSections"} {
+		require.Contains(t, plans[name], "reservations_unpaid_by_section", name)
+	}
 }

@@ -117,6 +117,14 @@ func (f *freeSeats) pickAdjacent(sec event.Section, n, candidates int) []int {
 	return seats
 }
 
+// hasAdjacent reports whether n adjacent seats of a section are free in a snapshot, whoever chooses
+// them now.
+func hasAdjacent(snap *event.Snapshot, section string, n int) bool {
+	sec, _ := snap.Event.Section(section)
+	whole := freeSeats{bitmap: snap.Bitmap, firstRow: make(map[adjacentSearch]int)}
+	return whole.pickAdjacent(sec, n, 1) != nil
+}
+
 // leavesSingleSeat reports whether seat i is free and its neighbour in that direction (±1) is not.
 func leavesSingleSeat(i, direction int, free func(int) bool) bool {
 	return free(i) && !free(i+direction)

@@ -7,6 +7,7 @@ var (
 	ErrSeatTaken         = errs.ErrSeatTaken
 	ErrLimitExceeded     = errs.ErrLimitExceeded
 	ErrSoldOut           = errs.ErrSoldOut
+	ErrNotAdjacent       = errs.ErrNotAdjacent
 	ErrTryAgain          = errs.ErrTryAgain
 	ErrNotFound          = errs.ErrReservationNotFound
 	ErrNotHeld           = errs.ErrReservationNotHeld

@@ -41,6 +41,9 @@ type Decide func(r *Reservation, now time.Time) error
 type Store interface {
 	// Find returns a reservation and the database's time, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
+	// Show is Find for users who look at their reservations, again and again while they pay: like
+	// List it takes no connections of payments.
+	Show(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
 	// List returns a user's reservations with smaller ids than before (zero: all), newest first.
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)
 	// Change locks a reservation, calls decide, and writes the changes and events in the same
@@ -68,8 +71,8 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 }
 
 // HoldBest holds the best free seats of a section, or general admissions. ErrSoldOut when fewer are
-// free; ErrTryAgain when enough are free but not adjacent, or other requests took the seats at
-// every attempt.
+// free; ErrNotAdjacent when no row has as many next to each other; ErrTryAgain when other requests
+// took the seats at every attempt.
 func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, error) {
 	e, err := s.events.Head(ctx, req.EventID)
 	if err != nil {
@@ -115,7 +118,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 }
 
 // refusal returns the error of a request that got no seats. Errors that other seats would not avoid
-// come first. Then the number of free seats distinguishes ErrSoldOut from ErrTryAgain; seats are
+// come first. Then the number of free seats distinguishes ErrSoldOut from the others; seats are
 // counted only while the snapshot has enough free ones.
 func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
 	if err := snap.Event.Sale().CheckOpen(snap.At); err != nil {
@@ -133,6 +136,8 @@ func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snap
 		return err
 	case free < int64(req.Quantity):
 		return ErrSoldOut
+	case req.Adjacent && !hasAdjacent(snap, req.Section, req.Quantity):
+		return ErrNotAdjacent
 	default:
 		return ErrTryAgain
 	}
@@ -140,7 +145,7 @@ func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snap
 
 // Get returns a user's own reservation, EXPIRED if it is due. ErrNotFound for another user's.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reservation, error) {
-	r, now, err := s.store.Find(ctx, id)
+	r, now, err := s.store.Show(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 	}{
 		"none is free":        {[]int32{0, 1, 2, 3}, reservation.ErrSoldOut, 0},
 		"one is free":         {[]int32{0, 1, 2}, reservation.ErrSoldOut, 0},
-		"two, but not a pair": {[]int32{0, 2}, reservation.ErrTryAgain, 1},
+		"two, but not a pair": {[]int32{0, 2}, reservation.ErrNotAdjacent, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -48,8 +48,8 @@ func (r *Reservation) Payable(now time.Time) error {
 	}
 }
 
-// BeginPayment moves the reservation to PAYING for PayWithin, in which its places stay held. It is
-// idempotent, and a repetition does not move the end. ErrPaymentInProgress while another payment is
+// BeginPayment moves the reservation to PAYING for PayWithin, in which its places stay held; a hold
+// that lasts longer is not shortened. It is idempotent, and a repetition does not move the end. ErrPaymentInProgress while another payment is
 // under way; ErrHoldExpired when the payment would extend the hold by more than maxExtension.
 func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) error {
 	if err := r.Payable(now); err != nil {
@@ -62,6 +62,9 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtensio
 		return nil
 	}
 	end := now.Add(PayWithin)
+	if end.Before(r.ExpiresAt) {
+		end = r.ExpiresAt
+	}
 	if end.After(r.HoldEndsAt.Add(maxExtension)) {
 		return ErrHoldExpired
 	}

@@ -59,6 +59,18 @@ func TestBeginPaymentExtendsTheHoldOnce(t *testing.T) {
 	require.EqualValues(t, 3, r.Version)
 }
 
+// The places of a long hold stay held until its end, whatever happens to the payment.
+func TestBeginPaymentDoesNotShortenTheHold(t *testing.T) {
+	t.Parallel()
+	r := reservation.NewHeld(reservation.Reservation{ID: reservation.NewID(), EventID: "e", UserID: "u", Quantity: 1}, time.Hour, noon)
+	end, p := noon.Add(time.Hour), uuid.New()
+	require.NoError(t, r.BeginPayment(p, noon.Add(time.Minute), extension))
+	require.Equal(t, end, r.ExpiresAt)
+	require.False(t, r.Due(end.Add(-time.Microsecond)))
+	r.AbortPayment(p, noon.Add(2*time.Minute), extension)
+	require.Equal(t, end, r.ExpiresAt)
+}
+
 // A user who declines every payment and begins the next one at once, or at the last moment, does
 // not keep the seats longer than that.
 func TestExtensionIsBounded(t *testing.T) {

@@ -30,7 +30,7 @@ func fromLayout(e *event.Event) *ticketv1.SeatMap {
 		for j, r := range s.Rows {
 			rows[j] = &ticketv1.SeatMapRow{Row: r.Name, Seats: int32(r.Seats), X: int32(r.X), Y: int32(r.Y)} //nolint:gosec // ≤ MaxSeats
 		}
-		m.Sections[i] = &ticketv1.SeatMapSection{Section: s.Name, Price: s.Price, Rows: rows}
+		m.Sections[i] = &ticketv1.SeatMapSection{Section: s.Name, Rows: rows}
 	}
 	return m
 }
@@ -44,7 +44,7 @@ func fromAvailability(s *event.Snapshot) *ticketv1.Availability {
 func fromLineSettings(l event.LineSettings) *ticketv1.LineSettings {
 	out := &ticketv1.LineSettings{
 		EventId: l.EventID, Threshold: l.Threshold, SlotSeconds: l.SlotSeconds, Paused: l.Paused, BlockedUsers: l.BlockedUsers,
-		Closed: l.Closed, NeverOpened: l.NeverOpened,
+		Closed: l.Closed, NeverOpened: l.NeverOpened, Act: l.Act, LaterAct: l.LaterAct,
 	}
 	if l.ClosesAt != nil {
 		out.ClosesAt = timestamppb.New(*l.ClosesAt)

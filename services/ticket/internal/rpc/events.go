@@ -106,9 +106,11 @@ func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSetti
 	case block != "" && unblock != "":
 		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "unblockUser", Message: "excludes blockUser"})
 	}
-	return lineSettings(s.events.ChangeLine(ctx, req.GetEventId(), event.LineChange{
-		Threshold: req.Threshold, Paused: req.Paused, BlockUser: block, UnblockUser: unblock,
-	}))
+	change := event.LineChange{Threshold: req.Threshold, Paused: req.Paused, BlockUser: block, UnblockUser: unblock, Act: req.GetAct()}
+	if change.Act > 0 && len(change.Settings()) != 1 {
+		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "act", Message: "is for one setting"})
+	}
+	return lineSettings(s.events.ChangeLine(ctx, req.GetEventId(), change))
 }
 
 func (s *Events) MarkLineOpened(ctx context.Context, req *ticketv1.MarkLineOpenedRequest) (*ticketv1.MarkLineOpenedResponse, error) {

@@ -202,6 +202,8 @@ func TestCreateEventOverRPC(t *testing.T) {
 	require.Equal(t, first.GetSalesCloseAt().AsTime(), line.GetClosesAt().AsTime())
 	line, err = c.PutLineSettings(t.Context(), &ticketv1.PutLineSettingsRequest{EventId: first.GetEventId(), Paused: ptr(true), BlockUser: "bot"})
 	require.NoError(t, err)
+	_, err = c.PutLineSettings(t.Context(), &ticketv1.PutLineSettingsRequest{EventId: first.GetEventId(), Paused: ptr(false), BlockUser: "bot", Act: 1})
+	requireReason(t, err, "INVALID_REQUEST", "act")
 	require.True(t, line.GetPaused())
 	require.Equal(t, []string{"bot"}, line.GetBlockedUsers())
 	require.EqualValues(t, 50, line.GetThreshold())

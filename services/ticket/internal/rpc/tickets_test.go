@@ -39,6 +39,16 @@ func TestTicketsOverRPC(t *testing.T) {
 		_, err = c.GetMyTicket(ctx, &ticketv1.GetMyTicketRequest{Caller: signedIn("v"), TicketId: tk.GetTicketId()})
 		requireReason(t, err, "TICKET_NOT_FOUND")
 	}
+	_, err = c.pool.Exec(ctx, `UPDATE tickets SET status = 'REFUNDED'`)
+	require.NoError(t, err)
+	ended, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u")})
+	require.NoError(t, err)
+	for _, tk := range ended.GetItems() {
+		require.Empty(t, tk.GetCode(), "a refunded ticket admits nobody")
+		one, err := c.GetMyTicket(ctx, &ticketv1.GetMyTicketRequest{Caller: signedIn("u"), TicketId: tk.GetTicketId()})
+		require.NoError(t, err)
+		require.Empty(t, one.GetCode())
+	}
 	none, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("v")})
 	require.NoError(t, err)
 	require.Empty(t, none.GetItems())

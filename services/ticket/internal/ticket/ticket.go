@@ -111,9 +111,13 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Code returns the ticket's signed code. Codes are never stored, so that a stolen database contains
+// Code returns the ticket's signed code, empty unless the ticket is VALID: a door that checks
+// signatures only would admit the bearer. Codes are never stored, so that a stolen database contains
 // no valid ones.
 func (s *Service) Code(t *Ticket) string {
+	if t.Status != Valid {
+		return ""
+	}
 	code := Code{TicketID: t.ID, Serial: uint32(t.Serial), EventID: t.EventID, Place: t.Section} //nolint:gosec // counts from 1
 	if t.Seat != nil {
 		code.Place = t.Seat.ID

@@ -12,6 +12,7 @@ import (
 
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/lifecycle"
 	pkgrpc "urr.guru/pkg/rpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -55,8 +56,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	lobbies := lobby.NewService(cache, store, entries.Lobby(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, failpoint.Now)
-	driver := lobby.NewDriver(lobbies, entries.Lobby(), lobby.NewBeaconSources(cfg.BeaconURLs, http.DefaultClient), log)
+	beacons, err := beacon.NewSources(cfg.BeaconURLs, http.DefaultClient)
+	if err != nil {
+		return err
+	}
+	lobbies := lobby.NewService(cache, store, entries.Lobby(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, beacons, failpoint.Now)
+	driver := lobby.NewDriver(lobbies, entries.Lobby(), log)
 	service := room.NewService(cache, store, store, passes, claims, lobbies, failpoint.Now, rand.Float64)
 	admin := room.NewAdmin(cache, store, destinations, lobbies, failpoint.Now)
 	closer := room.NewCloser(cache, store, destinations, log)

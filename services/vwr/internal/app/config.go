@@ -10,6 +10,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/token"
@@ -40,12 +41,14 @@ type Config struct {
 	// LobbyLead is how long before the start a lobby closes. Less than 3m is for development only:
 	// fewer people can save the list of the entries before the beacon's value is known.
 	LobbyLead time.Duration `env:"VWR_LOBBY_LEAD, default=3m" min:"80s" max:"1h"`
-	// DrawSecret holds the keys that the seeds of shuffles are derived from, as in ingest and worker. A key must
-	// stay until every lobby with it has started. Without it and DRAW_SIGNING_KEYS no lobby can be opened.
+	// DrawSecret holds the keys that the seeds of shuffles are derived from, as in worker. A key must
+	// stay until every lobby with it has started. Without it and the two sets below no lobby can be opened.
 	DrawSecret config.Secret `env:"DRAW_SECRET"`
-	// DrawSigningKeys sign receipts and the lists of entries, as in ingest and worker: Ed25519, kid:seed[,kid:seed…]
-	// with 32 bytes in base64 each.
-	DrawSigningKeys config.Secret `env:"DRAW_SIGNING_KEYS"`
+	// DrawStatementKeys sign the lists of entries, as in worker: Ed25519, kid:seed[,kid:seed…] with 32 bytes in base64
+	// each.
+	DrawStatementKeys config.Secret `env:"DRAW_STATEMENT_KEYS"`
+	// DrawReceiptKeys sign receipts, as in ingest, likewise.
+	DrawReceiptKeys config.Secret `env:"DRAW_RECEIPT_KEYS"`
 	// BeaconURLs are the base URLs from which the values of beacons are fetched, such as https://api.drand.sh; they
 	// need no trust.
 	BeaconURLs []string `env:"BEACON_URLS"`
@@ -65,9 +68,13 @@ func (c *Config) Validate() error {
 	if _, err := c.lobbyKeys(); err != nil {
 		problems = append(problems, err)
 	}
+	if _, err := beacon.NewSources(c.BeaconURLs, nil); err != nil {
+		problems = append(problems, config.Invalid("BEACON_URLS", c.BeaconURLs, err.Error()))
+	}
 	return errors.Join(problems...)
 }
 
 func (c *Config) lobbyKeys() (lobby.Keys, error) {
-	return lobby.ParseKeys(fairdraw.KeyConfig{DrawSecret: c.DrawSecret, DrawSigningKeys: c.DrawSigningKeys})
+	return lobby.ParseKeys(
+		fairdraw.KeyConfig{DrawSecret: c.DrawSecret, DrawStatementKeys: c.DrawStatementKeys}, fairdraw.ReceiptConfig{DrawReceiptKeys: c.DrawReceiptKeys})
 }

@@ -36,7 +36,7 @@ var (
 	lobbyLate    = prometheus.NewDesc("urr_vwr_lobby_late_seconds",
 		"Seconds since the start of a room whose lobby is not shuffled, so that nobody is served; 0 before the start.", eventLabel, nil)
 	drawKeyMissing = prometheus.NewDesc("urr_vwr_lobby_key_missing",
-		"1 while an unfinished lobby names a key that DRAW_SECRET or DRAW_SIGNING_KEYS of this replica lacks.", eventLabel, nil)
+		"1 while an unfinished lobby names a key of draws that this replica lacks.", eventLabel, nil)
 	lobbyVoid = prometheus.NewDesc("urr_vwr_lobby_void",
 		"1 while a room is open whose lobby is void, since positions were issued too early; nobody is served.", eventLabel, nil)
 	lobbyFailures  = prometheus.NewDesc("urr_vwr_lobby_failures_total", "Steps of lobbies that failed and are tried again.", nil, nil)

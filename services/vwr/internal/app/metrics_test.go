@@ -18,7 +18,7 @@ func TestMetricsOfActiveEvents(t *testing.T) {
 	for _, event := range []string{"metrics-1", "metrics-2"} {
 		cache := room.NewStateCache()
 		advancer := room.NewAdvancer(cache, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
-		driver := lobby.NewDriver(lobby.NewService(cache, nil, lobby.Store{}, nil, lobby.Keys{}, lobby.Schedule{}, time.Now), lobby.Store{}, nil, nil)
+		driver := lobby.NewDriver(lobby.NewService(cache, nil, lobby.Store{}, nil, lobby.Keys{}, lobby.Schedule{}, nil, time.Now), lobby.Store{}, nil)
 		c := room.Counters{
 			EventID: event, Active: true, Round: 7, Issued: 30, Serving: 12, Claimed: 9, Settings: room.DefaultSettings(),
 		}

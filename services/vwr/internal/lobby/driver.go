@@ -30,7 +30,6 @@ const (
 type Driver struct {
 	service *Service
 	store   Store
-	beacons Beacons
 	now     func() time.Time
 	log     *slog.Logger
 	stats   DriverStats
@@ -60,9 +59,9 @@ type LobbyProgress struct {
 }
 
 // NewDriver returns a Driver. The store must be the one of the service.
-func NewDriver(s *Service, store Store, b Beacons, log *slog.Logger) *Driver {
+func NewDriver(s *Service, store Store, log *slog.Logger) *Driver {
 	return &Driver{
-		service: s, store: store, beacons: b, now: s.now, log: log,
+		service: s, store: store, now: s.now, log: log,
 		busy: make(map[Key]bool), states: make(map[Key]LobbyProgress), failing: make(map[Key]string), joined: make(map[Key]entryCount),
 	}
 }

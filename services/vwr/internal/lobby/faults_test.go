@@ -287,7 +287,7 @@ func TestTamperingIsNamed(t *testing.T) {
 	r.shuffled(t)
 	r.verify(t, joined)
 	type document = *fairdraw.Document
-	for want, tamper := range map[fairdraw.Code]func(d document, entries *[]byte, o *fairdraw.Options){
+	for want, tamper := range map[fairdraw.FaultCode]func(d document, entries *[]byte, o *fairdraw.Options){
 		fairdraw.OrderChanged:      func(d document, _ *[]byte, _ *fairdraw.Options) { d.OrderHash = d.CommitmentHash },
 		fairdraw.SeedChanged:       func(d document, _ *[]byte, _ *fairdraw.Options) { d.Seed = d.CommitmentHash },
 		fairdraw.ValueForged:       func(d document, _ *[]byte, _ *fairdraw.Options) { d.Beacon.Signature = k.beacon.Round(1).Signature },
@@ -298,7 +298,8 @@ func TestTamperingIsNamed(t *testing.T) {
 		fairdraw.ReceiptNotIncluded: func(d document, _ *[]byte, o *fairdraw.Options) {
 			_, hash, err := fairdraw.ParseCommitment([]byte(d.Commitment))
 			require.NoError(t, err)
-			signing := keys(t, "d1:"+secret).Signing
+			signing, err := fairdraw.ReceiptConfig{DrawReceiptKeys: signing("r")}.Keys()
+			require.NoError(t, err)
 			denied := fairdraw.Receipt{EventID: event, RequestID: uuid.New(), At: opening.UnixMilli(), Commitment: hash}
 			o.Receipts = []string{denied.Sign(signing, signing.Current())}
 		},

@@ -2,6 +2,7 @@ package lobby
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -18,29 +19,37 @@ const labelRequest = "urr/lobby-request"
 type Keys struct {
 	fairdraw.Keys
 
+	receipts token.SigningKeys
 	requests token.MACSet
 }
 
-// ParseKeys parses the secrets. Without both there are no keys.
-func ParseKeys(c fairdraw.KeyConfig) (Keys, error) {
-	if c.DrawSecret == "" && c.DrawSigningKeys == "" {
+// ParseKeys parses the secrets. Without all there are no keys.
+func ParseKeys(c fairdraw.KeyConfig, r fairdraw.ReceiptConfig) (Keys, error) {
+	if c.DrawSecret == "" && c.DrawStatementKeys == "" && r.DrawReceiptKeys == "" {
 		return Keys{}, nil
 	}
 	keys, err := c.Keys()
 	if err != nil {
 		return Keys{}, err
 	}
+	receipts, err := r.Keys()
+	if err != nil {
+		return Keys{}, err
+	}
 	set, err := token.ParseKeySet(c.DrawSecret)
-	return Keys{Keys: keys, requests: set.Derive(labelRequest)}, err
+	return Keys{Keys: keys, receipts: receipts, requests: set.Derive(labelRequest)}, err
 }
 
 // canOpenLobbies reports whether new lobbies can open.
-func (k Keys) canOpenLobbies() bool { return k.Signing.Current() != "" }
+func (k Keys) canOpenLobbies() bool { return k.Statements.Current() != "" }
 
 // checkTerms returns an error if a key that the shuffle needs is not in the set.
 func (k Keys) checkTerms(t *terms) error {
 	if err := k.CheckTerms(&t.commitment); err != nil {
 		return err
+	}
+	if _, ok := k.receipts.KidOf(t.commitment.ReceiptKey[:]); !ok {
+		return errors.New("the commitment's key of receipts is not in the set")
 	}
 	if _, ok := k.Seed(&t.commitment, t.nonce); !ok {
 		return fmt.Errorf("the seed's key %q is not the same as when the lobby was opened", t.commitment.SeedKID)

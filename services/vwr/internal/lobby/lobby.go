@@ -140,6 +140,9 @@ type Rooms interface {
 type Beacons interface {
 	// Get fails with beacon.ErrNotPublished before the round is published.
 	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
+	// Check makes sure that a source publishes the chain at a time. It fails with beacon.ErrChain or
+	// beacon.ErrUnchecked.
+	Check(ctx context.Context, chain beacon.Chain, now time.Time) error
 }
 
 // Schedule derives the times of lobbies. Lead is how long before the start a lobby closes.
@@ -166,4 +169,4 @@ func (s Schedule) delaySeconds() int64 {
 }
 
 // errNoKeys is for operators who open a lobby on an installation without keys.
-var errNoKeys = errors.New("a lobby needs DRAW_SECRET and DRAW_SIGNING_KEYS")
+var errNoKeys = errors.New("a lobby needs DRAW_SECRET, DRAW_STATEMENT_KEYS and DRAW_RECEIPT_KEYS")

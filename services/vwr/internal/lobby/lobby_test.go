@@ -19,6 +19,7 @@ import (
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/fairdraw/beacontest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/dynamo"
@@ -78,10 +79,15 @@ type replica struct {
 	advancer *room.Advancer
 }
 
+// signing are keys that sign.
+func signing(of string) config.Secret {
+	return config.Secret("s1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(of, ed25519.SeedSize))))
+}
+
 func keys(t *testing.T, drawSecret string) lobby.Keys {
 	t.Helper()
-	signing := "s1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", ed25519.SeedSize)))
-	k, err := lobby.ParseKeys(fairdraw.KeyConfig{DrawSecret: config.Secret(drawSecret), DrawSigningKeys: config.Secret(signing)})
+	k, err := lobby.ParseKeys(
+		fairdraw.KeyConfig{DrawSecret: config.Secret(drawSecret), DrawStatementKeys: signing("k")}, fairdraw.ReceiptConfig{DrawReceiptKeys: signing("r")})
 	require.NoError(t, err)
 	return k
 }
@@ -100,8 +106,10 @@ func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 	passes, err := pass.New(secret)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	r.lobbies = lobby.NewService(r.cache, r.store, entries.Lobby(), passes, keys(t, "d1:"+secret), lobby.Schedule{Lead: k.lead}, k.clock.Now)
-	r.driver = lobby.NewDriver(r.lobbies, entries.Lobby(), lobby.NewBeaconSources([]string{k.server.URL}, k.server.Client()), log)
+	beacons, err := beacon.NewSources([]string{k.server.URL}, k.server.Client())
+	require.NoError(t, err)
+	r.lobbies = lobby.NewService(r.cache, r.store, entries.Lobby(), passes, keys(t, "d1:"+secret), lobby.Schedule{Lead: k.lead}, beacons, k.clock.Now)
+	r.driver = lobby.NewDriver(r.lobbies, entries.Lobby(), log)
 	claims := roomtest.NewMemory(k.clock.Now)
 	r.rooms = room.NewService(r.cache, r.store, r.store, passes, claims, r.lobbies, k.clock.Now, func() float64 { return 0.5 })
 	r.admin = room.NewAdmin(r.cache, r.store, roomtest.NewSales().Destinations(), r.lobbies, k.clock.Now)
@@ -166,7 +174,7 @@ func (r *replica) shuffled(t *testing.T) {
 }
 
 // verify checks what is published, with the receipts of all who joined.
-func (r *replica) verify(t *testing.T, joined []lobby.JoinResult, earlier ...*fairdraw.Document) *fairdraw.Report {
+func (r *replica) verify(t *testing.T, joined []lobby.JoinResult, earlier ...*fairdraw.Document) *fairdraw.VerificationReport {
 	t.Helper()
 	d, entries := r.published(t)
 	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmShuffle, Earlier: earlier}
@@ -205,7 +213,7 @@ func who(i int) room.VisitorIDs {
 }
 
 // positions checks every entry, as its page does, and requires the positions of the report.
-func (r *replica) positions(t *testing.T, joined []lobby.JoinResult, report *fairdraw.Report) {
+func (r *replica) positions(t *testing.T, joined []lobby.JoinResult, report *fairdraw.VerificationReport) {
 	t.Helper()
 	seen := make(map[int64]bool)
 	for i, j := range joined {

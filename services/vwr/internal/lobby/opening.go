@@ -7,15 +7,16 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/services/vwr/internal/room"
 )
 
 // maxAhead is the longest time until the start.
 const maxAhead = 365 * 24 * time.Hour
 
-// OpenLobby returns a new lobby's schedule, and the commitment to its shuffle with the current
-// keys.
-func (s *Service) OpenLobby(eventID string, terms room.LobbyTerms) (room.Lobby, *room.LobbyOpening, error) {
+// OpenLobby returns a new lobby's schedule, and the commitment to its shuffle with the current keys.
+// The beacon must be alive: otherwise the lobby might never be shuffled.
+func (s *Service) OpenLobby(ctx context.Context, eventID string, terms room.LobbyTerms) (room.Lobby, *room.LobbyOpening, error) {
 	now := s.now()
 	l, err := s.schedule.lobbyTimes(terms, now)
 	if err != nil {
@@ -25,24 +26,35 @@ func (s *Service) OpenLobby(eventID string, terms room.LobbyTerms) (room.Lobby, 
 	if !keys.canOpenLobbies() {
 		return room.Lobby{}, nil, invalidSettings("startsAt", errNoKeys.Error())
 	}
-	nonce, kid := fairdraw.NewNonce(), keys.Seeds.Current()
-	seed, ok := fairdraw.Seed(keys.Seeds, kid, eventID, nonce)
-	if !ok {
-		return room.Lobby{}, nil, room.ErrUnavailable
-	}
 	c := fairdraw.Commitment{
 		Algorithm: fairdraw.AlgorithmShuffle, EventID: eventID, CutoffAt: l.ClosesAt, AnnouncedAt: l.StartsAt,
-		SigningKey: fairdraw.Hash(keys.Signing.Public(keys.Signing.Current())),
-		SeedHash:   fairdraw.SeedHash(seed), SeedKID: kid,
+		ReceiptKey: fairdraw.Hash(keys.receipts.Public(keys.receipts.Current())),
 	}
 	if terms.Beacon != nil {
 		c.Beacon = &fairdraw.Beacon{Chain: terms.Beacon.Chain, DelaySeconds: s.schedule.delaySeconds()}
 	}
-	text, _, err := c.Seal()
+	if err := s.checkBeacon(ctx, c.Beacon, now); err != nil {
+		return room.Lobby{}, nil, err
+	}
+	text, nonce, err := keys.Open(&c)
 	if err != nil {
 		return room.Lobby{}, nil, invalidSettings("beacon", err.Error())
 	}
 	return l, &room.LobbyOpening{Commitment: text, Nonce: nonce}, nil
+}
+
+func (s *Service) checkBeacon(ctx context.Context, b *fairdraw.Beacon, now time.Time) error {
+	if b == nil {
+		return nil
+	}
+	err := s.beacons.Check(ctx, b.Chain, now)
+	switch {
+	case errors.Is(err, beacon.ErrChain):
+		return invalidSettings("beacon", err.Error())
+	case err != nil:
+		return errs.ErrBeaconUnavailable.Wrap(err)
+	}
+	return nil
 }
 
 func (s Schedule) lobbyTimes(terms room.LobbyTerms, now time.Time) (room.Lobby, error) {

@@ -114,6 +114,16 @@ func (s *Service) readShuffle(ctx context.Context, k Key) (Shuffle, bool, error)
 	return s.shuffles.Shuffle(ctx, k)
 }
 
+// voidReason names why a lobby was cancelled when its order could be known; empty: it was cancelled
+// before, or not at all.
+func (d *cachedDocument) voidReason() string {
+	st, err := fairdraw.ParseStatement([]byte(d.shuffle.Statement))
+	if c := &d.terms.commitment; err == nil && c.Beacon != nil && d.shuffle.VoidedAt >= c.BeaconLostAt(st.Round).UnixMilli() {
+		return "BEACON_LOST"
+	}
+	return ""
+}
+
 // Document returns the published document of a lobby, as JSON, and its round. Round 0 means the
 // event's latest lobby, as in Entries and Proof. It fails with room.ErrLobbyNotFound.
 func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, error) {
@@ -125,6 +135,7 @@ func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, erro
 	text, err := json.Marshal(fairdraw.Document{
 		EventID: sh.EventID, Phase: phaseOf(sh, d.terms, s.now()), Commitment: sh.Commitment, CommitmentHash: d.terms.hash.String(),
 		Statement: sh.signedStatement(), Beacon: sh.Beacon, Seed: sh.Seed, OrderHash: sh.OrderHash, VoidedAt: sh.VoidedAt,
+		VoidReason: d.voidReason(),
 	})
 	return text, sh.Round, err
 }

@@ -34,6 +34,7 @@ type Service struct {
 	shuffles Shuffles
 	passes   Passes
 	schedule Schedule
+	beacons  Beacons
 	keys     atomic.Pointer[Keys]
 	terms    *termsCache
 	memory   *lobbyMemory
@@ -44,9 +45,11 @@ type Service struct {
 var _ room.Lobbies = (*Service)(nil)
 
 // NewService returns a Service.
-func NewService(sc *room.StateCache, rooms Rooms, s Store, p Passes, k Keys, schedule Schedule, now func() time.Time) *Service {
+func NewService(
+	sc *room.StateCache, rooms Rooms, s Store, p Passes, k Keys, schedule Schedule, b Beacons, now func() time.Time,
+) *Service {
 	sv := &Service{
-		cache: sc, rooms: rooms, entries: s.Entries, shuffles: s.Shuffles, passes: p, schedule: schedule,
+		cache: sc, rooms: rooms, entries: s.Entries, shuffles: s.Shuffles, passes: p, schedule: schedule, beacons: b,
 		terms: newTermsCache(s.Shuffles), memory: newMemory(), now: now,
 	}
 	sv.public = newPublications(sv)
@@ -102,9 +105,9 @@ func (e Entry) record() room.Record {
 }
 
 func (k Keys) signReceipt(t *terms, e Entry) string {
-	kid, _ := k.Signing.KidOf(t.commitment.Public())
+	kid, _ := k.receipts.KidOf(t.commitment.ReceiptKey[:])
 	r := fairdraw.Receipt{EventID: e.EventID, RequestID: e.RequestID, At: e.JoinedAt, Commitment: t.hash}
-	return r.Sign(k.Signing, kid)
+	return r.Sign(k.receipts, kid)
 }
 
 // activeCounters returns the cached counters of an active event. For any other it reads them, since

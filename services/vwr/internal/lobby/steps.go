@@ -154,7 +154,7 @@ func (r *lobbySnapshot) storeStatement(ctx context.Context, root fairdraw.Hash, 
 // the beacon round of the statement, it is replaced by one with a later round: nobody has seen it
 // yet.
 func (r *lobbySnapshot) signStatement(ctx context.Context) (more bool, err error) {
-	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, &r.terms.commitment, []byte(r.shuffle.Statement))
+	signed, err := fairdraw.SignStatement(r.service.keys.Load().Statements, &r.terms.commitment, []byte(r.shuffle.Statement))
 	if err != nil {
 		return false, err
 	}
@@ -217,7 +217,11 @@ func (r *lobbySnapshot) storeBeaconRound(ctx context.Context, round uint64) (mor
 	if r.now.Before(chain.TimeOf(round)) {
 		return false, nil
 	}
-	got, err := r.beacons.Get(ctx, chain, round)
+	got, err := r.service.beacons.Get(ctx, chain, round)
+	if err != nil && ctx.Err() == nil && !r.now.Before(r.terms.commitment.BeaconLostAt(r.statement.Round)) {
+		r.log.ErrorContext(ctx, "the beacon has ended, so the lobby is void", "event", r.shuffle.EventID, "error", err)
+		return true, r.voidShuffle(ctx)
+	}
 	if errors.Is(err, beacon.ErrNotPublished) {
 		return false, nil
 	}

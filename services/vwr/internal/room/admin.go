@@ -91,7 +91,7 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 		next := Counters{EventID: eventID, Active: true, Round: max(Round(a.now().UnixMicro()), c.Round+1), Settings: s, Shards: shards}
 		var opening *LobbyOpening
 		if change.Lobby.Given() {
-			if next.Lobby, opening, err = a.lobbies.OpenLobby(eventID, change.Lobby); err != nil {
+			if next.Lobby, opening, err = a.lobbies.OpenLobby(ctx, eventID, change.Lobby); err != nil {
 				return false, err
 			}
 		}

@@ -162,6 +162,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 		tr.limiter.Observe(c, now)
 		tr.meter.Observe(c, now)
 		a.cache.SetRate(c.EventID, c.Round, math.Round(tr.meter.Rate()*100)/100)
+		a.cache.SetStalled(c.EventID, c.Round, tr.meter.Stalled())
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()

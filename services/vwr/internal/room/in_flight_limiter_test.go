@@ -71,6 +71,35 @@ func TestInFlightLimiterIsBoundedByBatch(t *testing.T) {
 	require.Equal(t, c.Settings.Batch, f.Allowance(c, room.Load{}))
 }
 
+// The rate of former settings does not count, and a counter that stands still is told apart from one
+// that was not measured yet.
+func TestRateMeterStartsAnewWithOtherSettings(t *testing.T) {
+	t.Parallel()
+	var m room.RateMeter
+	c := counters(100_000, 0)
+	for i := range 60 {
+		m.Observe(c, at(float64(i)))
+		c.Serving += 50
+	}
+	require.InDelta(t, 50, m.Rate(), 1)
+	c.Settings.Batch /= 10
+	m.Observe(c, at(60))
+	require.Zero(t, m.Rate(), "the configured rate counts")
+	for i := range 10 {
+		c.Serving += 5
+		m.Observe(c, at(61+float64(i)))
+	}
+	require.InDelta(t, 5, m.Rate(), 0.1)
+	stands := 30 + 2*c.Settings.Interval.Seconds()
+	m.Observe(c, at(70+stands))
+	require.False(t, m.Stalled())
+	m.Observe(c, at(71+stands))
+	require.True(t, m.Stalled())
+	c.Settings.MaxInFlight++
+	m.Observe(c, at(72+stands))
+	require.False(t, m.Stalled(), "the operator has changed something")
+}
+
 func TestRateMeter(t *testing.T) {
 	t.Parallel()
 	var m room.RateMeter

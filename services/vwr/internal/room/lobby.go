@@ -88,8 +88,9 @@ type LobbyOpening struct {
 
 // Lobbies opens lobbies, and finds their entries and positions.
 type Lobbies interface {
-	// OpenLobby returns the schedule and the opening of a new lobby. It fails with ErrInvalidSettings.
-	OpenLobby(eventID string, terms LobbyTerms) (Lobby, *LobbyOpening, error)
+	// OpenLobby returns the schedule and the opening of a new lobby. It fails with ErrInvalidSettings,
+	// or with errs.ErrBeaconUnavailable when no source shows that its beacon is alive.
+	OpenLobby(ctx context.Context, eventID string, terms LobbyTerms) (Lobby, *LobbyOpening, error)
 	// SameBeacon reports whether the shuffle of a round was opened with this beacon.
 	SameBeacon(ctx context.Context, eventID string, round Round, b *fairdraw.Beacon) (bool, error)
 	// EntryID returns the id that the user's entry in the lobby of a round has, or would have. It reads

@@ -12,20 +12,23 @@ const (
 	// meterMinSeconds is how many seconds of a non-empty queue are observed before there is a
 	// measured rate.
 	meterMinSeconds = 3.0
+	// stalledAfter, and two intervals of the inlet, is how long the counter does not move until nobody
+	// counts as being served.
+	stalledAfter = 30 * time.Second
 )
 
 // RateMeter measures the speed of the serving counter: an exponentially weighted mean over the time
-// in which somebody waits. It is not safe for concurrent use.
+// in which somebody waits, since the settings were last changed. It is not safe for concurrent use.
 type RateMeter struct {
 	observed           bool
 	last               Counters
-	at                 time.Time
-	positions, seconds float64 // decayed positions and seconds
+	at, moved          time.Time // of the last observation, and of the last in which nobody waited in vain
+	positions, seconds float64   // decayed positions and seconds
 }
 
 func (m *RateMeter) Observe(c Counters, now time.Time) {
-	if !m.observed || m.last.Round != c.Round {
-		*m = RateMeter{observed: true, last: c, at: now}
+	if !m.observed || m.last.Round != c.Round || m.last.Settings != c.Settings {
+		*m = RateMeter{observed: true, last: c, at: now, moved: now}
 		return
 	}
 	dt := now.Sub(m.at).Seconds()
@@ -37,7 +40,15 @@ func (m *RateMeter) Observe(c Counters, now time.Time) {
 		m.positions = m.positions*keep + float64(max(0, c.Serving-m.last.Serving))
 		m.seconds = m.seconds*keep + dt
 	}
+	if m.last.Waiting() == 0 || c.Serving > m.last.Serving {
+		m.moved = now
+	}
 	m.last, m.at = c, now
+}
+
+// Stalled reports whether visitors wait and the counter has not moved for long.
+func (m *RateMeter) Stalled() bool {
+	return m.last.Waiting() > 0 && m.at.Sub(m.moved) > stalledAfter+2*m.last.Settings.Interval
 }
 
 // Rate returns the measured positions per second; 0 until there is a measurement.

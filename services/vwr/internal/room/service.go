@@ -167,7 +167,7 @@ func (s *Service) assignResult(rec Record, st State) AssignResult {
 	ahead := rec.Position - st.Serving
 	return AssignResult{
 		Record: rec, Serving: st.Serving, Ticket: s.passes.SealTicket(rec),
-		EstimatedWait: waits.EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: waits.NextPoll(ahead, s.jitter()),
+		EstimatedWait: st.estimatedWait(ahead), NextPoll: waits.NextPoll(ahead, s.jitter()),
 	}
 }
 
@@ -193,6 +193,14 @@ func (s *Service) Check(ctx context.Context, eventID string, caller VisitorIDs, 
 	return s.checkResult(rec, st, ticket == "")
 }
 
+// estimatedWait is 0 while nobody is served.
+func (st State) estimatedWait(ahead int64) int64 {
+	if st.Stalled || st.Lobby.Pending() {
+		return 0
+	}
+	return waits.EstimatedWait(ahead, st.Rate, st.Settings.Rate())
+}
+
 // checkResult answers a visitor with a position; newTicket adds a ticket.
 func (s *Service) checkResult(rec Record, st State, newTicket bool) (out CheckResult, err error) {
 	out = CheckResult{Position: rec.Position, Serving: st.Serving}
@@ -201,7 +209,7 @@ func (s *Service) checkResult(rec Record, st State, newTicket bool) (out CheckRe
 	}
 	if st.Active && rec.Position > st.Serving {
 		out.Ahead = rec.Position - st.Serving
-		out.EstimatedWait = waits.EstimatedWait(out.Ahead, st.Rate, st.Settings.Rate())
+		out.EstimatedWait = st.estimatedWait(out.Ahead)
 		out.NextPoll = waits.NextPoll(out.Ahead, s.jitter())
 		return out, nil
 	}

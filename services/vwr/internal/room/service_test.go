@@ -139,6 +139,8 @@ func TestEstimateFollowsTheMeasuredRate(t *testing.T) {
 		d[0].cache.SetRate("e", st.Round, rate)
 		require.Equal(t, want, d[0].check(t, "v199", last, last.Ticket).EstimatedWait, "at %v per second", rate)
 	}
+	d[0].cache.SetStalled("e", st.Round, true)
+	require.Zero(t, d[0].check(t, "v199", last, last.Ticket).EstimatedWait, "nobody is served")
 }
 
 func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {

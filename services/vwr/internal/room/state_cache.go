@@ -12,7 +12,8 @@ import (
 type State struct {
 	Counters
 
-	Rate float64 // the measured number of positions per second; 0 until measured
+	Rate    float64 // the measured number of positions per second; 0 until measured
+	Stalled bool    // visitors wait, and the counter has not moved for long
 
 	rev uint64 // the cache's revision at this event's last change
 }
@@ -43,8 +44,8 @@ func (sc *StateCache) Merge(c Counters) State {
 	if !known {
 		return sc.storeState(State{Counters: c})
 	}
-	if c.Round > next.Round {
-		next.Rate = 0
+	if c.Round > next.Round || c.Round == next.Round && c.Settings != next.Settings {
+		next.Rate, next.Stalled = 0, false
 	}
 	next.Counters = mergeCounters(next.Counters, c)
 	return sc.storeState(next)
@@ -102,6 +103,16 @@ func (sc *StateCache) SetRate(eventID string, round Round, rate float64) {
 	defer sc.mu.Unlock()
 	if st, known := sc.events[eventID]; known && st.Round == round {
 		st.Rate = rate
+		sc.storeState(st)
+	}
+}
+
+// SetStalled records whether the counter of an event stands still.
+func (sc *StateCache) SetStalled(eventID string, round Round, stalled bool) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if st, known := sc.events[eventID]; known && st.Round == round {
+		st.Stalled = stalled
 		sc.storeState(st)
 	}
 }

@@ -67,6 +67,7 @@ func toSettingsChange(req *vwrv1.ActivateRequest) room.Change {
 	if b := req.GetBeacon(); b != nil {
 		c.Lobby.Beacon = &fairdraw.Beacon{Chain: beacon.Chain{
 			Scheme: b.GetScheme(), ChainHash: b.GetChainHash(), PublicKey: b.GetPublicKey(), Genesis: b.GetGenesis(), Period: b.GetPeriodSeconds(),
+			GroupHash: b.GetGroupHash(), BeaconID: b.GetBeaconId(),
 		}}
 	}
 	return c

@@ -14,7 +14,7 @@ const phaseLobby = "LOBBY"
 
 func fromAssignResult(a room.AssignResult) *vwrv1.Assigned {
 	out := &vwrv1.Assigned{
-		RequestId: a.RequestID.String(), Position: a.Position, EstimatedWait: a.EstimatedWait,
+		RequestId: a.RequestID.String(), Position: a.Position, EstimatedWait: estimate(a.EstimatedWait, a.Position <= a.Serving),
 		ServingCounter: a.Serving, NextPoll: a.NextPoll, Ticket: a.Ticket,
 	}
 	if a.OfUser() {
@@ -23,10 +23,18 @@ func fromAssignResult(a room.AssignResult) *vwrv1.Assigned {
 	return out
 }
 
+// estimate returns nil for a wait that is not known: 0 of a position that is not served.
+func estimate(seconds int64, served bool) *int64 {
+	if seconds == 0 && !served {
+		return nil
+	}
+	return &seconds
+}
+
 func fromCheckResult(c room.CheckResult) *vwrv1.Checked {
 	out := &vwrv1.Checked{
 		Admitted: c.Admitted, Position: c.Position, ServingCounter: c.Serving, Ahead: c.Ahead,
-		EstimatedWait: c.EstimatedWait, NextPoll: c.NextPoll,
+		EstimatedWait: estimate(c.EstimatedWait, c.Admitted), NextPoll: c.NextPoll,
 	}
 	if c.Token != "" {
 		out.Token, out.ExpiresAt = proto.String(c.Token), proto.Int64(c.TokenExpiresAt.Unix())
@@ -46,7 +54,7 @@ func fromStates(states []room.State) []*vwrv1.Counter {
 		out[i] = &vwrv1.Counter{
 			EventId: st.EventID, Active: st.Active, Round: int64(st.Round), Serving: st.Serving, Issued: st.Issued,
 			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(), Lobby: fromLobby(st.Lobby),
-			ProofOfWork: st.Settings.ProofOfWork, SignIn: st.Settings.SignIn, Next: string(st.Settings.Next),
+			ProofOfWork: st.Settings.ProofOfWork, SignIn: st.Settings.SignIn, Next: string(st.Settings.Next), Stalled: st.Stalled,
 		}
 	}
 	return out

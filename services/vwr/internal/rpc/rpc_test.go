@@ -45,7 +45,7 @@ func serve(t *testing.T) *fixture {
 	m, b := roomtest.NewMemory(now), room.NewStateCache()
 	out := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(out, nil))
-	lobbies := lobby.NewService(b, m, lobby.Store{}, passes, lobby.Keys{}, lobby.Schedule{}, now)
+	lobbies := lobby.NewService(b, m, lobby.Store{}, passes, lobby.Keys{}, lobby.Schedule{}, nil, now)
 	service := room.NewService(b, m, m, passes, m, nil, now, func() float64 { return 0.5 })
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, lobbies, b, log))

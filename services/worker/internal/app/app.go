@@ -18,7 +18,6 @@ import (
 	"urr.guru/proto/events"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 	"urr.guru/services/worker/internal/announce"
-	"urr.guru/services/worker/internal/drand"
 	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/dynamo"
 	"urr.guru/services/worker/internal/kafka"
@@ -68,11 +67,11 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	if err != nil {
 		return err
 	}
-	beacons, err := drand.New(cfg.BeaconURLs)
+	beacons, err := cfg.beacons()
 	if err != nil {
 		return err
 	}
-	drawer := draw.New(draw.Stores{Draws: store, Lotteries: store, Requests: store, Results: store}, beacons, keys, meter{}, draw.Options{After: cfg.DrawAfter, Now: now}, log)
+	drawer := draw.New(draw.Stores{Draws: store, Lotteries: store, Requests: store, Results: store}, beacons, keys, meter{}, draw.Options{After: cfg.DrawAfter, Now: now, Skew: pkgdynamo.ClockSkew}, log)
 	a.Go("drawer", drawer.Run)
 
 	server, err := a.GRPC(cfg.RPC)
@@ -80,6 +79,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 		return err
 	}
 	queues := deadLetters(a, cfg, client, store, producer, log)
+	workerv1.RegisterWorkerServiceServer(server, rpc.NewService(drawer))
 	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, drawer, log).WithQueues(queues))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(keys.Rekey(next.Draw), server.Rekey(next.RPC.Accept))

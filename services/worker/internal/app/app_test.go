@@ -45,10 +45,10 @@ func TestRun(t *testing.T) {
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+kafka.DLQSuffix) })
 	cfg := &app.Config{
 		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
-		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
+		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key, "ingest": key}},
 		Dynamo: tables, Kafka: brokers, Queue: queue.Config{Name: sqstest.Name(queues)}, SQSEndpoint: queues.Endpoint,
 		Receivers: 2, MaxAttempts: 5, RetryDelay: time.Second,
-		Draw: fairdraw.KeyConfig{DrawSecret: key, DrawSigningKeys: signingKey}, BeaconURLs: []string{"http://127.0.0.1:1"}, DrawAfter: time.Second,
+		Draw: fairdraw.KeyConfig{DrawSecret: key, DrawStatementKeys: signingKey}, BeaconURLs: []string{"http://127.0.0.1:1"}, DrawAfter: time.Second,
 	}
 	require.NoError(t, cfg.Validate())
 	log := slog.New(slog.DiscardHandler)

@@ -2,16 +2,18 @@
 package app
 
 import (
+	"net/http"
 	"time"
 
+	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs"
-	"urr.guru/services/worker/internal/drand"
 )
 
 // Config is what the service reads from its environment.
@@ -49,9 +51,20 @@ type Config struct {
 func (c *Config) Validate() error {
 	_, err := c.Draw.Keys()
 	if err == nil {
-		_, err = drand.New(c.BeaconURLs)
+		_, err = c.beacons()
 	}
 	return err
+}
+
+// beaconTimeout bounds one request, whatever the caller's deadline is.
+const beaconTimeout = 10 * time.Second
+
+func (c *Config) beacons() (*beacon.Sources, error) {
+	s, err := beacon.NewSources(c.BeaconURLs, &http.Client{Timeout: beaconTimeout})
+	if err != nil {
+		return nil, config.Invalid("BEACON_URLS", c.BeaconURLs, err.Error())
+	}
+	return s, nil
 }
 
 func (c *Config) sqs() sqs.Config {

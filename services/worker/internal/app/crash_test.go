@@ -89,11 +89,11 @@ func newCrash(t *testing.T) *crash {
 	prefix := kafkatest.Name("draw") + "."
 	keys := drawtest.KeyConfig(1)
 	c.env = map[string]string{
-		clockFile: c.clock, "RPC_ACCEPT": "gateway:" + key.Reveal(), "DRAIN": "0s", "GRPC_ADDR": backendtest.FreeAddr(t),
+		clockFile: c.clock, "RPC_ACCEPT": "gateway:" + key.Reveal() + ",ingest:" + key.Reveal(), "DRAIN": "0s", "GRPC_ADDR": backendtest.FreeAddr(t),
 		"AWS_REGION": tables.Region, "DYNAMODB_ENDPOINT": tables.Endpoint, "DYNAMODB_PREFIX": tables.Prefix,
 		"SQS_ENDPOINT": queues.Endpoint, "REQUESTS_QUEUE": sqstest.Name(queues),
 		"KAFKA_BROKERS": kafkatest.Config(t).Brokers[0], "KAFKA_TOPIC_PREFIX": prefix,
-		"DRAW_SECRET": keys.DrawSecret.Reveal(), "DRAW_SIGNING_KEYS": keys.DrawSigningKeys.Reveal(), "BEACON_URLS": relay.URL,
+		"DRAW_SECRET": keys.DrawSecret.Reveal(), "DRAW_STATEMENT_KEYS": keys.DrawStatementKeys.Reveal(), "BEACON_URLS": relay.URL,
 	}
 	topic := prefix + events.Requests
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+kafka.DLQSuffix) })
@@ -137,7 +137,7 @@ func (c *crash) finish(entries int) map[string]string {
 	}, "the draw to end")
 	testkit.Until(c.t, func() bool {
 		for i := range promotion.Partitions {
-			items, _, err := c.store.Query(c.t.Context(), table.Partition{PK: table.OutboxPartition(i), Limit: 1})
+			items, _, err := c.store.Query(c.t.Context(), table.PartitionQuery{PK: table.OutboxPartition(i), Limit: 1})
 			if err != nil || len(items) > 0 {
 				return false
 			}
@@ -169,7 +169,9 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	require.NotEmpty(t, stated)
 	c.kill("signed")
 	c.at(drawtest.Round)
-	for _, point := range []string{"fetched", "ranked", "winners", "drawn"} {
+	c.kill("fetched")
+	c.at(drawtest.Announced - 5*time.Minute)
+	for _, point := range []string{"ranked", "winners", "drawn"} {
 		c.kill(point)
 	}
 	drawn := drawtest.Read(t, c.store, event).Draw

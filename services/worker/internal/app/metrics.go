@@ -19,10 +19,20 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	drawKeysMissing = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_draws_key_missing", Help: "Open draws whose seed or signature needs a key that this replica does not have.",
 	})
-	drawsFailing = promauto.NewGauge(prometheus.GaugeOpts{
+	drawsPassedAt = newDrawsPassedAt()
+	drawsFailing  = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_draws_failing", Help: "Open draws that this replica could not bring forward in its last pass.",
 	})
 )
+
+// newDrawsPassedAt begins with the time of the start, so that a replica which never passes is noticed.
+func newDrawsPassedAt() prometheus.Gauge {
+	g := promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_draws_passed_timestamp_seconds", Help: "When this replica last read the open draws; until then the other figures of draws are old.",
+	})
+	g.SetToCurrentTime()
+	return g
+}
 
 var _ draw.Meter = meter{}
 
@@ -34,4 +44,5 @@ func (meter) Draws(f draw.Figures) {
 	drawLate.Set(f.Late.Seconds())
 	drawKeysMissing.Set(float64(f.KeyMissing))
 	drawsFailing.Set(float64(f.Failing))
+	drawsPassedAt.SetToCurrentTime()
 }

@@ -45,18 +45,21 @@ func deadLetters(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dy
 	return deadletter.New(admissions, topics)
 }
 
-// receiveUntilDone returns the worker that receives messages until ctx ends, and then handles what
-// it has received. SQS delivers messages again whose handling has failed.
+// receiveUntilDone returns the worker that receives until ctx ends, and releases what the last call brings. SQS
+// delivers messages again whose handling has failed.
 func receiveUntilDone(from *queue.Queue, handle func(context.Context, []promotion.Delivery) error, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			batch, err := from.Receive(ctx)
-			if err == nil && len(batch) > 0 {
-				work, cancel := context.WithTimeout(context.WithoutCancel(ctx), handleTimeout)
+			work, cancel := context.WithTimeout(context.WithoutCancel(ctx), handleTimeout)
+			switch {
+			case ctx.Err() != nil:
+				err = from.Release(work, batch, 0)
+			case len(batch) > 0:
 				err = handle(work, batch)
-				cancel()
 			}
-			if err != nil && ctx.Err() == nil {
+			cancel()
+			if err != nil {
 				log.WarnContext(ctx, "admissions not read, trying again", "error", err)
 				loop.Sleep(ctx, errorPause)
 			}

@@ -5,7 +5,8 @@
 //
 //	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
 //	CLOSED  list entries and exclusions, store the statement, sign it as stored
-//	ROOT    wait for the beacon's round, fetch it, rank the entries, store the winners
+//	ROOT    wait for the beacon's round, fetch it; shortly before the announcement rank the entries and
+//	        store the winners
 //	DRAWN   at the announcement store the seed; 10 s later write the results, those of the winners first
 //	SETTLED
 package draw
@@ -31,14 +32,16 @@ import (
 // ErrChanged means that another process has changed the draw since it was read.
 var ErrChanged = errors.New("the draw has changed meanwhile")
 
-// ErrUnreadable means that some requests of a draw cannot be read or are missing. The other
-// requests have been handled.
-var ErrUnreadable = errors.New("requests of the draw cannot be read")
+// ErrUnreadable means that a draw or its promotion cannot be read, or some of its requests, or that
+// these are missing. The other requests have been handled.
+var ErrUnreadable = errors.New("items of the draw cannot be read")
 
 // Lottery is a promotion with the state of its draw.
 type Lottery struct {
 	Promotion promotion.Promotion
 	Draw      promotion.Draw
+	// Unreadable is why one of the two items cannot be read; only the event's id is known then.
+	Unreadable error
 }
 
 // Stores are what a Drawer reads and writes.
@@ -64,8 +67,8 @@ type Draws interface {
 type Lotteries interface {
 	// Lottery reads a lottery; found is false when there is no such promotion.
 	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
-	// Cancel changes a draw and its promotion, or fails with ErrChanged.
-	Cancel(ctx context.Context, before, after Lottery) error
+	// ChangeLottery changes a draw and its promotion, or fails with ErrChanged.
+	ChangeLottery(ctx context.Context, before, after Lottery) error
 }
 
 // Requests stores the requests to lotteries.
@@ -100,9 +103,13 @@ type Results interface {
 // log.
 const MaxSettled = 40
 
-// Beacon fetches verified rounds. It fails with beacon.ErrNotPublished for one that is not published.
-type Beacon interface {
-	Round(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
+// Beacons are the sources of randomness.
+type Beacons interface {
+	// Get fetches a verified round. It fails with beacon.ErrNotPublished for one that is not published.
+	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
+	// Check makes sure that a source publishes the chain at a time. It fails with beacon.ErrChain or
+	// beacon.ErrUnchecked.
+	Check(ctx context.Context, chain beacon.Chain, now time.Time) error
 }
 
 // Meter receives the figures of each pass over the open draws.
@@ -125,6 +132,9 @@ type Options struct {
 	// take from its time stamp to its receipt.
 	After time.Duration
 	Now   func() time.Time
+	// Skew is by how much the clock is wrong, 0 when it is right enough (dynamo.ClockSkew). A process with
+	// a wrong clock takes no step: it could close a lottery early, or sign a list too late.
+	Skew func() time.Duration
 }
 
 const (
@@ -135,8 +145,10 @@ const (
 	maxDraws = 4
 	// maxGroups is how many groups of a draw are processed in parallel.
 	maxGroups = 8
-	// unreadablePause is how long a draw rests in which requests cannot be read.
-	unreadablePause = time.Minute
+	// A draw in which requests cannot be read rests before its entries are read again, from
+	// unreadablePause on twice as long each time, up to maxUnreadablePause.
+	unreadablePause    = time.Minute
+	maxUnreadablePause = time.Hour
 	// callTries is how often a call is tried while the store does not answer.
 	callTries = 5
 )
@@ -144,7 +156,7 @@ const (
 // Drawer takes the steps of draws. Any number of drawers may run.
 type Drawer struct {
 	store   Stores
-	beacons Beacon
+	beacons Beacons
 	keys    *fairdraw.Keyring
 	meter   Meter
 	opts    Options
@@ -155,17 +167,24 @@ type Drawer struct {
 	drawPermits, settlePermits chan struct{}
 
 	mu       sync.Mutex
-	busy     map[string]bool      // draws that this process works on
-	failing  map[string]bool      // draws whose last step failed
-	resumeAt map[string]time.Time // end of the pause of a draw with unreadable requests
+	busy     map[string]bool          // draws that this process works on
+	failing  map[string]bool          // draws whose last step failed
+	resumeAt map[string]time.Time     // end of the pause of a draw with unreadable requests
+	pause    map[string]time.Duration // the length of that pause
 }
 
+// errClock means that the clock of this process is wrong, so that it may not say what is in time.
+var errClock = errors.New("the clock of this process is off by more than 2 s")
+
 // New makes a drawer; Run starts it.
-func New(store Stores, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
+func New(store Stores, beacons Beacons, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
+	if opts.Skew == nil {
+		opts.Skew = func() time.Duration { return 0 }
+	}
 	return &Drawer{
 		store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache(),
 		drawPermits: make(chan struct{}, maxDraws), settlePermits: make(chan struct{}, maxDraws),
-		busy: map[string]bool{}, failing: map[string]bool{}, resumeAt: map[string]time.Time{},
+		busy: map[string]bool{}, failing: map[string]bool{}, resumeAt: map[string]time.Time{}, pause: map[string]time.Duration{},
 	}
 }
 
@@ -211,7 +230,7 @@ func (d *Drawer) startDraws(ctx context.Context, open []Lottery, work *sync.Wait
 				if failed {
 					d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", l.Promotion.EventID, "error", err)
 				}
-				d.finishDraw(l.Promotion.EventID, failed, errors.Is(err, ErrUnreadable))
+				d.finishDraw(l, failed, errors.Is(err, ErrUnreadable))
 			})
 		}
 	}
@@ -227,14 +246,19 @@ func (d *Drawer) tryStart(event string) (free bool) {
 	return true
 }
 
-// finishDraw ends the work on a draw. If the draw has unreadable requests, the next work begins
-// after a pause, since it reads all entries again.
-func (d *Drawer) finishDraw(event string, failed, unreadable bool) {
+// finishDraw ends the work on a draw. If something of it cannot be read, the next work begins after a
+// pause, which grows when that work reads all entries again.
+func (d *Drawer) finishDraw(l *Lottery, failed, unreadable bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	event, pause := l.Promotion.EventID, d.pause[l.Promotion.EventID]
 	delete(d.busy, event)
+	delete(d.pause, event)
 	if delete(d.resumeAt, event); unreadable {
-		d.resumeAt[event] = d.opts.Now().Add(unreadablePause)
+		if pause = min(max(unreadablePause, 2*pause), maxUnreadablePause); l.Unreadable != nil {
+			pause = unreadablePause
+		}
+		d.pause[event], d.resumeAt[event] = pause, d.opts.Now().Add(pause)
 	}
 	if delete(d.failing, event); failed {
 		d.failing[event] = true
@@ -245,13 +269,16 @@ func (d *Drawer) finishDraw(event string, failed, unreadable bool) {
 // results have their own permits, so that they delay no draw that must be in time for its beacon
 // round.
 func (d *Drawer) process(ctx context.Context, l *Lottery) error {
+	if l.Unreadable != nil {
+		return l.Unreadable
+	}
 	terms, err := d.terms.of(&l.Promotion)
 	if err != nil {
 		return err
 	}
 	s := step{Drawer: d, Lottery: *l, terms: terms}
-	defer func() { l.Draw = s.Draw }()
-	for moved := true; moved && !s.waits(); {
+	defer func() { *l = s.Lottery }()
+	for moved := true; moved && !s.waits() && d.opts.Skew() == 0; {
 		if moved, err = d.takeSteps(ctx, &s); err != nil {
 			return err
 		}
@@ -313,7 +340,7 @@ func (d *Drawer) observe(open []Lottery) {
 	now := d.opts.Now()
 	keys := d.keys.Keys()
 	for _, l := range open {
-		if l.Draw.Phase == promotion.DrawVoid {
+		if l.Unreadable != nil || l.Draw.Phase == promotion.DrawVoid {
 			continue
 		}
 		if l.Draw.Phase == promotion.DrawOpen {
@@ -348,7 +375,7 @@ func hasKeys(keys fairdraw.Keys, l *Lottery, t *terms) bool {
 
 // canSign reports whether a draw's statement is signed, or this process has the key to sign it.
 func canSign(keys fairdraw.Keys, l *Lottery, t *terms) bool {
-	_, ok := keys.Signing.KidOf(t.Public())
+	_, ok := keys.Statements.KidOf(t.StatementKey[:])
 	return ok || l.Draw.Public()
 }
 

@@ -44,15 +44,22 @@ func TestDraw(t *testing.T) {
 	require.Equal(t, promotion.DrawRoot, w.pass(t, round-time.Millisecond))
 	require.Zero(t, w.source.asked, "the round is not published")
 
-	require.Equal(t, promotion.DrawDrawn, w.pass(t, round))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, round))
 	require.True(t, w.verify(t).ValueKnown)
+	w.hidden(t)
+	require.Equal(t, promotion.DrawRoot, w.pass(t, ranked-time.Millisecond))
+	require.Empty(t, w.ofType(t, "WINNERS"), "no result lies in the table for long")
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
 	w.hidden(t)
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, announced-time.Millisecond))
 	w.hidden(t)
 	require.Zero(t, w.figures.last.Late)
+	w.clock.Set(cutoff.Add(announced))
+	require.Equal(t, promotion.PromotionClosed, w.status(t), "the result is not out because its time has come")
 
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, announced))
 	require.True(t, w.verify(t).Complete, "the result is public")
+	require.Equal(t, promotion.PromotionAnnounced, w.status(t))
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, settles-time.Millisecond))
 	require.Empty(t, w.ofType(t, "OUTBOX"), "consumers hear nothing from a clock that is ahead")
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
@@ -255,7 +262,7 @@ func (w *world) keysAre(t *testing.T, c fairdraw.KeyConfig) {
 // were stored before its key was lost.
 func TestSeedThatIsNotRevealed(t *testing.T) {
 	t.Parallel()
-	for name, lostAt := range map[string]time.Duration{"before the draw": after, "before the announcement": round} {
+	for name, lostAt := range map[string]time.Duration{"before the draw": after, "before the announcement": ranked} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil)
@@ -284,7 +291,8 @@ func TestDrawWithoutABeacon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
 	w.enter(t, 2)
-	require.Equal(t, promotion.DrawDrawn, w.pass(t, after))
+	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
 	w.hidden(t)
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.Equal(t, 2, w.verify(t).Winners, "fewer entries than places")
@@ -322,7 +330,7 @@ func TestDisturbedDraw(t *testing.T) {
 		}
 	}
 	var statements sync.Map
-	for _, at := range []time.Duration{after, round, settles} {
+	for _, at := range []time.Duration{after, round, ranked, settles} {
 		w.clock.Set(cutoff.Add(at))
 		var work sync.WaitGroup
 		for range 4 {
@@ -337,7 +345,7 @@ func TestDisturbedDraw(t *testing.T) {
 		work.Wait()
 		phase := w.pass(t, at)
 		require.Equal(t, map[time.Duration]promotion.DrawPhase{
-			after: promotion.DrawRoot, round: promotion.DrawDrawn, settles: promotion.DrawSettled,
+			after: promotion.DrawRoot, round: promotion.DrawRoot, ranked: promotion.DrawDrawn, settles: promotion.DrawSettled,
 		}[at], phase)
 		statements.Store(w.lottery(t).Draw.Statement, true)
 	}

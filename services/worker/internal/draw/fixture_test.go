@@ -33,6 +33,7 @@ const (
 	after     = 30 * time.Second
 	round     = drawtest.Round
 	announced = drawtest.Announced
+	ranked    = announced - 5*time.Minute
 	settles   = announced + 10*time.Second
 	winners   = drawtest.Winners
 )
@@ -47,7 +48,7 @@ type source struct {
 	asked  int
 }
 
-func (s *source) Round(_ context.Context, chain beacon.Chain, number uint64) (beacon.Round, error) {
+func (s *source) Get(_ context.Context, chain beacon.Chain, number uint64) (beacon.Round, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -55,6 +56,16 @@ func (s *source) Round(_ context.Context, chain beacon.Chain, number uint64) (be
 		return beacon.Round{}, beacon.ErrNotPublished
 	}
 	return s.Beacon.Round(number), nil
+}
+
+func (s *source) Check(_ context.Context, chain beacon.Chain, _ time.Time) error {
+	switch {
+	case s.silent:
+		return beacon.ErrUnchecked
+	case chain != s.Chain():
+		return beacon.ErrChain
+	}
+	return nil
 }
 
 // figures keeps those of the last pass.
@@ -74,7 +85,7 @@ func keyConfig(n byte) fairdraw.KeyConfig { return drawtest.KeyConfig(n) }
 // otherSigningKey is the first set of secrets without the signing key of the lotteries.
 func otherSigningKey() fairdraw.KeyConfig {
 	c := keyConfig(1)
-	c.DrawSigningKeys = "other:" + "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
+	c.DrawStatementKeys = "other:" + "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
 	return c
 }
 
@@ -89,6 +100,7 @@ type world struct {
 	figures *figures
 	event   string
 	entries []promotion.Request
+	skew    time.Duration // of the clock, as it is known
 }
 
 // newWorld opens a lottery; change may alter its terms.
@@ -122,7 +134,7 @@ type store interface {
 
 func (w *world) drawer(s store) *draw.Drawer {
 	stores := draw.Stores{Draws: s, Lotteries: s, Requests: s, Results: s}
-	return draw.New(stores, w.source, w.keys, w.figures, draw.Options{After: after, Now: w.clock.Now}, slog.New(slog.DiscardHandler))
+	return draw.New(stores, w.source, w.keys, w.figures, draw.Options{After: after, Now: w.clock.Now, Skew: func() time.Duration { return w.skew }}, slog.New(slog.DiscardHandler))
 }
 
 func (w *world) lottery(t *testing.T) draw.Lottery {
@@ -155,7 +167,7 @@ func (w *world) pass(t *testing.T, sinceCutoff time.Duration) promotion.DrawPhas
 	return w.lottery(t).Draw.Phase
 }
 
-func (w *world) verify(t *testing.T) *fairdraw.Report {
+func (w *world) verify(t *testing.T) *fairdraw.VerificationReport {
 	t.Helper()
 	return drawtest.Verify(t, w.store, w.event)
 }

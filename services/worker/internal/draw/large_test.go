@@ -60,6 +60,22 @@ func (m *memory) Advance(_ context.Context, before, after promotion.Draw) error 
 	return nil
 }
 
+func (m *memory) Lottery(context.Context, string) (l draw.Lottery, found bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lottery, true, nil
+}
+
+func (m *memory) ChangeLottery(_ context.Context, before, after draw.Lottery) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lottery != before {
+		return draw.ErrChanged
+	}
+	m.lottery = after
+	return nil
+}
+
 func (*memory) Forget(context.Context, string) error                             { return nil }
 func (*memory) Unsettled(context.Context, string, int64) (bool, error)           { return false, nil }
 func (*memory) CloseGroups(context.Context, string) error                        { return nil }
@@ -122,7 +138,7 @@ func large(tb testing.TB, n, page int) *memory {
 	m := &memory{entries: n, page: page, lottery: draw.Lottery{Promotion: p, Draw: promotion.Draw{EventID: "large", Phase: promotion.DrawOpen}}}
 	keys, err := fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(tb, err)
-	drawer := draw.New(draw.Stores{Draws: m, Requests: m, Results: m}, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
+	drawer := draw.New(draw.Stores{Draws: m, Lotteries: m, Requests: m, Results: m}, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
 	for _, at := range []time.Duration{after, round, settles} {
 		clock.Set(cutoff.Add(at))
 		require.NoError(tb, drawer.Pass(tb.Context()))

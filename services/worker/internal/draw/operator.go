@@ -47,7 +47,7 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (pr
 			after.Draw.Beacon = &round
 		}
 		return after, nil
-	}, d.store.Cancel)
+	}, d.store.ChangeLottery)
 }
 
 // Void cancels a draw and its promotion. It fails with errs.ErrPromotionNotFound, errs.ErrConflict
@@ -70,15 +70,33 @@ func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error)
 			}
 			s.log.WarnContext(ctx, "draw cancelled, since it cannot go on without its key", "event_id", event, "reason", after.Draw.VoidReason)
 		}
-		after.Draw.Phase, after.Draw.VoidedAt = promotion.DrawVoid, now.UnixMilli()
-		after.Promotion.VoidedAt = now.UnixMilli()
-		after.Promotion.Version++
+		after.void(now)
 		return after, nil
 	}, func(ctx context.Context, before, after Lottery) error {
 		ctx, cancel := context.WithTimeout(ctx, voidTimeout)
 		defer cancel()
-		return d.store.Cancel(ctx, before, after)
+		return d.store.ChangeLottery(ctx, before, after)
 	})
+}
+
+func (l *Lottery) void(now time.Time) {
+	l.Draw.Phase, l.Draw.VoidedAt = promotion.DrawVoid, now.UnixMilli()
+	l.Promotion.VoidedAt = now.UnixMilli()
+	l.Promotion.Version++
+}
+
+// giveUp cancels a draw whose beacon has not published the deciding round, although it was asked just
+// now: nothing else can end it.
+func (s *step) giveUp(ctx context.Context) (moved bool, err error) {
+	after := s.Lottery
+	after.void(s.now())
+	after.Draw.VoidReason = promotion.BeaconLost
+	if err := s.store.ChangeLottery(ctx, s.Lottery, after); err != nil {
+		return false, err
+	}
+	s.log.ErrorContext(ctx, "draw cancelled, since its beacon has ended", "event_id", s.Promotion.EventID)
+	s.Lottery = after
+	return true, nil
 }
 
 // lostKey names the missing key without which the draw cannot end; empty: none is missing. Without
@@ -121,6 +139,9 @@ func (s *step) voidable(now time.Time) (bool, error) {
 func (d *Drawer) changeLottery(
 	ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error,
 ) (promotion.Draw, error) {
+	if d.opts.Skew() != 0 {
+		return promotion.Draw{}, errs.ErrUnavailable.Wrap(errClock)
+	}
 	for range operatorTries {
 		l, found, err := d.store.Lottery(ctx, event)
 		if err != nil {

@@ -41,7 +41,7 @@ func TestSubmit(t *testing.T) {
 	require.ErrorIs(t, submit(strings.Repeat("0", 64), value.Signature), errs.ErrInvalidRequest)
 	require.NoError(t, submit(value.Randomness, value.Signature))
 	require.NoError(t, submit(value.Randomness, value.Signature), "repeated")
-	require.Equal(t, promotion.DrawDrawn, w.pass(t, round))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
 	_, err := drawer.Submit(t.Context(), "none", value.Randomness, value.Signature)
@@ -91,7 +91,8 @@ func TestVoidWithoutTheSeed(t *testing.T) {
 			if lost == promotion.DrawRoot {
 				w.keysAre(t, keyConfig(2))
 			}
-			require.Equal(t, lost, w.pass(t, after))
+			w.pass(t, after)
+			require.Equal(t, lost, w.pass(t, ranked))
 			w.keysAre(t, keyConfig(2))
 			require.Equal(t, lost, w.pass(t, announced+time.Hour))
 			w.keysAre(t, keyConfig(1))
@@ -126,7 +127,7 @@ func TestVoidWithoutTheSigningKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		at     time.Duration
 		change func(*fairdraw.Commitment)
-		fault  fairdraw.Code // that verifiers find
+		fault  fairdraw.FaultCode // that verifiers find
 	}{
 		"at the round":             {round, nil, fairdraw.VoidLate},
 		"after a day":              {announced + fairdraw.SeedDeadline, nil, fairdraw.VoidLate},
@@ -178,7 +179,7 @@ func TestSigningKeyLostAfterTheRoot(t *testing.T) {
 	w.enter(t, 5)
 	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	w.keysAre(t, otherSigningKey())
-	require.Equal(t, promotion.DrawDrawn, w.pass(t, round))
+	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
 	_, err := w.drawer(w.store).Void(t.Context(), w.event)
 	require.ErrorIs(t, err, errs.ErrDrawFixed)
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
@@ -194,7 +195,7 @@ func TestVoidIsTooLate(t *testing.T) {
 	}{
 		"just before the round":               {after, round - 10*time.Second, nil},
 		"at the round":                        {after, round, nil},
-		"drawn":                               {round, round, nil},
+		"drawn":                               {ranked, ranked, nil},
 		"at a round that the root has missed": {after - time.Second, round, nil},
 		"without a beacon":                    {after, after, func(c *fairdraw.Commitment) { c.Beacon = nil }},
 		"settled":                             {settles, settles, nil},

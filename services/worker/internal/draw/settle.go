@@ -29,9 +29,17 @@ func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	return s.advance(ctx, "announced", func(d *promotion.Draw) {
-		d.Seed, d.AnnouncedAt = seed.String(), s.now().UnixMilli()
-	})
+	// The promotion says that the result is out when it is.
+	after := s.Lottery
+	after.Draw.Seed, after.Draw.AnnouncedAt = seed.String(), s.now().UnixMilli()
+	after.Promotion.PublishedAt = after.Draw.AnnouncedAt
+	after.Promotion.Version++
+	if err := retry(ctx, func() error { return s.store.ChangeLottery(ctx, s.Lottery, after) }); err != nil {
+		return false, err
+	}
+	s.Lottery = after
+	failpoint.Hit("worker.draw.announced")
+	return true, nil
 }
 
 // settleAfter delays the results, so that a process whose clock is ahead publishes none too early.

@@ -23,14 +23,21 @@ type step struct {
 
 func (s *step) now() time.Time { return s.opts.Now() }
 
+// rankLead is how long before the announcement the entries are ranked: a million take less. Until then
+// no result lies in the table, whoever may read it or its backups.
+const rankLead = 5 * time.Minute
+
 // waits reports whether the next step is not due yet. It makes no calls.
 func (s *step) waits() bool {
 	switch now := s.now(); s.Draw.Phase {
 	case promotion.DrawOpen:
 		return now.Before(s.terms.Cutoff().Add(s.opts.After))
 	case promotion.DrawRoot:
+		if s.terms.Beacon == nil || s.Draw.Beacon != nil {
+			return now.Before(s.terms.Announced().Add(-rankLead))
+		}
 		round, err := s.Draw.DecidingRound(&s.terms.Commitment)
-		return err == nil && s.terms.Beacon != nil && now.Before(s.terms.Beacon.TimeOf(round))
+		return err == nil && now.Before(s.terms.Beacon.TimeOf(round))
 	case promotion.DrawDrawn:
 		at := s.terms.Announced()
 		if s.Draw.Announced() {
@@ -174,7 +181,7 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	signed, err := fairdraw.SignStatement(s.keys.Keys().Signing, &s.terms.Commitment, []byte(s.Draw.Statement))
+	signed, err := fairdraw.SignStatement(s.keys.Keys().Statements, &s.terms.Commitment, []byte(s.Draw.Statement))
 	if err != nil {
 		return false, err
 	}
@@ -201,7 +208,7 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// decide stores the value of the beacon, and then the winners.
+// decide stores the value of the beacon, and later the winners.
 func (s *step) decide(ctx context.Context) (moved bool, err error) {
 	if overdue, err := s.overdue(); err != nil || overdue {
 		if err != nil {
@@ -252,7 +259,15 @@ func (s *step) fetchRound(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	round, err := s.beacons.Round(ctx, s.terms.Beacon.Chain, number)
+	round, err := s.beacons.Get(ctx, s.terms.Beacon.Chain, number)
+	if err != nil && ctx.Err() == nil {
+		if lost, bad := s.beaconLost(); lost || bad != nil {
+			if bad != nil {
+				return false, bad
+			}
+			return s.giveUp(ctx)
+		}
+	}
 	if errors.Is(err, beacon.ErrNotPublished) {
 		return false, nil
 	}
@@ -260,6 +275,12 @@ func (s *step) fetchRound(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	return s.advance(ctx, "fetched", func(d *promotion.Draw) { d.Beacon = &round })
+}
+
+// beaconLost reports whether the beacon has had its time to publish the round.
+func (s *step) beaconLost() (bool, error) {
+	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
+	return err == nil && !s.now().Before(s.terms.BeaconLostAt(statement.Round)), err
 }
 
 // storeWinners ranks the entries and stores the winners. Every process computes the same result.

@@ -59,7 +59,7 @@ func TestUnreadableWinner(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enter(t, 8)
 	w.pass(t, after)
-	w.pass(t, round)
+	w.pass(t, ranked)
 	broken := w.winners(t)[0].String()
 	w.spoil(t, broken)
 	w.clock.Set(cutoff.Add(settles))
@@ -85,9 +85,43 @@ func TestUnreadableWinner(t *testing.T) {
 	require.NoError(t, drawer.Pass(t.Context()))
 	require.Equal(t, read, lists.Load())
 	require.Equal(t, 1, w.figures.last.Failing)
+	// All entries are read again after a minute, then more and more seldom, up to once an hour.
+	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		read = lists.Load()
+		w.clock.Advance(pause*time.Minute - time.Millisecond)
+		require.NoError(t, drawer.Pass(t.Context()))
+		require.Equal(t, read, lists.Load(), "%d min", pause)
+		w.clock.Advance(time.Millisecond)
+		require.NoError(t, drawer.Pass(t.Context()))
+		require.Greater(t, lists.Load(), read, "%d min", pause)
+	}
+}
+
+// A promotion or draw that cannot be read stops no other, and is reported until it is repaired.
+func TestUnreadableDraw(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	others := []string{drawtest.Open(t, w.store, cutoff, nil), drawtest.Open(t, w.store, cutoff, nil)}
+	w.set(t, table.PromotionKey(others[0]), "opensAt", &types.AttributeValueMemberS{Value: "then"})
+	w.set(t, table.DrawKey(others[1]), "closedAt", &types.AttributeValueMemberS{Value: "then"})
+	w.clock.Set(cutoff.Add(after))
+	drawer := w.drawer(w.store)
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Equal(t, promotion.DrawRoot, w.lottery(t).Draw.Phase)
+	require.Equal(t, 2, w.figures.last.Failing)
+	require.Less(t, w.figures.last.Late, time.Hour)
+	_, found, err := w.store.Lottery(t.Context(), others[0])
+	require.True(t, found)
+	require.ErrorIs(t, err, draw.ErrUnreadable)
+
+	w.set(t, table.PromotionKey(others[0]), "opensAt", &types.AttributeValueMemberN{Value: "1"})
+	tx := w.store.Begin()
+	tx.Delete(0, table.DrawKey(others[1]), table.Present())
+	require.NoError(t, tx.Commit(t.Context()))
 	w.clock.Advance(time.Minute)
 	require.NoError(t, drawer.Pass(t.Context()))
-	require.Greater(t, lists.Load(), read)
+	require.Zero(t, w.figures.last.Failing)
 }
 
 // exclude ends n requests without an entry and returns the keys of their exclusions.

@@ -28,7 +28,7 @@ const drawsPerRead = 50
 
 func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
 	var events []string
-	for it, err := range s.All(ctx, table.Partition{PK: table.OpenDraws, KeysOnly: true}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.OpenDraws, KeysOnly: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -50,11 +50,11 @@ func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, foun
 	if err != nil || len(page) == 0 {
 		return l, false, err
 	}
-	return page[0], true, nil
+	return page[0], true, page[0].Unreadable
 }
 
 // lotteries reads the promotions of the events, each with its draw. Events without a promotion are
-// left out; a promotion without a stored draw has an open one.
+// left out; a promotion without a stored draw has an open one. One that cannot be read stops no other.
 func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery, error) {
 	var keys []dynamo.Item
 	for _, event := range events {
@@ -70,16 +70,18 @@ func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery,
 		if it == nil {
 			continue
 		}
-		var l draw.Lottery
-		if l.Promotion, err = table.DecodePromotion(it); err != nil {
-			return nil, err
-		}
-		if l.Draw, err = table.DecodeDraw(event, items.Get(table.DrawKey(event))); err != nil {
-			return nil, err
-		}
-		out = append(out, l)
+		out = append(out, decodeLottery(event, it, items.Get(table.DrawKey(event))))
 	}
 	return out, nil
+}
+
+func decodeLottery(event string, promotionItem, drawItem dynamo.Item) draw.Lottery {
+	p, err := table.DecodePromotion(promotionItem)
+	d, unreadable := table.DecodeDraw(event, drawItem)
+	if err = errors.Join(err, unreadable); err != nil {
+		return draw.Lottery{Promotion: promotion.Promotion{EventID: event}, Unreadable: fmt.Errorf("%w: %w", draw.ErrUnreadable, err)}
+	}
+	return draw.Lottery{Promotion: p, Draw: d}
 }
 
 func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error {
@@ -97,7 +99,7 @@ func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
 }
 
-func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
+func (s *Store) ChangeLottery(ctx context.Context, before, after draw.Lottery) error {
 	tx := s.Begin()
 	putDraw(tx, &before.Draw, &after.Draw)
 	if before.Promotion != after.Promotion {
@@ -123,7 +125,7 @@ func (s *Store) Forget(ctx context.Context, event string) error {
 
 func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool, error) {
 	for i := range promotion.Partitions {
-		for it, err := range s.All(ctx, table.Partition{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
+		for it, err := range s.All(ctx, table.PartitionQuery{PK: table.MarkerPartition(i), Below: table.MarkersBefore(before)}) {
 			if err != nil {
 				return false, err
 			}
@@ -152,7 +154,7 @@ func (s *Store) concerns(ctx context.Context, it dynamo.Item, event string) (boo
 }
 
 func (s *Store) Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error) {
-	items, more, err := s.Query(ctx, table.Partition{PK: table.EntryPartition(event, group), After: after, KeysOnly: true})
+	items, more, err := s.Query(ctx, table.PartitionQuery{PK: table.EntryPartition(event, group), After: after, KeysOnly: true})
 	if err != nil {
 		return nil, "", err
 	}

@@ -13,7 +13,7 @@ import (
 func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
 	var out []fairdraw.Exclusion
 	reasons := map[promotion.ResultCode]string{} // one text for all exclusions with a reason
-	for it, err := range s.All(ctx, table.Partition{PK: table.ExclusionPartition(event)}) {
+	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.ExclusionPartition(event)}) {
 		if err != nil {
 			return nil, err
 		}

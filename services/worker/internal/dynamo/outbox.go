@@ -19,7 +19,7 @@ func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 func (s *Store) Announcements(ctx context.Context, partition int) (page []promotion.Outbox, more bool, err error) {
 	for more = true; more && len(page) == 0; {
 		var items []dynamo.Item
-		items, more, err = s.Query(ctx, table.Partition{PK: table.OutboxPartition(partition), Limit: pageSize})
+		items, more, err = s.Query(ctx, table.PartitionQuery{PK: table.OutboxPartition(partition), Limit: pageSize})
 		if err != nil {
 			return nil, false, err
 		}
@@ -64,15 +64,18 @@ func (s *Store) Published(ctx context.Context, partition int, done []promotion.O
 	return dynamo.Err(dynamo.BatchDelete(ctx, s.Client, s.Table, keys))
 }
 
-// DeadLetters reads a page of dead letters, the latest first, behind a sort key.
 func (s *Store) DeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
-	return s.deadLetters(ctx, promotion.DeadLetters, after, limit)
+	return s.deadLetters(ctx, promotion.DeadLetters, table.PartitionQuery{After: after, Limit: int32(limit), Descending: true}) //nolint:gosec // at most 100
 }
 
-func (s *Store) deadLetters(ctx context.Context, queue, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
-	items, more, err := s.Query(ctx, table.Partition{
-		PK: table.DeadLetterPartition(queue), After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
-	})
+func (s *Store) OldestDeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
+	return s.deadLetters(ctx, promotion.DeadLetters, table.PartitionQuery{After: after, Limit: int32(limit)}) //nolint:gosec // at most 100
+}
+
+// deadLetters reads a page of the dead letters of a queue.
+func (s *Store) deadLetters(ctx context.Context, queue string, p table.PartitionQuery) (page []promotion.DeadLetter, next string, err error) {
+	p.PK = table.DeadLetterPartition(queue)
+	items, more, err := s.Query(ctx, p)
 	if err != nil {
 		return nil, "", err
 	}

@@ -18,7 +18,7 @@ func (s *Store) PutAdmission(ctx context.Context, l promotion.DeadLetter) error 
 }
 
 func (s *Store) Admissions(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
-	return s.deadLetters(ctx, promotion.AdmissionDeadLetters, after, limit)
+	return s.deadLetters(ctx, promotion.AdmissionDeadLetters, table.PartitionQuery{After: after, Limit: int32(limit), Descending: true}) //nolint:gosec // at most 100
 }
 
 func (s *Store) Admission(ctx context.Context, id string) (l promotion.DeadLetter, found bool, err error) {

@@ -52,7 +52,9 @@ func toSettleError(err error) error {
 		return nil
 	case dynamo.Contended(err):
 		return fmt.Errorf("%w: %w", settle.ErrChanged, err)
-	case errors.Is(err, errs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case dynamo.Throttled(err):
+		return fmt.Errorf("%w: %w", settle.ErrThrottled, err)
+	case errors.Is(err, errs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), dynamo.Refused(err):
 		return fmt.Errorf("%w: %w", settle.ErrStoreUnavailable, err)
 	default:
 		return err
@@ -80,10 +82,14 @@ func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (set
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
-		return out, toSettleError(err)
+		if err = toSettleError(err); !errors.Is(err, settle.ErrStoreUnavailable) { // no read fails because of an item
+			err = fmt.Errorf("%w: %w", settle.ErrStoreUnavailable, err)
+		}
+		return out, err
 	}
 	if err := readPromotion(&out, items, first); err != nil {
-		return out, err
+		s.ReportSkipped(ctx, keys[0], err)
+		return out, fmt.Errorf("%w: %w", settle.ErrPromotionUnreadable, err)
 	}
 	for _, m := range messages {
 		it := items.Get(table.RequestKey(m.RequestID))
@@ -98,8 +104,8 @@ func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (set
 		out.Requests[m.RequestID] = r
 		if it := items.Get(table.LockKey(m.EventID, m.UserID)); it != nil {
 			l, err := table.DecodeLock(it)
-			if err != nil {
-				return out, err
+			if err != nil { // nobody knows whether the request counts
+				out.Unreadable[m.RequestID] = err
 			}
 			out.Locks[m.RequestID] = l.RequestID
 		}
@@ -149,7 +155,7 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	failpoint.Hit("worker.decided")
 	err := s.commit(ctx, tx)
 	if canceled, ok := dynamo.Canceled(err); ok {
-		if i, invalid := canceled.Invalid(); invalid && tx.Owner(i) != table.Shared {
+		if i, invalid := canceled.FirstInvalid(); invalid && tx.Owner(i) != table.Shared {
 			return &settle.ItemError{Index: tx.Owner(i), Err: err}
 		}
 	}

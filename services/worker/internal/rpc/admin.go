@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/promotion"
@@ -23,7 +25,9 @@ const (
 
 // Store reads dead letters and begins failed requests anew.
 type Store interface {
+	// DeadLetters reads a page behind a sort key, the latest first; OldestDeadLetters the oldest first.
 	DeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
+	OldestDeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	MarkRedriven(ctx context.Context, l promotion.DeadLetter) error
 	Redrive(ctx context.Context, id string) (promotion.Request, error)
 }
@@ -95,73 +99,98 @@ func decodeCursor(cursor string) (string, error) {
 	return string(sortKey), nil
 }
 
-// RedriveRequests reads the dead letters from the latest on, since each is marked whose request is
-// redriven.
 func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequestsRequest) (*workerv1.RedriveRequestsResponse, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	wanted := map[string]bool{}
-	for _, id := range in.GetIds() {
-		wanted[id] = true
-	}
 	out := &workerv1.RedriveRequestsResponse{}
-	tried, after := map[string]bool{}, ""
+	if len(in.GetIds()) > 0 {
+		return out, s.redriveIDs(ctx, in.GetIds(), out)
+	}
+	after, err := decodeCursor(in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	after, err = s.redriveOldest(ctx, after, out)
+	out.NextCursor, out.More = encodeCursor(after), after != ""
+	return out, err
+}
+
+// redriveOldest redrives the requests of dead letters behind a sort key that were not redriven yet,
+// the oldest first. It returns the sort key of the last one that it has looked at, empty at the end.
+func (s *Admin) redriveOldest(ctx context.Context, after string, out *workerv1.RedriveRequestsResponse) (next string, err error) {
+	tried := map[string]bool{}
 	for range maxPages {
-		page, next, err := s.store.DeadLetters(ctx, after, maxRedrives)
+		page, next, err := s.store.OldestDeadLetters(ctx, after, maxRedrives)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		for _, l := range page {
-			if l.RequestID == "" || l.RedrivenAt != 0 || tried[l.RequestID] || len(wanted) > 0 && !wanted[l.RequestID] {
+			if len(out.GetRedriven()) == maxRedrives {
+				return after, nil
+			}
+			if after = l.ID; l.RequestID == "" || l.RedrivenAt != 0 || tried[l.RequestID] {
 				continue
 			}
-			if len(out.GetRedriven()) == maxRedrives {
-				out.More = true
-				return out, nil
-			}
 			tried[l.RequestID] = true
-			redriven, err := s.redrive(ctx, l.RequestID, out)
-			if err != nil {
-				return nil, err
-			}
-			if redriven {
-				err = s.store.MarkRedriven(ctx, l)
-			}
-			if err != nil {
-				return nil, err
+			if err := s.redrive(ctx, l.RequestID, &l, out); err != nil {
+				return "", err
 			}
 		}
-		if after = next; after == "" || len(wanted) > 0 && len(tried) == len(wanted) {
+		if after = next; after == "" {
 			break
 		}
 	}
-	out.More = after != "" && len(wanted) == 0
-	for _, id := range in.GetIds() {
-		if !tried[id] { // a request that failed without a dead letter
-			tried[id] = true
-			if _, err := s.redrive(ctx, id, out); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return out, nil
+	return after, nil
 }
 
-// redrive begins a request anew and sends it. If the sending fails, ingest finds the marker and
-// sends it.
-func (s *Admin) redrive(ctx context.Context, id string, out *workerv1.RedriveRequestsResponse) (redriven bool, err error) {
+// redriveIDs redrives requests in the order of their acceptance, which that of their ids is.
+func (s *Admin) redriveIDs(ctx context.Context, ids []string, out *workerv1.RedriveRequestsResponse) error {
+	letters := map[string]*promotion.DeadLetter{} // the latest of each request, if it has one
+	for _, id := range ids {
+		letters[id] = nil
+	}
+	after, found := "", 0
+	for range maxPages {
+		page, next, err := s.store.DeadLetters(ctx, after, maxRedrives)
+		if err != nil {
+			return err
+		}
+		for _, l := range page {
+			if known, wanted := letters[l.RequestID]; wanted && known == nil && l.RedrivenAt == 0 {
+				letters[l.RequestID] = &l
+				found++
+			}
+		}
+		if after = next; after == "" || found == len(letters) {
+			break
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(letters)) {
+		if err := s.redrive(ctx, id, letters[id], out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// redrive begins a request anew, sends it, and notes that in its dead letter, unless that is nil. If
+// the sending fails, ingest finds the marker and sends it.
+func (s *Admin) redrive(ctx context.Context, id string, l *promotion.DeadLetter, out *workerv1.RedriveRequestsResponse) error {
 	r, err := s.store.Redrive(ctx, id)
 	if errors.Is(err, promotion.ErrNotRedrivable) {
 		out.Refused = append(out.Refused, id)
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	out.Redriven = append(out.Redriven, id)
 	if err := s.sender.Send(ctx, r); err != nil {
 		s.log.WarnContext(ctx, "redriven request not sent yet", "request_id", id, "error", err)
 	}
-	return true, nil
+	if l == nil {
+		return nil
+	}
+	return s.store.MarkRedriven(ctx, *l)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +105,7 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 	one, err := client.RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: operator(), Ids: []string{last}})
 	require.NoError(t, err)
 	require.Equal(t, []string{last}, one.GetRedriven())
+	require.Empty(t, one.GetNextCursor())
 	again, err := client.RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: operator(), Ids: []string{last}})
 	require.NoError(t, err)
 	require.Equal(t, []string{last}, again.GetRefused(), "it has begun anew already")
@@ -124,6 +127,109 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 	require.ErrorIs(t, errs.From(err), errs.ErrRoleRequired)
 	_, err = client.RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: &commonv1.Caller{UserId: "ann"}})
 	require.ErrorIs(t, errs.From(err), errs.ErrRoleRequired)
+}
+
+// All dead letters are reached, the oldest first, however many there are before them that were
+// redriven or refused.
+func TestRedriveReachesAll(t *testing.T) {
+	t.Parallel()
+	store := newLetters(2_500)
+	for _, l := range store.letters[:2_200] {
+		l.RedrivenAt = 1
+	}
+	store.refused = store.letters[2_250].RequestID
+	queue := &sender{}
+	admin := rpc.NewAdmin(store, queue, nil, slog.New(slog.DiscardHandler))
+	var redriven []string
+	in := &workerv1.RedriveRequestsRequest{Caller: operator()}
+	for calls := 0; ; calls++ {
+		require.Less(t, calls, 10)
+		out, err := admin.RedriveRequests(t.Context(), in)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(out.GetRedriven()), 100)
+		redriven = append(redriven, out.GetRedriven()...)
+		require.Equal(t, out.GetMore(), out.GetNextCursor() != "")
+		if in.Cursor = out.GetNextCursor(); !out.GetMore() {
+			break
+		}
+	}
+	var want []string
+	for _, l := range slices.Concat(store.letters[2_200:2_250], store.letters[2_251:]) {
+		want = append(want, l.RequestID)
+	}
+	require.Equal(t, want, redriven)
+	for i, r := range queue.sent {
+		require.Equal(t, want[i], r.RequestID, "they are sent in this order")
+	}
+	_, err := admin.RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: operator(), Cursor: "?"})
+	require.ErrorIs(t, err, errs.ErrInvalidCursor)
+}
+
+// Requests that are named are redriven in the order in which they were accepted.
+func TestRedriveByIDKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	store := newLetters(300)
+	ids := []string{store.letters[9].RequestID, store.letters[250].RequestID, store.letters[2].RequestID}
+	out, err := rpc.NewAdmin(store, &sender{}, nil, slog.New(slog.DiscardHandler)).
+		RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: operator(), Ids: ids})
+	require.NoError(t, err)
+	require.Equal(t, []string{ids[2], ids[0], ids[1]}, out.GetRedriven())
+	require.NotZero(t, store.letters[2].RedrivenAt)
+	require.Zero(t, store.letters[3].RedrivenAt)
+}
+
+// letters has dead letters in memory, the oldest first.
+type letters struct {
+	letters []*promotion.DeadLetter
+	refused string
+}
+
+func newLetters(n int) *letters {
+	s := &letters{}
+	for i := range n {
+		l := promotion.NewDeadLetter(ids.NewV7().String(), int64(i+1))
+		_, l.RequestID, _ = strings.Cut(l.ID, "#")
+		s.letters = append(s.letters, &l)
+	}
+	return s
+}
+
+func (s *letters) DeadLetters(_ context.Context, after string, limit int) ([]promotion.DeadLetter, string, error) {
+	return pageOf(slices.Backward(s.letters), after, limit)
+}
+
+func (s *letters) OldestDeadLetters(_ context.Context, after string, limit int) ([]promotion.DeadLetter, string, error) {
+	return pageOf(slices.All(s.letters), after, limit)
+}
+
+func pageOf(all iter.Seq2[int, *promotion.DeadLetter], after string, limit int) (page []promotion.DeadLetter, next string, _ error) {
+	behind := after == ""
+	for _, l := range all {
+		if len(page) == limit {
+			return page, page[limit-1].ID, nil
+		}
+		if behind {
+			page = append(page, *l)
+		}
+		behind = behind || l.ID == after
+	}
+	return page, "", nil
+}
+
+func (s *letters) MarkRedriven(_ context.Context, l promotion.DeadLetter) error {
+	for _, of := range s.letters {
+		if of.ID == l.ID {
+			of.RedrivenAt = 5
+		}
+	}
+	return nil
+}
+
+func (s *letters) Redrive(_ context.Context, id string) (promotion.Request, error) {
+	if id == s.refused {
+		return promotion.Request{}, promotion.ErrNotRedrivable
+	}
+	return promotion.Request{RequestID: id}, nil
 }
 
 func TestOperatorsOfDraws(t *testing.T) {

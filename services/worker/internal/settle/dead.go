@@ -17,8 +17,12 @@ func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) er
 		if err == nil {
 			err = s.dead.Delete(ctx, []promotion.Delivery{m})
 		}
-		if err != nil { // SQS delivers it again
-			all = append(all, err, s.dead.Release(ctx, []promotion.Delivery{m}, s.opts.RetryDelay))
+		after := s.opts.RetryDelay
+		if errors.Is(err, ErrPromotionUnreadable) {
+			err, after = nil, unreadableDelay
+		}
+		if err != nil || after == unreadableDelay { // SQS delivers it again
+			all = append(all, err, s.dead.Release(ctx, []promotion.Delivery{m}, after))
 		}
 	}
 	return errors.Join(all...)

@@ -110,6 +110,7 @@ type desk struct {
 	mu        sync.Mutex
 	deleted   []string
 	released  []string
+	after     time.Duration // of the latest release
 	forwarded []promotion.Delivery
 	sent      []promotion.Outgoing
 }
@@ -125,9 +126,10 @@ func (d *desk) Delete(_ context.Context, messages []promotion.Delivery) error {
 	return nil
 }
 
-func (d *desk) Release(_ context.Context, messages []promotion.Delivery, _ time.Duration) error {
+func (d *desk) Release(_ context.Context, messages []promotion.Delivery, after time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.after = after
 	for _, m := range messages {
 		d.released = append(d.released, m.ID)
 	}
@@ -200,9 +202,16 @@ func (w *world) statuses(t *testing.T) []promotion.Status {
 // spoil makes the item of a request unreadable.
 func (w *world) spoil(t *testing.T, id string) {
 	t.Helper()
+	w.set(t, table.RequestKey(id), "attempts", pkgdynamo.String("many"))
+}
+
+// set writes an attribute of an item, past all rules.
+func (w *world) set(t *testing.T, key pkgdynamo.Item, name string, v types.AttributeValue) {
+	t.Helper()
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
-		TableName: &w.store.Table, Key: table.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
+		TableName: &w.store.Table, Key: key, UpdateExpression: aws.String("SET #name = :v"),
+		ExpressionAttributeNames:  map[string]string{"#name": name},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":v": v},
 	})
 	require.NoError(t, err)
 }

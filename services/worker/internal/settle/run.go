@@ -23,7 +23,8 @@ const (
 )
 
 // Run receives and settles with a number of parallel receivers until ctx ends. A batch that was
-// received is handled to its end. While the store does not answer, each receiver keeps its batch.
+// received before is handled to its end; what the last call brings is released. While the store does
+// not answer, each receiver keeps its batch.
 func (s *Settler) Run(parallel int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var work sync.WaitGroup
@@ -39,6 +40,10 @@ func (s *Settler) Run(parallel int) func(context.Context) error {
 func (s *Settler) receive(ctx context.Context, from Queue, handle func(context.Context, []promotion.Delivery) error) {
 	for ctx.Err() == nil {
 		batch, err := from.Receive(ctx)
+		if ctx.Err() != nil && len(batch) > 0 {
+			s.hide(context.WithoutCancel(ctx), from, batch, 0) // another process handles them at once
+			return
+		}
 		if err == nil && len(batch) > 0 {
 			err = s.handle(ctx, batch, handle)
 		}
@@ -60,19 +65,22 @@ func (s *Settler) receive(ctx context.Context, from Queue, handle func(context.C
 // false when ctx has ended. Released messages would be received again at once, and SQS makes dead
 // letters of messages that were received too often.
 func (s *Settler) awaitStore(ctx context.Context, from Queue, batch []promotion.Delivery) bool {
-	hold := func(ctx context.Context, d time.Duration) {
-		if err := from.Release(ctx, batch, d); err != nil { // they may be delivered again, which is harmless
-			s.log.WarnContext(ctx, "messages not kept", "error", err)
-		}
-	}
 	for loop.Sleep(ctx, errorPause) {
 		if s.probe(ctx) == nil {
 			return true
 		}
-		hold(ctx, outageHold)
+		s.hide(ctx, from, batch, outageHold)
 	}
-	hold(context.WithoutCancel(ctx), 0)
+	s.hide(context.WithoutCancel(ctx), from, batch, 0)
 	return false
+}
+
+// hide keeps messages hidden from the other receivers for a time from now on. After an error they
+// may be delivered earlier, which is harmless, or later.
+func (s *Settler) hide(ctx context.Context, from Queue, batch []promotion.Delivery, d time.Duration) {
+	if err := from.Release(ctx, batch, d); err != nil {
+		s.log.WarnContext(ctx, "messages not hidden, or not released", "after", d.String(), "error", err)
+	}
 }
 
 func (s *Settler) probe(ctx context.Context) error {

@@ -6,6 +6,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -19,8 +20,14 @@ import (
 var (
 	// ErrChanged means that what was read has changed meanwhile and must be read again.
 	ErrChanged = errors.New("changed meanwhile")
-	// ErrStoreUnavailable means that the store does not answer.
+	// ErrStoreUnavailable means that the store does not answer, or refuses for a reason that lies in no
+	// request.
 	ErrStoreUnavailable = errors.New("the store does not answer")
+	// ErrThrottled is an ErrStoreUnavailable that may be over some milliseconds later.
+	ErrThrottled = fmt.Errorf("%w: throttled", ErrStoreUnavailable)
+	// ErrPromotionUnreadable means that an item of the promotion cannot be read. Its requests wait until
+	// it is repaired.
+	ErrPromotionUnreadable = errors.New("an item of the promotion cannot be read")
 )
 
 // ItemError names the request on which a transaction failed, by its index.
@@ -61,7 +68,7 @@ type Settlement struct {
 }
 
 // Store reads and writes requests. Its errors are ErrChanged, ErrStoreUnavailable, an ItemError, or
-// others that name no request. Reading and writing are two calls, not one with a decision in
+// others that name no request; of Snapshot also ErrPromotionUnreadable. Reading and writing are two calls, not one with a decision in
 // between, since the Snapshot also shows which messages need no settling, and which must be settled
 // alone.
 type Store interface {
@@ -104,6 +111,13 @@ const (
 	maxPasses = 30
 	// foreignDelay is how long messages stay hidden that this replica cannot settle.
 	foreignDelay = 30 * time.Second
+	// unreadableDelay is how long messages stay hidden whose promotion cannot be read. SQS makes a dead
+	// letter of a message that was received 100 times, which is then after 8 hours.
+	unreadableDelay = 5 * time.Minute
+	// throttleTries is how often a group is tried in a row while the store is throttled. The pauses grow
+	// from about 10 ms to about 320 ms.
+	throttleTries = 7
+	throttlePause = 10 * time.Millisecond
 )
 
 // Settler settles the requests whose messages were received from the queue.
@@ -173,83 +187,106 @@ type triage struct {
 	unsupported bool // the first one is of a type that this replica cannot settle
 }
 
+// group is what is left of the messages of one group.
+type group struct {
+	all     []delivery
+	limit   int             // of the requests in the next transaction; 0: no limit
+	counted map[string]bool // requests whose attempt was counted before it began
+}
+
 // settleGroup settles the messages of one group in their order.
 func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
-	limit := 0                   // of the requests in the next transaction; 0: no limit
-	counted := map[string]bool{} // requests whose attempt was counted before it began
+	g := &group{all: all, counted: map[string]bool{}}
+	throttled := 0
 	for range maxPasses {
-		t, err := s.triage(ctx, all)
-		if err != nil {
-			return s.release(ctx, all, 0, err)
-		}
-		s.deleteSettled(ctx, t.done)
-		all = t.rest
-		if len(t.live) == 0 {
-			return nil
-		}
-		first := t.live[0]
-		switch {
-		case t.unsupported:
-			return s.release(ctx, all, foreignDelay, nil)
-		case first.request.Attempts >= s.opts.MaxAttempts, t.snapshot.Unreadable[first.message.RequestID] != nil:
-			if err := s.moveToDeadLetters(ctx, first.Delivery, first.message.DeduplicationID("")); err != nil {
-				return s.release(ctx, all, 0, err)
-			}
-			all = slices.DeleteFunc(all, func(d delivery) bool { return d.message.RequestID == first.message.RequestID })
-			if len(all) == 0 {
-				return nil
-			}
-			continue
-		case first.Receives >= suspiciousReceives && !counted[first.message.RequestID]:
-			counted[first.message.RequestID] = true
-			if err := s.countAttempt(ctx, first.request, "SUSPECTED", errors.New("it was received often and not settled")); err != nil && !errors.Is(err, ErrChanged) {
-				return s.release(ctx, all, 0, err)
-			}
+		again, after, err := s.pass(ctx, g)
+		if errors.Is(err, ErrThrottled) && throttled < throttleTries && loop.Sleep(ctx, jitter(throttlePause<<throttled)) {
+			throttled++
 			continue
 		}
-		n := s.batchSize(t.live, limit)
-		limit = 0
-		err = s.trySettle(ctx, t.snapshot, t.live[:n])
-		var item *ItemError
-		switch {
-		case err == nil:
-			if all = s.deleteRequests(ctx, all, t.live[:n]); len(all) == 0 {
-				return nil
-			}
-		case errors.Is(err, ErrChanged):
-			if !pause(ctx) {
-				return s.release(ctx, all, 0, ctx.Err())
-			}
-		case errors.Is(err, ErrStoreUnavailable), ctx.Err() != nil:
-			return s.release(ctx, all, 0, err)
-		case errors.As(err, &item) && item.Index > 0:
-			limit = item.Index // the requests before it are settled without it
-		case item == nil && n > 1:
-			limit = 1 // any request may be the cause: the first one is tried alone
-		default:
-			return s.retryLater(ctx, all, first, counted[first.message.RequestID], err)
+		if !again || err != nil {
+			return s.release(ctx, g.all, after, err)
 		}
 	}
-	return s.release(ctx, all, 0, nil)
+	return s.release(ctx, g.all, 0, nil)
 }
 
-// pause waits 20 to 50 ms, so that two processes that have changed one item do not collide again.
-// It returns false when ctx has ended.
-func pause(ctx context.Context) bool {
-	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
+// pass settles the first messages of a group. Unless others can be settled at once, those that are
+// left are released after a time.
+func (s *Settler) pass(ctx context.Context, g *group) (again bool, after time.Duration, err error) {
+	t, err := s.triage(ctx, g.all)
+	if errors.Is(err, ErrPromotionUnreadable) {
+		return false, unreadableDelay, nil
+	}
+	if err != nil {
+		return false, 0, err
+	}
+	s.deleteSettled(ctx, t.done)
+	if g.all = t.rest; len(t.live) == 0 {
+		return false, 0, nil
+	}
+	first := t.live[0]
+	id := first.message.RequestID
+	switch {
+	case t.unsupported:
+		return false, foreignDelay, nil
+	case first.request.Attempts >= s.opts.MaxAttempts, t.snapshot.Unreadable[id] != nil:
+		if err := s.moveToDeadLetters(ctx, first.Delivery, first.message.DeduplicationID("")); err != nil {
+			return false, 0, err
+		}
+		g.all = slices.DeleteFunc(g.all, func(d delivery) bool { return d.message.RequestID == id })
+		return len(g.all) > 0, 0, nil
+	case first.Receives >= suspiciousReceives && !g.counted[id]:
+		if err := s.countAttempt(ctx, first.request, "SUSPECTED", errors.New("it was received often and not settled")); err != nil && !errors.Is(err, ErrChanged) {
+			return false, 0, err
+		}
+		g.counted[id] = true
+		return true, 0, nil
+	}
+	n := s.batchSize(t.live, g.limit)
+	g.limit = 0
+	err = s.trySettle(ctx, t.snapshot, t.live[:n])
+	var item *ItemError
+	switch {
+	case err == nil:
+		g.all = s.deleteRequests(ctx, g.all, t.live[:n])
+		return len(g.all) > 0, 0, nil
+	case errors.Is(err, ErrChanged):
+		if !pause(ctx) {
+			return false, 0, ctx.Err()
+		}
+	case errors.Is(err, ErrStoreUnavailable), ctx.Err() != nil:
+		return false, 0, err
+	case errors.As(err, &item) && item.Index > 0:
+		g.limit = item.Index // the requests before it are settled without it
+	case item == nil && n > 1:
+		g.limit = 1 // any request may be the cause: the first one is tried alone
+	default:
+		after, err := s.retryLater(ctx, first, g.counted[id], err)
+		return false, after, err
+	}
+	return true, 0, nil
 }
 
-// retryLater counts the attempt of the first request and releases it with all messages behind it,
-// so that the order of the group is kept.
-func (s *Settler) retryLater(ctx context.Context, all []delivery, first delivery, counted bool, cause error) error {
+// jitter is half of a pause, up to one and a half, so that callers which collided do not collide again.
+func jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d) //nolint:gosec // jitter
+}
+
+// pause waits about 35 ms; it returns false when ctx has ended.
+func pause(ctx context.Context) bool { return loop.Sleep(ctx, jitter(35*time.Millisecond)) }
+
+// retryLater counts the attempt of the first request, and returns after which time it is released
+// with all messages behind it, so that the order of the group is kept.
+func (s *Settler) retryLater(ctx context.Context, first delivery, counted bool, cause error) (time.Duration, error) {
 	s.log.WarnContext(ctx, "request not settled, trying again", "request_id", first.message.RequestID, "event_id", first.message.EventID,
 		"attempts", first.request.Attempts+1, "error", cause)
 	if !counted {
 		if err := s.countAttempt(ctx, first.request, "SETTLE_FAILED", cause); err != nil && !errors.Is(err, ErrChanged) {
-			return s.release(ctx, all, 0, err)
+			return 0, err
 		}
 	}
-	return s.release(ctx, all, s.opts.RetryDelay*time.Duration(first.request.Attempts+1), nil)
+	return s.opts.RetryDelay * time.Duration(first.request.Attempts+1), nil
 }
 
 func (s *Settler) countAttempt(ctx context.Context, r promotion.Request, code string, cause error) error {
@@ -259,6 +296,9 @@ func (s *Settler) countAttempt(ctx context.Context, r promotion.Request, code st
 // release makes messages visible to receivers after a time and returns the reason. While the store
 // does not answer they stay hidden, since Run tries again.
 func (s *Settler) release(ctx context.Context, all []delivery, after time.Duration, reason error) error {
+	if len(all) == 0 {
+		return reason
+	}
 	received := make([]promotion.Delivery, len(all))
 	for i, d := range all {
 		received[i] = d.Delivery

@@ -645,8 +645,8 @@ type AuditEvent struct {
 	// The event, promotion or campaign that the path or the body names; "" for none.
 	EventId   string `protobuf:"bytes,8,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The JSON body, with secrets replaced; empty if there is none, or it is not JSON or longer than
-	// 8 KiB.
+	// The JSON body without spaces, with secrets replaced; empty if there is none, or it is not JSON
+	// or longer than 64 KiB.
 	Body string `protobuf:"bytes,10,opt,name=body,proto3" json:"body,omitempty"`
 	// SHA-256 of the body as sent, in hex; empty without a body.
 	BodySha256 string `protobuf:"bytes,11,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`

@@ -190,7 +190,7 @@ type Promotion struct {
 	LotteryCutoffAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3" json:"lottery_cutoff_at,omitempty"`
 	// Lottery: when the result is published.
 	AnnouncedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=announced_at,json=announcedAt,proto3" json:"announced_at,omitempty"`
-	// "Scheduled", "Open", "Closed", "Announced" or "Void".
+	// "Scheduled", "Open", "Closed", "Announced" (the result is public) or "Void".
 	Status string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	// Accepts no requests at present, although it is open.
 	Paused        bool `protobuf:"varint,10,opt,name=paused,proto3" json:"paused,omitempty"`
@@ -527,7 +527,7 @@ type Applied struct {
 	Status    string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// "PENDING", "SUCCESS", "REJECTED" or "FAILED".
 	UiResult string `protobuf:"bytes,3,opt,name=ui_result,json=uiResult,proto3" json:"ui_result,omitempty"`
-	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED".
+	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED" (the result is public); absent when cancelled.
 	UiPhase *string `protobuf:"bytes,4,opt,name=ui_phase,json=uiPhase,proto3,oneof" json:"ui_phase,omitempty"`
 	// The user had already applied: this is the earlier request.
 	Duplicate bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
@@ -839,7 +839,7 @@ type EventRequest struct {
 	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	// "PENDING", "SUCCESS", "REJECTED" or "FAILED".
 	UiResult string `protobuf:"bytes,6,opt,name=ui_result,json=uiResult,proto3" json:"ui_result,omitempty"`
-	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED".
+	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED" (the result is public); absent when cancelled.
 	UiPhase *string `protobuf:"bytes,7,opt,name=ui_phase,json=uiPhase,proto3,oneof" json:"ui_phase,omitempty"`
 	// Such as "SUCCESS" or "REJECTED_CAPACITY"; absent until the request has ended.
 	ResultCode  *string `protobuf:"bytes,8,opt,name=result_code,json=resultCode,proto3,oneof" json:"result_code,omitempty"`
@@ -1251,7 +1251,8 @@ type Draw struct {
 	// Milliseconds since 1970.
 	VoidedAt *int64 `protobuf:"varint,10,opt,name=voided_at,json=voidedAt,proto3,oneof" json:"voided_at,omitempty"`
 	// Why the draw was cancelled after its round, when its result could already be known:
-	// "SIGNING_KEY_LOST" or "SEED_KEY_LOST". Absent if it was cancelled before, or not at all.
+	// "SIGNING_KEY_LOST", "SEED_KEY_LOST", or "BEACON_LOST" (the round was not published within a
+	// week). Absent if it was cancelled before, or not at all.
 	VoidReason    *string `protobuf:"bytes,11,opt,name=void_reason,json=voidReason,proto3,oneof" json:"void_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1791,8 +1792,8 @@ type CreatePromotionRequest struct {
 	CapacityTotal int64                  `protobuf:"varint,4,opt,name=capacity_total,json=capacityTotal,proto3" json:"capacity_total,omitempty"`
 	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	ClosesAt      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
-	// Partitions of the operators' list: at least the peak of applications per second ÷ 250. Default
-	// 1.
+	// Partitions of the operators' list: at least the peak of applications per second ÷ 250, above
+	// which applications are refused for lack of capacity. Default 16, for 4,000 a second.
 	Shards *int32 `protobuf:"varint,7,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	// Lottery: equal to closes_at, which is the default.
 	LotteryCutoffAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3" json:"lottery_cutoff_at,omitempty"`
@@ -1917,7 +1918,10 @@ type Beacon struct {
 	Genesis       int64 `protobuf:"varint,4,opt,name=genesis,proto3" json:"genesis,omitempty"`
 	PeriodSeconds int64 `protobuf:"varint,5,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
 	// Seconds from the cutoff to the round that decides; default 600, at least 120.
-	DelaySeconds  *int64 `protobuf:"varint,6,opt,name=delay_seconds,json=delaySeconds,proto3,oneof" json:"delay_seconds,omitempty"`
+	DelaySeconds *int64 `protobuf:"varint,6,opt,name=delay_seconds,json=delaySeconds,proto3,oneof" json:"delay_seconds,omitempty"`
+	// Lower-case hex; with beacon_id it makes the chain's hash verifiable.
+	GroupHash     string `protobuf:"bytes,7,opt,name=group_hash,json=groupHash,proto3" json:"group_hash,omitempty"`
+	BeaconId      string `protobuf:"bytes,8,opt,name=beacon_id,json=beaconId,proto3" json:"beacon_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1992,6 +1996,20 @@ func (x *Beacon) GetDelaySeconds() int64 {
 		return *x.DelaySeconds
 	}
 	return 0
+}
+
+func (x *Beacon) GetGroupHash() string {
+	if x != nil {
+		return x.GroupHash
+	}
+	return ""
+}
+
+func (x *Beacon) GetBeaconId() string {
+	if x != nil {
+		return x.BeaconId
+	}
+	return ""
 }
 
 type ClosePromotionRequest struct {
@@ -2210,7 +2228,9 @@ type ExportWinnersRequest struct {
 	// longer than the end of its connection allows is cut, so long lists are read in several calls.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Rank after which the lines begin; 0: at the first, with the header.
-	After         int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
+	After int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
+	// With after: the next_key of the call before.
+	AfterKey      string `protobuf:"bytes,5,opt,name=after_key,json=afterKey,proto3" json:"after_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2273,12 +2293,21 @@ func (x *ExportWinnersRequest) GetAfter() int64 {
 	return 0
 }
 
+func (x *ExportWinnersRequest) GetAfterKey() string {
+	if x != nil {
+		return x.AfterKey
+	}
+	return ""
+}
+
 type WinnersPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Csv   []byte                 `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
 	// In the last part of a call, which has no lines: the rank behind which the next call begins.
 	// Absent: the list is complete.
-	Next          *int64 `protobuf:"varint,2,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	Next *int64 `protobuf:"varint,2,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	// With next, of a first-come promotion: where the next call begins to read.
+	NextKey       string `protobuf:"bytes,3,opt,name=next_key,json=nextKey,proto3" json:"next_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2325,6 +2354,13 @@ func (x *WinnersPart) GetNext() int64 {
 		return *x.Next
 	}
 	return 0
+}
+
+func (x *WinnersPart) GetNextKey() string {
+	if x != nil {
+		return x.NextKey
+	}
+	return ""
 }
 
 type ListRequestsRequest struct {
@@ -2845,7 +2881,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\fannounced_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vannouncedAt\x12-\n" +
 	"\x06beacon\x18\n" +
 	" \x01(\v2\x15.urr.ingest.v1.BeaconR\x06beaconB\t\n" +
-	"\a_shards\"\xf7\x01\n" +
+	"\a_shards\"\xc5\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2854,7 +2890,10 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"public_key\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc0\x01R\tpublicKey\x12\x18\n" +
 	"\agenesis\x18\x04 \x01(\x03R\agenesis\x12%\n" +
 	"\x0eperiod_seconds\x18\x05 \x01(\x03R\rperiodSeconds\x12(\n" +
-	"\rdelay_seconds\x18\x06 \x01(\x03H\x00R\fdelaySeconds\x88\x01\x01B\x10\n" +
+	"\rdelay_seconds\x18\x06 \x01(\x03H\x00R\fdelaySeconds\x88\x01\x01\x12&\n" +
+	"\n" +
+	"group_hash\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\tgroupHash\x12$\n" +
+	"\tbeacon_id\x18\b \x01(\tB\a\xbaH\x04r\x02\x18@R\bbeaconIdB\x10\n" +
 	"\x0e_delay_seconds\"\x7f\n" +
 	"\x15ClosePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
@@ -2867,15 +2906,17 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x82\x01\n" +
 	"\x18AnnouncePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc0\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe7\x01\n" +
 	"\x14ExportWinnersRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12!\n" +
 	"\x05limit\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x05limit\x12\x1d\n" +
-	"\x05after\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\"A\n" +
+	"\x05after\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\x12%\n" +
+	"\tafter_key\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\bafterKey\"\\\n" +
 	"\vWinnersPart\x12\x10\n" +
 	"\x03csv\x18\x01 \x01(\fR\x03csv\x12\x17\n" +
-	"\x04next\x18\x02 \x01(\x03H\x00R\x04next\x88\x01\x01B\a\n" +
+	"\x04next\x18\x02 \x01(\x03H\x00R\x04next\x88\x01\x01\x12\x19\n" +
+	"\bnext_key\x18\x03 \x01(\tR\anextKeyB\a\n" +
 	"\x05_next\"\xcc\x02\n" +
 	"\x13ListRequestsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +

@@ -79,16 +79,16 @@ type IngestServiceClient interface {
 	// The public part of a lottery's draw. The parts of the stream make one Draw: repeated members
 	// continue in the next part, all others are in the first.
 	//
-	// Errors: DRAW_NOT_FOUND (no promotion, or first come).
+	// Errors: DRAW_NOT_FOUND (no promotion, or first come), DRAW_EXPIRED (90 days after its end).
 	GetDraw(ctx context.Context, in *GetDrawRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Draw], error)
 	// The entries of a draw, or a part of them, once its root is public. From then on they never
 	// change.
 	//
-	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC.
+	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED.
 	GetDrawEntries(ctx context.Context, in *GetDrawEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrawEntries], error)
 	// The proof that an entry is in the root of a draw and, after the announcement, its rank.
 	//
-	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, REQUEST_NOT_FOUND (it is not an entry).
+	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED, REQUEST_NOT_FOUND (it is not an entry).
 	GetDrawProof(ctx context.Context, in *GetDrawProofRequest, opts ...grpc.CallOption) (*DrawProof, error)
 }
 
@@ -272,16 +272,16 @@ type IngestServiceServer interface {
 	// The public part of a lottery's draw. The parts of the stream make one Draw: repeated members
 	// continue in the next part, all others are in the first.
 	//
-	// Errors: DRAW_NOT_FOUND (no promotion, or first come).
+	// Errors: DRAW_NOT_FOUND (no promotion, or first come), DRAW_EXPIRED (90 days after its end).
 	GetDraw(*GetDrawRequest, grpc.ServerStreamingServer[Draw]) error
 	// The entries of a draw, or a part of them, once its root is public. From then on they never
 	// change.
 	//
-	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC.
+	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED.
 	GetDrawEntries(*GetDrawEntriesRequest, grpc.ServerStreamingServer[DrawEntries]) error
 	// The proof that an entry is in the root of a draw and, after the announcement, its rank.
 	//
-	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, REQUEST_NOT_FOUND (it is not an entry).
+	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED, REQUEST_NOT_FOUND (it is not an entry).
 	GetDrawProof(context.Context, *GetDrawProofRequest) (*DrawProof, error)
 	mustEmbedUnimplementedIngestServiceServer()
 }
@@ -608,7 +608,8 @@ type IngestAdminServiceClient interface {
 	// Creates a promotion under a new id. A repeated Idempotency-Key returns the same promotion for
 	// 24 h.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key,
+	// BEACON_UNAVAILABLE (no source shows that the beacon of a lottery is alive).
 	CreatePromotion(ctx context.Context, in *CreatePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
 	// Ends a first-come promotion now; accepted requests are still settled.
 	//
@@ -633,8 +634,7 @@ type IngestAdminServiceClient interface {
 	// lottery by their rank, or the requests to a first-come promotion that have succeeded so far by
 	// their order in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE
-	// (the index does not have the latest successful requests yet).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
 	ExportWinners(ctx context.Context, in *ExportWinnersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WinnersPart], error)
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.
@@ -751,7 +751,8 @@ type IngestAdminServiceServer interface {
 	// Creates a promotion under a new id. A repeated Idempotency-Key returns the same promotion for
 	// 24 h.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key,
+	// BEACON_UNAVAILABLE (no source shows that the beacon of a lottery is alive).
 	CreatePromotion(context.Context, *CreatePromotionRequest) (*Promotion, error)
 	// Ends a first-come promotion now; accepted requests are still settled.
 	//
@@ -776,8 +777,7 @@ type IngestAdminServiceServer interface {
 	// lottery by their rank, or the requests to a first-come promotion that have succeeded so far by
 	// their order in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE
-	// (the index does not have the latest successful requests yet).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
 	ExportWinners(*ExportWinnersRequest, grpc.ServerStreamingServer[WinnersPart]) error
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.

@@ -346,8 +346,9 @@ type Place struct {
 	Position     int64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	PeopleAhead  int64 `protobuf:"varint,4,opt,name=people_ahead,json=peopleAhead,proto3" json:"people_ahead,omitempty"`
 	PeopleBehind int64 `protobuf:"varint,5,opt,name=people_behind,json=peopleBehind,proto3" json:"people_behind,omitempty"`
-	// Seconds.
-	EstimatedWait int64 `protobuf:"varint,6,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
+	// Seconds. Absent while nobody is admitted (the line is paused or recovers, or its sale does not
+	// allow it), and while the rate of admissions is being measured.
+	EstimatedWait *int64 `protobuf:"varint,6,opt,name=estimated_wait,json=estimatedWait,proto3,oneof" json:"estimated_wait,omitempty"`
 	// Seconds until the visitor should ask again.
 	NextPoll int64 `protobuf:"varint,7,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
 	// Users inside, the limit of that, and users waiting.
@@ -436,8 +437,8 @@ func (x *Place) GetPeopleBehind() int64 {
 }
 
 func (x *Place) GetEstimatedWait() int64 {
-	if x != nil {
-		return x.EstimatedWait
+	if x != nil && x.EstimatedWait != nil {
+		return *x.EstimatedWait
 	}
 	return 0
 }
@@ -923,7 +924,9 @@ type Line struct {
 	// are accepted.
 	PrevEpoch int64 `protobuf:"varint,4,opt,name=prev_epoch,json=prevEpoch,proto3" json:"prev_epoch,omitempty"`
 	// As Place.sale_status; empty when absent.
-	SaleStatus    string `protobuf:"bytes,5,opt,name=sale_status,json=saleStatus,proto3" json:"sale_status,omitempty"`
+	SaleStatus string `protobuf:"bytes,5,opt,name=sale_status,json=saleStatus,proto3" json:"sale_status,omitempty"`
+	// As Place.paused.
+	Paused        bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -991,6 +994,13 @@ func (x *Line) GetSaleStatus() string {
 		return x.SaleStatus
 	}
 	return ""
+}
+
+func (x *Line) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 type GetLoadRequest struct {
@@ -1323,12 +1333,15 @@ type LineStatus struct {
 	Paused bool `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
 	// All reasons that hold now: "OPERATOR" (paused by an operator), "RECOVERY" (Redis lost data;
 	// until recovery_ends_at), "SETTINGS" (the line's settings are not read yet), "SALE" (sale_status
-	// does not allow it). Empty: the line admits.
+	// does not allow it), "SHOP" (ticket has not answered for 20 s). Empty: the line admits.
 	Pauses []string `protobuf:"bytes,9,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	// Milliseconds since 1970; absent when the line does not recover.
 	RecoveryEndsAt *int64 `protobuf:"varint,10,opt,name=recovery_ends_at,json=recoveryEndsAt,proto3,oneof" json:"recovery_ends_at,omitempty"`
 	// As Place.sale_status.
-	SaleStatus    *string `protobuf:"bytes,11,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	SaleStatus *string `protobuf:"bytes,11,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	// Ticket has stored all acts on the line. False: acts are in force that ticket does not have yet;
+	// queue brings them as soon as ticket answers.
+	Durable       bool `protobuf:"varint,12,opt,name=durable,proto3" json:"durable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1438,6 +1451,13 @@ func (x *LineStatus) GetSaleStatus() string {
 		return *x.SaleStatus
 	}
 	return ""
+}
+
+func (x *LineStatus) GetDurable() bool {
+	if x != nil {
+		return x.Durable
+	}
+	return false
 }
 
 type PauseRequest struct {
@@ -1730,7 +1750,9 @@ type BlockResponse struct {
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	UserId  string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// True.
-	Blocked       bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Blocked bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// Ticket has stored it. False: it is in force, and ticket gets it as soon as it answers.
+	Durable       bool `protobuf:"varint,4,opt,name=durable,proto3" json:"durable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1782,6 +1804,13 @@ func (x *BlockResponse) GetUserId() string {
 func (x *BlockResponse) GetBlocked() bool {
 	if x != nil {
 		return x.Blocked
+	}
+	return false
+}
+
+func (x *BlockResponse) GetDurable() bool {
+	if x != nil {
+		return x.Durable
 	}
 	return false
 }
@@ -1851,7 +1880,9 @@ type UnblockResponse struct {
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	UserId  string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// False.
-	Blocked       bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Blocked bool `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// As BlockResponse.durable.
+	Durable       bool `protobuf:"varint,4,opt,name=durable,proto3" json:"durable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1907,6 +1938,13 @@ func (x *UnblockResponse) GetBlocked() bool {
 	return false
 }
 
+func (x *UnblockResponse) GetDurable() bool {
+	if x != nil {
+		return x.Durable
+	}
+	return false
+}
+
 var File_urr_queue_v1_queue_proto protoreflect.FileDescriptor
 
 const file_urr_queue_v1_queue_proto_rawDesc = "" +
@@ -1931,32 +1969,33 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"LineResult\x12+\n" +
 	"\x05place\x18\x01 \x01(\v2\x13.urr.queue.v1.PlaceH\x00R\x05place\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\x9c\x05\n" +
+	"\x06result\"\xb4\x05\n" +
 	"\x05Place\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06queued\x18\x02 \x01(\bR\x06queued\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x03R\bposition\x12!\n" +
 	"\fpeople_ahead\x18\x04 \x01(\x03R\vpeopleAhead\x12#\n" +
-	"\rpeople_behind\x18\x05 \x01(\x03R\fpeopleBehind\x12%\n" +
-	"\x0eestimated_wait\x18\x06 \x01(\x03R\restimatedWait\x12\x1b\n" +
+	"\rpeople_behind\x18\x05 \x01(\x03R\fpeopleBehind\x12*\n" +
+	"\x0eestimated_wait\x18\x06 \x01(\x03H\x00R\restimatedWait\x88\x01\x01\x12\x1b\n" +
 	"\tnext_poll\x18\a \x01(\x03R\bnextPoll\x12#\n" +
 	"\rcurrent_users\x18\b \x01(\x03R\fcurrentUsers\x12\x1c\n" +
 	"\tthreshold\x18\t \x01(\x03R\tthreshold\x12\x1d\n" +
 	"\n" +
 	"queue_size\x18\n" +
 	" \x01(\x03R\tqueueSize\x12$\n" +
-	"\vevent_title\x18\v \x01(\tH\x00R\n" +
+	"\vevent_title\x18\v \x01(\tH\x01R\n" +
 	"eventTitle\x88\x01\x01\x12$\n" +
-	"\vartist_name\x18\f \x01(\tH\x01R\n" +
+	"\vartist_name\x18\f \x01(\tH\x02R\n" +
 	"artistName\x88\x01\x01\x12$\n" +
-	"\ventry_token\x18\r \x01(\tH\x02R\n" +
+	"\ventry_token\x18\r \x01(\tH\x03R\n" +
 	"entryToken\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"expires_at\x18\x0e \x01(\x03H\x03R\texpiresAt\x88\x01\x01\x12\x1b\n" +
-	"\x06ticket\x18\x0f \x01(\tH\x04R\x06ticket\x88\x01\x01\x12$\n" +
-	"\vsale_status\x18\x10 \x01(\tH\x05R\n" +
+	"expires_at\x18\x0e \x01(\x03H\x04R\texpiresAt\x88\x01\x01\x12\x1b\n" +
+	"\x06ticket\x18\x0f \x01(\tH\x05R\x06ticket\x88\x01\x01\x12$\n" +
+	"\vsale_status\x18\x10 \x01(\tH\x06R\n" +
 	"saleStatus\x88\x01\x01\x12\x1b\n" +
-	"\x06paused\x18\x11 \x01(\bH\x06R\x06paused\x88\x01\x01B\x0e\n" +
+	"\x06paused\x18\x11 \x01(\bH\aR\x06paused\x88\x01\x01B\x11\n" +
+	"\x0f_estimated_waitB\x0e\n" +
 	"\f_event_titleB\x0e\n" +
 	"\f_artist_nameB\x0e\n" +
 	"\f_entry_tokenB\r\n" +
@@ -1985,7 +2024,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\x11WatchLinesRequest\"Z\n" +
 	"\x12WatchLinesResponse\x12(\n" +
 	"\x05lines\x18\x01 \x03(\v2\x12.urr.queue.v1.LineR\x05lines\x12\x1a\n" +
-	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"\x98\x01\n" +
+	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"\xb0\x01\n" +
 	"\x04Line\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1f\n" +
@@ -1994,7 +2033,8 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"prev_epoch\x18\x04 \x01(\x03R\tprevEpoch\x12\x1f\n" +
 	"\vsale_status\x18\x05 \x01(\tR\n" +
-	"saleStatus\"I\n" +
+	"saleStatus\x12\x16\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\"I\n" +
 	"\x0eGetLoadRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"u\n" +
 	"\x0fGetLoadResponse\x12\x18\n" +
@@ -2014,7 +2054,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"_threshold\"x\n" +
 	"\x0eGetLineRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xff\x02\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x99\x03\n" +
 	"\n" +
 	"LineStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x18\n" +
@@ -2029,7 +2069,8 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\x10recovery_ends_at\x18\n" +
 	" \x01(\x03H\x00R\x0erecoveryEndsAt\x88\x01\x01\x12$\n" +
 	"\vsale_status\x18\v \x01(\tH\x01R\n" +
-	"saleStatus\x88\x01\x01B\x13\n" +
+	"saleStatus\x88\x01\x01\x12\x18\n" +
+	"\adurable\x18\f \x01(\bR\adurableB\x13\n" +
 	"\x11_recovery_ends_atB\x0e\n" +
 	"\f_sale_status\"v\n" +
 	"\fPauseRequest\x12-\n" +
@@ -2049,19 +2090,21 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\fBlockRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x128\n" +
-	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"]\n" +
+	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"w\n" +
 	"\rBlockResponse\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
-	"\ablocked\x18\x03 \x01(\bR\ablocked\"\xb2\x01\n" +
+	"\ablocked\x18\x03 \x01(\bR\ablocked\x12\x18\n" +
+	"\adurable\x18\x04 \x01(\bR\adurable\"\xb2\x01\n" +
 	"\x0eUnblockRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x128\n" +
-	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"_\n" +
+	"\auser_id\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{1,63}$R\x06userId\"y\n" +
 	"\x0fUnblockResponse\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
-	"\ablocked\x18\x03 \x01(\bR\ablocked2\xd4\x05\n" +
+	"\ablocked\x18\x03 \x01(\bR\ablocked\x12\x18\n" +
+	"\adurable\x18\x04 \x01(\bR\adurable2\xd4\x05\n" +
 	"\fQueueService\x12P\n" +
 	"\x05Check\x12\x19.urr.queue.v1.LineRequest\x1a\x1a.urr.queue.v1.LineResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12Q\n" +

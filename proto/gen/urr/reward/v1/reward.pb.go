@@ -1868,50 +1868,6 @@ func (x *RetryRewardsRequest) GetEventId() string {
 	return ""
 }
 
-type RetryRewardsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Retried       int64                  `protobuf:"varint,1,opt,name=retried,proto3" json:"retried,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RetryRewardsResponse) Reset() {
-	*x = RetryRewardsResponse{}
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RetryRewardsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RetryRewardsResponse) ProtoMessage() {}
-
-func (x *RetryRewardsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RetryRewardsResponse.ProtoReflect.Descriptor instead.
-func (*RetryRewardsResponse) Descriptor() ([]byte, []int) {
-	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *RetryRewardsResponse) GetRetried() int64 {
-	if x != nil {
-		return x.Retried
-	}
-	return 0
-}
-
 type CancelRewardRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Caller       *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -1924,7 +1880,7 @@ type CancelRewardRequest struct {
 
 func (x *CancelRewardRequest) Reset() {
 	*x = CancelRewardRequest{}
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[26]
+	mi := &file_urr_reward_v1_reward_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +1892,7 @@ func (x *CancelRewardRequest) String() string {
 func (*CancelRewardRequest) ProtoMessage() {}
 
 func (x *CancelRewardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[26]
+	mi := &file_urr_reward_v1_reward_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +1905,7 @@ func (x *CancelRewardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRewardRequest.ProtoReflect.Descriptor instead.
 func (*CancelRewardRequest) Descriptor() ([]byte, []int) {
-	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{26}
+	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CancelRewardRequest) GetCaller() *v1.Caller {
@@ -1985,7 +1941,7 @@ type ResolveRewardRequest struct {
 
 func (x *ResolveRewardRequest) Reset() {
 	*x = ResolveRewardRequest{}
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[27]
+	mi := &file_urr_reward_v1_reward_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +1953,7 @@ func (x *ResolveRewardRequest) String() string {
 func (*ResolveRewardRequest) ProtoMessage() {}
 
 func (x *ResolveRewardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[27]
+	mi := &file_urr_reward_v1_reward_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +1966,7 @@ func (x *ResolveRewardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRewardRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRewardRequest) Descriptor() ([]byte, []int) {
-	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{27}
+	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResolveRewardRequest) GetCaller() *v1.Caller {
@@ -2051,7 +2007,7 @@ type PauseProviderRequest struct {
 
 func (x *PauseProviderRequest) Reset() {
 	*x = PauseProviderRequest{}
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[28]
+	mi := &file_urr_reward_v1_reward_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2019,7 @@ func (x *PauseProviderRequest) String() string {
 func (*PauseProviderRequest) ProtoMessage() {}
 
 func (x *PauseProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[28]
+	mi := &file_urr_reward_v1_reward_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2032,7 @@ func (x *PauseProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseProviderRequest.ProtoReflect.Descriptor instead.
 func (*PauseProviderRequest) Descriptor() ([]byte, []int) {
-	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{28}
+	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PauseProviderRequest) GetCaller() *v1.Caller {
@@ -2103,7 +2059,7 @@ type ResumeProviderRequest struct {
 
 func (x *ResumeProviderRequest) Reset() {
 	*x = ResumeProviderRequest{}
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[29]
+	mi := &file_urr_reward_v1_reward_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2071,7 @@ func (x *ResumeProviderRequest) String() string {
 func (*ResumeProviderRequest) ProtoMessage() {}
 
 func (x *ResumeProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_reward_v1_reward_proto_msgTypes[29]
+	mi := &file_urr_reward_v1_reward_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2084,7 @@ func (x *ResumeProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeProviderRequest.ProtoReflect.Descriptor instead.
 func (*ResumeProviderRequest) Descriptor() ([]byte, []int) {
-	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{29}
+	return file_urr_reward_v1_reward_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResumeProviderRequest) GetCaller() *v1.Caller {
@@ -2322,9 +2278,7 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
 	"\x06status\x18\x02 \x01(\tB\r\xbaH\n" +
 	"r\bR\x06FAILEDR\x06status\x127\n" +
-	"\bevent_id\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"0\n" +
-	"\x14RetryRewardsResponse\x12\x18\n" +
-	"\aretried\x18\x01 \x01(\x03R\aretried\"\x99\x01\n" +
+	"\bevent_id\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x99\x01\n" +
 	"\x13CancelRewardRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x129\n" +
 	"\rallocation_id\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f2\r^[0-9]{1,18}$R\fallocationId\x12\x18\n" +
@@ -2355,7 +2309,7 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/rewards/{event_id}/me\x90\x02\x01\x12\x90\x01\n" +
 	"\rListMyRewards\x12#.urr.reward.v1.ListMyRewardsRequest\x1a$.urr.reward.v1.ListMyRewardsResponse\"4\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/my/rewards\x90\x02\x012\xdb\r\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/my/rewards\x90\x02\x012\xce\r\n" +
 	"\x12RewardAdminService\x12\x90\x01\n" +
 	"\x0eCreateCampaign\x12$.urr.reward.v1.CreateCampaignRequest\x1a\x17.urr.reward.v1.Campaign\"?\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
@@ -2375,8 +2329,8 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/rewards/{allocation_id}\x90\x02\x01\x12\x9b\x01\n" +
 	"\vRetryReward\x12!.urr.reward.v1.RetryRewardRequest\x1a\x16.google.protobuf.Empty\"Q\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/rewards/{allocation_id}/retry\x90\x02\x02\x12\x9a\x01\n" +
-	"\fRetryRewards\x12\".urr.reward.v1.RetryRewardsRequest\x1a#.urr.reward.v1.RetryRewardsResponse\"A\xa2\xbb\x18\t\n" +
+	"\x05admin\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/rewards/{allocation_id}/retry\x90\x02\x02\x12\x8d\x01\n" +
+	"\fRetryRewards\x12\".urr.reward.v1.RetryRewardsRequest\x1a\x16.google.protobuf.Empty\"A\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/v1/admin/rewards/retry\x90\x02\x02\x12\x9e\x01\n" +
 	"\fCancelReward\x12\".urr.reward.v1.CancelRewardRequest\x1a\x16.google.protobuf.Empty\"R\xa2\xbb\x18\t\n" +
@@ -2404,7 +2358,7 @@ func file_urr_reward_v1_reward_proto_rawDescGZIP() []byte {
 	return file_urr_reward_v1_reward_proto_rawDescData
 }
 
-var file_urr_reward_v1_reward_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_urr_reward_v1_reward_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_urr_reward_v1_reward_proto_goTypes = []any{
 	(*GetCampaignRequest)(nil),    // 0: urr.reward.v1.GetCampaignRequest
 	(*Campaign)(nil),              // 1: urr.reward.v1.Campaign
@@ -2431,55 +2385,54 @@ var file_urr_reward_v1_reward_proto_goTypes = []any{
 	(*ProviderCall)(nil),          // 22: urr.reward.v1.ProviderCall
 	(*RetryRewardRequest)(nil),    // 23: urr.reward.v1.RetryRewardRequest
 	(*RetryRewardsRequest)(nil),   // 24: urr.reward.v1.RetryRewardsRequest
-	(*RetryRewardsResponse)(nil),  // 25: urr.reward.v1.RetryRewardsResponse
-	(*CancelRewardRequest)(nil),   // 26: urr.reward.v1.CancelRewardRequest
-	(*ResolveRewardRequest)(nil),  // 27: urr.reward.v1.ResolveRewardRequest
-	(*PauseProviderRequest)(nil),  // 28: urr.reward.v1.PauseProviderRequest
-	(*ResumeProviderRequest)(nil), // 29: urr.reward.v1.ResumeProviderRequest
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*v1.Caller)(nil),             // 31: urr.common.v1.Caller
-	(*emptypb.Empty)(nil),         // 32: google.protobuf.Empty
+	(*CancelRewardRequest)(nil),   // 25: urr.reward.v1.CancelRewardRequest
+	(*ResolveRewardRequest)(nil),  // 26: urr.reward.v1.ResolveRewardRequest
+	(*PauseProviderRequest)(nil),  // 27: urr.reward.v1.PauseProviderRequest
+	(*ResumeProviderRequest)(nil), // 28: urr.reward.v1.ResumeProviderRequest
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*v1.Caller)(nil),             // 30: urr.common.v1.Caller
+	(*emptypb.Empty)(nil),         // 31: google.protobuf.Empty
 }
 var file_urr_reward_v1_reward_proto_depIdxs = []int32{
-	30, // 0: urr.reward.v1.Campaign.opens_at:type_name -> google.protobuf.Timestamp
-	30, // 1: urr.reward.v1.Campaign.closes_at:type_name -> google.protobuf.Timestamp
+	29, // 0: urr.reward.v1.Campaign.opens_at:type_name -> google.protobuf.Timestamp
+	29, // 1: urr.reward.v1.Campaign.closes_at:type_name -> google.protobuf.Timestamp
 	2,  // 2: urr.reward.v1.Campaign.daily:type_name -> urr.reward.v1.Reward
 	3,  // 3: urr.reward.v1.Campaign.milestones:type_name -> urr.reward.v1.Milestone
 	4,  // 4: urr.reward.v1.Campaign.prizes:type_name -> urr.reward.v1.Prize
-	31, // 5: urr.reward.v1.AttendRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 6: urr.reward.v1.DrawRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 5: urr.reward.v1.AttendRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 6: urr.reward.v1.DrawRequest.caller:type_name -> urr.common.v1.Caller
 	4,  // 7: urr.reward.v1.Earned.prize:type_name -> urr.reward.v1.Prize
 	8,  // 8: urr.reward.v1.Earned.rewards:type_name -> urr.reward.v1.EarnedReward
-	30, // 9: urr.reward.v1.EarnedReward.created_at:type_name -> google.protobuf.Timestamp
-	31, // 10: urr.reward.v1.GetMyPartRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 9: urr.reward.v1.EarnedReward.created_at:type_name -> google.protobuf.Timestamp
+	30, // 10: urr.reward.v1.GetMyPartRequest.caller:type_name -> urr.common.v1.Caller
 	7,  // 11: urr.reward.v1.MyPart.entries:type_name -> urr.reward.v1.Earned
-	31, // 12: urr.reward.v1.ListMyRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 12: urr.reward.v1.ListMyRewardsRequest.caller:type_name -> urr.common.v1.Caller
 	8,  // 13: urr.reward.v1.ListMyRewardsResponse.items:type_name -> urr.reward.v1.EarnedReward
-	31, // 14: urr.reward.v1.CreateCampaignRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 15: urr.reward.v1.CreateCampaignRequest.opens_at:type_name -> google.protobuf.Timestamp
-	30, // 16: urr.reward.v1.CreateCampaignRequest.closes_at:type_name -> google.protobuf.Timestamp
+	30, // 14: urr.reward.v1.CreateCampaignRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 15: urr.reward.v1.CreateCampaignRequest.opens_at:type_name -> google.protobuf.Timestamp
+	29, // 16: urr.reward.v1.CreateCampaignRequest.closes_at:type_name -> google.protobuf.Timestamp
 	2,  // 17: urr.reward.v1.CreateCampaignRequest.daily:type_name -> urr.reward.v1.Reward
 	3,  // 18: urr.reward.v1.CreateCampaignRequest.milestones:type_name -> urr.reward.v1.Milestone
 	4,  // 19: urr.reward.v1.CreateCampaignRequest.prizes:type_name -> urr.reward.v1.Prize
-	31, // 20: urr.reward.v1.CancelCampaignRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 21: urr.reward.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 20: urr.reward.v1.CancelCampaignRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 21: urr.reward.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
 	17, // 22: urr.reward.v1.Summary.totals:type_name -> urr.reward.v1.StatusTotals
-	31, // 23: urr.reward.v1.ListRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 23: urr.reward.v1.ListRewardsRequest.caller:type_name -> urr.common.v1.Caller
 	21, // 24: urr.reward.v1.ListRewardsResponse.items:type_name -> urr.reward.v1.RewardDetail
-	31, // 25: urr.reward.v1.GetRewardRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 26: urr.reward.v1.RewardDetail.next_retry_at:type_name -> google.protobuf.Timestamp
-	30, // 27: urr.reward.v1.RewardDetail.unknown_since:type_name -> google.protobuf.Timestamp
-	30, // 28: urr.reward.v1.RewardDetail.held_at:type_name -> google.protobuf.Timestamp
-	30, // 29: urr.reward.v1.RewardDetail.processed_at:type_name -> google.protobuf.Timestamp
+	30, // 25: urr.reward.v1.GetRewardRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 26: urr.reward.v1.RewardDetail.next_retry_at:type_name -> google.protobuf.Timestamp
+	29, // 27: urr.reward.v1.RewardDetail.unknown_since:type_name -> google.protobuf.Timestamp
+	29, // 28: urr.reward.v1.RewardDetail.held_at:type_name -> google.protobuf.Timestamp
+	29, // 29: urr.reward.v1.RewardDetail.processed_at:type_name -> google.protobuf.Timestamp
 	22, // 30: urr.reward.v1.RewardDetail.calls:type_name -> urr.reward.v1.ProviderCall
-	30, // 31: urr.reward.v1.ProviderCall.sent_at:type_name -> google.protobuf.Timestamp
-	30, // 32: urr.reward.v1.ProviderCall.ended_at:type_name -> google.protobuf.Timestamp
-	31, // 33: urr.reward.v1.RetryRewardRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 34: urr.reward.v1.RetryRewardsRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 35: urr.reward.v1.CancelRewardRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 36: urr.reward.v1.ResolveRewardRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 37: urr.reward.v1.PauseProviderRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 38: urr.reward.v1.ResumeProviderRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 31: urr.reward.v1.ProviderCall.sent_at:type_name -> google.protobuf.Timestamp
+	29, // 32: urr.reward.v1.ProviderCall.ended_at:type_name -> google.protobuf.Timestamp
+	30, // 33: urr.reward.v1.RetryRewardRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 34: urr.reward.v1.RetryRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 35: urr.reward.v1.CancelRewardRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 36: urr.reward.v1.ResolveRewardRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 37: urr.reward.v1.PauseProviderRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 38: urr.reward.v1.ResumeProviderRequest.caller:type_name -> urr.common.v1.Caller
 	0,  // 39: urr.reward.v1.RewardService.GetCampaign:input_type -> urr.reward.v1.GetCampaignRequest
 	5,  // 40: urr.reward.v1.RewardService.Attend:input_type -> urr.reward.v1.AttendRequest
 	6,  // 41: urr.reward.v1.RewardService.Draw:input_type -> urr.reward.v1.DrawRequest
@@ -2492,26 +2445,26 @@ var file_urr_reward_v1_reward_proto_depIdxs = []int32{
 	20, // 48: urr.reward.v1.RewardAdminService.GetReward:input_type -> urr.reward.v1.GetRewardRequest
 	23, // 49: urr.reward.v1.RewardAdminService.RetryReward:input_type -> urr.reward.v1.RetryRewardRequest
 	24, // 50: urr.reward.v1.RewardAdminService.RetryRewards:input_type -> urr.reward.v1.RetryRewardsRequest
-	26, // 51: urr.reward.v1.RewardAdminService.CancelReward:input_type -> urr.reward.v1.CancelRewardRequest
-	27, // 52: urr.reward.v1.RewardAdminService.ResolveReward:input_type -> urr.reward.v1.ResolveRewardRequest
-	28, // 53: urr.reward.v1.RewardAdminService.PauseProvider:input_type -> urr.reward.v1.PauseProviderRequest
-	29, // 54: urr.reward.v1.RewardAdminService.ResumeProvider:input_type -> urr.reward.v1.ResumeProviderRequest
+	25, // 51: urr.reward.v1.RewardAdminService.CancelReward:input_type -> urr.reward.v1.CancelRewardRequest
+	26, // 52: urr.reward.v1.RewardAdminService.ResolveReward:input_type -> urr.reward.v1.ResolveRewardRequest
+	27, // 53: urr.reward.v1.RewardAdminService.PauseProvider:input_type -> urr.reward.v1.PauseProviderRequest
+	28, // 54: urr.reward.v1.RewardAdminService.ResumeProvider:input_type -> urr.reward.v1.ResumeProviderRequest
 	1,  // 55: urr.reward.v1.RewardService.GetCampaign:output_type -> urr.reward.v1.Campaign
 	7,  // 56: urr.reward.v1.RewardService.Attend:output_type -> urr.reward.v1.Earned
 	7,  // 57: urr.reward.v1.RewardService.Draw:output_type -> urr.reward.v1.Earned
 	10, // 58: urr.reward.v1.RewardService.GetMyPart:output_type -> urr.reward.v1.MyPart
 	12, // 59: urr.reward.v1.RewardService.ListMyRewards:output_type -> urr.reward.v1.ListMyRewardsResponse
 	1,  // 60: urr.reward.v1.RewardAdminService.CreateCampaign:output_type -> urr.reward.v1.Campaign
-	32, // 61: urr.reward.v1.RewardAdminService.CancelCampaign:output_type -> google.protobuf.Empty
+	31, // 61: urr.reward.v1.RewardAdminService.CancelCampaign:output_type -> google.protobuf.Empty
 	16, // 62: urr.reward.v1.RewardAdminService.GetSummary:output_type -> urr.reward.v1.Summary
 	19, // 63: urr.reward.v1.RewardAdminService.ListRewards:output_type -> urr.reward.v1.ListRewardsResponse
 	21, // 64: urr.reward.v1.RewardAdminService.GetReward:output_type -> urr.reward.v1.RewardDetail
-	32, // 65: urr.reward.v1.RewardAdminService.RetryReward:output_type -> google.protobuf.Empty
-	25, // 66: urr.reward.v1.RewardAdminService.RetryRewards:output_type -> urr.reward.v1.RetryRewardsResponse
-	32, // 67: urr.reward.v1.RewardAdminService.CancelReward:output_type -> google.protobuf.Empty
-	32, // 68: urr.reward.v1.RewardAdminService.ResolveReward:output_type -> google.protobuf.Empty
-	32, // 69: urr.reward.v1.RewardAdminService.PauseProvider:output_type -> google.protobuf.Empty
-	32, // 70: urr.reward.v1.RewardAdminService.ResumeProvider:output_type -> google.protobuf.Empty
+	31, // 65: urr.reward.v1.RewardAdminService.RetryReward:output_type -> google.protobuf.Empty
+	31, // 66: urr.reward.v1.RewardAdminService.RetryRewards:output_type -> google.protobuf.Empty
+	31, // 67: urr.reward.v1.RewardAdminService.CancelReward:output_type -> google.protobuf.Empty
+	31, // 68: urr.reward.v1.RewardAdminService.ResolveReward:output_type -> google.protobuf.Empty
+	31, // 69: urr.reward.v1.RewardAdminService.PauseProvider:output_type -> google.protobuf.Empty
+	31, // 70: urr.reward.v1.RewardAdminService.ResumeProvider:output_type -> google.protobuf.Empty
 	55, // [55:71] is the sub-list for method output_type
 	39, // [39:55] is the sub-list for method input_type
 	39, // [39:39] is the sub-list for extension type_name
@@ -2529,14 +2482,14 @@ func file_urr_reward_v1_reward_proto_init() {
 	file_urr_reward_v1_reward_proto_msgTypes[7].OneofWrappers = []any{}
 	file_urr_reward_v1_reward_proto_msgTypes[13].OneofWrappers = []any{}
 	file_urr_reward_v1_reward_proto_msgTypes[21].OneofWrappers = []any{}
-	file_urr_reward_v1_reward_proto_msgTypes[27].OneofWrappers = []any{}
+	file_urr_reward_v1_reward_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_reward_v1_reward_proto_rawDesc), len(file_urr_reward_v1_reward_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

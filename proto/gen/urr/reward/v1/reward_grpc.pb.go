@@ -37,14 +37,16 @@ type RewardServiceClient interface {
 	//
 	// Errors: CAMPAIGN_NOT_FOUND.
 	GetCampaign(ctx context.Context, in *GetCampaignRequest, opts ...grpc.CallOption) (*Campaign, error)
-	// Records the caller's attendance for today (the date in Korea), once.
+	// Records the caller's attendance for today (the date in Korea), once. With an Idempotency-Key, a
+	// call that is repeated on the next day returns the same entry.
 	//
-	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN.
+	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN, OVERLOADED, the errors of an
+	// Idempotency-Key.
 	Attend(ctx context.Context, in *AttendRequest, opts ...grpc.CallOption) (*Earned, error)
-	// Draws a prize. With one draw per member and period a repeated call returns the same entry; with
-	// more an Idempotency-Key is required.
+	// Draws a prize. With one draw per member and period a repeated call returns the same entry, with
+	// an Idempotency-Key on the next day too; with more draws a key is required.
 	//
-	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN, DRAWS_USED_UP, the errors of an
+	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN, DRAWS_USED_UP, OVERLOADED, the errors of an
 	// Idempotency-Key.
 	Draw(ctx context.Context, in *DrawRequest, opts ...grpc.CallOption) (*Earned, error)
 	// The caller's entries and draws in a campaign.
@@ -123,14 +125,16 @@ type RewardServiceServer interface {
 	//
 	// Errors: CAMPAIGN_NOT_FOUND.
 	GetCampaign(context.Context, *GetCampaignRequest) (*Campaign, error)
-	// Records the caller's attendance for today (the date in Korea), once.
+	// Records the caller's attendance for today (the date in Korea), once. With an Idempotency-Key, a
+	// call that is repeated on the next day returns the same entry.
 	//
-	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN.
+	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN, OVERLOADED, the errors of an
+	// Idempotency-Key.
 	Attend(context.Context, *AttendRequest) (*Earned, error)
-	// Draws a prize. With one draw per member and period a repeated call returns the same entry; with
-	// more an Idempotency-Key is required.
+	// Draws a prize. With one draw per member and period a repeated call returns the same entry, with
+	// an Idempotency-Key on the next day too; with more draws a key is required.
 	//
-	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN, DRAWS_USED_UP, the errors of an
+	// Errors: UNAUTHENTICATED, CAMPAIGN_NOT_FOUND, NOT_OPEN, DRAWS_USED_UP, OVERLOADED, the errors of an
 	// Idempotency-Key.
 	Draw(context.Context, *DrawRequest) (*Earned, error)
 	// The caller's entries and draws in a campaign.
@@ -354,14 +358,15 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND, REWARD_NOT_RETRYABLE.
 	RetryReward(ctx context.Context, in *RetryRewardRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// RetryReward for all failed rewards of a campaign.
+	// RetryReward for all failed rewards of a campaign, after the answer. Of those that are held, only
+	// the ones that are certainly unpaid are retried.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
-	RetryRewards(ctx context.Context, in *RetryRewardsRequest, opts ...grpc.CallOption) (*RetryRewardsResponse, error)
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
+	RetryRewards(ctx context.Context, in *RetryRewardsRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Cancels a reward as soon as it is certain that it has not been paid. If it has, it ends as
 	// SUCCESS.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND, REWARD_NOT_CANCELLABLE.
 	CancelReward(ctx context.Context, in *CancelRewardRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Ends a held reward with the outcome that an operator has found out at the provider.
 	//
@@ -445,9 +450,9 @@ func (c *rewardAdminServiceClient) RetryReward(ctx context.Context, in *RetryRew
 	return out, nil
 }
 
-func (c *rewardAdminServiceClient) RetryRewards(ctx context.Context, in *RetryRewardsRequest, opts ...grpc.CallOption) (*RetryRewardsResponse, error) {
+func (c *rewardAdminServiceClient) RetryRewards(ctx context.Context, in *RetryRewardsRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RetryRewardsResponse)
+	out := new(emptypb.Empty)
 	err := c.cc.Invoke(ctx, RewardAdminService_RetryRewards_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -526,14 +531,15 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND, REWARD_NOT_RETRYABLE.
 	RetryReward(context.Context, *RetryRewardRequest) (*emptypb.Empty, error)
-	// RetryReward for all failed rewards of a campaign.
+	// RetryReward for all failed rewards of a campaign, after the answer. Of those that are held, only
+	// the ones that are certainly unpaid are retried.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
-	RetryRewards(context.Context, *RetryRewardsRequest) (*RetryRewardsResponse, error)
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
+	RetryRewards(context.Context, *RetryRewardsRequest) (*emptypb.Empty, error)
 	// Cancels a reward as soon as it is certain that it has not been paid. If it has, it ends as
 	// SUCCESS.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REWARD_NOT_FOUND, REWARD_NOT_CANCELLABLE.
 	CancelReward(context.Context, *CancelRewardRequest) (*emptypb.Empty, error)
 	// Ends a held reward with the outcome that an operator has found out at the provider.
 	//
@@ -575,7 +581,7 @@ func (UnimplementedRewardAdminServiceServer) GetReward(context.Context, *GetRewa
 func (UnimplementedRewardAdminServiceServer) RetryReward(context.Context, *RetryRewardRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryReward not implemented")
 }
-func (UnimplementedRewardAdminServiceServer) RetryRewards(context.Context, *RetryRewardsRequest) (*RetryRewardsResponse, error) {
+func (UnimplementedRewardAdminServiceServer) RetryRewards(context.Context, *RetryRewardsRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryRewards not implemented")
 }
 func (UnimplementedRewardAdminServiceServer) CancelReward(context.Context, *CancelRewardRequest) (*emptypb.Empty, error) {

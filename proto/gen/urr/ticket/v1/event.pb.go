@@ -611,12 +611,11 @@ func (x *SeatMap) GetEtag() string {
 	return ""
 }
 
+// The event has the prices, since browsers keep a map.
 type SeatMapSection struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
-	// Minor units.
-	Price         int64         `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
-	Rows          []*SeatMapRow `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Section       string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
+	Rows          []*SeatMapRow          `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,13 +655,6 @@ func (x *SeatMapSection) GetSection() string {
 		return x.Section
 	}
 	return ""
-}
-
-func (x *SeatMapSection) GetPrice() int64 {
-	if x != nil {
-		return x.Price
-	}
-	return 0
 }
 
 func (x *SeatMapSection) GetRows() []*SeatMapRow {
@@ -1231,7 +1223,12 @@ type LineSettings struct {
 	// The sale has ended: its closing time is over, or the event is cancelled.
 	Closed bool `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
 	// Nobody has opened the line yet (MarkLineOpened), so a line that begins has lost nothing.
-	NeverOpened   bool `protobuf:"varint,8,opt,name=never_opened,json=neverOpened,proto3" json:"never_opened,omitempty"`
+	NeverOpened bool `protobuf:"varint,8,opt,name=never_opened,json=neverOpened,proto3" json:"never_opened,omitempty"`
+	// The highest PutLineSettingsRequest.act of the line; 0 without one.
+	Act int64 `protobuf:"varint,9,opt,name=act,proto3" json:"act,omitempty"`
+	// Only in the answer of PutLineSettings: the change was not made, since the setting has this later
+	// act; 0 otherwise.
+	LaterAct      int64 `protobuf:"varint,10,opt,name=later_act,json=laterAct,proto3" json:"later_act,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1320,6 +1317,20 @@ func (x *LineSettings) GetNeverOpened() bool {
 		return x.NeverOpened
 	}
 	return false
+}
+
+func (x *LineSettings) GetAct() int64 {
+	if x != nil {
+		return x.Act
+	}
+	return 0
+}
+
+func (x *LineSettings) GetLaterAct() int64 {
+	if x != nil {
+		return x.LaterAct
+	}
+	return 0
 }
 
 type MarkLineOpenedRequest struct {
@@ -1417,8 +1428,12 @@ type PutLineSettingsRequest struct {
 	Threshold *int64                 `protobuf:"varint,2,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
 	Paused    *bool                  `protobuf:"varint,3,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
 	// At most one of the two. Blocking a blocked user, or unblocking one who is not, changes nothing.
-	BlockUser     string `protobuf:"bytes,4,opt,name=block_user,json=blockUser,proto3" json:"block_user,omitempty"`
-	UnblockUser   string `protobuf:"bytes,5,opt,name=unblock_user,json=unblockUser,proto3" json:"unblock_user,omitempty"`
+	BlockUser   string `protobuf:"bytes,4,opt,name=block_user,json=blockUser,proto3" json:"block_user,omitempty"`
+	UnblockUser string `protobuf:"bytes,5,opt,name=unblock_user,json=unblockUser,proto3" json:"unblock_user,omitempty"`
+	// Orders the changes of one setting, which is the only one of the request: the change is made unless
+	// the setting has the same act or a later one. So an act may be repeated, and arrive late. 0: the
+	// change is made.
+	Act           int64 `protobuf:"varint,6,opt,name=act,proto3" json:"act,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1486,6 +1501,13 @@ func (x *PutLineSettingsRequest) GetUnblockUser() string {
 		return x.UnblockUser
 	}
 	return ""
+}
+
+func (x *PutLineSettingsRequest) GetAct() int64 {
+	if x != nil {
+		return x.Act
+	}
+	return 0
 }
 
 type GetEventSettingsRequest struct {
@@ -1996,11 +2018,10 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\aseating\x18\x02 \x01(\tR\aseating\x129\n" +
 	"\bsections\x18\x03 \x03(\v2\x1d.urr.ticket.v1.SeatMapSectionR\bsections\x12\x14\n" +
 	"\x05seats\x18\x04 \x01(\x03R\x05seats\x12\x12\n" +
-	"\x04etag\x18\x05 \x01(\tR\x04etag\"o\n" +
+	"\x04etag\x18\x05 \x01(\tR\x04etag\"Y\n" +
 	"\x0eSeatMapSection\x12\x18\n" +
-	"\asection\x18\x01 \x01(\tR\asection\x12\x14\n" +
-	"\x05price\x18\x02 \x01(\x03R\x05price\x12-\n" +
-	"\x04rows\x18\x03 \x03(\v2\x19.urr.ticket.v1.SeatMapRowR\x04rows\"P\n" +
+	"\asection\x18\x01 \x01(\tR\asection\x12-\n" +
+	"\x04rows\x18\x02 \x03(\v2\x19.urr.ticket.v1.SeatMapRowR\x04rows\"P\n" +
 	"\n" +
 	"SeatMapRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\tR\x03row\x12\x14\n" +
@@ -2037,7 +2058,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fmeasured_ago_ms\x18\x05 \x01(\x03R\rmeasuredAgoMs\x12)\n" +
 	"\x10settings_version\x18\x06 \x01(\x03R\x0fsettingsVersion\"Q\n" +
 	"\x16GetLineSettingsRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc4\x02\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf3\x02\n" +
 	"\fLineSettings\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12!\n" +
 	"\tthreshold\x18\x02 \x01(\x03H\x00R\tthreshold\x88\x01\x01\x12&\n" +
@@ -2046,21 +2067,25 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x06paused\x18\x05 \x01(\bR\x06paused\x12#\n" +
 	"\rblocked_users\x18\x06 \x03(\tR\fblockedUsers\x12\x16\n" +
 	"\x06closed\x18\a \x01(\bR\x06closed\x12!\n" +
-	"\fnever_opened\x18\b \x01(\bR\vneverOpenedB\f\n" +
+	"\fnever_opened\x18\b \x01(\bR\vneverOpened\x12\x10\n" +
+	"\x03act\x18\t \x01(\x03R\x03act\x12\x1b\n" +
+	"\tlater_act\x18\n" +
+	" \x01(\x03R\blaterActB\f\n" +
 	"\n" +
 	"_thresholdB\x0f\n" +
 	"\r_slot_seconds\"P\n" +
 	"\x15MarkLineOpenedRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\".\n" +
 	"\x16MarkLineOpenedResponse\x12\x14\n" +
-	"\x05first\x18\x01 \x01(\bR\x05first\"\xfa\x01\n" +
+	"\x05first\x18\x01 \x01(\bR\x05first\"\x95\x02\n" +
 	"\x16PutLineSettingsRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12/\n" +
 	"\tthreshold\x18\x02 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x00R\tthreshold\x88\x01\x01\x12\x1b\n" +
 	"\x06paused\x18\x03 \x01(\bH\x01R\x06paused\x88\x01\x01\x12\x1d\n" +
 	"\n" +
 	"block_user\x18\x04 \x01(\tR\tblockUser\x12!\n" +
-	"\funblock_user\x18\x05 \x01(\tR\vunblockUserB\f\n" +
+	"\funblock_user\x18\x05 \x01(\tR\vunblockUser\x12\x19\n" +
+	"\x03act\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x03actB\f\n" +
 	"\n" +
 	"_thresholdB\t\n" +
 	"\a_paused\"\x81\x01\n" +

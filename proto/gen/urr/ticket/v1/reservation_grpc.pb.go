@@ -41,8 +41,9 @@ type HoldServiceClient interface {
 	// Holds the best available seats of a section, or a number of general admissions. One result per
 	// item, in their order.
 	//
-	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN
-	// (others took the seats first, or there are enough seats but not next to each other).
+	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free),
+	// SEATS_NOT_ADJACENT (enough are free, but not next to each other), TRY_AGAIN (others took the
+	// seats first).
 	HoldBest(ctx context.Context, in *HoldBestRequest, opts ...grpc.CallOption) (*HoldResponse, error)
 }
 
@@ -89,8 +90,9 @@ type HoldServiceServer interface {
 	// Holds the best available seats of a section, or a number of general admissions. One result per
 	// item, in their order.
 	//
-	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN
-	// (others took the seats first, or there are enough seats but not next to each other).
+	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free),
+	// SEATS_NOT_ADJACENT (enough are free, but not next to each other), TRY_AGAIN (others took the
+	// seats first).
 	HoldBest(context.Context, *HoldBestRequest) (*HoldResponse, error)
 	mustEmbedUnimplementedHoldServiceServer()
 }
@@ -487,8 +489,8 @@ type PayableServiceClient interface {
 	// Errors: REFERENCE_NOT_FOUND (also for that of another user), HOLD_EXPIRED, ALREADY_PAID,
 	// NOT_PAYABLE, EVENT_CANCELLED.
 	GetPayable(ctx context.Context, in *GetPayableRequest, opts ...grpc.CallOption) (*Payable, error)
-	// Changes an unexpired hold from HELD to PAYING for 10 min, in which nobody else can take its
-	// seats. A repeated call for the same payment returns the same.
+	// Changes an unexpired hold from HELD to PAYING for at least 10 min, in which nobody else can take
+	// its seats. A repeated call for the same payment returns the same.
 	//
 	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
 	BeginPayment(ctx context.Context, in *BeginPaymentRequest, opts ...grpc.CallOption) (*Payable, error)
@@ -560,8 +562,8 @@ type PayableServiceServer interface {
 	// Errors: REFERENCE_NOT_FOUND (also for that of another user), HOLD_EXPIRED, ALREADY_PAID,
 	// NOT_PAYABLE, EVENT_CANCELLED.
 	GetPayable(context.Context, *GetPayableRequest) (*Payable, error)
-	// Changes an unexpired hold from HELD to PAYING for 10 min, in which nobody else can take its
-	// seats. A repeated call for the same payment returns the same.
+	// Changes an unexpired hold from HELD to PAYING for at least 10 min, in which nobody else can take
+	// its seats. A repeated call for the same payment returns the same.
 	//
 	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
 	BeginPayment(context.Context, *BeginPaymentRequest) (*Payable, error)

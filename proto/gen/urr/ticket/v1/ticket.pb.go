@@ -195,7 +195,7 @@ func (x *GetMyTicketRequest) GetTicketId() string {
 type Ticket struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
-	// Ed25519-signed, so that a door verifies it offline.
+	// Ed25519-signed, so that a door verifies it offline. Empty unless the ticket is VALID.
 	Code    string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	EventId string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Absent for general admission.

@@ -255,9 +255,9 @@ type Assigned struct {
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// From 1.
 	Position int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
-	// Seconds.
-	EstimatedWait  int64 `protobuf:"varint,3,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
-	ServingCounter int64 `protobuf:"varint,4,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
+	// As in Checked.
+	EstimatedWait  *int64 `protobuf:"varint,3,opt,name=estimated_wait,json=estimatedWait,proto3,oneof" json:"estimated_wait,omitempty"`
+	ServingCounter int64  `protobuf:"varint,4,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
 	// Seconds.
 	NextPoll int64 `protobuf:"varint,5,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
 	// Compact signed ticket, base64url.
@@ -313,8 +313,8 @@ func (x *Assigned) GetPosition() int64 {
 }
 
 func (x *Assigned) GetEstimatedWait() int64 {
-	if x != nil {
-		return x.EstimatedWait
+	if x != nil && x.EstimatedWait != nil {
+		return *x.EstimatedWait
 	}
 	return 0
 }
@@ -595,8 +595,9 @@ type Checked struct {
 	ServingCounter int64 `protobuf:"varint,3,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
 	// Unserved positions before this one.
 	Ahead int64 `protobuf:"varint,4,opt,name=ahead,proto3" json:"ahead,omitempty"`
-	// Seconds.
-	EstimatedWait int64 `protobuf:"varint,5,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
+	// Seconds until the position is served. Absent while nobody is served, and while the line behind
+	// the room admits nobody: it is paused, or its sale does not allow it.
+	EstimatedWait *int64 `protobuf:"varint,5,opt,name=estimated_wait,json=estimatedWait,proto3,oneof" json:"estimated_wait,omitempty"`
 	// Seconds until the visitor should ask again; 0 when admitted.
 	NextPoll int64 `protobuf:"varint,6,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
 	// Tier-1 token, when admitted.
@@ -677,8 +678,8 @@ func (x *Checked) GetAhead() int64 {
 }
 
 func (x *Checked) GetEstimatedWait() int64 {
-	if x != nil {
-		return x.EstimatedWait
+	if x != nil && x.EstimatedWait != nil {
+		return *x.EstimatedWait
 	}
 	return 0
 }
@@ -1818,8 +1819,10 @@ type Counter struct {
 	Next string `protobuf:"bytes,9,opt,name=next,proto3" json:"next,omitempty"`
 	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
 	ProofOfWork int64 `protobuf:"varint,10,opt,name=proof_of_work,json=proofOfWork,proto3" json:"proof_of_work,omitempty"`
+	// Visitors wait, and the counter has not moved for long.
+	Stalled bool `protobuf:"varint,11,opt,name=stalled,proto3" json:"stalled,omitempty"`
 	// As in ActivateRequest.
-	SignIn        bool `protobuf:"varint,11,opt,name=sign_in,json=signIn,proto3" json:"sign_in,omitempty"`
+	SignIn        bool `protobuf:"varint,12,opt,name=sign_in,json=signIn,proto3" json:"sign_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1922,6 +1925,13 @@ func (x *Counter) GetProofOfWork() int64 {
 		return x.ProofOfWork
 	}
 	return 0
+}
+
+func (x *Counter) GetStalled() bool {
+	if x != nil {
+		return x.Stalled
+	}
+	return false
 }
 
 func (x *Counter) GetSignIn() bool {
@@ -2177,6 +2187,9 @@ type Beacon struct {
 	// Of round 1, Unix seconds.
 	Genesis       int64 `protobuf:"varint,4,opt,name=genesis,proto3" json:"genesis,omitempty"`
 	PeriodSeconds int64 `protobuf:"varint,5,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
+	// Lower-case hex; with beacon_id it makes the chain's hash verifiable.
+	GroupHash     string `protobuf:"bytes,6,opt,name=group_hash,json=groupHash,proto3" json:"group_hash,omitempty"`
+	BeaconId      string `protobuf:"bytes,7,opt,name=beacon_id,json=beaconId,proto3" json:"beacon_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2244,6 +2257,20 @@ func (x *Beacon) GetPeriodSeconds() int64 {
 		return x.PeriodSeconds
 	}
 	return 0
+}
+
+func (x *Beacon) GetGroupHash() string {
+	if x != nil {
+		return x.GroupHash
+	}
+	return ""
+}
+
+func (x *Beacon) GetBeaconId() string {
+	if x != nil {
+		return x.BeaconId
+	}
+	return ""
 }
 
 type DeactivateRequest struct {
@@ -2636,16 +2663,17 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\fAssignResult\x122\n" +
 	"\bassigned\x18\x01 \x01(\v2\x14.urr.vwr.v1.AssignedH\x00R\bassigned\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xf4\x01\n" +
+	"\x06result\"\x8c\x02\n" +
 	"\bAssigned\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1a\n" +
-	"\bposition\x18\x02 \x01(\x03R\bposition\x12%\n" +
-	"\x0eestimated_wait\x18\x03 \x01(\x03R\restimatedWait\x12'\n" +
+	"\bposition\x18\x02 \x01(\x03R\bposition\x12*\n" +
+	"\x0eestimated_wait\x18\x03 \x01(\x03H\x00R\restimatedWait\x88\x01\x01\x12'\n" +
 	"\x0fserving_counter\x18\x04 \x01(\x03R\x0eservingCounter\x12\x1b\n" +
 	"\tnext_poll\x18\x05 \x01(\x03R\bnextPoll\x12\x16\n" +
 	"\x06ticket\x18\x06 \x01(\tR\x06ticket\x12\x1c\n" +
-	"\aof_user\x18\a \x01(\bH\x00R\x06ofUser\x88\x01\x01B\n" +
+	"\aof_user\x18\a \x01(\bH\x01R\x06ofUser\x88\x01\x01B\x11\n" +
+	"\x0f_estimated_waitB\n" +
 	"\n" +
 	"\b_of_user\"H\n" +
 	"\fCheckRequest\x128\n" +
@@ -2661,24 +2689,25 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\vCheckResult\x12/\n" +
 	"\achecked\x18\x01 \x01(\v2\x13.urr.vwr.v1.CheckedH\x00R\achecked\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xee\x03\n" +
+	"\x06result\"\x86\x04\n" +
 	"\aChecked\x12\x1a\n" +
 	"\badmitted\x18\x01 \x01(\bR\badmitted\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x03R\bposition\x12'\n" +
 	"\x0fserving_counter\x18\x03 \x01(\x03R\x0eservingCounter\x12\x14\n" +
-	"\x05ahead\x18\x04 \x01(\x03R\x05ahead\x12%\n" +
-	"\x0eestimated_wait\x18\x05 \x01(\x03R\restimatedWait\x12\x1b\n" +
+	"\x05ahead\x18\x04 \x01(\x03R\x05ahead\x12*\n" +
+	"\x0eestimated_wait\x18\x05 \x01(\x03H\x00R\restimatedWait\x88\x01\x01\x12\x1b\n" +
 	"\tnext_poll\x18\x06 \x01(\x03R\bnextPoll\x12\x19\n" +
-	"\x05token\x18\a \x01(\tH\x00R\x05token\x88\x01\x01\x12\"\n" +
+	"\x05token\x18\a \x01(\tH\x01R\x05token\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"expires_at\x18\b \x01(\x03H\x01R\texpiresAt\x88\x01\x01\x12\x1b\n" +
-	"\x06ticket\x18\t \x01(\tH\x02R\x06ticket\x88\x01\x01\x12$\n" +
+	"expires_at\x18\b \x01(\x03H\x02R\texpiresAt\x88\x01\x01\x12\x1b\n" +
+	"\x06ticket\x18\t \x01(\tH\x03R\x06ticket\x88\x01\x01\x12$\n" +
 	"\vsale_status\x18\n" +
-	" \x01(\tH\x03R\n" +
+	" \x01(\tH\x04R\n" +
 	"saleStatus\x88\x01\x01\x12\x19\n" +
-	"\x05phase\x18\v \x01(\tH\x04R\x05phase\x88\x01\x01\x12\x1e\n" +
-	"\bopens_at\x18\f \x01(\x03H\x05R\aopensAt\x88\x01\x01\x12\x17\n" +
-	"\x04next\x18\r \x01(\tH\x06R\x04next\x88\x01\x01B\b\n" +
+	"\x05phase\x18\v \x01(\tH\x05R\x05phase\x88\x01\x01\x12\x1e\n" +
+	"\bopens_at\x18\f \x01(\x03H\x06R\aopensAt\x88\x01\x01\x12\x17\n" +
+	"\x04next\x18\r \x01(\tH\aR\x04next\x88\x01\x01B\x11\n" +
+	"\x0f_estimated_waitB\b\n" +
 	"\x06_tokenB\r\n" +
 	"\v_expires_atB\t\n" +
 	"\a_ticketB\x0e\n" +
@@ -2758,7 +2787,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x12GetCountersRequest\x12%\n" +
 	"\tevent_ids\x18\x01 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\beventIds\"F\n" +
 	"\x13GetCountersResponse\x12/\n" +
-	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xca\x02\n" +
+	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xe4\x02\n" +
 	"\aCounter\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06active\x18\x02 \x01(\bR\x06active\x12\x14\n" +
@@ -2770,8 +2799,9 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x05lobby\x18\b \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12\x12\n" +
 	"\x04next\x18\t \x01(\tR\x04next\x12\"\n" +
 	"\rproof_of_work\x18\n" +
-	" \x01(\x03R\vproofOfWork\x12\x17\n" +
-	"\asign_in\x18\v \x01(\bR\x06signInB\b\n" +
+	" \x01(\x03R\vproofOfWork\x12\x18\n" +
+	"\astalled\x18\v \x01(\bR\astalled\x12\x17\n" +
+	"\asign_in\x18\f \x01(\bR\x06signInB\b\n" +
 	"\x06_lobby\"\x8e\x01\n" +
 	"\x05Lobby\x12\x19\n" +
 	"\bopens_at\x18\x01 \x01(\x03R\aopensAt\x12\x1b\n" +
@@ -2803,7 +2833,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x0e_proof_of_workB\t\n" +
 	"\a_shardsB\n" +
 	"\n" +
-	"\b_sign_in\"\xbb\x01\n" +
+	"\b_sign_in\"\x89\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2811,7 +2841,10 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\n" +
 	"public_key\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc0\x01R\tpublicKey\x12\x18\n" +
 	"\agenesis\x18\x04 \x01(\x03R\agenesis\x12%\n" +
-	"\x0eperiod_seconds\x18\x05 \x01(\x03R\rperiodSeconds\"{\n" +
+	"\x0eperiod_seconds\x18\x05 \x01(\x03R\rperiodSeconds\x12&\n" +
+	"\n" +
+	"group_hash\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\tgroupHash\x12$\n" +
+	"\tbeacon_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\bbeaconId\"{\n" +
 	"\x11DeactivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb8\x01\n" +

@@ -42,8 +42,8 @@ type VwrServiceClient interface {
 	// item, in order.
 	//
 	// Problems of an item: VISITOR_REQUIRED, UNAUTHENTICATED (the room wants a signed-in user),
-	// VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt
-	// and opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was assigned).
+	// VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt and opensAt, in ms), OVERLOADED, UNAVAILABLE
+	// (no position was assigned).
 	Assign(ctx context.Context, in *AssignRequest, opts ...grpc.CallOption) (*AssignResponse, error)
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
@@ -200,8 +200,8 @@ type VwrServiceServer interface {
 	// item, in order.
 	//
 	// Problems of an item: VISITOR_REQUIRED, UNAUTHENTICATED (the room wants a signed-in user),
-	// VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt
-	// and opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was assigned).
+	// VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt and opensAt, in ms), OVERLOADED, UNAVAILABLE
+	// (no position was assigned).
 	Assign(context.Context, *AssignRequest) (*AssignResponse, error)
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
@@ -516,12 +516,13 @@ const (
 // Operators' calls.
 type VwrAdminServiceClient interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
-	// The room ends by itself with the sale, the promotion or the campaign. A round with starts_at begins with a lobby, whose times
-	// and beacon cannot be changed.
+	// The room ends by itself with the sale, the promotion or the campaign. A round with starts_at
+	// begins with a lobby, whose times and beacon cannot be changed.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, PROMOTION_NOT_FOUND or
-	// CAMPAIGN_NOT_FOUND (nothing of the kind that next names has the id), LOBBY_FIXED (the round has other times or another beacon),
-	// SHARDS_FIXED (the round has another number of shards).
+	// CAMPAIGN_NOT_FOUND (nothing of the kind that next names has the id), LOBBY_FIXED (the round has
+	// other times or another beacon), SHARDS_FIXED (the round has another number of shards),
+	// BEACON_UNAVAILABLE (no source shows that the beacon is alive).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: visitors no longer need a position.
 	//
@@ -592,12 +593,13 @@ func (c *vwrAdminServiceClient) GetStatus(ctx context.Context, in *GetStatusRequ
 // Operators' calls.
 type VwrAdminServiceServer interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
-	// The room ends by itself with the sale, the promotion or the campaign. A round with starts_at begins with a lobby, whose times
-	// and beacon cannot be changed.
+	// The room ends by itself with the sale, the promotion or the campaign. A round with starts_at
+	// begins with a lobby, whose times and beacon cannot be changed.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, PROMOTION_NOT_FOUND or
-	// CAMPAIGN_NOT_FOUND (nothing of the kind that next names has the id), LOBBY_FIXED (the round has other times or another beacon),
-	// SHARDS_FIXED (the round has another number of shards).
+	// CAMPAIGN_NOT_FOUND (nothing of the kind that next names has the id), LOBBY_FIXED (the round has
+	// other times or another beacon), SHARDS_FIXED (the round has another number of shards),
+	// BEACON_UNAVAILABLE (no source shows that the beacon is alive).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: visitors no longer need a position.
 	//

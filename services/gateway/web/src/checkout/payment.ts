@@ -17,6 +17,8 @@ export interface Step {
   // The decline code of the last attempt.
   declined?: string | undefined;
   failure?: unknown;
+  // Whether the reservation is PAYING although nothing was charged: the same payment may be made again.
+  again?: boolean;
   // The number of attempts, since each has to be prepared.
   attempt?: number;
 }
@@ -40,7 +42,7 @@ export function prepare(reservationId: string, signal: AbortSignal): Promise<Pre
   });
 }
 
-/** Forgets the key of an ended payment; the next payment needs another one. */
+/** Forgets the keys of an ended payment; the next payment needs another one. */
 function endAttempt(reservationId: string): void {
   writeStored(sessionStorage, prepareKey(reservationId), "");
   writeStored(sessionStorage, paymentKey(reservationId), "");
@@ -56,7 +58,8 @@ export async function open(reservationId: string, signal: AbortSignal): Promise<
   const reservation = await readReservation(reservationId, signal);
   const paymentId = readStored(sessionStorage, paymentKey(reservationId));
   const step: Step = { reservation, ...(paymentId ? { paymentId } : {}) };
-  return (reservation.status === "HELD" && (await readNext(step, signal))) || step;
+  const unpaid = reservation.status === "HELD" || reservation.status === "PAYING";
+  return (unpaid && (await readNext(step, signal))) || step;
 }
 
 /** Charges once, even if the call is repeated. The provider may take ten seconds. */
@@ -80,7 +83,8 @@ export async function pay(step: Step, prepared: Prepared, answer: SandboxAnswer)
     return next;
   } catch (failure) {
     follow(failure);
-    endAttempt(reservation.reservationId);
+    // Another key: the payment may have ended. Its id stays, so that it is known whether it has.
+    writeStored(sessionStorage, prepareKey(reservation.reservationId), "");
     const now = await readReservation(reservation.reservationId).catch(() => reservation);
     return { reservation: now, failure, attempt, paymentId: prepared.paymentId };
   }
@@ -92,13 +96,16 @@ async function declined(step: Step, code: string | undefined): Promise<Step> {
   return { reservation: now, declined: code || "DECLINED", attempt: (step.attempt ?? 0) + 1 };
 }
 
-/** Polls until the reservation is neither being paid nor held for an open payment. */
+/**
+ * Polls until the reservation is neither being paid nor held for an open payment, or until the same
+ * payment may be made again.
+ */
 export function awaitOutcome(step: Step, show: (step: Step) => void, signal: AbortSignal): Promise<void> {
   let polls = 0;
   const attempt = async () => {
     const next = await readNext(step, signal);
-    if (next) return show(next);
-    return ++polls < 5 ? 0.5 : polls < 30 ? 1 : 3;
+    if (next && !(next.again && step.again)) return show(next);
+    return step.again ? 3 : ++polls < 5 ? 0.5 : polls < 30 ? 1 : 3;
   };
   return repeat(attempt, (failure, retryIn) => retryIn ?? (follow(failure) || show({ ...step, failure })), signal);
 }
@@ -122,10 +129,13 @@ export function watchHold(step: Step, show: (step: Step) => void, signal: AbortS
 /** The next step; undefined while the payment is in progress. */
 async function readNext(step: Step, signal: AbortSignal): Promise<Step | undefined> {
   const reservation = await readReservation(step.reservation.reservationId, signal);
-  if (reservation.status === "PAYING") return undefined;
-  if (reservation.status !== "HELD" || !step.paymentId) return { ...step, reservation };
-  // Held again: the payment was declined, or the reservation is not updated yet.
+  const paying = reservation.status === "PAYING";
+  // The payment is asked for only while its confirmation had no answer.
+  if (paying && (!step.paymentId || step.charged !== undefined)) return undefined;
+  if ((reservation.status !== "HELD" && !paying) || !step.paymentId) return { ...step, reservation };
   const payment = await call<Payment>("GET", `/payments/${step.paymentId}`, { signal });
+  if (paying) return payment.status === "PREPARED" ? { ...step, reservation, again: true } : undefined;
+  // Held again: the payment was declined, or the reservation is not updated yet.
   if (payment.status === "DECLINED") return declined({ ...step, reservation }, payment.declineCode);
   if (payment.status === "PREPARED") return { ...step, reservation };
   if (payment.status !== "EXPIRED") return undefined;

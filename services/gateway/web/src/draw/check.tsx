@@ -14,7 +14,9 @@ import {
   verifyDraw,
   verifyReceipt,
 } from "../lib/fairdraw";
+import { networkOf } from "../lib/fairdraw/rounds";
 import { formatNumber, formatTime } from "../lib/format";
+import { serverNow } from "../lib/now";
 import { fill, strings } from "../lib/page";
 import { Problem, problemOf } from "../lib/problem";
 import type { StoredReceipt } from "../lib/receipts";
@@ -46,11 +48,14 @@ async function readProof(draw: DrawDocument, requestId: string): Promise<Inclusi
   }
 }
 
+/** By the slower of the two clocks, so that a wrong one calls nothing overdue. */
+const readAt = (): number => Math.min(Date.now(), serverNow());
+
 /** Checks the receipts one by one, without the file of all entries; the first fault ends it. */
 async function checkReceipts({ draw, copies, receipts }: CheckProps): Promise<Done> {
   const reports: ReceiptReport[] = [];
   for (const { receipt, requestId } of receipts) {
-    const options = { algorithm, receipts: [receipt], earlier: copies };
+    const options = { algorithm, receipts: [receipt], earlier: copies, now: readAt() };
     const verdict = await verifyReceipt(draw, await readProof(draw, requestId), options);
     if (!verdict.ok) return { verdict, of: draw };
     reports.push(...verdict.report.receipts);
@@ -80,7 +85,7 @@ export function Check(props: CheckProps) {
   const verify = async (): Promise<Done> => {
     const entries = await readEntries(draw);
     const own = [...receipts.map((r) => r.receipt), more.trim()].filter(Boolean);
-    const options = { algorithm, receipts: [...new Set(own)], earlier: copies, progress: setProgress };
+    const options = { algorithm, receipts: [...new Set(own)], earlier: copies, now: readAt(), progress: setProgress };
     return { verdict: await verifyDraw(draw, entries, options), of: draw };
   };
   const busy = progress !== undefined;
@@ -128,11 +133,12 @@ function Outcomes({ done, now }: { done: Done; now: DrawDocument }) {
       </div>
     );
   }
+  const unknown = isUnknown(verdict.report);
   return (
     <>
-      <div class="notice good" id="verdict">
+      <div class={unknown ? "notice bad" : "notice good"} id="verdict">
         <p>
-          <strong>{verdict.report.complete ? t.good : t.goodSoFar}</strong>
+          <strong>{verdict.report.complete ? t.good : t.goodSoFar}</strong> {unknown && t.trustsOwner}
         </p>
         <Checked report={verdict.report} />
       </div>
@@ -143,13 +149,18 @@ function Outcomes({ done, now }: { done: Done; now: DrawDocument }) {
   );
 }
 
+/** Whether the beacon is no public network: then its owner may know the numbers beforehand. */
+const isUnknown = ({ terms }: Report): boolean => terms.beacon !== undefined && !networkOf(terms.beacon);
+
 function Checked({ report }: { report: Report }) {
   const { complete, rootSeenAt, statement, terms, valueKnown, winners } = report;
   return (
     <ul>
       <li>{t.okTerms}</li>
       {statement && <li>{fill(t.okList, { n: formatNumber(statement.count) })}</li>}
-      {valueKnown && terms.beacon && <li>{t.okBeacon}</li>}
+      {valueKnown && terms.beacon && (
+        <li>{isUnknown(report) ? t.okChain : fill(t.okBeacon, { network: networkOf(terms.beacon) })}</li>
+      )}
       {complete && <li>{ofLobby ? t.okOrder : fill(t.okWinners, { n: formatNumber(winners) })}</li>}
       {statement && rootSeenAt > 0 && <li>{fill(t.okTime, { time: formatTime(isoTime(rootSeenAt)) })}</li>}
     </ul>

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { decidingRound, isoTime, statementOf, termsOf } from "../lib/drawn";
 import { ofLobby } from "../lib/drawsource";
 import type { DrawDocument } from "../lib/fairdraw";
+import { networkOf } from "../lib/fairdraw/rounds";
 import { formatNumber, formatTime } from "../lib/format";
 import { fill, strings } from "../lib/page";
 
@@ -128,7 +129,8 @@ function Round({ draw }: { draw: DrawDocument }) {
   const deciding = decidingRound(draw);
   const missed = statementOf(draw)?.missedRounds ?? 0;
   const known = draw.beacon;
-  if (!deciding) {
+  const { beacon } = termsOf(draw);
+  if (!deciding || !beacon) {
     return (
       <Step title={t.beacon} done={false}>
         <p class="notice bad">{t.noBeacon}</p>
@@ -138,13 +140,14 @@ function Round({ draw }: { draw: DrawDocument }) {
   return (
     <Step title={t.beacon} done={Boolean(known)}>
       <p>{t.beaconHelp}</p>
+      {networkOf(beacon) ? <p>{fill(t.network, { network: networkOf(beacon) })}</p> : <p class="notice bad">{t.trustsOwner}</p>}
       <p>{fill(known ? t.roundKnown : t.roundAt, { round: known?.round ?? deciding.round, time: when(deciding.at) })}</p>
       {missed > 0 && <p class="notice">{fill(t.missed, { n: missed })}</p>}
       <details>
         <summary>{t.details}</summary>
         <dl>
           <Value name={t.chain}>
-            <Hash text={termsOf(draw).beacon?.chainHash ?? ""} />
+            <Hash text={beacon.chainHash} />
           </Value>
           {known && (
             <Value name={t.value}>

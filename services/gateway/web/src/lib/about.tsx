@@ -24,11 +24,11 @@ export function About({ eventId }: { eventId: string }) {
   return (
     <>
       <h3>
-        <a href={`/events/${eventId}`}>{event?.title ?? eventId}</a>
+        <a href={`/events/${eventId}`}><bdi>{event?.title ?? eventId}</bdi></a>
       </h3>
       <p class="muted about">
         {event && <time dateTime={event.startsAt}>{formatEventTime(event.timeZone, event.startsAt)}</time>}
-        {event?.venue && ` · ${event.venue}`}
+        {event?.venue && <> · <bdi>{event.venue}</bdi></>}
       </p>
     </>
   );

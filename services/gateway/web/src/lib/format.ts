@@ -1,5 +1,6 @@
 // Formats numbers, money and times in the language of the page.
 
+import { four, none, three } from "../../../../../pkg/currency/iso4217.json";
 import { fill, page, strings } from "./page";
 import { ownZone } from "./zone";
 
@@ -17,12 +18,20 @@ export const formatClock = (time: number): string => clockTime.format(time);
 
 const currencyFormats = new Map<string, { format: Intl.NumberFormat; unit: number }>();
 
+/** Digits of the minor unit by ISO 4217. Browsers have others for some currencies. */
+function digitsOf(currency: string): number {
+  if (none.includes(currency)) return 0;
+  if (three.includes(currency)) return 3;
+  return four.includes(currency) ? 4 : 2;
+}
+
 /** Formats an amount in the minor unit of the currency, such as 55000 KRW or 1999 USD (19.99). */
 export function formatMoney(amount: number, currency: string): string {
   let c = currencyFormats.get(currency);
   if (!c) {
-    const format = new Intl.NumberFormat(page.lang, { style: "currency", currency });
-    c = { format, unit: 10 ** (format.resolvedOptions().maximumFractionDigits ?? 0) };
+    const digits = digitsOf(currency);
+    const fixed = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    c = { format: new Intl.NumberFormat(page.lang, { style: "currency", currency, ...fixed }), unit: 10 ** digits };
     currencyFormats.set(currency, c);
   }
   return c.format.format(amount / c.unit);

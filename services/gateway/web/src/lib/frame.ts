@@ -42,6 +42,9 @@ export const hasSession = (): boolean => document.getElementById("sign-out") !==
 /** Sets the heading and the title of the page once its subject is known. */
 export function setHeading(text: string): void {
   const heading = document.querySelector("main > h1");
-  if (heading) heading.textContent = text;
+  if (heading instanceof HTMLElement) {
+    heading.textContent = text;
+    heading.dir = "auto"; // titles have any language
+  }
   document.title = `${text} · URR`;
 }

@@ -1,11 +1,11 @@
 // Natural order of seats: A-2 before A-10.
 
 import { page } from "./page";
-import type { Seat, Ticket } from "./types";
+import type { MapSeat, Ticket } from "./types";
 
 const natural = new Intl.Collator(page.lang, { numeric: true });
 
-export const bySeat = (a: Seat, b: Seat): number =>
+export const bySeat = (a: MapSeat, b: MapSeat): number =>
   natural.compare(a.section, b.section) || natural.compare(a.row, b.row) || a.number - b.number;
 
 /** Keeps the order of tickets, but groups those of a reservation and sorts them by seat. */

@@ -2,6 +2,7 @@
 // outlive the session: they prove what the operator signed.
 
 import type { DrawDocument } from "./fairdraw";
+import { serverNow } from "./now";
 import { readStored, writeStored } from "./store";
 
 export interface StoredReceipt {
@@ -11,7 +12,8 @@ export interface StoredReceipt {
 
 // Members of a household may share a browser; whoever floods the storage has its latest receipts.
 const maxReceipts = 20;
-const maxCopies = 6;
+const maxCopies = 12;
+const maxSkew = 5000; // ms
 
 const receiptsKey = (eventId: string): string => `urr-receipts-${eventId}`;
 const copiesKey = (eventId: string): string => `urr-draw-copies-${eventId}`;
@@ -42,18 +44,25 @@ export function keepLobbyReceipt(eventId: string, requestId: string, receipt: st
 export const readCopies = (eventId: string): DrawDocument[] => readList<DrawDocument>(copiesKey(eventId));
 
 /**
- * Keeps a copy of what is signed in a draw, with the time, when nothing like it has been seen before.
- * A later copy never replaces an earlier one, since two that differ are proof of fraud. The time is
- * that of the browser: the server's is a claim of the operator.
+ * Keeps copies of what is signed in a draw, with the time: the first and the latest of each content. The
+ * first shows when something was there, the latest when it was not there yet. No copy replaces one of
+ * another content, since two that differ are proof of fraud. The time is that of the browser: the
+ * server's is a claim of the operator. A browser whose clock differs from the server's keeps no latest
+ * copies, which would accuse the operator falsely.
  */
 export function keepCopy(document: DrawDocument, name = document.eventId): DrawDocument[] {
-  const { commitment, commitmentHash, eventId, phase, statement } = document;
+  const { commitment, commitmentHash, eventId, phase, seed, statement } = document;
   const known = readCopies(name);
-  const seen = known.some((c) => c.commitment === commitment && c.statement?.statement === statement?.statement);
-  if (seen || known.length >= maxCopies) return known;
+  const like = (c: DrawDocument) =>
+    c.commitment === commitment && c.statement?.statement === statement?.statement && Boolean(c.seed) === Boolean(seed);
+  const seen = known.filter(like);
   const copy: DrawDocument = { eventId, phase, commitment, commitmentHash, savedAt: Date.now() };
   if (statement) copy.statement = statement;
-  const copies = [...known, copy];
+  if (seed) copy.seed = seed;
+  if (seen.length > 0 && Math.abs(Date.now() - serverNow()) > maxSkew) return known;
+  const others = seen.length > 1 ? known.filter((c) => c !== seen[1]) : known;
+  if (others.length >= maxCopies) return known;
+  const copies = [...others, copy];
   writeStored(localStorage, copiesKey(name), JSON.stringify(copies));
   return copies;
 }

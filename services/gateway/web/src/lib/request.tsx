@@ -84,5 +84,5 @@ function titleOf(eventId: string): Promise<string> {
 export function PromotionName({ eventId }: { eventId: string }) {
   const [title, setTitle] = useState(eventId);
   useEffect(() => void titleOf(eventId).then(setTitle), [eventId]);
-  return <a href={`/promo/${eventId}`}>{title}</a>;
+  return <a href={`/promo/${eventId}`}><bdi>{title}</bdi></a>;
 }

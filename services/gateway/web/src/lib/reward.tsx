@@ -57,5 +57,5 @@ function titleOf(eventId: string): Promise<string> {
 export function CampaignName({ eventId }: { eventId: string }) {
   const [title, setTitle] = useState(eventId);
   useEffect(() => void titleOf(eventId).then(setTitle), [eventId]);
-  return <a href={`/rewards/${eventId}`}>{title}</a>;
+  return <a href={`/rewards/${eventId}`}><bdi>{title}</bdi></a>;
 }

@@ -18,6 +18,10 @@ export const readEvent = (eventId: string, signal?: AbortSignal): Promise<SaleEv
 /** Seats can be held. SOLD_OUT may be outdated, so the server decides. */
 export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE" || event.status === "SOLD_OUT";
 
+/** The price of a section, minor units. */
+export const priceOf = (event: SaleEvent, section: string): number =>
+  event.sections.find((s) => s.section === section)?.price ?? 0;
+
 /** Seconds until the sale opens, by the clock of the server; 0 afterwards. */
 const untilOpening = (event: SaleEvent): number => Math.max(0, (Date.parse(event.salesOpenAt) - serverNow()) / 1000);
 

@@ -40,8 +40,8 @@ export interface Place {
   position: number;
   peopleAhead: number;
   peopleBehind: number;
-  // Seconds.
-  estimatedWait: number;
+  // Seconds; absent while it is not known.
+  estimatedWait?: number;
   nextPoll: number;
   currentUsers: number;
   threshold: number;
@@ -67,7 +67,7 @@ export interface SeatMapRow {
 export interface SeatMap {
   eventId: string;
   seating: Seating;
-  sections: { section: string; price: number; rows: SeatMapRow[] }[];
+  sections: { section: string; rows: SeatMapRow[] }[];
   seats: number;
 }
 
@@ -78,11 +78,15 @@ export interface Availability {
   sections: Section[];
 }
 
-export interface Seat {
+// A seat of the map. The event has the prices of its sections.
+export interface MapSeat {
   seatId: string;
   section: string;
   row: string;
   number: number;
+}
+
+export interface Seat extends MapSeat {
   price: number;
 }
 

@@ -10,8 +10,9 @@ export function fill(text: string, values: Record<string, string | number>): str
   });
 }
 
-/** Formats an estimate, rounded up to minutes. */
-export function waitText(seconds: number, words: typeof en.wait): string {
+/** Formats an estimate, rounded up to minutes; one that is not known is being measured. */
+export function waitText(seconds: number | undefined, words: typeof en.wait): string {
+  if (seconds === undefined) return words.measuring;
   const m = Math.ceil(seconds / 60);
   if (seconds < 60) return words.soon;
   if (m < 60) return fill(words.minutes, { m });

@@ -24,6 +24,7 @@ function Steps({ loaded }: { loaded: Step }) {
   const [step, setStep] = useState(loaded);
   const [busy, setBusy] = useState(false);
   const { reservation } = step;
+  const payable = reservation.status === "HELD" || (reservation.status === "PAYING" && step.again === true);
   const unpaid = reservation.status === "HELD" || reservation.status === "PAYING";
   const line = useMemo(() => new Line(reservation.eventId), [reservation.eventId]);
   // Checkout may outlive the slot: only the hold matters here, so the end of the turn is not shown.
@@ -33,16 +34,16 @@ function Steps({ loaded }: { loaded: Step }) {
   useEffect(() => {
     const abort = new AbortController();
     // A page reloaded during the payment keeps waiting for it.
-    if (reservation.status === "PAYING") void awaitOutcome(step, setStep, abort.signal);
+    if (reservation.status === "PAYING" && !busy) void awaitOutcome(step, setStep, abort.signal);
     if (reservation.status === "HELD" && !busy) void watchHold(step, setStep, abort.signal);
     return () => abort.abort();
-  }, [reservation.status, busy, step.attempt]);
+  }, [reservation.status, busy, step.attempt, step.again]);
 
   return (
     <div class="columns">
       <div>
         <Outcome step={step} />
-        {reservation.status === "HELD" && (
+        {payable && (
           <Payment step={step} setStep={setStep} busy={busy} setBusy={setBusy} />
         )}
       </div>
@@ -67,6 +68,7 @@ function Outcome({ step }: { step: Step }) {
     case "HELD":
       return step.declined ? <Declined code={step.declined} /> : null;
     case "PAYING":
+      if (step.again) return null; // beside the form
       if (step.failure !== undefined) return <Failure failure={step.failure} />;
       return <Notice>{step.charged ? t.settling : t.pending}</Notice>;
     case "CONFIRMED":
@@ -112,10 +114,12 @@ function Payment({ step, setStep, busy, setBusy }: PaymentProps) {
     );
     return () => abort.abort();
   }, [reservation.reservationId, attempt, round]);
+  // While a payment is in progress the places are held for longer than it may be made again.
+  const end = (step.again && last?.prepared.expiresAt) || reservation.expiresAt;
   return (
     <section class="card" aria-label={t.title}>
       <p>
-        {t.timeLeft} <Countdown end={Date.parse(reservation.expiresAt)} warning={t.timeSoon} />
+        {t.timeLeft} <Countdown end={Date.parse(end)} warning={t.timeSoon} />
       </p>
       {failure !== undefined && <Failure failure={failure} retry={() => setRound((n) => n + 1)} />}
       {step.failure !== undefined && <Failure failure={step.failure} />}

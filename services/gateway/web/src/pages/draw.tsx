@@ -45,13 +45,15 @@ function untilChange({ draw }: State): number | undefined {
   return Math.min(draw.phase === "OPEN" ? 300 : 30, next);
 }
 
-/** Why a draw has no winners. Only the operator knows of a lost key. */
+/** Why a draw has no winners. Only the operator knows of a lost key; a round can be looked up. */
 function whyVoid({ voidReason }: DrawDocument): string {
   switch (voidReason) {
     case "SIGNING_KEY_LOST":
       return t.voidSigningKey;
     case "SEED_KEY_LOST":
       return t.voidSeedKey;
+    case "BEACON_LOST":
+      return t.voidBeacon;
     default:
       return t.void;
   }

@@ -60,7 +60,7 @@ function Facts({ event }: { event: SaleEvent }) {
       {event.venue && (
         <div>
           <dt>{t.where}</dt>
-          <dd>{event.venue}</dd>
+          <dd dir="auto">{event.venue}</dd>
         </div>
       )}
       <div>
@@ -114,7 +114,7 @@ function Event() {
   const event = loaded.value;
   return (
     <>
-      {event.artist && <p class="lead">{event.artist}</p>}
+      {event.artist && <p class="lead" dir="auto">{event.artist}</p>}
       <div class="columns event">
         <Facts event={event} />
         <Entrance event={event} />

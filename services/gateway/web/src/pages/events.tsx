@@ -18,12 +18,12 @@ function Card({ event }: { event: SaleEvent }) {
     <li class="card event-card">
       <p class={`badge ${event.status === "ON_SALE" ? "good" : ""}`}>{t[event.status] ?? event.status}</p>
       <h2>
-        <a href={`/events/${event.eventId}`}>{event.title}</a>
+        <a href={`/events/${event.eventId}`}><bdi>{event.title}</bdi></a>
       </h2>
-      {event.artist && <p>{event.artist}</p>}
+      {event.artist && <p dir="auto">{event.artist}</p>}
       <p class="muted">
         <time dateTime={event.startsAt}>{formatEventTime(event.timeZone, event.startsAt)}</time>
-        {event.venue && ` · ${event.venue}`}
+        {event.venue && <> · <bdi>{event.venue}</bdi></>}
       </p>
       {event.status === "SCHEDULED" && (
         <p class="muted">
@@ -50,7 +50,7 @@ function PromotionCard({ promotion }: { promotion: Promotion }) {
     <li class="card event-card">
       <p class={`badge ${promotion.status === "Open" && !promotion.paused ? "good" : ""}`}>{promotionState(promotion)}</p>
       <h3>
-        <a href={`/promo/${promotion.eventId}`}>{promotion.title}</a>
+        <a href={`/promo/${promotion.eventId}`}><bdi>{promotion.title}</bdi></a>
       </h3>
       <p>
         {request[promotion.eventType] ?? promotion.eventType} · {fill(lottery ? t.winners : t.places, { n: formatNumber(promotion.capacityTotal) })}

@@ -19,11 +19,7 @@ const words = strings("reward");
 const requests = strings("request");
 
 function TicketCard({ ticket }: { ticket: Ticket }) {
-  const [copied, setCopied] = useState(false);
   const place = ticket.seat;
-  // The clipboard exists only in secure contexts (https); else the code can be selected.
-  const clipboard: Clipboard | undefined = navigator.clipboard;
-  const copy = () => void clipboard?.writeText(ticket.code).then(() => setCopied(true), () => setCopied(false));
   return (
     <li class="card">
       <p class={`badge ${ticket.status === "VALID" ? "good" : ""}`}>{t[ticket.status] ?? ticket.status}</p>
@@ -33,20 +29,31 @@ function TicketCard({ ticket }: { ticket: Ticket }) {
           ? fill(common.seat, { section: place.section, row: place.row, number: place.number })
           : fill(common.section, { section: ticket.section })}
       </p>
-      <details>
-        <summary>{t.code}</summary>
-        <p class="muted">{t.codeHelp}</p>
-        <p>
-          <code class="code">{ticket.code}</code>
-        </p>
-        {clipboard && (
-          <button type="button" class="quiet" onClick={copy}>
-            {t.copy}
-          </button>
-        )}
-        <span role="status"> {copied ? t.copied : ""}</span>
-      </details>
+      {/* Only a valid ticket has a code. */}
+      {ticket.code && <Code code={ticket.code} />}
     </li>
+  );
+}
+
+function Code({ code }: { code: string }) {
+  const [copied, setCopied] = useState(false);
+  // The clipboard exists only in secure contexts (https); else the code can be selected.
+  const clipboard: Clipboard | undefined = navigator.clipboard;
+  const copy = () => void clipboard?.writeText(code).then(() => setCopied(true), () => setCopied(false));
+  return (
+    <details>
+      <summary>{t.code}</summary>
+      <p class="muted">{t.codeHelp}</p>
+      <p>
+        <code class="code">{code}</code>
+      </p>
+      {clipboard && (
+        <button type="button" class="quiet" onClick={copy}>
+          {t.copy}
+        </button>
+      )}
+      <span role="status"> {copied ? t.copied : ""}</span>
+    </details>
   );
 }
 

@@ -9,7 +9,7 @@ import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
 import { bySeat } from "../lib/order";
 import { fill, pathPart, strings } from "../lib/page";
-import { readEvent, SaleNotice, useSale } from "../lib/sale";
+import { priceOf, readEvent, SaleNotice, useSale } from "../lib/sale";
 import { start } from "../lib/start";
 import { enter, TurnBar, useTurn } from "../lib/turn";
 import type { Reservation, SaleEvent, SeatMap } from "../lib/types";
@@ -83,7 +83,7 @@ function Hall({ event: opened, map, held: first }: Opened) {
   const describe = (index: number): string => {
     const seat = layout.seat(index);
     const state = chosen.has(index) ? t.chosen : free?.[index] ? t.free : t.taken;
-    return fill(t.seatStatus, { seat: seatName(seat), price: formatMoney(seat.price, event.currency), state });
+    return fill(t.seatStatus, { seat: seatName(seat), price: formatMoney(priceOf(event, seat.section), event.currency), state });
   };
   const hold = async () => {
     setBusy(true);
@@ -113,13 +113,13 @@ function Hall({ event: opened, map, held: first }: Opened) {
         <HeldNotice held={held} />
         <SaleNotice status={soldOut && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} event={event} />
         {availability.failure !== undefined && <Failure failure={availability.failure} retrying />}
-        <SeatMapView map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} describe={describe} />
+        <SeatMapView event={event} layout={layout} free={free} chosen={chosen} pick={pick} describe={describe} />
         <p class="said" role="status" aria-live="polite">
           {message}
         </p>
       </div>
       <Selection event={event} seats={seats} busy={busy} failure={failure} remove={remove} hold={() => void hold()} />
-      <SeatList map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} />
+      <SeatList event={event} map={map} layout={layout} free={free} chosen={chosen} pick={pick} />
       <Announce text={busy ? t.holding : ""} />
     </div>
   );

@@ -1,7 +1,8 @@
 // How far the draw of a lottery is.
 
-import { decidingRound, isoTime, statementOf } from "../lib/drawn";
+import { decidingRound, isoTime, statementOf, termsOf } from "../lib/drawn";
 import type { DrawDocument } from "../lib/fairdraw";
+import { networkOf } from "../lib/fairdraw/rounds";
 import { formatNumber, formatTime } from "../lib/format";
 import { serverNow } from "../lib/now";
 import { fill, strings } from "../lib/page";
@@ -41,10 +42,12 @@ function Progress({ draw }: { draw: DrawDocument }) {
 export function Draw({ promotion, draw }: { promotion: Promotion; draw: DrawDocument | undefined }) {
   const announced = Date.parse(promotion.announcedAt ?? "");
   const closed = promotion.status === "Closed";
+  const beacon = draw && termsOf(draw).beacon;
   return (
     <section class="card" aria-labelledby="draw">
       <h2 id="draw">{t.draw}</h2>
       <p>{t.drawHelp}</p>
+      {beacon && !networkOf(beacon) && <p class="notice bad">{strings("draw").trustsOwner}</p>}
       {closed && draw && <Progress draw={draw} />}
       {closed && (announced > serverNow() ? <In text={t.resultsIn} end={announced} /> : <p>{t.resultsSoon}</p>)}
       <p>

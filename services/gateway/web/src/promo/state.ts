@@ -59,6 +59,12 @@ async function readDraw(eventId: string, signal: AbortSignal): Promise<DrawDocum
   }
 }
 
+/** Seconds until the result is asked for, given the ms until it is due; more and more seldom when it is overdue. */
+function untilResult(due: number): number {
+  if (due > 0) return due / 1000 + 1 + 2 * Math.random();
+  return due > -30_000 ? 3 + 3 * Math.random() : 15;
+}
+
 /**
  * Seconds until the state is read again: at the opening, the end and the announcement, delayed by up
  * to 2 s since everybody waits for them; and while the request is pending, as the server advises or
@@ -72,7 +78,7 @@ export function untilChange(state: State): number | undefined {
   const waits: number[] = [];
   if (promotion.status === "Scheduled") waits.push(until(promotion.opensAt));
   if (promotion.status === "Open") waits.push(until(promotion.closesAt), promotion.paused ? 10 : 120);
-  if (promotion.status === "Closed" && isLottery(promotion)) waits.push(until(promotion.announcedAt), 15);
+  if (promotion.status === "Closed" && isLottery(promotion)) waits.push(untilResult(Date.parse(promotion.announcedAt ?? "") - now), 15);
   if (own?.uiResult === "PENDING" && (!own.uiPhase || own.uiPhase === "ANNOUNCED")) {
     waits.push(state.advised || Math.min(30, Math.max(1, (now - own.requestedAt) / 5000)));
   }

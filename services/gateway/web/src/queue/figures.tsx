@@ -16,20 +16,31 @@ export interface Waiting {
   at: number;
 }
 
-export const placeText = (place: Place): string =>
-  fill(t.status, { position: formatNumber(place.position), wait: waitText(place.estimatedWait, words) });
+/** The estimated wait as text; undefined if it is not known since nobody is let in, which a notice says. */
+export function waitOf(place: Place): string | undefined {
+  const selling = !place.saleStatus || place.saleStatus === "ON_SALE";
+  const halted = place.paused || place.threshold === 0 || !selling;
+  return halted && place.estimatedWait === undefined ? undefined : waitText(place.estimatedWait, words);
+}
+
+export function placeText(place: Place): string {
+  const wait = waitOf(place);
+  const position = formatNumber(place.position);
+  return wait === undefined ? fill(t.statusHalted, { position }) : fill(t.status, { position, wait });
+}
 
 export function Figures({ waiting, leave }: { waiting: Waiting; leave: () => void }) {
   const { place, first, at } = waiting;
+  const wait = waitOf(place);
   const facts: [string, string][] = [
-    [t.wait, waitText(place.estimatedWait, words)],
+    ...(wait === undefined ? [] : [[t.wait, wait] satisfies [string, string]]),
     [t.ahead, formatNumber(place.peopleAhead)],
     [t.behind, formatNumber(place.peopleBehind)],
     [t.inside, fill(t.insideValue, { n: formatNumber(place.currentUsers), max: formatNumber(place.threshold) })],
   ];
   return (
     <>
-      {place.artistName && <p class="lead">{place.artistName}</p>}
+      {place.artistName && <p class="lead" dir="auto">{place.artistName}</p>}
       <p class="big">
         <span class="label">{t.position}</span>
         <strong id="position">{formatNumber(place.position)}</strong>

@@ -73,7 +73,7 @@ export function Prizes({ campaign }: { campaign: Campaign }) {
         <tbody>
           {campaign.prizes.map((prize) => (
             <tr key={prize.name}>
-              <th scope="row">{prize.name}</th>
+              <th scope="row" dir="auto">{prize.name}</th>
               <td class="number">{left(prize)}</td>
             </tr>
           ))}

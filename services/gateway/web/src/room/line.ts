@@ -46,14 +46,14 @@ export interface Progress {
   position: number;
   serving: number;
   ahead: number;
-  // Seconds.
-  estimatedWait: number;
+  // Seconds; undefined while nobody is served or let in behind the room.
+  estimatedWait: number | undefined;
   sale: EventStatus | undefined;
 }
 
 interface Assigned extends Standing {
   servingCounter: number;
-  estimatedWait: number;
+  estimatedWait?: number;
   nextPoll: number;
 }
 
@@ -62,7 +62,7 @@ interface Checked {
   position: number;
   servingCounter: number;
   ahead: number;
-  estimatedWait: number;
+  estimatedWait?: number;
   nextPoll: number;
   ticket?: string;
   saleStatus?: EventStatus;
@@ -414,5 +414,6 @@ export class Room {
 function progressOf(standing: Standing, last: Checked, serving: number): Omit<Progress, "sale"> {
   const ahead = Math.max(0, standing.position - serving);
   const share = last.ahead > 0 ? Math.min(1, ahead / last.ahead) : 1;
-  return { position: standing.position, serving, ahead, estimatedWait: last.estimatedWait * share };
+  const estimatedWait = last.estimatedWait === undefined ? undefined : last.estimatedWait * share;
+  return { position: standing.position, serving, ahead, estimatedWait };
 }

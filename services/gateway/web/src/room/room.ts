@@ -114,20 +114,22 @@ function drawPosition(position: number): void {
 
 function drawProgress(p: Progress, at: number): void {
   const text = texts[lang];
-  const wait = waitText(p.estimatedWait, text);
+  const wait = p.estimatedWait === undefined ? "" : waitText(p.estimatedWait, text);
   drawPosition(p.position);
   element("serving").textContent = number(p.serving);
   // The API counts how far the counter has to move; the last step is that of the visitor.
   const people = number(Math.max(0, p.ahead - 1));
   element("ahead").textContent = people;
   element("wait").textContent = wait;
+  element("estimate").hidden = !wait;
   const time = new Intl.DateTimeFormat(lang, { timeStyle: "medium" }).format(at);
   element("updated").textContent = fill(text.updated, { time });
   element("progress").setAttribute("value", String(Math.min(1, Math.max(0, 1 - p.ahead / (first || 1)))));
   document.title = `${people} · ${text.title} · URR`;
   if (Date.now() - lastAnnounced < announceMs) return;
   lastAnnounced = Date.now();
-  element("spoken").textContent = fill(text.status, { position: number(p.position), serving: number(p.serving), wait });
+  const spoken = wait ? text.status : text.statusHalted;
+  element("spoken").textContent = fill(spoken, { position: number(p.position), serving: number(p.serving), wait });
 }
 
 function showSignIn(eventId: string, reason: "signedOut" | "signInFirst"): void {

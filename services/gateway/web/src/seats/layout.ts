@@ -1,6 +1,6 @@
 // Position and name of every seat by index: in the order of the response.
 
-import type { Seat, SeatMap } from "../lib/types";
+import type { MapSeat, SeatMap } from "../lib/types";
 
 interface Row {
   section: number;
@@ -59,12 +59,11 @@ export class Layout {
     return this.grid[y * this.width + x] ?? none;
   }
 
-  seat(index: number): Seat {
+  seat(index: number): MapSeat {
     const row = this.rowOf(index);
-    const section = this.map.sections[row.section];
-    const name = section?.section ?? "";
+    const name = this.map.sections[row.section]?.section ?? "";
     const number = index - row.start + 1;
-    return { seatId: `${name}-${row.row}-${number}`, section: name, row: row.row, number, price: section?.price ?? 0 };
+    return { seatId: `${name}-${row.row}-${number}`, section: name, row: row.row, number };
   }
 
   /** The index of a seat id, or -1. */

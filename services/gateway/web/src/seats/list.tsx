@@ -3,16 +3,17 @@
 import { useState } from "preact/hooks";
 import { formatMoney, formatNumber } from "../lib/format";
 import { fill, strings } from "../lib/page";
-import type { SeatMap } from "../lib/types";
+import { priceOf } from "../lib/sale";
+import type { SaleEvent, SeatMap } from "../lib/types";
 import { Loading } from "../lib/ui";
 import type { Layout } from "./layout";
 
 const t = strings("seats");
 
 interface ListProps {
+  event: SaleEvent;
   map: SeatMap;
   layout: Layout;
-  currency: string;
   free: Uint8Array | undefined;
   chosen: ReadonlySet<number>;
   pick: (index: number) => void;
@@ -24,7 +25,7 @@ function countFree(free: Uint8Array, start: number, seats: number): number {
   return n;
 }
 
-export function SeatList({ map, layout, currency, free, chosen, pick }: ListProps) {
+export function SeatList({ event, map, layout, free, chosen, pick }: ListProps) {
   const [section, setSection] = useState(0);
   const [wanted, setRow] = useState(0);
   const rows = layout.sectionRows(section);
@@ -42,7 +43,7 @@ export function SeatList({ map, layout, currency, free, chosen, pick }: ListProp
             }}>
             {map.sections.map((s, i) => {
               const n = layout.sectionRows(i).reduce((sum, r) => sum + countFree(free, r.start, r.seats), 0);
-              const name = { section: s.section, price: formatMoney(s.price, currency), n: formatNumber(n) };
+              const name = { section: s.section, price: formatMoney(priceOf(event, s.section), event.currency), n: formatNumber(n) };
               return (
                 <option key={s.section} value={i}>
                   {fill(t.sectionFree, name)}

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatMoney } from "../lib/format";
 import { strings } from "../lib/page";
-import type { SeatMap } from "../lib/types";
+import type { SaleEvent } from "../lib/types";
 import { Chart } from "./chart";
 import type { Layout } from "./layout";
 
@@ -12,16 +12,15 @@ const t = strings("seats");
 const coarse = matchMedia("(pointer: coarse)").matches;
 
 interface MapProps {
-  map: SeatMap;
+  event: SaleEvent;
   layout: Layout;
-  currency: string;
   free: Uint8Array | undefined;
   chosen: ReadonlySet<number>;
   pick: (index: number) => void;
   describe: (index: number) => string;
 }
 
-export function SeatMapView({ map, layout, currency, free, chosen, pick, describe }: MapProps) {
+export function SeatMapView({ event, layout, free, chosen, pick, describe }: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const chart = useRef<Chart>(undefined);
   const [visited, setVisited] = useState<number>();
@@ -29,17 +28,19 @@ export function SeatMapView({ map, layout, currency, free, chosen, pick, describ
   const latest = useRef(pick);
   latest.current = pick;
 
-  const labels = map.sections.map((s) => `${s.section} · ${formatMoney(s.price, currency)}`);
+  // The event lists its sections in the order of the map.
+  const labels = event.sections.map((s) => `${s.section} · ${formatMoney(s.price, event.currency)}`);
+  const shown = labels.join("\n");
 
   useEffect(() => {
     if (!canvas.current) return undefined;
     const made = new Chart(canvas.current, layout, labels, { pick: (i) => latest.current(i), visit: setVisited });
     chart.current = made;
     return () => made.close();
-  }, [layout]);
+  }, [layout, shown]);
   useEffect(() => {
     if (free) chart.current?.show(free, chosen);
-  }, [layout, free, chosen]);
+  }, [layout, shown, free, chosen]);
 
   return (
     <div class="map">

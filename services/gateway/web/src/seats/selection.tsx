@@ -2,8 +2,8 @@
 
 import { formatMoney } from "../lib/format";
 import { fill, strings } from "../lib/page";
-import { buyable } from "../lib/sale";
-import type { SaleEvent, Seat } from "../lib/types";
+import { buyable, priceOf } from "../lib/sale";
+import type { MapSeat, SaleEvent } from "../lib/types";
 import { Failure } from "../lib/ui";
 
 const t = strings("seats");
@@ -11,18 +11,18 @@ const common = strings("common");
 
 interface SelectionProps {
   event: SaleEvent;
-  seats: { index: number; seat: Seat }[];
+  seats: { index: number; seat: MapSeat }[];
   busy: boolean;
   failure: unknown;
   remove: (index: number) => void;
   hold: () => void;
 }
 
-export const seatName = (seat: Seat): string =>
+export const seatName = (seat: MapSeat): string =>
   fill(common.seat, { section: seat.section, row: seat.row, number: seat.number });
 
 export function Selection({ event, seats, busy, failure, remove, hold }: SelectionProps) {
-  const total = seats.reduce((sum, s) => sum + s.seat.price, 0);
+  const total = seats.reduce((sum, s) => sum + priceOf(event, s.seat.section), 0);
   return (
     <section class="card selection" aria-labelledby="selection">
       <h2 id="selection" tabIndex={-1}>
@@ -33,7 +33,7 @@ export function Selection({ event, seats, busy, failure, remove, hold }: Selecti
         {seats.map(({ index, seat }) => (
           <li key={index} class="row">
             <span>{seatName(seat)}</span>
-            <span>{formatMoney(seat.price, event.currency)}</span>
+            <span>{formatMoney(priceOf(event, seat.section), event.currency)}</span>
             <button
               type="button"
               class="quiet square"

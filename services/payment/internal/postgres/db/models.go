@@ -32,6 +32,7 @@ type Payment struct {
 	AbortDue       bool
 	CheckAt        *time.Time
 	Checks         int32
+	Hinted         bool
 	Lease          int64
 }
 

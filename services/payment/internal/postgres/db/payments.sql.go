@@ -69,11 +69,12 @@ SET lease = p.lease + 1, checks = p.checks + 1,
 FROM (
     SELECT due.id FROM payments AS due
     WHERE due.check_at <= coalesce($1::timestamptz, now())
-      AND CASE WHEN due.status = 'PREPARED' THEN 'EXPIRIES' WHEN due.abort_due THEN 'RELEASES' ELSE 'CHARGES' END = $3::text
+      AND CASE WHEN due.abort_due THEN 'RELEASES' WHEN due.status = 'PREPARED' AND NOT due.hinted THEN 'EXPIRIES' ELSE 'CHARGES' END
+          = $3::text
     ORDER BY due.check_at LIMIT $4 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
 `
 
 type ClaimDueParams struct {
@@ -125,6 +126,7 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.AbortDue,
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
+			&i.Payment.Hinted,
 			&i.Payment.Lease,
 			&i.Now,
 		); err != nil {
@@ -139,7 +141,7 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 }
 
 const GetPayment = `-- name: GetPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease
 FROM payments WHERE id = $1
 `
 
@@ -172,6 +174,7 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.AbortDue,
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
+		&i.Payment.Hinted,
 		&i.Payment.Lease,
 	)
 	return i, err
@@ -188,6 +191,27 @@ func (q *Queries) GetPaymentIDByOrder(ctx context.Context, orderID string) (uuid
 	return id, err
 }
 
+const HintPayment = `-- name: HintPayment :execrows
+UPDATE payments SET hinted = true, check_at = coalesce($1::timestamptz, now()), lease = lease + 1
+WHERE order_id = $2 AND status NOT IN ('REFUNDING', 'REFUNDED') AND (status <> 'CONFIRMED' OR $3::boolean)
+`
+
+type HintPaymentParams struct {
+	Now     *time.Time
+	OrderID string
+	Refund  bool
+}
+
+// HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it. A charge of a confirmed
+// payment is known, and so are refunds that this service makes.
+func (q *Queries) HintPayment(ctx context.Context, arg HintPaymentParams) (int64, error) {
+	result, err := q.db.Exec(ctx, HintPayment, arg.Now, arg.OrderID, arg.Refund)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const InsertPayment = `-- name: InsertPayment :one
 INSERT INTO payments (
     id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, created_at
@@ -195,7 +219,7 @@ INSERT INTO payments (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, coalesce($11::timestamptz, now())
 )
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease
+RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease
 `
 
 type InsertPaymentParams struct {
@@ -253,6 +277,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.AbortDue,
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
+		&i.Payment.Hinted,
 		&i.Payment.Lease,
 	)
 	return i, err
@@ -277,7 +302,7 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 }
 
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
@@ -319,6 +344,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.AbortDue,
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
+		&i.Payment.Hinted,
 		&i.Payment.Lease,
 		&i.Now,
 	)
@@ -326,7 +352,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
 
@@ -365,26 +391,11 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.AbortDue,
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
+		&i.Payment.Hinted,
 		&i.Payment.Lease,
 		&i.Now,
 	)
 	return i, err
-}
-
-const MakePaymentDue = `-- name: MakePaymentDue :exec
-UPDATE payments SET check_at = coalesce($2::timestamptz, now()), lease = lease + 1
-WHERE id = $1 AND status <> 'PREPARED'
-`
-
-type MakePaymentDueParams struct {
-	ID  uuid.UUID
-	Now *time.Time
-}
-
-// MakePaymentDue makes a payment due under a new lease, so that the holder of the old one cannot settle it.
-func (q *Queries) MakePaymentDue(ctx context.Context, arg MakePaymentDueParams) error {
-	_, err := q.db.Exec(ctx, MakePaymentDue, arg.ID, arg.Now)
-	return err
 }
 
 const ReleasePayment = `-- name: ReleasePayment :exec
@@ -433,7 +444,8 @@ func (q *Queries) ReschedulePayment(ctx context.Context, arg ReschedulePaymentPa
 }
 
 const SettlePayment = `-- name: SettlePayment :exec
-UPDATE payments SET check_at = NULL, checks = 0, abort_due = false WHERE id = $1 AND lease = $2 AND version = $3
+UPDATE payments SET check_at = CASE WHEN status = 'PREPARED' THEN expires_at END, checks = 0, abort_due = false, hinted = false
+WHERE id = $1 AND lease = $2 AND version = $3
 `
 
 type SettlePaymentParams struct {

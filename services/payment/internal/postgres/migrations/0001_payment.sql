@@ -31,6 +31,8 @@ CREATE TABLE payments (
     -- When the sweeper looks at the payment next; NULL: never again.
     check_at        timestamptz,
     checks          integer     NOT NULL DEFAULT 0,
+    -- A webhook said that the provider knows something new, and the provider has not been asked since.
+    hinted          boolean     NOT NULL DEFAULT false,
     -- Fencing number: whoever acts on the payment outside a transaction took a number, and writes only while it is the last one.
     lease           bigint      NOT NULL DEFAULT 0
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
@@ -39,6 +41,8 @@ CREATE TABLE payments (
 CREATE UNIQUE INDEX payments_open ON payments (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN');
 CREATE INDEX payments_paid ON payments (payment_type, reference_id) WHERE status IN ('CONFIRMED', 'REFUNDING');
 CREATE INDEX payments_due ON payments (check_at) WHERE check_at IS NOT NULL;
+-- The backlog: payments_open also has every payment that nobody has confirmed yet.
+CREATE INDEX payments_unsettled ON payments (confirming_at) WHERE status IN ('CONFIRMING', 'UNKNOWN');
 
 CREATE TABLE payment_timeline (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

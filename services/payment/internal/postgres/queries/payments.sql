@@ -44,23 +44,26 @@ SET lease = p.lease + 1, checks = p.checks + 1,
 FROM (
     SELECT due.id FROM payments AS due
     WHERE due.check_at <= coalesce(sqlc.narg('now')::timestamptz, now())
-      AND CASE WHEN due.status = 'PREPARED' THEN 'EXPIRIES' WHEN due.abort_due THEN 'RELEASES' ELSE 'CHARGES' END = @lane::text
+      AND CASE WHEN due.abort_due THEN 'RELEASES' WHEN due.status = 'PREPARED' AND NOT due.hinted THEN 'EXPIRIES' ELSE 'CHARGES' END
+          = @lane::text
     ORDER BY due.check_at LIMIT @batch FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
 RETURNING sqlc.embed(p), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now;
 
--- MakePaymentDue makes a payment due under a new lease, so that the holder of the old one cannot settle it.
--- name: MakePaymentDue :exec
-UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()), lease = lease + 1
-WHERE id = $1 AND status <> 'PREPARED';
+-- HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it. A charge of a confirmed
+-- payment is known, and so are refunds that this service makes.
+-- name: HintPayment :execrows
+UPDATE payments SET hinted = true, check_at = coalesce(sqlc.narg('now')::timestamptz, now()), lease = lease + 1
+WHERE order_id = @order_id AND status NOT IN ('REFUNDING', 'REFUNDED') AND (status <> 'CONFIRMED' OR @refund::boolean);
 
 -- name: ReschedulePayment :exec
 UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @wait_seconds)
 WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL;
 
 -- name: SettlePayment :exec
-UPDATE payments SET check_at = NULL, checks = 0, abort_due = false WHERE id = $1 AND lease = $2 AND version = $3;
+UPDATE payments SET check_at = CASE WHEN status = 'PREPARED' THEN expires_at END, checks = 0, abort_due = false, hinted = false
+WHERE id = $1 AND lease = $2 AND version = $3;
 
 -- ReleasePayment records the release and makes the payment due at once, so that the provider is asked again.
 -- name: ReleasePayment :exec

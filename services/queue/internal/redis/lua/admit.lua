@@ -20,10 +20,10 @@ local function dropAll(users)
 end
 
 local function expire()
-  dropAll(call('ZRANGEBYSCORE', kActive, '-inf', int(now), 'LIMIT', 0, C.page))
+  dropAll(call('ZRANGEBYSCORE', kActive, '-inf', int(slotClock), 'LIMIT', 0, C.page))
   if call('EXISTS', kOld) == 1 then
-    local over = now > line.epoch / 1000 + C.activeSeen
-    dropAll(call('ZRANGEBYSCORE', kOld, '-inf', over and '+inf' or int(now), 'LIMIT', 0, C.page))
+    local over = not away and now > math.max(line.epoch / 1000, line.backAt) + C.activeSeen
+    dropAll(call('ZRANGEBYSCORE', kOld, '-inf', over and '+inf' or int(slotClock), 'LIMIT', 0, C.page))
   end
 end
 
@@ -40,6 +40,19 @@ local function freeLine()
   if ended == 0 then return end
   wrote = true
   for _, key in ipairs(lasting) do call('PEXPIRE', key, C.idle) end -- perhaps no cleanup follows
+end
+
+-- forgetTurns forgets turns after a day or two, and all of a line without decisions for a day.
+local function forgetTurns()
+  if line.turnsAt == 0 or now < line.turnsAt + C.pass then return end
+  call('UNLINK', kTurnsBefore)
+  local over = now >= (closed and line.endedAt or line.at) + C.pass
+  if over then
+    call('UNLINK', kTurns)
+  elseif call('EXISTS', kTurns) == 1 then
+    call('RENAME', kTurns, kTurnsBefore)
+  end
+  set({ turnsAt = over and 0 or now })
 end
 
 -- lastContact returns the time of the last contact, the shortest poll interval among the ten newest
@@ -80,6 +93,9 @@ local function detectOutage()
   return silent == 1
 end
 
+-- holdersFrom is the time from which ages of holders and of unclaimed slots count.
+local holdersFrom
+
 -- parkUnclaimed parks admitted visitors who did not fetch the token in time; their slots become
 -- free.
 local function parkUnclaimed()
@@ -89,7 +105,7 @@ local function parkUnclaimed()
   end
   for i = 1, #due, 2 do
     local user = due[i]
-    if line.resumed + maxSilence(pollIn(tonumber(due[i + 1]))) <= now or tonumber(due[i + 1]) > now then
+    if holdersFrom + maxSilence(pollIn(tonumber(due[i + 1]))) <= now or tonumber(due[i + 1]) > now then
       local _, score = slotOf(user)
       endSlot(user)
       if score then park(user, score, now) end
@@ -101,7 +117,7 @@ end
 -- endAbsentHolders ends slots without contact, except while a hold is in force: the holder may be
 -- at the payment provider.
 local function endAbsentHolders()
-  if now < line.resumed + C.activeSeen then return end
+  if now < holdersFrom + C.activeSeen then return end
   local from = 0
   repeat
     local page = call('ZRANGEBYSCORE', kActiveSeen, '-inf', int(now - C.activeSeen), 'LIMIT', from, C.page)
@@ -141,7 +157,7 @@ end
 
 -- newBatch collects what is to be written of a page of the queue, as arguments of a call per key.
 local function newBatch()
-  return { slots = {}, deadlines = {}, values = {}, spent = {}, present = {}, parked = {}, parkedSeen = {}, gone = 0, admitted = 0, kept = 0,
+  return { slots = {}, deadlines = {}, values = {}, spent = {}, turns = {}, present = {}, parked = {}, parkedSeen = {}, gone = 0, admitted = 0, kept = 0,
     full = false, over = false }
 end
 
@@ -162,10 +178,10 @@ local function selectWaiters(heads, users, admitted, room)
   local touched = call('ZMSCORE', kSeen, unpack(users))
   local from = hasSince and call('HMGET', kSince, unpack(users)) or {}
   local late = hasLate and call('ZMSCORE', kLate, unpack(users)) or {}
-  local till, spentAt, resumed, floor, high = int(now + slotLength()), int(now), line.resumed, math.floor, nil
+  local till, spentAt, resumed, floor, high = int(newSlotEnd()), int(now), line.resumed, math.floor, nil
   local batch = newBatch()
   local slots, due, values, spent, away, awaySeen = batch.slots, batch.deadlines, batch.values, batch.spent, batch.parked, batch.parkedSeen
-  local present, n, out = batch.present, 0, 0
+  local turns, reach, present, n, out = batch.turns, line.reach, batch.present, 0, 0
   for i, user in ipairs(users) do
     local score, contact = heads[2 * i], touched[i]
     local seen = tonumber(contact or 0)
@@ -189,6 +205,9 @@ local function selectWaiters(heads, users, admitted, room)
       due[at + 1], due[at + 2] = deadlines[p], user
       values[at + 1], values[at + 2] = user, id .. ' ' .. score .. ' 0 0'
       spent[at + 1], spent[at + 2] = spentAt, user
+      if tonumber(score) <= reach then -- isEarly
+        turns[at + 1], turns[at + 2] = user, score -- early places are before all others
+      end
       if from[i] then
         present[#present + 1], present[#present + 2] = user, from[i]
       end
@@ -213,6 +232,7 @@ local function admitFrom(heads, admitted, room)
     call('ZADD', kUnclaimed, unpack(batch.deadlines))
     call('HSET', kSlot, unpack(batch.values))
     markSpent(unpack(batch.spent))
+    markTurns(batch.turns)
     record(batch.values, batch.present)
   end
   if #batch.parked > 0 then
@@ -254,16 +274,24 @@ local function admit()
   return admitted
 end
 
+forgetTurns()
 local silent, admitted = false, 0
 if closed then
   freeLine()
 else
+  -- At its limit of memory Redis refuses a script's first write if it may need memory, but none after
+  -- another one. So this write is the first: then nothing is decided, as during an outage, and no slot
+  -- ends because its holder's contacts cannot be written.
+  call('HSET', kLine, 'tickAt', int(now))
   expire()
   silent = detectOutage()
+  holdersFrom = math.max(line.resumed, line.backAt)
 end
 if not closed and not silent then
-  parkUnclaimed()
-  endAbsentHolders()
+  if not away then
+    parkUnclaimed()
+    endAbsentHolders()
+  end
   if open then admitted = admit() end
 end
 if wrote or admitted > 0 or parked > 0 then dirty() end

@@ -2,7 +2,7 @@
 -- is recorded. A visitor who was parked, or lost with an earlier epoch, returns with the old score.
 -- A newcomer joins. Anybody with nobody before them enters at once.
 --
--- KEYS   19.. t1:<round>:<page>, one for each page of positions among the items
+-- KEYS   21.. t1:<round>:<page>, one for each page of positions among the items
 -- ARGV   15 seed of slot ids, then 12 per item:
 --          user · join (1: enqueue a newcomer) · required (1: a newcomer needs a position) ·
 --          index of its t1 key (0 = no position) · round (µs) · position ·
@@ -13,13 +13,13 @@
 --            2 if it also assigned it, else 0
 --          { 'Q', rank from 0, score }: waiter
 --          { 'N' }: in no set
---          { 'P' }: the position is another user's
+--          { 'P' }: the position is another user's, and one is required
 --          { 'V' }: a position is required
 --          { 'B' }: blocked
 local seed = ARGV[OWN]
 local active, old, waiting = activeCount(), call('ZCARD', kOld), call('ZCARD', kQueue)
 local anyBlocked = call('EXISTS', kBlocked) == 1
-local wrote, arrived, last = false, 0, line.last
+local wrote, arrived, last, reach = false, 0, line.last, line.reach
 local expiring = {}
 
 if active + old + waiting == 0 then
@@ -47,7 +47,7 @@ end
 -- and not revoked since. The slot id has the time of the admission.
 local function isAdoptable(user, item)
   if item.slot == '' or now >= line['until'] then return false end
-  local epoch, till = tonumber(item.slotEpoch), slotEnd(tonumber(item.slotEnd))
+  local epoch, till = tonumber(item.slotEpoch), slotEnd(keptEnd(tonumber(item.slotEnd)))
   local hi, lo = string.match(item.slot, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-')
   if not hi or epoch >= line.epoch or epoch < line.prev or till <= now then return false end
   return tonumber(hi, 16) * 65536 + tonumber(lo, 16) >= line.survived and call('SISMEMBER', kRestored, revokedMark(user)) == 0
@@ -68,12 +68,13 @@ local function takeOver(user, item)
     addMark('s:' .. id) -- a token replayed after leaving must not restore the slot
   elseif active < limit and isAdoptable(user, item) and addMark('s:' .. item.slot) then
     wrote = true
-    id, till = item.slot, tonumber(item.slotEnd)
+    id, till = item.slot, keptEnd(tonumber(item.slotEnd))
     call('HSET', kSlot, user, id .. ' ' .. int(us) .. ' 0 0')
     waiting = waiting - unqueue(user)
     call('ZREM', kParked, user)
     call('ZREM', kParkedSeen, user)
     call('ZREM', kLate, user)
+    markTurns({ user, int(us) }) -- its score is lost: later than every position of this round
   else
     return nil
   end
@@ -129,45 +130,57 @@ local function restoredScore(user, item)
   end
   if item.ticket == '' or not isRestorable(user, item) then return nil end
   markSpent(int(now), user)
+  line.reach = math.max(line.reach, tonumber(item.ticket)) -- may have been lost
   return item.ticket
 end
 
 -- arrivalScore returns the score of a new arrival, behind all earlier ones even if the clock was
--- set back.
+-- set back, and behind the positions that have joined even if tier 1's clock is ahead.
 local function arrivalScore(n)
-  line.last = math.max(us + n, line.last + 1)
+  line.last = math.max(us + n, line.last + 1, line.reach + 1)
   return line.last
 end
 
+-- lastTurn returns the score of the latest early place that the user has used or given up, 0 for none.
+local function lastTurn(user)
+  if line.turnsAt == 0 then return 0 end
+  return tonumber(call('HGET', kTurns, user) or call('HGET', kTurnsBefore, user) or 0)
+end
+
 -- positionScore returns the score of a tier-1 position, which belongs to the first user who joins
--- with it. A position gives one turn: if a waiter with this score or a higher one was admitted, a
--- returning user queues by arrival. Else early tier-1 positions would be in front again after every
--- slot.
+-- with it. A user is early once per round, else one who holds several positions would be in front
+-- again after every slot:
+-- - The first position gives one turn: if a waiter with this score or a higher one was admitted, the
+--   returning user queues by arrival.
+-- - With other positions of the round the user queues by arrival.
 local function positionScore(user, item, n)
   local key, field = KEYS[OWN_KEYS + item.t1], int(tonumber(item.position) % C.passPage)
-  local score = tonumber(item.round) + tonumber(item.position)
-  if call('HSETNX', key, field, user) == 1 then
+  local round, new = tonumber(item.round), call('HSETNX', key, field, user) == 1
+  local score = round + tonumber(item.position)
+  if new then
     expiring[key] = true
-    if tonumber(item.round) > line.round then
-      line.round, line.arrived, arrived = tonumber(item.round), 0, 0
+    if round > line.round then
+      line.round, line.arrived, arrived = round, 0, 0
     end
-    if tonumber(item.round) == line.round then arrived = arrived + 1 end
+    if round == line.round then arrived = arrived + 1 end
     wrote = true
   elseif call('HGET', key, field) ~= user then
     return nil
-  elseif score <= line.high then
-    score = arrivalScore(n)
   end
+  local turn = lastTurn(user)
+  if (turn > round and turn ~= score) or ((turn == score or not new) and score <= line.high) then return int(arrivalScore(n)) end
+  line.reach = math.max(line.reach, score)
   return int(score)
 end
 
 local function newcomerScore(user, item, n)
   if item.join ~= '1' then return nil, { 'N' } end
+  local required = item.required == '1'
   if item.t1 > 0 then
     local score = positionScore(user, item, n)
-    return score, { 'P' }
+    if score or required then return score, { 'P' } end
   end
-  if item.required == '1' then return nil, { 'V' } end
+  if required then return nil, { 'V' } end
   return int(arrivalScore(n)), nil
 end
 
@@ -182,12 +195,13 @@ end
 local function enter(user, score, n)
   wrote = true
   if open and active + old < limit and active + old + slotsKeptFrom(user) < limit and (waiting == 0 or call('ZCOUNT', kQueue, '-inf', '(' .. score) == 0) then
-    local id, till = slotId(seed, n), now + slotLength()
+    local id, till = slotId(seed, n), newSlotEnd()
     call('ZADD', kActive, int(till), user)
     call('ZADD', kActiveSeen, int(now), user)
     local slot, from = { user, id .. ' ' .. score .. ' 0 0' }, since(score)
     call('HSET', kSlot, unpack(slot))
     markSpent(int(now), user)
+    if isEarly(score) then markTurns({ user, score }) end
     call('ZREM', kLate, user)
     active = active + 1
     record(slot, from and { user, from } or {})
@@ -224,5 +238,6 @@ end
 if arrived > 0 then set({ round = line.round, arrived = line.arrived + arrived }) end
 for key in pairs(expiring) do call('PEXPIRE', key, C.pass) end
 if line.last > last then set({ last = line.last }) end
+if line.reach > reach then set({ reach = line.reach }) end
 if wrote then dirty() end
 return { head(), out }

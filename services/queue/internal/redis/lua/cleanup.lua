@@ -31,12 +31,18 @@ end
 
 if mayCleanUp() and now >= line.resumed + C.parked then
   local expired = call('ZRANGEBYSCORE', kParkedSeen, '-inf', int(now - C.parked), 'LIMIT', 0, C.cleanup)
+  local turns = {}
   for _, user in ipairs(expired) do
+    local score = call('ZSCORE', kParked, user)
+    if score and isEarly(score) then
+      turns[#turns + 1], turns[#turns + 2] = user, score
+    end
     call('ZREM', kParkedSeen, user)
     call('ZREM', kParked, user)
     call('ZREM', kLate, user)
     done = done + 1
   end
+  markTurns(turns)
   if #expired == C.cleanup then more = 1 end
 end
 

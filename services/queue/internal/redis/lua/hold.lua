@@ -29,8 +29,8 @@ end
 local function extend()
   for _, key in ipairs({ kActive, kOld }) do
     local x = call('ZSCORE', key, user)
-    if x and tonumber(x) > now and not extended and till > tonumber(x) then
-      call('ZADD', key, 'XX', int(till), user)
+    if x and tonumber(x) > slotClock and not extended and keptEnd(till) > tonumber(x) then
+      call('ZADD', key, 'XX', int(keptEnd(till)), user)
       extended = true
     end
   end

@@ -4,7 +4,7 @@
 --
 -- KEYS   1 line · 2 queue · 3 seen · 4 parked · 5 parked-seen · 6 active · 7 active-seen ·
 --        8 unclaimed · 9 slot · 10 old · 11 restored · 12 blocked · 13 threshold · 14 admitted ·
---        15 since · 16 spent · 17 late · 18 holds; the script's own follow
+--        15 since · 16 spent · 17 late · 18 holds · 19 turns · 20 turns-before; the script's own follow
 -- ARGV   1 the time in µs ('' = Redis TIME; tests set it) ·
 --        2..9 what the caller knows of the line: epoch, rev, its last answer (ms, 0 = none), when
 --          its settings were read (ms, 0 = never), threshold, paused (0|1), slot length (ms),
@@ -18,14 +18,16 @@
 --            threshold, paused (0|1), settings read at (ms, 0 = not yet), slot length (ms),
 --            closing time (ms, 0 = none), total admitted, newcomers with a position of the latest
 --            tier-1 round, previous epoch (0 = unknown), status of the latest sale report (its
---            number), when the sale opens (ms), when the report was measured (ms, 0 = never) }
+--            number), when the sale opens (ms), when the report was measured (ms, 0 = never), by how
+--            much outages of ticket have extended slots (ms), number of acts that ticket does not
+--            have yet }
 --
 -- Numbers are passed as numbers (integer replies are exact below 2^53) or through int(), since
 -- tostring loses digits of µs. Scores as Redis returns them are passed on as they are.
 local call = redis.call
 local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
-  kAdmitted, kSince, kSpent, kLate, kHolds = unpack(KEYS, 1, 18)
-local OWN, OWN_KEYS = 15, 18
+  kAdmitted, kSince, kSpent, kLate, kHolds, kTurns, kTurnsBefore = unpack(KEYS, 1, 20)
+local OWN, OWN_KEYS = 15, 20
 local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- the keys that remain of an empty line
 
 local function int(x) return string.format('%d', x) end
@@ -43,7 +45,7 @@ local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
-  'trimTo', 'trimmed' }
+  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending', 'reach', 'turnsAt' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))
@@ -111,10 +113,25 @@ local function closingTime(at, closes)
   return closes
 end
 
+-- pendingAct returns the value of an act on a setting that ticket does not have yet, and its order.
+local function pendingAct(setting)
+  if line.pending == 0 then return nil end
+  local at, value = string.match(call('HGET', kLine, 'act:' .. setting) or '', '^(%d+) (.*)$')
+  return value, tonumber(at or 0)
+end
+
+-- applyActs puts pending acts of operators in place of ticket's settings.
+local function applyActs()
+  local threshold, paused = pendingAct('threshold'), pendingAct('paused')
+  if threshold then call('SET', kThreshold, threshold) end
+  if paused then set({ paused = tonumber(paused) }) end
+end
+
 local function restoreSettings()
   call('SET', kThreshold, knownSettings.threshold)
   set({ settings = math.min(knownSettings.at, now), paused = tonumber(knownSettings.paused), slotMs = tonumber(knownSettings.slot),
     closes = closingTime(knownSettings.at, tonumber(knownSettings.closes)) })
+  applyActs()
 end
 
 -- requeueUnclaimed returns admitted visitors without a token to the queue, with the old score.
@@ -169,14 +186,22 @@ if knownSettings.at > line.settings and (line.settings == 0 or knownSettings.at 
 
 -- Of two sale reports the later measurement counts, whichever replica passes it, so that all
 -- replicas decide alike. A report from the future was measured before the clock was set back.
+--
+-- A report that ends an outage of ticket extends the slots by it, hence to what they had left at the
+-- report before. A loss of data may have lost that report, but not one after the loss.
 if saleReport.at > 0 and (saleReport.at > line.statusAt or line.statusAt > now) then
-  set({ statusAt = math.min(saleReport.at, now), status = saleReport.status, opens = saleReport.opens,
+  local at = math.min(saleReport.at, now)
+  local gap = at - (fresh == 1 and math.max(line.statusAt, line.lostAt) or line.statusAt)
+  if line.status ~= C.noSale and gap > C.away and call('EXISTS', kActive, kOld) > 0 then
+    set({ lost = line.lost + gap, backAt = now })
+  end
+  set({ statusAt = at, status = saleReport.status, opens = saleReport.opens,
     closes = saleReport.status == C.noSale and line.closes or saleReport.closes })
 end
 
 -- A clock that was set back must not prolong the recovery, nor periods that start at a future time.
 if line['until'] > now + C.pause then set({ ['until'] = now + C.pause }) end
-line.resumed, line.silentAt = math.min(line.resumed, now), math.min(line.silentAt, now)
+line.resumed, line.silentAt, line.backAt = math.min(line.resumed, now), math.min(line.silentAt, now), math.min(line.backAt, now)
 
 local limit = tonumber(call('GET', kThreshold) or C.threshold)
 
@@ -208,21 +233,36 @@ elseif not closed and line.endedAt > 0 then
   set({ endedAt = 0, resumed = now, tickAt = now })
 end
 
-local open = line.paused == 0 and line.settings > 0 and now >= line['until'] and selling
+-- A line with a sale leads to ticket's shop. While ticket is away nobody is admitted, and slots do not
+-- end. Their ends are kept in a time of their own (slotClock), which is `lost` behind this clock and
+-- stands at ticket's latest report. So no outage ends a slot, not even one that began a moment ago.
+-- line.State in Go has the same rules.
+local away = line.status ~= C.noSale and now - line.statusAt > C.away
+local slotClock = (line.status ~= C.noSale and math.min(now, line.statusAt) or now) - line.lost
+
+local open = line.paused == 0 and line.settings > 0 and now >= line['until'] and selling and not away
 
 local function slotLength() return line.slotMs > 0 and line.slotMs or C.slot end
 
--- slotEnd returns the effective end of a slot: the sale's end, if that is earlier. Its own end is
--- what is kept, since the sale may be made longer.
-local function slotEnd(at)
+-- newSlotEnd returns the end, in slotClock, of a slot that begins now.
+local function newSlotEnd() return now + slotLength() - line.lost end
+
+-- slotEnd returns the effective end of a slot by this clock, from its end in slotClock: the sale's end,
+-- if that is earlier. Its own end is what is kept, since the sale may be made longer.
+local function slotEnd(kept)
+  local at = kept + line.lost
+  if kept > slotClock and (away or at <= now) then at = now + kept - slotClock end
   if closed then return math.min(at, now) end
   if line.closes > 0 then return math.min(at, line.closes) end
   return at
 end
 
+-- keptEnd is the inverse of slotEnd: an end by this clock, in slotClock.
+local function keptEnd(at) return away and slotClock + at - now or at - line.lost end
+
 local function activeCount()
   if closed then return 0 end
-  return call('ZCOUNT', kActive, '(' .. int(now), '+inf')
+  return call('ZCOUNT', kActive, '(' .. int(slotClock), '+inf')
 end
 
 -- markSpent records that a user's place was used, given up or restored, so that earlier tickets
@@ -232,6 +272,19 @@ local function markSpent(...)
   call('ZADD', kSpent, ...)
   spentChanged = true
 end
+
+-- markTurns records early places that were used or given up: users and their scores in turn. A user
+-- is early once per round. The record is complete for a day, as long as a pass can be used: ticks
+-- move `turns` to `turns-before` a day after `turnsAt` (forgetTurns); the TTL is for lines without.
+local function markTurns(scores)
+  if #scores == 0 then return end
+  if line.turnsAt == 0 then set({ turnsAt = now }) end
+  call('HSET', kTurns, unpack(scores))
+  call('PEXPIRE', kTurns, 3 * C.pass)
+end
+
+-- isEarly reports whether a place has the score of a tier-1 position. Scores by arrival are later.
+local function isEarly(score) return tonumber(score) <= line.reach end
 
 -- dirty counts a decision in rev: a Redis that returns with a lower rev has lost it.
 local function dirty()
@@ -333,5 +386,5 @@ end
 local function head()
   return { line.epoch, line.rev, now, line['until'], fresh, call('ZCARD', kQueue), activeCount(), call('ZCARD', kOld),
     call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived,
-    line.prev, line.status, line.opens, line.statusAt }
+    line.prev, line.status, line.opens, line.statusAt, line.lost, line.pending }
 end

@@ -27,6 +27,7 @@ if id == '*' then
     addMark(revokedMark(user))
     if not call('ZSCORE', kQueue, user) and not call('ZSCORE', kParked, user) then
       markSpent(int(now), user)
+      markTurns({ user, int(us) })
       wrote = true
     end
   end
@@ -42,6 +43,8 @@ elseif id ~= '' then
     addMark('s:' .. id) -- the slot was lost with the previous epoch; its token must not restore it
   end
 else
+  local score = call('ZSCORE', kQueue, user) or call('ZSCORE', kParked, user)
+  if score and isEarly(score) then markTurns({ user, score }) end
   ended = unqueue(user) + call('ZREM', kParked, user)
   call('ZREM', kParkedSeen, user)
   call('ZREM', kLate, user)

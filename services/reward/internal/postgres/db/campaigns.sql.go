@@ -10,19 +10,14 @@ import (
 	"time"
 )
 
-const AllocationsOfEntries = `-- name: AllocationsOfEntries :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = ANY($2::bigint[]) ORDER BY id
+const AllocationsByKeys = `-- name: AllocationsByKeys :many
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, failing_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE idempotency_key = ANY($1::text[]) ORDER BY id
 `
 
-type AllocationsOfEntriesParams struct {
-	MemberID string
-	EntryIds []int64
-}
-
-// AllocationsOfEntries reads along the member's allocations: an index of entries would cost each
-// payout two writes.
-func (q *Queries) AllocationsOfEntries(ctx context.Context, arg AllocationsOfEntriesParams) ([]EventRewardAllocation, error) {
-	rows, err := q.db.Query(ctx, AllocationsOfEntries, arg.MemberID, arg.EntryIds)
+// AllocationsByKeys reads the allocations of entries by their keys: an index of entries would cost each
+// payout two writes, and a member's allocations may be many.
+func (q *Queries) AllocationsByKeys(ctx context.Context, keys []string) ([]EventRewardAllocation, error) {
+	rows, err := q.db.Query(ctx, AllocationsByKeys, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +46,7 @@ func (q *Queries) AllocationsOfEntries(ctx context.Context, arg AllocationsOfEnt
 			&i.Version,
 			&i.LeaseUntil,
 			&i.UnknownSince,
+			&i.FailingSince,
 			&i.LastCallAt,
 			&i.AskFirst,
 			&i.CancelRequestedAt,
@@ -70,21 +66,84 @@ func (q *Queries) AllocationsOfEntries(ctx context.Context, arg AllocationsOfEnt
 	return items, nil
 }
 
-const CountEntries = `-- name: CountEntries :one
-SELECT count(*) FROM event_entry WHERE event_id = $1 AND member_id = $2 AND period = $3
+const CountEntries = `-- name: CountEntries :many
+SELECT w.member_id::text AS member_id, (
+    SELECT count(*) FROM event_entry AS e WHERE e.event_id = $1 AND e.member_id = w.member_id AND e.period = w.period) AS made
+FROM (SELECT unnest($2::text[]) AS member_id, unnest($3::text[]) AS period) AS w
 `
 
 type CountEntriesParams struct {
-	EventID  string
-	MemberID string
-	Period   string
+	EventID   string
+	MemberIds []string
+	Periods   []string
 }
 
-func (q *Queries) CountEntries(ctx context.Context, arg CountEntriesParams) (int64, error) {
-	row := q.db.QueryRow(ctx, CountEntries, arg.EventID, arg.MemberID, arg.Period)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+type CountEntriesRow struct {
+	MemberID string
+	Made     int64
+}
+
+// CountEntries counts the entries of members in periods.
+func (q *Queries) CountEntries(ctx context.Context, arg CountEntriesParams) ([]CountEntriesRow, error) {
+	rows, err := q.db.Query(ctx, CountEntries, arg.EventID, arg.MemberIds, arg.Periods)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountEntriesRow
+	for rows.Next() {
+		var i CountEntriesRow
+		if err := rows.Scan(&i.MemberID, &i.Made); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const EntriesByID = `-- name: EntriesByID :many
+SELECT id, member_id, period, draw_no, streak, prize_id, created_at FROM event_entry WHERE id = ANY($1::bigint[])
+`
+
+type EntriesByIDRow struct {
+	ID        int64
+	MemberID  string
+	Period    string
+	DrawNo    int32
+	Streak    int32
+	PrizeID   *int64
+	CreatedAt time.Time
+}
+
+func (q *Queries) EntriesByID(ctx context.Context, ids []int64) ([]EntriesByIDRow, error) {
+	rows, err := q.db.Query(ctx, EntriesByID, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EntriesByIDRow
+	for rows.Next() {
+		var i EntriesByIDRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.MemberID,
+			&i.Period,
+			&i.DrawNo,
+			&i.Streak,
+			&i.PrizeID,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const EntriesOf = `-- name: EntriesOf :many
@@ -131,8 +190,62 @@ func (q *Queries) EntriesOf(ctx context.Context, arg EntriesOfParams) ([]Entries
 	return items, nil
 }
 
+const FirstEntries = `-- name: FirstEntries :many
+SELECT e.id, e.member_id, e.period, e.draw_no, e.streak, e.prize_id, e.created_at
+FROM (SELECT unnest($1::text[]) AS member_id, unnest($2::text[]) AS period) AS w
+CROSS JOIN LATERAL (
+    SELECT id, event_id, member_id, period, draw_no, streak, prize_id, created_at FROM event_entry AS f WHERE f.event_id = $3 AND f.member_id = w.member_id AND f.period = w.period AND f.draw_no = 1 LIMIT 1
+) AS e
+`
+
+type FirstEntriesParams struct {
+	MemberIds []string
+	Periods   []string
+	EventID   string
+}
+
+type FirstEntriesRow struct {
+	ID        int64
+	MemberID  string
+	Period    string
+	DrawNo    int32
+	Streak    int32
+	PrizeID   *int64
+	CreatedAt time.Time
+}
+
+// FirstEntries reads the first entries of members in periods. LATERAL and LIMIT make each lookup use the
+// index, also with a plan that was cached while the table was empty.
+func (q *Queries) FirstEntries(ctx context.Context, arg FirstEntriesParams) ([]FirstEntriesRow, error) {
+	rows, err := q.db.Query(ctx, FirstEntries, arg.MemberIds, arg.Periods, arg.EventID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FirstEntriesRow
+	for rows.Next() {
+		var i FirstEntriesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.MemberID,
+			&i.Period,
+			&i.DrawNo,
+			&i.Streak,
+			&i.PrizeID,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const GetCampaign = `-- name: GetCampaign :one
-SELECT c.event_id, c.title, c.kind, c.opens_at, c.closes_at, c.promotion_id, c.daily_kind, c.daily_value, c.draws_per_member, c.period, c.cancelled_at, c.cancel_restock, c.cancel_done_at, c.winners_after, c.winners_done_at, c.created_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT c.event_id, c.title, c.kind, c.opens_at, c.closes_at, c.promotion_id, c.daily_kind, c.daily_value, c.draws_per_member, c.period, c.cancelled_at, c.cancel_restock, c.cancel_done_at, c.winners_after, c.winners_done_at, c.retry_at, c.retry_after, c.created_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM campaigns AS c WHERE c.event_id = $1
 `
 
@@ -165,126 +278,75 @@ func (q *Queries) GetCampaign(ctx context.Context, arg GetCampaignParams) (GetCa
 		&i.Campaign.CancelDoneAt,
 		&i.Campaign.WinnersAfter,
 		&i.Campaign.WinnersDoneAt,
+		&i.Campaign.RetryAt,
+		&i.Campaign.RetryAfter,
 		&i.Campaign.CreatedAt,
 		&i.Now,
 	)
 	return i, err
 }
 
-const GetEntry = `-- name: GetEntry :one
-SELECT id, event_id, member_id, period, draw_no, streak, prize_id, created_at FROM event_entry WHERE event_id = $1 AND member_id = $2 AND period = $3 AND draw_no = $4
+const InsertAllocations = `-- name: InsertAllocations :many
+WITH inserted AS (
+    INSERT INTO event_reward_allocation
+        (event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, idempotency_key, next_retry_at, created_at)
+    SELECT $1, w.member_id, w.entry_id, w.kind, w.value, w.reason, nullif(w.milestone, 0), w.key, $2::timestamptz, $2::timestamptz
+    FROM (
+        SELECT unnest($3::text[]) AS member_id, unnest($4::bigint[]) AS entry_id, unnest($5::text[]) AS kind,
+               unnest($6::bigint[]) AS value, unnest($7::text[]) AS reason, unnest($8::int[]) AS milestone,
+               unnest($9::text[]) AS key
+    ) AS w
+    RETURNING id, entry_id
+)
+SELECT id, entry_id FROM inserted ORDER BY id
 `
 
-type GetEntryParams struct {
-	EventID  string
-	MemberID string
-	Period   string
-	DrawNo   int32
+type InsertAllocationsParams struct {
+	EventID    string
+	CreatedAt  time.Time
+	MemberIds  []string
+	EntryIds   []int64
+	Kinds      []string
+	Values     []int64
+	Reasons    []string
+	Milestones []int32
+	Keys       []string
 }
 
-func (q *Queries) GetEntry(ctx context.Context, arg GetEntryParams) (EventEntry, error) {
-	row := q.db.QueryRow(ctx, GetEntry,
+type InsertAllocationsRow struct {
+	ID      int64
+	EntryID int64
+}
+
+// InsertAllocations returns the rows in the order of their ids, which is that of the arrays.
+func (q *Queries) InsertAllocations(ctx context.Context, arg InsertAllocationsParams) ([]InsertAllocationsRow, error) {
+	rows, err := q.db.Query(ctx, InsertAllocations,
 		arg.EventID,
-		arg.MemberID,
-		arg.Period,
-		arg.DrawNo,
-	)
-	var i EventEntry
-	err := row.Scan(
-		&i.ID,
-		&i.EventID,
-		&i.MemberID,
-		&i.Period,
-		&i.DrawNo,
-		&i.Streak,
-		&i.PrizeID,
-		&i.CreatedAt,
-	)
-	return i, err
-}
-
-const GetEntryByID = `-- name: GetEntryByID :one
-SELECT id, event_id, member_id, period, draw_no, streak, prize_id, created_at FROM event_entry WHERE id = $1
-`
-
-func (q *Queries) GetEntryByID(ctx context.Context, id int64) (EventEntry, error) {
-	row := q.db.QueryRow(ctx, GetEntryByID, id)
-	var i EventEntry
-	err := row.Scan(
-		&i.ID,
-		&i.EventID,
-		&i.MemberID,
-		&i.Period,
-		&i.DrawNo,
-		&i.Streak,
-		&i.PrizeID,
-		&i.CreatedAt,
-	)
-	return i, err
-}
-
-const InsertAllocation = `-- name: InsertAllocation :one
-INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, idempotency_key, next_retry_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $9::timestamptz)
-RETURNING id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at
-`
-
-type InsertAllocationParams struct {
-	EventID        string
-	MemberID       string
-	EntryID        int64
-	RewardKind     string
-	RewardValue    int64
-	Reason         string
-	Milestone      *int32
-	IdempotencyKey string
-	CreatedAt      time.Time
-}
-
-func (q *Queries) InsertAllocation(ctx context.Context, arg InsertAllocationParams) (EventRewardAllocation, error) {
-	row := q.db.QueryRow(ctx, InsertAllocation,
-		arg.EventID,
-		arg.MemberID,
-		arg.EntryID,
-		arg.RewardKind,
-		arg.RewardValue,
-		arg.Reason,
-		arg.Milestone,
-		arg.IdempotencyKey,
 		arg.CreatedAt,
+		arg.MemberIds,
+		arg.EntryIds,
+		arg.Kinds,
+		arg.Values,
+		arg.Reasons,
+		arg.Milestones,
+		arg.Keys,
 	)
-	var i EventRewardAllocation
-	err := row.Scan(
-		&i.ID,
-		&i.EventID,
-		&i.MemberID,
-		&i.EntryID,
-		&i.RewardKind,
-		&i.RewardValue,
-		&i.Reason,
-		&i.Milestone,
-		&i.RewardStatus,
-		&i.IdempotencyKey,
-		&i.Resends,
-		&i.ExternalTransactionID,
-		&i.ProcessedAt,
-		&i.RetryCount,
-		&i.NextRetryAt,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.Version,
-		&i.LeaseUntil,
-		&i.UnknownSince,
-		&i.LastCallAt,
-		&i.AskFirst,
-		&i.CancelRequestedAt,
-		&i.Restock,
-		&i.Recoveries,
-		&i.VoidedAt,
-		&i.HeldAt,
-		&i.CreatedAt,
-	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InsertAllocationsRow
+	for rows.Next() {
+		var i InsertAllocationsRow
+		if err := rows.Scan(&i.ID, &i.EntryID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const InsertCampaign = `-- name: InsertCampaign :exec
@@ -323,31 +385,57 @@ func (q *Queries) InsertCampaign(ctx context.Context, arg InsertCampaignParams) 
 	return err
 }
 
-const InsertEntry = `-- name: InsertEntry :one
-INSERT INTO event_entry (event_id, member_id, period, draw_no, streak, created_at) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
+const InsertEntries = `-- name: InsertEntries :many
+INSERT INTO event_entry (event_id, member_id, period, draw_no, streak, prize_id, created_at)
+SELECT $1, w.member_id, w.period, w.draw_no, w.streak, nullif(w.prize_id, 0), $2
+FROM (
+    SELECT unnest($3::text[]) AS member_id, unnest($4::text[]) AS period, unnest($5::int[]) AS draw_no,
+           unnest($6::int[]) AS streak, unnest($7::bigint[]) AS prize_id
+) AS w
+RETURNING id, member_id
 `
 
-type InsertEntryParams struct {
+type InsertEntriesParams struct {
 	EventID   string
-	MemberID  string
-	Period    string
-	DrawNo    int32
-	Streak    int32
 	CreatedAt time.Time
+	MemberIds []string
+	Periods   []string
+	DrawNos   []int32
+	Streaks   []int32
+	PrizeIds  []int64
 }
 
-func (q *Queries) InsertEntry(ctx context.Context, arg InsertEntryParams) (int64, error) {
-	row := q.db.QueryRow(ctx, InsertEntry,
+type InsertEntriesRow struct {
+	ID       int64
+	MemberID string
+}
+
+func (q *Queries) InsertEntries(ctx context.Context, arg InsertEntriesParams) ([]InsertEntriesRow, error) {
+	rows, err := q.db.Query(ctx, InsertEntries,
 		arg.EventID,
-		arg.MemberID,
-		arg.Period,
-		arg.DrawNo,
-		arg.Streak,
 		arg.CreatedAt,
+		arg.MemberIds,
+		arg.Periods,
+		arg.DrawNos,
+		arg.Streaks,
+		arg.PrizeIds,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InsertEntriesRow
+	for rows.Next() {
+		var i InsertEntriesRow
+		if err := rows.Scan(&i.ID, &i.MemberID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const InsertMilestone = `-- name: InsertMilestone :exec
@@ -398,19 +486,53 @@ func (q *Queries) InsertPrize(ctx context.Context, arg InsertPrizeParams) error 
 	return err
 }
 
-const LockMember = `-- name: LockMember :exec
-SELECT pg_advisory_xact_lock(hashtextextended('reward:' || $1::text || ':' || $2::text, 0))
+const LockMembers = `-- name: LockMembers :exec
+SELECT pg_advisory_xact_lock(k.lock) FROM (
+    SELECT hashtextextended('reward:' || $1::text || ':' || m.member_id, 0) AS lock
+    FROM (SELECT unnest($2::text[]) AS member_id) AS m ORDER BY 1
+) AS k
 `
 
-type LockMemberParams struct {
-	EventID  string
-	MemberID string
+type LockMembersParams struct {
+	EventID   string
+	MemberIds []string
 }
 
-// LockMember excludes other entries of a member in a campaign until the end of the transaction.
-func (q *Queries) LockMember(ctx context.Context, arg LockMemberParams) error {
-	_, err := q.db.Exec(ctx, LockMember, arg.EventID, arg.MemberID)
+// LockMembers excludes other entries of the members in a campaign until the end of the transaction. The
+// order of the locks is the same for all.
+func (q *Queries) LockMembers(ctx context.Context, arg LockMembersParams) error {
+	_, err := q.db.Exec(ctx, LockMembers, arg.EventID, arg.MemberIds)
 	return err
+}
+
+const LockPrizes = `-- name: LockPrizes :many
+SELECT id, stock FROM prizes WHERE event_id = $1 AND stock > 0 ORDER BY id FOR NO KEY UPDATE
+`
+
+type LockPrizesRow struct {
+	ID    int64
+	Stock *int64
+}
+
+// LockPrizes locks the prizes of which there is a limited number left.
+func (q *Queries) LockPrizes(ctx context.Context, eventID string) ([]LockPrizesRow, error) {
+	rows, err := q.db.Query(ctx, LockPrizes, eventID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockPrizesRow
+	for rows.Next() {
+		var i LockPrizesRow
+		if err := rows.Scan(&i.ID, &i.Stock); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const Milestones = `-- name: Milestones :many
@@ -477,28 +599,37 @@ func (q *Queries) Prizes(ctx context.Context, eventID string) ([]Prize, error) {
 }
 
 const ReachedMilestones = `-- name: ReachedMilestones :many
-SELECT DISTINCT milestone::int AS day FROM event_reward_allocation
-WHERE event_id = $1 AND member_id = $2 AND milestone IS NOT NULL
+SELECT m.member_id::text AS member_id, reached.milestone::int AS day
+FROM (SELECT unnest($1::text[]) AS member_id) AS m
+CROSS JOIN LATERAL (
+    SELECT DISTINCT a.milestone FROM event_reward_allocation AS a
+    WHERE a.event_id = $2 AND a.member_id = m.member_id AND a.milestone IS NOT NULL
+) AS reached
 `
 
 type ReachedMilestonesParams struct {
-	EventID  string
-	MemberID string
+	MemberIds []string
+	EventID   string
 }
 
-func (q *Queries) ReachedMilestones(ctx context.Context, arg ReachedMilestonesParams) ([]int32, error) {
-	rows, err := q.db.Query(ctx, ReachedMilestones, arg.EventID, arg.MemberID)
+type ReachedMilestonesRow struct {
+	MemberID string
+	Day      int32
+}
+
+func (q *Queries) ReachedMilestones(ctx context.Context, arg ReachedMilestonesParams) ([]ReachedMilestonesRow, error) {
+	rows, err := q.db.Query(ctx, ReachedMilestones, arg.MemberIds, arg.EventID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int32
+	var items []ReachedMilestonesRow
 	for rows.Next() {
-		var day int32
-		if err := rows.Scan(&day); err != nil {
+		var i ReachedMilestonesRow
+		if err := rows.Scan(&i.MemberID, &i.Day); err != nil {
 			return nil, err
 		}
-		items = append(items, day)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -506,26 +637,20 @@ func (q *Queries) ReachedMilestones(ctx context.Context, arg ReachedMilestonesPa
 	return items, nil
 }
 
-const SetPrize = `-- name: SetPrize :exec
-UPDATE event_entry SET prize_id = $2 WHERE id = $1
+const TakePrizes = `-- name: TakePrizes :execrows
+UPDATE prizes AS p SET stock = p.stock - w.n
+FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::bigint[]) AS n) AS w
+WHERE p.id = w.id AND p.id = ANY($1::bigint[]) AND p.stock >= w.n
 `
 
-type SetPrizeParams struct {
-	ID      int64
-	PrizeID *int64
+type TakePrizesParams struct {
+	Ids    []int64
+	Counts []int64
 }
 
-func (q *Queries) SetPrize(ctx context.Context, arg SetPrizeParams) error {
-	_, err := q.db.Exec(ctx, SetPrize, arg.ID, arg.PrizeID)
-	return err
-}
-
-const TakePrize = `-- name: TakePrize :execrows
-UPDATE prizes SET stock = stock - 1 WHERE id = $1 AND stock > 0
-`
-
-func (q *Queries) TakePrize(ctx context.Context, id int64) (int64, error) {
-	result, err := q.db.Exec(ctx, TakePrize, id)
+// TakePrizes takes prizes from the locked stock.
+func (q *Queries) TakePrizes(ctx context.Context, arg TakePrizesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, TakePrizes, arg.Ids, arg.Counts)
 	if err != nil {
 		return 0, err
 	}

@@ -24,7 +24,19 @@ type Campaign struct {
 	CancelDoneAt   *time.Time
 	WinnersAfter   string
 	WinnersDoneAt  *time.Time
+	RetryAt        *time.Time
+	RetryAfter     int64
 	CreatedAt      time.Time
+}
+
+type CampaignTotal struct {
+	EventID      string
+	RewardStatus string
+	Part         int32
+	Allocations  int64
+	Points       int64
+	Held         int64
+	Unknown      int64
 }
 
 type EventEntry struct {
@@ -59,6 +71,7 @@ type EventRewardAllocation struct {
 	Version               int64
 	LeaseUntil            *time.Time
 	UnknownSince          *time.Time
+	FailingSince          *time.Time
 	LastCallAt            *time.Time
 	AskFirst              bool
 	CancelRequestedAt     *time.Time

@@ -11,7 +11,7 @@ import (
 )
 
 const ByEvent = `-- name: ByEvent :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, failing_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
 WHERE (event_id, reward_status, id) < ($1::text, $2::text, $3::bigint)
   AND event_id >= $1::text AND reward_status >= $2::text
 ORDER BY event_id DESC, reward_status DESC, id DESC LIMIT $4
@@ -60,6 +60,7 @@ func (q *Queries) ByEvent(ctx context.Context, arg ByEventParams) ([]EventReward
 			&i.Version,
 			&i.LeaseUntil,
 			&i.UnknownSince,
+			&i.FailingSince,
 			&i.LastCallAt,
 			&i.AskFirst,
 			&i.CancelRequestedAt,
@@ -80,7 +81,7 @@ func (q *Queries) ByEvent(ctx context.Context, arg ByEventParams) ([]EventReward
 }
 
 const ByMember = `-- name: ByMember :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, failing_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
 WHERE (member_id, id) < ($1::text, $2::bigint) AND member_id >= $1::text
   AND $3::text IN ('', event_id) AND $4::text IN ('', reward_status)
 ORDER BY member_id DESC, id DESC LIMIT $5
@@ -134,6 +135,7 @@ func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewa
 			&i.Version,
 			&i.LeaseUntil,
 			&i.UnknownSince,
+			&i.FailingSince,
 			&i.LastCallAt,
 			&i.AskFirst,
 			&i.CancelRequestedAt,
@@ -154,7 +156,7 @@ func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewa
 }
 
 const ByStatus = `-- name: ByStatus :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, failing_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
 WHERE (reward_status, id) < ($1::text, $2::bigint) AND reward_status >= $1::text
 ORDER BY reward_status DESC, id DESC LIMIT $3
 `
@@ -195,6 +197,7 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]EventRewa
 			&i.Version,
 			&i.LeaseUntil,
 			&i.UnknownSince,
+			&i.FailingSince,
 			&i.LastCallAt,
 			&i.AskFirst,
 			&i.CancelRequestedAt,
@@ -283,14 +286,18 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE event_reward_allocation AS a
 SET cancel_requested_at = coalesce($1::timestamptz, clock_timestamp()), restock = $2::bool,
-    reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.reward_status ELSE 'CANCELLED' END,
+    reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN a.reward_status ELSE 'CANCELLED' END,
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
-                         WHEN a.unknown_since IS NOT NULL THEN coalesce($1::timestamptz, now()) END,
+                         WHEN a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN coalesce($1::timestamptz, now()) END,
     held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
+    failing_since = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN a.failing_since END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
 WHERE a.id = ANY(ARRAY(
     SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
-RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.failing_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
 type CancelParams struct {
@@ -305,8 +312,8 @@ type CancelRow struct {
 }
 
 // Cancel cancels allocations of which nothing is under way. The others are marked: their provider
-// is asked, and they end as SUCCESS or CANCELLED. One that is held stays so until an operator
-// resolves it.
+// is asked, and they end as SUCCESS or CANCELLED. That holds for a question without a clear answer
+// too. One that is held stays so until an operator resolves it.
 func (q *Queries) Cancel(ctx context.Context, arg CancelParams) ([]CancelRow, error) {
 	rows, err := q.db.Query(ctx, Cancel, arg.Now, arg.Restock, arg.Ids)
 	if err != nil {
@@ -337,6 +344,7 @@ func (q *Queries) Cancel(ctx context.Context, arg CancelParams) ([]CancelRow, er
 			&i.EventRewardAllocation.Version,
 			&i.EventRewardAllocation.LeaseUntil,
 			&i.EventRewardAllocation.UnknownSince,
+			&i.EventRewardAllocation.FailingSince,
 			&i.EventRewardAllocation.LastCallAt,
 			&i.EventRewardAllocation.AskFirst,
 			&i.EventRewardAllocation.CancelRequestedAt,
@@ -389,20 +397,27 @@ func (q *Queries) CancellingCampaigns(ctx context.Context) ([]CancellingCampaign
 const FailedIDs = `-- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
 WHERE (event_id, reward_status, id) > ($1::text, 'FAILED', $2::bigint)
-  AND event_id <= $1::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL AND held_at IS NULL
-ORDER BY event_id, reward_status, id LIMIT $3
+  AND event_id <= $1::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL
+  AND (held_at IS NULL OR error_code = $3::text)
+ORDER BY event_id, reward_status, id LIMIT $4
 `
 
 type FailedIDsParams struct {
-	EventID string
-	After   int64
-	Chunk   int32
+	EventID        string
+	After          int64
+	FailingTooLong string
+	Chunk          int32
 }
 
-// FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Those
-// that are held wait for an operator who looks at each.
+// FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Of
+// those that are held, it lists only the ones that are certainly unpaid because no call got through.
 func (q *Queries) FailedIDs(ctx context.Context, arg FailedIDsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, FailedIDs, arg.EventID, arg.After, arg.Chunk)
+	rows, err := q.db.Query(ctx, FailedIDs,
+		arg.EventID,
+		arg.After,
+		arg.FailingTooLong,
+		arg.Chunk,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -422,7 +437,7 @@ func (q *Queries) FailedIDs(ctx context.Context, arg FailedIDsParams) ([]int64, 
 }
 
 const GetAllocation = `-- name: GetAllocation :one
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.failing_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at
 FROM event_reward_allocation AS a WHERE a.id = $1
 `
 
@@ -456,6 +471,7 @@ func (q *Queries) GetAllocation(ctx context.Context, id int64) (GetAllocationRow
 		&i.EventRewardAllocation.Version,
 		&i.EventRewardAllocation.LeaseUntil,
 		&i.EventRewardAllocation.UnknownSince,
+		&i.EventRewardAllocation.FailingSince,
 		&i.EventRewardAllocation.LastCallAt,
 		&i.EventRewardAllocation.AskFirst,
 		&i.EventRewardAllocation.CancelRequestedAt,
@@ -470,7 +486,7 @@ func (q *Queries) GetAllocation(ctx context.Context, id int64) (GetAllocationRow
 }
 
 const LockHeld = `-- name: LockHeld :one
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.failing_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
        (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
        coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM event_reward_allocation AS a
@@ -514,6 +530,7 @@ func (q *Queries) LockHeld(ctx context.Context, arg LockHeldParams) (LockHeldRow
 		&i.EventRewardAllocation.Version,
 		&i.EventRewardAllocation.LeaseUntil,
 		&i.EventRewardAllocation.UnknownSince,
+		&i.EventRewardAllocation.FailingSince,
 		&i.EventRewardAllocation.LastCallAt,
 		&i.EventRewardAllocation.AskFirst,
 		&i.EventRewardAllocation.CancelRequestedAt,
@@ -526,6 +543,23 @@ func (q *Queries) LockHeld(ctx context.Context, arg LockHeldParams) (LockHeldRow
 		&i.CancelRestock,
 		&i.Now,
 	)
+	return i, err
+}
+
+const LockRetrying = `-- name: LockRetrying :one
+SELECT event_id, retry_after FROM campaigns WHERE retry_at IS NOT NULL ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+`
+
+type LockRetryingRow struct {
+	EventID    string
+	RetryAfter int64
+}
+
+// LockRetrying locks a campaign whose failed allocations are to be retried.
+func (q *Queries) LockRetrying(ctx context.Context) (LockRetryingRow, error) {
+	row := q.db.QueryRow(ctx, LockRetrying)
+	var i LockRetryingRow
+	err := row.Scan(&i.EventID, &i.RetryAfter)
 	return i, err
 }
 
@@ -544,6 +578,24 @@ type MarkCampaignCancelledParams struct {
 // MarkCampaignCancelled: the first cancellation decides about the stock.
 func (q *Queries) MarkCampaignCancelled(ctx context.Context, arg MarkCampaignCancelledParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MarkCampaignCancelled, arg.EventID, arg.Now, arg.Restock)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const MarkCampaignRetry = `-- name: MarkCampaignRetry :execrows
+UPDATE campaigns SET retry_at = coalesce($2::timestamptz, clock_timestamp()), retry_after = 0 WHERE event_id = $1
+`
+
+type MarkCampaignRetryParams struct {
+	EventID string
+	Now     *time.Time
+}
+
+// MarkCampaignRetry begins a retry, or begins it again.
+func (q *Queries) MarkCampaignRetry(ctx context.Context, arg MarkCampaignRetryParams) (int64, error) {
+	result, err := q.db.Exec(ctx, MarkCampaignRetry, arg.EventID, arg.Now)
 	if err != nil {
 		return 0, err
 	}
@@ -594,7 +646,7 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce($1::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
-    held_at = NULL, version = a.version + 1
+    held_at = NULL, failing_since = NULL, version = a.version + 1
 WHERE a.id = ANY(ARRAY(
     SELECT f.id FROM chosen AS f
     WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL AND (f.held_at IS NULL OR f.error_code <> $2::text)
@@ -630,10 +682,25 @@ func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
 	return items, nil
 }
 
+const SetRetryCursor = `-- name: SetRetryCursor :exec
+UPDATE campaigns SET retry_after = $2, retry_at = CASE WHEN $3::bool THEN NULL ELSE retry_at END WHERE event_id = $1
+`
+
+type SetRetryCursorParams struct {
+	EventID    string
+	RetryAfter int64
+	Done       bool
+}
+
+func (q *Queries) SetRetryCursor(ctx context.Context, arg SetRetryCursorParams) error {
+	_, err := q.db.Exec(ctx, SetRetryCursor, arg.EventID, arg.RetryAfter, arg.Done)
+	return err
+}
+
 const Summary = `-- name: Summary :many
-SELECT reward_status, count(*) AS allocations, coalesce(sum(reward_value) FILTER (WHERE reward_kind = 'POINT'), 0)::bigint AS points,
-       count(*) FILTER (WHERE held_at IS NOT NULL) AS held, count(*) FILTER (WHERE unknown_since IS NOT NULL) AS unknown
-FROM event_reward_allocation WHERE event_id = $1 GROUP BY reward_status ORDER BY reward_status
+SELECT reward_status, sum(allocations)::bigint AS allocations, sum(points)::bigint AS points, sum(held)::bigint AS held,
+       sum(unknown)::bigint AS unknown
+FROM campaign_totals WHERE event_id = $1 GROUP BY reward_status HAVING sum(allocations) > 0 ORDER BY reward_status
 `
 
 type SummaryRow struct {

@@ -135,11 +135,11 @@ WITH lapsed AS MATERIALIZED (
     ORDER BY a.id LIMIT 100 FOR UPDATE SKIP LOCKED
 )
 UPDATE event_reward_allocation AS a
-SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL, next_retry_at = NULL,
+SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL, next_retry_at = NULL, failing_since = NULL,
     unknown_since = CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END,
     held_at = coalesce($1::timestamptz, clock_timestamp()), error_code = $2::text, error_message = ''
 WHERE a.id = ANY(ARRAY(SELECT lapsed.id FROM lapsed))
-RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.failing_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
 type HoldAbandonedParams struct {
@@ -191,6 +191,7 @@ func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([
 			&i.EventRewardAllocation.Version,
 			&i.EventRewardAllocation.LeaseUntil,
 			&i.EventRewardAllocation.UnknownSince,
+			&i.EventRewardAllocation.FailingSince,
 			&i.EventRewardAllocation.LastCallAt,
 			&i.EventRewardAllocation.AskFirst,
 			&i.EventRewardAllocation.CancelRequestedAt,
@@ -221,7 +222,7 @@ WITH ended AS (
     ) AS e
     WHERE c.allocation_id = e.id AND c.version = e.version AND c.allocation_id = ANY($2::bigint[])
 )
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.failing_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
        (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
        coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 FROM event_reward_allocation AS a
@@ -280,6 +281,7 @@ func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([
 			&i.EventRewardAllocation.Version,
 			&i.EventRewardAllocation.LeaseUntil,
 			&i.EventRewardAllocation.UnknownSince,
+			&i.EventRewardAllocation.FailingSince,
 			&i.EventRewardAllocation.LastCallAt,
 			&i.EventRewardAllocation.AskFirst,
 			&i.EventRewardAllocation.CancelRequestedAt,
@@ -367,16 +369,16 @@ UPDATE event_reward_allocation AS a
 SET reward_status = o.status, version = a.version + 1, lease_until = NULL, recoveries = 0,
     external_transaction_id = nullif(o.transaction_id, ''), processed_at = nullif(o.processed_at, '0001-01-01Z'),
     next_retry_at = nullif(o.next_retry_at, '0001-01-01Z'), retry_count = o.retry_count, resends = o.resends, ask_first = o.ask_first,
-    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), last_call_at = nullif(o.last_call_at, '0001-01-01Z'),
+    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), failing_since = nullif(o.failing_since, '0001-01-01Z'), last_call_at = nullif(o.last_call_at, '0001-01-01Z'),
     voided_at = nullif(o.voided_at, '0001-01-01Z'),
     held_at = nullif(o.held_at, '0001-01-01Z'), error_code = nullif(o.code, ''), error_message = nullif(o.message, '')
 FROM (
     SELECT unnest($1::bigint[]) AS id, unnest($2::text[]) AS status, unnest($3::text[]) AS transaction_id,
            unnest($4::timestamptz[]) AS processed_at, unnest($5::timestamptz[]) AS next_retry_at,
            unnest($6::int[]) AS retry_count, unnest($7::int[]) AS resends, unnest($8::bool[]) AS ask_first,
-           unnest($9::timestamptz[]) AS unknown_since, unnest($10::timestamptz[]) AS last_call_at,
-           unnest($11::timestamptz[]) AS voided_at,
-           unnest($12::timestamptz[]) AS held_at, unnest($13::text[]) AS code, unnest($14::text[]) AS message
+           unnest($9::timestamptz[]) AS unknown_since, unnest($10::timestamptz[]) AS last_call_at, unnest($11::timestamptz[]) AS failing_since,
+           unnest($12::timestamptz[]) AS voided_at,
+           unnest($13::timestamptz[]) AS held_at, unnest($14::text[]) AS code, unnest($15::text[]) AS message
 ) AS o
 WHERE a.id = o.id AND a.id = ANY($1::bigint[])
 `
@@ -392,6 +394,7 @@ type SettleParams struct {
 	AskFirsts      []bool
 	UnknownSinces  []time.Time
 	LastCallAts    []time.Time
+	FailingSinces  []time.Time
 	VoidedAts      []time.Time
 	HeldAts        []time.Time
 	Codes          []string
@@ -411,6 +414,7 @@ func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 		arg.AskFirsts,
 		arg.UnknownSinces,
 		arg.LastCallAts,
+		arg.FailingSinces,
 		arg.VoidedAts,
 		arg.HeldAts,
 		arg.Codes,

@@ -11,7 +11,7 @@ import (
 )
 
 const CampaignsOfPromotion = `-- name: CampaignsOfPromotion :many
-SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, created_at FROM campaigns WHERE promotion_id = $1::text AND cancelled_at IS NULL ORDER BY event_id
+SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, retry_at, retry_after, created_at FROM campaigns WHERE promotion_id = $1::text AND cancelled_at IS NULL ORDER BY event_id
 `
 
 func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) ([]Campaign, error) {
@@ -39,6 +39,8 @@ func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) 
 			&i.CancelDoneAt,
 			&i.WinnersAfter,
 			&i.WinnersDoneAt,
+			&i.RetryAt,
+			&i.RetryAfter,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err
@@ -51,24 +53,26 @@ func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) 
 	return items, nil
 }
 
-const InsertWinner = `-- name: InsertWinner :exec
-INSERT INTO winners (request_id, promotion_id, member_id, announced_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
+const InsertWinners = `-- name: InsertWinners :exec
+INSERT INTO winners (request_id, promotion_id, member_id, announced_at)
+SELECT unnest($1::text[]), $2, unnest($3::text[]), unnest($4::timestamptz[])
+ON CONFLICT DO NOTHING
 `
 
-type InsertWinnerParams struct {
-	RequestID   string
-	PromotionID string
-	MemberID    string
-	AnnouncedAt time.Time
+type InsertWinnersParams struct {
+	RequestIds   []string
+	PromotionID  string
+	MemberIds    []string
+	AnnouncedAts []time.Time
 }
 
-// InsertWinner keeps an announced winner; a repeated announcement changes nothing.
-func (q *Queries) InsertWinner(ctx context.Context, arg InsertWinnerParams) error {
-	_, err := q.db.Exec(ctx, InsertWinner,
-		arg.RequestID,
+// InsertWinners keeps announced winners of a promotion; a repeated announcement changes nothing.
+func (q *Queries) InsertWinners(ctx context.Context, arg InsertWinnersParams) error {
+	_, err := q.db.Exec(ctx, InsertWinners,
+		arg.RequestIds,
 		arg.PromotionID,
-		arg.MemberID,
-		arg.AnnouncedAt,
+		arg.MemberIds,
+		arg.AnnouncedAts,
 	)
 	return err
 }
@@ -94,14 +98,12 @@ func (q *Queries) LockPromotionShared(ctx context.Context, promotionID string) e
 }
 
 const LockUnfinishedWinners = `-- name: LockUnfinishedWinners :one
-SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, created_at FROM campaigns
+SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, retry_at, retry_after, created_at FROM campaigns
 WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
 ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 `
 
-// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries
-// that reference the campaign do not wait for this lock; a stronger one would deadlock with an
-// announcement that has inserted an entry of the same winner.
+// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created.
 func (q *Queries) LockUnfinishedWinners(ctx context.Context) (Campaign, error) {
 	row := q.db.QueryRow(ctx, LockUnfinishedWinners)
 	var i Campaign
@@ -121,6 +123,8 @@ func (q *Queries) LockUnfinishedWinners(ctx context.Context) (Campaign, error) {
 		&i.CancelDoneAt,
 		&i.WinnersAfter,
 		&i.WinnersDoneAt,
+		&i.RetryAt,
+		&i.RetryAfter,
 		&i.CreatedAt,
 	)
 	return i, err
@@ -131,6 +135,7 @@ WITH entries AS (
     INSERT INTO event_entry (event_id, member_id, period, created_at)
     SELECT $1, w.member_id, w.request_id, coalesce($5::timestamptz, now())
     FROM (SELECT unnest($6::text[]) AS request_id, unnest($7::text[]) AS member_id) AS w
+    ORDER BY w.request_id -- as all transactions that may insert the same entries
     ON CONFLICT DO NOTHING
     RETURNING id, member_id, period
 )

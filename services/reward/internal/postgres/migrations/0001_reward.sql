@@ -21,12 +21,17 @@ CREATE TABLE campaigns (
     -- were.
     winners_after    text        NOT NULL DEFAULT '',
     winners_done_at  timestamptz,
+    -- Set to retry what has failed for good, in chunks; NULL again at the end. retry_after is the last
+    -- allocation that was looked at.
+    retry_at         timestamptz,
+    retry_after      bigint      NOT NULL DEFAULT 0,
     created_at       timestamptz NOT NULL DEFAULT now(),
     CHECK ((daily_kind IS NULL) = (daily_value IS NULL)),
     CHECK ((kind = 'REQUEST_WINNERS') = (promotion_id IS NOT NULL))
 );
 CREATE INDEX campaigns_cancelling ON campaigns (event_id) WHERE cancelled_at IS NOT NULL AND cancel_done_at IS NULL;
 CREATE INDEX campaigns_winners ON campaigns (event_id) WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL;
+CREATE INDEX campaigns_retrying ON campaigns (event_id) WHERE retry_at IS NOT NULL;
 CREATE INDEX campaigns_promotion ON campaigns (promotion_id) WHERE promotion_id IS NOT NULL;
 
 CREATE TABLE milestones (
@@ -54,10 +59,11 @@ CREATE TABLE prizes (
     UNIQUE (event_id, name)
 );
 
--- One row per attendance, draw or winner.
+-- One row per attendance, draw or winner. Entries and allocations have no foreign key to the campaign
+-- and the prize, which are never deleted: each check would lock the one row of a busy campaign.
 CREATE TABLE event_entry (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    event_id   text        NOT NULL REFERENCES campaigns,
+    event_id   text        NOT NULL,
     member_id  text        NOT NULL,
     -- ATTENDANCE and draws per day: the day in Korea, as 2026-03-07; other draws: CAMPAIGN;
     -- winners: the request's id.
@@ -65,14 +71,14 @@ CREATE TABLE event_entry (
     draw_no    integer     NOT NULL DEFAULT 1,
     -- ATTENDANCE: consecutive days, this one included.
     streak     integer     NOT NULL DEFAULT 0,
-    prize_id   bigint      REFERENCES prizes,
+    prize_id   bigint,
     created_at timestamptz NOT NULL,
     UNIQUE (event_id, member_id, period, draw_no)
 );
 
 CREATE TABLE event_reward_allocation (
     id                      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    event_id                text        NOT NULL REFERENCES campaigns,
+    event_id                text        NOT NULL,
     member_id               text        NOT NULL,
     entry_id                bigint      NOT NULL REFERENCES event_entry,
     -- Frozen at the entry: a later change of the campaign does not apply.
@@ -99,6 +105,8 @@ CREATE TABLE event_reward_allocation (
     lease_until             timestamptz,
     -- Time of the oldest call whose outcome is unknown.
     unknown_since           timestamptz,
+    -- Time of the first failure, while the row is tried again.
+    failing_since           timestamptz,
     -- Time of the newest call that may have paid.
     last_call_at            timestamptz,
     -- The provider is asked before anything is sent again.
@@ -121,10 +129,63 @@ CREATE INDEX idx_reward_grant_retry_queue ON event_reward_allocation (reward_kin
 CREATE INDEX reward_processing ON event_reward_allocation (reward_kind, id) WHERE reward_status = 'PROCESSING';
 CREATE INDEX reward_held ON event_reward_allocation (reward_kind) WHERE held_at IS NOT NULL;
 CREATE INDEX reward_unknown ON event_reward_allocation (reward_kind, unknown_since) WHERE unknown_since IS NOT NULL AND held_at IS NULL;
+CREATE INDEX reward_failing ON event_reward_allocation (reward_kind, failing_since) WHERE failing_since IS NOT NULL;
 CREATE INDEX reward_milestones ON event_reward_allocation (event_id, member_id, milestone) WHERE milestone IS NOT NULL;
 CREATE INDEX reward_member ON event_reward_allocation (member_id, id);
 CREATE INDEX reward_event ON event_reward_allocation (event_id, reward_status, id);
 CREATE INDEX reward_status ON event_reward_allocation (reward_status, id);
+
+-- How many allocations of a campaign are in a status, kept by the statements that change them. Each
+-- session adds to one of 16 parts, so that payouts seldom wait for each other.
+CREATE TABLE campaign_totals (
+    event_id      text    NOT NULL,
+    reward_status text    NOT NULL,
+    part          integer NOT NULL,
+    allocations   bigint  NOT NULL,
+    points        bigint  NOT NULL,
+    held          bigint  NOT NULL,
+    unknown       bigint  NOT NULL,
+    PRIMARY KEY (event_id, reward_status, part)
+) WITH (fillfactor = 50);
+
+-- +goose StatementBegin
+CREATE FUNCTION count_inserted_allocations() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO campaign_totals AS t (event_id, reward_status, part, allocations, points, held, unknown)
+    SELECT event_id, reward_status, pg_backend_pid() % 16, count(*), coalesce(sum(reward_value) FILTER (WHERE reward_kind = 'POINT'), 0),
+           count(held_at), count(unknown_since)
+    FROM added GROUP BY event_id, reward_status ORDER BY event_id, reward_status
+    ON CONFLICT (event_id, reward_status, part) DO UPDATE
+    SET allocations = t.allocations + excluded.allocations, points = t.points + excluded.points,
+        held = t.held + excluded.held, unknown = t.unknown + excluded.unknown;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION count_updated_allocations() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO campaign_totals AS t (event_id, reward_status, part, allocations, points, held, unknown)
+    SELECT event_id, reward_status, pg_backend_pid() % 16, sum(n), sum(points), sum(held), sum(unknown)
+    FROM (
+        SELECT event_id, reward_status, 1 AS n, CASE reward_kind WHEN 'POINT' THEN reward_value ELSE 0 END AS points,
+               CASE WHEN held_at IS NULL THEN 0 ELSE 1 END AS held, CASE WHEN unknown_since IS NULL THEN 0 ELSE 1 END AS unknown
+        FROM added
+        UNION ALL
+        SELECT event_id, reward_status, -1, CASE reward_kind WHEN 'POINT' THEN -reward_value ELSE 0 END,
+               CASE WHEN held_at IS NULL THEN 0 ELSE -1 END, CASE WHEN unknown_since IS NULL THEN 0 ELSE -1 END
+        FROM removed
+    ) AS changes
+    GROUP BY event_id, reward_status
+    HAVING sum(n) <> 0 OR sum(points) <> 0 OR sum(held) <> 0 OR sum(unknown) <> 0
+    ORDER BY event_id, reward_status
+    ON CONFLICT (event_id, reward_status, part) DO UPDATE
+    SET allocations = t.allocations + excluded.allocations, points = t.points + excluded.points,
+        held = t.held + excluded.held, unknown = t.unknown + excluded.unknown;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER count_inserted AFTER INSERT ON event_reward_allocation
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_inserted_allocations();
+CREATE TRIGGER count_updated AFTER UPDATE ON event_reward_allocation
+    REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_updated_allocations();
 
 -- Every call to a provider; inserted by the claim, before the call. allocation_id has no foreign
 -- key: the claim reads it from the row that it has locked, rows are never deleted, and the check
@@ -173,6 +234,9 @@ DROP TABLE paused_providers;
 DROP TABLE winners;
 DROP TABLE reward_call;
 DROP TABLE event_reward_allocation;
+DROP FUNCTION count_inserted_allocations;
+DROP FUNCTION count_updated_allocations;
+DROP TABLE campaign_totals;
 DROP TABLE event_entry;
 DROP TABLE prizes;
 DROP TABLE milestones;

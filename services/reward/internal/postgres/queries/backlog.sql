@@ -10,6 +10,8 @@ SELECT k.kind::text AS kind,
                               WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
        coalesce(extract(epoch FROM t.now - (SELECT min(a.unknown_since) FROM event_reward_allocation AS a
                                             WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
+       coalesce(extract(epoch FROM t.now - (SELECT min(a.failing_since) FROM event_reward_allocation AS a
+                                            WHERE a.failing_since IS NOT NULL AND a.reward_kind = k.kind)), 0)::float8 AS failing_seconds,
        working.lapsed, working.recovered,
        coalesce(greatest(0, extract(epoch FROM t.now - least(
            (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a

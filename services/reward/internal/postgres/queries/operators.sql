@@ -35,13 +35,13 @@ ORDER BY reward_status DESC, id DESC LIMIT @page;
 
 -- Summary counts a campaign's allocations.
 -- name: Summary :many
-SELECT reward_status, count(*) AS allocations, coalesce(sum(reward_value) FILTER (WHERE reward_kind = 'POINT'), 0)::bigint AS points,
-       count(*) FILTER (WHERE held_at IS NOT NULL) AS held, count(*) FILTER (WHERE unknown_since IS NOT NULL) AS unknown
-FROM event_reward_allocation WHERE event_id = $1 GROUP BY reward_status ORDER BY reward_status;
+SELECT reward_status, sum(allocations)::bigint AS allocations, sum(points)::bigint AS points, sum(held)::bigint AS held,
+       sum(unknown)::bigint AS unknown
+FROM campaign_totals WHERE event_id = $1 GROUP BY reward_status HAVING sum(allocations) > 0 ORDER BY reward_status;
 
 -- Cancel cancels allocations of which nothing is under way. The others are marked: their provider
--- is asked, and they end as SUCCESS or CANCELLED. One that is held stays so until an operator
--- resolves it.
+-- is asked, and they end as SUCCESS or CANCELLED. That holds for a question without a clear answer
+-- too. One that is held stays so until an operator resolves it.
 -- name: Cancel :many
 WITH chosen AS MATERIALIZED (
     SELECT a.id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
@@ -49,10 +49,14 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE event_reward_allocation AS a
 SET cancel_requested_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), restock = @restock::bool,
-    reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.reward_status ELSE 'CANCELLED' END,
+    reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN a.reward_status ELSE 'CANCELLED' END,
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
-                         WHEN a.unknown_since IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
+                         WHEN a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
     held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
+    failing_since = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL OR a.ask_first AND a.error_code = 'UNKNOWN'
+                         THEN a.failing_since END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
 WHERE a.id = ANY(ARRAY(
     SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
@@ -75,19 +79,31 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
-    held_at = NULL, version = a.version + 1
+    held_at = NULL, failing_since = NULL, version = a.version + 1
 WHERE a.id = ANY(ARRAY(
     SELECT f.id FROM chosen AS f
     WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL AND (f.held_at IS NULL OR f.error_code <> @unknown_too_long::text)
       AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id;
 
--- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Those
--- that are held wait for an operator who looks at each.
+-- MarkCampaignRetry begins a retry, or begins it again.
+-- name: MarkCampaignRetry :execrows
+UPDATE campaigns SET retry_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), retry_after = 0 WHERE event_id = $1;
+
+-- LockRetrying locks a campaign whose failed allocations are to be retried.
+-- name: LockRetrying :one
+SELECT event_id, retry_after FROM campaigns WHERE retry_at IS NOT NULL ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: SetRetryCursor :exec
+UPDATE campaigns SET retry_after = $2, retry_at = CASE WHEN @done::bool THEN NULL ELSE retry_at END WHERE event_id = $1;
+
+-- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Of
+-- those that are held, it lists only the ones that are certainly unpaid because no call got through.
 -- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
 WHERE (event_id, reward_status, id) > (@event_id::text, 'FAILED', @after::bigint)
-  AND event_id <= @event_id::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL AND held_at IS NULL
+  AND event_id <= @event_id::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL
+  AND (held_at IS NULL OR error_code = @failing_too_long::text)
 ORDER BY event_id, reward_status, id LIMIT @chunk;
 
 -- LockHeld locks an allocation that is held.

@@ -89,7 +89,7 @@ WITH lapsed AS MATERIALIZED (
     ORDER BY a.id LIMIT 100 FOR UPDATE SKIP LOCKED
 )
 UPDATE event_reward_allocation AS a
-SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL, next_retry_at = NULL,
+SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL, next_retry_at = NULL, failing_since = NULL,
     unknown_since = CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END,
     held_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), error_code = @code::text, error_message = ''
 WHERE a.id = ANY(ARRAY(SELECT lapsed.id FROM lapsed))
@@ -118,14 +118,14 @@ UPDATE event_reward_allocation AS a
 SET reward_status = o.status, version = a.version + 1, lease_until = NULL, recoveries = 0,
     external_transaction_id = nullif(o.transaction_id, ''), processed_at = nullif(o.processed_at, '0001-01-01Z'),
     next_retry_at = nullif(o.next_retry_at, '0001-01-01Z'), retry_count = o.retry_count, resends = o.resends, ask_first = o.ask_first,
-    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), last_call_at = nullif(o.last_call_at, '0001-01-01Z'),
+    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), failing_since = nullif(o.failing_since, '0001-01-01Z'), last_call_at = nullif(o.last_call_at, '0001-01-01Z'),
     voided_at = nullif(o.voided_at, '0001-01-01Z'),
     held_at = nullif(o.held_at, '0001-01-01Z'), error_code = nullif(o.code, ''), error_message = nullif(o.message, '')
 FROM (
     SELECT unnest(@ids::bigint[]) AS id, unnest(@statuses::text[]) AS status, unnest(@transaction_ids::text[]) AS transaction_id,
            unnest(@processed_ats::timestamptz[]) AS processed_at, unnest(@next_retry_ats::timestamptz[]) AS next_retry_at,
            unnest(@retry_counts::int[]) AS retry_count, unnest(@resends::int[]) AS resends, unnest(@ask_firsts::bool[]) AS ask_first,
-           unnest(@unknown_sinces::timestamptz[]) AS unknown_since, unnest(@last_call_ats::timestamptz[]) AS last_call_at,
+           unnest(@unknown_sinces::timestamptz[]) AS unknown_since, unnest(@last_call_ats::timestamptz[]) AS last_call_at, unnest(@failing_sinces::timestamptz[]) AS failing_since,
            unnest(@voided_ats::timestamptz[]) AS voided_at,
            unnest(@held_ats::timestamptz[]) AS held_at, unnest(@codes::text[]) AS code, unnest(@messages::text[]) AS message
 ) AS o

@@ -6,16 +6,16 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended('winners:' || @promotion_id
 -- name: LockPromotion :exec
 SELECT pg_advisory_xact_lock(hashtextextended('winners:' || @promotion_id::text, 0));
 
--- InsertWinner keeps an announced winner; a repeated announcement changes nothing.
--- name: InsertWinner :exec
-INSERT INTO winners (request_id, promotion_id, member_id, announced_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
+-- InsertWinners keeps announced winners of a promotion; a repeated announcement changes nothing.
+-- name: InsertWinners :exec
+INSERT INTO winners (request_id, promotion_id, member_id, announced_at)
+SELECT unnest(@request_ids::text[]), @promotion_id, unnest(@member_ids::text[]), unnest(@announced_ats::timestamptz[])
+ON CONFLICT DO NOTHING;
 
 -- name: CampaignsOfPromotion :many
 SELECT * FROM campaigns WHERE promotion_id = @promotion_id::text AND cancelled_at IS NULL ORDER BY event_id;
 
--- LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries
--- that reference the campaign do not wait for this lock; a stronger one would deadlock with an
--- announcement that has inserted an entry of the same winner.
+-- LockUnfinishedWinners locks a campaign whose promotion had winners before it was created.
 -- name: LockUnfinishedWinners :one
 SELECT * FROM campaigns
 WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
@@ -35,6 +35,7 @@ WITH entries AS (
     INSERT INTO event_entry (event_id, member_id, period, created_at)
     SELECT @event_id, w.member_id, w.request_id, coalesce(sqlc.narg('now')::timestamptz, now())
     FROM (SELECT unnest(@request_ids::text[]) AS request_id, unnest(@member_ids::text[]) AS member_id) AS w
+    ORDER BY w.request_id -- as all transactions that may insert the same entries
     ON CONFLICT DO NOTHING
     RETURNING id, member_id, period
 )

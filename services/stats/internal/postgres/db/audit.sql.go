@@ -12,6 +12,30 @@ import (
 	"github.com/google/uuid"
 )
 
+const actOffsets = `-- name: ActOffsets :many
+SELECT partition, next_offset FROM audit_offsets
+`
+
+func (q *Queries) ActOffsets(ctx context.Context, db DBTX) ([]AuditOffset, error) {
+	rows, err := db.Query(ctx, actOffsets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditOffset
+	for rows.Next() {
+		var i AuditOffset
+		if err := rows.Scan(&i.Partition, &i.NextOffset); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const keepActs = `-- name: KeepActs :exec
 INSERT INTO audit_acts (act_id, occurred_at, user_id, address, method, route, path, event_id, request_id, body, body_sha256,
                         status, code, ended_at)
@@ -23,7 +47,8 @@ FROM (SELECT unnest($1::uuid[]) AS act_id, unnest($2::timestamptz[]) AS occurred
              unnest($9::text[]) AS request_id, unnest($10::text[]) AS body,
              unnest($11::text[]) AS body_sha256, unnest($12::int[]) AS status, unnest($13::text[]) AS code,
              unnest($14::timestamptz[]) AS ended_at) AS acts
-ON CONFLICT (act_id) DO UPDATE SET status = excluded.status, code = excluded.code, ended_at = excluded.ended_at
+ON CONFLICT (act_id) DO UPDATE SET status = excluded.status, code = excluded.code, ended_at = excluded.ended_at,
+    event_id = CASE WHEN audit_acts.event_id = '' THEN excluded.event_id ELSE audit_acts.event_id END
 WHERE audit_acts.status IS NULL AND excluded.status IS NOT NULL
 `
 
@@ -45,7 +70,7 @@ type KeepActsParams struct {
 }
 
 // Rows have different ids and come sorted by them, so that two batches lock them in the same order.
-// Status 0 is that of an act without an outcome.
+// Status 0 is that of an act without an outcome. Some acts learn their event with it.
 func (q *Queries) KeepActs(ctx context.Context, db DBTX, arg KeepActsParams) error {
 	_, err := db.Exec(ctx, keepActs,
 		arg.ActIds,
@@ -166,4 +191,19 @@ func (q *Queries) PruneActs(ctx context.Context, db DBTX, arg PruneActsParams) (
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const saveActOffset = `-- name: SaveActOffset :exec
+INSERT INTO audit_offsets (partition, next_offset) VALUES ($1, $2)
+ON CONFLICT (partition) DO UPDATE SET next_offset = greatest(audit_offsets.next_offset, excluded.next_offset)
+`
+
+type SaveActOffsetParams struct {
+	Partition  int32
+	NextOffset int64
+}
+
+func (q *Queries) SaveActOffset(ctx context.Context, db DBTX, arg SaveActOffsetParams) error {
+	_, err := db.Exec(ctx, saveActOffset, arg.Partition, arg.NextOffset)
+	return err
 }

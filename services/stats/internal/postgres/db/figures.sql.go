@@ -155,6 +155,32 @@ func (q *Queries) AddRewards(ctx context.Context, db DBTX, arg AddRewardsParams)
 	return err
 }
 
+const claimRedriven = `-- name: ClaimRedriven :many
+INSERT INTO redriven_events (event_key) SELECT DISTINCT unnest($1::text[]) ORDER BY 1
+ON CONFLICT DO NOTHING
+RETURNING event_key
+`
+
+func (q *Queries) ClaimRedriven(ctx context.Context, db DBTX, eventKeys []string) ([]string, error) {
+	rows, err := db.Query(ctx, claimRedriven, eventKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var event_key string
+		if err := rows.Scan(&event_key); err != nil {
+			return nil, err
+		}
+		items = append(items, event_key)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const eventCounts = `-- name: EventCounts :one
 SELECT coalesce(sum(created), 0)::bigint AS created, coalesce(sum(confirmed), 0)::bigint AS confirmed,
        coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(expired), 0)::bigint AS expired,
@@ -299,6 +325,35 @@ func (q *Queries) NextOffset(ctx context.Context, db DBTX, arg NextOffsetParams)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const offsets = `-- name: Offsets :many
+SELECT partition, next_offset FROM consumer_offsets WHERE topic = $1
+`
+
+type OffsetsRow struct {
+	Partition  int32
+	NextOffset int64
+}
+
+func (q *Queries) Offsets(ctx context.Context, db DBTX, topic string) ([]OffsetsRow, error) {
+	rows, err := db.Query(ctx, offsets, topic)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OffsetsRow
+	for rows.Next() {
+		var i OffsetsRow
+		if err := rows.Scan(&i.Partition, &i.NextOffset); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const saveOffset = `-- name: SaveOffset :exec

@@ -28,6 +28,11 @@ type AuditAct struct {
 	EndedAt    *time.Time
 }
 
+type AuditOffset struct {
+	Partition  int32
+	NextOffset int64
+}
+
 type ConsumerOffset struct {
 	Topic      string
 	Partition  int32
@@ -44,6 +49,10 @@ type EventDay struct {
 	Rejected  int64
 	SeatsSold int64
 	UpdatedAt time.Time
+}
+
+type RedrivenEvent struct {
+	EventKey string
 }
 
 type RequestDay struct {

@@ -48,6 +48,14 @@ ON CONFLICT (event_id, day) DO UPDATE SET
 -- name: NextOffset :one
 SELECT coalesce((SELECT next_offset FROM consumer_offsets WHERE topic = @topic AND partition = @partition), 0)::bigint;
 
+-- name: Offsets :many
+SELECT partition, next_offset FROM consumer_offsets WHERE topic = @topic;
+
+-- name: ClaimRedriven :many
+INSERT INTO redriven_events (event_key) SELECT DISTINCT unnest(@event_keys::text[]) ORDER BY 1
+ON CONFLICT DO NOTHING
+RETURNING event_key;
+
 -- name: SaveOffset :exec
 INSERT INTO consumer_offsets (topic, partition, next_offset) VALUES (@topic, @partition, @next_offset)
 ON CONFLICT (topic, partition) DO UPDATE SET next_offset = greatest(consumer_offsets.next_offset, excluded.next_offset);

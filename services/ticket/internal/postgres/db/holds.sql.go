@@ -13,33 +13,33 @@ import (
 )
 
 const DueInSections = `-- name: DueInSections :many
-WITH due AS MATERIALIZED (
-    SELECT reservation_id, event_id, section, expires_at
-    FROM reservations
-    WHERE status IN ('HELD', 'PAYING') AND expires_at <= coalesce($4::timestamptz, now())
-)
-SELECT reservation_id
-FROM due
-WHERE event_id = $1 AND section = ANY ($2::text[])
-ORDER BY expires_at
-LIMIT $3::int
+SELECT d.reservation_id
+FROM unnest($1::text[]) AS s (section)
+CROSS JOIN LATERAL (
+    SELECT r.reservation_id, r.expires_at
+    FROM reservations r
+    WHERE r.event_id = $2 AND r.section = s.section AND r.section <> '' AND r.status IN ('HELD', 'PAYING')
+      AND r.expires_at <= coalesce($3::timestamptz, now())
+    ORDER BY r.expires_at
+    LIMIT $4::int) d
+ORDER BY d.expires_at
+LIMIT $4::int
 `
 
 type DueInSectionsParams struct {
-	EventID  string
 	Sections []string
-	Max      int32
+	EventID  string
 	Now      *time.Time
+	Max      int32
 }
 
-// MATERIALIZED makes PostgreSQL use the index by expires_at, in which few rows are due. The other indexes
-// would find all reservations of the event.
+// LATERAL makes each section read no more than the first due holds of its own.
 func (q *Queries) DueInSections(ctx context.Context, arg DueInSectionsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, DueInSections,
-		arg.EventID,
 		arg.Sections,
-		arg.Max,
+		arg.EventID,
 		arg.Now,
+		arg.Max,
 	)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,22 @@ import (
 	"time"
 )
 
+const ActOf = `-- name: ActOf :one
+SELECT act FROM line_acts WHERE event_id = $1 AND setting = $2
+`
+
+type ActOfParams struct {
+	EventID string
+	Setting string
+}
+
+func (q *Queries) ActOf(ctx context.Context, arg ActOfParams) (int64, error) {
+	row := q.db.QueryRow(ctx, ActOf, arg.EventID, arg.Setting)
+	var act int64
+	err := row.Scan(&act)
+	return act, err
+}
+
 const ChangeLine = `-- name: ChangeLine :execrows
 INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users)
 VALUES ($1, $2, coalesce($3::boolean, false),
@@ -53,7 +69,8 @@ const LineSettings = `-- name: LineSettings :one
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
        coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at,
        coalesce(e.state = 'CANCELLED' OR e.sales_close_at <= coalesce($1::timestamptz, now()), false)::boolean AS closed,
-       (l.event_id IS NOT NULL AND l.opened_at IS NULL)::boolean AS never_opened
+       (l.event_id IS NOT NULL AND l.opened_at IS NULL)::boolean AS never_opened,
+       coalesce((SELECT max(a.act) FROM line_acts a WHERE a.event_id = q.id), 0)::bigint AS act
 FROM (SELECT $2::text AS id) q
 LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
@@ -73,6 +90,7 @@ type LineSettingsRow struct {
 	SalesCloseAt *time.Time
 	Closed       bool
 	NeverOpened  bool
+	Act          int64
 }
 
 // Returns no row when the id has neither settings nor an event.
@@ -87,6 +105,7 @@ func (q *Queries) LineSettings(ctx context.Context, arg LineSettingsParams) (Lin
 		&i.SalesCloseAt,
 		&i.Closed,
 		&i.NeverOpened,
+		&i.Act,
 	)
 	return i, err
 }
@@ -110,6 +129,38 @@ func (q *Queries) MarkLineOpened(ctx context.Context, eventID string) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const OrderAct = `-- name: OrderAct :execrows
+INSERT INTO line_acts AS a (event_id, setting, act) VALUES ($1, $2, $3)
+ON CONFLICT (event_id, setting) DO UPDATE SET act = excluded.act WHERE a.act < excluded.act
+`
+
+type OrderActParams struct {
+	EventID string
+	Setting string
+	Act     int64
+}
+
+// Changes no row if the setting has this act or a later one.
+func (q *Queries) OrderAct(ctx context.Context, arg OrderActParams) (int64, error) {
+	result, err := q.db.Exec(ctx, OrderAct, arg.EventID, arg.Setting, arg.Act)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const OrderPut = `-- name: OrderPut :exec
+INSERT INTO line_acts AS a (event_id, setting, act)
+VALUES ($1, 'threshold', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+ON CONFLICT (event_id, setting) DO UPDATE SET act = greatest(a.act + 1, excluded.act)
+`
+
+// A threshold that is put with the event is later than all acts on it before.
+func (q *Queries) OrderPut(ctx context.Context, eventID string) error {
+	_, err := q.db.Exec(ctx, OrderPut, eventID)
+	return err
 }
 
 const PutLine = `-- name: PutLine :exec

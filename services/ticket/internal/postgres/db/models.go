@@ -29,6 +29,12 @@ type Event struct {
 	UpdatedAt    time.Time
 }
 
+type LineAct struct {
+	EventID string
+	Setting string
+	Act     int64
+}
+
 type LineSetting struct {
 	EventID      string
 	Threshold    *int64

@@ -321,6 +321,33 @@ func (q *Queries) MoveCounters(ctx context.Context, arg MoveCountersParams) (int
 	return result.RowsAffected(), nil
 }
 
+const MoveSeatsSold = `-- name: MoveSeatsSold :execrows
+UPDATE sections s
+SET sold = s.sold + d.sold
+FROM (SELECT l.event_id, l.section, n.sold
+      FROM sections l
+      JOIN (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS section, unnest($3::bigint[]) AS sold) n
+        ON n.event_id = l.event_id AND n.section = l.section
+      ORDER BY l.event_id, l.section
+      FOR UPDATE OF l) d
+WHERE s.event_id = d.event_id AND s.section = d.section
+`
+
+type MoveSeatsSoldParams struct {
+	EventIds []string
+	Sections []string
+	Sold     []int64
+}
+
+// Moves the counters of sold seats. They are the last locks of a transaction, and taken in order.
+func (q *Queries) MoveSeatsSold(ctx context.Context, arg MoveSeatsSoldParams) (int64, error) {
+	result, err := q.db.Exec(ctx, MoveSeatsSold, arg.EventIds, arg.Sections, arg.Sold)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const Now = `-- name: Now :one
 SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS at
 `
@@ -370,8 +397,7 @@ FROM (SELECT event_id FROM events
       WHERE sales_open_at <= coalesce($1::timestamptz, now())
         AND sales_close_at > coalesce($1::timestamptz, now()) - interval '1 day'
       ORDER BY sales_open_at DESC LIMIT $2::int) e
-CROSS JOIN LATERAL (SELECT coalesce(sum(quantity), 0) AS sold FROM reservations
-                    WHERE reservations.event_id = e.event_id AND status = 'CONFIRMED') r
+CROSS JOIN LATERAL (SELECT coalesce(sum(s.sold), 0) AS sold FROM sections s WHERE s.event_id = e.event_id) r
 `
 
 type SoldByEventParams struct {

@@ -69,6 +69,11 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if match != nil && !match.Allows(old.ETag()) {
 		return event.ErrChanged
 	}
+	if e.Threshold != nil {
+		if err := q.OrderPut(ctx, e.ID); err != nil {
+			return err
+		}
+	}
 	if isNewValue(e.Threshold, old.Threshold) || isNewValue(e.SlotSeconds, old.SlotSeconds) {
 		if err := saveLineSettings(ctx, q, e); err != nil {
 			return err

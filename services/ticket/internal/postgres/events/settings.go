@@ -31,7 +31,7 @@ func lineSettings(ctx context.Context, q *postgres.Queries, eventID string) (eve
 	}
 	return event.LineSettings{
 		EventID: eventID, Threshold: r.Threshold, SlotSeconds: r.SlotSeconds, ClosesAt: r.SalesCloseAt, Paused: r.Paused,
-		BlockedUsers: r.BlockedUsers, Closed: r.Closed, NeverOpened: r.NeverOpened,
+		BlockedUsers: r.BlockedUsers, Closed: r.Closed, NeverOpened: r.NeverOpened, Act: r.Act,
 	}, nil
 }
 
@@ -41,15 +41,46 @@ func (s *Store) MarkLineOpened(ctx context.Context, eventID string) (first bool,
 }
 
 func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChange) (event.LineSettings, error) {
-	n, err := s.database.Queries().ChangeLine(ctx, db.ChangeLineParams{
-		EventID: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.BlockUser, UnblockUser: c.UnblockUser,
-		MaxBlocked: event.MaxBlockedUsers,
+	var later int64
+	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
+		var counts bool
+		if counts, later, err = orderAct(ctx, tx.Queries, eventID, c); err != nil || !counts {
+			return err
+		}
+		n, err := tx.ChangeLine(ctx, db.ChangeLineParams{
+			EventID: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.BlockUser, UnblockUser: c.UnblockUser,
+			MaxBlocked: event.MaxBlockedUsers,
+		})
+		if err == nil && n == 0 {
+			return event.ErrTooManyBlocked
+		}
+		return err
 	})
 	if err != nil {
-		return event.LineSettings{}, pkgpostgres.Err(err)
+		return event.LineSettings{}, err
 	}
-	if n == 0 {
-		return event.LineSettings{}, event.ErrTooManyBlocked
+	l, err := s.LineSettings(ctx, eventID)
+	l.LaterAct = later
+	return l, err
+}
+
+// orderAct records an act, and returns whether it counts; if not, the later one on the same setting,
+// 0 if it is stored already.
+func orderAct(ctx context.Context, q *postgres.Queries, eventID string, c event.LineChange) (counts bool, later int64, err error) {
+	names := c.Settings()
+	if c.Act == 0 || len(names) == 0 {
+		return true, 0, nil
 	}
-	return s.LineSettings(ctx, eventID)
+	if err := q.LockLine(ctx, eventID); err != nil { // before its acts, as a PUT of the event
+		return false, 0, err
+	}
+	n, err := q.OrderAct(ctx, db.OrderActParams{EventID: eventID, Setting: names[0], Act: c.Act})
+	if err != nil || n == 1 {
+		return n == 1, 0, err
+	}
+	stored, err := q.ActOf(ctx, db.ActOfParams{EventID: eventID, Setting: names[0]})
+	if stored == c.Act {
+		return false, 0, err
+	}
+	return false, stored, err
 }

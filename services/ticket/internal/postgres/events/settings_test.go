@@ -77,6 +77,83 @@ func TestLastWriteOfASettingWins(t *testing.T) {
 	require.Zero(t, *line(t, svc).Threshold, "nothing is not the same as left out")
 }
 
+// Queue repeats acts, and may bring them late and in any order. Of two acts on one setting the later
+// one counts, and acts on different settings do not affect each other.
+func TestLaterActCounts(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	for _, x := range []struct {
+		change event.LineChange
+		later  int64
+	}{
+		{event.LineChange{Threshold: new(int64(5)), Act: 10}, 0},
+		{event.LineChange{Paused: new(true), Act: 8}, 0},
+		{event.LineChange{Threshold: new(int64(6)), Act: 9}, 10},
+		{event.LineChange{Threshold: new(int64(7)), Act: 10}, 0}, // repeated, though with another value: it is stored
+		{event.LineChange{BlockUser: "a", Act: 3}, 0},
+		{event.LineChange{BlockUser: "b", Act: 2}, 0},
+		{event.LineChange{UnblockUser: "a", Act: 12}, 0},
+		{event.LineChange{BlockUser: "a", Act: 11}, 12},
+		{event.LineChange{Paused: new(false), Act: 7}, 8},
+	} {
+		l, err := svc.Events.ChangeLine(t.Context(), "e", x.change)
+		require.NoError(t, err)
+		require.Equal(t, x.later, l.LaterAct, "%+v", x.change)
+	}
+	want := event.LineSettings{EventID: "e", Threshold: new(int64(5)), Paused: true, BlockedUsers: []string{"b"}, NeverOpened: true, Act: 12}
+	require.Empty(t, cmp.Diff(want, line(t, svc)))
+	l, err := svc.Events.ChangeLine(t.Context(), "e", event.LineChange{Threshold: new(int64(1)), Act: 13})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, *l.Threshold)
+
+	results := storetest.Concurrently(8, func(i int) error {
+		_, err := svc.Events.ChangeLine(t.Context(), "e", event.LineChange{Threshold: new(int64(100 + i)), Act: int64(100 + i)})
+		return err
+	})
+	require.NoError(t, errors.Join(results...))
+	require.EqualValues(t, 107, *line(t, svc).Threshold)
+}
+
+// A threshold that an operator puts with the event is later than an act that queue brings afterwards,
+// and earlier than the next act.
+func TestPutIsLaterThanActsBefore(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	s.Threshold = new(int64(50))
+	svc.Put(t, s)
+	act := func(n, at int64) event.LineSettings {
+		l, err := svc.Events.ChangeLine(t.Context(), "e", event.LineChange{Threshold: &n, Act: at})
+		require.NoError(t, err)
+		return l
+	}
+	before := time.Now().UnixMicro()
+	svc.Put(t, s)
+	l := act(5, before-time.Minute.Microseconds())
+	require.EqualValues(t, 50, *l.Threshold)
+	require.Positive(t, l.LaterAct)
+	require.EqualValues(t, 6, *act(6, l.LaterAct+1).Threshold)
+	svc.Put(t, s)
+	require.EqualValues(t, 50, *line(t, svc).Threshold)
+}
+
+// An act that is refused is not recorded: it may be repeated once there is room.
+func TestRefusedActIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, err := svc.Pool.Exec(t.Context(), `INSERT INTO line_settings (event_id, blocked_users)
+		SELECT 'e', array_agg('u' || n) FROM generate_series(1, $1::int) n`, event.MaxBlockedUsers)
+	require.NoError(t, err)
+	act := event.LineChange{BlockUser: "bot", Act: 5}
+	_, err = svc.Events.ChangeLine(t.Context(), "e", act)
+	require.ErrorIs(t, err, event.ErrTooManyBlocked)
+	_, err = svc.Events.ChangeLine(t.Context(), "e", event.LineChange{UnblockUser: "u1", Act: 6})
+	require.NoError(t, err)
+	_, err = svc.Events.ChangeLine(t.Context(), "e", act)
+	require.NoError(t, err)
+	require.Contains(t, line(t, svc).BlockedUsers, "bot")
+}
+
 // A line is opened once, by whichever call comes first. Its settings stay as they are, and later
 // changes of them do not make it new again.
 func TestOneCallOpensALine(t *testing.T) {

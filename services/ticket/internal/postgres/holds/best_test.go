@@ -47,7 +47,7 @@ func TestHoldBestRefusals(t *testing.T) {
 	svc.MustHoldSeats(t, "u2", "A-1-4")
 
 	_, err := svc.HoldBest(t.Context(), "u", 2)
-	require.ErrorIs(t, err, reservation.ErrTryAgain, "two are free, but not next to each other")
+	require.ErrorIs(t, err, reservation.ErrNotAdjacent, "two are free, but not next to each other")
 	_, err = svc.HoldBest(t.Context(), "u", 3)
 	require.ErrorIs(t, err, reservation.ErrSoldOut)
 	loose, err := svc.Reservations.HoldBest(t.Context(), reservation.BestRequest{EventID: "e", UserID: "u", Section: "A", Quantity: 2})

@@ -83,7 +83,7 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	})
 	t.queueSale(&b)
 	t.queueUsed(&b, users)
-	b.Queue(db.DueInSections, t.eventID, sections, releaseBatch, t.AsOf).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(db.DueInSections, sections, t.eventID, t.AsOf, releaseBatch).Query(func(rows pgx.Rows) (err error) {
 		t.due, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
 	})

@@ -26,8 +26,8 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_start ON events (starts_at, event_id);
 
--- Prices, and for general admission the counters: sold + held + free = capacity. With assigned seating the seats themselves are
--- counted, since a counter that every hold writes would make one queue of all of them.
+-- Prices, and counters. For general admission sold + held + free = capacity. With assigned seating the held seats themselves are counted,
+-- since a counter that every hold writes would make one queue of all of them; only payments and refunds write the number of sold ones.
 CREATE TABLE sections (
     event_id      text COLLATE "C" NOT NULL REFERENCES events,
     section       text COLLATE "C" NOT NULL,
@@ -38,13 +38,13 @@ CREATE TABLE sections (
     seat_rows     integer,
     seats_per_row integer,
     first_idx     integer NOT NULL DEFAULT 0,
-    -- General admission only; held includes holds whose time is over until someone frees them.
+    -- General admission only; includes holds whose time is over until someone frees them.
     held          bigint  NOT NULL DEFAULT 0,
     sold          bigint  NOT NULL DEFAULT 0,
     PRIMARY KEY (event_id, section),
     CONSTRAINT sections_never_oversold CHECK (held >= 0 AND sold >= 0 AND held + sold <= capacity),
     CHECK (num_nulls(seat_rows, seats_per_row) IN (0, 2)),
-    CHECK (seat_rows IS NULL OR (capacity = seat_rows * seats_per_row AND held = 0 AND sold = 0))
+    CHECK (seat_rows IS NULL OR (capacity = seat_rows * seats_per_row AND held = 0))
 ) WITH (fillfactor = 50, -- room for the counters' next versions on the same page
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 
@@ -122,6 +122,15 @@ CREATE TABLE line_settings (
     updated_at    timestamptz NOT NULL DEFAULT now()
 );
 
+-- The latest act of an operator on each setting of a line ('threshold', 'paused', 'user:<id>'), by the order that queue gave it. Queue may
+-- repeat an act, or bring one when a later one is stored already.
+CREATE TABLE line_acts (
+    event_id text COLLATE "C",
+    setting  text COLLATE "C",
+    act      bigint NOT NULL,
+    PRIMARY KEY (event_id, setting)
+);
+
 -- No foreign key to events: its check share-locks the one row that every buyer of a sale has in common, and under load PostgreSQL then
 -- spends its time on multixacts. Events are never deleted.
 CREATE TABLE reservations (
@@ -155,6 +164,8 @@ CREATE TABLE reservations (
 CREATE INDEX reservations_by_user ON reservations (user_id, reservation_id);
 CREATE INDEX reservations_live_by_user ON reservations (event_id, user_id) WHERE status IN ('HELD', 'PAYING', 'CONFIRMED');
 CREATE INDEX reservations_unpaid_by_end ON reservations (expires_at) WHERE status IN ('HELD', 'PAYING');
+-- Due holds of one section: those of other sales, of which an outage may leave many, are not read.
+CREATE INDEX reservations_unpaid_by_section ON reservations (event_id, section, expires_at) WHERE status IN ('HELD', 'PAYING') AND section <> '';
 
 -- The seats of a reservation, for good, each at the price it was held at.
 CREATE TABLE reservation_seats (
@@ -197,5 +208,5 @@ CREATE TABLE refunded_payments (
 );
 
 -- +goose Down
-DROP TABLE refunded_payments, tickets, reservation_seats, reservations, line_settings, seat_changes_pruned, seat_changes, seats, sections, events;
+DROP TABLE refunded_payments, tickets, reservation_seats, reservations, line_acts, line_settings, seat_changes_pruned, seat_changes, seats, sections, events;
 DROP FUNCTION seats_changed, seat_state;

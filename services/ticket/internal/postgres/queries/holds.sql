@@ -82,16 +82,16 @@ SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text
        unnest(@quantities::int[]), unnest(@amounts::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
        @expires_at::timestamptz, 1, @created_at::timestamptz;
 
--- MATERIALIZED makes PostgreSQL use the index by expires_at, in which few rows are due. The other indexes
--- would find all reservations of the event.
+-- LATERAL makes each section read no more than the first due holds of its own.
 -- name: DueInSections :many
-WITH due AS MATERIALIZED (
-    SELECT reservation_id, event_id, section, expires_at
-    FROM reservations
-    WHERE status IN ('HELD', 'PAYING') AND expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())
-)
-SELECT reservation_id
-FROM due
-WHERE event_id = @event_id AND section = ANY (@sections::text[])
-ORDER BY expires_at
+SELECT d.reservation_id
+FROM unnest(@sections::text[]) AS s (section)
+CROSS JOIN LATERAL (
+    SELECT r.reservation_id, r.expires_at
+    FROM reservations r
+    WHERE r.event_id = @event_id AND r.section = s.section AND r.section <> '' AND r.status IN ('HELD', 'PAYING')
+      AND r.expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+    ORDER BY r.expires_at
+    LIMIT @max::int) d
+ORDER BY d.expires_at
 LIMIT @max::int;

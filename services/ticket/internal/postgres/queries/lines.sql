@@ -3,7 +3,8 @@
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
        coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at,
        coalesce(e.state = 'CANCELLED' OR e.sales_close_at <= coalesce(sqlc.narg('now')::timestamptz, now()), false)::boolean AS closed,
-       (l.event_id IS NOT NULL AND l.opened_at IS NULL)::boolean AS never_opened
+       (l.event_id IS NOT NULL AND l.opened_at IS NULL)::boolean AS never_opened,
+       coalesce((SELECT max(a.act) FROM line_acts a WHERE a.event_id = q.id), 0)::bigint AS act
 FROM (SELECT @event_id::text AS id) q
 LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
@@ -22,6 +23,20 @@ SET threshold = coalesce(sqlc.narg(threshold), l.threshold),
                          THEN array_remove(l.blocked_users, nullif(@unblock_user::text, '')) ELSE l.blocked_users || @block_user::text END,
     updated_at = now()
 WHERE @block_user::text = '' OR @block_user::text = ANY (l.blocked_users) OR cardinality(l.blocked_users) < @max_blocked::int;
+
+-- Changes no row if the setting has this act or a later one.
+-- name: OrderAct :execrows
+INSERT INTO line_acts AS a (event_id, setting, act) VALUES (@event_id, @setting, @act)
+ON CONFLICT (event_id, setting) DO UPDATE SET act = excluded.act WHERE a.act < excluded.act;
+
+-- name: ActOf :one
+SELECT act FROM line_acts WHERE event_id = @event_id AND setting = @setting;
+
+-- A threshold that is put with the event is later than all acts on it before.
+-- name: OrderPut :exec
+INSERT INTO line_acts AS a (event_id, setting, act)
+VALUES (@event_id, 'threshold', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+ON CONFLICT (event_id, setting) DO UPDATE SET act = greatest(a.act + 1, excluded.act);
 
 -- Sets what the operator puts with the event. Members that are NULL stay unchanged.
 -- name: PutLine :exec

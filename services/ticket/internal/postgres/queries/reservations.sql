@@ -82,6 +82,18 @@ FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) A
              unnest(@sold::bigint[]) AS sold) d
 WHERE s.event_id = d.event_id AND s.section = d.section;
 
+-- Moves the counters of sold seats. They are the last locks of a transaction, and taken in order.
+-- name: MoveSeatsSold :execrows
+UPDATE sections s
+SET sold = s.sold + d.sold
+FROM (SELECT l.event_id, l.section, n.sold
+      FROM sections l
+      JOIN (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) AS section, unnest(@sold::bigint[]) AS sold) n
+        ON n.event_id = l.event_id AND n.section = l.section
+      ORDER BY l.event_id, l.section
+      FOR UPDATE OF l) d
+WHERE s.event_id = d.event_id AND s.section = d.section;
+
 -- name: DueReservations :many
 SELECT reservation_id
 FROM reservations
@@ -96,8 +108,7 @@ FROM (SELECT event_id FROM events
       WHERE sales_open_at <= coalesce(sqlc.narg('now')::timestamptz, now())
         AND sales_close_at > coalesce(sqlc.narg('now')::timestamptz, now()) - interval '1 day'
       ORDER BY sales_open_at DESC LIMIT @max::int) e
-CROSS JOIN LATERAL (SELECT coalesce(sum(quantity), 0) AS sold FROM reservations
-                    WHERE reservations.event_id = e.event_id AND status = 'CONFIRMED') r;
+CROSS JOIN LATERAL (SELECT coalesce(sum(s.sold), 0) AS sold FROM sections s WHERE s.event_id = e.event_id) r;
 
 -- name: Now :one
 SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS at;

@@ -150,7 +150,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 		return nil, nil
 	}
 	for _, write := range []func(context.Context, *postgres.Queries, []*change) error{
-		updateReservations, updateSeats, endSeats, moveCounters, changeTickets,
+		updateReservations, updateSeats, endSeats, moveCounters, changeTickets, moveSeatsSold,
 	} {
 		if err := write(ctx, tx.Queries, changed); err != nil {
 			return nil, err

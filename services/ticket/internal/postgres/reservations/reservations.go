@@ -16,7 +16,7 @@ import (
 
 var _ reservation.Store = (*Store)(nil)
 
-// Store keeps reservations.
+// Store keeps reservations. Reads for their users use a separate pool of connections.
 type Store struct{ database *postgres.Database }
 
 // NewStore makes a Store.
@@ -24,6 +24,10 @@ func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 func (s *Store) Find(ctx context.Context, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
 	return Find(ctx, s.database.Queries(), id)
+}
+
+func (s *Store) Show(ctx context.Context, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
+	return Find(ctx, s.database.ReadQueries(), id)
 }
 
 // Find reads a reservation and the database's time, or returns reservation.ErrNotFound.
@@ -42,7 +46,7 @@ func Find(ctx context.Context, q *postgres.Queries, id uuid.UUID) (*reservation.
 func (s *Store) List(
 	ctx context.Context, userID string, limit int, before uuid.UUID,
 ) ([]reservation.Reservation, time.Time, error) {
-	q := s.database.Queries()
+	q := s.database.ReadQueries()
 	rows, err := q.ListReservations(ctx, db.ListReservationsParams{
 		UserID: userID, Before: postgres.OrMaxUUID(before), Now: q.AsOf, Max: int32(limit), //nolint:gosec // at most 101
 	})

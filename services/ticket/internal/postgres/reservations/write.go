@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"context"
+	"maps"
 
 	"github.com/google/uuid"
 
@@ -118,4 +119,33 @@ func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) e
 	}
 	n, err := q.MoveCounters(ctx, arg)
 	return postgres.ExpectRows(n, len(arg.Sections), "sections", err)
+}
+
+// moveSeatsSold adds the changed reservations to the counters of sold seats.
+func moveSeatsSold(ctx context.Context, q *postgres.Queries, changed []*change) error {
+	deltas := make(map[section]int64)
+	for _, c := range changed {
+		delta := int64(0)
+		switch was, is := seatStatus(c.before.Status) == "SOLD", seatStatus(c.current.Status) == "SOLD"; {
+		case !was && is:
+			delta = 1
+		case was && !is:
+			delta = -1
+		default:
+			continue
+		}
+		for _, seat := range c.current.Seats {
+			deltas[section{eventID: c.before.EventID, name: seat.Section}] += delta
+		}
+	}
+	maps.DeleteFunc(deltas, func(_ section, n int64) bool { return n == 0 })
+	if len(deltas) == 0 {
+		return nil
+	}
+	var arg db.MoveSeatsSoldParams
+	for s, n := range deltas {
+		arg.EventIds, arg.Sections, arg.Sold = append(arg.EventIds, s.eventID), append(arg.Sections, s.name), append(arg.Sold, n)
+	}
+	n, err := q.MoveSeatsSold(ctx, arg)
+	return postgres.ExpectRows(n, len(deltas), "sections", err)
 }

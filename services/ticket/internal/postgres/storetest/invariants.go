@@ -29,6 +29,13 @@ var invariants = map[string]string{
 		HAVING s.held <> coalesce(sum(r.quantity) FILTER (WHERE r.status IN ('HELD', 'PAYING')), 0)
 		    OR s.sold <> coalesce(sum(r.quantity) FILTER (WHERE r.status = 'CONFIRMED'), 0)
 		    OR s.held + s.sold > s.capacity`,
+	"sold seats, by the counters": `
+		SELECT s.event_id || ' ' || s.section
+		FROM sections s JOIN events e USING (event_id)
+		LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
+		WHERE e.seating = 'ASSIGNED'
+		GROUP BY s.event_id, s.section, s.sold
+		HAVING s.sold <> count(*) FILTER (WHERE x.status = 'SOLD')`,
 	"a seat is what its reservation says": `
 		SELECT x.seat_id FROM seats x LEFT JOIN reservations r USING (reservation_id)
 		WHERE x.status <> 'FREE' AND (r.reservation_id IS NULL

@@ -15,14 +15,14 @@ import (
 
 var _ ticket.Store = (*Store)(nil)
 
-// Store reads tickets.
+// Store reads tickets, by the pool of connections for reads.
 type Store struct{ database *postgres.Database }
 
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, error) {
-	row, err := s.database.Queries().FindTicket(ctx, id)
+	row, err := s.database.ReadQueries().FindTicket(ctx, id)
 	if err != nil {
 		return nil, postgres.OrNotFound(err, ticket.ErrNotFound)
 	}
@@ -31,7 +31,7 @@ func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, e
 }
 
 func (s *Store) ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]ticket.Ticket, error) {
-	rows, err := s.database.Queries().ListTickets(ctx, db.ListTicketsParams{
+	rows, err := s.database.ReadQueries().ListTickets(ctx, db.ListTicketsParams{
 		UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
 	})
 	if err != nil {

@@ -42,3 +42,22 @@ func TestTicketsOfAReservation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, list[3:], rest)
 }
+
+// However often users look at their reservations and tickets, payments find connections.
+func TestOwnReadsTakeNoConnectionOfPayments(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
+	r := svc.MustHoldSeats(t, "u", "A-1-2")
+	svc.Confirm(t, r, storetest.Payment(r))
+	before := svc.Pool.Stat().AcquireCount()
+	_, err := svc.Reservations.Get(t.Context(), "u", r.ID)
+	require.NoError(t, err)
+	_, _, err = svc.Reservations.List(t.Context(), "u", 10, uuid.Nil)
+	require.NoError(t, err)
+	list, err := svc.Tickets.ListTickets(t.Context(), "u", 10, uuid.Nil)
+	require.NoError(t, err)
+	_, err = svc.Tickets.FindTicket(t.Context(), list[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, before, svc.Pool.Stat().AcquireCount())
+}

@@ -40,10 +40,10 @@ func NewBeacon(now func() time.Time) (*beacontest.Beacon, error) {
 	return beacontest.New(slices.Repeat([]byte{7}, 32), beacontest.Options{Now: now})
 }
 
-// KeyConfig is the n-th set of an operator's secrets of seeds; the signing key is the same in all.
+// KeyConfig is the n-th set of an operator's secrets of seeds; the key of statements is the same in all.
 func KeyConfig(n byte) fairdraw.KeyConfig {
 	secret := config.Secret(fmt.Sprintf("s-%d:%s", n, slices.Repeat([]byte{'a' + n}, 32)))
-	return fairdraw.KeyConfig{DrawSecret: secret, DrawSigningKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
+	return fairdraw.KeyConfig{DrawSecret: secret, DrawStatementKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
 }
 
 // Open stores a lottery under the first set of keys, and returns its id. change may alter its
@@ -65,18 +65,15 @@ func Promotion(t testing.TB, event string, cutoff time.Time, change func(*fairdr
 	require.NoError(t, err)
 	keys, err := KeyConfig(1).Keys()
 	require.NoError(t, err)
-	nonce := fairdraw.Nonce{1, 2, 3}
-	seed, ok := fairdraw.Seed(keys.Seeds, keys.Seeds.Current(), event, nonce)
-	require.True(t, ok)
 	c := fairdraw.Commitment{
 		Algorithm: fairdraw.AlgorithmDraw, EventID: event, Winners: Winners, CutoffAt: cutoff.UnixMilli(), AnnouncedAt: cutoff.Add(Announced).UnixMilli(),
-		SigningKey: fairdraw.Hash(keys.Signing.Public(keys.Signing.Current())), SeedHash: fairdraw.SeedHash(seed), SeedKID: keys.Seeds.Current(),
-		Beacon: &fairdraw.Beacon{Chain: b.Chain(), DelaySeconds: int64(Round / time.Second)},
+		ReceiptKey: fairdraw.Hash(bytes.Repeat([]byte{0x55}, 32)), // nobody verifies a receipt here
+		Beacon:     &fairdraw.Beacon{Chain: b.Chain(), DelaySeconds: int64(Round / time.Second)},
 	}
 	if change != nil {
 		change(&c)
 	}
-	text, _, err := c.Seal()
+	text, nonce, err := keys.Open(&c)
 	require.NoError(t, err)
 	return promotion.Promotion{
 		EventID: event, EventType: promotion.Lottery, CapacityTotal: int64(c.Winners), OpensAt: cutoff.Add(-time.Hour).UnixMilli(),
@@ -125,7 +122,7 @@ func Enter(t *testing.T, store *dynamo.Store, event string, n int) []promotion.R
 }
 
 // Verify checks a draw by what is public of it now.
-func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Report {
+func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.VerificationReport {
 	t.Helper()
 	l := Read(t, store, event)
 	d, err := l.Draw.Document(&l.Promotion)

@@ -1,7 +1,7 @@
 // Rounds of a drand beacon.
 
 import { bls12_381 } from "@noble/curves/bls12-381.js";
-import { concat, hash, isHex, unhex } from "./bytes";
+import { concat, hash, hex, isHex, unhex, utf8 } from "./bytes";
 import type { Beacon, Round } from "./types";
 
 export { firstAt, timeOf } from "./rounds";
@@ -21,13 +21,24 @@ const maxPeriod = 86400;
 export function isChain(c: Beacon): boolean {
   const scheme = schemeOf(c.scheme);
   if (!scheme || !isHex(c.chainHash, 32) || !isHex(c.publicKey, scheme.key)) return false;
+  if (!isHex(c.groupHash, 32) || !/^[A-Za-z0-9_-]{0,64}$/.test(c.beaconId)) return false;
   if (c.genesis < 0 || c.genesis > maxGenesis || c.periodSeconds < 1 || c.periodSeconds > maxPeriod) return false;
+  if (c.chainHash !== chainHash(c)) return false;
   try {
     // Decoding checks that the point is on the curve and in the group of prime order.
     return !scheme.keys.fromBytes(unhex(c.publicKey)).is0();
   } catch {
     return false;
   }
+}
+
+/** The hash of a chain as drand computes it, in hex: it covers the key and the times of the rounds. */
+function chainHash(c: Beacon): string {
+  const numbers = new DataView(new ArrayBuffer(12));
+  numbers.setUint32(0, c.periodSeconds);
+  numbers.setBigUint64(4, BigInt(c.genesis));
+  const id = c.beaconId === "default" ? "" : c.beaconId;
+  return hex(hash(concat(new Uint8Array(numbers.buffer), unhex(c.publicKey), unhex(c.groupHash), utf8(id))));
 }
 
 /** Whether the chain's key signed the round. */

@@ -12,15 +12,19 @@ export const algorithmShuffle = "urr/shuffle/1";
 const maxDelay = 30 * 24 * 60 * 60; // s
 export const rootLead = 60_000; // ms; how long before its round the root is public
 const seedDeadline = 24 * 60 * 60 * 1000; // ms
+export const resultGrace = 600_000; // ms
+export const copyGrace = 15_000; // ms
 const maxMillis = 253402300799999;
 const maxWinners = 10_000_000;
 
 const isHash = (value: unknown) => isHex(value, 32);
 
 const beaconForm = {
+  beaconId: isText,
   chainHash: isText,
   delaySeconds: isInteger,
   genesis: isInteger,
+  groupHash: isText,
   periodSeconds: isInteger,
   publicKey: isText,
   scheme: isText,
@@ -33,9 +37,10 @@ const termsForm = {
   cutoffAt: isInteger,
   eventId: isText,
   round: isInteger,
+  receiptKey: isHash,
   seedHash: isHash,
   seedKid: isText,
-  signingKey: isHash,
+  statementKey: isHash,
   winners: isInteger,
 };
 
@@ -63,7 +68,8 @@ function areValid(t: Terms): boolean {
   if (draw ? t.winners < 1 || t.winners > maxWinners : t.winners !== 0) return false;
   if (t.cutoffAt < 1 || t.announcedAt > maxMillis || t.announcedAt < t.cutoffAt) return false;
   const kid = utf8(t.seedKid).length;
-  if (isWeak(t.signingKey) || kid < 1 || kid > 32) return false;
+  if (isWeak(t.receiptKey) || isWeak(t.statementKey) || t.receiptKey === t.statementKey) return false;
+  if (kid < 1 || kid > 32) return false;
   const b = t.beacon;
   if (!b) return t.round === 0;
   if (!isChain(b) || b.delaySeconds < b.periodSeconds || b.delaySeconds > maxDelay) return false;
@@ -104,7 +110,11 @@ export function roundFor(t: Terms, at: number): { round: number; missed: number 
 
 /** The round that decides when the seed was not revealed. */
 export const zeroSeedRound = (t: Terms, b: Beacon, round: number): number =>
-  firstAt(b, Math.max(t.announcedAt, timeOf(b, round)) + seedDeadline);
+  firstAt(b, dueAt(t, round) + seedDeadline);
+
+/** When the result is due, in ms. */
+export const dueAt = (t: Terms, round: number): number =>
+  t.beacon ? Math.max(t.announcedAt, timeOf(t.beacon, round)) : t.announcedAt;
 
 /** The statement of a text; undefined when it is not the canonical text of one. */
 export function parseStatement(text: string): Statement | undefined {
@@ -114,7 +124,7 @@ export function parseStatement(text: string): Statement | undefined {
 }
 
 export const isStatementSigned = (t: Terms, s: SignedStatement): boolean =>
-  isHex(s.signature, 64) && isSignedBy(t.signingKey, "urr/draw-statement/1", utf8(s.statement), unhex(s.signature));
+  isHex(s.signature, 64) && isSignedBy(t.statementKey, "urr/draw-statement/1", utf8(s.statement), unhex(s.signature));
 
 /** Whether an Ed25519 key signed bytes for a purpose. */
 export function isSignedBy(key: string, purpose: string, bytes: Uint8Array, signature: Uint8Array): boolean {

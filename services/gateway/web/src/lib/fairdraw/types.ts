@@ -50,6 +50,8 @@ export interface Options {
   receipts?: string[];
   /** Earlier copies of the document. */
   earlier?: DrawDocument[];
+  /** When the document was read, in ms; absent: whether the result is overdue is not checked. */
+  now?: number;
   /** Is told how much is done, from 0 to 1. */
   progress?: (done: number) => void;
 }
@@ -86,17 +88,21 @@ export interface Terms {
   cutoffAt: number;
   eventId: string;
   round: number;
+  /** The keys of receipts and of the statement. */
+  receiptKey: string;
   seedHash: string;
   seedKid: string;
-  signingKey: string;
+  statementKey: string;
   winners: number;
 }
 
 export interface Beacon {
+  beaconId: string;
   chainHash: string;
   delaySeconds: number;
   /** The time of round 1, in seconds. */
   genesis: number;
+  groupHash: string;
   periodSeconds: number;
   publicKey: string;
   scheme: string;

@@ -8,9 +8,12 @@ import { isIncluded } from "./proof";
 import { openReceipt } from "./receipt";
 import {
   algorithmShuffle,
+  copyGrace,
+  dueAt,
   isStatementSigned,
   parseStatement,
   parseTerms,
+  resultGrace,
   rootLead,
   roundFor,
   zeroSeedRound,
@@ -37,9 +40,11 @@ export async function verify(d: DrawDocument, entries: Uint8Array, options: Opti
   const { statement, terms } = report;
   if (!statement) {
     checkVoid(d, terms, undefined);
+    checkOverdue(d, report, options);
     return report;
   }
   checkRound(terms, statement);
+  checkUnseen(terms, statement, options);
   const tick = ticker(2 * statement.count, options.progress);
   await checkEntries(statement, entries, tick);
   checkReceipts(report, entries, checkExcluded(d, statement, entries));
@@ -49,8 +54,10 @@ export async function verify(d: DrawDocument, entries: Uint8Array, options: Opti
   const seed = checkSeed(d, terms, report);
   if (!seed || !value) {
     if (["DRAWN", "SETTLED"].includes(d.phase)) throw new Fault("RESULT_MISSING", `phase ${d.phase} has no result`);
+    checkOverdue(d, report, options);
     return report;
   }
+  checkSeedLate(terms, statement, report, options);
   const key = hash(concat(seed, unhex(d.commitmentHash), unhex(statement.root), value));
   const order = await orderOf(key, entries, tick);
   checkResult(d, report, entries, order);
@@ -87,6 +94,7 @@ export function verifyReceipt(d: DrawDocument, proof: InclusionProof | undefined
   const { receipts, statement, terms } = report;
   if (!statement) return report;
   checkRound(terms, statement);
+  checkUnseen(terms, statement, options);
   const reasons = checkExcluded(d, statement, new Uint8Array());
   const [receipt] = receipts;
   if (!proof || !receipt) {
@@ -123,7 +131,7 @@ function checkEarlierTerms(d: DrawDocument, options: Options): void {
 
 function readReceipts(d: DrawDocument, terms: Terms, report: Report, receipts: string[]): void {
   for (const text of receipts) {
-    const r = openReceipt(terms.signingKey, text);
+    const r = openReceipt(terms.receiptKey, text);
     if (!r) throw new Fault("RECEIPT_FORGED", "a receipt is not signed by the key of the commitment");
     if (r.eventId !== terms.eventId || r.commitment !== d.commitmentHash) {
       throw new Fault("RECEIPT_OTHER", `the receipt of request ${r.requestId} was signed for other terms`);
@@ -182,6 +190,35 @@ function checkRound(terms: Terms, s: Statement): void {
   }
   if (s.missedRounds !== missed) {
     throw new Fault("ROUND_WRONG", `the statement names ${s.missedRounds} missed rounds, but there are ${missed}`);
+  }
+}
+
+const savedAt = (d: DrawDocument): number => (d.savedAt && d.savedAt > 0 ? d.savedAt : 0);
+
+/** Looks for a copy without a statement from a time when the statement had to be public. */
+function checkUnseen(terms: Terms, s: Statement, options: Options): void {
+  if (!terms.beacon) return;
+  const late = timeOf(terms.beacon, s.round) - rootLead + copyGrace;
+  if ((options.earlier ?? []).some((e) => !e.statement && savedAt(e) >= late)) {
+    throw new Fault("ROOT_UNSEEN", "a copy from less than a minute before the round, or later, has no root");
+  }
+}
+
+/** Looks for a copy without a seed from a time when another round had decided. */
+function checkSeedLate(terms: Terms, s: Statement, report: Report, options: Options): void {
+  if (!terms.beacon || report.seedWithheld) return;
+  const late = timeOf(terms.beacon, zeroSeedRound(terms, terms.beacon, s.round)) + copyGrace;
+  const hidden = (e: DrawDocument) => !e.seed && e.phase !== "DRAWN" && e.phase !== "SETTLED";
+  if ((options.earlier ?? []).some((e) => hidden(e) && savedAt(e) >= late)) {
+    throw new Fault("SEED_LATE", "a copy from after the deadline of the seed has none");
+  }
+}
+
+function checkOverdue(d: DrawDocument, { terms, statement }: Report, options: Options): void {
+  const now = savedAt(d) || options.now;
+  if (d.phase === "VOID" || !now) return;
+  if (now >= dueAt(terms, statement?.round ?? terms.round) + resultGrace) {
+    throw new Fault("RESULT_OVERDUE", "the announcement has passed without a result");
   }
 }
 

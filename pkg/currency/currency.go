@@ -1,0 +1,41 @@
+// Package currency has the currencies of ISO 4217 and the digits of their minor units.
+//
+// Its table iso4217.json has the codes by the number of digits: the active currencies that have a
+// minor unit, as of 1 January 2026 (the list of SIX, the standard's maintenance agency). The pages
+// read the same file, since browsers differ from the standard: for some currencies they show as many
+// digits as prices usually have.
+package currency
+
+import (
+	_ "embed"
+	"encoding/json"
+	"strings"
+	"sync"
+)
+
+//go:embed iso4217.json
+var table []byte
+
+var digits = sync.OnceValue(func() map[string]int {
+	var codes struct{ None, Two, Three, Four string }
+	if err := json.Unmarshal(table, &codes); err != nil {
+		panic("iso4217.json: " + err.Error())
+	}
+	out := map[string]int{}
+	for n, list := range map[int]string{0: codes.None, 2: codes.Two, 3: codes.Three, 4: codes.Four} {
+		for code := range strings.FieldsSeq(list) {
+			out[code] = n
+		}
+	}
+	return out
+})
+
+// Known reports whether a code such as "KRW" is a currency with a minor unit.
+func Known(code string) bool {
+	_, known := digits()[code]
+	return known
+}
+
+// Digits returns how many digits of an amount in the minor unit are decimals: 2 for USD, so that
+// 1999 is 19.99. It is 0 for a code that is not known.
+func Digits(code string) int { return digits()[code] }

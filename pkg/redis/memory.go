@@ -1,0 +1,93 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/redis/go-redis/v9"
+)
+
+var ( //nolint:gochecknoglobals // metrics are registered once per process
+	evicting = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "urr_redis_evicting",
+		Help: "1 if a node of Redis deletes keys when its memory is full: its maxmemory-policy is not noeviction. Absent while not known.",
+	}, []string{"pool"})
+	memoryUsed = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "urr_redis_memory_used_ratio",
+		Help: "Used memory of the fullest node of Redis by its maxmemory; 0 if none has a limit. Absent while not known.",
+	}, []string{"pool"})
+)
+
+// memory is what matters of the memory of all nodes.
+type memory struct {
+	evicting bool
+	used     float64 // of the fullest node, by its limit
+}
+
+// exportMemory exports the memory of the nodes. Every key that has a TTL is data that must not be lost
+// before, so no policy but noeviction is right.
+func exportMemory(ctx context.Context, client redis.UniversalClient, pool string) {
+	m, err := readMemory(ctx, client)
+	if err != nil {
+		forgetMemory(pool)
+		return
+	}
+	evicts := 0.0
+	if m.evicting {
+		evicts = 1
+	}
+	evicting.WithLabelValues(pool).Set(evicts)
+	memoryUsed.WithLabelValues(pool).Set(m.used)
+}
+
+func forgetMemory(pool string) {
+	evicting.DeleteLabelValues(pool)
+	memoryUsed.DeleteLabelValues(pool)
+}
+
+func readMemory(ctx context.Context, client redis.UniversalClient) (all memory, err error) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return readNode(ctx, client)
+	}
+	var mu sync.Mutex
+	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		m, err := readNode(ctx, node)
+		mu.Lock()
+		defer mu.Unlock()
+		all.evicting, all.used = all.evicting || m.evicting, max(all.used, m.used)
+		return err
+	})
+	return all, err
+}
+
+// readNode reads INFO, since managed services refuse CONFIG GET.
+func readNode(ctx context.Context, node redis.Cmdable) (memory, error) {
+	info, err := node.Info(ctx, "memory").Result()
+	if err != nil {
+		return memory{}, err
+	}
+	figures := make(map[string]string)
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		figures[name] = value
+	}
+	limit, err := strconv.ParseFloat(figures["maxmemory"], 64)
+	if err != nil {
+		return memory{}, fmt.Errorf("maxmemory of Redis: %w", err)
+	}
+	used, err := strconv.ParseFloat(figures["used_memory"], 64)
+	if err != nil {
+		return memory{}, fmt.Errorf("used_memory of Redis: %w", err)
+	}
+	m := memory{evicting: figures["maxmemory_policy"] != "noeviction"}
+	if limit > 0 {
+		m.used = used / limit
+	}
+	return m, nil
+}

@@ -1,0 +1,259 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"urr.guru/pkg/promotion"
+)
+
+const (
+	drainEvery = time.Second
+	// probeTimeout bounds the call that tells whether the queue answers.
+	probeTimeout = time.Second
+	// A promotion is drained when a pass over its requests has sent at most the newcomers of about a
+	// second. New ones are sent at once from then on. Passes over those that were accepted before a
+	// replica knew that go on for lingerFor, of those older than strayAge.
+	newcomers = 1000
+	lingerFor = 3 * time.Second
+	strayAge  = time.Second
+
+	drainChunk    = 100 // markers whose requests are read together
+	drainParallel = 8   // promotions whose requests are sent at a time
+	readParallel  = 16  // partitions of markers that are read at a time
+)
+
+// drainIfBack drains once the queue answers.
+func (s *Sweeper) drainIfBack(ctx context.Context) error {
+	if !s.unsent.Listed() {
+		return nil
+	}
+	probe, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if _, err := s.queue.Depth(probe); err != nil {
+		return nil //nolint:nilerr // Sweep reports it
+	}
+	return s.Drain(ctx)
+}
+
+// Drain sends the waiting requests of the promotions that are listed in Unsent, of each in the order
+// of their acceptance, unless another replica does.
+func (s *Sweeper) Drain(ctx context.Context) error {
+	s.draining.Lock()
+	defer s.draining.Unlock()
+	for {
+		listed, err := s.unsent.Refresh(ctx)
+		if err != nil || len(listed) == 0 {
+			return err
+		}
+		if ok, err := s.store.Acquire(ctx, "drain"); !ok {
+			return err
+		}
+		d := &drain{drainedAt: map[string]int64{}, sent: map[string]int{}, refused: map[string]bool{}}
+		for _, p := range listed {
+			d.drainedAt[p.EventID] = p.DrainedAt
+		}
+		if err := s.pass(ctx, d); err != nil {
+			return errors.Join(err, s.reopen(ctx, d))
+		}
+		if again, err := s.conclude(ctx, listed, d); !again || err != nil {
+			return err
+		}
+	}
+}
+
+// drain is one pass over the markers.
+type drain struct {
+	drainedAt map[string]int64 // of the listed promotions
+
+	mu      sync.Mutex
+	sent    map[string]int  // messages by promotion
+	refused map[string]bool // promotions of which the queue refused some
+	down    error           // the queue takes nothing
+}
+
+// reopen lists promotions as not drained whose messages were refused again.
+func (s *Sweeper) reopen(ctx context.Context, d *drain) error {
+	var failure error
+	for event := range d.refused {
+		if d.drainedAt[event] != 0 {
+			failure = errors.Join(failure, s.unsent.Add(ctx, event))
+		}
+	}
+	return failure
+}
+
+// conclude follows a pass in which everything was sent. again reports that it took long.
+func (s *Sweeper) conclude(ctx context.Context, listed []UnsentPromotion, d *drain) (again bool, failure error) {
+	for _, p := range listed {
+		sent := d.sent[p.EventID]
+		var err error
+		switch {
+		case p.DrainedAt == 0 && sent > newcomers:
+			again = true
+		case p.DrainedAt == 0:
+			err = s.unsent.drained(ctx, p.EventID)
+		case sent == 0 && s.opts.Now().UnixMilli()-p.DrainedAt >= lingerFor.Milliseconds():
+			err = s.unsent.store.RemoveUnsent(ctx, p)
+		}
+		failure = errors.Join(failure, err)
+	}
+	return again, failure
+}
+
+// pass sends what waits, until the queue takes nothing. Requests behind that fail if they are too old.
+func (s *Sweeper) pass(ctx context.Context, d *drain) error {
+	var chunk []promotion.Marker
+	for m, err := range s.waiting(ctx, d) {
+		if err != nil {
+			return err
+		}
+		if d.down != nil && !s.aged(m.RequestedAt) {
+			break
+		}
+		if chunk = append(chunk, m); len(chunk) < drainChunk {
+			continue
+		}
+		if err := s.sendChunk(ctx, d, chunk); err != nil && d.down == nil {
+			return err
+		}
+		chunk = chunk[:0]
+	}
+	if err := s.sendChunk(ctx, d, chunk); err != nil {
+		return err
+	}
+	return d.down
+}
+
+func (s *Sweeper) aged(requestedAt int64) bool {
+	return s.opts.Now().UnixMilli()-requestedAt >= s.opts.FailAfter.Milliseconds()
+}
+
+// sendChunk sends the next requests, those of different promotions in parallel.
+func (s *Sweeper) sendChunk(ctx context.Context, d *drain, markers []promotion.Marker) error {
+	if len(markers) == 0 {
+		return nil
+	}
+	marked, err := s.store.Marked(ctx, markers)
+	if err != nil {
+		return err
+	}
+	var ends []promotion.Change
+	copies := map[string][]Copy{}
+	for _, m := range markers {
+		r, found := marked.Requests[m.RequestID]
+		_, listed := d.drainedAt[r.EventID]
+		if !found || !listed || r.Status == "" || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen {
+			continue // Sweep deletes the marker, or ends the request
+		}
+		if code, _ := marked.settlement(&r); code != "" {
+			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
+			continue
+		}
+		copies[r.EventID] = append(copies[r.EventID], Copy{Request: r})
+	}
+	if err := s.store.End(ctx, ends); err != nil {
+		return err
+	}
+	var work errgroup.Group
+	work.SetLimit(drainParallel)
+	down := d.down
+	for event, of := range copies {
+		work.Go(func() error {
+			refused, err := s.send(ctx, of, down)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.sent[event] += len(of) - refused
+			if refused > 0 {
+				d.refused[event], d.down = true, err
+			}
+			return err
+		})
+	}
+	return work.Wait()
+}
+
+// waiting yields the markers of requests to the listed promotions that the queue is not known to have,
+// in the order of their acceptance.
+func (s *Sweeper) waiting(ctx context.Context, d *drain) iter.Seq2[promotion.Marker, error] {
+	return func(yield func(promotion.Marker, error) bool) {
+		streams := make([]*markers, promotion.Partitions)
+		var work errgroup.Group
+		work.SetLimit(readParallel)
+		for i := range streams {
+			streams[i] = &markers{partition: i, more: true}
+			work.Go(func() error { return s.fill(ctx, streams[i], d) })
+		}
+		err := work.Wait()
+		for err == nil {
+			first := earliest(streams)
+			if first == nil {
+				return
+			}
+			if !yield(first.page[0], nil) {
+				return
+			}
+			first.page = first.page[1:]
+			err = s.fill(ctx, first, d)
+		}
+		yield(promotion.Marker{}, err)
+	}
+}
+
+// markers is what is read of one partition.
+type markers struct {
+	partition int
+	page      []promotion.Marker
+	cursor    string
+	more      bool
+}
+
+// earliest is the partition with the earliest request, nil at the end.
+func earliest(streams []*markers) (first *markers) {
+	for _, m := range streams {
+		if len(m.page) > 0 && (first == nil || m.page[0].RequestedAt < first.page[0].RequestedAt) {
+			first = m
+		}
+	}
+	return first
+}
+
+// fill reads pages until one has a marker to send.
+func (s *Sweeper) fill(ctx context.Context, m *markers, d *drain) error {
+	for len(m.page) == 0 && m.more {
+		page, next, err := s.store.Markers(ctx, m.partition, endOfTime, m.cursor)
+		if err != nil {
+			return err
+		}
+		for _, of := range page {
+			if s.waits(of, d) {
+				m.page = append(m.page, of)
+			}
+		}
+		m.cursor, m.more = next, next != ""
+	}
+	return nil
+}
+
+// endOfTime is later than all requests; see table.MarkersBefore.
+const endOfTime = 9_999_999_999_999
+
+func (s *Sweeper) waits(m promotion.Marker, d *drain) bool {
+	drainedAt, listed := d.drainedAt[m.EventID]
+	age := time.Duration(s.opts.Now().UnixMilli()-m.MarkedAt) * time.Millisecond
+	switch {
+	case m.EventID == "": // it cannot be read: its request tells the promotion
+		return age >= s.opts.SendAfter
+	case m.QueuedAt != 0, !listed:
+		return false
+	case m.Gen > 0: // worker sends what was redriven
+		return age >= s.opts.SendAfter
+	default:
+		return drainedAt == 0 || age >= strayAge
+	}
+}

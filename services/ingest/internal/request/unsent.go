@@ -1,0 +1,119 @@
+package request
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// refreshEvery and knownFor: no replica sends a promotion's new requests more than a second after
+	// another one has added the promotion, also if it cannot read the list for a while.
+	refreshEvery = 500 * time.Millisecond
+	knownFor     = 2 * time.Second
+)
+
+// UnsentPromotion has, or had until DrainedAt, requests that the queue has not taken.
+type UnsentPromotion struct {
+	EventID   string
+	DrainedAt int64 // epoch ms; 0: not drained
+}
+
+// UnsentStore keeps the list of these promotions, which all replicas share.
+type UnsentStore interface {
+	Unsent(ctx context.Context) ([]UnsentPromotion, error)
+	// AddUnsent lists a promotion as not drained.
+	AddUnsent(ctx context.Context, event string) error
+	// SetDrained and RemoveUnsent do nothing if the promotion is not listed, or not as it was read.
+	SetDrained(ctx context.Context, event string, at int64) error
+	RemoveUnsent(ctx context.Context, p UnsentPromotion) error
+}
+
+// Unsent knows the promotions with requests that the queue has not taken. New requests to them are
+// not sent at once, but behind those that wait, by Sweeper.Drain.
+type Unsent struct {
+	store UnsentStore
+	now   func() time.Time
+
+	mu     sync.Mutex
+	known  map[string]unsentState
+	listed bool
+}
+
+type unsentState struct {
+	until  time.Time // until when it is known
+	stored bool
+}
+
+// NewUnsent makes an empty list.
+func NewUnsent(store UnsentStore, now func() time.Time) *Unsent {
+	return &Unsent{store: store, now: now, known: map[string]unsentState{}}
+}
+
+// Has reports whether requests of a promotion wait for the queue.
+func (u *Unsent) Has(event string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.now().Before(u.known[event].until)
+}
+
+// Add lists a promotion, for this replica at once.
+func (u *Unsent) Add(ctx context.Context, event string) error {
+	u.mu.Lock()
+	state := u.known[event]
+	stored := state.stored && u.now().Before(state.until)
+	u.known[event], u.listed = unsentState{until: u.now().Add(knownFor), stored: true}, true
+	u.mu.Unlock()
+	if stored {
+		return nil
+	}
+	err := u.store.AddUnsent(ctx, event)
+	if err != nil {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.known[event] = unsentState{until: u.known[event].until}
+	}
+	return err
+}
+
+// Refresh reads the list.
+func (u *Unsent) Refresh(ctx context.Context) ([]UnsentPromotion, error) {
+	all, err := u.store.Unsent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, p := range all {
+		if p.DrainedAt != 0 {
+			delete(u.known, p.EventID)
+		} else {
+			u.known[p.EventID] = unsentState{until: u.now().Add(knownFor), stored: true}
+		}
+	}
+	for event, state := range u.known {
+		if !u.now().Before(state.until) {
+			delete(u.known, event)
+		}
+	}
+	u.listed = len(all) > 0
+	return all, nil
+}
+
+// Listed reports whether the list has promotions, drained or not.
+func (u *Unsent) Listed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.listed
+}
+
+// drained lets new requests of a promotion be sent at once again.
+func (u *Unsent) drained(ctx context.Context, event string) error {
+	if err := u.store.SetDrained(ctx, event, u.now().UnixMilli()); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.known, event)
+	return nil
+}

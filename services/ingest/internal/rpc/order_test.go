@@ -1,0 +1,134 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/promotion"
+)
+
+// After an outage of the queue, those who waited are sent in the order in which they applied, and
+// those who apply meanwhile behind them, at whatever replica.
+func TestOrderAfterTheQueueWasAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	away, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
+	event := back.promotion(t)
+	var want []string
+	for i := range 30 { // over most partitions of markers
+		want = append(want, away.applied(t, event, fmt.Sprint("u", i)).GetRequestId())
+		w.clock.Advance(time.Millisecond)
+	}
+	_, err := back.unsent.Refresh(t.Context())
+	require.NoError(t, err)
+	newcomer := back.applied(t, event, "newcomer")
+	require.Equal(t, "RECEIVED", newcomer.GetStatus(), "it is not sent before those who wait")
+	require.NoError(t, back.sweeper.Drain(t.Context()))
+	want = append(want, newcomer.GetRequestId())
+
+	var got []string
+	for _, m := range w.bodies(t) {
+		got = append(got, m.RequestID)
+	}
+	require.Equal(t, want, got)
+	require.Equal(t, "QUEUED", back.applied(t, event, "later").GetStatus(), "nobody waits any more")
+	require.Len(t, w.ofType(t, "UNSENT_EVENT"), 1)
+	w.clock.Advance(4 * time.Second)
+	require.NoError(t, back.sweeper.Drain(t.Context()))
+	require.Empty(t, w.ofType(t, "UNSENT_EVENT"))
+}
+
+// A request that was stored at a replica which still held back its promotion's requests is sent soon.
+func TestStrayAfterTheDrain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	slow, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
+	event := back.promotion(t)
+	slow.applied(t, event, "ann")
+	require.NoError(t, back.sweeper.Drain(t.Context()))
+	stray := slow.applied(t, event, "bob").GetRequestId()
+	w.clock.Advance(time.Second)
+	require.NoError(t, back.sweeper.Drain(t.Context()))
+	require.Equal(t, promotion.Queued, back.request(t, stray).Status)
+}
+
+// gate is a queue that answers when it is opened.
+type gate struct{ open chan struct{} }
+
+// sqsBehind returns the address of a proxy whose calls that send messages wait at a gate.
+func (w *world) sqsBehind(t *testing.T, g *gate) string {
+	t.Helper()
+	target, err := url.Parse(aws.ToString(w.sqs.Options().BaseEndpoint))
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		if strings.HasSuffix(in.Header.Get("X-Amz-Target"), ".SendMessageBatch") {
+			<-g.open
+		}
+		proxy.ServeHTTP(out, in)
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// Requests whose callers have stopped waiting keep their place in front of those that come later.
+func TestSlowSendKeepsThePlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := &gate{open: make(chan struct{})}
+	r := w.replica(t, options{sqsAddr: w.sqsBehind(t, g), sendWait: time.Millisecond})
+	event := r.promotion(t)
+	var waiting []string
+	for i := range 30 { // more than the calls in flight take
+		got := r.applied(t, event, fmt.Sprint("u", i))
+		require.Equal(t, "RECEIVED", got.GetStatus())
+		waiting = append(waiting, got.GetRequestId())
+	}
+	close(g.open)
+	require.NoError(t, r.sender.Close(context.Background()), "which sends what waits")
+	var got []string
+	for _, m := range w.bodies(t) {
+		got = append(got, m.RequestID)
+	}
+	require.ElementsMatch(t, waiting, got)
+	for _, id := range waiting {
+		require.Equal(t, promotion.Queued, r.request(t, id).Status)
+	}
+}
+
+// A replica that cannot send as fast as it accepts refuses new requests, of which it stores nothing.
+func TestBusySenderRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := &gate{open: make(chan struct{})}
+	r := w.replica(t, options{sqsAddr: w.sqsBehind(t, g)})
+	defer close(g.open)
+	event := r.promotion(t)
+	var senders sync.WaitGroup
+	for range 20 {
+		senders.Go(func() {
+			for range 60 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				_, _ = r.sender.Send(ctx, promotion.Request{RequestID: uuid.NewString(), EventID: "busy"}) // nobody waits for it
+				cancel()
+			}
+		})
+	}
+	senders.Wait()
+	require.True(t, r.sender.Busy())
+	require.Equal(t, "OVERLOADED", r.apply(t, event, user("ann")).GetProblem().GetReason())
+	require.Empty(t, w.ofType(t, "REQUEST"))
+}

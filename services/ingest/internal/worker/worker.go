@@ -1,0 +1,33 @@
+// Package worker is the client of the worker service, which opens the draws of lotteries.
+package worker
+
+import (
+	"context"
+	"encoding/json"
+
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/fairdraw"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
+	"urr.guru/services/ingest/internal/request"
+)
+
+var _ request.Opener = (*Client)(nil)
+
+// Client calls worker.
+type Client struct{ rpc workerv1.WorkerServiceClient }
+
+// New returns a Client over a connection.
+func New(conn grpc.ClientConnInterface) *Client {
+	return &Client{rpc: workerv1.NewWorkerServiceClient(conn)}
+}
+
+// OpenDraw opens a draw, as request.Opener says.
+func (c *Client) OpenDraw(ctx context.Context, terms fairdraw.Commitment) (commitment, nonce string, err error) {
+	text, err := json.Marshal(terms)
+	if err != nil {
+		return "", "", err
+	}
+	out, err := c.rpc.OpenDraw(ctx, &workerv1.OpenDrawRequest{Terms: text})
+	return out.GetCommitment(), out.GetSeedNonce(), err
+}

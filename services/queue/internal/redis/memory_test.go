@@ -1,0 +1,67 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis/admissiontest"
+)
+
+// At the limit of Redis's memory the line refuses what it cannot store, and decides nothing. When there
+// is room again, all have what they had.
+func TestFullRedisLosesNothing(t *testing.T) {
+	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
+	f := setupOn(t, s.Client(), "full")
+	f.open()
+	f.apply(line.Settings{Threshold: ptr(40)})
+	var holders []string
+	for i := range 40 { // their slots end in turn
+		user := fmt.Sprintf("in-%02d", i)
+		require.Equal(t, line.Inside, f.join(user).Standing)
+		holders = append(holders, user)
+		f.live(5*time.Second, holders...)
+	}
+	waiters := f.crowd("w", 3)
+	f.live(390*time.Second, append(holders, waiters...)...)
+	free := s.Fill()
+	left := f.clock()
+	for range 30 { // 150 s, in which visitors poll in vain
+		f.advance(5 * time.Second)
+		var contacts []line.LastSeenUpdate
+		for _, user := range holders {
+			contacts = append(contacts, line.LastSeenUpdate{UserID: user, Holder: true, At: f.clock().UnixMilli()})
+		}
+		require.Error(t, f.store.UpdateLastSeen(f.ctx(), f.event, contacts))
+		_, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: "new", Join: true}})
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+		_, _, err = f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: waiters[0]}})
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+		_, _, err = f.store.Admit(f.ctx(), f.event, f.mem)
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+		_, _, err = f.store.Act(f.ctx(), f.event, f.mem, line.SettingsChange{Paused: new(true)})
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+		_, _, _, err = f.store.Clean(f.ctx(), f.event, f.mem)
+		require.NoError(t, err)
+	}
+	require.Equal(t, holders, f.set("active"))
+	require.Equal(t, waiters, f.set("queue"))
+	require.False(t, f.peek().Paused)
+
+	free()
+	over := int(f.clock().Sub(left).Seconds()-10)/5 + 1 // holders whose slots ended meanwhile
+	f.tick()
+	require.Equal(t, holders[over:], f.set("active")[:len(holders)-over], "nobody else's")
+	require.Empty(t, f.set("parked"))
+	f.poll(waiters...)
+	f.live(time.Second, holders[over:]...)
+	for _, user := range waiters {
+		require.Equal(t, line.Inside, f.status(user).Standing)
+	}
+	require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
+}

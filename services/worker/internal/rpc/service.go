@@ -1,0 +1,37 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
+)
+
+// Opener opens draws (draw.Drawer).
+type Opener interface {
+	Open(ctx context.Context, c fairdraw.Commitment) (text []byte, nonce fairdraw.Nonce, err error)
+}
+
+// Service implements WorkerService.
+type Service struct {
+	workerv1.UnimplementedWorkerServiceServer
+
+	opener Opener
+}
+
+// NewService serves ingest.
+func NewService(opener Opener) *Service { return &Service{opener: opener} }
+
+func (s *Service) OpenDraw(ctx context.Context, in *workerv1.OpenDrawRequest) (*workerv1.OpenDrawResponse, error) {
+	var terms fairdraw.Commitment
+	if err := json.Unmarshal(in.GetTerms(), &terms); err != nil {
+		return nil, errs.ErrInvalidRequest.Wrap(err)
+	}
+	text, nonce, err := s.opener.Open(ctx, terms)
+	if err != nil {
+		return nil, err
+	}
+	return &workerv1.OpenDrawResponse{Commitment: string(text), SeedNonce: fairdraw.Hash(nonce).String()}, nil
+}
