@@ -193,6 +193,9 @@ func (s *Session) keepCookies(cookies []*http.Cookie) {
 	}
 }
 
+// UseToken signs the browser in by the token of a session.
+func (s *Session) UseToken(token string) { s.bearer = token }
+
 const loginPath = "/api/v1/auth/dev-login"
 
 // DevLogin signs the browser in through the development login.

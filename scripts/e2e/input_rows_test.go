@@ -100,8 +100,6 @@ var (
 var visitorRows = map[string]inputRow{
 	// Sign-in
 	"POST /api/v1/auth/dev-login":        {none: edgeAlone},
-	"GET /api/v1/auth/login":             {none: edgeAlone},
-	"GET /api/v1/auth/callback":          {none: edgeAlone},
 	"GET /api/v1/auth/me":                {none: edgeAlone},
 	"POST /api/v1/auth/logout":           {none: edgeAlone},
 	"POST /api/v1/admin/sessions/revoke": {none: edgeAlone},

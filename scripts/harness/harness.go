@@ -63,6 +63,9 @@ type Options struct {
 	Upgrade *Release
 	// Production runs the programs without failpoints, as they are deployed.
 	Production bool
+	// OIDC makes users of the gateway's last replica sign in at the identity provider of the sandbox, those
+	// of the others by DEV_LOGIN.
+	OIDC bool
 	// Links puts a proxy between the services and their backends and callees, for Platform.Link.
 	Links bool
 	// AWS puts proxies between the services and DynamoDB and SQS that understand the calls, for
@@ -356,6 +359,9 @@ func (p *Platform) Always(name string, every time.Duration, check func(context.C
 // replicaEnv is a replica's whole environment.
 func (p *Platform) replicaEnv(svc *Service, i int) []string {
 	w := p.wiring(svc.desc)
+	if gateway := p.services[platform.Gateway]; p.opts.OIDC && (svc.desc.Name == platform.Sandbox || svc == gateway && i == gateway.Replicas()-1) {
+		w.OIDC, w.GatewayURL = true, "http://"+gateway.Addr(gateway.Replicas()-1)
+	}
 	env := append(p.testRun.commonEnv(), w.Env(svc.desc, svc.replicas[i].listen)...)
 	if p.opts.AWS {
 		env = append(env, p.awsEnv(svc.name(i))...)

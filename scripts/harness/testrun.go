@@ -205,7 +205,6 @@ func (s *workspace) release(ctx context.Context) error {
 
 func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
-	w.OIDC = true
 	if s.namespace != nil {
 		s.namespace.fillWiring(&w)
 	}

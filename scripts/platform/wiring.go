@@ -31,7 +31,8 @@ type Wiring struct {
 	GatewayURL       string // the gateway's address in browsers
 	WebhookURL       string // where the sandbox sends webhooks
 	Ledger           string // the sandbox's ledger file
-	// OIDC adds the identity provider of the sandbox, at which users sign in to the gateway.
+	// OIDC makes users sign in to the gateway at the identity provider of the sandbox, instead of by
+	// DEV_LOGIN.
 	OIDC bool
 }
 
@@ -166,7 +167,7 @@ func (w Wiring) addAWSAccess(env map[string]string) {
 func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	switch s.Name {
 	case Gateway:
-		env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
+		env["DEV_LOGIN"], env["SECURE_COOKIES"] = strconv.FormatBool(!w.OIDC), "false"
 		// Simulated visitors run on this machine and send an address of their own.
 		env["TRUSTED_PROXIES"] = "127.0.0.1"
 		env["SESSION_SECRET"] = w.Secrets.Session

@@ -10,7 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/token"
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/platform"
@@ -54,7 +57,7 @@ func (r *Runner) bringUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := Seed(ctx, r.layout.GatewayURL(), r.say); err != nil {
+	if err := r.seed(ctx); err != nil {
 		return fmt.Errorf("seed the demo sale: %w", err)
 	}
 	r.printAddresses()
@@ -215,6 +218,14 @@ func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 }
 
 func (r *Runner) printAddresses() {
+	how := `Sign in on %[1]s/login with any name, or by
+
+  curl -s -X POST %[1]s/api/v1/auth/dev-login -H 'content-type: application/json' -d '{"userId":"alice"}'
+
+(add "roles":["admin"] for the operators' calls; send the answer's token as Authorization: Bearer).`
+	if r.layout.Wiring(r.secrets).OIDC {
+		how = `Sign in on %[1]s/login at the sandbox's identity provider, with any name.`
+	}
 	r.say(`
 URR is up.
 
@@ -222,20 +233,42 @@ URR is up.
   a sale     %[1]s/events/%[2]s
   API docs   %[1]s/docs
 
-Sign in on %[1]s/login with any name, or by
-
-  curl -s -X POST %[1]s/api/v1/auth/dev-login -H 'content-type: application/json' -d '{"userId":"alice"}'
-
-(add "roles":["admin"] for the operators' calls; send the answer's token as Authorization: Bearer).
+`+how+`
 make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent)
 }
 
 // demoEvent is the sale that a fresh run contains.
 const demoEvent = "demo"
 
+// seed creates the demo sale of this platform. Where users sign in at the sandbox's identity provider,
+// the operator's session is signed with the checkout's own key.
+func (r *Runner) seed(ctx context.Context) error {
+	if !r.layout.Wiring(r.secrets).OIDC {
+		return Seed(ctx, r.layout.GatewayURL(), r.say)
+	}
+	keys, err := token.ParseKeySet(config.Secret(r.secrets.Session))
+	if err != nil {
+		return err
+	}
+	tok, err := keys.Sign(claims.NewSession("operator", []string{"admin"}, time.Now(), time.Now().Add(time.Minute)))
+	if err != nil {
+		return err
+	}
+	return seedAs(ctx, r.layout.GatewayURL(), r.say, func(_ context.Context, operator *crowd.Session) error {
+		operator.UseToken(tok)
+		return nil
+	})
+}
+
 // Seed creates the demo sale once, by the API of the gateway at the URL, which must have DEV_LOGIN;
 // tickets sold in it are kept.
 func Seed(ctx context.Context, url string, say func(format string, args ...any)) error {
+	return seedAs(ctx, url, say, func(ctx context.Context, operator *crowd.Session) error {
+		return operator.DevLogin(ctx, "operator", "admin")
+	})
+}
+
+func seedAs(ctx context.Context, url string, say func(format string, args ...any), signIn func(context.Context, *crowd.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	api := crowd.NewAPI(url, crowd.NewRecorder())
@@ -248,7 +281,7 @@ func Seed(ctx context.Context, url string, say func(format string, args ...any))
 	case there.Status != http.StatusNotFound:
 		return fmt.Errorf("look for the demo sale: %d: %s", there.Status, there.Body)
 	}
-	if err := operator.DevLogin(ctx, "operator", "admin"); err != nil {
+	if err := signIn(ctx, operator); err != nil {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Hour)

@@ -21,11 +21,11 @@ import (
 var (
 	browser     context.Context
 	platformURL string
-	// identityProvider is the URL of the provider at which the gateway signs users in.
-	identityProvider string
-	axe              string
-	pictures         string
-	root             string
+	// identityProvider is the URL of the provider at which the gateway at signInURL signs users in.
+	identityProvider, signInURL string
+	axe                         string
+	pictures                    string
+	root                        string
 )
 
 // The number of concurrent tests. maxTabs tests that use the pages keep two processors busy; tests
@@ -161,14 +161,15 @@ func TestPages(t *testing.T) {
 func startPlatform(t *testing.T) {
 	t.Helper()
 	if platformURL = os.Getenv("URR_E2E_URL"); platformURL != "" {
+		signInURL = platformURL
 		return
 	}
 	bundle := exec.CommandContext(t.Context(), "go", "run", "./scripts/cmd/web")
 	bundle.Dir = root
 	out, err := bundle.CombinedOutput()
 	require.NoError(t, err, "bundle the pages:\n%s", out)
-	p := harness.Shared(t)
-	platformURL = "http://" + p.Service(platform.Gateway).Addr(0)
+	p := harness.Start(t, harness.Options{Replicas: map[string]int{platform.Gateway: 2}, OIDC: true})
+	platformURL, signInURL = "http://"+p.Service(platform.Gateway).Addr(0), "http://"+p.Service(platform.Gateway).Addr(1)
 	identityProvider = "http://" + p.Service(platform.Sandbox).Addr(0) + "/oidc/"
 }
 
@@ -198,8 +199,8 @@ func startBrowser(t *testing.T) {
 		chromedp.Flag("js-flags", "--no-opt --no-maglev"),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
-		// Only the platform is reachable.
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
+		// Only the platform is reachable, with both of its gateways.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2"),
 	)
 	// Not the test's context: it ends before the clean-ups, in which visitors close their tabs.
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)

@@ -14,7 +14,7 @@ func testSignInAtTheProvider(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			parallelTab(t)
 			says := words(t, p.lang)["login"]
-			b := openTab(t, platformURL, p.device, p.lang)
+			b := openTab(t, signInURL, p.device, p.lang)
 			b.visit("/my")
 			b.waitForPath("/login")
 			b.waitFor("#provider")

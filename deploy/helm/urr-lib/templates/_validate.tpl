@@ -88,6 +88,9 @@ with a message that says what to change.
 {{- if and .DEV_LOGIN .SECURE_COOKIES -}}
 {{- fail (printf "%s: config.DEV_LOGIN must not be on together with config.SECURE_COOKIES: it lets anyone sign in as any user" $.Chart.Name) -}}
 {{- end -}}
+{{- if and .DEV_LOGIN .OIDC_ISSUER -}}
+{{- fail (printf "%s: config.DEV_LOGIN must not be on together with config.OIDC_ISSUER: it lets anyone sign in as any of its users" $.Chart.Name) -}}
+{{- end -}}
 {{- end -}}
 {{- with .Values.postgres -}}
 {{- $holds := ($.Values.config | default dict).HOLD_CONCURRENCY | default 0 -}}

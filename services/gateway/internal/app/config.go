@@ -28,7 +28,7 @@ type Config struct {
 	// SecureCookies marks cookies as Secure; false only for plain http.
 	SecureCookies bool `env:"SECURE_COOKIES, default=true"`
 	// DevLogin lets visitors sign in as any user without a password; not together with
-	// SecureCookies.
+	// SecureCookies or OIDC_ISSUER.
 	DevLogin bool `env:"DEV_LOGIN"`
 	OIDC     session.OIDC
 	Captcha  captcha.Settings
@@ -99,6 +99,11 @@ type Limits struct {
 	NewVisitorRate float64 `env:"LIMIT_NEW_VISITOR_RATE, default=10" min:"0"`
 	// NewVisitorBurst is how many new visitors are accepted from a network at once.
 	NewVisitorBurst int `env:"LIMIT_NEW_VISITOR_BURST, default=3000" min:"1" max:"1000000000"`
+	// SignInRate is how many returns from the identity provider a second are accepted from a network, four
+	// times that per /56 and sixteen times per /48; 0: no limit.
+	SignInRate float64 `env:"LIMIT_SIGN_IN_RATE, default=10" min:"0"`
+	// SignInBurst is how many of them are accepted at once.
+	SignInBurst int `env:"LIMIT_SIGN_IN_BURST, default=1000" min:"1" max:"1000000000"`
 	// FreeVisitorRate is how many new visitors a second of a network owe no proof of work, four times
 	// that per /56 and sixteen times per /48; 0: none owes one for its network.
 	FreeVisitorRate float64 `env:"LIMIT_FREE_VISITOR_RATE, default=0.5" min:"0"`
@@ -119,6 +124,9 @@ func (c *Config) Validate() error {
 	var all []error
 	if c.DevLogin && c.SecureCookies {
 		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
+	}
+	if c.DevLogin && c.OIDC.Issuer != "" {
+		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with OIDC_ISSUER: it lets anybody be any of its users"))
 	}
 	all = append(all, c.OIDC.Validate(c.SecureCookies), c.Captcha.Validate())
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
@@ -177,6 +185,7 @@ func (l Limits) limiterConfig() limit.Config {
 			User:    limit.RateRule{Rate: l.PollUserRate, Burst: l.PollUserBurst},
 		},
 		NewVisitors: limit.RateRule{Rate: l.NewVisitorRate, Burst: l.NewVisitorBurst},
+		SignIns:     limit.RateRule{Rate: l.SignInRate, Burst: l.SignInBurst},
 		Work: limit.WorkRule{
 			Free:    limit.RateRule{Rate: l.FreeVisitorRate, Burst: l.FreeVisitorBurst},
 			MinBits: l.ProofMinBits, MaxBits: l.ProofMaxBits, HalfLife: time.Minute,

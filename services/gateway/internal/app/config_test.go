@@ -64,6 +64,12 @@ func TestConfig(t *testing.T) {
 	env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
 	_, err = config.LoadFrom[app.Config](t.Context(), env)
 	require.NoError(t, err)
+	env["OIDC_ISSUER"], env["OIDC_CLIENT_ID"], env["PUBLIC_URL"] = "http://accounts.test", "urr", "http://tickets.test"
+	_, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.ErrorContains(t, err, "DEV_LOGIN", "beside a provider")
+	env["DEV_LOGIN"] = "false"
+	_, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.NoError(t, err, "a provider alone")
 	env = environment()
 	delete(env, "VWR_ADDR")
 	delete(env, "VWR_TOKEN_SECRET")
@@ -81,7 +87,7 @@ func TestSecureCookies(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, func(c *app.Config, _ *app.Services) { c.DevLogin, c.SecureCookies = false, true })
 	rec := w.do("POST", "/vwr-api/vwr/assign/busy", "", nil)
-	require.True(t, cookieOf(rec, "urr-anon").Secure)
+	require.True(t, cookieOf(rec, "__Host-urr-anon").Secure)
 	require.NotEmpty(t, rec.Header().Get("Strict-Transport-Security"))
 	require.Equal(t, 404, w.do("POST", "/api/v1/auth/dev-login", `{"userId":"alice"}`, nil).Code)
 }
@@ -110,6 +116,40 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", nil).Code)
 	w.clock.Advance(100 * time.Second)
 	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code, "the allowance is refilled")
+}
+
+// Requests that are refused before they have a route, or for their origin, are limited as polls.
+func TestEarlyRefusalsAreLimited(t *testing.T) {
+	t.Parallel()
+	browser := credentials{"Accept": "text/html"}
+	for name, c := range map[string]struct {
+		method, target string
+		credentials    credentials
+		code           int
+	}{
+		"no such page":       {"GET", "/nowhere", browser, 404},
+		"no such call":       {"GET", "/api/v1/nowhere", nil, 404},
+		"another method":     {"DELETE", "/api/v1/events", nil, 405},
+		"a malformed id":     {"GET", "/api/v1/events/%21", nil, 400},
+		"a malformed path":   {"GET", "/%5c", nil, 400},
+		"no secret of a CDN": {"GET", "/api/v1/events", nil, 403},
+		"another origin":     {"POST", "/api/v1/queue/check/calm", credentials{"Sec-Fetch-Site": "cross-site"}, 403},
+	} {
+		w := newFixture(t, func(cfg *app.Config, _ *app.Services) {
+			cfg.Limits.PollNetworkRate, cfg.Limits.PollNetworkBurst = 0.01, 3
+			if name == "no secret of a CDN" {
+				cfg.CloudFrontSecret = "a-secret-of-the-cdn-with-32-bytes!!!"
+			}
+		})
+		for range 3 {
+			require.Equal(t, c.code, w.do(c.method, c.target, "", c.credentials).Code, name)
+		}
+		rec := w.do(c.method, c.target, "", c.credentials)
+		require.Equal(t, 429, rec.Code, name)
+		require.NotEmpty(t, rec.Header().Get("Retry-After"))
+		w.clock.Advance(100 * time.Second)
+		require.Equal(t, c.code, w.do(c.method, c.target, "", c.credentials).Code, "the allowance is refilled")
+	}
 }
 
 // The number of new visitors per network is bounded; existing visitors are not affected.

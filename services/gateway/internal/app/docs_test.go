@@ -35,7 +35,7 @@ func TestDocumentIsValid(t *testing.T) {
 		refused := op.Responses.Default().Value.Content["application/problem+json"]
 		require.NotNil(t, refused, "%s", r)
 		require.Equal(t, "#/components/schemas/Problem", refused.Schema.Ref, "%s", r)
-		keyed := r.Status == http.StatusCreated && r.ID != "rewards.attend" || r.ID == "PaymentService.Confirm" || r.ID == "promotions.apply"
+		keyed := r.Status == http.StatusCreated || r.ID == "PaymentService.Confirm" || r.ID == "promotions.apply"
 		require.Equal(t, keyed, op.Parameters.GetByInAndName("header", "Idempotency-Key") != nil, "%s", r)
 		require.Equal(t, strings.HasPrefix(r.ID, "queue."), op.Parameters.GetByInAndName("header", "X-Queue-Ticket") != nil, "%s", r)
 		require.Equal(t, r.ID == "vwr.check", op.Parameters.GetByInAndName("header", "X-Vwr-Ticket") != nil, "%s", r)

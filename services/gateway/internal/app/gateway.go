@@ -54,6 +54,7 @@ type Gateway struct {
 	tokens     *identity.Verifier
 	provider   *oidc.Provider    // nil: there is none
 	captcha    *captcha.Provider // nil: there is none
+	limits     *limit.Limiter
 	dispatcher *dispatch.Dispatcher
 	closers    []func(context.Context) error
 }
@@ -81,6 +82,7 @@ func Assemble(
 	if err != nil {
 		return nil, err
 	}
+	tokens.WithSecureCookies(cfg.SecureCookies)
 	proxies, err := limit.ParseProxies(cfg.TrustedProxies)
 	if err != nil {
 		return nil, err
@@ -89,6 +91,7 @@ func Assemble(
 	g := &Gateway{
 		services: s, Rooms: s.newRooms(), Revoked: list, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
 		tokens: tokens, provider: cfg.OIDC.Provider(now), captcha: captcha.New(cfg.Captcha),
+		limits: limit.New(cfg.Limits.limiterConfig(), stores.Redis, now),
 	}
 	g.live = live.NewHub((&live.Sources{
 		Rooms: g.Rooms, Line: queuev1.NewQueueAdminServiceClient(s.Queue), Events: ticketv1.NewEventServiceClient(s.Ticket),
@@ -103,8 +106,7 @@ func Assemble(
 	if err != nil {
 		return nil, err
 	}
-	limits := limit.New(cfg.Limits.limiterConfig(), stores.Redis, now)
-	e, err := g.newEndpoints(cfg, pages, cookies, limits, proofs, log, now)
+	e, err := g.newEndpoints(cfg, pages, cookies, proofs, stores.Redis, log, now)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +116,13 @@ func Assemble(
 	}
 	e.reference.Describe(table.Routes())
 	slots := handlers.NewSlotVerifier(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
-	g.closers = append(g.closers, limits.Close, slots.Close, g.live.Close)
+	g.closers = append(g.closers, g.limits.Close, slots.Close, g.live.Close)
 	g.dispatcher, err = dispatch.New(dispatch.Config{
 		Table: table,
 		Guard: &edge.Guard{
 			Tokens: tokens, Rooms: g.Rooms, Lines: g.Lines, Slots: slots, VerifyMutations: cfg.VerifySlots,
 		},
-		Tokens: tokens, Cookies: cookies, Limits: limits, Proxies: proxies,
+		Tokens: tokens, Cookies: cookies, Limits: g.limits, Proxies: proxies,
 		Problems: problem.New(web.Language, log).WithPage(e.pages.ServeRefusal), Audit: g.Audit,
 		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
 	})
@@ -150,7 +152,7 @@ func (g *Gateway) rekey(cfg *Config) error {
 }
 
 func (g *Gateway) newEndpoints(
-	cfg *Config, pages *web.Pages, cookies identity.Cookies, limits *limit.Limiter, proofs *proof.Proofs, log *slog.Logger,
+	cfg *Config, pages *web.Pages, cookies identity.Cookies, proofs *proof.Proofs, rdb redis.UniversalClient, log *slog.Logger,
 	now func() time.Time,
 ) (*endpoints, error) {
 	s := g.services
@@ -171,14 +173,14 @@ func (g *Gateway) newEndpoints(
 	if s.VWR != nil {
 		vwr = vwrv1.NewVwrServiceClient(s.VWR)
 	}
-	auth, err := g.newAuthHandlers(cfg, cookies, log, now)
+	auth, err := g.newAuthHandlers(cfg, cookies, rdb, log, now)
 	if err != nil {
 		return nil, err
 	}
 	e := &endpoints{
 		devLogin: cfg.DevLogin,
 		auth:     auth,
-		rooms:    handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: limits}, proofs, vwr),
+		rooms:    handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: g.limits}, proofs, vwr),
 		line:     handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
@@ -205,17 +207,19 @@ func (g *Gateway) newEndpoints(
 	return e, nil
 }
 
-func (g *Gateway) newAuthHandlers(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*session.Handlers, error) {
-	h := &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now}
+func (g *Gateway) newAuthHandlers(
+	cfg *Config, cookies identity.Cookies, rdb redis.UniversalClient, log *slog.Logger, now func() time.Time,
+) (*session.Handlers, error) {
+	c := session.Config{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Redis: rdb, Log: log, Life: cfg.SessionLife, Now: now}
 	if g.provider == nil {
-		return h, nil
+		return session.New(c)
 	}
 	var err error
-	if h.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
+	if c.Home, err = url.Parse(cfg.OIDC.PublicURL); err != nil {
 		return nil, fmt.Errorf("PUBLIC_URL: %w", err)
 	}
-	h.Provider = g.provider
-	return h, nil
+	c.Provider = g.provider
+	return session.New(c)
 }
 
 func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, error) {

@@ -165,9 +165,13 @@ func (p *identityProvider) begin(t *testing.T, w *fixture, returnTo string) (ask
 	require.NoError(t, err)
 	require.Equal(t, p.URL+"/authorize", to.Scheme+"://"+to.Host+to.Path)
 	ck := rec.Result().Cookies()[0]
-	require.True(t, strings.HasPrefix(ck.Name, "urr-sign-in-"), ck.Name)
+	prefix, path := "urr-sign-in-", "/api/v1/auth/callback"
+	if w.cfg.SecureCookies {
+		prefix, path = "__Host-urr-sign-in-", "/"
+	}
+	require.True(t, strings.HasPrefix(ck.Name, prefix), ck.Name)
 	require.True(t, ck.HttpOnly)
-	require.Equal(t, "/api/v1/auth/callback", ck.Path)
+	require.Equal(t, path, ck.Path)
 	return to.Query(), ck.Name + "=" + ck.Value
 }
 

@@ -44,6 +44,29 @@ func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
 	require.Nil(t, cookieOf(rec, "urr-id-token"))
 }
 
+// The path's alias leads to the provider too. It has no room for the ID token, so the provider may ask.
+func TestSignOutByTheAlias(t *testing.T) {
+	p := newIdentityProvider(t)
+	w := newFixture(t, p.with)
+	sent := map[string]string{} // the cookies that a browser sends, by path
+	for _, ck := range p.signIn(t, w, nil).Result().Cookies() {
+		if ck.Name == "urr-id-token" {
+			sent[ck.Path] += "urr-id-token=" + ck.Value
+		}
+	}
+	require.Len(t, sent, 2)
+	for _, path := range []string{"/api/v1/auth/logout", "/api/auth/logout"} {
+		rec := w.do(http.MethodPost, path, "", w.session(alice).with("Cookie", sent[path]))
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		require.Contains(t, jsonOf(t, rec)["redirectTo"], p.URL+"/end", path)
+		cleared := map[string]bool{}
+		for _, ck := range rec.Result().Cookies() {
+			cleared[ck.Path] = cleared[ck.Path] || ck.Name == "urr-id-token" && ck.MaxAge < 0
+		}
+		require.True(t, cleared["/api/v1/auth/logout"] && cleared["/api/auth/logout"], "%s clears both", path)
+	}
+}
+
 // A sign-out needs no session: where the one here has ended, the provider's is ended all the same.
 // It may be repeated.
 func TestSignOutAfterTheSession(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -148,7 +149,7 @@ func TestSignInRefused(t *testing.T) {
 	p.state(w, ask, nil)
 	answer.Set("state", ask.Get("state"))
 	require.Equal(t, "/my", back(w, attempt, answer).Header().Get("Location"))
-	require.Contains(t, back(w, attempt, answer).Header().Get("Location"), "failed=invalid", "a code counts once")
+	require.Contains(t, back(w, attempt, answer).Header().Get("Location"), "failed=expired", "an attempt counts once")
 }
 
 // The gateway serves without its provider, and finds it when it is back.
@@ -249,6 +250,32 @@ func TestSignInsAreLimited(t *testing.T) {
 		}
 		require.Equal(t, http.StatusTooManyRequests, w.do(http.MethodGet, public+path, "", nil).Code, path)
 		require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Code, "polls are counted apart")
+	}
+}
+
+// The returns from the provider have a limit of their own per network, also that of an IPv6 network.
+func TestReturnsFromTheProviderAreLimited(t *testing.T) {
+	p := newIdentityProvider(t)
+	for name, c := range map[string]struct {
+		networks, want int
+		address        string
+	}{"one IPv4 address": {1, 2, "198.51.100.%x"}, "20 networks of a /48": {20, 32, "2001:db8:1:%x00::1"}} {
+		w := newFixture(t, p.with, func(c *app.Config, _ *app.Services) {
+			c.Limits.SignInRate, c.Limits.SignInBurst = 0.01, 2
+			c.TrustedProxies = []string{"192.0.2.1"} // the address of httptest's requests
+		})
+		accepted := 0
+		from := func(i int) credentials { return credentials{"X-Forwarded-For": fmt.Sprintf(c.address, 1+i%c.networks)} }
+		for i := range 100 {
+			rec := w.do(http.MethodGet, public+"/api/v1/auth/callback", "", from(i))
+			if rec.Code == http.StatusFound {
+				accepted++
+				continue
+			}
+			require.Equal(t, http.StatusTooManyRequests, rec.Code)
+		}
+		require.Equal(t, c.want, accepted, name)
+		require.Equal(t, http.StatusFound, w.do(http.MethodGet, public+"/api/v1/auth/login", "", from(0)).Code, "a sign-in may begin")
 	}
 }
 

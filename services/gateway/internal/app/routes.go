@@ -96,7 +96,7 @@ func (e *endpoints) providerRoutes() []*edge.Route {
 		},
 		{
 			ID: "auth.callback", Method: http.MethodGet, Pattern: oidc.CallbackPath, Access: edge.Public, Handler: e.auth.Callback, Status: http.StatusFound,
-			Costly: true, Timeout: signInTimeout,
+			SignsIn: true, Timeout: signInTimeout,
 		},
 	}
 }
@@ -183,12 +183,12 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 		},
 		{
 			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
-			Body: edge.JSONBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
+			Body: edge.RequiredBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
 		},
 		{
 			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.ReserveBest, Refusal: e.seats.Refusal,
-			Body: edge.JSONBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
+			Body: edge.RequiredBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
 		},
 		{

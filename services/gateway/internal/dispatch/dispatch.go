@@ -123,7 +123,7 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		d.setSecurityHeaders(w.Header())
-		d.Fail(w, r, q, err)
+		d.Fail(w, r, q, d.limitRefusal(r, err))
 		return
 	}
 	if !q.Route.FastPath || q.Route.Traced && d.traced {
@@ -184,7 +184,7 @@ func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {
-			return errs.ErrCrossOrigin.Wrap(err)
+			return d.limitRefusal(r, errs.ErrCrossOrigin.Wrap(err))
 		}
 	}
 	d.identify(q)
@@ -220,6 +220,15 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	return q.Route.Handler(w, r, q)
 }
 
+// limitRefusal counts a request that is refused before its limits are known. A refusal costs as much as
+// a poll, and anything that anybody makes up leads to one.
+func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
+	if limited := d.Limits.CountPoll(limit.Subject{Address: d.Proxies.Client(r)}); limited != nil {
+		return limited
+	}
+	return err
+}
+
 func (d *Dispatcher) identify(q *edge.Request) {
 	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
 	visitor, ok := d.Tokens.Visitor(q.Header)
@@ -236,10 +245,14 @@ func (d *Dispatcher) identify(q *edge.Request) {
 func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 	q.Address = d.Proxies.Client(r)
 	s := limit.Subject{Address: q.Address, Visitor: q.Anon, User: q.User()}
-	if q.Route.Mutates() && !q.Route.Poll || q.Route.Costly {
+	switch {
+	case q.Route.SignsIn:
+		return d.Limits.CountSignIn(r.Context(), s)
+	case q.Route.Mutates() && !q.Route.Poll || q.Route.Costly:
 		return d.Limits.CountMutation(r.Context(), s)
+	default:
+		return d.Limits.CountPoll(s)
 	}
-	return d.Limits.CountPoll(s)
 }
 
 // readIdempotencyKey keeps the header Idempotency-Key of a mutation: visible ASCII, quoted or not.

@@ -61,8 +61,8 @@ func buildDocument(generated []byte, routes []*edge.Route) (object, error) {
 		"description": "Every path under /api/v1 is also served under /api. Refusals are application/problem+json (RFC 9457).",
 	}
 	doc["securityDefinitions"] = object{
-		"session": object{"type": "apiKey", "in": "header", "name": "Authorization", "description": "Bearer, or the cookie urr-session"},
-		"visitor": object{"type": "apiKey", "in": "header", "name": "Cookie", "description": "The cookie urr-anon"},
+		"session": object{"type": "apiKey", "in": "header", "name": "Authorization", "description": "Bearer, or the cookie urr-session; over https __Host-urr-session"},
+		"visitor": object{"type": "apiKey", "in": "header", "name": "Cookie", "description": "The cookie urr-anon; over https __Host-urr-anon"},
 		"entry":   object{"type": "apiKey", "in": "header", "name": "x-queue-entry-token", "description": "Or the cookie urr-entry-token"},
 	}
 	delete(doc, "tags")

@@ -80,6 +80,8 @@ type Route struct {
 	Poll bool
 	// Costly routes call another party's server: they are limited as mutations, whatever their method.
 	Costly bool
+	// SignsIn marks the return from the identity provider, whose network has a limit of its own.
+	SignsIn bool
 	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
 	// while Kafka cannot take its record.
 	Stops bool

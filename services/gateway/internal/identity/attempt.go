@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -20,15 +21,24 @@ func (v *Verifier) SignAttempt(a *claims.SignIn) (string, error) {
 
 // Attempt returns this browser's attempt with a state. It fails when there is none, or it has expired.
 func (v *Verifier) Attempt(h http.Header, state string) (*claims.SignIn, error) {
-	a := new(claims.SignIn)
-	if err := v.keys.Load().Session.Verify(cookie(h, AttemptCookie(state)), a, claims.AudienceSignIn, v.now()); err != nil {
-		return nil, err
+	err := errors.New("there is no attempt")
+	for tok := range cookies(h, cookieName(AttemptCookie(state), v.secure)) {
+		a := new(claims.SignIn)
+		if err = v.keys.Load().Session.Verify(tok, a, claims.AudienceSignIn, v.now()); err != nil {
+			continue
+		}
+		if a.State == state {
+			return a, nil
+		}
+		err = fmt.Errorf("the cookie is of another attempt than %q", state)
 	}
-	if a.State != state {
-		return nil, fmt.Errorf("the cookie is of another attempt than %q", state)
-	}
-	return a, nil
+	return nil, err
 }
 
 // IDToken returns the identity provider's token that the browser keeps for the sign-out, "" for none.
-func IDToken(h http.Header) string { return cookie(h, IDTokenCookie) }
+func IDToken(h http.Header) string {
+	for tok := range cookies(h, IDTokenCookie) {
+		return tok
+	}
+	return ""
+}

@@ -1,11 +1,13 @@
 package identity
 
 import (
+	"iter"
 	"net/http"
 	"strings"
 )
 
-// Names of cookies and headers.
+// Names of cookies and headers. With Cookies.Secure those of session, visitor and attempts have the
+// prefix hostPrefix in requests and responses.
 const (
 	SessionCookie = "urr-session"
 	AnonCookie    = "urr-anon"
@@ -25,20 +27,41 @@ const (
 	IfMatchHeader     = "If-Match"
 )
 
-// cookie returns the value of a cookie, of several the first, as in net/http. It does not parse the
-// others, since every poll calls it and http.Request.Cookie allocates for each cookie.
-func cookie(h http.Header, name string) string {
-	for _, line := range h["Cookie"] {
-		for len(line) > 0 {
-			var pair string
-			pair, line, _ = strings.Cut(line, ";")
-			pair = strings.TrimLeft(pair, " ")
-			if len(pair) > len(name) && pair[len(name)] == '=' && pair[:len(name)] == name {
-				return pair[len(name)+1:]
+// hostPrefix begins the name of a cookie that browsers take from this host only, over https and for
+// every path, so that no other subdomain can plant one (RFC 6265bis, section 4.1.3.2).
+const hostPrefix = "__Host-"
+
+// cookieName returns the name of a cookie in requests and responses.
+func cookieName(name string, secure bool) string {
+	if secure && (name == SessionCookie || name == AnonCookie || strings.HasPrefix(name, attemptCookie)) {
+		return hostPrefix + name
+	}
+	return name
+}
+
+// maxSameName is how many cookies of one name are read: each forged one costs a check of a signature.
+const maxSameName = 8
+
+// cookies returns the values of the cookies of a name, up to maxSameName. Browsers send several where
+// those of other paths or domains have the same name, in an order that says nothing. It does not parse
+// cookies of other names, since every poll calls it and http.Request.Cookie allocates for each.
+func cookies(h http.Header, name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		left := maxSameName
+		for _, line := range h["Cookie"] {
+			for len(line) > 0 {
+				var pair string
+				pair, line, _ = strings.Cut(line, ";")
+				pair = strings.TrimLeft(pair, " ")
+				if len(pair) <= len(name)+1 || pair[len(name)] != '=' || pair[:len(name)] != name {
+					continue
+				}
+				if left--; left < 0 || !yield(pair[len(name)+1:]) {
+					return
+				}
 			}
 		}
 	}
-	return ""
 }
 
 // bearer returns the token of the header Authorization, "" without one of that scheme.

@@ -41,17 +41,20 @@ type Revocations interface {
 
 // Verifier verifies the credentials of requests, and signs cookies. It is safe for concurrent use.
 type Verifier struct {
-	keys     atomic.Pointer[keyRing] // loaded once by callers that need several of them
-	revoked  Revocations
-	now      func() time.Time
-	sessions *cache[*claims.Session]
-	tier1    *cache[*claims.Tier1]
-	entries  *cache[*claims.Entry]
+	keys    atomic.Pointer[keyRing] // loaded once by callers that need several of them
+	revoked Revocations
+	now     func() time.Time
+	secure  bool
+	// The names of two cookies that every poll carries.
+	sessionCookie, anonCookie string
+	sessions                  *cache[*claims.Session]
+	tier1                     *cache[*claims.Tier1]
+	entries                   *cache[*claims.Entry]
 }
 
 // New makes a Verifier that keeps up to size verified tokens of each kind; now is the clock.
 func New(keys Keys, size int, revoked Revocations, now func() time.Time) (*Verifier, error) {
-	v := &Verifier{revoked: revoked, now: now}
+	v := (&Verifier{revoked: revoked, now: now}).WithSecureCookies(false)
 	v.Rekey(keys)
 	var err [3]error
 	v.sessions, err[0] = newCache[*claims.Session](kindSession, size, now)
@@ -61,6 +64,13 @@ func New(keys Keys, size int, revoked Revocations, now func() time.Time) (*Verif
 		return nil, fmt.Errorf("token cache: %w", e)
 	}
 	return v, nil
+}
+
+// WithSecureCookies makes the Verifier read the names of Cookies.Secure, and no others.
+func (v *Verifier) WithSecureCookies(secure bool) *Verifier {
+	v.secure = secure
+	v.sessionCookie, v.anonCookie = cookieName(SessionCookie, secure), cookieName(AnonCookie, secure)
+	return v
 }
 
 // Rekey replaces the keys for signing and verifying, also for tokens that were verified before.
@@ -75,28 +85,52 @@ func (v *Verifier) Rekey(keys Keys) {
 // errs.ErrUnauthenticated when there is neither, with errs.ErrSessionInvalid when they do not verify,
 // have expired or were revoked, and with errs.ErrUnavailable while the revocations are unknown.
 func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
-	sent := [...]string{bearer(h), cookie(h, SessionCookie)}
-	for _, tok := range sent {
-		if c := v.validSession(tok); c != nil {
-			if !v.revoked.HasBeenRead() {
-				return nil, errs.ErrUnavailable
-			}
-			return c, nil
-		}
+	tok := bearer(h)
+	c, sent := v.validSession(tok), tok != ""
+	if c == nil {
+		var kept bool
+		c, kept = v.cookieSession(h)
+		sent = sent || kept
 	}
-	if sent[0]+sent[1] != "" {
+	switch {
+	case c != nil && !v.revoked.HasBeenRead():
+		return nil, errs.ErrUnavailable
+	case c != nil:
+		return c, nil
+	case sent:
 		return nil, errs.ErrSessionInvalid
+	default:
+		return nil, errs.ErrUnauthenticated
 	}
-	return nil, errs.ErrUnauthenticated
 }
 
-// Sessions returns the valid sessions of the Bearer token and the cookie.
+// cookieSession returns the session of the cookies, and whether there was such a cookie. Two different
+// valid ones count as none: one of them was planted, and nothing says which.
+func (v *Verifier) cookieSession(h http.Header) (c *claims.Session, sent bool) {
+	for tok := range cookies(h, v.sessionCookie) {
+		sent = true
+		switch found := v.validSession(tok); {
+		case found == nil:
+		case c == nil:
+			c = found
+		case c.ID != found.ID:
+			return nil, true
+		}
+	}
+	return c, sent
+}
+
+// Sessions returns all valid sessions, of the Bearer token and of the cookies.
 func (v *Verifier) Sessions(h http.Header) []*claims.Session {
 	var found []*claims.Session
-	for _, tok := range [...]string{bearer(h), cookie(h, SessionCookie)} {
+	add := func(tok string) {
 		if c := v.validSession(tok); c != nil {
 			found = append(found, c)
 		}
+	}
+	add(bearer(h))
+	for tok := range cookies(h, v.sessionCookie) {
+		add(tok)
 	}
 	return found
 }
@@ -128,15 +162,14 @@ func (v *Verifier) SignSession(c *claims.Session) (string, error) {
 
 // Visitor returns the content of a verified urr-anon; ok is false when there is none.
 func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
-	sealed := cookie(h, AnonCookie)
-	if sealed == "" {
-		return a, false
-	}
-	a, err := claims.OpenAnon(v.keys.Load().anon, sealed)
-	if err != nil {
+	for sealed := range cookies(h, v.anonCookie) {
+		a, err := claims.OpenAnon(v.keys.Load().anon, sealed)
+		if err == nil {
+			return a, true
+		}
 		countRefusal(kindAnon, reasonInvalid)
 	}
-	return a, err == nil
+	return a, false
 }
 
 // SealVisitor makes the value of the cookie urr-anon.
@@ -153,12 +186,13 @@ func (v *Verifier) HeldByFormer(h http.Header, event string, a claims.Anon) bool
 		_, err := claims.OpenVwrTicket(v.keys.Load().ticket, event, former, raw)
 		return err == nil
 	}
-	tok := cookie(h, Tier1Cookie)
-	if tok == "" {
-		return false
+	for tok := range cookies(h, Tier1Cookie) {
+		c, err := v.tier1.get(tok, v.now(), v.keys.Load(), v.verifyTier1)
+		if err == nil && c.UID == former && (event == "" || c.EventID == event) {
+			return true
+		}
 	}
-	c, err := v.tier1.get(tok, v.now(), v.keys.Load(), v.verifyTier1)
-	return err == nil && c.UID == former && (event == "" || c.EventID == event)
+	return false
 }
 
 // SealChallenge signs the challenge of a proof of work for this event and visitor.
@@ -194,16 +228,14 @@ func (v *Verifier) Tier1Ticket(h http.Header, event, anon, user string) (claims.
 // Tier1Token returns the claims of a tier-1 token of this event and the visitor (anon) or, after a
 // lobby, the user; nil when there is none. The caller compares the round.
 func (v *Verifier) Tier1Token(h http.Header, event, anon, user string) *claims.Tier1 {
-	tok := cookie(h, Tier1Cookie)
-	if tok == "" {
-		return nil
-	}
-	c, err := v.tier1.get(tok, v.now(), v.keys.Load(), v.verifyTier1)
-	if err != nil || c.EventID != event {
-		return nil
-	}
-	if anon != "" && c.UID == anon || user != "" && c.UID == claims.UserPrefix+user {
-		return c
+	for tok := range cookies(h, Tier1Cookie) {
+		c, err := v.tier1.get(tok, v.now(), v.keys.Load(), v.verifyTier1)
+		if err != nil || c.EventID != event {
+			continue
+		}
+		if anon != "" && c.UID == anon || user != "" && c.UID == claims.UserPrefix+user {
+			return c
+		}
 	}
 	return nil
 }
@@ -245,17 +277,22 @@ func (v *Verifier) entriesOf(h http.Header, event, user string, read func(string
 	if user == "" {
 		return found
 	}
-	sent := [...]string{firstValue(h, EntryHeader), cookie(h, EntryCookie)}
-	for i, tok := range sent {
-		if tok == "" {
-			continue
-		}
-		if i > 0 && tok == sent[0] { // as in most requests of a page
-			found[i] = found[0]
-			continue
-		}
+	verify := func(tok string) *claims.Entry {
 		if c, err := read(tok); err == nil && c.UserID == user && (event == "" || c.EventID == event) {
-			found[i] = c
+			return c
+		}
+		return nil
+	}
+	header := firstValue(h, EntryHeader)
+	if header != "" {
+		found[0] = verify(header)
+	}
+	for tok := range cookies(h, EntryCookie) {
+		if found[1] = found[0]; tok != header { // equal in most requests of a page
+			found[1] = verify(tok)
+		}
+		if found[1] != nil {
+			break
 		}
 	}
 	return found

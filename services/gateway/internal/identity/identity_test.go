@@ -3,6 +3,7 @@ package identity_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,121 @@ func TestCookies(t *testing.T) {
 		require.Contains(t, set[1], "Max-Age=0", "an expired cookie is deleted")
 		require.Contains(t, set[1], "SameSite=Lax")
 	}
+}
+
+// With https, a cookie that another subdomain can plant is no session, visitor or attempt.
+func TestSecureCookiesAreOfThisHost(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, testkit.NewClock(start)).WithSecureCookies(true)
+	ck := identity.Cookies{Secure: true, Now: testkit.NewClock(start).Now}
+	session, err := v.SignSession(claims.NewSession("alice", nil, start, start.Add(time.Hour)))
+	require.NoError(t, err)
+	attempt := claims.NewSignIn("/", start)
+	signed, err := v.SignAttempt(attempt)
+	require.NoError(t, err)
+	visitor := v.SealVisitor(claims.NewAnon(start))
+	for name, value := range map[string]string{identity.SessionCookie: session, identity.AnonCookie: visitor, identity.AttemptCookie(attempt.State): signed} {
+		rec := httptest.NewRecorder()
+		ck.Set(rec, name, value, start.Add(time.Hour))
+		ck.Clear(rec, name)
+		for _, set := range rec.Result().Cookies() {
+			require.Equal(t, "__Host-"+name, set.Name)
+			require.Equal(t, "/", set.Path)
+			require.True(t, set.Secure)
+			require.Empty(t, set.Domain)
+		}
+	}
+	accepted := func(prefix string) (n int) {
+		h := http.Header{"Cookie": {prefix + "urr-session=" + session + "; " + prefix + "urr-anon=" + visitor + "; " + prefix + identity.AttemptCookie(attempt.State) + "=" + signed}}
+		if _, err := v.Session(h); err == nil {
+			n++
+		}
+		if visitorID(v, h) != "" {
+			n++
+		}
+		if _, err := v.Attempt(h, attempt.State); err == nil {
+			n++
+		}
+		return n + len(v.Sessions(h))
+	}
+	require.Equal(t, 4, accepted("__Host-"))
+	require.Zero(t, accepted(""))
+	require.Zero(t, accepted("__host-"))
+}
+
+// Of several cookies of one name the valid one counts, wherever it stands.
+func TestSeveralCookiesOfOneName(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, testkit.NewClock(start))
+	keys := tokentest.KeySet(t, secret)
+	sign := func(c *claims.Session) string {
+		tok, err := v.SignSession(c)
+		require.NoError(t, err)
+		return tok
+	}
+	alice := claims.NewSession("alice", nil, start, start.Add(time.Hour))
+	session, other := sign(alice), sign(claims.NewSession("mallory", nil, start, start.Add(time.Hour)))
+	expired := sign(claims.NewSession("alice", nil, start.Add(-time.Hour), start.Add(-time.Minute)))
+	entry, err := keys.Sign(claims.NewEntry("e", "alice", "slot", 7, start.Add(time.Hour), start))
+	require.NoError(t, err)
+	foreign, err := keys.Sign(claims.NewEntry("e", "mallory", "slot", 7, start.Add(time.Hour), start))
+	require.NoError(t, err)
+	anon := claims.NewAnon(start)
+	id, visitor := anon.String(), v.SealVisitor(anon)
+	tier1, err := keys.Sign(claims.NewTier1("e", id, "r", 1, 1, start))
+	require.NoError(t, err)
+	attempt := claims.NewSignIn("/", start)
+	signed, err := v.SignAttempt(attempt)
+	require.NoError(t, err)
+	name := identity.AttemptCookie(attempt.State)
+	for _, planted := range []string{"x", "", expired, foreign} {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			h := http.Header{}
+			for n, genuine := range map[string]string{
+				identity.SessionCookie: session, identity.AnonCookie: visitor, identity.Tier1Cookie: tier1, identity.EntryCookie: entry, name: signed,
+			} {
+				values := [2]string{planted, genuine}
+				h.Add("Cookie", n+"="+values[order[0]]+"; "+n+"="+values[order[1]])
+			}
+			c, err := v.Session(h)
+			require.NoError(t, err, "%q", planted)
+			require.Equal(t, alice.ID, c.ID)
+			require.Equal(t, id, visitorID(v, h))
+			require.NotNil(t, v.Tier1Token(h, "e", id, ""))
+			require.NotNil(t, v.EntryToken(h, "e", "alice"))
+			_, err = v.Attempt(h, attempt.State)
+			require.NoError(t, err)
+		}
+	}
+	cookies := func(values ...string) http.Header {
+		return http.Header{"Cookie": {"urr-session=" + strings.Join(values, "; urr-session=")}}
+	}
+	for _, both := range []http.Header{cookies(session, other), cookies(other, session), cookies(session, session, other)} {
+		_, err = v.Session(both)
+		require.ErrorIs(t, err, errs.ErrSessionInvalid, "one of them was planted")
+		require.GreaterOrEqual(t, len(v.Sessions(both)), 2, "a sign-out ends both")
+	}
+	_, err = v.Session(cookies(session, session))
+	require.NoError(t, err)
+	_, err = v.Session(cookies(append(slices.Repeat([]string{"x"}, 8), session)...))
+	require.ErrorIs(t, err, errs.ErrSessionInvalid, "the checks of one request are bounded")
+}
+
+// Polls identify their caller without allocating.
+func TestIdentifyingAPollAllocatesNothing(t *testing.T) {
+	v := verifier(t, testkit.NewClock(start)).WithSecureCookies(true)
+	keys := tokentest.KeySet(t, secret)
+	session, err := v.SignSession(claims.NewSession("alice", nil, start, start.Add(time.Hour)))
+	require.NoError(t, err)
+	entry, err := keys.Sign(claims.NewEntry("e", "alice", "slot", 7, start.Add(time.Hour), start))
+	require.NoError(t, err)
+	h := http.Header{"Cookie": {"a=b; __Host-urr-session=" + session + "; urr-entry-token=" + entry}}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_, _ = v.Session(h)
+		_, _ = v.Visitor(h)
+		_ = v.Tier1Token(h, "e", "", "alice")
+		_ = v.EntryToken(h, "e", "alice")
+	}))
 }
 
 func visitorID(v *identity.Verifier, h http.Header) string {

@@ -46,7 +46,10 @@ type Config struct {
 	// take a position in a waiting room. An IPv6 /56 may get 4 times and a /48 16 times as many as a
 	// /64.
 	NewVisitors RateRule
-	Work        WorkRule
+	// SignIns bounds the returns from the identity provider of one network, over all gateways, as
+	// NewVisitors does: each may cost a call to the provider, which limits its clients.
+	SignIns RateRule
+	Work    WorkRule
 	// Keys bounds the memory of the counts in the process: about this many keys, 32 bytes each.
 	Keys int
 	// Timeout bounds a call to Redis. After a failure Redis is not called for Pause.
@@ -68,12 +71,13 @@ const (
 	byUser
 	byNewVisitor
 	byFreeVisitor
+	bySignIn
 	// pollOffset is added for polls, whose buckets are separate from those of purchases.
 	pollOffset
 )
 
 // scopeNames are parts of the keys in Redis, which counts no polls.
-var scopeNames = [pollOffset]string{byNetwork: "net", byVisitor: "visitor", byUser: "user", byNewVisitor: "new", byFreeVisitor: "free"}
+var scopeNames = [pollOffset]string{byNetwork: "net", byVisitor: "visitor", byUser: "user", byNewVisitor: "new", byFreeVisitor: "free", bySignIn: "sign-in"}
 
 // Limiter counts requests and refuses those beyond the rules. It is safe for concurrent use.
 type Limiter struct {
@@ -108,7 +112,7 @@ func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits
 		return 0, nil
 	}
 	if l.cfg.NewVisitors.Rate > 0 {
-		if _, err := l.countOrRefuse(ctx, newVisitorChecks(address, keyCheck{scope: byNewVisitor, rule: l.cfg.NewVisitors})); err != nil {
+		if _, err := l.countOrRefuse(ctx, appendNewVisitor(nil, address, keyCheck{scope: byNewVisitor, rule: l.cfg.NewVisitors})); err != nil {
 			return 0, err
 		}
 	}
@@ -116,7 +120,7 @@ func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits
 	if work.Free.Rate <= 0 {
 		return 0, nil
 	}
-	checks := newVisitorChecks(address, keyCheck{scope: byFreeVisitor, rule: work.Free, maxExcess: work.maxExcess(), halfLife: work.HalfLife})
+	checks := appendNewVisitor(nil, address, keyCheck{scope: byFreeVisitor, rule: work.Free, maxExcess: work.maxExcess(), halfLife: work.HalfLife})
 	excess, err := l.count(ctx, checks)
 	if err != nil {
 		return 0, err
@@ -125,6 +129,16 @@ func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits
 		bits = max(bits, work.owedBits(c.rule, excess[i]))
 	}
 	return bits, nil
+}
+
+// CountSignIn is CountMutation for the return from the identity provider.
+func (l *Limiter) CountSignIn(ctx context.Context, s Subject) error {
+	checks := s.checks(l.cfg)
+	if s.Address.IsValid() && l.cfg.SignIns.Rate > 0 {
+		checks = appendNewVisitor(checks, s.Address, keyCheck{scope: bySignIn, rule: l.cfg.SignIns})
+	}
+	_, err := l.countOrRefuse(ctx, checks)
+	return err
 }
 
 // OwedBits returns how many bits a visitor owes now whose id was issued with the given number:
@@ -200,7 +214,7 @@ func (l *Limiter) Close(ctx context.Context) error {
 
 func (s Subject) checks(cfg Config) []keyCheck {
 	r := cfg.Mutations
-	buf := make([]keyCheck, 0, 3)
+	buf := make([]keyCheck, 0, 6)
 	if s.Address.IsValid() && r.Network.Rate > 0 {
 		buf = append(buf, keyCheck{scope: byNetwork, key: networkOf(s.Address).String(), rule: r.Network})
 	}
@@ -213,14 +227,13 @@ func (s Subject) checks(cfg Config) []keyCheck {
 	return buf
 }
 
-// newVisitorChecks returns the check c for each network of a new visitor. The owner of an IPv6 /48
+// appendNewVisitor appends the check c for each network of a new visitor. The owner of an IPv6 /48
 // has 65,536 networks of /64, so wider prefixes are counted too.
-func newVisitorChecks(a netip.Addr, c keyCheck) []keyCheck {
+func appendNewVisitor(buf []keyCheck, a netip.Addr, c keyCheck) []keyCheck {
 	if !a.Is6() {
 		c.key = a.String()
-		return []keyCheck{c}
+		return append(buf, c)
 	}
-	buf := make([]keyCheck, 0, 3)
 	narrow := c.rule
 	for _, wide := range [...]struct{ bits, times int }{{64, 1}, {56, 4}, {48, 16}} {
 		if p, err := a.Prefix(wide.bits); err == nil {

@@ -7,6 +7,7 @@ package linestate
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,12 @@ type lineEpochs struct {
 	epoch      int64
 	prevEpoch  int64 // 0 = unknown
 	pauseUntil int64 // epoch ms
+	listed     time.Time
 }
+
+// forgetAfter is how long after its last message a line is kept that snapshots lack: longer than
+// replicas of queue may disagree. queue is asked about the tokens of an unknown line.
+const forgetAfter = time.Hour
 
 // SaleStatuses receives the sale status of events, and which lines are paused.
 type SaleStatuses interface {
@@ -99,7 +105,7 @@ func (l *Lines) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 		return src.WatchLines(ctx, &queuev1.WatchLinesRequest{})
 	}
 	handle := func(_ context.Context, msg *queuev1.WatchLinesResponse) error {
-		l.applyLines(msg.GetLines())
+		l.applyLines(msg)
 		l.publishSales(msg)
 		l.publishPauses(msg)
 		return nil
@@ -110,17 +116,27 @@ func (l *Lines) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 }
 
 // applyLines stores the lines of a message. Epochs never go back, since another replica of queue
-// may be behind. Epoch 0 marks an event that has no line yet.
-func (l *Lines) applyLines(lines []*queuev1.Line) {
+// may be behind. Epoch 0 marks an event that has no line yet. A snapshot shows which lines have ended;
+// they are forgotten, so that they do not add up over months.
+func (l *Lines) applyLines(msg *queuev1.WatchLinesResponse) {
+	now := l.now()
 	l.mu.Lock()
-	for _, ln := range lines {
-		if ln.GetEpoch() == 0 || ln.GetEpoch() < l.lines[ln.GetEventId()].epoch {
+	for _, ln := range msg.GetLines() {
+		known := l.lines[ln.GetEventId()]
+		switch {
+		case ln.GetEpoch() == 0:
 			continue
+		case ln.GetEpoch() >= known.epoch:
+			known = lineEpochs{epoch: ln.GetEpoch(), prevEpoch: ln.GetPrevEpoch(), pauseUntil: ln.GetPauseUntil()}
 		}
-		l.lines[ln.GetEventId()] = lineEpochs{epoch: ln.GetEpoch(), prevEpoch: ln.GetPrevEpoch(), pauseUntil: ln.GetPauseUntil()}
+		known.listed = now
+		l.lines[ln.GetEventId()] = known
+	}
+	if msg.GetSnapshot() {
+		maps.DeleteFunc(l.lines, func(_ string, ln lineEpochs) bool { return now.Sub(ln.listed) > forgetAfter })
 	}
 	l.mu.Unlock()
-	l.last.Store(l.now().UnixNano())
+	l.last.Store(now.UnixNano())
 }
 
 // publishSales publishes the sale statuses of a message, and clears those that no message has

@@ -176,6 +176,33 @@ func snapshot(src *source, ls ...*queuev1.Line) {
 	synctest.Wait()
 }
 
+// Lines that no replica has listed for an hour are forgotten: queue is asked about their tokens.
+func TestEndedLinesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, src, stop := watch(t)
+		defer stop()
+		wait := func(d time.Duration) { // with heartbeats, as queue sends them
+			for range d / time.Second {
+				time.Sleep(time.Second)
+				send(src)
+			}
+		}
+		snapshot(src, &queuev1.Line{EventId: "ended", Epoch: 5}, &queuev1.Line{EventId: "open", Epoch: 5})
+		wait(2 * time.Hour)
+		require.True(t, l.Known("ended"), "a stream that lasts lists no line again")
+		snapshot(src, &queuev1.Line{EventId: "open", Epoch: 4}, &queuev1.Line{EventId: "ended", Epoch: 5})
+		wait(50 * time.Minute)
+		snapshot(src, &queuev1.Line{EventId: "open", Epoch: 4}) // a replica that is behind
+		require.True(t, l.Known("ended"), "replicas may disagree")
+		wait(20 * time.Minute)
+		snapshot(src, &queuev1.Line{EventId: "open", Epoch: 5})
+		require.False(t, l.Known("ended"))
+		require.Equal(t, edge.Unsure, l.Verdict("ended", 4))
+		require.Equal(t, edge.Refused, l.Verdict("open", 4))
+	})
+}
+
 // The statuses of a message are published unchanged; a heartbeat publishes nothing.
 func TestSaleStatusesArePublished(t *testing.T) {
 	t.Parallel()

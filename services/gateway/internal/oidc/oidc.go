@@ -54,6 +54,9 @@ const (
 	// endTimeout bounds the look-up for a sign-out, which the user waits for and which is not needed to
 	// end the session here.
 	endTimeout = 2 * time.Second
+	// maxExchanges bounds the sign-ins that wait for the provider's token endpoint, so that a crowd does
+	// not use up what the provider allows. The others are told at once that it is overloaded.
+	maxExchanges = 32
 )
 
 // User is who has signed in.
@@ -72,11 +75,13 @@ type Provider struct {
 	secret atomic.Pointer[string]
 	lookup singleflight.Group
 	cached atomic.Pointer[providerMetadata]
+	// exchanges has an entry for each exchange of a code in progress.
+	exchanges chan struct{}
 }
 
 // New makes a Provider; now is the clock by which tokens expire.
 func New(cfg Config, now func() time.Time) *Provider {
-	p := &Provider{cfg: cfg, now: now, client: &http.Client{Timeout: timeout}}
+	p := &Provider{cfg: cfg, now: now, client: &http.Client{Timeout: timeout}, exchanges: make(chan struct{}, maxExchanges)}
 	p.SetSecret(cfg.ClientSecret)
 	return p
 }
@@ -97,6 +102,12 @@ func (p *Provider) Begin(ctx context.Context, a *claims.SignIn) (string, error) 
 // Complete exchanges the code of an attempt for its user. It fails with ErrInvalid or
 // ErrUnavailable.
 func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) (*User, error) {
+	select {
+	case p.exchanges <- struct{}{}:
+		defer func() { <-p.exchanges }()
+	default:
+		return nil, fmt.Errorf("%w: %d sign-ins wait for it", ErrUnavailable, maxExchanges)
+	}
 	m, err := p.metadata(ctx)
 	if err != nil {
 		return nil, err

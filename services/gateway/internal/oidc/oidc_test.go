@@ -1,13 +1,17 @@
 package oidc_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/claims"
 	"urr.guru/services/gateway/internal/oidc"
 )
 
@@ -57,4 +61,45 @@ func TestEndSessionIsBounded(t *testing.T) {
 		require.Equal(t, 2*time.Second, time.Since(began))
 		time.Sleep(time.Minute) // the look-up is for all who wait, so it outlives this call
 	})
+}
+
+// Only so many sign-ins wait for the provider; the next one fails at once. When one ends, another may
+// begin.
+func TestExchangesInFlightAreBounded(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	srv := httptest.NewServer(mux)
+	letGo := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(srv.Close)
+	t.Cleanup(letGo)
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"issuer": srv.URL, "authorization_endpoint": srv.URL, "token_endpoint": srv.URL + "/token", "jwks_uri": srv.URL + "/keys",
+		})
+	})
+	mux.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-release
+		w.WriteHeader(http.StatusBadRequest)
+	})
+	p := oidc.New(oidc.Config{Issuer: srv.URL, ClientID: "urr", PublicURL: "http://tickets.test"}, time.Now)
+	complete := func() error {
+		_, err := p.Complete(t.Context(), claims.NewSignIn("/", time.Now()), "code")
+		return err
+	}
+	ended := make(chan error)
+	for range 32 {
+		go func() { ended <- complete() }()
+	}
+	for range 32 {
+		<-arrived
+	}
+	require.ErrorIs(t, complete(), oidc.ErrUnavailable)
+	letGo()
+	for range 32 {
+		require.ErrorIs(t, <-ended, oidc.ErrInvalid)
+	}
+	go func() { <-arrived }()
+	require.ErrorIs(t, complete(), oidc.ErrInvalid)
 }

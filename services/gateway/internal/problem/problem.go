@@ -7,13 +7,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/telemetry"
@@ -29,17 +28,12 @@ const (
 	metaAllow    = "allow"
 )
 
-// maxWarnings is how many client errors per second are logged, so that an attack does not overload
-// the log.
-const maxWarnings = 50
-
 // Writer responds with errors and logs them. It is safe for concurrent use.
 type Writer struct {
 	language func(*http.Request) string
 	page     ErrorPage
 	log      *slog.Logger
-	second   atomic.Int64
-	warnings atomic.Int64
+	lines    *LineLimit // by the code of the error
 }
 
 // ErrorPage shows an error to a person who opened an address in a browser. It returns false, and
@@ -48,7 +42,7 @@ type ErrorPage func(w http.ResponseWriter, r *http.Request, status int, detail, 
 
 // New makes a Writer; language returns the language for the response to a request, "ko" or "en".
 func New(language func(*http.Request) string, log *slog.Logger) *Writer {
-	return &Writer{language: language, log: log}
+	return &Writer{language: language, log: log, lines: NewLineLimit(slices.Collect(maps.Keys(catalogue))...)}
 }
 
 // WithPage sets the page that people get instead of a problem document; programs get none.
@@ -81,8 +75,8 @@ var reserved = []string{
 	"type", "title", "status", "detail", "instance", "code", "error", "requestId", "redirectTo", "retryAfter", "fields", metaAllow,
 }
 
-// Write responds with err and logs it, client errors at warn and server errors at error. The log has
-// the cause, the response does not.
+// Write responds with err and logs it, client errors at warn and server errors at error, up to
+// maxLines a second of each code. The log has the cause, the response does not.
 func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string, err error) {
 	e := errs.From(err)
 	p.logRefusal(r, requestID, e)
@@ -225,25 +219,21 @@ func encode(doc problemDocument, e *errs.Error) []byte {
 }
 
 func (p *Writer) logRefusal(r *http.Request, requestID string, e *errs.Error) {
+	suppressed, ok := p.lines.Allow(e.Reason)
+	if !ok {
+		return
+	}
 	level := slog.LevelError
 	if e.Kind.Client() {
 		level = slog.LevelWarn
-		if !p.allowWarning() {
-			return
-		}
 	}
 	attrs := []slog.Attr{slog.String("code", e.Reason), slog.String("method", r.Method), slog.String("path", r.URL.Path)}
 	if cause := e.Cause(); cause != nil {
 		attrs = append(attrs, slog.String("cause", cause.Error()))
 	}
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Int64("suppressed", suppressed))
+	}
 	ctx := telemetry.WithRequestID(r.Context(), requestID) // fast-path requests have no id before
 	p.log.LogAttrs(ctx, level, "request refused", attrs...)
-}
-
-func (p *Writer) allowWarning() bool {
-	now := time.Now().Unix()
-	if s := p.second.Load(); s != now && p.second.CompareAndSwap(s, now) {
-		p.warnings.Store(0)
-	}
-	return p.warnings.Add(1) <= maxWarnings
 }

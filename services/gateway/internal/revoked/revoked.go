@@ -46,10 +46,14 @@ type List struct {
 	life time.Duration // maximum lifetime of a session
 	now  func() time.Time
 
-	known    atomic.Bool
-	mu       sync.RWMutex
-	entries  map[string]int64 // member → epoch ms
-	fullRead time.Time
+	known   atomic.Bool
+	mu      sync.RWMutex
+	entries map[string]int64 // member → epoch ms
+
+	// Only Read uses these: when it last read, when the whole list was last read, and up to which
+	// score it has read the list since then.
+	read, fullRead time.Time
+	readTo         int64
 }
 
 // New makes a list over the set at key that keeps entries for life, the longest lifetime of a

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -215,6 +216,84 @@ func TestLostMembersAreWrittenBack(t *testing.T) {
 	require.Equal(t, all, s.stored(), "everything")
 	bob := s.session("bob")
 	require.True(t, s.gateway().IsRevoked(bob), "a new gateway reads everything")
+}
+
+// readCounter counts the members that Redis sends.
+type readCounter struct{ members int }
+
+func (c *readCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *readCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		defer c.add(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *readCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		defer func() { c.add(cmds...) }()
+		return next(ctx, cmds)
+	}
+}
+
+func (c *readCounter) add(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if read, ok := cmd.(*redis.ZSliceCmd); ok {
+			c.members += len(read.Val())
+		}
+	}
+}
+
+// After a sale that 30,000 users left within a minute, a read costs what has changed since the last
+// one: not the whole list each second, neither when one more signs out nor when a member is lost. The
+// whole list is read in parts.
+func TestReadsCostWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	const users = 30_000
+	begun := s.clock.Now().UnixMilli()
+	members := make([]redis.Z, users)
+	for i := range members {
+		members[i] = redis.Z{Member: fmt.Sprintf("s:%06d", i), Score: float64(begun + int64(i)*2)}
+	}
+	for part := range slices.Chunk(members, 5000) {
+		require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, part...).Err())
+	}
+	s.clock.Advance(time.Minute)
+	sent := &readCounter{}
+	s.rdb.AddHook(sent)
+	l := s.gateway()
+	require.Less(t, sent.members, users*11/10, "all of them, once")
+	cost := func(want int, what string) {
+		t.Helper()
+		sent.members = 0
+		s.clock.Advance(time.Second)
+		s.read(l)
+		require.LessOrEqual(t, sent.members, want, what)
+	}
+	cost(5001, "those of the last seconds")
+	c := s.session("alice")
+	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:" + c.ID, Score: float64(s.clock.Now().UnixMilli())}).Err())
+	cost(5001, "one more")
+	require.True(t, l.IsRevoked(c))
+
+	s.clock.Advance(10 * time.Second)
+	require.NoError(t, s.rdb.ZRem(t.Context(), s.key, "s:001000", "s:001001").Err())
+	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:late", Score: float64(begun + 25_000)}).Err())
+	cost(15_000, "the parts that differ")
+	require.Equal(t, float64(begun+2000), s.stored()["s:001000"], "written back")
+	late := s.session("bob")
+	late.ID = "late"
+	require.True(t, l.IsRevoked(late))
+
+	s.clock.Advance(time.Minute)
+	require.NoError(t, s.rdb.ZRem(t.Context(), s.key, "s:020000").Err())
+	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:other", Score: float64(begun + 40_000)}).Err())
+	for range 10 {
+		cost(10_000, "a part a second, though all counts are equal")
+	}
+	require.Contains(t, s.stored(), "s:020000")
 }
 
 // A revocation written by a clock that is minutes behind is not recent, but the count shows that it

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -143,6 +144,7 @@ func withSale(old *State, sale string) *State {
 type roomEntry struct {
 	state     atomic.Pointer[State]
 	requested atomic.Bool
+	reported  time.Time // when vwr or queue last reported the event; guarded by Rooms.mu
 }
 
 // Rooms has the state of every event. It is safe for concurrent use; reading takes no lock.
@@ -150,17 +152,15 @@ type Rooms struct {
 	mu     sync.Mutex // serializes writers
 	events atomic.Pointer[map[string]*roomEntry]
 	// broken is set while the stream is down: readers then record which events they need.
-	broken atomic.Bool
-	ready  atomic.Bool
-	// unknownEvents are the events without an entry that were requested while the stream was
-	// broken: at most refreshMax, since anybody can request any id.
-	unknownEvents map[string]bool
+	broken  atomic.Bool
+	ready   atomic.Bool
+	unknown unknownEvents
 }
 
 // New makes Rooms without any event. Until the first snapshot nothing is known, and a gateway must
 // not answer (see Ready).
 func New() *Rooms {
-	r := &Rooms{unknownEvents: make(map[string]bool)}
+	r := &Rooms{}
 	r.events.Store(&map[string]*roomEntry{})
 	return r
 }
@@ -193,9 +193,7 @@ func (r *Rooms) recordRequest(event string, e *roomEntry) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.unknownEvents) < refreshMax {
-		r.unknownEvents[event] = true
-	}
+	r.unknown.add(event)
 }
 
 // LatestRound implements edge.Rooms.
@@ -283,6 +281,7 @@ func (r *Rooms) entries(ids []string) []*roomEntry {
 			e.state.Store(noRoom)
 			events[id] = e
 		}
+		e.reported = time.Now()
 		all[i] = e
 	}
 	if copied {
@@ -303,29 +302,6 @@ func (r *Rooms) deactivate(events map[string]bool) {
 			EventId: id, Round: s.Started, Serving: s.Serving, Issued: s.Issued, Rate: s.Rate, ConfiguredRate: s.Configured,
 		}})
 	}
-}
-
-// takeRequested returns the events that were requested since the last call, at most n, known events
-// first.
-func (r *Rooms) takeRequested(n int) []string {
-	var ids []string
-	for id, e := range *r.events.Load() {
-		if len(ids) == n {
-			break
-		}
-		if e.requested.Swap(false) {
-			ids = append(ids, id)
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id := range r.unknownEvents {
-		if len(ids) < n {
-			ids = append(ids, id)
-		}
-	}
-	clear(r.unknownEvents)
-	return ids
 }
 
 // activeRoomsMissingIn returns the events with an active room that a snapshot lacks.

@@ -29,7 +29,8 @@ type Source interface {
 }
 
 // Watch keeps r up to date until ctx ends. A broken stream is reopened with back-off. In the
-// meantime the state that readers request is fetched, in one call per second for all of them.
+// meantime the state that readers request is fetched each second, in one call for all known events and
+// one for all others.
 func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	done := make(chan struct{})
 	go func() {
@@ -55,6 +56,7 @@ func (r *Rooms) readStream(ctx context.Context, src Source) (received bool, err 
 		if err := r.verifyUnlisted(ctx, src, msg.GetCounters()); err != nil {
 			return err
 		}
+		r.forgetEnded()
 		r.broken.Store(false)
 		r.ready.Store(true)
 		return nil
@@ -79,12 +81,14 @@ func (r *Rooms) fetchRequested(ctx context.Context, src Source, log *slog.Logger
 		if !r.broken.Load() {
 			continue
 		}
-		ids := r.takeRequested(refreshMax)
-		if len(ids) == 0 {
-			continue
-		}
-		if err := r.fetchRooms(ctx, src, ids); err != nil {
-			log.DebugContext(ctx, "waiting room state not refreshed", "error", err.Error())
+		known, unknown := r.takeRequested()
+		for _, ids := range [][]string{known, unknown} {
+			if len(ids) == 0 {
+				continue
+			}
+			if err := r.fetchRooms(ctx, src, ids); err != nil {
+				log.DebugContext(ctx, "waiting room state not refreshed", "error", err.Error())
+			}
 		}
 	}
 }

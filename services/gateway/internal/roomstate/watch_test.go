@@ -69,11 +69,79 @@ func TestRoomActivatedWhileStreamIsBroken(t *testing.T) {
 		}
 		r.Get("e")
 		time.Sleep(time.Second)
-		fetched := src.fetches()[1]
-		require.Len(t, fetched, 100, "the limit of one call")
-		require.Contains(t, fetched, "e", "known events come first")
+		require.Equal(t, []string{"e"}, src.fetches()[1], "known events come first")
+		require.Len(t, src.fetches()[2], 100, "the limit of one call")
 		time.Sleep(10 * time.Second)
-		require.Len(t, src.fetches(), 2, "an event that is no longer requested is not fetched")
+		require.Len(t, src.fetches(), 3, "an event that is no longer requested is not fetched")
+	})
+}
+
+// Neither a flood of invented ids nor many known events keep a room unknown that was just activated.
+func TestRoomActivatedDuringAFlood(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var known []*vwrv1.Counter
+		for i := range 150 {
+			known = append(known, &vwrv1.Counter{EventId: fmt.Sprint("known-", i), Active: true, Round: 10})
+		}
+		src := &source{streams: make(chan *stream, 1), counter: counter(true, 10, 5, 100)}
+		r := startWatch(t, src)
+		first := <-src.streams
+		first.msgs <- snapshot(known...)
+		synctest.Wait()
+		src.streams <- nil // new streams fail
+		first.fail <- io.EOF
+		synctest.Wait()
+		for i := range 1000 {
+			r.Get(fmt.Sprint("invented-", i))
+		}
+		for i := range 1000 {
+			r.Get(fmt.Sprint("invented-", 1000+i))
+			r.Get("e") // a crowd, half of the requests
+			r.Get(fmt.Sprint("known-", i%150))
+		}
+		time.Sleep(1100 * time.Millisecond)
+		require.Equal(t, int64(10), r.ActiveRound("e"))
+		for _, ids := range src.fetches() {
+			require.LessOrEqual(t, len(ids), 100, "the limit of one call")
+		}
+	})
+}
+
+// Events that have ended are forgotten: those without an active room and a sale that nobody has
+// reported for an hour.
+func TestEndedEventsAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		src := &source{streams: make(chan *stream, 1)}
+		r := startWatch(t, src)
+		of := func(event string, active bool) *vwrv1.Counter {
+			return &vwrv1.Counter{EventId: event, Active: active, Round: 10, Serving: 5}
+		}
+		st := <-src.streams
+		st.msgs <- snapshot(of("active", true), of("ended", true), of("on-sale", true), of("listed", true))
+		synctest.Wait()
+		r.SetSaleStatuses(map[string]string{"on-sale": "ON_SALE", "ended": "CLOSED"})
+		st.msgs <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{of("ended", false), of("on-sale", false), of("listed", false)}}
+		synctest.Wait()
+		r.SetSaleStatuses(map[string]string{"ended": ""})
+		reopen := func(after time.Duration) {
+			for range after / time.Second {
+				time.Sleep(time.Second)
+				st.msgs <- &vwrv1.WatchCountersResponse{}
+			}
+			st.fail <- io.EOF
+			st = <-src.streams
+			st.msgs <- snapshot(of("active", true), of("listed", false))
+			synctest.Wait()
+		}
+		reopen(50 * time.Minute)
+		require.Equal(t, int64(10), r.Get("ended").Started, "replicas may disagree")
+		reopen(20 * time.Minute)
+		require.Zero(t, r.Get("ended").Started)
+		require.Equal(t, int64(10), r.ActiveRound("active"))
+		require.Equal(t, "ON_SALE", r.Get("on-sale").Sale)
+		require.Equal(t, int64(10), r.Get("listed").Started)
 	})
 }
 

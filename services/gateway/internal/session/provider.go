@@ -14,6 +14,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/oidc"
+	"urr.guru/services/gateway/internal/problem"
 )
 
 // Provider is an identity provider.
@@ -32,17 +33,13 @@ const LoginPath = "/api/v1/auth/login"
 // Limits of the headers of a sign-in's response, in bytes: with the session they stay below 4096, for
 // which proxies have room by default.
 const (
-	maxIDToken  = 1800
+	maxIDToken  = 1700
 	maxReturnTo = 1024
 )
 
 // hintLife is how long the ID token is kept after the end of the session, since open pages still offer
 // to sign out, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
-
-// hintPlaceholder is kept in place of an ID token that is too long: it says that the session began at
-// the provider, and overwrites the token of another user of the browser.
-const hintPlaceholder = "-"
 
 // Limits of the log's attributes of a failure, in bytes.
 const (
@@ -83,8 +80,11 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 		h.redirectFailed(w, r, "/", fmt.Errorf("%w: %w", errExpired, err))
 		return nil
 	}
-	// The provider accepts the code once; the attempt is of no further use.
 	h.Cookies.Clear(w, identity.AttemptCookie(attempt.State))
+	if !h.used.claim(r.Context(), attempt) {
+		h.redirectFailed(w, r, attempt.ReturnTo, errExpired)
+		return nil
+	}
 	if code := answer.Get("error"); code != "" {
 		h.redirectFailed(w, r, attempt.ReturnTo, refusalError(code))
 		return nil
@@ -100,7 +100,7 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	}
 	hint := user.IDToken
 	if len(hint) > maxIDToken {
-		hint = hintPlaceholder
+		hint = identity.IDTokenPlaceholder
 	}
 	h.Cookies.Set(w, identity.IDTokenCookie, hint, session.Expiry().Add(hintLife))
 	signIns.WithLabelValues(outcomeDone).Inc()
@@ -140,9 +140,30 @@ func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, return
 	}
 	if !errors.Is(r.Context().Err(), context.Canceled) {
 		signIns.WithLabelValues(outcome).Inc()
-		h.Log.Log(r.Context(), level, "sign-in failed", "outcome", outcome, "error", truncate(cause.Error(), maxCause))
+		h.logFailure(r.Context(), level, "sign-in failed", outcome, cause)
 	}
 	redirect(w, "/login?"+url.Values{"returnTo": {returnTo}, "failed": {outcome}}.Encode())
+}
+
+// signOutLine is the reason of the log's lines about sign-outs.
+const signOutLine = "sign-out"
+
+// newLineLimit bounds the log's lines of failures, by their reason: while the provider is away, a crowd
+// tries to sign in.
+func newLineLimit() *problem.LineLimit {
+	return problem.NewLineLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutLine)
+}
+
+func (h *Handlers) logFailure(ctx context.Context, level slog.Level, message, reason string, cause error) {
+	suppressed, ok := h.lines.Allow(reason)
+	if !ok {
+		return
+	}
+	attrs := []any{"outcome", reason, "error", truncate(cause.Error(), maxCause)}
+	if suppressed > 0 {
+		attrs = append(attrs, "suppressed", suppressed)
+	}
+	h.Log.Log(ctx, level, message, attrs...)
 }
 
 // providerLogoutURL returns the URL that ends the provider's session; "" when there is none, or while
@@ -151,12 +172,12 @@ func (h *Handlers) providerLogoutURL(ctx context.Context, hint string) string {
 	if h.Provider == nil || hint == "" {
 		return ""
 	}
-	if hint == hintPlaceholder {
+	if hint == identity.IDTokenPlaceholder {
 		hint = ""
 	}
 	to, err := h.Provider.EndSession(ctx, hint)
 	if err != nil {
-		h.Log.WarnContext(ctx, "the session at the identity provider goes on after a sign-out", "error", truncate(err.Error(), maxCause))
+		h.logFailure(ctx, slog.LevelWarn, "the session at the identity provider goes on after a sign-out", signOutLine, err)
 	}
 	return to
 }

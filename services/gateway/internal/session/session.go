@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/claims"
@@ -17,6 +18,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/problem"
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 )
@@ -37,8 +39,8 @@ type Revoker interface {
 	IssueTime(ctx context.Context, userID string) time.Time
 }
 
-// Handlers of /api/v1/auth and /api/v1/admin/sessions.
-type Handlers struct {
+// Config of Handlers.
+type Config struct {
 	Tokens  *identity.Verifier
 	Cookies identity.Cookies
 	Revoked Revoker
@@ -47,10 +49,28 @@ type Handlers struct {
 	// Home is the gateway's URL to which the provider sends browsers back. A sign-in begins there too,
 	// since the cookie of an attempt belongs to one host.
 	Home *url.URL
-	Log  *slog.Logger
+	// Redis remembers the attempts that have come back; nil: each gateway does so for itself.
+	Redis redis.UniversalClient
+	Log   *slog.Logger
 	// Life is how long a session lasts.
 	Life time.Duration
 	Now  func() time.Time
+}
+
+// Handlers of /api/v1/auth and /api/v1/admin/sessions.
+type Handlers struct {
+	Config
+
+	used  *usedAttempts
+	lines *problem.LineLimit
+}
+
+func New(cfg Config) (*Handlers, error) {
+	used, err := newUsedAttempts(cfg.Redis, cfg.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &Handlers{Config: cfg, used: used, lines: newLineLimit()}, nil
 }
 
 func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {

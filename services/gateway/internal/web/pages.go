@@ -69,7 +69,6 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	f := &pageFrame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
 	p := &Pages{
 		shells: make(map[string]*pageShell, len(pageNames)), WaitingRoom: room, Assets: assets, Robots: newRobots(),
-		refusal:    &errorPage{frame: f, entry: m.Pages[refusalPage]},
 		DocsScript: m.Docs.Module, DocsStyles: m.Docs.Styles,
 	}
 	for _, name := range append([]string{refusalPage}, pageNames...) {
@@ -80,6 +79,9 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 		if p.shells[name], err = newShell(f, name, e); err != nil {
 			return nil, err
 		}
+	}
+	if p.refusal, err = newErrorPage(f, m.Pages[refusalPage]); err != nil {
+		return nil, err
 	}
 	if p.noEvent, err = newNoEventPage(f, m.Pages[refusalPage]); err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"html/template"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,10 +10,34 @@ import (
 
 const refusalPage = "problem"
 
-// errorPage is the error page. Its text differs per request, so it is rendered for each.
+// errorPage is the error page. It is rendered once in every variant, since anybody can request what
+// does not exist; a response inserts its sentence, and for server errors the request id.
 type errorPage struct {
-	frame *pageFrame
-	entry bundleEntry
+	csp               string
+	plain, referenced map[pageVariant][]string // the parts around what is inserted
+}
+
+// insertion stands in a rendered page for what a response inserts.
+const insertion = "@@insertion@@"
+
+func newErrorPage(f *pageFrame, e bundleEntry) (*errorPage, error) {
+	p := &errorPage{csp: contentSecurity(f.cfg), plain: map[pageVariant][]string{}, referenced: map[pageVariant][]string{}}
+	for lang, c := range f.catalogues {
+		reference := strings.ReplaceAll(c["common"]["reference"], "{id}", insertion)
+		for _, session := range []bool{false, true} {
+			v := pageVariant{lang, session}
+			plain, err := f.render(refusalPage, e, v, &refusalText{Detail: insertion})
+			if err != nil {
+				return nil, err
+			}
+			referenced, err := f.render(refusalPage, e, v, &refusalText{Detail: insertion, Reference: reference})
+			if err != nil {
+				return nil, err
+			}
+			p.plain[v], p.referenced[v] = strings.Split(string(plain), insertion), strings.Split(string(referenced), insertion)
+		}
+	}
+	return p, nil
 }
 
 // refusalText is the text of an error page; without a title it has the title of the page.
@@ -51,22 +77,23 @@ func (p *Pages) ServeRefusal(w http.ResponseWriter, r *http.Request, status int,
 	if p.refusal == nil || !navigates(r) {
 		return false
 	}
-	v := variantOf(r)
-	text := &refusalText{Detail: detail}
+	parts, inserted := p.refusal.plain[variantOf(r)], []string{detail}
 	if status >= http.StatusInternalServerError {
-		text.Reference = strings.ReplaceAll(p.refusal.frame.catalogues[v.lang]["common"]["reference"], "{id}", requestID)
-	}
-	body, err := p.refusal.frame.render(refusalPage, p.refusal.entry, v, text)
-	if err != nil {
-		return false
+		parts, inserted = p.refusal.referenced[variantOf(r)], []string{detail, requestID}
 	}
 	h := w.Header()
-	h.Set("Content-Security-Policy", contentSecurity(p.refusal.frame.cfg))
+	h.Set("Content-Security-Policy", p.refusal.csp)
 	h.Set("Content-Type", htmlType)
 	setSecurityHeaders(h)
 	w.WriteHeader(status)
-	if r.Method == http.MethodGet {
-		_, _ = w.Write(body)
+	if r.Method != http.MethodGet {
+		return true
+	}
+	for i, part := range parts {
+		_, _ = io.WriteString(w, part)
+		if i < len(inserted) {
+			template.HTMLEscape(w, []byte(inserted[i]))
+		}
 	}
 	return true
 }

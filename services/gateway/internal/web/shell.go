@@ -7,8 +7,12 @@ import (
 
 const htmlType = "text/html; charset=utf-8"
 
-// sessionCookie is only looked for, so that a page knows whether to ask the API who is signed in.
-const sessionCookie = "urr-session"
+// sessionCookie is only looked for, so that a page knows whether to ask the API who is signed in. With
+// https its name has a prefix.
+const (
+	sessionCookie       = "urr-session"
+	secureSessionCookie = "__Host-" + sessionCookie
+)
 
 // pageVariant has all that the content of a shell depends on.
 type pageVariant struct {
@@ -92,8 +96,9 @@ func (s *pageShell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func variantOf(r *http.Request) pageVariant {
-	_, err := r.Cookie(sessionCookie)
-	return pageVariant{lang: Language(r), session: err == nil}
+	_, plain := r.Cookie(sessionCookie)
+	_, secure := r.Cookie(secureSessionCookie)
+	return pageVariant{lang: Language(r), session: plain == nil || secure == nil}
 }
 
 // contentSecurity lets a page load from its own origin only, without inline scripts and styles.

@@ -131,9 +131,11 @@ func TestFrameShowsSignInOrSignOut(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})
 	require.Contains(t, body(t, get(h, "/")), `id="sign-in"`)
-	signedIn := body(t, get(h, "/", "Cookie", web.SessionCookie+"=x"))
-	require.NotContains(t, signedIn, `id="sign-in"`)
-	require.Contains(t, signedIn, `id="sign-out"`)
+	for _, prefix := range []string{"", "__Host-"} {
+		signedIn := body(t, get(h, "/", "Cookie", prefix+web.SessionCookie+"=x"))
+		require.NotContains(t, signedIn, `id="sign-in"`)
+		require.Contains(t, signedIn, `id="sign-out"`)
+	}
 }
 
 // inline matches what the policy blocks: scripts with a body, style elements, and style and event
@@ -297,8 +299,7 @@ func TestCataloguesMatch(t *testing.T) {
 	}
 }
 
-func TestErrorPagesAreForPeopleOnly(t *testing.T) {
-	t.Parallel()
+func TestErrorPagesAreForPeopleOnly(t *testing.T) { //nolint:paralleltest // counts allocations
 	p, err := web.NewFrom(bundle(), web.Config{})
 	require.NoError(t, err)
 	refuse := func(path string, status int, headers ...string) (*http.Response, bool) {
@@ -321,6 +322,11 @@ func TestErrorPagesAreForPeopleOnly(t *testing.T) {
 
 	r, _ = refuse("/my", http.StatusServiceUnavailable, "Accept", "text/html")
 	require.Contains(t, body(t, r), "Reference req-7")
+
+	navigation := httptest.NewRequest(http.MethodGet, "/nowhere", http.NoBody)
+	navigation.Header.Set("Accept", "text/html")
+	allocated := testing.AllocsPerRun(100, func() { p.ServeRefusal(httptest.NewRecorder(), navigation, http.StatusNotFound, "A sentence.", "") })
+	require.Less(t, allocated, 60.0, "the page is not rendered per request")
 
 	for path, accept := range map[string]string{"/nowhere": "application/json", "/": "*/*", "/api/v1/events": "text/html", "/vwr-api/vwr/x": "text/html", "/assets/x": "text/html"} {
 		_, done := refuse(path, http.StatusNotFound, "Accept", accept)

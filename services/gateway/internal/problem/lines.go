@@ -1,0 +1,45 @@
+package problem
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// maxLines is how many lines per second are logged for one reason, so that neither an attack nor a
+// service that is away while a million visitors poll overloads the log.
+const maxLines = 10
+
+// otherReason counts the lines of every reason that a LineLimit was not made for, since whoever makes
+// up reasons must not take memory.
+const otherReason = "other"
+
+// LineLimit bounds the lines of a log, by their reason. It is safe for concurrent use, without a lock.
+type LineLimit struct{ counts map[string]*lineCount }
+
+type lineCount struct{ second, written, suppressed atomic.Int64 }
+
+func NewLineLimit(reasons ...string) *LineLimit {
+	l := &LineLimit{counts: map[string]*lineCount{otherReason: {}}}
+	for _, reason := range reasons {
+		l.counts[reason] = &lineCount{}
+	}
+	return l
+}
+
+// Allow reports whether a line may be written now, and how many of its reason were omitted since the
+// last one.
+func (l *LineLimit) Allow(reason string) (suppressed int64, ok bool) {
+	c := l.counts[reason]
+	if c == nil {
+		c = l.counts[otherReason]
+	}
+	now := time.Now().Unix()
+	if s := c.second.Load(); s != now && c.second.CompareAndSwap(s, now) {
+		c.written.Store(0)
+	}
+	if c.written.Add(1) > maxLines {
+		c.suppressed.Add(1)
+		return 0, false
+	}
+	return c.suppressed.Swap(0), true
+}

@@ -1,0 +1,146 @@
+package revoked
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	pkgredis "urr.guru/pkg/redis"
+)
+
+// endless is the end of a span without one.
+const endless = math.MaxInt64
+
+// span is a part of the list, by score: from ≤ score < to.
+type span struct{ from, to int64 }
+
+func (s span) max() string {
+	if s.to == endless {
+		return "+inf"
+	}
+	return "(" + formatScore(s.to)
+}
+
+func (s span) args(key string, offset int64) redis.ZRangeArgs {
+	return redis.ZRangeArgs{Key: key, ByScore: true, Start: formatScore(s.from), Stop: s.max(), Offset: offset, Count: readMax}
+}
+
+// readSpan reads all members of a span, in replies of at most readMax.
+func (l *List) readSpan(ctx context.Context, s span, oldest int64) (map[string]int64, error) {
+	stored := make(map[string]int64)
+	for offset := int64(0); ; {
+		page, err := l.rdb.ZRangeArgsWithScores(ctx, s.args(l.key, offset)).Result()
+		if err != nil {
+			return nil, fmt.Errorf("revoked sessions: %w", pkgredis.Err(err))
+		}
+		maps.Copy(stored, entriesOf(page, oldest))
+		if len(page) < readMax {
+			return stored, nil
+		}
+		if last := int64(page[len(page)-1].Score); last > s.from {
+			s.from, offset = last, 0
+		} else { // more than a reply with one score
+			offset += readMax
+		}
+	}
+}
+
+// spans divides the list into spans with about readMax entries of this gateway each.
+func (l *List) spans(oldest int64) (all []span, counts []int64) {
+	l.mu.RLock()
+	scores := slices.Sorted(maps.Values(l.entries))
+	l.mu.RUnlock()
+	from := oldest
+	for first, next := 0, 0; ; first = next {
+		next = min(first+readMax, len(scores))
+		for next < len(scores) && scores[next] == scores[next-1] {
+			next++
+		}
+		counts = append(counts, int64(next-first))
+		if next == len(scores) {
+			return append(all, span{from, endless}), counts
+		}
+		all = append(all, span{from, scores[next]})
+		from = scores[next]
+	}
+}
+
+// reconcileAll compares the counts of all spans, and reconciles those that differ.
+func (l *List) reconcileAll(ctx context.Context, oldest int64) error {
+	all, counts := l.spans(oldest)
+	cmds := make([]*redis.IntCmd, len(all))
+	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, s := range all {
+			cmds[i] = p.ZCount(ctx, l.key, formatScore(s.from), s.max())
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoked sessions: %w", pkgredis.Err(err))
+	}
+	var differ []span
+	for i, s := range all {
+		if cmds[i].Val() != counts[i] {
+			differ = append(differ, s)
+		}
+	}
+	return l.reconcile(ctx, differ, oldest)
+}
+
+// reconcileNext reconciles one span per call, until the whole list was read.
+func (l *List) reconcileNext(ctx context.Context, now time.Time, oldest int64) error {
+	all, _ := l.spans(oldest)
+	next := all[len(all)-1]
+	for _, s := range all {
+		if s.to > l.readTo {
+			next = s
+			break
+		}
+	}
+	if err := l.reconcile(ctx, []span{next}, oldest); err != nil {
+		return err
+	}
+	if l.readTo = next.to; next.to == endless {
+		l.readTo, l.fullRead = 0, now
+	}
+	return nil
+}
+
+// reconcile reads spans and writes back what they lack. Members that change meanwhile are found by the
+// next Read, since the counts then differ.
+func (l *List) reconcile(ctx context.Context, spans []span, oldest int64) error {
+	stored := make(map[string]int64)
+	for _, s := range spans {
+		part, err := l.readSpan(ctx, s, oldest)
+		if err != nil {
+			return err
+		}
+		maps.Copy(stored, part)
+	}
+	l.mergeEntries(stored)
+	missing := l.missing(spans, stored)
+	if len(missing) == 0 {
+		return nil
+	}
+	writtenBack.Add(float64(len(missing)))
+	return l.writeEntries(ctx, missing)
+}
+
+// missing returns the entries of spans that Redis lacks or has with an earlier time.
+func (l *List) missing(spans []span, stored map[string]int64) map[string]int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	missing := make(map[string]int64)
+	for m, at := range l.entries {
+		inSpans := slices.ContainsFunc(spans, func(s span) bool { return s.from <= at && at < s.to })
+		if inSpans && stored[m] < at {
+			missing[m] = at
+		}
+	}
+	return missing
+}

@@ -1,0 +1,79 @@
+package roomstate
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// unknownEvents are events without an entry that were requested while the stream was broken. Anybody
+// can request any id, so their number is bounded: half are the first ones, all of them where few are
+// requested; half are drawn from all requests, among which invented ids, however many, do not displace
+// an event that a crowd requests.
+type unknownEvents struct {
+	first    map[string]bool
+	drawn    []string
+	requests int
+}
+
+func (u *unknownEvents) add(event string) {
+	if u.first == nil {
+		u.first = make(map[string]bool, refreshMax/2)
+	}
+	if u.first[event] {
+		return
+	}
+	if len(u.first) < refreshMax/2 {
+		u.first[event] = true
+		return
+	}
+	u.requests++
+	if len(u.drawn) < refreshMax/2 {
+		u.drawn = append(u.drawn, event)
+	} else if i := rand.IntN(u.requests); i < len(u.drawn) { //nolint:gosec // which are fetched first is no secret
+		u.drawn[i] = event
+	}
+}
+
+// take returns the events since the last call, at most refreshMax.
+func (u *unknownEvents) take() []string {
+	all := append(slices.Collect(maps.Keys(u.first)), u.drawn...)
+	*u = unknownEvents{}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// takeRequested returns the events that were requested since the last call: at most refreshMax known
+// ones, and apart from these as many unknown ones, so that neither keep the others waiting.
+func (r *Rooms) takeRequested() (known, unknown []string) {
+	for id, e := range *r.events.Load() {
+		if len(known) == refreshMax {
+			break
+		}
+		if e.requested.Swap(false) {
+			known = append(known, id)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return known, r.unknown.take()
+}
+
+// forgetAfter is how long after its last report an event is kept that has neither an active room nor
+// a known sale: longer than replicas of vwr and queue may disagree.
+const forgetAfter = time.Hour
+
+// forgetEnded drops the events that have ended, so that they do not add up over months.
+func (r *Rooms) forgetEnded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := maps.Clone(*r.events.Load())
+	maps.DeleteFunc(kept, func(_ string, e *roomEntry) bool {
+		s := e.state.Load()
+		return !s.Active && s.Sale == "" && time.Since(e.reported) > forgetAfter
+	})
+	if len(kept) < len(*r.events.Load()) {
+		r.events.Store(&kept)
+	}
+}

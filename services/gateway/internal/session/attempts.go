@@ -1,0 +1,54 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/claims"
+)
+
+const (
+	// maxUsed bounds the attempts that the process remembers. One that is evicted may come back again
+	// while Redis is unavailable.
+	maxUsed = 100_000
+	// redisTimeout bounds the call to Redis, for which the user waits.
+	redisTimeout = 500 * time.Millisecond
+)
+
+// usedAttempts remembers the attempts to sign in that have come back from the provider, until they
+// expire: in Redis, for all gateways, and in the process. Each counts once. Otherwise a program could
+// repeat one attempt with made-up codes, and use up what the provider allows to all users.
+type usedAttempts struct {
+	rdb   redis.UniversalClient // nil: in the process only
+	local *otter.Cache[string, time.Time]
+	now   func() time.Time
+}
+
+func newUsedAttempts(rdb redis.UniversalClient, now func() time.Time) (*usedAttempts, error) {
+	local, err := otter.New(&otter.Options[string, time.Time]{
+		MaximumSize: maxUsed,
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, time.Time]) time.Duration {
+			return max(time.Millisecond, e.Value.Sub(now()))
+		}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("memory of sign-in attempts: %w", err)
+	}
+	return &usedAttempts{rdb: rdb, local: local, now: now}, nil
+}
+
+// claim reports whether an attempt comes back for the first time. While Redis is unavailable users can
+// still sign in, and an attempt may come back once at each gateway.
+func (u *usedAttempts) claim(ctx context.Context, a *claims.SignIn) bool {
+	if _, first := u.local.SetIfAbsent(a.State, a.Expiry()); !first || u.rdb == nil {
+		return first
+	}
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
+	defer cancel()
+	err := u.rdb.SetArgs(ctx, "sign-in:"+a.State, 1, redis.SetArgs{Mode: "NX", TTL: max(time.Second, a.Expiry().Sub(u.now()))}).Err()
+	return err != redis.Nil //nolint:errorlint // as go-redis documents it: the key was there
+}

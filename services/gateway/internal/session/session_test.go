@@ -1,0 +1,105 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/token/tokentest"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/oidc"
+	"urr.guru/services/gateway/internal/revoked"
+	"urr.guru/services/gateway/internal/session"
+)
+
+func verifier(t *testing.T) *identity.Verifier {
+	t.Helper()
+	k := tokentest.KeySet(t, "a-secret-of-at-least-thirty-two-bytes")
+	v, err := identity.New(identity.Keys{Session: k}, 10, revoked.New(nil, "", time.Hour, time.Now), time.Now)
+	require.NoError(t, err)
+	return v
+}
+
+func handlers(t *testing.T, cfg session.Config) *session.Handlers {
+	t.Helper()
+	cfg.Now = time.Now
+	h, err := session.New(cfg)
+	require.NoError(t, err)
+	return h
+}
+
+// provider refuses every code, and counts them.
+type provider struct{ codes int }
+
+func (p *provider) Begin(context.Context, *claims.SignIn) (string, error) { return "", nil }
+func (p *provider) EndSession(context.Context, string) (string, error)    { return "", nil }
+func (p *provider) Complete(context.Context, *claims.SignIn, string) (*oidc.User, error) {
+	p.codes++
+	return nil, oidc.ErrInvalid
+}
+
+// An attempt costs the provider one call, however often and at whichever gateway it comes back. While
+// Redis is away, or absent, it does so once at each gateway, and users can still sign in.
+func TestAttemptsCountOnce(t *testing.T) {
+	t.Parallel()
+	tokens := verifier(t)
+	gone := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	require.NoError(t, gone.Close())
+	for name, c := range map[string]struct {
+		rdb  redis.UniversalClient
+		want int
+	}{"redis": {redistest.Open(t), 1}, "redis away": {gone, 2}, "no redis": {nil, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			attempt := claims.NewSignIn("/my", time.Now())
+			signed, err := tokens.SignAttempt(attempt)
+			require.NoError(t, err)
+			p, answer := &provider{}, url.Values{"code": {"made up"}, "state": {attempt.State}}
+			cfg := session.Config{Tokens: tokens, Log: slog.New(slog.DiscardHandler), Redis: c.rdb, Provider: p, Cookies: identity.Cookies{Now: time.Now}}
+			gateways := []*session.Handlers{handlers(t, cfg), handlers(t, cfg)}
+			for i := range 20 {
+				r := httptest.NewRequest(http.MethodGet, "/?"+answer.Encode(), nil)
+				r.Header.Set("Cookie", identity.AttemptCookie(attempt.State)+"="+signed)
+				rec, before := httptest.NewRecorder(), p.codes
+				require.NoError(t, gateways[i%2].Callback(rec, r, &edge.Request{Header: r.Header}))
+				want := "/login?failed=expired&returnTo=%2Fmy"
+				if p.codes > before {
+					want = "/login?failed=invalid&returnTo=%2Fmy"
+				}
+				require.Equal(t, want, rec.Header().Get("Location"))
+			}
+			require.Equal(t, c.want, p.codes)
+		})
+	}
+}
+
+// A crowd whose sign-ins fail does not overload the log.
+func TestFailuresAreLoggedWithinALimit(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	h := handlers(t, session.Config{Tokens: verifier(t), Log: log})
+	synctest.Test(t, func(t *testing.T) {
+		for second := range 2 {
+			for range 100 {
+				require.NoError(t, h.Callback(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), &edge.Request{}))
+			}
+			require.Equal(t, 10*(second+1), strings.Count(out.String(), "sign-in failed"))
+			time.Sleep(time.Second)
+		}
+		require.Contains(t, out.String(), "suppressed=90")
+	})
+}
