@@ -109,7 +109,7 @@ func TestNoFlippedBitVerifies(t *testing.T) {
 	t.Parallel()
 	k := tokentest.KeySet(t, "a:"+secret)
 	vwr, anon := k.Derive(claims.LabelVwrTicket), k.Derive(claims.LabelAnon)
-	sealedTicket, sealedAnon := ticket.Seal(vwr, "demo", "v1"), claims.NewAnon().Seal(anon)
+	sealedTicket, sealedAnon := ticket.Seal(vwr, "demo", "v1"), claims.NewAnon(now).Seal(anon)
 	flip := func(s string, i int) string {
 		b := []byte(s)
 		b[i/8] ^= 1 << (i % 8)
@@ -128,8 +128,9 @@ func TestNoFlippedBitVerifies(t *testing.T) {
 func TestAnon(t *testing.T) {
 	t.Parallel()
 	macs := tokentest.KeySet(t, secret).Derive(claims.LabelAnon)
-	a, b := claims.NewAnon(), claims.NewAnon()
-	require.NotEqual(t, a, b)
+	a, b := claims.NewAnon(now), claims.NewAnon(now)
+	require.NotEqual(t, a.ID, b.ID)
+	a.Counted, a.Owes, a.Former = a.Counted.Add(time.Hour), 16, b.ID
 	got, err := claims.OpenAnon(macs, a.Seal(macs))
 	require.NoError(t, err)
 	require.Equal(t, a, got)

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -33,7 +34,7 @@ const (
 	maxKID     = 32
 	hashLen    = 16
 	ticketBody = 8 + 16 + 8 + hashLen
-	anonBody   = 16
+	anonBody   = 16 + 4 + 4 + 1 + 16
 	maxSealed  = 2 + maxKID + ticketBody + token.MACSize
 )
 
@@ -89,45 +90,39 @@ func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, er
 }
 
 // Anon is the content of the cookie urr-anon: a random id that only the platform can issue. Its
-// encoding, in base64url, is
+// encoding, big-endian and in base64url, is
 //
-//	0x01 | kid length | kid | id 16 | HMAC-SHA256 32
+//	0x01 | kid length | kid | id 16 | issued u32 | counted u32 | owes u8 | former 16 |
+//	HMAC-SHA256 32
 //
-// where the MAC covers "urr/a/1", a zero byte, and everything before the MAC.
+// where the times are in epoch seconds, and the MAC covers "urr/a/1", a zero byte, and everything
+// before the MAC.
 type Anon struct {
-	ID uuid.UUID
+	ID     uuid.UUID
+	Issued time.Time
+	// Counted is when the visitor was last counted as a new one of a network. Owes is the proof of work
+	// that each position has cost since then, in bits; every gateway demands it, from every address.
+	Counted time.Time
+	Owes    uint8
+	// Former is the id that this one has replaced, whose positions the visitor keeps; zero for none.
+	Former uuid.UUID
 }
 
-// NewAnon makes an id (UUIDv4, which reveals nothing).
-func NewAnon() Anon { return Anon{ID: uuid.New()} }
-
-// owingVersion is the UUID version of ids that owe a proof of work: the one for formats of one's own
-// (RFC 9562 §5.8).
-const owingVersion = 8
-
-// NewOwingAnon makes an id whose owner owes a proof of work of the given bits (1–255) for each
-// position. The debt is encoded in the id, so every gateway demands it, from every address. Code
-// that does not call OwedBits treats it like any other id.
-func NewOwingAnon(bits uint8) Anon {
-	a := NewAnon()
-	a.ID[0] = bits
-	a.ID[6] = a.ID[6]&0x0f | owingVersion<<4
-	return a
-}
-
-// OwedBits returns the bits of the proof of work that the id owes for each position, 0 for none.
-func (a Anon) OwedBits() int {
-	if a.ID.Version() != owingVersion {
-		return 0
-	}
-	return int(a.ID[0])
+// NewAnon makes an id (UUIDv4, which reveals nothing), issued and counted now.
+func NewAnon(now time.Time) Anon {
+	now = time.Unix(now.Unix(), 0)
+	return Anon{ID: uuid.New(), Issued: now, Counted: now}
 }
 
 func (a Anon) String() string { return a.ID.String() }
 
 func (a Anon) Seal(keys token.MACSet) string {
 	var buf [maxSealed]byte
-	return appendMAC(keys, anonDomain, "", append(appendHeader(buf[:0], keys.Current()), a.ID[:]...))
+	b := append(appendHeader(buf[:0], keys.Current()), a.ID[:]...)
+	b = binary.BigEndian.AppendUint32(b, uint32(a.Issued.Unix()))  //nolint:gosec // until 2106
+	b = binary.BigEndian.AppendUint32(b, uint32(a.Counted.Unix())) //nolint:gosec // until 2106
+	b = append(append(b, a.Owes), a.Former[:]...)
+	return appendMAC(keys, anonDomain, "", b)
 }
 
 // OpenAnon verifies the cookie's value; every failure is ErrForged.
@@ -137,7 +132,10 @@ func OpenAnon(keys token.MACSet, s string) (Anon, error) {
 	if !ok {
 		return Anon{}, ErrForged
 	}
-	return Anon{ID: uuid.UUID(body)}, nil
+	seconds := func(b []byte) time.Time { return time.Unix(int64(binary.BigEndian.Uint32(b)), 0) }
+	return Anon{
+		ID: uuid.UUID(body[:16]), Issued: seconds(body[16:]), Counted: seconds(body[20:]), Owes: body[24], Former: uuid.UUID(body[25:]),
+	}, nil
 }
 
 func appendHeader(b []byte, kid string) []byte {

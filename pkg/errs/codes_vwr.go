@@ -6,6 +6,7 @@ var (
 	ErrVWRRequestUnknown = declare(NotFound, "VWR_REQUEST_UNKNOWN", "The waiting room does not know this request")
 	ErrVWRTokenRequired  = declare(Forbidden, "VWR_TOKEN_REQUIRED", "Waiting room token required")
 	ErrProofRequired     = declare(Forbidden, "PROOF_REQUIRED", "A proof of work is required")
+	ErrCaptchaRequired   = declare(Forbidden, "CAPTCHA_REQUIRED", "The test of the challenge provider is required")
 	ErrLobbyOpen         = declare(Conflict, "LOBBY_OPEN", "Positions are not given out yet")
 	ErrLobbyClosed       = declare(Conflict, "LOBBY_CLOSED", "The lobby takes no entries now")
 	ErrLobbyFixed        = declare(Conflict, "LOBBY_FIXED", "The lobby of the running round cannot be changed")

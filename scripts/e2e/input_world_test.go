@@ -152,8 +152,8 @@ func (w *inputWorld) renew() {
 func (w *inputWorld) enterRoom() {
 	w.t.Helper()
 	keys := keySet(w.t, w.p.Wiring().Secrets.Session)
-	w.owner.anon = claims.NewAnon().Seal(keys.Derive(claims.LabelAnon))
-	w.other.anon = claims.NewAnon().Seal(keys.Derive(claims.LabelAnon))
+	w.owner.anon = claims.NewAnon(time.Now()).Seal(keys.Derive(claims.LabelAnon))
+	w.other.anon = claims.NewAnon(time.Now()).Seal(keys.Derive(claims.LabelAnon))
 	a := w.send(http.MethodPost, "/vwr-api/vwr/assign/"+w.busy, "", w.owner, false)
 	require.Equal(w.t, http.StatusOK, a.Status, "%s", a.Body)
 	var assigned struct{ RequestID string }

@@ -60,8 +60,10 @@ func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) g
 	callers := registered.callers(t)
 
 	accept := make(map[string]config.Secret)
-	for _, c := range callers {
-		accept[c] = key
+	for _, allowed := range callers {
+		for _, c := range allowed {
+			accept[c] = key
+		}
 	}
 	if o.caller != "" {
 		accept[o.caller] = key
@@ -84,7 +86,8 @@ func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) g
 	})
 
 	conns := make(router)
-	for method, caller := range callers {
+	for method, allowed := range callers {
+		caller := allowed[0]
 		if o.caller != "" {
 			caller = o.caller
 		}
@@ -127,9 +130,10 @@ type services []string
 
 func (s *services) RegisterService(desc *grpc.ServiceDesc, _ any) { *s = append(*s, desc.ServiceName) }
 
-func (s *services) callers(t testing.TB) map[string]string {
+// callers returns the allowed callers of each method.
+func (s *services) callers(t testing.TB) map[string][]string {
 	t.Helper()
-	callers := make(map[string]string)
+	callers := make(map[string][]string)
 	for _, name := range *s {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
 		if err != nil {
@@ -140,7 +144,7 @@ func (s *services) callers(t testing.TB) map[string]string {
 			md := methods.Get(i)
 			access, _ := proto.GetExtension(md.Options(), commonv1.E_Access).(*commonv1.Access)
 			if len(access.GetCallers()) > 0 {
-				callers["/"+name+"/"+string(md.Name())] = access.GetCallers()[0]
+				callers["/"+name+"/"+string(md.Name())] = access.GetCallers()
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/token"
+	"urr.guru/services/gateway/internal/captcha"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
 	"urr.guru/services/gateway/internal/session"
@@ -30,6 +31,7 @@ type Config struct {
 	// SecureCookies or OIDC_ISSUER.
 	DevLogin bool `env:"DEV_LOGIN"`
 	OIDC     session.OIDC
+	Captcha  captcha.Settings
 	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
@@ -126,7 +128,7 @@ func (c *Config) Validate() error {
 	if c.DevLogin && c.OIDC.Issuer != "" {
 		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with OIDC_ISSUER: it lets anybody be any of its users"))
 	}
-	all = append(all, c.OIDC.Validate(c.SecureCookies))
+	all = append(all, c.OIDC.Validate(c.SecureCookies), c.Captcha.Validate())
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
 		all = append(all, config.Invalid("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
 	}
@@ -186,7 +188,7 @@ func (l Limits) limiterConfig() limit.Config {
 		SignIns:     limit.RateRule{Rate: l.SignInRate, Burst: l.SignInBurst},
 		Work: limit.WorkRule{
 			Free:    limit.RateRule{Rate: l.FreeVisitorRate, Burst: l.FreeVisitorBurst},
-			MinBits: l.ProofMinBits, MaxBits: l.ProofMaxBits,
+			MinBits: l.ProofMinBits, MaxBits: l.ProofMaxBits, HalfLife: time.Minute,
 		},
 		Keys: l.Keys, Timeout: 100 * time.Millisecond, Pause: time.Second,
 	}

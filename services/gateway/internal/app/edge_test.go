@@ -95,7 +95,7 @@ func visitors() []credential {
 			return tier1Credentials(w, tokentest.KeySet(w.t, foreignSecret), round, e, w.now())
 		}},
 		{name: "visitor by another key", headers: func(w *fixture, _ string) credentials {
-			return credentials{"Cookie": "urr-anon=" + claims.NewAnon().Seal(tokentest.KeySet(w.t, foreignSecret).Derive(claims.LabelAnon))}
+			return credentials{"Cookie": "urr-anon=" + claims.NewAnon(w.now()).Seal(tokentest.KeySet(w.t, foreignSecret).Derive(claims.LabelAnon))}
 		}},
 		{name: "tier 1 of another visitor", visitor: true, headers: func(w *fixture, e string) credentials {
 			c, _ := w.visitor()

@@ -293,7 +293,7 @@ func (w *fixture) session(user string, roles ...string) credentials {
 
 // visitor returns a cookie urr-anon and the id in it.
 func (w *fixture) visitor() (credentials, string) {
-	a := claims.NewAnon()
+	a := claims.NewAnon(w.now())
 	return credentials{"Cookie": "urr-anon=" + a.Seal(w.sessions.Derive(claims.LabelAnon))}, a.String()
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"urr.guru/services/gateway/internal/api"
 	"urr.guru/services/gateway/internal/audit"
+	"urr.guru/services/gateway/internal/captcha"
 	"urr.guru/services/gateway/internal/dispatch"
 	"urr.guru/services/gateway/internal/docs"
 	"urr.guru/services/gateway/internal/edge"
@@ -51,7 +52,9 @@ type Gateway struct {
 	routes     []*edge.Route
 	services   Services
 	tokens     *identity.Verifier
-	provider   *oidc.Provider // nil: there is none
+	provider   *oidc.Provider    // nil: there is none
+	captcha    *captcha.Provider // nil: there is none
+	limits     *limit.Limiter
 	dispatcher *dispatch.Dispatcher
 	closers    []func(context.Context) error
 }
@@ -87,14 +90,19 @@ func Assemble(
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{
 		services: s, Rooms: s.newRooms(), Revoked: list, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
-		tokens: tokens, provider: cfg.OIDC.Provider(now),
+		tokens: tokens, provider: cfg.OIDC.Provider(now), captcha: captcha.New(cfg.Captcha),
+		limits: limit.New(cfg.Limits.limiterConfig(), stores.Redis, now),
 	}
 	g.live = live.NewHub((&live.Sources{
 		Rooms: g.Rooms, Line: queuev1.NewQueueAdminServiceClient(s.Queue), Events: ticketv1.NewEventServiceClient(s.Ticket),
 		Stats: statsv1.NewStatsServiceClient(s.Stats), Now: now,
 	}).Read)
 	g.Lines = linestate.New(now, g.Rooms)
-	proofs, err := proof.New(tokens, stores.Redis, proof.Timeout, now)
+	test := proof.Test{Page: cfg.Captcha.Page, FailOpen: cfg.Captcha.FailOpen}
+	if g.captcha != nil {
+		test.Provider = g.captcha
+	}
+	proofs, err := proof.New(tokens, test, stores.Redis, proof.Timeout, now)
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +115,14 @@ func Assemble(
 		return nil, err
 	}
 	e.reference.Describe(table.Routes())
-	limits := limit.New(cfg.Limits.limiterConfig(), stores.Redis, now)
 	slots := handlers.NewSlotVerifier(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
-	g.closers = append(g.closers, limits.Close, slots.Close, g.live.Close)
+	g.closers = append(g.closers, g.limits.Close, slots.Close, g.live.Close)
 	g.dispatcher, err = dispatch.New(dispatch.Config{
 		Table: table,
 		Guard: &edge.Guard{
 			Tokens: tokens, Rooms: g.Rooms, Lines: g.Lines, Slots: slots, VerifyMutations: cfg.VerifySlots,
 		},
-		Tokens: tokens, Cookies: cookies, Limits: limits, Proxies: proxies,
+		Tokens: tokens, Cookies: cookies, Limits: g.limits, Proxies: proxies,
 		Problems: problem.New(web.Language, log).WithPage(e.pages.ServeRefusal), Audit: g.Audit,
 		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
 	})
@@ -126,7 +133,8 @@ func Assemble(
 	return g, nil
 }
 
-// rekey replaces the keys that sign and verify tokens, and the secret for the identity provider.
+// rekey replaces the keys that sign and verify tokens, and the secrets for the identity provider and
+// the challenge provider.
 func (g *Gateway) rekey(cfg *Config) error {
 	keys, err := cfg.parseKeys()
 	if err != nil {
@@ -136,6 +144,9 @@ func (g *Gateway) rekey(cfg *Config) error {
 	g.dispatcher.SetOriginSecrets(cfg.CloudFrontSecret)
 	if g.provider != nil {
 		g.provider.SetSecret(cfg.OIDC.ClientSecret.Reveal())
+	}
+	if g.captcha != nil {
+		g.captcha.SetSecret(cfg.Captcha.Secret.Reveal())
 	}
 	return nil
 }
@@ -169,7 +180,7 @@ func (g *Gateway) newEndpoints(
 	e := &endpoints{
 		devLogin: cfg.DevLogin,
 		auth:     auth,
-		rooms:    handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, proofs, vwr),
+		rooms:    handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: g.limits}, proofs, vwr),
 		line:     handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},

@@ -114,7 +114,7 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 		{
 			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Access: edge.Visitor, Handler: e.rooms.Assign,
 			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{},
-			Headers: []edge.Header{docs.VWRProof},
+			Headers: []edge.Header{docs.VWRProof, docs.VWRCaptcha},
 		},
 		{
 			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Access: edge.Visitor, Handler: e.rooms.Challenge,

@@ -170,7 +170,7 @@ func (w *fixture) stolenPasses() []exploit {
 func (w *fixture) forgedVisitors() []exploit {
 	c, id := w.visitor()
 	good := strings.TrimPrefix(c["Cookie"], "urr-anon=")
-	other := claims.NewAnon()
+	other := claims.NewAnon(w.now())
 	cookie := func(value string) credentials { return credentials{"Cookie": "urr-anon=" + value} }
 	return []exploit{
 		{"none", nil},

@@ -214,9 +214,6 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 			return err
 		}
 	}
-	if q.NewAnon != "" {
-		d.Cookies.Set(w, identity.AnonCookie, q.NewAnon, d.Cookies.Now().Add(identity.AnonLife))
-	}
 	if q.Route.Audited() {
 		return d.serveAct(w, r, q)
 	}
@@ -234,23 +231,21 @@ func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 
 func (d *Dispatcher) identify(q *edge.Request) {
 	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
-	anon, owes := d.Tokens.VisitorID(q.Header)
-	q.Anon, q.Owes = anon, d.Limits.OwedBits(owes)
+	visitor, ok := d.Tokens.Visitor(q.Header)
+	if !ok {
+		return
+	}
+	q.Visitor, q.Anon = visitor, visitor.String()
+	if d.Tokens.HeldByFormer(q.Header, q.EventInPath(), visitor) {
+		q.Anon = visitor.Former.String()
+	}
 }
 
-// applyLimits counts the request, and creates the visitor on routes that issue one. New visitors
-// are bounded per network, and owe a proof of work beyond an allowance.
+// applyLimits counts the request.
 func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
-	s := limit.Subject{Address: d.Proxies.Client(r), Visitor: q.Anon, User: q.User()}
+	q.Address = d.Proxies.Client(r)
+	s := limit.Subject{Address: q.Address, Visitor: q.Anon, User: q.User()}
 	switch {
-	case q.Anon == "" && q.Route.Issues:
-		owes, err := d.Limits.CountNewVisitor(r.Context(), s)
-		if err != nil {
-			return err
-		}
-		q.Owes = owes
-		q.Anon, q.NewAnon = d.Tokens.NewVisitorID(owes)
-		return nil
 	case q.Route.SignsIn:
 		return d.Limits.CountSignIn(r.Context(), s)
 	case q.Route.Mutates() && !q.Route.Poll || q.Route.Costly:

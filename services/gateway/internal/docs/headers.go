@@ -22,6 +22,9 @@ var (
 	VWRProof   = edge.Header{
 		Name: identity.ProofHeader, Description: "`<challenge>.<nonce>`, where a proof of work is owed. Not needed again while the first one has not expired.",
 	}
+	VWRCaptcha = edge.Header{
+		Name: identity.CaptchaHeader, Description: "The token of the challenge provider, where the platform has one. Not needed again within 5 minutes.",
+	}
 	VWRTicket = edge.Header{Name: identity.VWRTicketHeader, Description: "The ticket of assign: with it a check costs no lookup."}
 	// DrawKey is the Idempotency-Key of a draw.
 	DrawKey = edge.Header{

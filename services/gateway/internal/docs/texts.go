@@ -48,8 +48,10 @@ var texts = map[string]routeText{
 	"auth.dev-login": {summary: "Signs in as anybody (development only)"},
 	"vwr.assign": {
 		summary: "Gives the visitor a position, the same again when repeated",
-		description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start), PROOF_REQUIRED (a proof of work is owed: the event asks for one, or many " +
-			"new visitors come from this address; `challengeUrl` is where the challenge is, and a proof that was refused is of no use any more), OVERLOADED.",
+		description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start), UNAUTHENTICATED (the event wants a signed-in user, as whose position it " +
+			"counts), VISITOR_REQUIRED (a proof without the cookie that its challenge has set), PROOF_REQUIRED (a proof of work is owed: the event asks for one, or many " +
+			"new visitors come from this address; `challengeUrl` is where the challenge is, and a proof that was refused is of no use any more), " +
+			"CAPTCHA_REQUIRED (`captchaUrl` is the page of the test), OVERLOADED.",
 	},
 	"vwr.challenge": {
 		summary: "The challenge of the proof of work for a position",

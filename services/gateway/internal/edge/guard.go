@@ -83,7 +83,7 @@ func (g *Guard) Check(ctx context.Context, q *Request) error {
 func (g *Guard) checkCaller(q *Request) error {
 	switch q.Route.Access {
 	case Visitor:
-		if q.Anon == "" {
+		if q.Anon == "" && !q.Route.Issues {
 			return errs.ErrVisitorRequired
 		}
 	case User:

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"net/http"
+	"net/netip"
 
 	"google.golang.org/protobuf/proto"
 
@@ -24,12 +25,15 @@ type Request struct {
 	// Session is nil without a valid session; SessionErr then says why.
 	Session    *claims.Session
 	SessionErr error
-	// Anon is the verified id of the visitor, "" for none. NewAnon is the cookie to set when this
-	// request created the visitor.
-	Anon    string
-	NewAnon string
-	// Owes is the proof of work that the visitor owes for each position in a waiting room, in bits.
+	// Visitor is the verified cookie of the visitor, the zero value without one.
+	Visitor claims.Anon
+	// Anon is the id of the visitor, "" for none: that of the cookie, or its former id where the request
+	// shows a position of that one.
+	Anon string
+	// Owes is the proof of work that the visitor owes for a new position in a waiting room, in bits.
 	Owes int
+	// Address is that of the client.
+	Address netip.Addr
 
 	// Event is set by Guard.Check; "" on routes that need no event.
 	Event string

@@ -97,7 +97,7 @@ type Route struct {
 	FastPath bool
 	// Traced routes take the fast path only while tracing is off.
 	Traced bool
-	// Issues routes set urr-anon for a visitor without it.
+	// Issues routes need no visitor: their handler issues urr-anon to one without it.
 	Issues bool
 	// RPC is the full method that the request is passed to; empty for hand-written routes.
 	RPC string

@@ -46,7 +46,7 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 		c.Rooms.Apply(&vwrv1.Counter{
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
 			Issued: m.GetNextPosition(), Rate: rate, ConfiguredRate: configured,
-			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), Next: m.GetNext(),
+			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), SignIn: m.GetSignIn(), Next: m.GetNext(),
 		})
 	}
 }

@@ -35,6 +35,9 @@ func (h *RoomHandlers) Join(w http.ResponseWriter, r *http.Request, q *edge.Requ
 			return errs.ErrLobbyClosed
 		}
 	}
+	if err := h.ids.Issue(r.Context(), w, q); err != nil {
+		return err
+	}
 	j, err := h.join.Do(r.Context(), event, &vwrv1.JoinItem{Caller: q.Caller(), EventId: event})
 	if err != nil {
 		return err

@@ -28,14 +28,17 @@ type RoomHandlers struct {
 	tokens  *identity.Verifier
 	cookies identity.Cookies
 	proofs  *proof.Proofs
+	ids     *VisitorIDs
 	assign  *batch.Groups[string, *vwrv1.AssignItem, *vwrv1.Assigned] // by event; nil without tier 1
 	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
 	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined] // by event
 }
 
 // NewRoomHandlers makes the handlers of tier 1. Without a client (nil) no room is ever active.
-func NewRoomHandlers(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient) *RoomHandlers {
-	h := &RoomHandlers{state: state, tokens: tokens, cookies: cookies, proofs: proofs}
+func NewRoomHandlers(
+	state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, ids *VisitorIDs, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient,
+) *RoomHandlers {
+	h := &RoomHandlers{state: state, tokens: tokens, cookies: cookies, ids: ids, proofs: proofs}
 	if vwr == nil {
 		return h
 	}
@@ -56,13 +59,23 @@ func NewRoomHandlers(state *roomstate.Rooms, tokens *identity.Verifier, cookies 
 // call vwr unless the stream from vwr is broken.
 func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	s, err := h.assignableRoom(event)
+	s, err := h.assignableRoom(event, q)
 	if err != nil {
 		return err
 	}
+	if q.Anon == "" && identity.Proof(q.Header) != "" {
+		return errs.ErrVisitorRequired // the browser does not keep the cookie of the challenge, so no proof will do
+	}
 	// A ticket with a position shows that it was paid for. (A lobby's ticket has no position yet.)
 	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
-		if err := h.proofs.Check(r.Context(), debtOf(event, s, q), identity.Proof(q.Header)); err != nil {
+		if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
+			return err
+		}
+		d := debtOf(event, s, q)
+		if err := h.proofs.Check(r.Context(), d, identity.Proof(q.Header)); err != nil {
+			return err
+		}
+		if err := h.proofs.CheckTest(r.Context(), d, identity.Captcha(q.Header), q.Address); err != nil {
 			return err
 		}
 	}
@@ -76,9 +89,9 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 	return WriteMessage(w, http.StatusOK, a)
 }
 
-// assignableRoom returns the state of a room that gives out positions. While the stream from vwr is
-// broken it returns any room, and vwr decides.
-func (h *RoomHandlers) assignableRoom(event string) (*roomstate.State, error) {
+// assignableRoom returns the state of a room that gives out positions to the caller. While the stream
+// from vwr is broken it returns any room, and vwr decides.
+func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate.State, error) {
 	if h.assign == nil {
 		return nil, errs.ErrVWRInactive
 	}
@@ -90,6 +103,8 @@ func (h *RoomHandlers) assignableRoom(event string) (*roomstate.State, error) {
 		return nil, errs.ErrVWRInactive
 	case !s.Lobby.Assigns(h.cookies.Now().UnixMilli()):
 		return nil, lobbyOpenError(&s.Lobby)
+	case s.SignIn && q.Session == nil:
+		return nil, q.SessionErr
 	}
 	return s, nil
 }
@@ -98,10 +113,13 @@ func debtOf(event string, s *roomstate.State, q *edge.Request) proof.Debt {
 	return proof.Debt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
 }
 
-func (h *RoomHandlers) Challenge(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	s, err := h.assignableRoom(event)
+	s, err := h.assignableRoom(event, q)
 	if err != nil {
+		return err
+	}
+	if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
 		return err
 	}
 	d := debtOf(event, s, q)

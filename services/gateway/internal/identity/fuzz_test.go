@@ -43,9 +43,9 @@ func FuzzCredentials(f *testing.F) {
 			require.Contains(t, all, session)
 			require.Equal(t, user, c.UserID)
 		}
-		if id, _ := verify.VisitorID(h); id != "" {
+		if a, ok := verify.Visitor(h); ok {
 			require.Contains(t, cookies, anon)
-			require.Equal(t, visitor.String(), id)
+			require.Equal(t, visitor.String(), a.String())
 		}
 		if c := verify.Tier1Token(h, event, visitor.String(), ""); c != nil {
 			require.Contains(t, cookies, tier1)

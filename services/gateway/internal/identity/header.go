@@ -22,6 +22,7 @@ const (
 	QueueTicketHeader = "X-Queue-Ticket"
 	VWRTicketHeader   = "X-Vwr-Ticket"
 	ProofHeader       = "X-Vwr-Proof"
+	CaptchaHeader     = "X-Vwr-Captcha"
 	IdempotencyHeader = "Idempotency-Key"
 	IfMatchHeader     = "If-Match"
 )
@@ -82,6 +83,9 @@ func firstValue(h http.Header, name string) string {
 
 // Proof returns the proof of work of the request, "" for none.
 func Proof(h http.Header) string { return firstValue(h, ProofHeader) }
+
+// Captcha returns the token of the challenge provider, "" for none.
+func Captcha(h http.Header) string { return firstValue(h, CaptchaHeader) }
 
 // maxQueueTicket bounds a queue ticket, in bytes.
 const maxQueueTicket = 256

@@ -7,10 +7,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
@@ -159,27 +160,39 @@ func (v *Verifier) SignSession(c *claims.Session) (string, error) {
 	return v.keys.Load().Session.Sign(c)
 }
 
-// VisitorID returns the visitor id of a verified urr-anon, "" when there is none, and the bits of
-// the proof of work that it owes for each position.
-func (v *Verifier) VisitorID(h http.Header) (id string, owes int) {
+// Visitor returns the content of a verified urr-anon; ok is false when there is none.
+func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
 	for sealed := range cookies(h, v.anonCookie) {
 		a, err := claims.OpenAnon(v.keys.Load().anon, sealed)
 		if err == nil {
-			return a.String(), a.OwedBits()
+			return a, true
 		}
 		countRefusal(kindAnon, reasonInvalid)
 	}
-	return "", 0
+	return a, false
 }
 
-// NewVisitorID makes the id of a visitor who owes a proof of work of so many bits for each
-// position, 0 for none, and the value of its cookie.
-func (v *Verifier) NewVisitorID(owes int) (id, value string) {
-	a := claims.NewAnon()
-	if owes > 0 {
-		a = claims.NewOwingAnon(uint8(min(owes, math.MaxUint8))) //nolint:gosec // fits
+// SealVisitor makes the value of the cookie urr-anon.
+func (v *Verifier) SealVisitor(a claims.Anon) string { return a.Seal(v.keys.Load().anon) }
+
+// HeldByFormer reports whether the position that the request shows, for this event ("": any) by its
+// ticket or else by its token, is that of the visitor's former id.
+func (v *Verifier) HeldByFormer(h http.Header, event string, a claims.Anon) bool {
+	if a.Former == uuid.Nil {
+		return false
 	}
-	return a.String(), a.Seal(v.keys.Load().anon)
+	former := a.Former.String()
+	if raw := firstValue(h, VWRTicketHeader); raw != "" {
+		_, err := claims.OpenVwrTicket(v.keys.Load().ticket, event, former, raw)
+		return err == nil
+	}
+	for tok := range cookies(h, Tier1Cookie) {
+		c, err := v.tier1.get(tok, v.now(), v.keys.Load(), v.verifyTier1)
+		if err == nil && c.UID == former && (event == "" || c.EventID == event) {
+			return true
+		}
+	}
+	return false
 }
 
 // SealChallenge signs the challenge of a proof of work for this event and visitor.

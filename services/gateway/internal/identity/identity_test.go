@@ -110,7 +110,7 @@ func TestSecureCookiesAreOfThisHost(t *testing.T) {
 	attempt := claims.NewSignIn("/", start)
 	signed, err := v.SignAttempt(attempt)
 	require.NoError(t, err)
-	_, visitor := v.NewVisitorID(0)
+	visitor := v.SealVisitor(claims.NewAnon(start))
 	for name, value := range map[string]string{identity.SessionCookie: session, identity.AnonCookie: visitor, identity.AttemptCookie(attempt.State): signed} {
 		rec := httptest.NewRecorder()
 		ck.Set(rec, name, value, start.Add(time.Hour))
@@ -157,7 +157,8 @@ func TestSeveralCookiesOfOneName(t *testing.T) {
 	require.NoError(t, err)
 	foreign, err := keys.Sign(claims.NewEntry("e", "mallory", "slot", 7, start.Add(time.Hour), start))
 	require.NoError(t, err)
-	id, visitor := v.NewVisitorID(0)
+	anon := claims.NewAnon(start)
+	id, visitor := anon.String(), v.SealVisitor(anon)
 	tier1, err := keys.Sign(claims.NewTier1("e", id, "r", 1, 1, start))
 	require.NoError(t, err)
 	attempt := claims.NewSignIn("/", start)
@@ -208,26 +209,29 @@ func TestIdentifyingAPollAllocatesNothing(t *testing.T) {
 	h := http.Header{"Cookie": {"a=b; __Host-urr-session=" + session + "; urr-entry-token=" + entry}}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		_, _ = v.Session(h)
-		_, _ = v.VisitorID(h)
+		_, _ = v.Visitor(h)
 		_ = v.Tier1Token(h, "e", "", "alice")
 		_ = v.EntryToken(h, "e", "alice")
 	}))
 }
 
 func visitorID(v *identity.Verifier, h http.Header) string {
-	id, _ := v.VisitorID(h)
-	return id
+	if a, ok := v.Visitor(h); ok {
+		return a.String()
+	}
+	return ""
 }
 
-// The id of a visitor says what the visitor owes, and is genuine all the same.
+// The cookie of a visitor says what the visitor owes.
 func TestVisitorsOweWork(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, testkit.NewClock(start))
-	for _, owes := range []int{0, 1, 16, 24} {
-		id, value := v.NewVisitorID(owes)
-		got, owed := v.VisitorID(http.Header{"Cookie": {identity.AnonCookie + "=" + value}})
-		require.Equal(t, id, got)
-		require.Equal(t, owes, owed)
+	for _, owes := range []uint8{0, 1, 16, 24} {
+		a := claims.NewAnon(start)
+		a.Owes = owes
+		got, ok := v.Visitor(http.Header{"Cookie": {identity.AnonCookie + "=" + v.SealVisitor(a)}})
+		require.True(t, ok)
+		require.Equal(t, a, got)
 	}
 }
 
@@ -242,7 +246,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 	const next = "another-secret-of-thirty-two-bytes"
 	old := sign(t, v, time.Hour)
-	_, visitor := v.NewVisitorID(0)
+	visitor := v.SealVisitor(claims.NewAnon(start))
 	anon := http.Header{"Cookie": {identity.AnonCookie + "=" + visitor}}
 	verify := func(h http.Header) error {
 		_, err := v.Session(h)

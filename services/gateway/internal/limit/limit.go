@@ -104,24 +104,29 @@ func (l *Limiter) CountMutation(ctx context.Context, s Subject) error {
 	return err
 }
 
-// CountNewVisitor is CountMutation for a request that creates a visitor. It returns the bits of the
-// proof of work that the visitor owes for each position, 0 for none.
-func (l *Limiter) CountNewVisitor(ctx context.Context, s Subject) (bits int, err error) {
-	checks := s.checks(l.cfg)
-	if s.Address.IsValid() && l.cfg.NewVisitors.Rate > 0 {
-		checks = appendNewVisitor(checks, s.Address, keyCheck{scope: byNewVisitor, rule: l.cfg.NewVisitors})
+// CountNewVisitor counts a new visitor of a network, besides the request. It fails as CountMutation
+// does, else it returns the bits of the proof of work that the visitor owes for each position, 0 for
+// none. Visitors who are refused do not count for those bits.
+func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits int, err error) {
+	if !address.IsValid() {
+		return 0, nil
 	}
-	if s.Address.IsValid() && l.cfg.Work.Free.Rate > 0 {
-		checks = appendNewVisitor(checks, s.Address, keyCheck{scope: byFreeVisitor, rule: l.cfg.Work.Free, maxExcess: l.cfg.Work.maxExcess()})
+	if l.cfg.NewVisitors.Rate > 0 {
+		if _, err := l.countOrRefuse(ctx, appendNewVisitor(nil, address, keyCheck{scope: byNewVisitor, rule: l.cfg.NewVisitors})); err != nil {
+			return 0, err
+		}
 	}
-	excess, err := l.countOrRefuse(ctx, checks)
+	work := l.cfg.Work
+	if work.Free.Rate <= 0 {
+		return 0, nil
+	}
+	checks := appendNewVisitor(nil, address, keyCheck{scope: byFreeVisitor, rule: work.Free, maxExcess: work.maxExcess(), halfLife: work.HalfLife})
+	excess, err := l.count(ctx, checks)
 	if err != nil {
 		return 0, err
 	}
 	for i, c := range checks {
-		if c.scope == byFreeVisitor {
-			bits = max(bits, l.cfg.Work.owedBits(c.rule, excess[i]))
-		}
+		bits = max(bits, work.owedBits(c.rule, excess[i]))
 	}
 	return bits, nil
 }
@@ -179,7 +184,7 @@ func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration
 	}
 	excess := make([]time.Duration, len(checks))
 	for i, c := range checks {
-		excess[i] = l.local.count(l.local.hashKey(c.scope, c.key), c.rule, c.maxExcess, now)
+		excess[i] = l.local.count(l.local.hashKey(c.scope, c.key), c, now)
 	}
 	return excess, nil
 }
@@ -209,7 +214,7 @@ func (l *Limiter) Close(ctx context.Context) error {
 
 func (s Subject) checks(cfg Config) []keyCheck {
 	r := cfg.Mutations
-	buf := make([]keyCheck, 0, 9)
+	buf := make([]keyCheck, 0, 6)
 	if s.Address.IsValid() && r.Network.Rate > 0 {
 		buf = append(buf, keyCheck{scope: byNetwork, key: networkOf(s.Address).String(), rule: r.Network})
 	}

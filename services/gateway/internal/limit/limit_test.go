@@ -274,11 +274,6 @@ func TestClient(t *testing.T) {
 	require.Error(t, err)
 }
 
-// newVisitor is the subject of a request that creates a visitor id.
-func newVisitor(address string) limit.Subject {
-	return limit.Subject{Address: netip.MustParseAddr(address)}
-}
-
 // New visitors are bounded per network: an IPv6 /64, and with four and sixteen times its allowance
 // the /56 and the /48, since their owners have thousands of networks.
 func TestNewVisitors(t *testing.T) {
@@ -286,7 +281,7 @@ func TestNewVisitors(t *testing.T) {
 	c := newClock()
 	l := limit.New(limit.Config{NewVisitors: limit.RateRule{Rate: 0.1, Burst: 2}, Keys: 100_000}, nil, c.Now)
 	from := func(s string) error {
-		_, err := l.CountNewVisitor(t.Context(), newVisitor(s))
+		_, err := l.CountNewVisitor(t.Context(), netip.MustParseAddr(s))
 		return err
 	}
 	for _, address := range []string{"192.0.2.1", "192.0.2.2", "2001:db8:1:2::1", "::ffff:192.0.2.3"} {
@@ -324,16 +319,16 @@ func TestNewVisitorsInRedis(t *testing.T) {
 	_, err := crand.Read(random[:])
 	require.NoError(t, err)
 	random[0] = 0xfd // a private network that other runs do not use
-	s := limit.Subject{Address: netip.AddrFrom16(random)}
+	address := netip.AddrFrom16(random)
 	spend := func(l *limit.Limiter) error {
-		_, err := l.CountNewVisitor(t.Context(), s)
+		_, err := l.CountNewVisitor(t.Context(), address)
 		return err
 	}
 	require.NoError(t, spend(one))
 	require.NoError(t, spend(two))
 	require.ErrorIs(t, spend(one), errs.ErrRateLimited)
 	for _, bits := range []int{64, 56, 48} {
-		p, err := s.Address.Prefix(bits)
+		p, err := address.Prefix(bits)
 		require.NoError(t, err)
 		n, err := rdb.Del(t.Context(), "limit:new:"+p.String()).Result()
 		require.NoError(t, err)

@@ -44,12 +44,12 @@ func (l *localCounts) hashNetwork(scope scope, a netip.Addr) uint64 {
 
 // countRequest counts a request and returns 0, or how long to wait for the next one.
 func (l *localCounts) countRequest(sum uint64, r RateRule, now time.Time) time.Duration {
-	return l.count(sum, r, 0, now)
+	return l.count(sum, keyCheck{rule: r}, now)
 }
 
-// count counts a request of a key, as gcra.lua does in Redis, and returns 0 or how long to wait.
-// With maxExcess > 0 it refuses nothing and returns the excess over the rule.
-func (l *localCounts) count(sum uint64, r RateRule, maxExcess time.Duration, now time.Time) time.Duration {
+// count counts a request of a key, as gcra.lua does in Redis, and returns 0 or how long to wait. A
+// meter refuses nothing, and the excess over its rule is returned.
+func (l *localCounts) count(sum uint64, c keyCheck, now time.Time) time.Duration {
 	s := &l.shards[sum%shards]
 	at := now.UnixNano()
 	s.mu.Lock()
@@ -58,16 +58,18 @@ func (l *localCounts) count(sum uint64, r RateRule, maxExcess time.Duration, now
 	if !known && len(s.tat) >= l.limit {
 		s.evict(at)
 	}
-	next := max(tat, at) + int64(r.interval())
-	excess := next - at - int64(r.tolerance())
-	if excess > 0 && maxExcess == 0 {
-		return time.Duration(excess)
+	ahead := time.Duration(max(tat-at, 0))
+	if c.maxExcess > 0 {
+		ahead, excess := c.meter(ahead)
+		s.tat[sum] = at + int64(ahead)
+		return max(0, excess)
 	}
-	if over := excess - int64(maxExcess); over > 0 {
-		excess, next = excess-over, next-over
+	ahead += c.rule.interval()
+	if wait := ahead - c.rule.tolerance(); wait > 0 {
+		return wait
 	}
-	s.tat[sum] = next
-	return time.Duration(max(0, excess))
+	s.tat[sum] = at + int64(ahead)
+	return 0
 }
 
 // evict drops the keys whose allowance is full, and arbitrary keys if that is not enough to bound the

@@ -22,8 +22,9 @@ type keyCheck struct {
 	scope scope
 	key   string
 	rule  RateRule
-	// maxExcess > 0 makes the check a meter: it refuses nothing, and remembers an excess of at most this.
-	maxExcess time.Duration
+	// maxExcess > 0 makes the check a meter: it refuses nothing, and remembers an excess of at most this,
+	// half of it after each halfLife.
+	maxExcess, halfLife time.Duration
 }
 
 func (c keyCheck) redisKey() string { return "limit:" + scopeNames[c.scope] + ":" + c.key }
@@ -95,7 +96,7 @@ func (s *redisCounts) pipeline(ctx context.Context, checks []keyCheck, run eval)
 		for i, c := range checks {
 			args := []any{c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds()}
 			if c.maxExcess > 0 {
-				args = append(args, c.maxExcess.Microseconds())
+				args = append(args, c.maxExcess.Microseconds(), c.halfLife.Microseconds())
 			}
 			cmds[i] = run(ctx, p, []string{c.redisKey()}, args...)
 		}

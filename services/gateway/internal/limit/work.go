@@ -15,16 +15,35 @@ type WorkRule struct {
 	// MinBits is what the first ones beyond it owe. Each doubling of the excess, from twice Free.Burst
 	// on, adds a bit, which is twice the work, up to MaxBits.
 	MinBits, MaxBits int
+	// HalfLife is how soon half of the excess is forgotten, so that people behind the same NAT do not
+	// pay for hours after an attack.
+	HalfLife time.Duration
 }
-
-// maxRemembered bounds how long the excess of a network can count after its last new visitor.
-const maxRemembered = 24 * time.Hour
 
 // maxExcess is the excess at which visitors owe MaxBits. Remembering more would only make honest people
 // pay for longer after the end of an attack.
 func (w WorkRule) maxExcess() time.Duration {
-	excess := float64(w.Free.tolerance()) * math.Exp2(float64(w.MaxBits-w.MinBits))
-	return time.Duration(min(excess, float64(maxRemembered)))
+	return time.Duration(min(float64(w.Free.tolerance())*math.Exp2(float64(w.MaxBits-w.MinBits)), math.MaxInt64/2))
+}
+
+// meter counts a request of a meter whose key is ahead of now, and returns how far it is ahead then,
+// and the excess.
+//
+// The allowance is refilled evenly, and beyond it the excess E (a time, as the allowance) also halves
+// in each half-life H: dE/dt = -1 - E/u with u = H / ln 2. It is forgotten after x = u ln(1 + E/u). The
+// key holds that point of time, so that one number says both.
+func (c keyCheck) meter(ahead time.Duration) (time.Duration, time.Duration) {
+	unit := float64(c.halfLife) / math.Ln2
+	excess := float64(ahead - c.rule.tolerance())
+	if excess > 0 {
+		excess = unit * math.Expm1(excess/unit)
+	}
+	excess = min(excess+float64(c.rule.interval()), float64(c.maxExcess))
+	left := excess
+	if left > 0 {
+		left = unit * math.Log1p(left/unit)
+	}
+	return c.rule.tolerance() + time.Duration(math.Round(left)), time.Duration(math.Round(excess))
 }
 
 // owedBits returns the bits that a new visitor owes whose network exceeds the rule. The excess is a
@@ -33,6 +52,7 @@ func (w WorkRule) owedBits(r RateRule, excess time.Duration) int {
 	if excess <= 0 {
 		return 0
 	}
-	doublings := bits.Len64(uint64(excess/r.tolerance())) - 1 //nolint:gosec // not negative
+	// Rounded, since a meter is inexact by some microseconds.
+	doublings := bits.Len64(uint64(excess.Round(time.Millisecond)/r.tolerance())) - 1 //nolint:gosec // not negative
 	return min(w.MaxBits, w.MinBits+max(0, doublings))
 }

@@ -15,17 +15,17 @@ import (
 
 func owedBy(t *testing.T, l *limit.Limiter, address string) int {
 	t.Helper()
-	bits, err := l.CountNewVisitor(t.Context(), newVisitor(address))
+	bits, err := l.CountNewVisitor(t.Context(), netip.MustParseAddr(address))
 	require.NoError(t, err)
 	return bits
 }
 
 // New visitors of one address beyond the allowance owe a proof of work, which grows with the excess
-// up to a maximum and falls again as the allowance is refilled.
+// up to a maximum and is forgotten within minutes.
 func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	l := limit.New(limit.Config{Work: limit.WorkRule{Free: limit.RateRule{Rate: 0.5, Burst: 300}, MinBits: 16, MaxBits: 18}, Keys: 1000}, nil, c.Now)
+	l := limit.New(limit.Config{Work: limit.WorkRule{Free: limit.RateRule{Rate: 0.5, Burst: 300}, MinBits: 16, MaxBits: 18, HalfLife: time.Minute}, Keys: 1000}, nil, c.Now)
 	owed := func() int { return owedBy(t, l, "192.0.2.1") }
 	for i := range 300 {
 		require.Zero(t, owed(), "visitor %d", i)
@@ -41,12 +41,12 @@ func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
 		require.Equal(t, want, owed(), "excess %d", excess)
 	}
 	require.Zero(t, owedBy(t, l, "192.0.2.2"), "another address")
-	// 1,200 beyond the allowance are remembered, and each two seconds give one back.
+	// 1,200 beyond the allowance are remembered, half of them for a minute.
 	c.Advance(4 * time.Second)
 	require.Equal(t, 17, owed())
-	c.Advance(20*time.Minute + 2*time.Second)
-	require.Equal(t, 16, owed(), "an excess of 599")
-	c.Advance(20 * time.Minute)
+	c.Advance(56 * time.Second)
+	require.Equal(t, 16, owed(), "an excess of 580")
+	c.Advance(5 * time.Minute)
 	require.Zero(t, owed(), "within the allowance")
 	c.Advance(time.Hour)
 	for range 300 {
@@ -58,7 +58,7 @@ func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
 // An IPv6 /56 has four times the allowance of a /64, and a /48 sixteen times.
 func TestWorkOfWiderNetworks(t *testing.T) {
 	t.Parallel()
-	l := limit.New(limit.Config{Work: limit.WorkRule{Free: limit.RateRule{Rate: 0.5, Burst: 2}, MinBits: 16, MaxBits: 20}, Keys: 100_000}, nil, newClock().Now)
+	l := limit.New(limit.Config{Work: limit.WorkRule{Free: limit.RateRule{Rate: 0.5, Burst: 2}, MinBits: 16, MaxBits: 20, HalfLife: time.Minute}, Keys: 100_000}, nil, newClock().Now)
 	free := func(address func(i int) string) int {
 		for i := range 256 {
 			if owedBy(t, l, address(i)) != 0 {
@@ -78,7 +78,7 @@ func TestExcessInRedis(t *testing.T) {
 	rdb := redistest.Open(t)
 	cfg := limit.Config{
 		// Refilled once in ten minutes, which is longer than the test.
-		Work: limit.WorkRule{Free: limit.RateRule{Rate: 1.0 / 600, Burst: 4}, MinBits: 16, MaxBits: 18},
+		Work: limit.WorkRule{Free: limit.RateRule{Rate: 1.0 / 600, Burst: 4}, MinBits: 16, MaxBits: 18, HalfLife: 24 * time.Hour},
 		Keys: 1000, Timeout: time.Hour, Pause: time.Second,
 	}
 	gateways := []*limit.Limiter{limit.New(cfg, rdb, newClock().Now), limit.New(cfg, rdb, newClock().Now)}

@@ -19,6 +19,12 @@ const (
 	resultEasy     = "easy" // too few zero bits
 )
 
+// Results of the test of the challenge provider, besides solved, repeated, missing and invalid.
+const (
+	resultUntested    = "untested"    // the provider did not answer, and FailOpen is set
+	resultUnavailable = "unavailable" // the provider did not answer
+)
+
 var (
 	challenges = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_proof_challenges_total", Help: "Challenges issued, by the bits of the proof of work that they ask for.",
@@ -26,8 +32,13 @@ var (
 	proofs = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_proofs_total", Help: "Requests for a position of visitors who owe a proof of work, by result.",
 	}, []string{"result"})
+	tests = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_captchas_total", Help: "Requests for a position where a challenge provider tests visitors, by result.",
+	}, []string{"result"})
 )
 
 func countChallenge(bits int) { challenges.WithLabelValues(strconv.Itoa(bits)).Inc() }
 
 func countResult(result string) { proofs.WithLabelValues(result).Inc() }
+
+func countTest(result string) { tests.WithLabelValues(result).Inc() }

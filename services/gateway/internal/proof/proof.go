@@ -27,6 +27,7 @@ const (
 type Proofs struct {
 	tokens *identity.Verifier
 	paid   *paidProofs
+	test   Test
 	now    func() time.Time
 }
 
@@ -35,12 +36,12 @@ const Timeout = 100 * time.Millisecond
 
 // New makes Proofs. The proofs that were used are remembered in Redis, whose calls take at most
 // timeout, or without a client (nil) in the process.
-func New(tokens *identity.Verifier, rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*Proofs, error) {
+func New(tokens *identity.Verifier, test Test, rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*Proofs, error) {
 	p, err := newPaid(rdb, timeout, now)
 	if err != nil {
 		return nil, err
 	}
-	return &Proofs{tokens: tokens, paid: p, now: now}, nil
+	return &Proofs{tokens: tokens, paid: p, test: test, now: now}, nil
 }
 
 // Debt is what a visitor owes for a position in a round of an event.

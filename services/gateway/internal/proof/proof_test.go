@@ -38,7 +38,7 @@ func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.
 	k := tokentest.KeySet(t, secret)
 	tokens, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 10, noRevocations{}, c.Now)
 	require.NoError(t, err)
-	p, err := proof.New(tokens, rdb, time.Hour, c.Now)
+	p, err := proof.New(tokens, proof.Test{}, rdb, time.Hour, c.Now)
 	require.NoError(t, err)
 	return p
 }

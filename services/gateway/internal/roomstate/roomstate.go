@@ -33,6 +33,8 @@ type State struct {
 	Lobby Lobby
 	// ProofOfWork is the proof of work that each visitor owes for a position, in bits; 0 = none.
 	ProofOfWork int
+	// SignIn gives positions to signed-in users only.
+	SignIn bool
 	// Next is where admitted visitors go; empty until vwr reports it.
 	Next string
 	// Sale is the sale status of the event, empty while it is unknown. It comes from queue, not
@@ -122,7 +124,7 @@ func mergeReport(old *State, next State) *State {
 	next.Sale, next.Paused, next.reported = old.Sale, old.Paused, true
 	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
 		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby && next.ProofOfWork == old.ProofOfWork &&
-		next.Next == old.Next && next.Stalled == old.Stalled {
+		next.Next == old.Next && next.SignIn == old.SignIn && next.Stalled == old.Stalled {
 		return old
 	}
 	return newState(next)
@@ -228,7 +230,7 @@ func (r *Rooms) applyCounters(counters []*vwrv1.Counter) {
 		e.state.Store(mergeReport(old, State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
-			Next: c.GetNext(), Stalled: c.GetStalled(),
+			Next: c.GetNext(), SignIn: c.GetSignIn(), Stalled: c.GetStalled(),
 		}))
 	}
 }

@@ -19,10 +19,12 @@ async function play(
   stored: object,
   replies: Reply[],
   solve: (puzzle: Puzzle) => string | undefined = () => undefined,
-): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[] }> {
+  captcha = "",
+): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[] }> {
   const storage = new Map([[key, JSON.stringify(stored)]]);
   const calls: string[] = [];
   const proofs: (string | undefined)[] = [];
+  const tokens: (string | undefined)[] = [];
   const shown: string[] = [];
   const left = [...replies];
   Object.assign(globalThis, {
@@ -34,7 +36,11 @@ async function play(
     },
     fetch: (url: string, init: RequestInit) => {
       calls.push(`${init.method} ${url.replace(/^.*\/vwr\//, "")}`);
-      if (url.includes("/assign/")) proofs.push((init.headers as Record<string, string>)["x-vwr-proof"]);
+      const headers = init.headers as Record<string, string>;
+      if (url.includes("/assign/")) {
+        proofs.push(headers["x-vwr-proof"]);
+        tokens.push(headers["x-vwr-captcha"]);
+      }
       const [status, body] = left.shift() as Reply;
       return Promise.resolve(new Response(JSON.stringify(body), { status }));
     },
@@ -42,10 +48,10 @@ async function play(
   const screen = new Proxy({}, { get: (_, name: string) => () => void shown.push(name) }) as Screen;
   const over = new Promise<void>((resolve) => {
     const clock = { wait: () => (left.length > 0 ? Promise.resolve() : new Promise(() => resolve())) } as unknown as Clock;
-    void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle))).run();
+    void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle)), captcha).run().then(resolve);
   });
   await over;
-  return { calls, shown, proofs, kept: JSON.parse(storage.get(key) ?? "null") };
+  return { calls, shown, proofs, tokens, kept: JSON.parse(storage.get(key) ?? "null") };
 }
 
 const signedOut: Reply = [401, { status: 401, code: "UNAUTHENTICATED" }];
@@ -108,4 +114,47 @@ test("a challenge that is refused is asked for again", async () => {
   const missing: Reply = [404, { status: 404, code: "NOT_FOUND" }];
   const got = await play({}, [asked, missing, asked, busy, asked, challenge("c"), number, placed], ({ challenge }) => `${challenge}.n`);
   deepEqual(got.proofs, [undefined, undefined, undefined, "c.n"]);
+});
+
+const noCookies: Reply = [401, { status: 401, code: "VISITOR_REQUIRED" }];
+
+test("a browser that keeps no cookies is told so, and takes no second number", async () => {
+  const got = await play({}, [number, noCookies]);
+  deepEqual(got.calls, [`POST assign/${event}`, `GET check/${event}/n`]);
+  deepEqual(got.shown, ["taking", "refused"]);
+  equal(got.kept, null);
+});
+
+test("so is one that has done the work for a number", async () => {
+  const got = await play({}, [asked, challenge("c"), noCookies], ({ challenge }) => `${challenge}.n`);
+  deepEqual(got.proofs, [undefined, "c.n"]);
+  deepEqual(got.shown, ["taking", "solving", "taking", "refused"]);
+});
+
+test("who has lost the cookie of a number or of an entry takes another number", async () => {
+  for (const stored of [{ requestId: "o", position: 3, ticket: "t3" }, entry]) {
+    const got = await play(stored, [noCookies, number, placed]);
+    equal(got.calls[1], `POST assign/${event}`);
+    equal(got.shown.at(-1), "progress");
+  }
+});
+
+test("a room for signed-in users asks for the sign-in, and keeps their number", async () => {
+  const mine: Reply = [200, { requestId: "n", position: 42, ticket: "t42", servingCounter: 0, ofUser: true }];
+  const got = await play({}, [signedOut, mine, placed]);
+  deepEqual(got.shown, ["taking", "signIn", "taking", "progress"]);
+  const back = await play(got.kept as object, [signedOut]);
+  deepEqual(back.shown, ["kept", "signedOut"]);
+  deepEqual(back.kept, { requestId: "n", position: 42, ticket: "t42", ofUser: true });
+});
+
+test("a visitor is sent to the test of a challenge provider once, and comes back with its token", async () => {
+  const tested: Reply = [403, { status: 403, code: "CAPTCHA_REQUIRED", captchaUrl: "/test" }];
+  const sent = await play({}, [tested]);
+  deepEqual(sent.shown, ["taking", "test"]);
+  const back = await play({}, [busy, number, placed], undefined, "token");
+  deepEqual(back.tokens, ["token", "token"]);
+  deepEqual(back.shown, ["taking", "offline", "taking", "progress"]);
+  const refused = await play({}, [tested], undefined, "token");
+  deepEqual(refused.shown, ["taking", "refused"]);
 });

@@ -8,7 +8,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 
-	"urr.guru/pkg/config"
+	"google.golang.org/grpc"
+
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw/beacon"
@@ -16,9 +17,11 @@ import (
 	pkgrpc "urr.guru/pkg/rpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/dynamo"
+	"urr.guru/services/vwr/internal/ingest"
 	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/pass"
 	"urr.guru/services/vwr/internal/queue"
+	"urr.guru/services/vwr/internal/reward"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/rpc"
 )
@@ -42,7 +45,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	entries := dynamo.NewLobbies(store)
 	a.OnClose("lobby entries", entries.Close)
 	claims := dynamo.NewClaims(store)
-	loads, rekeyQueue, err := dialQueue(a, pkgrpc.Peer(cfg.Queue))
+	loads, destinations, rekeyPeers, err := dialPeers(a, cfg)
 	if err != nil {
 		return err
 	}
@@ -60,8 +63,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	lobbies := lobby.NewService(cache, store, entries.Lobby(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, beacons, failpoint.Now)
 	driver := lobby.NewDriver(lobbies, entries.Lobby(), log)
 	service := room.NewService(cache, store, store, passes, claims, lobbies, failpoint.Now, rand.Float64)
-	admin := room.NewAdmin(cache, store, loads, lobbies, failpoint.Now)
-	closer := room.NewCloser(cache, store, loads, log)
+	admin := room.NewAdmin(cache, store, destinations, lobbies, failpoint.Now)
+	closer := room.NewCloser(cache, store, destinations, log)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
@@ -82,7 +85,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("lobbies", driver.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(
-			rekeyLobbies(lobbies, next), passes.Rekey(next.TokenSecret), rekeyQueue(next.Queue.Key), server.Rekey(next.RPC.Accept))
+			rekeyLobbies(lobbies, next), passes.Rekey(next.TokenSecret), rekeyPeers(next), server.Rekey(next.RPC.Accept))
 	})
 	a.Ready("counters", firstRead(cache))
 	return a.Run(ctx)
@@ -108,17 +111,40 @@ func rekeyLobbies(s *lobby.Service, next *Config) error {
 	return err
 }
 
-// dialQueue connects to queue, unless it has no address. It also returns a function that replaces
-// the key.
-func dialQueue(a *lifecycle.App, peer pkgrpc.Peer) (*queue.Client, func(config.Secret) error, error) {
-	if peer.Addr == "" {
-		return queue.New(nil), func(config.Secret) error { return nil }, nil
+// dialPeers connects to the services that have an address. It also returns a function that replaces
+// the keys.
+func dialPeers(a *lifecycle.App, cfg *Config) (loads *queue.Client, d room.Destinations, rekey func(*Config) error, err error) {
+	loads, d = queue.New(nil), room.Destinations{}
+	var rekeys []func(*Config) error
+	for _, p := range []struct {
+		name string
+		peer func(*Config) pkgrpc.OptionalPeer
+		use  func(grpc.ClientConnInterface)
+	}{
+		{"queue", func(c *Config) pkgrpc.OptionalPeer { return c.Queue }, func(conn grpc.ClientConnInterface) {
+			loads = queue.New(conn)
+			d[room.NextQueue] = loads
+		}},
+		{"ingest", func(c *Config) pkgrpc.OptionalPeer { return c.Ingest }, func(conn grpc.ClientConnInterface) { d[room.NextPromo] = ingest.New(conn) }},
+		{"reward", func(c *Config) pkgrpc.OptionalPeer { return c.Reward }, func(conn grpc.ClientConnInterface) { d[room.NextReward] = reward.New(conn) }},
+	} {
+		if p.peer(cfg).Addr == "" {
+			continue
+		}
+		conn, err := a.Dial(p.name, pkgrpc.Peer(p.peer(cfg)), pkgrpc.WithBreaker())
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		p.use(conn)
+		rekeys = append(rekeys, func(next *Config) error { return conn.Rekey(p.peer(next).Key) })
 	}
-	conn, err := a.Dial("queue", peer, pkgrpc.WithBreaker())
-	if err != nil {
-		return nil, nil, err
-	}
-	return queue.New(conn), conn.Rekey, nil
+	return loads, d, func(next *Config) error {
+		var all []error
+		for _, rekey := range rekeys {
+			all = append(all, rekey(next))
+		}
+		return errors.Join(all...)
+	}, nil
 }
 
 // Migrate creates the tables.

@@ -3,6 +3,8 @@ package app
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -24,6 +26,11 @@ type Config struct {
 	// Queue reports how full tier 2 is; without an address the inlet MAX_IN_FLIGHT serves at the
 	// configured rate.
 	Queue rpc.OptionalPeer `env:", prefix=QUEUE_"`
+	// Ingest tells whether promotions exist and have ended; without an address rooms that lead to one
+	// are not checked.
+	Ingest rpc.OptionalPeer `env:", prefix=INGEST_"`
+	// Reward tells the same of campaigns.
+	Reward rpc.OptionalPeer `env:", prefix=REWARD_"`
 	// RecordsPerWrite is how many new positions are stored by one call: 1 puts each by itself; more
 	// make one transaction, which saves calls and costs twice the write units.
 	RecordsPerWrite int `env:"VWR_RECORDS_PER_WRITE, default=1" min:"1" max:"100"`
@@ -53,8 +60,10 @@ func (c *Config) Validate() error {
 	if _, err := token.ParseKeySet(c.TokenSecret); err != nil {
 		problems = append(problems, config.Invalid("VWR_TOKEN_SECRET", c.TokenSecret, err.Error()))
 	}
-	if c.Queue.Addr != "" && c.Queue.Key == "" {
-		problems = append(problems, config.Missing("QUEUE_RPC_KEY", "the key of the pair vwr → queue, needed with QUEUE_ADDR"))
+	for callee, peer := range map[string]rpc.OptionalPeer{"queue": c.Queue, "ingest": c.Ingest, "reward": c.Reward} {
+		if prefix := strings.ToUpper(callee); peer.Addr != "" && peer.Key == "" {
+			problems = append(problems, config.Missing(prefix+"_RPC_KEY", fmt.Sprintf("the key of the pair vwr → %s, needed with %s_ADDR", callee, prefix)))
+		}
 	}
 	if _, err := c.lobbyKeys(); err != nil {
 		problems = append(problems, err)

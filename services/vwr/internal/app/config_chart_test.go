@@ -17,12 +17,15 @@ func TestChart(t *testing.T) {
 	require.Equal(t, "http://dynamodb:8000", dev.Dynamo.Endpoint)
 	require.Equal(t, 100, dev.RecordsPerWrite)
 	require.Equal(t, "dns:///urr-queue-headless:9000", dev.Queue.Addr)
+	require.Equal(t, "dns:///urr-ingest-headless:9000", dev.Ingest.Addr)
+	require.Equal(t, "dns:///urr-reward-headless:9000", dev.Reward.Addr)
 	require.Contains(t, dev.RPC.Accept, "gateway")
 	require.NotEmpty(t, dev.DrawSecret)
 	require.Equal(t, []string{"http://sandbox:8080/beacon"}, dev.BeaconURLs)
 	require.Equal(t, 80*time.Second, dev.LobbyLead)
 
-	prod := charttest.Production[app.Config](t, "vwr", "--set", "rpc.calls.queue.address=none", "--set", "aws.region=eu-west-1")
+	prod := charttest.Production[app.Config](t, "vwr", "--set", "rpc.calls.queue.address=none", "--set", "rpc.calls.ingest.address=none",
+		"--set", "rpc.calls.reward.address=none", "--set", "aws.region=eu-west-1")
 	require.Empty(t, prod.Queue.Addr)
 	require.Equal(t, 3*time.Minute, prod.LobbyLead)
 	require.Len(t, prod.BeaconURLs, 2)

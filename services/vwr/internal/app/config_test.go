@@ -23,6 +23,8 @@ func TestConfig(t *testing.T) {
 		"no secret":          {map[string]string{}, "VWR_TOKEN_SECRET"},
 		"a short secret":     {map[string]string{"VWR_TOKEN_SECRET": "short"}, "32"},
 		"queue without key":  {map[string]string{"VWR_TOKEN_SECRET": key, "QUEUE_ADDR": "q:1"}, "QUEUE_RPC_KEY"},
+		"ingest without key": {map[string]string{"VWR_TOKEN_SECRET": key, "INGEST_ADDR": "i:1"}, "INGEST_RPC_KEY"},
+		"reward without key": {map[string]string{"VWR_TOKEN_SECRET": key, "REWARD_ADDR": "r:1"}, "REWARD_RPC_KEY"},
 		"the least lead":     {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_LOBBY_LEAD": lobby.MinLead.String()}, ""},
 		"too short a lead":   {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_LOBBY_LEAD": (lobby.MinLead - time.Second).String()}, "VWR_LOBBY_LEAD"},
 		"too many per write": {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_RECORDS_PER_WRITE": "101"}, "VWR_RECORDS_PER_WRITE"},

@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -100,47 +99,39 @@ func (s *Store) SetServing(ctx context.Context, c room.Counters, to int64) error
 	return conditionalError(err)
 }
 
-// Parts of the update that starts a round.
-const (
-	setShards    = ", " + attrShards + " = :shards"
-	removeShards = ", " + attrShards // after the REMOVE of a lobby's attributes
-)
-
+// Start replaces the whole item, so that a round keeps nothing of an earlier one: not even attributes
+// that this replica does not know, since a replica of another release wrote them.
 func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round, opening *room.LobbyOpening) error {
-	condition, values := "attribute_not_exists("+attrRound+")", settingValues(next.Settings)
+	put := &types.Put{TableName: &s.counters, Item: s.fromStart(next), ConditionExpression: aws.String("attribute_not_exists(" + attrRound + ")")}
 	if earlier != 0 {
-		condition = attrRound + " = :earlier AND " + attrActive + " = :false"
-		values[":earlier"], values[":false"] = num(int64(earlier)), boolean(false)
-	}
-	values[":round"], values[":zero"] = num(int64(next.Round)), num(0)
-	values[":now"], values[":true"] = num(s.now().UnixMilli()), boolean(true)
-	update := "SET " + attrIssued + " = :zero, " + attrServing + " = :zero, " +
-		attrActive + " = :true, " + attrRound + " = :round, " + attrUpdated + " = :now, " + setSettings
-	removed := removeShards
-	if next.Shards > 1 { // an item of the default layout has no attribute for it
-		update += setShards
-		values[":shards"], removed = num(int64(next.Shards)), ""
+		put.ConditionExpression = aws.String(attrRound + " = :earlier AND " + attrActive + " = :false")
+		put.ExpressionAttributeValues = item{":earlier": num(int64(earlier)), ":false": boolean(false)}
 	}
 	var more []types.TransactWriteItem
-	if opening == nil {
-		update += removeLobby + removed
-	} else {
-		update += setLobby + removeProgress + removed
-		maps.Copy(values, lobbyValues(next.Lobby))
+	if opening != nil {
 		more = s.lobbyOpeningWrites(next, opening)
 	}
-	return s.writeWithRegistry(ctx, &types.Update{
-		TableName:                 &s.counters,
-		Key:                       counterKey(next.EventID),
-		UpdateExpression:          &update,
-		ConditionExpression:       &condition,
-		ExpressionAttributeNames:  settingNames,
-		ExpressionAttributeValues: values,
-	}, "ADD", next.EventID, more...)
+	return s.writeWithRegistry(ctx, types.TransactWriteItem{Put: put}, "ADD", next.EventID, more...)
+}
+
+// fromStart is the item of a round that starts.
+func (s *Store) fromStart(next room.Counters) item {
+	it := fromSettings(next.Settings)
+	it[attrEvent] = str(next.EventID)
+	it[attrIssued], it[attrServing] = num(0), num(0)
+	it[attrActive], it[attrRound] = boolean(true), num(int64(next.Round))
+	it[attrUpdated] = num(s.now().UnixMilli())
+	if next.Shards > 1 { // an item of the default layout has no attribute for it
+		it[attrShards] = num(int64(next.Shards))
+	}
+	if l := next.Lobby; l.Exists() {
+		it[attrLobbyOpensAt], it[attrLobbyClosesAt], it[attrStartsAt] = num(l.OpensAt), num(l.ClosesAt), num(l.StartsAt)
+	}
+	return it
 }
 
 func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) error {
-	return s.writeWithRegistry(ctx, &types.Update{
+	return s.writeWithRegistry(ctx, types.TransactWriteItem{Update: &types.Update{
 		TableName:           &s.counters,
 		Key:                 counterKey(eventID),
 		UpdateExpression:    aws.String("SET " + attrActive + " = :false, " + attrUpdated + " = :now"),
@@ -148,14 +139,14 @@ func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) erro
 		ExpressionAttributeValues: item{
 			":false": boolean(false), ":true": boolean(true), ":round": num(int64(round)), ":now": num(s.now().UnixMilli()),
 		},
-	}, "DELETE", eventID)
+	}}, "DELETE", eventID)
 }
 
 // writeWithRegistry writes an event's item, its registry entry and more in one transaction.
 // registryAct is ADD or DELETE.
-func (s *Store) writeWithRegistry(ctx context.Context, event *types.Update, registryAct, eventID string, more ...types.TransactWriteItem) error {
+func (s *Store) writeWithRegistry(ctx context.Context, event types.TransactWriteItem, registryAct, eventID string, more ...types.TransactWriteItem) error {
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: append([]types.TransactWriteItem{
-		{Update: event}, {Update: s.registryUpdate(registryID, registryAct, eventID)},
+		event, {Update: s.registryUpdate(registryID, registryAct, eventID)},
 	}, more...)})
 	return conditionalError(err)
 }
@@ -172,31 +163,27 @@ func (s *Store) registryUpdate(id, act, member string) *types.Update {
 }
 
 func (s *Store) Configure(ctx context.Context, eventID string, round room.Round, settings room.Settings) error {
-	values := settingValues(settings)
-	values[":round"], values[":true"], values[":now"] = num(int64(round)), boolean(true), num(s.now().UnixMilli())
+	update, names := "SET "+attrUpdated+" = :now", make(map[string]string)
+	values := item{":round": num(int64(round)), ":true": boolean(true), ":now": num(s.now().UnixMilli())}
+	for name, v := range fromSettings(settings) {
+		update += ", #" + name + " = :" + name // with placeholders, since some names (batch) may be reserved words
+		names["#"+name], values[":"+name] = name, v
+	}
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                 &s.counters,
 		Key:                       counterKey(eventID),
-		UpdateExpression:          aws.String("SET " + attrUpdated + " = :now, " + setSettings),
+		UpdateExpression:          &update,
 		ConditionExpression:       aws.String(isActiveRound),
-		ExpressionAttributeNames:  settingNames,
+		ExpressionAttributeNames:  names,
 		ExpressionAttributeValues: values,
 	})
 	return conditionalError(err)
 }
 
-// setSettings is the settings' part of an update expression. It uses placeholders because some
-// attribute names (batch) may be reserved words.
-const setSettings = "#batch = :batch, #interval = :interval, #inlet = :inlet, #max = :max, #proof = :proof, #next = :next"
-
-var settingNames = map[string]string{
-	"#batch": attrBatch, "#interval": attrInterval, "#inlet": attrInlet, "#max": attrMaxInFlight, "#proof": attrProofOfWork,
-	"#next": attrNext,
-}
-
-func settingValues(s room.Settings) item {
+func fromSettings(s room.Settings) item {
 	return item{
-		":batch": num(s.Batch), ":interval": num(s.Interval.Milliseconds()),
-		":inlet": str(string(s.Inlet)), ":max": num(s.MaxInFlight), ":proof": num(s.ProofOfWork), ":next": str(string(s.Next)),
+		attrBatch: num(s.Batch), attrInterval: num(s.Interval.Milliseconds()), attrInlet: str(string(s.Inlet)),
+		attrMaxInFlight: num(s.MaxInFlight), attrProofOfWork: num(s.ProofOfWork), attrSignIn: boolean(s.SignIn),
+		attrNext: str(string(s.Next)),
 	}
 }

@@ -28,6 +28,7 @@ const (
 	attrInlet       = "inlet"
 	attrMaxInFlight = "maxInFlight"
 	attrProofOfWork = "proofOfWork" // leading zero bits
+	attrSignIn      = "signIn"      // absent: false
 	attrNext        = "next"        // absent: QUEUE
 	attrShards      = "shards"      // absent: 1
 )
@@ -146,6 +147,7 @@ func toCounters(it item) (room.Counters, error) {
 	}
 	c.Settings.MaxInFlight = r.Number(attrMaxInFlight)
 	c.Settings.ProofOfWork = r.Number(attrProofOfWork)
+	c.Settings.SignIn = r.Bool(attrSignIn)
 	if s := r.String(attrNext); s != "" {
 		c.Settings.Next = room.NextPage(s)
 	}

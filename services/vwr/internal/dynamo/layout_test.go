@@ -55,7 +55,7 @@ func TestItemLayout(t *testing.T) {
 	counter := stored{
 		"eventId": s("demo"), "nextPosition": n(1), "servingCounter": n(1), "isActive": &types.AttributeValueMemberBOOL{Value: true},
 		"updatedAt": n(1_800_000_000_123), "activatedAt": round, "batch": n(30), "intervalMs": n(2000), "inlet": s("MAX_IN_FLIGHT"),
-		"maxInFlight": n(9), "proofOfWork": n(17), "next": s("QUEUE"),
+		"maxInFlight": n(9), "proofOfWork": n(17), "signIn": &types.AttributeValueMemberBOOL{}, "next": s("QUEUE"),
 	}
 	for what, c := range map[string]struct {
 		table string
@@ -78,6 +78,31 @@ func TestItemLayout(t *testing.T) {
 
 	require.NoError(t, store.Stop(t.Context(), "demo", c.Round))
 	require.NotContains(t, get(t, db, counters, stored{"eventId": s("#active")}), "events", "after the end of the round")
+}
+
+// A round keeps nothing of an earlier one, whose replicas may have been of another release.
+func TestRoundKeepsNothingOfAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
+	store := dynamo.New(db, cfg, 1, time.Now)
+	counters := cfg.Prefix + "-vwr-counters"
+	first := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 1, Interval: time.Second, Inlet: room.Periodic, ProofOfWork: 17, Next: room.NextPromo})
+	require.NoError(t, store.Stop(t.Context(), "demo", first.Round))
+	_, err := db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &counters, Key: stored{"eventId": s("demo")}, UpdateExpression: aws.String("SET ofALaterRelease = :one, startsAt = :one"),
+		ExpressionAttributeValues: stored{":one": n(1)},
+	})
+	require.NoError(t, err)
+	next := room.Counters{EventID: "demo", Active: true, Round: first.Round + 1, Settings: room.DefaultSettings(), Shards: 1}
+	require.ErrorIs(t, store.Start(t.Context(), next, first.Round-1, nil), room.ErrStale)
+	require.NoError(t, store.Start(t.Context(), next, first.Round, nil))
+	it := get(t, db, counters, stored{"eventId": s("demo")})
+	require.NotContains(t, it, "ofALaterRelease")
+	require.NotContains(t, it, "startsAt")
+	got := roomtest.Read(t, store, "demo")
+	require.Equal(t, room.DefaultSettings(), got.Settings)
+	require.ErrorIs(t, store.Start(t.Context(), next, first.Round, nil), room.ErrStale)
 }
 
 // claim writes one claim.

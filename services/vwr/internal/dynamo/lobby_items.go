@@ -16,8 +16,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of the counters table for the lobby of the event's round. The start of a round sets or
-// removes all of them.
+// Attributes of the counters table for the lobby of the event's round.
 const (
 	attrLobbyOpensAt  = "lobbyOpensAt"  // epoch ms
 	attrLobbyClosesAt = "lobbyClosesAt" // epoch ms
@@ -34,17 +33,6 @@ const (
 	isSized    = noLobbyOr + "attribute_exists(" + attrLobbySize + "))"
 	isShuffled = noLobbyOr + "attribute_exists(" + attrShuffledAt + "))"
 )
-
-// Parts of the update that starts a round.
-const (
-	setLobby       = ", " + attrLobbyOpensAt + " = :lobbyOpensAt, " + attrLobbyClosesAt + " = :lobbyClosesAt, " + attrStartsAt + " = :startsAt"
-	removeProgress = " REMOVE " + attrLobbySize + ", " + attrShuffledAt
-	removeLobby    = removeProgress + ", " + attrLobbyOpensAt + ", " + attrLobbyClosesAt + ", " + attrStartsAt
-)
-
-func lobbyValues(l room.Lobby) item {
-	return item{":lobbyOpensAt": num(l.OpensAt), ":lobbyClosesAt": num(l.ClosesAt), ":startsAt": num(l.StartsAt)}
-}
 
 func toLobby(r *dynamo.Reader) room.Lobby {
 	_, sized := r.Item[attrLobbySize]

@@ -112,7 +112,7 @@ func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 	r.driver = lobby.NewDriver(r.lobbies, entries.Lobby(), log)
 	claims := roomtest.NewMemory(k.clock.Now)
 	r.rooms = room.NewService(r.cache, r.store, r.store, passes, claims, r.lobbies, k.clock.Now, func() float64 { return 0.5 })
-	r.admin = room.NewAdmin(r.cache, r.store, roomtest.NewSales(), r.lobbies, k.clock.Now)
+	r.admin = room.NewAdmin(r.cache, r.store, roomtest.NewSales().Destinations(), r.lobbies, k.clock.Now)
 	r.advancer = room.NewAdvancer(r.cache, r.store, claims, nil, k.clock.Now, log)
 	return r
 }

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	_ room.LoadSource = (*Client)(nil)
-	_ room.Sales      = (*Client)(nil)
+	_ room.LoadSource  = (*Client)(nil)
+	_ room.Destination = (*Client)(nil)
 )
 
 // Client calls queue. Without a connection its methods fail with errs.ErrUnavailable.
@@ -42,7 +42,8 @@ func (c *Client) ReadLoad(ctx context.Context, eventID string) (room.Load, error
 	return room.Load{Waiting: res.GetWaiting(), Active: res.GetActive(), Arrived: res.GetArrived()}, nil
 }
 
-func (c *Client) SaleClosed(ctx context.Context, eventID string) (bool, error) {
+// Ended reports whether the sale of an event has ended. An id without a sale never ends.
+func (c *Client) Ended(ctx context.Context, eventID string) (bool, error) {
 	if c.rpc == nil {
 		return false, errs.ErrUnavailable
 	}

@@ -47,11 +47,11 @@ func TestLoad(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 
 	for event, want := range map[string]bool{"demo": false, "over": true} {
-		closed, err := c.SaleClosed(ctx, event)
+		closed, err := c.Ended(ctx, event)
 		require.NoError(t, err)
 		require.Equal(t, want, closed)
 	}
-	_, err = c.SaleClosed(ctx, "unknown")
+	_, err = c.Ended(ctx, "unknown")
 	require.ErrorIs(t, err, room.ErrNoEvent)
 }
 
@@ -60,6 +60,6 @@ func TestLoadWithoutQueue(t *testing.T) {
 	c := queue.New(nil)
 	_, err := c.ReadLoad(t.Context(), "demo")
 	require.ErrorIs(t, err, errs.ErrUnavailable)
-	_, err = c.SaleClosed(t.Context(), "demo")
+	_, err = c.Ended(t.Context(), "demo")
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }

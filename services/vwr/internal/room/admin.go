@@ -33,16 +33,16 @@ type ServingWriter interface {
 
 // Admin implements the operators' calls. It is safe for concurrent use.
 type Admin struct {
-	cache   *StateCache
-	rooms   RoomStore
-	sales   Sales
-	lobbies Lobbies
-	now     func() time.Time
+	cache        *StateCache
+	rooms        RoomStore
+	destinations Destinations
+	lobbies      Lobbies
+	now          func() time.Time
 }
 
 // NewAdmin returns an Admin.
-func NewAdmin(sc *StateCache, r RoomStore, s Sales, l Lobbies, now func() time.Time) *Admin {
-	return &Admin{cache: sc, rooms: r, sales: s, lobbies: l, now: now}
+func NewAdmin(sc *StateCache, r RoomStore, d Destinations, l Lobbies, now func() time.Time) *Admin {
+	return &Admin{cache: sc, rooms: r, destinations: d, lobbies: l, now: now}
 }
 
 // maxAttempts bounds the attempts of an operator's write. Visitors and the advancing replicas write
@@ -50,9 +50,10 @@ func NewAdmin(sc *StateCache, r RoomStore, s Sales, l Lobbies, now func() time.T
 const maxAttempts = 8
 
 // Activate starts a new round for an inactive event, with default settings where none are given.
-// For an active event it only changes the given settings. A new round fails with ErrNoEvent when it
-// leads to an event that does not exist. When that cannot be checked, the round starts: an operator
-// must be able to open a waiting room while other services are overloaded. A new round for which
+// For an active event it only changes the given settings. It fails with ErrNoEvent, ErrNoPromotion or
+// ErrNoCampaign when the room would newly lead to what does not exist. When that cannot be checked,
+// the round starts: an operator must be able to open a waiting room while other services are
+// overloaded. A new round for which
 // terms of a lobby are given begins with the lobby. A running round keeps its lobby (ErrLobbyFixed)
 // and its number of shards (ErrShardsFixed).
 func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
@@ -64,6 +65,9 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 		s, err := before.With(change)
 		if err == nil {
 			err = s.Next.checkID(eventID)
+		}
+		if err == nil && !(active && s.Next == before.Next) {
+			err = a.destinations.requireExists(ctx, s.Next, eventID)
 		}
 		if err != nil {
 			return false, err
@@ -77,11 +81,6 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 				return false, err
 			}
 			return true, a.rooms.Configure(ctx, eventID, c.Round, s)
-		}
-		if s.Next == NextQueue {
-			if _, err := saleClosed(ctx, a.sales, eventID); errors.Is(err, ErrNoEvent) {
-				return false, err
-			}
 		}
 		shards, err := change.shardCount()
 		if err != nil {

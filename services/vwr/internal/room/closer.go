@@ -11,37 +11,53 @@ import (
 )
 
 const (
-	closeInterval          = 30 * time.Second // the time between two checks whether the sales of active rooms have ended
-	saleTimeout            = time.Second      // bounds one such check
-	stopTimeout            = 5 * time.Second  // bounds the write that ends one room
-	maxParallelSaleQueries = 8                // bounds the checks in parallel
+	closeInterval      = 30 * time.Second // the time between two checks whether what active rooms lead to has ended
+	endedTimeout       = time.Second      // bounds one such check
+	stopTimeout        = 5 * time.Second  // bounds the write that ends one room
+	maxParallelQueries = 8                // bounds the checks in parallel
 )
 
-// Sales tells which events exist and whether their sales have ended.
-type Sales interface {
-	// SaleClosed reports whether an event's sale has ended. It fails with ErrNoEvent when no such
-	// event exists. An id without a sale never ends.
-	SaleClosed(ctx context.Context, eventID string) (bool, error)
+// Destination tells what rooms lead to: the sales of events, promotions, or campaigns.
+type Destination interface {
+	// Ended reports whether the sale, promotion or campaign has ended. It fails with ErrNoEvent,
+	// ErrNoPromotion or ErrNoCampaign when none has the id.
+	Ended(ctx context.Context, id string) (bool, error)
 }
 
-func saleClosed(ctx context.Context, s Sales, eventID string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, saleTimeout)
+// Destinations are those of each kind. A kind that is missing is not checked.
+type Destinations map[NextPage]Destination
+
+func (d Destinations) ended(ctx context.Context, next NextPage, id string) (bool, error) {
+	kind, ok := d[next]
+	if !ok {
+		return false, ErrUnavailable
+	}
+	ctx, cancel := context.WithTimeout(ctx, endedTimeout)
 	defer cancel()
-	return s.SaleClosed(ctx, eventID)
+	return kind.Ended(ctx, id)
 }
 
-// Closer ends the rooms of sales that have ended, so that nobody waits in vain: visitors of the
-// room are admitted, and tier 2 tells them. Every replica runs one.
+// requireExists fails if nothing of the kind has the id. When that cannot be checked, it does not.
+func (d Destinations) requireExists(ctx context.Context, next NextPage, id string) error {
+	_, err := d.ended(ctx, next, id)
+	if errors.Is(err, ErrNoEvent) || errors.Is(err, ErrNoPromotion) || errors.Is(err, ErrNoCampaign) {
+		return err
+	}
+	return nil
+}
+
+// Closer ends the rooms whose sale, promotion or campaign has ended, so that nobody waits in vain:
+// visitors of the room are admitted, and tier 2 or the page tells them. Every replica runs one.
 type Closer struct {
-	cache *StateCache
-	rooms RoomStore
-	sales Sales
-	log   *slog.Logger
+	cache        *StateCache
+	rooms        RoomStore
+	destinations Destinations
+	log          *slog.Logger
 }
 
 // NewCloser returns a Closer.
-func NewCloser(sc *StateCache, r RoomStore, s Sales, log *slog.Logger) *Closer {
-	return &Closer{cache: sc, rooms: r, sales: s, log: log}
+func NewCloser(sc *StateCache, r RoomStore, d Destinations, log *slog.Logger) *Closer {
+	return &Closer{cache: sc, rooms: r, destinations: d, log: log}
 }
 
 func (c *Closer) Run(ctx context.Context) error { return loop.Every(ctx, closeInterval, c.Step) }
@@ -50,34 +66,34 @@ func (c *Closer) Run(ctx context.Context) error { return loop.Every(ctx, closeIn
 // not delay the others. A failed check is repeated by the next step.
 func (c *Closer) Step(ctx context.Context) {
 	var work sync.WaitGroup
-	slots := make(chan struct{}, maxParallelSaleQueries)
+	slots := make(chan struct{}, maxParallelQueries)
 	for _, id := range c.cache.ActiveIDs() {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			c.closeIfSaleEnded(ctx, id)
+			c.closeIfEnded(ctx, id)
 		})
 	}
 	work.Wait()
 }
 
-// closeIfSaleEnded ends the round that was active before the check. A round that an operator has
+// closeIfEnded ends the round that was active before the check. A round that an operator has
 // started since is not ended, because its sale goes on.
-func (c *Closer) closeIfSaleEnded(ctx context.Context, eventID string) {
+func (c *Closer) closeIfEnded(ctx context.Context, eventID string) {
 	st, ok := c.cache.Get(eventID)
-	if !ok || !st.Active || st.Settings.Next != NextQueue {
+	if !ok || !st.Active {
 		return
 	}
-	if closed, err := saleClosed(ctx, c.sales, eventID); err != nil || !closed {
+	if ended, err := c.destinations.ended(ctx, st.Settings.Next, eventID); err != nil || !ended {
 		return
 	}
 	stopping, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	switch err := c.rooms.Stop(stopping, eventID, st.Round); {
 	case err == nil:
-		c.log.InfoContext(ctx, "the sale has ended, and with it its waiting room", "event", eventID)
+		c.log.InfoContext(ctx, "what the waiting room leads to has ended, and with it the room", "event", eventID, "next", st.Settings.Next)
 	case errors.Is(err, ErrStale): // another replica or an operator has changed the room
 	default:
-		c.log.WarnContext(ctx, "room of a sale that has ended not closed, trying again", "event", eventID, "error", err)
+		c.log.WarnContext(ctx, "room not closed whose sale, promotion or campaign has ended, trying again", "event", eventID, "error", err)
 	}
 }

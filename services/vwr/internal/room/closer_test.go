@@ -31,8 +31,8 @@ func newAdminFixture(t *testing.T) *adminFixture {
 	t.Helper()
 	now := testkit.NewClock(epoch).Now
 	h := &adminFixture{t: t, store: roomtest.NewMemory(now), cache: room.NewStateCache(), sales: roomtest.NewSales()}
-	h.Admin = room.NewAdmin(h.cache, h.store, h.sales, nil, now)
-	h.closer = room.NewCloser(h.cache, h.store, h.sales, slog.New(slog.DiscardHandler))
+	h.Admin = room.NewAdmin(h.cache, h.store, h.sales.Destinations(), nil, now)
+	h.closer = room.NewCloser(h.cache, h.store, h.sales.Destinations(), slog.New(slog.DiscardHandler))
 	return h
 }
 
@@ -159,7 +159,7 @@ func TestCloserIsolatesFailingRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newAdminFixture(t)
-		h.closer = room.NewCloser(h.cache, stuckStore{h.store, "stuck"}, h.sales, slog.New(slog.DiscardHandler))
+		h.closer = room.NewCloser(h.cache, stuckStore{h.store, "stuck"}, h.sales.Destinations(), slog.New(slog.DiscardHandler))
 		for _, id := range []string{"stuck", "first", "second"} {
 			h.activate(id)
 		}

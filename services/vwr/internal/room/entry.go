@@ -25,15 +25,12 @@ func (s *Service) lobbyPlace(ctx context.Context, st State, user string) (Record
 }
 
 // findEntry returns the user's entry in the lobby of the round if it has the id. When nobody is
-// signed in, it fails with ErrSignedOut, not ErrUnknown: the user may have an entry.
+// signed in, it fails with ErrSignedOut, not ErrUnknown: the user may have an entry or a position.
 func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.UUID) (Record, error) {
-	if !st.Lobby.Exists() {
-		return Record{}, ErrUnknown
+	if user == "" && st.Active && (st.Lobby.Exists() || st.Settings.SignIn) {
+		return Record{}, ErrSignedOut
 	}
-	if user == "" {
-		if st.Active {
-			return Record{}, ErrSignedOut
-		}
+	if user == "" || !st.Lobby.Exists() {
 		return Record{}, ErrUnknown
 	}
 	entryID, ok, err := s.lobbies.EntryID(ctx, st.Counters, user)

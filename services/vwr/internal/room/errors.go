@@ -12,17 +12,19 @@ var (
 	// ErrUnknown means that this visitor has no position with that id in the current round; the
 	// page assigns again.
 	ErrUnknown = errs.ErrVWRRequestUnknown
-	// ErrSignedOut means that nobody is signed in and that the id is not that of the visitor's
-	// position, in a round with a lobby: the id may be that of a user's entry.
+	// ErrSignedOut means that nobody is signed in, where users must, or that the id is not that of the
+	// visitor's position and may be that of a user's position or entry.
 	ErrSignedOut       = errs.ErrUnauthenticated
 	ErrVisitorRequired = errs.ErrVisitorRequired // the caller has no visitor id
 	ErrInvalidSettings = errs.ErrInvalidRequest  // the settings contradict each other
-	ErrNoEvent         = errs.ErrEventNotFound   // no event, promotion or campaign has that id
-	ErrLobbyOpen       = errs.ErrLobbyOpen       // no positions are issued before the start of the room
-	ErrLobbyClosed     = errs.ErrLobbyClosed     // the lobby takes no entries at present, or there is none
-	ErrLobbyFixed      = errs.ErrLobbyFixed      // a running round has another lobby
-	ErrShardsFixed     = errs.ErrShardsFixed     // a running round has another number of shards
-	ErrLobbyNotFound   = errs.ErrLobbyNotFound   // nothing is published about a lobby
+	ErrNoEvent         = errs.ErrEventNotFound
+	ErrNoPromotion     = errs.ErrPromotionNotFound
+	ErrNoCampaign      = errs.ErrCampaignNotFound
+	ErrLobbyOpen       = errs.ErrLobbyOpen     // no positions are issued before the start of the room
+	ErrLobbyClosed     = errs.ErrLobbyClosed   // the lobby takes no entries at present, or there is none
+	ErrLobbyFixed      = errs.ErrLobbyFixed    // a running round has another lobby
+	ErrShardsFixed     = errs.ErrShardsFixed   // a running round has another number of shards
+	ErrLobbyNotFound   = errs.ErrLobbyNotFound // nothing is published about a lobby
 	// ErrUnavailable means that the store does not answer, or that the event changes too often; the
 	// caller may retry.
 	ErrUnavailable = errs.ErrUnavailable

@@ -3,6 +3,7 @@ package room
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -64,6 +65,9 @@ func (l Lobby) ClosedError() error { return l.withSchedule(ErrLobbyClosed) }
 
 // UserVisitor is the visitor of a user's entry: a lobby has one entry per user, not per browser.
 func UserVisitor(user string) string { return claims.UserPrefix + user }
+
+// OfUser reports whether the record is of a user, and not of a browser.
+func (r Record) OfUser() bool { return strings.HasPrefix(r.Visitor, claims.UserPrefix) }
 
 // LobbyTerms are an operator's terms of a lobby; zero members are not given.
 type LobbyTerms struct {

@@ -1,6 +1,7 @@
 package room_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -45,15 +47,48 @@ func TestNextIsASetting(t *testing.T) {
 	require.Equal(t, room.NextQueue, st.Settings.Next)
 }
 
-// A room in front of a promotion has no sale: none is needed to open it, and none ends it.
-func TestRoomWithoutASale(t *testing.T) {
+// A room in front of a promotion or a campaign opens only for one that exists, and ends with it.
+func TestRoomEndsWithWhatItLeadsTo(t *testing.T) {
+	t.Parallel()
+	for next, missing := range map[room.NextPage]error{room.NextPromo: room.ErrNoPromotion, room.NextReward: room.ErrNoCampaign} {
+		h := newAdminFixture(t)
+		id, other := uuid.NewString(), uuid.NewString()
+		h.sales.SetAnswer(id, false, missing)
+		_, err := h.Activate(t.Context(), id, room.Change{Next: &next})
+		require.ErrorIs(t, err, missing)
+		_, err = h.Status(t.Context(), id)
+		require.ErrorIs(t, err, room.ErrInactive, "nothing was written")
+
+		h.activate(other)
+		h.sales.SetAnswer(other, false, missing)
+		_, err = h.Activate(t.Context(), other, room.Change{Next: &next})
+		require.ErrorIs(t, err, missing, "an active room")
+		st, err := h.Status(t.Context(), other)
+		require.NoError(t, err)
+		require.Equal(t, room.NextQueue, st.Settings.Next)
+
+		h.sales.SetAnswer(id, false, nil)
+		_, err = h.Activate(t.Context(), id, room.Change{Next: &next})
+		require.NoError(t, err)
+		h.closer.Step(t.Context())
+		require.True(t, h.active(id))
+		h.sales.SetAnswer(id, true, nil)
+		h.closer.Step(t.Context())
+		require.False(t, h.active(id))
+	}
+}
+
+// Where nothing tells about promotions, their rooms open and stay until an operator ends them.
+func TestRoomOfAnUnknownDestination(t *testing.T) {
 	t.Parallel()
 	h := newAdminFixture(t)
+	only := room.Destinations{room.NextQueue: h.sales}
+	h.Admin = room.NewAdmin(h.cache, h.store, only, nil, testkit.NewClock(epoch).Now)
+	h.closer = room.NewCloser(h.cache, h.store, only, slog.New(slog.DiscardHandler))
 	id := uuid.NewString()
-	h.sales.SetAnswer(id, false, errs.ErrEventNotFound)
+	h.sales.SetAnswer(id, true, room.ErrNoEvent)
 	_, err := h.Activate(t.Context(), id, room.Change{Next: new(room.NextPromo)})
 	require.NoError(t, err)
-	h.sales.SetAnswer(id, true, nil)
 	h.closer.Step(t.Context())
 	require.True(t, h.active(id))
 }

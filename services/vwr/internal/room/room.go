@@ -36,7 +36,9 @@ type Settings struct {
 	// ProofOfWork is the work that the gateway asks of each visitor before it assigns a position, in
 	// leading zero bits of SHA-256; 0 = none. At most proofofwork.MaxBits.
 	ProofOfWork int64
-	Next        NextPage
+	// SignIn gives positions to signed-in users only, one each.
+	SignIn bool
+	Next   NextPage
 }
 
 // NextPage is where a room leads: the kind of page to which admitted visitors go.
@@ -73,6 +75,7 @@ type Change struct {
 	Inlet       *Inlet
 	MaxInFlight *int64
 	ProofOfWork *int64
+	SignIn      *bool
 	Next        *NextPage
 	Lobby       LobbyTerms // of a new round
 	Shards      *int       // of a new round, 1 to MaxShards
@@ -89,6 +92,7 @@ func (s Settings) With(c Change) (Settings, error) {
 	setIfGiven(&s.Inlet, c.Inlet)
 	setIfGiven(&s.MaxInFlight, c.MaxInFlight)
 	setIfGiven(&s.ProofOfWork, c.ProofOfWork)
+	setIfGiven(&s.SignIn, c.SignIn)
 	setIfGiven(&s.Next, c.Next)
 	switch {
 	case s.Batch < 1:
@@ -148,7 +152,7 @@ type Record struct {
 	Round     Round
 	RequestID uuid.UUID
 	Position  int64  // from 1; 0 for an entry of a lobby that has none yet
-	Visitor   string // the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby
+	Visitor   string // the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby or with Settings.SignIn
 }
 
 // Load counts an event's visitors in tier 2.

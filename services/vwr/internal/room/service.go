@@ -78,6 +78,26 @@ type VisitorIDs struct {
 	Visitor, User string
 }
 
+// owner returns whose position the caller may take: the user's where users must sign in, else the
+// visitor's.
+func (v VisitorIDs) owner(s Settings) (string, error) {
+	switch {
+	case !s.SignIn:
+		return v.Visitor, nil
+	case v.User == "":
+		return "", ErrSignedOut
+	}
+	return UserVisitor(v.User), nil
+}
+
+// owners returns whose positions the caller may hold.
+func (v VisitorIDs) owners() []string {
+	if v.User == "" {
+		return []string{v.Visitor}
+	}
+	return []string{v.Visitor, UserVisitor(v.User)}
+}
+
 // Service implements the visitors' calls. It is safe for concurrent use.
 type Service struct {
 	cache     *StateCache
@@ -101,9 +121,10 @@ func NewService(
 const maxRoundChanges = 3
 
 // Assign issues the visitor's position in the event's round. Repetitions return the same position
-// at every replica. A user with an entry in the round's lobby gets the position of the entry. It
-// fails with ErrInactive, ErrVisitorRequired, ErrLobbyOpen before the start of a room with a lobby,
-// or ErrUnavailable when the position could not be stored.
+// at every replica. A user with an entry in the round's lobby gets the position of the entry. Where
+// users must sign in, the position is the user's. It fails with ErrInactive, ErrVisitorRequired,
+// ErrSignedOut, ErrLobbyOpen before the start of a room with a lobby, or ErrUnavailable when the
+// position could not be stored.
 func (s *Service) Assign(ctx context.Context, eventID string, caller VisitorIDs) (AssignResult, error) {
 	if caller.Visitor == "" {
 		return AssignResult{}, ErrVisitorRequired
@@ -125,7 +146,11 @@ func (s *Service) Assign(ctx context.Context, eventID string, caller VisitorIDs)
 				return s.assignResult(rec, st), nil
 			}
 		}
-		rec, takeErr := s.positions.Take(ctx, st.Counters, caller.Visitor, s.passes.RequestIDs(eventID, st.Round, caller.Visitor))
+		owner, ownerErr := caller.owner(st.Settings)
+		if ownerErr != nil {
+			return AssignResult{}, ownerErr
+		}
+		rec, takeErr := s.positions.Take(ctx, st.Counters, owner, s.passes.RequestIDs(eventID, st.Round, owner))
 		if takeErr == nil {
 			s.cache.RecordIssued(rec)
 			return s.assignResult(rec, st), nil
@@ -218,18 +243,18 @@ func (s *Service) findRecord(ctx context.Context, eventID string, caller Visitor
 			return Record{}, err
 		}
 	}
-	// Made-up ids cost no read of a record.
-	if !slices.Contains(s.passes.RequestIDs(eventID, st.Round, caller.Visitor), id) {
-		return s.findEntry(ctx, st, caller.User, id)
+	for _, owner := range caller.owners() {
+		// Made-up ids cost no read of a record.
+		if !slices.Contains(s.passes.RequestIDs(eventID, st.Round, owner), id) {
+			continue
+		}
+		rec, found, err := s.positions.Find(ctx, st.Counters, id)
+		if err == nil && (!found || rec.Visitor != owner) {
+			err = ErrUnknown
+		}
+		return rec, err
 	}
-	rec, found, err := s.positions.Find(ctx, st.Counters, id)
-	if err != nil {
-		return Record{}, err
-	}
-	if !found || rec.Visitor != caller.Visitor {
-		return Record{}, ErrUnknown
-	}
-	return rec, nil
+	return s.findEntry(ctx, st, caller.User, id)
 }
 
 // stateForRecord returns the cached state if that shows the position as served, since the counter

@@ -37,7 +37,7 @@ func newReplicas(t *testing.T, n int) (*roomtest.Memory, []testReplica) {
 		b := room.NewStateCache()
 		out[i] = testReplica{
 			Service: room.NewService(b, m, m, passes, m, nil, now, func() float64 { return 0.5 }),
-			Admin:   room.NewAdmin(b, m, roomtest.NewSales(), nil, now), cache: b,
+			Admin:   room.NewAdmin(b, m, roomtest.NewSales().Destinations(), nil, now), cache: b,
 		}
 	}
 	return m, out
@@ -228,7 +228,7 @@ func TestRoundsIncreaseDespiteClockSkew(t *testing.T) {
 	t.Parallel()
 	m, d := newReplicas(t, 1)
 	one := d[0].activate(t)
-	behind := testReplica{Admin: room.NewAdmin(room.NewStateCache(), m, roomtest.NewSales(), nil, testkit.NewClock(epoch.Add(-time.Hour)).Now)}
+	behind := testReplica{Admin: room.NewAdmin(room.NewStateCache(), m, roomtest.NewSales().Destinations(), nil, testkit.NewClock(epoch.Add(-time.Hour)).Now)}
 	behind.deactivate(t)
 	require.Greater(t, behind.activate(t).Round, one.Round)
 }
@@ -256,7 +256,7 @@ func TestAdminRetriesStaleWrites(t *testing.T) {
 	d[0].activate(t)
 	d[0].assign(t, "a")
 	c := &contendedStore{Memory: m, left: 5}
-	admin := room.NewAdmin(room.NewStateCache(), c, roomtest.NewSales(), nil, testkit.NewClock(epoch).Now)
+	admin := room.NewAdmin(room.NewStateCache(), c, roomtest.NewSales().Destinations(), nil, testkit.NewClock(epoch).Now)
 	st, err := admin.Advance(t.Context(), "e", 1)
 	require.NoError(t, err, "behind five others")
 	require.Equal(t, int64(1), st.Serving)
@@ -379,7 +379,7 @@ func TestForeignIDCostsNoRead(t *testing.T) {
 	require.NoError(t, err)
 	store := &findCounter{Positions: m}
 	d := testReplica{
-		Service: room.NewService(cache, m, store, passes, m, nil, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales(), nil, now), cache: cache,
+		Service: room.NewService(cache, m, store, passes, m, nil, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales().Destinations(), nil, now), cache: cache,
 	}
 	d.activate(t)
 	mine, theirs := d.assign(t, "a"), d.assign(t, "b")

@@ -45,7 +45,7 @@ func (o *Operators) GetStatus(ctx context.Context, req *vwrv1.GetStatusRequest) 
 }
 
 func toSettingsChange(req *vwrv1.ActivateRequest) room.Change {
-	c := room.Change{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork}
+	c := room.Change{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork, SignIn: req.SignIn}
 	if req.IntervalSeconds != nil {
 		c.Interval = new(time.Duration(req.GetIntervalSeconds()) * time.Second)
 	}

@@ -13,10 +13,14 @@ import (
 const phaseLobby = "LOBBY"
 
 func fromAssignResult(a room.AssignResult) *vwrv1.Assigned {
-	return &vwrv1.Assigned{
+	out := &vwrv1.Assigned{
 		RequestId: a.RequestID.String(), Position: a.Position, EstimatedWait: estimate(a.EstimatedWait, a.Position <= a.Serving),
 		ServingCounter: a.Serving, NextPoll: a.NextPoll, Ticket: a.Ticket,
 	}
+	if a.OfUser() {
+		out.OfUser = proto.Bool(true)
+	}
+	return out
 }
 
 // estimate returns nil for a wait that is not known: 0 of a position that is not served.
@@ -50,7 +54,7 @@ func fromStates(states []room.State) []*vwrv1.Counter {
 		out[i] = &vwrv1.Counter{
 			EventId: st.EventID, Active: st.Active, Round: int64(st.Round), Serving: st.Serving, Issued: st.Issued,
 			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(), Lobby: fromLobby(st.Lobby),
-			ProofOfWork: st.Settings.ProofOfWork, Next: string(st.Settings.Next), Stalled: st.Stalled,
+			ProofOfWork: st.Settings.ProofOfWork, SignIn: st.Settings.SignIn, Next: string(st.Settings.Next), Stalled: st.Stalled,
 		}
 	}
 	return out
@@ -63,7 +67,7 @@ func toStatus(st room.State) *vwrv1.VwrStatus {
 		Batch: st.Settings.Batch, IntervalSeconds: int64(st.Settings.Interval / time.Second),
 		Inlet: string(st.Settings.Inlet), MaxInFlight: st.Settings.MaxInFlight,
 		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: fromLobby(st.Lobby), Shards: int32(max(1, st.Shards)), //nolint:gosec // at most room.MaxShards
-		ProofOfWork: proto.Int64(st.Settings.ProofOfWork), Next: new(string(st.Settings.Next)),
+		ProofOfWork: proto.Int64(st.Settings.ProofOfWork), SignIn: proto.Bool(st.Settings.SignIn), Next: new(string(st.Settings.Next)),
 	}
 }
 

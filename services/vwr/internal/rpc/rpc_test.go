@@ -49,7 +49,7 @@ func serve(t *testing.T) *fixture {
 	service := room.NewService(b, m, m, passes, m, nil, now, func() float64 { return 0.5 })
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, lobbies, b, log))
-		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, roomtest.NewSales(), nil, now), lobbies))
+		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, roomtest.NewSales().Destinations(), nil, now), lobbies))
 	})
 	b.MarkLoaded()
 	return &fixture{vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn), m, b, out}
@@ -171,13 +171,14 @@ func TestOperators(t *testing.T) {
 	reason(t, "an event without a room", err, errs.ErrVWRInactive)
 	st := d.activate(t, &vwrv1.ActivateRequest{
 		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)), Shards: new(int32(4)),
-		ProofOfWork: new(int64(16)), Next: new("QUEUE"),
+		ProofOfWork: new(int64(16)), SignIn: new(true), Next: new("QUEUE"),
 	})
 	require.Empty(t, cmp.Diff(&vwrv1.VwrStatus{
 		EventId: "demo", IsActive: true, Batch: 30, IntervalSeconds: 2, Inlet: "MAX_IN_FLIGHT", MaxInFlight: 100,
 		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(), Shards: 4, ProofOfWork: new(int64(16)),
-		Next: new("QUEUE"),
+		SignIn: new(true), Next: new("QUEUE"),
 	}, st, protocmp.Transform()))
+	d.activate(t, &vwrv1.ActivateRequest{SignIn: new(false)})
 	d.assign(t, "a", "b")
 	st, err = d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: admin, EventId: "demo"})
 	require.NoError(t, err)
@@ -216,10 +217,11 @@ func TestGetCounters(t *testing.T) {
 	d := serve(t)
 	d.activate(t, &vwrv1.ActivateRequest{ProofOfWork: new(int64(18))})
 	d.assign(t, "a")
+	d.activate(t, &vwrv1.ActivateRequest{SignIn: new(true)})
 	res, err := d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo", "unknown"}})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]*vwrv1.Counter{
-		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: 18, Next: "QUEUE"},
+		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: 18, SignIn: true, Next: "QUEUE"},
 	}, res.GetCounters(), protocmp.Transform()))
 	d.store.SetDown(true)
 	_, err = d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo"}})

@@ -125,7 +125,7 @@ func TestActivationReachesGatewaysWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, here, there := roomtest.NewMemory(time.Now), room.NewStateCache(), room.NewStateCache()
-		operators := room.NewAdmin(here, m, roomtest.NewSales(), nil, time.Now)
+		operators := room.NewAdmin(here, m, roomtest.NewSales().Destinations(), nil, time.Now)
 		advancer := room.NewAdvancer(there, m, m, noLoads{}, time.Now, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)

@@ -2294,10 +2294,11 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tB\x14\xbaH\x11r\x0fR\x05pointR\x06couponR\x04name\"p\n" +
 	"\x15ResumeProviderRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12(\n" +
-	"\x04name\x18\x02 \x01(\tB\x14\xbaH\x11r\x0fR\x05pointR\x06couponR\x04name2\xd0\x04\n" +
-	"\rRewardService\x12\x89\x01\n" +
-	"\vGetCampaign\x12!.urr.reward.v1.GetCampaignRequest\x1a\x17.urr.reward.v1.Campaign\">\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\b\n" +
+	"\x04name\x18\x02 \x01(\tB\x14\xbaH\x11r\x0fR\x05pointR\x06couponR\x04name2\xd5\x04\n" +
+	"\rRewardService\x12\x8e\x01\n" +
+	"\vGetCampaign\x12!.urr.reward.v1.GetCampaignRequest\x1a\x17.urr.reward.v1.Campaign\"C\xa2\xbb\x18\x0e\n" +
+	"\agateway\n" +
+	"\x03vwr\xaa\xbb\x18\b\n" +
 	"\x06public\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/rewards/{event_id}\x90\x02\x01\x12O\n" +
 	"\x06Attend\x12\x1c.urr.reward.v1.AttendRequest\x1a\x15.urr.reward.v1.Earned\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12H\n" +

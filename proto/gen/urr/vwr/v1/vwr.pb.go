@@ -261,7 +261,9 @@ type Assigned struct {
 	// Seconds.
 	NextPoll int64 `protobuf:"varint,5,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
 	// Compact signed ticket, base64url.
-	Ticket        string `protobuf:"bytes,6,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Ticket string `protobuf:"bytes,6,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// True where the position is the user's, in every browser, and not the browser's.
+	OfUser        *bool `protobuf:"varint,7,opt,name=of_user,json=ofUser,proto3,oneof" json:"of_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +338,13 @@ func (x *Assigned) GetTicket() string {
 		return x.Ticket
 	}
 	return ""
+}
+
+func (x *Assigned) GetOfUser() bool {
+	if x != nil && x.OfUser != nil {
+		return *x.OfUser
+	}
+	return false
 }
 
 type CheckRequest struct {
@@ -1811,7 +1820,9 @@ type Counter struct {
 	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
 	ProofOfWork int64 `protobuf:"varint,10,opt,name=proof_of_work,json=proofOfWork,proto3" json:"proof_of_work,omitempty"`
 	// Visitors wait, and the counter has not moved for long.
-	Stalled       bool `protobuf:"varint,11,opt,name=stalled,proto3" json:"stalled,omitempty"`
+	Stalled bool `protobuf:"varint,11,opt,name=stalled,proto3" json:"stalled,omitempty"`
+	// As in ActivateRequest.
+	SignIn        bool `protobuf:"varint,12,opt,name=sign_in,json=signIn,proto3" json:"sign_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1923,6 +1934,13 @@ func (x *Counter) GetStalled() bool {
 	return false
 }
 
+func (x *Counter) GetSignIn() bool {
+	if x != nil {
+		return x.SignIn
+	}
+	return false
+}
+
 // The lobby of a round. Times are epoch milliseconds.
 type Lobby struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2030,7 +2048,10 @@ type ActivateRequest struct {
 	ProofOfWork *int64 `protobuf:"varint,11,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
 	// Partitions of the table that the positions of the new round are divided into, default 1. Each
 	// takes about 1,000 new positions per second. Fixed until the room is deactivated.
-	Shards        *int32 `protobuf:"varint,12,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
+	Shards *int32 `protobuf:"varint,12,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
+	// Only signed-in users get a position, one each, which is theirs in every browser. Default: false.
+	// It is in force within a second and can be changed at any time. Assigned positions stay.
+	SignIn        *bool `protobuf:"varint,13,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2147,6 +2168,13 @@ func (x *ActivateRequest) GetShards() int32 {
 		return *x.Shards
 	}
 	return 0
+}
+
+func (x *ActivateRequest) GetSignIn() bool {
+	if x != nil && x.SignIn != nil {
+		return *x.SignIn
+	}
+	return false
 }
 
 // A beacon of the drand kind, as its /info publishes it.
@@ -2441,7 +2469,9 @@ type VwrStatus struct {
 	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
 	ProofOfWork *int64 `protobuf:"varint,18,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
 	// Partitions that the positions of the round are divided into.
-	Shards        int32 `protobuf:"varint,19,opt,name=shards,proto3" json:"shards,omitempty"`
+	Shards int32 `protobuf:"varint,19,opt,name=shards,proto3" json:"shards,omitempty"`
+	// As in ActivateRequest.
+	SignIn        *bool `protobuf:"varint,20,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2609,6 +2639,13 @@ func (x *VwrStatus) GetShards() int32 {
 	return 0
 }
 
+func (x *VwrStatus) GetSignIn() bool {
+	if x != nil && x.SignIn != nil {
+		return *x.SignIn
+	}
+	return false
+}
+
 var File_urr_vwr_v1_vwr_proto protoreflect.FileDescriptor
 
 const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
@@ -2626,7 +2663,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\fAssignResult\x122\n" +
 	"\bassigned\x18\x01 \x01(\v2\x14.urr.vwr.v1.AssignedH\x00R\bassigned\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xe2\x01\n" +
+	"\x06result\"\x8c\x02\n" +
 	"\bAssigned\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1a\n" +
@@ -2634,8 +2671,11 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x0eestimated_wait\x18\x03 \x01(\x03H\x00R\restimatedWait\x88\x01\x01\x12'\n" +
 	"\x0fserving_counter\x18\x04 \x01(\x03R\x0eservingCounter\x12\x1b\n" +
 	"\tnext_poll\x18\x05 \x01(\x03R\bnextPoll\x12\x16\n" +
-	"\x06ticket\x18\x06 \x01(\tR\x06ticketB\x11\n" +
-	"\x0f_estimated_wait\"H\n" +
+	"\x06ticket\x18\x06 \x01(\tR\x06ticket\x12\x1c\n" +
+	"\aof_user\x18\a \x01(\bH\x01R\x06ofUser\x88\x01\x01B\x11\n" +
+	"\x0f_estimated_waitB\n" +
+	"\n" +
+	"\b_of_user\"H\n" +
 	"\fCheckRequest\x128\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.urr.vwr.v1.CheckItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"\xb4\x01\n" +
 	"\tCheckItem\x12-\n" +
@@ -2747,7 +2787,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x12GetCountersRequest\x12%\n" +
 	"\tevent_ids\x18\x01 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\beventIds\"F\n" +
 	"\x13GetCountersResponse\x12/\n" +
-	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xcb\x02\n" +
+	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xe4\x02\n" +
 	"\aCounter\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06active\x18\x02 \x01(\bR\x06active\x12\x14\n" +
@@ -2760,14 +2800,15 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x04next\x18\t \x01(\tR\x04next\x12\"\n" +
 	"\rproof_of_work\x18\n" +
 	" \x01(\x03R\vproofOfWork\x12\x18\n" +
-	"\astalled\x18\v \x01(\bR\astalledB\b\n" +
+	"\astalled\x18\v \x01(\bR\astalled\x12\x17\n" +
+	"\asign_in\x18\f \x01(\bR\x06signInB\b\n" +
 	"\x06_lobby\"\x8e\x01\n" +
 	"\x05Lobby\x12\x19\n" +
 	"\bopens_at\x18\x01 \x01(\x03R\aopensAt\x12\x1b\n" +
 	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +
 	"\tstarts_at\x18\x03 \x01(\x03R\bstartsAt\x12\x14\n" +
 	"\x05sized\x18\x04 \x01(\bR\x05sized\x12\x1a\n" +
-	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xe4\x05\n" +
+	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\x8e\x06\n" +
 	"\x0fActivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12&\n" +
@@ -2782,14 +2823,17 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x04next\x18\n" +
 	" \x01(\tB\x1b\xbaH\x18r\x16R\x05QUEUER\x05PROMOR\x06REWARDH\x04R\x04next\x88\x01\x01\x122\n" +
 	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x05R\vproofOfWork\x88\x01\x01\x12&\n" +
-	"\x06shards\x18\f \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x06R\x06shards\x88\x01\x01B\b\n" +
+	"\x06shards\x18\f \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x06R\x06shards\x88\x01\x01\x12\x1c\n" +
+	"\asign_in\x18\r \x01(\bH\aR\x06signIn\x88\x01\x01B\b\n" +
 	"\x06_batchB\x13\n" +
 	"\x11_interval_secondsB\b\n" +
 	"\x06_inletB\x10\n" +
 	"\x0e_max_in_flightB\a\n" +
 	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_workB\t\n" +
-	"\a_shards\"\x89\x02\n" +
+	"\a_shardsB\n" +
+	"\n" +
+	"\b_sign_in\"\x89\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2812,7 +2856,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xd1\x05\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xfb\x05\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -2835,12 +2879,15 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"lobbyPhase\x88\x01\x01\x12\x17\n" +
 	"\x04next\x18\x11 \x01(\tH\x03R\x04next\x88\x01\x01\x12'\n" +
 	"\rproof_of_work\x18\x12 \x01(\x03H\x04R\vproofOfWork\x88\x01\x01\x12\x16\n" +
-	"\x06shards\x18\x13 \x01(\x05R\x06shardsB\b\n" +
+	"\x06shards\x18\x13 \x01(\x05R\x06shards\x12\x1c\n" +
+	"\asign_in\x18\x14 \x01(\bH\x05R\x06signIn\x88\x01\x01B\b\n" +
 	"\x06_lobbyB\x10\n" +
 	"\x0e_lobby_entriesB\x0e\n" +
 	"\f_lobby_phaseB\a\n" +
 	"\x05_nextB\x10\n" +
-	"\x0e_proof_of_work2\x9e\a\n" +
+	"\x0e_proof_of_workB\n" +
+	"\n" +
+	"\b_sign_in2\x9e\a\n" +
 	"\n" +
 	"VwrService\x12Q\n" +
 	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x10\xa2\xbb\x18\t\n" +

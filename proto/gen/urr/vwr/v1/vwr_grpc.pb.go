@@ -41,14 +41,15 @@ type VwrServiceClient interface {
 	// Assigns a position to each visitor; a repeated request gets the same position. One result per
 	// item, in order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt
-	// and opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was assigned).
+	// Problems of an item: VISITOR_REQUIRED, UNAUTHENTICATED (the room wants a signed-in user),
+	// VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt and opensAt, in ms), OVERLOADED, UNAVAILABLE
+	// (no position was assigned).
 	Assign(ctx context.Context, in *AssignRequest, opts ...grpc.CallOption) (*AssignResponse, error)
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
 	//
 	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAUTHENTICATED (it may
-	// be the entry of a user in a lobby, and nobody is signed in), UNAVAILABLE.
+	// be of a user, and nobody is signed in), UNAVAILABLE.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// Enters users in the lobby of an event, once each; a repeated request gets the same entry. One
 	// result per item, in order.
@@ -198,14 +199,15 @@ type VwrServiceServer interface {
 	// Assigns a position to each visitor; a repeated request gets the same position. One result per
 	// item, in order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt
-	// and opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was assigned).
+	// Problems of an item: VISITOR_REQUIRED, UNAUTHENTICATED (the room wants a signed-in user),
+	// VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt and opensAt, in ms), OVERLOADED, UNAVAILABLE
+	// (no position was assigned).
 	Assign(context.Context, *AssignRequest) (*AssignResponse, error)
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
 	//
 	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAUTHENTICATED (it may
-	// be the entry of a user in a lobby, and nobody is signed in), UNAVAILABLE.
+	// be of a user, and nobody is signed in), UNAVAILABLE.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// Enters users in the lobby of an event, once each; a repeated request gets the same entry. One
 	// result per item, in order.
@@ -514,13 +516,13 @@ const (
 // Operators' calls.
 type VwrAdminServiceClient interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
-	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times
-	// and beacon cannot be changed.
+	// The room ends by itself with the sale, the promotion or the campaign. A round with starts_at
+	// begins with a lobby, whose times and beacon cannot be changed.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room
-	// leads to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
-	// SHARDS_FIXED (the round has another number of shards), BEACON_UNAVAILABLE (no source shows that
-	// the beacon is alive).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, PROMOTION_NOT_FOUND or
+	// CAMPAIGN_NOT_FOUND (nothing of the kind that next names has the id), LOBBY_FIXED (the round has
+	// other times or another beacon), SHARDS_FIXED (the round has another number of shards),
+	// BEACON_UNAVAILABLE (no source shows that the beacon is alive).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: visitors no longer need a position.
 	//
@@ -591,13 +593,13 @@ func (c *vwrAdminServiceClient) GetStatus(ctx context.Context, in *GetStatusRequ
 // Operators' calls.
 type VwrAdminServiceServer interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
-	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times
-	// and beacon cannot be changed.
+	// The room ends by itself with the sale, the promotion or the campaign. A round with starts_at
+	// begins with a lobby, whose times and beacon cannot be changed.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event has the id, and the room
-	// leads to no promotion or campaign), LOBBY_FIXED (the round has other times or another beacon),
-	// SHARDS_FIXED (the round has another number of shards), BEACON_UNAVAILABLE (no source shows that
-	// the beacon is alive).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, PROMOTION_NOT_FOUND or
+	// CAMPAIGN_NOT_FOUND (nothing of the kind that next names has the id), LOBBY_FIXED (the round has
+	// other times or another beacon), SHARDS_FIXED (the round has another number of shards),
+	// BEACON_UNAVAILABLE (no source shows that the beacon is alive).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: visitors no longer need a position.
 	//

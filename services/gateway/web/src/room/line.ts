@@ -22,6 +22,8 @@ export interface Standing {
   ticket: string;
   // Of an entry of the lobby: the signed proof.
   receipt?: string;
+  // It is the user's, and not the browser's.
+  ofUser?: boolean;
 }
 
 /** The times of a lobby, in epoch milliseconds. */
@@ -98,8 +100,12 @@ export interface Screen {
   // The position was drawn.
   drawn(): void;
   renewed(): void;
-  // The session has ended. The entry belongs to the user, and is kept.
+  // The session has ended. The entry or the number belongs to the user, and is kept.
   signedOut(): void;
+  // Only signed-in users get a number.
+  signIn(): void;
+  // Only who passes the test of a challenge provider gets a number.
+  test(page: string): void;
   offline(seconds: number, failure: Problem): void;
   refused(failure: Problem): void;
   admitted(next: Next | undefined): void;
@@ -132,6 +138,8 @@ export class Room {
   // The proof of work for a number, and how many were refused in a row.
   private proof: string | undefined;
   private refusedProofs = 0;
+  // A number was taken, or the lobby joined, since the page was opened.
+  private taken = false;
   private polling = new AbortController();
 
   constructor(
@@ -140,6 +148,8 @@ export class Room {
     private readonly screen: Screen,
     private readonly language: () => string,
     private readonly solve: Solve,
+    // The token of a passed test, from its page.
+    private readonly captcha = "",
   ) {
     this.key = `urr-vwr-${eventId}`;
     this.standing = this.restore();
@@ -167,6 +177,7 @@ export class Room {
     const joined = (await answer.json()) as Joined;
     this.standing = { requestId: joined.requestId, position: 0, ticket: joined.ticket, receipt: joined.receipt };
     this.schedule = { lobbyOpensAt: 0, closesAt: joined.closesAt, opensAt: joined.opensAt };
+    this.taken = true;
     this.keep(this.standing);
     keepLobbyReceipt(this.eventId, joined.requestId, joined.receipt);
     // The loop waits for a number: another one goes on with the entry.
@@ -281,19 +292,30 @@ export class Room {
    */
   private async assign(): Promise<Standing | number | undefined> {
     if (!this.schedule) this.screen.taking();
-    const answer = await this.call("POST", `assign/${this.eventId}`, this.proof ? { "x-vwr-proof": this.proof } : {});
+    const headers: Record<string, string> = {};
+    if (this.proof) headers["x-vwr-proof"] = this.proof;
+    if (this.captcha) headers["x-vwr-captcha"] = this.captcha;
+    const answer = await this.call("POST", `assign/${this.eventId}`, headers);
     if (answer.status === 404) return this.pass();
     if (!answer.ok) {
       const failure = await problemOf(answer);
       if (failure.code === "LOBBY_OPEN") return this.outside(failure);
       if (failure.code === "PROOF_REQUIRED") return this.prove();
+      if (failure.status === 401 && failure.code !== "VISITOR_REQUIRED") {
+        this.screen.signIn();
+        return signedOutPoll;
+      }
+      const { captchaUrl } = failure.body as { captchaUrl?: string };
+      if (captchaUrl && !this.captcha) return this.screen.test(captchaUrl) as undefined;
       throw failure;
     }
     this.schedule = undefined;
     this.proof = undefined;
     this.refusedProofs = 0;
+    this.taken = true;
     const assigned = (await answer.json()) as Assigned;
-    const standing = { requestId: assigned.requestId, position: assigned.position, ticket: assigned.ticket };
+    const standing: Standing = { requestId: assigned.requestId, position: assigned.position, ticket: assigned.ticket };
+    if (assigned.ofUser) standing.ofUser = true;
     this.keep(standing);
     return standing;
   }
@@ -327,7 +349,8 @@ export class Room {
     if (!answer.ok) {
       const failure = await problemOf(answer);
       if (failure.temporary) throw failure;
-      return failure.status === 401 && standing.receipt ? "signed out" : undefined;
+      if (failure.code === "VISITOR_REQUIRED") return this.withoutCookie(failure);
+      return failure.status === 401 && (standing.receipt || standing.ofUser) ? "signed out" : undefined;
     }
     const checked = (await answer.json()) as Checked;
     if (checked.ticket) {
@@ -335,6 +358,16 @@ export class Room {
       this.keep(standing);
     }
     return checked;
+  }
+
+  /**
+   * The cookie of the number is gone. If it was set since the page was opened, the browser keeps none:
+   * another number would be of no use either.
+   */
+  private withoutCookie(failure: Problem): undefined {
+    if (!this.taken) return undefined;
+    this.forget();
+    throw failure;
   }
 
   /** Reads the serving counter; an inactive room counts as having reached the number. */
@@ -361,6 +394,7 @@ export class Room {
       if (!kept?.requestId || !(kept.position || kept.receipt)) return undefined;
       const standing: Standing = { requestId: kept.requestId, position: kept.position ?? 0, ticket: kept.ticket ?? "" };
       if (kept.receipt) standing.receipt = kept.receipt;
+      if (kept.ofUser) standing.ofUser = true;
       return standing;
     } catch {
       return undefined;

@@ -132,6 +132,14 @@ function drawProgress(p: Progress, at: number): void {
   element("spoken").textContent = fill(spoken, { position: number(p.position), serving: number(p.serving), wait });
 }
 
+function showSignIn(eventId: string, reason: "signedOut" | "signInFirst"): void {
+  leaveLobby();
+  element("line").hidden = true;
+  element("sign-in").setAttribute("href", loginPath(eventId));
+  element("signed-out").hidden = false;
+  show(() => notice(texts[lang][reason]));
+}
+
 const drawnKey = (eventId: string): string => `urr-drawn-${eventId}`;
 
 /** Links to the verification of the draw. */
@@ -172,19 +180,19 @@ const screen = (eventId: string): Screen => ({
     element("line").hidden = true;
     show(() => notice(texts[lang].renewed));
   },
-  signedOut() {
-    leaveLobby();
-    element("line").hidden = true;
-    element("sign-in").setAttribute("href", loginPath(eventId));
-    element("signed-out").hidden = false;
-    show(() => notice(texts[lang].signedOut));
-  },
+  signedOut: () => showSignIn(eventId, "signedOut"),
+  signIn: () => showSignIn(eventId, "signInFirst"),
   offline: (seconds: number, failure: Problem) =>
     show(() => notice(failure.message || fill(texts[lang].offline, { s: number(seconds) }))),
   refused(failure: Problem) {
     leaveLobby();
     element("line").hidden = true;
     show(() => notice(failure.message));
+  },
+  test(page: string) {
+    const target = new URL(page, location.href);
+    target.searchParams.set("returnTo", `/vwr/${eventId}`);
+    location.replace(target);
   },
   admitted(next: Next = "QUEUE") {
     leaveLobby();
@@ -208,11 +216,18 @@ function start(): void {
   if (!eventId) return show(() => notice(texts[lang].badPath));
   const clock = new Clock(startWorker(CLOCK_SOURCE));
   const solve = solveIn(() => startWorker(PROOF_SOURCE));
-  const room = new Room(eventId, clock, screen(eventId), () => lang, solve);
+  const room = new Room(eventId, clock, screen(eventId), () => lang, solve, takeCaptcha());
   element("join").addEventListener("click", () => void join(room, eventId));
   setInterval(tick, 1000);
   if (readStored(sessionStorage, drawnKey(eventId))) showDrawn(eventId);
   void room.run();
+}
+
+/** Returns the token that the page of the test has added to the address, and removes it there. */
+function takeCaptcha(): string {
+  const token = new URLSearchParams(location.hash.slice(1)).get("captcha") ?? "";
+  if (token) history.replaceState(null, "", location.pathname + location.search);
+  return token;
 }
 
 function startWorker(source: string): Worker {

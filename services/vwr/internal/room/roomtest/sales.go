@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Sales is a fake room.Sales. Sales are open unless SetAnswer says otherwise.
+// Sales is a fake room.Destination. Sales are open unless SetAnswer says otherwise.
 type Sales struct {
 	mu      sync.Mutex
 	answers map[string]sale
@@ -19,7 +19,7 @@ type sale struct {
 	err    error
 }
 
-var _ room.Sales = (*Sales)(nil)
+var _ room.Destination = (*Sales)(nil)
 
 // NewSales returns a Sales without answers.
 func NewSales() *Sales { return &Sales{answers: make(map[string]sale)} }
@@ -36,7 +36,12 @@ func (s *Sales) OnQuery(fn func(eventID string)) {
 	s.onQuery = fn
 }
 
-func (s *Sales) SaleClosed(_ context.Context, eventID string) (bool, error) {
+// Destinations are of every kind.
+func (s *Sales) Destinations() room.Destinations {
+	return room.Destinations{room.NextQueue: s, room.NextPromo: s, room.NextReward: s}
+}
+
+func (s *Sales) Ended(_ context.Context, eventID string) (bool, error) {
 	s.mu.Lock()
 	onQuery := s.onQuery
 	s.mu.Unlock()

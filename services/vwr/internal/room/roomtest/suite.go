@@ -108,7 +108,7 @@ func testRounds(t *testing.T, shards int, a, b Store) {
 	_, found, err := a.Read(ctx, event)
 	require.NoError(t, err)
 	require.False(t, found, "an event without a room")
-	settings := room.Settings{Batch: 7, Interval: 3 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 18, Next: room.NextPromo}
+	settings := room.Settings{Batch: 7, Interval: 3 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 18, SignIn: true, Next: room.NextPromo}
 	c := StartShardedRound(t, a, event, shards, settings)
 	require.True(t, c.Active)
 	require.Equal(t, settings, c.Settings)
@@ -122,7 +122,7 @@ func testRounds(t *testing.T, shards int, a, b Store) {
 	requireListed(t, true, b, event, "a stop that failed leaves the event in the registry")
 	_, err = a.Take(ctx, c, "v", []uuid.UUID{uuid.New()})
 	require.NoError(t, err)
-	settings.Batch, settings.ProofOfWork, settings.Next = 8, 0, room.NextReward
+	settings.Batch, settings.ProofOfWork, settings.SignIn, settings.Next = 8, 0, false, room.NextReward
 	require.NoError(t, b.Configure(ctx, event, c.Round, settings))
 	c = Read(t, a, event)
 	require.Equal(t, settings, c.Settings, "after the change")

@@ -1,0 +1,116 @@
+// Package captcha asks a challenge provider whether a visitor has passed its test. None is built in:
+// any that has the call siteverify, as hCaptcha, reCAPTCHA and Turnstile do, or a service of the
+// operator's own with that call.
+package captcha
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"urr.guru/pkg/config"
+)
+
+const (
+	// timeout bounds a call, so that a provider that hangs does not use up the time of the request.
+	timeout = 3 * time.Second
+	// maxCalls bounds the calls in flight. More wait within their timeout.
+	maxCalls = 64
+	// maxToken and maxResponse are in bytes.
+	maxToken    = 4096
+	maxResponse = 64 << 10
+)
+
+// Settings name the challenge provider.
+type Settings struct {
+	// VerifyURL is where a provider verifies the token of who has passed its test, as
+	// https://provider.example/siteverify; empty: nobody is tested.
+	VerifyURL string `env:"CAPTCHA_VERIFY_URL"`
+	// Secret is the platform's at the provider; required with CAPTCHA_VERIFY_URL.
+	Secret config.Secret `env:"CAPTCHA_SECRET"`
+	// Page is the operator's page with the provider's test, to which the waiting room sends visitors: a
+	// URL or a path; required with CAPTCHA_VERIFY_URL.
+	Page string `env:"CAPTCHA_PAGE"`
+	// FailOpen gives positions without a test while the provider does not answer. Else nobody gets one
+	// then, since programs could choose that moment.
+	FailOpen bool `env:"CAPTCHA_FAIL_OPEN"`
+}
+
+// Validate checks what belongs together.
+func (s *Settings) Validate() error {
+	if s.VerifyURL == "" {
+		return nil
+	}
+	if u, err := url.Parse(s.VerifyURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return config.Invalid("CAPTCHA_VERIFY_URL", s.VerifyURL, "must be a URL as https://provider.example/siteverify")
+	}
+	if s.Secret == "" {
+		return config.Missing("CAPTCHA_SECRET", "must be the platform's secret at the provider, with CAPTCHA_VERIFY_URL")
+	}
+	if u, err := url.Parse(s.Page); err != nil || u.Fragment != "" || !strings.HasPrefix(s.Page, "https://") && !strings.HasPrefix(s.Page, "/") {
+		return config.Invalid("CAPTCHA_PAGE", s.Page, "must be a path, or a URL as https://tickets.example/test, with CAPTCHA_VERIFY_URL")
+	}
+	return nil
+}
+
+// Provider verifies tokens at a challenge provider. It is safe for concurrent use.
+type Provider struct {
+	url    string
+	secret atomic.Pointer[string]
+	client *http.Client
+}
+
+// New makes a Provider; nil without a URL.
+func New(s Settings) *Provider {
+	if s.VerifyURL == "" {
+		return nil
+	}
+	p := &Provider{url: s.VerifyURL, client: &http.Client{
+		Timeout:   timeout,
+		Transport: &http.Transport{MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls, IdleConnTimeout: time.Minute, Proxy: http.ProxyFromEnvironment},
+		// A redirect would carry the secret to another place.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	p.SetSecret(s.Secret.Reveal())
+	return p
+}
+
+// SetSecret replaces Settings.Secret while tokens are verified.
+func (p *Provider) SetSecret(secret string) { p.secret.Store(&secret) }
+
+// Verify reports whether the token is of a visitor at this address who has passed the test. An error
+// means that the provider did not say.
+func (p *Provider) Verify(ctx context.Context, token string, address netip.Addr) (bool, error) {
+	if token == "" || len(token) > maxToken {
+		return false, nil
+	}
+	form := url.Values{"secret": {*p.secret.Load()}, "response": {token}}
+	if address.IsValid() {
+		form.Set("remoteip", address.String())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, strings.NewReader(form.Encode()))
+	if err != nil {
+		return false, fmt.Errorf("challenge provider: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := p.client.Do(req)
+	if err != nil {
+		return false, fmt.Errorf("challenge provider: %w", err)
+	}
+	defer res.Body.Close()
+	var answer struct {
+		Success *bool `json:"success"`
+	}
+	err = json.NewDecoder(io.LimitReader(res.Body, maxResponse)).Decode(&answer)
+	if err != nil || res.StatusCode != http.StatusOK || answer.Success == nil {
+		return false, fmt.Errorf("challenge provider: status %d, no verdict", res.StatusCode)
+	}
+	return *answer.Success, nil
+}

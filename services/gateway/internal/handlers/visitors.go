@@ -1,0 +1,75 @@
+package handlers
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/limit"
+)
+
+const (
+	// countLife is how long a visitor who was counted is not counted again: longer than the life of a
+	// challenge, so that one who does the work is counted once.
+	countLife = 10 * time.Minute
+	// idLife is how long an id can take new positions. Its cookie lives on, for those that it has.
+	idLife = 24 * time.Hour
+)
+
+var visitorsCounted = promauto.NewCounterVec(prometheus.CounterOpts{
+	Name: "urr_new_visitors_total", Help: "Visitors counted as new ones of their network, by the id that they showed.",
+}, []string{"id"})
+
+// VisitorIDs issues the ids of visitors. It is safe for concurrent use.
+type VisitorIDs struct {
+	Tokens  *identity.Verifier
+	Cookies identity.Cookies
+	Limits  *limit.Limiter
+}
+
+// Issue gives an id to a visitor without one.
+func (v *VisitorIDs) Issue(ctx context.Context, w http.ResponseWriter, q *edge.Request) error {
+	if q.Anon != "" {
+		return nil
+	}
+	return v.CountForPosition(ctx, w, q)
+}
+
+// CountForPosition counts a visitor who asks for a new position as a new one of the network, so that
+// ids that were collected before a sale are worth no more than new ones, and sets what the visitor
+// owes. A visitor without an id gets one, and one whose id has expired another one. Call it last of
+// what may refuse the request: refused calls do not count.
+func (v *VisitorIDs) CountForPosition(ctx context.Context, w http.ResponseWriter, q *edge.Request) error {
+	now := v.Cookies.Now()
+	id, shown := q.Visitor, "none"
+	expired := id.ID == uuid.Nil || now.Sub(id.Issued) >= idLife
+	if expired || now.Sub(id.Counted) >= countLife {
+		owes, err := v.Limits.CountNewVisitor(ctx, q.Address)
+		if err != nil {
+			return err
+		}
+		counted := claims.NewAnon(now)
+		switch {
+		case !expired:
+			shown = "counted"
+			counted.ID, counted.Issued, counted.Former = id.ID, id.Issued, id.Former
+		case id.ID != uuid.Nil:
+			shown = "expired"
+			counted.Former = id.ID
+		}
+		counted.Owes = uint8(min(owes, math.MaxUint8)) //nolint:gosec // fits
+		visitorsCounted.WithLabelValues(shown).Inc()
+		v.Cookies.Set(w, identity.AnonCookie, v.Tokens.SealVisitor(counted), now.Add(identity.AnonLife))
+		id = counted
+	}
+	q.Visitor, q.Anon, q.Owes = id, id.String(), v.Limits.OwedBits(int(id.Owes))
+	return nil
+}

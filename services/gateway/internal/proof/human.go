@@ -1,0 +1,62 @@
+package proof
+
+import (
+	"context"
+	"net/netip"
+	"strconv"
+
+	"urr.guru/pkg/errs"
+)
+
+// Provider is a challenge provider: a party that tells people from programs.
+type Provider interface {
+	// Verify reports whether the token is of a visitor at this address who has passed the test. An
+	// error means that the provider did not say.
+	Verify(ctx context.Context, token string, address netip.Addr) (passed bool, err error)
+}
+
+// Test is what visitors have to pass for a position, besides the proof of work.
+type Test struct {
+	Provider Provider // nil: no test
+	// Page is where visitors pass the test.
+	Page string
+	// FailOpen gives positions without a test while the provider does not answer.
+	FailOpen bool
+}
+
+// CheckTest fails with errs.ErrCaptchaRequired unless the visitor sends the token of a passed test,
+// or has sent one for this round within Life, since a token counts only once at the provider. It fails
+// with errs.ErrUnavailable while the provider does not answer, unless Test.FailOpen is set.
+func (p *Proofs) CheckTest(ctx context.Context, d Debt, token string, address netip.Addr) error {
+	if p.test.Provider == nil {
+		return nil
+	}
+	key := "captcha:" + d.Event + ":" + strconv.FormatInt(d.Round, 10) + ":" + d.Visitor
+	if p.paid.has(ctx, key) {
+		countTest(resultRepeated)
+		return nil
+	}
+	result, err := p.test.verify(ctx, token, address)
+	countTest(result)
+	if result == resultSolved {
+		p.paid.add(ctx, key, p.now().Add(Life))
+	}
+	return err
+}
+
+func (t *Test) verify(ctx context.Context, token string, address netip.Addr) (result string, err error) {
+	required := errs.ErrCaptchaRequired.With("captchaUrl", t.Page)
+	if token == "" {
+		return resultMissing, required
+	}
+	passed, err := t.Provider.Verify(ctx, token, address)
+	switch {
+	case err != nil && t.FailOpen:
+		return resultUntested, nil
+	case err != nil:
+		return resultUnavailable, errs.ErrUnavailable.Wrap(err)
+	case !passed:
+		return resultInvalid, required
+	}
+	return resultSolved, nil
+}

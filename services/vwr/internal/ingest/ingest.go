@@ -1,0 +1,37 @@
+// Package ingest is the client of the ingest service, for the state of promotions.
+package ingest
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/vwr/internal/room"
+)
+
+var _ room.Destination = (*Client)(nil)
+
+// Client calls ingest.
+type Client struct {
+	rpc ingestv1.IngestServiceClient
+}
+
+// New returns a Client.
+func New(conn grpc.ClientConnInterface) *Client {
+	return &Client{rpc: ingestv1.NewIngestServiceClient(conn)}
+}
+
+// Ended reports whether a promotion has ended, before its time too. It fails with
+// room.ErrNoPromotion when no promotion has the id.
+func (c *Client) Ended(ctx context.Context, id string) (bool, error) {
+	res, err := c.rpc.GetPromotion(ctx, &ingestv1.GetPromotionRequest{EventId: id})
+	if err != nil {
+		return false, err
+	}
+	switch res.GetStatus() {
+	case "Scheduled", "Open":
+		return false, nil
+	}
+	return true, nil
+}

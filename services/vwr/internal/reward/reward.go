@@ -1,0 +1,37 @@
+// Package reward is the client of the reward service, for the state of reward campaigns.
+package reward
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	"urr.guru/services/vwr/internal/room"
+)
+
+var _ room.Destination = (*Client)(nil)
+
+// Client calls reward.
+type Client struct {
+	rpc rewardv1.RewardServiceClient
+}
+
+// New returns a Client.
+func New(conn grpc.ClientConnInterface) *Client {
+	return &Client{rpc: rewardv1.NewRewardServiceClient(conn)}
+}
+
+// Ended reports whether a campaign has ended, before its time too. It fails with
+// room.ErrNoCampaign when no campaign has the id.
+func (c *Client) Ended(ctx context.Context, id string) (bool, error) {
+	res, err := c.rpc.GetCampaign(ctx, &rewardv1.GetCampaignRequest{EventId: id})
+	if err != nil {
+		return false, err
+	}
+	switch res.GetStatus() {
+	case "SCHEDULED", "OPEN":
+		return false, nil
+	}
+	return true, nil
+}

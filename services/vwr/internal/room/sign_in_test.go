@@ -1,0 +1,52 @@
+package room_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/vwr/internal/room"
+)
+
+// A room for signed-in users gives each user one position, which counts in every browser, and in none
+// without the user.
+func TestPositionOfASignedInUser(t *testing.T) {
+	t.Parallel()
+	_, d := newReplicas(t, 2)
+	d[0].activate(t)
+	before := d[0].assign(t, "anybody")
+	st, err := d[0].Activate(t.Context(), "e", room.Change{SignIn: new(true)})
+	require.NoError(t, err)
+	require.True(t, st.Settings.SignIn)
+	_, err = d[0].Assign(t.Context(), "e", room.VisitorIDs{Visitor: "a"})
+	require.ErrorIs(t, err, room.ErrSignedOut)
+
+	at := func(visitor, user string) room.VisitorIDs { return room.VisitorIDs{Visitor: visitor, User: user} }
+	first, err := d[0].Assign(t.Context(), "e", at("a", "alice"))
+	require.NoError(t, err)
+	require.True(t, first.OfUser())
+	require.False(t, before.OfUser())
+	for _, visitor := range []string{"a", "b", "anybody"} {
+		again, err := d[0].Assign(t.Context(), "e", at(visitor, "alice"))
+		require.NoError(t, err)
+		require.Equal(t, first.Record, again.Record)
+	}
+	other, err := d[0].Assign(t.Context(), "e", at("a", "bob"))
+	require.NoError(t, err)
+	require.Equal(t, first.Position+1, other.Position)
+
+	d[0].advance(t, 10)
+	for _, ticket := range []string{first.Ticket, ""} {
+		checked, err := d[1].Check(t.Context(), "e", at("b", "alice"), first.RequestID, ticket)
+		require.NoError(t, err)
+		require.True(t, checked.Admitted)
+		_, err = d[1].Check(t.Context(), "e", at("a", "bob"), first.RequestID, ticket)
+		require.ErrorIs(t, err, room.ErrUnknown)
+	}
+	_, err = d[1].Check(t.Context(), "e", at("a", ""), first.RequestID, "")
+	require.ErrorIs(t, err, room.ErrSignedOut)
+	require.True(t, d[1].check(t, "anybody", before, before.Ticket).Admitted, "positions stay")
+
+	d[0].deactivate(t)
+	require.False(t, d[0].activate(t).Settings.SignIn, "a new round begins without")
+}
