@@ -145,9 +145,8 @@ func TestMigrateTriesAgainForALock(t *testing.T) {
 	_, err = reader.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0; SELECT FROM account`)
 	require.NoError(t, err)
 	migrated := make(chan error, 1)
-	go func() {
-		migrated <- postgres.MigrateWithoutPauses(t.Context(), open(t, url+"&lock_timeout=1000"), altered(t))
-	}()
+	migrating, change := open(t, url+"&lock_timeout=1000"), altered(t)
+	go func() { migrated <- postgres.MigrateWithoutPauses(t.Context(), migrating, change) }()
 	attempts := map[time.Time]bool{}
 	testkit.Until(t, func() bool {
 		var began *time.Time

@@ -25,7 +25,7 @@ func TestMemoryIsExported(t *testing.T) {
 	require.InDelta(t, 0.02, m["urr_redis_memory_used_ratio"], 0.02)
 	for _, policy := range []string{"volatile-lru", "allkeys-lru", "volatile-ttl"} {
 		require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
-		require.EqualValues(t, 1, exported("memory", client)["urr_redis_evicting"], policy)
+		require.InDelta(t, 1, exported("memory", client)["urr_redis_evicting"], 0, policy)
 	}
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.Zero(t, exported("memory", client)["urr_redis_memory_used_ratio"], "no limit")

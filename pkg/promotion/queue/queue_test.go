@@ -39,7 +39,7 @@ func newPoll(t *testing.T) (*poll, *queue.Queue) {
 
 func (p *poll) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		ReceiveRequestAttemptId string //nolint:revive // SQS's name
+		ReceiveRequestAttemptId string
 		Entries                 []struct{ ReceiptHandle string }
 	}
 	_ = json.NewDecoder(r.Body).Decode(&in)

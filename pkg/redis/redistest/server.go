@@ -154,19 +154,19 @@ func (s *Server) Fill() (free func()) {
 			s.t.Fatalf("fill redis-server at %s: %v", s.addr, err)
 		}
 	}
-	limit := s.memoryLimit()
-	s.limitMemory(limit * 3 / 4)
+	limit := s.memoryLimit(ctx)
+	s.limitMemory(ctx, limit*3/4)
 	return func() {
 		if err := client.Del(ctx, keys...).Err(); err != nil {
 			s.t.Fatalf("free memory of redis-server at %s: %v", s.addr, err)
 		}
-		s.limitMemory(limit)
+		s.limitMemory(ctx, limit)
 	}
 }
 
-func (s *Server) memoryLimit() int64 {
+func (s *Server) memoryLimit(ctx context.Context) int64 {
 	s.t.Helper()
-	values, err := s.Client().ConfigGet(s.t.Context(), "maxmemory").Result()
+	values, err := s.Client().ConfigGet(ctx, "maxmemory").Result()
 	if err != nil {
 		s.t.Fatalf("read the limit of memory of redis-server at %s: %v", s.addr, err)
 	}
@@ -177,9 +177,9 @@ func (s *Server) memoryLimit() int64 {
 	return limit
 }
 
-func (s *Server) limitMemory(bytes int64) {
+func (s *Server) limitMemory(ctx context.Context, bytes int64) {
 	s.t.Helper()
-	if err := s.Client().ConfigSet(s.t.Context(), "maxmemory", strconv.FormatInt(bytes, 10)).Err(); err != nil {
+	if err := s.Client().ConfigSet(ctx, "maxmemory", strconv.FormatInt(bytes, 10)).Err(); err != nil {
 		s.t.Fatalf("limit the memory of redis-server at %s: %v", s.addr, err)
 	}
 }

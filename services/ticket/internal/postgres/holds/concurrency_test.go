@@ -35,7 +35,7 @@ func TestHoldsUseABoundedNumberOfConnections(t *testing.T) {
 			_, err := s.HoldBest(ctx, reservation.BestRequest{
 				EventID: "scattered", UserID: fmt.Sprint(i), Section: "A", Quantity: 2, Adjacent: true,
 			})
-			require.ErrorIs(t, err, reservation.ErrTryAgain)
+			require.ErrorIs(t, err, reservation.ErrNotAdjacent)
 			return nil
 		},
 		"general admission": func(ctx context.Context, s *reservation.Service, i int) error {
