@@ -65,6 +65,7 @@ type stepRecord struct {
 	last      string
 }
 
+// NewRecorder makes a Recorder without records.
 func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*stepRecord{}} }
 
 // Add records one request; failure is empty for a response.

@@ -186,6 +186,7 @@ func refusal(step Step, a *Answer) error {
 // Behaviour is how one visitor behaves.
 type Behaviour string
 
+// What visitors do.
 const (
 	Buys         Behaviour = "buys"
 	LeavesRoom   Behaviour = "leaves_tier1"  // closes the page in the waiting room

@@ -142,6 +142,7 @@ type Plot struct {
 // Color is the colour of a line.
 type Color color.RGBA
 
+// The colours of plots.
 var (
 	Blue   = Color{R: 0x1f, G: 0x5f, B: 0xbf, A: 0xff}
 	Orange = Color{R: 0xd9, G: 0x6c, B: 0x06, A: 0xff}

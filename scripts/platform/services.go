@@ -77,6 +77,7 @@ func Services() []Service {
 	return all
 }
 
+// Lookup returns the service of a name.
 func Lookup(name string) (Service, error) {
 	all := Services()
 	i := slices.IndexFunc(all, func(s Service) bool { return s.Name == name })

@@ -76,6 +76,7 @@ type Demo struct {
 	killedAt time.Duration
 }
 
+// New makes a demo on a running platform.
 func New(cfg *Config, on Platform) *Demo {
 	return &Demo{Stage: demo.NewStage(on.Gateway), cfg: cfg, on: on, provider: sandbox.Client{URL: on.Provider}}
 }
