@@ -18,6 +18,7 @@ type LineLimit struct{ counts map[string]*lineCount }
 
 type lineCount struct{ second, written, suppressed atomic.Int64 }
 
+// NewLineLimit makes a LineLimit for the reasons; all others count together.
 func NewLineLimit(reasons ...string) *LineLimit {
 	l := &LineLimit{counts: map[string]*lineCount{otherReason: {}}}
 	for _, reason := range reasons {

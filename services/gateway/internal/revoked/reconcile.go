@@ -56,8 +56,8 @@ func (l *List) spans(oldest int64) (all []span, counts []int64) {
 	scores := slices.Sorted(maps.Values(l.entries))
 	l.mu.RUnlock()
 	from := oldest
-	for first, next := 0, 0; ; first = next {
-		next = min(first+readMax, len(scores))
+	for first := 0; ; {
+		next := min(first+readMax, len(scores))
 		for next < len(scores) && scores[next] == scores[next-1] {
 			next++
 		}
@@ -66,7 +66,7 @@ func (l *List) spans(oldest int64) (all []span, counts []int64) {
 			return append(all, span{from, endless}), counts
 		}
 		all = append(all, span{from, scores[next]})
-		from = scores[next]
+		first, from = next, scores[next]
 	}
 }
 

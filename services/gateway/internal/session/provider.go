@@ -163,7 +163,7 @@ func (h *Handlers) logFailure(ctx context.Context, level slog.Level, message, re
 	if suppressed > 0 {
 		attrs = append(attrs, "suppressed", suppressed)
 	}
-	h.Log.Log(ctx, level, message, attrs...)
+	h.Log.Log(ctx, level, message, attrs...) //nolint:sloglint // one of two messages of this package
 }
 
 // providerLogoutURL returns the URL that ends the provider's session; "" when there is none, or while

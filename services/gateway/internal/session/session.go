@@ -65,6 +65,7 @@ type Handlers struct {
 	lines *problem.LineLimit
 }
 
+// New makes the handlers.
 func New(cfg Config) (*Handlers, error) {
 	used, err := newUsedAttempts(cfg.Redis, cfg.Now)
 	if err != nil {

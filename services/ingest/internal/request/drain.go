@@ -36,7 +36,7 @@ func (s *Sweeper) drainIfBack(ctx context.Context) error {
 	probe, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if _, err := s.queue.Depth(probe); err != nil {
-		return nil //nolint:nilerr // Sweep reports it
+		return nil // Sweep reports it
 	}
 	return s.Drain(ctx)
 }

@@ -262,8 +262,8 @@ func scenarios() []scenario {
 		}},
 		{"ticket is away for 60 s", map[int]func(*crowd){
 			0:  func(c *crowd) { c.opens = c.clock(); c.setSale(line.OnSale) },
-			40: func(c *crowd) { c.fixture.away = true }, 60: (*crowd).failover,
-			100: func(c *crowd) { c.fixture.away = false },
+			40: func(c *crowd) { c.away = true }, 60: (*crowd).failover,
+			100: func(c *crowd) { c.away = false },
 		}},
 		{"restart 4 s behind", rollback(4)},
 		{"restart 40 s behind", rollback(40)},

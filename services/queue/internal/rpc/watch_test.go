@@ -21,7 +21,7 @@ type watched struct {
 }
 
 func (w watched) WatchLines(ctx context.Context, send func(lines []line.LineUpdate, snapshot bool) error) error {
-	return w.LineCache.Watch(ctx, send)
+	return w.Watch(ctx, send)
 }
 
 // registrar keeps the visitors' service.

@@ -55,7 +55,7 @@ func (s *source) Get(_ context.Context, chain beacon.Chain, number uint64) (beac
 	if s.silent || chain.TimeOf(number).After(s.clock.Now()) {
 		return beacon.Round{}, beacon.ErrNotPublished
 	}
-	return s.Beacon.Round(number), nil
+	return s.Round(number), nil
 }
 
 func (s *source) Check(_ context.Context, chain beacon.Chain, _ time.Time) error {

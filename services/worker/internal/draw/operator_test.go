@@ -27,7 +27,7 @@ func TestSubmit(t *testing.T) {
 	w.enter(t, 5)
 	drawer := w.drawer(w.store)
 	number := w.source.Chain().FirstAt(cutoff.Add(round))
-	value := w.source.Beacon.Round(number)
+	value := w.source.Round(number)
 	submit := func(value, signature string) error {
 		_, err := drawer.Submit(t.Context(), w.event, value, signature)
 		return err
@@ -36,7 +36,7 @@ func TestSubmit(t *testing.T) {
 	w.pass(t, after)
 	require.ErrorIs(t, submit(value.Randomness, value.Signature), errs.ErrConflict, "before the round")
 	require.Equal(t, promotion.DrawRoot, w.pass(t, round))
-	other := w.source.Beacon.Round(number + 1)
+	other := w.source.Round(number + 1)
 	require.ErrorIs(t, submit(other.Randomness, other.Signature), errs.ErrInvalidRequest)
 	require.ErrorIs(t, submit(strings.Repeat("0", 64), value.Signature), errs.ErrInvalidRequest)
 	require.NoError(t, submit(value.Randomness, value.Signature))

@@ -86,9 +86,9 @@ func TestUnreadableWinner(t *testing.T) {
 	require.Equal(t, read, lists.Load())
 	require.Equal(t, 1, w.figures.last.Failing)
 	// All entries are read again after a minute, then more and more seldom, up to once an hour.
-	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+	for _, pause := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
 		read = lists.Load()
-		w.clock.Advance(pause*time.Minute - time.Millisecond)
+		w.clock.Advance(time.Duration(pause)*time.Minute - time.Millisecond)
 		require.NoError(t, drawer.Pass(t.Context()))
 		require.Equal(t, read, lists.Load(), "%d min", pause)
 		w.clock.Advance(time.Millisecond)

@@ -125,7 +125,7 @@ func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) e
 func moveSeatsSold(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	deltas := make(map[section]int64)
 	for _, c := range changed {
-		delta := int64(0)
+		var delta int64
 		switch was, is := seatStatus(c.before.Status) == "SOLD", seatStatus(c.current.Status) == "SOLD"; {
 		case !was && is:
 			delta = 1
