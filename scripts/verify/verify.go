@@ -243,6 +243,11 @@ func save(file string, raw, entries []byte, at time.Time) error {
 	if err := json.Unmarshal(raw, &document); err != nil {
 		return err
 	}
+	for name := range document { // its reader ignores the case of names
+		if strings.EqualFold(name, "savedAt") {
+			delete(document, name)
+		}
+	}
 	document["savedAt"] = json.RawMessage(fmt.Sprint(at.UnixMilli()))
 	raw, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {

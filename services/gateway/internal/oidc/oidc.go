@@ -57,6 +57,8 @@ const (
 	// maxExchanges bounds the sign-ins that wait for the provider's token endpoint, so that a crowd does
 	// not use up what the provider allows. The others are told at once that it is overloaded.
 	maxExchanges = 32
+	// exchangeWait is how long a sign-in waits for its turn in the seconds in which many return.
+	exchangeWait = 2 * time.Second
 )
 
 // User is who has signed in.
@@ -105,8 +107,10 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	select {
 	case p.exchanges <- struct{}{}:
 		defer func() { <-p.exchanges }()
-	default:
+	case <-time.After(exchangeWait):
 		return nil, fmt.Errorf("%w: %d sign-ins wait for it", ErrUnavailable, maxExchanges)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}
 	m, err := p.metadata(ctx)
 	if err != nil {

@@ -44,7 +44,9 @@ func (s *Sweeper) drainIfBack(ctx context.Context) error {
 // Drain sends the waiting requests of the promotions that are listed in Unsent, of each in the order
 // of their acceptance, unless another replica does.
 func (s *Sweeper) Drain(ctx context.Context) error {
-	s.draining.Lock()
+	if !s.draining.TryLock() { // the sweep must not wait for a long drain
+		return nil
+	}
 	defer s.draining.Unlock()
 	for {
 		listed, err := s.unsent.Refresh(ctx)
@@ -170,7 +172,10 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drain, markers []promotion.M
 			defer d.mu.Unlock()
 			d.sent[event] += len(of) - refused
 			if refused > 0 {
-				d.refused[event], d.down = true, err
+				d.refused[event] = true
+			}
+			if refused == len(of) { // after less than that the pass ends, but no request fails
+				d.down = err
 			}
 			return err
 		})

@@ -110,9 +110,10 @@ func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r Range
 		if page, more, err = e.store.FirstCome(ctx, eventID, r.Key, exportPage); err != nil {
 			return false, err
 		}
-		if len(page) > 0 {
-			r.Key = page[len(page)-1].Key
+		if len(page) == 0 { // the end, or items whose time is over
+			return false, nil
 		}
+		r.Key = page[len(page)-1].Key
 		skipped := min(skip, len(page))
 		page, skip = page[skipped:], skip-skipped
 		full := r.Limit > 0 && len(page) >= r.Limit

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -82,8 +83,19 @@ func (s *Service) storeAct(ctx context.Context, eventID string, c SettingsChange
 	return s.events.Change(ctx, eventID, c)
 }
 
-// isUndecided reports whether ticket may still store the act.
-func isUndecided(err error) bool { return err != nil && !errs.From(err).Kind.Client() }
+// isUndecided reports whether ticket may still store the act: its answer was not about the act, as
+// those of a pod that stops or does not have this replica's key yet.
+func isUndecided(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch errs.From(err).Kind {
+	case errs.Invalid, errs.NotFound, errs.Conflict, errs.Stale, errs.Unprocessable:
+		return false
+	default:
+		return true
+	}
+}
 
 // settle removes acts that ticket has decided about from the pending ones, and restores lost ones. The
 // line reads ticket's settings before, so that it never has older ones than the acts; and again after, if
@@ -132,7 +144,8 @@ func (s *Service) settleActs(ctx context.Context, eventID string) {
 // storeActs has ticket store acts, and returns those that it has decided about, and whether it refused
 // any or has later ones.
 func (s *Service) storeActs(ctx context.Context, eventID string, acts []SettingsChange) (decided []SettingsChange, differ bool) {
-	for _, c := range acts {
+	acts = slices.SortedFunc(slices.Values(acts), func(a, b SettingsChange) int { return cmp.Compare(a.Act, b.Act) })
+	for _, c := range acts { // in their order: an unblock may make room for a block
 		later, err := s.storeAct(ctx, eventID, c)
 		switch {
 		case isUndecided(err) && errs.From(err).Kind != errs.Internal:

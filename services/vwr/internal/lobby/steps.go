@@ -174,10 +174,12 @@ func (r *lobbySnapshot) signStatement(ctx context.Context) (more bool, err error
 func (r *lobbySnapshot) publishResult(ctx context.Context) (more bool, err error) {
 	c := &r.terms.commitment
 	seed, known := r.service.keys.Load().Seed(c, r.terms.nonce)
-	if !known {
-		seed = fairdraw.Hash{} // it takes the seed's place when the key is missing for a day
+	// Zeros take the place of a seed that is not revealed in time, also if its key is found again:
+	// whoever has it would choose between two results that are known.
+	withheld := c.Beacon != nil && !r.now.Before(c.Beacon.TimeOf(c.ZeroSeedRound(r.statement.Round)))
+	if !known || withheld {
+		seed = fairdraw.Hash{}
 	}
-	withheld := !known && c.Beacon != nil && !r.now.Before(c.Announced().Add(fairdraw.SeedDeadline))
 	if c.Beacon != nil {
 		round := r.statement.Round
 		if withheld {

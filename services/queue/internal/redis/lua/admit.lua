@@ -274,15 +274,16 @@ local function admit()
   return admitted
 end
 
-forgetTurns()
 local silent, admitted = false, 0
 if closed then
+  forgetTurns()
   freeLine()
 else
   -- At its limit of memory Redis refuses a script's first write if it may need memory, but none after
   -- another one. So this write is the first: then nothing is decided, as during an outage, and no slot
   -- ends because its holder's contacts cannot be written.
   call('HSET', kLine, 'tickAt', int(now))
+  forgetTurns()
   expire()
   silent = detectOutage()
   holdersFrom = math.max(line.resumed, line.backAt)
