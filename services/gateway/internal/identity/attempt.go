@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"urr.guru/pkg/claims"
 )
@@ -14,6 +15,16 @@ const attemptName = 8
 
 // AttemptCookie is the name of the cookie of an attempt to sign in, by its state.
 func AttemptCookie(state string) string { return attemptCookie + state[:min(attemptName, len(state))] }
+
+// AttemptCookies returns the names of the cookies of attempts that the request has.
+func AttemptCookies(r *http.Request) (names []string) {
+	for _, c := range r.Cookies() {
+		if name := strings.TrimPrefix(c.Name, hostPrefix); strings.HasPrefix(name, attemptCookie) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 func (v *Verifier) SignAttempt(a *claims.SignIn) (string, error) {
 	return v.keys.Load().Session.Sign(a)

@@ -41,6 +41,10 @@ const (
 // to sign out, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
 
+// maxAttempts is how many attempts a browser keeps, one for each tab. Every request has their cookies,
+// and proxies refuse requests whose headers are too large.
+const maxAttempts = 3
+
 // Limits of the log's attributes of a failure, in bytes.
 const (
 	maxErrorCode = 64
@@ -65,6 +69,11 @@ func (h *Handlers) Login(w http.ResponseWriter, r *http.Request, _ *edge.Request
 	signed, err := h.Tokens.SignAttempt(attempt)
 	if err != nil {
 		return err
+	}
+	if earlier := identity.AttemptCookies(r); len(earlier) >= maxAttempts {
+		for _, name := range earlier {
+			h.Cookies.Clear(w, name)
+		}
 	}
 	h.Cookies.Set(w, identity.AttemptCookie(attempt.State), signed, attempt.Expiry())
 	redirect(w, page)

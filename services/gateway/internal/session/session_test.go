@@ -86,6 +86,33 @@ func TestAttemptsCountOnce(t *testing.T) {
 	}
 }
 
+// A page that sends the browser to sign in again and again does not make its requests too large.
+func TestAttemptsOfABrowserAreFew(t *testing.T) {
+	t.Parallel()
+	home, err := url.Parse("https://shop.example")
+	require.NoError(t, err)
+	h := handlers(t, session.Config{
+		Tokens: verifier(t), Log: slog.New(slog.DiscardHandler), Provider: &provider{}, Home: home,
+		Cookies: identity.Cookies{Now: time.Now, Secure: true},
+	})
+	jar := map[string]string{}
+	for range 20 {
+		r := httptest.NewRequest(http.MethodGet, "https://shop.example/api/v1/auth/login", nil)
+		for name, value := range jar {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		rec := httptest.NewRecorder()
+		require.NoError(t, h.Login(rec, r, &edge.Request{Header: r.Header}))
+		for _, c := range rec.Result().Cookies() {
+			if jar[c.Name] = c.Value; c.MaxAge < 0 {
+				delete(jar, c.Name)
+			}
+		}
+		require.LessOrEqual(t, len(jar), 3)
+		require.NotEmpty(t, jar)
+	}
+}
+
 // A crowd whose sign-ins fail does not overload the log.
 func TestFailuresAreLoggedWithinALimit(t *testing.T) {
 	t.Parallel()
