@@ -21,6 +21,8 @@ import (
 var (
 	browser     context.Context
 	platformURL string
+	// services is the platform that the tests have started; nil: a foreign one.
+	services *harness.Platform
 	// identityProvider is the URL of the provider at which the gateway at signInURL signs users in.
 	identityProvider, signInURL string
 	axe                         string
@@ -168,7 +170,8 @@ func startPlatform(t *testing.T) {
 	bundle.Dir = root
 	out, err := bundle.CombinedOutput()
 	require.NoError(t, err, "bundle the pages:\n%s", out)
-	p := harness.Start(t, harness.Options{Replicas: map[string]int{platform.Gateway: 2}, OIDC: true})
+	services = harness.Start(t, harness.Options{Replicas: map[string]int{platform.Gateway: 2}, OIDC: true})
+	p := services
 	platformURL, signInURL = "http://"+p.Service(platform.Gateway).Addr(0), "http://"+p.Service(platform.Gateway).Addr(1)
 	identityProvider = "http://" + p.Service(platform.Sandbox).Addr(0) + "/oidc/"
 }

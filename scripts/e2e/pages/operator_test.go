@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/testkit"
-	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
 
@@ -17,7 +16,7 @@ func setState(t *testing.T, event, state string) {
 	t.Helper()
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
-	changed, err := harness.Shared(t).DB(platform.Ticket).Exec(ctx, `UPDATE events SET state = $2 WHERE event_id = $1`, event, state)
+	changed, err := services.DB(platform.Ticket).Exec(ctx, `UPDATE events SET state = $2 WHERE event_id = $1`, event, state)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, changed.RowsAffected())
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/testkit"
-	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/reward/sandbox"
 )
@@ -71,7 +70,7 @@ func attendedBefore(t *testing.T, event string, member *visitor, user string, da
 	defer cancel()
 	for i := range days {
 		day := last.AddDate(0, 0, i-days)
-		_, err := harness.Shared(t).DB(platform.Reward).Exec(ctx,
+		_, err := services.DB(platform.Reward).Exec(ctx,
 			`INSERT INTO event_entry (event_id, member_id, period, streak, created_at) VALUES ($1, $2, $3, $4, $5)`,
 			event, user, day.Format(time.DateOnly), i+1, day)
 		require.NoError(t, err)
@@ -208,7 +207,7 @@ func testPayouts(t *testing.T) {
 	skipOnForeignPlatform(t)
 	parallelTab(t)
 	says := words(t, "ko")
-	operator, p := signIn(t, "admin"), harness.Shared(t)
+	operator, p := signIn(t, "admin"), services
 	const provider = "/api/v1/admin/rewards/providers/coupon/"
 	t.Cleanup(func() { // the other tests use the provider too; the context of this one has ended
 		ctx := context.WithoutCancel(t.Context())

@@ -23,6 +23,7 @@ import type { StoredReceipt } from "../lib/receipts";
 import { Failure } from "../lib/ui";
 
 const t = strings("draw");
+const common = strings("common");
 const texts: Partial<Record<string, string>> = t;
 
 // A million entries are 16 MB.
@@ -138,7 +139,7 @@ function Outcomes({ done, now }: { done: Done; now: DrawDocument }) {
     <>
       <div class={unknown ? "notice bad" : "notice good"} id="verdict">
         <p>
-          <strong>{verdict.report.complete ? t.good : t.goodSoFar}</strong> {unknown && t.trustsOwner}
+          <strong>{verdict.report.complete ? t.good : t.goodSoFar}</strong> {unknown && common.trustsOwner}
         </p>
         <Checked report={verdict.report} />
       </div>

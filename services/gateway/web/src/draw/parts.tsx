@@ -140,7 +140,7 @@ function Round({ draw }: { draw: DrawDocument }) {
   return (
     <Step title={t.beacon} done={Boolean(known)}>
       <p>{t.beaconHelp}</p>
-      {networkOf(beacon) ? <p>{fill(t.network, { network: networkOf(beacon) })}</p> : <p class="notice bad">{t.trustsOwner}</p>}
+      {networkOf(beacon) ? <p>{fill(t.network, { network: networkOf(beacon) })}</p> : <p class="notice bad">{common.trustsOwner}</p>}
       <p>{fill(known ? t.roundKnown : t.roundAt, { round: known?.round ?? deciding.round, time: when(deciding.at) })}</p>
       {missed > 0 && <p class="notice">{fill(t.missed, { n: missed })}</p>}
       <details>

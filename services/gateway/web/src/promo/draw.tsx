@@ -47,7 +47,7 @@ export function Draw({ promotion, draw }: { promotion: Promotion; draw: DrawDocu
     <section class="card" aria-labelledby="draw">
       <h2 id="draw">{t.draw}</h2>
       <p>{t.drawHelp}</p>
-      {beacon && !networkOf(beacon) && <p class="notice bad">{strings("draw").trustsOwner}</p>}
+      {beacon && !networkOf(beacon) && <p class="notice bad">{strings("common").trustsOwner}</p>}
       {closed && draw && <Progress draw={draw} />}
       {closed && (announced > serverNow() ? <In text={t.resultsIn} end={announced} /> : <p>{t.resultsSoon}</p>)}
       <p>
