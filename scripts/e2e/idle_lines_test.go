@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
