@@ -47,24 +47,19 @@ export const readCopies = (eventId: string): DrawDocument[] => readList<DrawDocu
  * Keeps copies of what is signed in a draw, with the time: the first and the latest of each content. The
  * first shows when something was there, the latest when it was not there yet. No copy replaces one of
  * another content, since two that differ are proof of fraud. The time is that of the browser: the
- * server's is a claim of the operator. A copy that comes late, or whose time differs from the server's,
- * would accuse the operator falsely: the first is kept without a time, later ones are not kept.
- *
- * @param asked when the document was requested: a page that was suspended goes on with an old answer.
+ * server's is a claim of the operator. A browser whose clock differs from the server's keeps no latest
+ * copies, which would accuse the operator falsely.
  */
-export function keepCopy(document: DrawDocument, asked: number, name = document.eventId): DrawDocument[] {
+export function keepCopy(document: DrawDocument, name = document.eventId): DrawDocument[] {
   const { commitment, commitmentHash, eventId, phase, seed, statement } = document;
   const known = readCopies(name);
   const like = (c: DrawDocument) =>
     c.commitment === commitment && c.statement?.statement === statement?.statement && Boolean(c.seed) === Boolean(seed);
   const seen = known.filter(like);
-  const now = Date.now();
-  const uncertain = Math.abs(now - serverNow()) > maxSkew || now - asked > maxSkew;
-  const copy: DrawDocument = { eventId, phase, commitment, commitmentHash };
-  if (!uncertain) copy.savedAt = now;
+  const copy: DrawDocument = { eventId, phase, commitment, commitmentHash, savedAt: Date.now() };
   if (statement) copy.statement = statement;
   if (seed) copy.seed = seed;
-  if (seen.length > 0 && uncertain) return known;
+  if (seen.length > 0 && Math.abs(Date.now() - serverNow()) > maxSkew) return known;
   const others = seen.length > 1 ? known.filter((c) => c !== seen[1]) : known;
   if (others.length >= maxCopies) return known;
   const copies = [...others, copy];

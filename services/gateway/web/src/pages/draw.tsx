@@ -27,15 +27,13 @@ interface State {
 }
 
 async function readState(signal: AbortSignal): Promise<State> {
-  const asked = Date.now();
   const draw = call<DrawDocument>("GET", drawPath(eventId), { signal });
   const title = readPromotion(eventId, signal).then((promotion) => promotion.title, (failure: unknown) => {
     if (failure instanceof Problem) return ""; // the draw is shown without its title too
     throw failure;
   });
-  const [answer, name] = await Promise.all([draw, title]);
-  const { savedAt: _, ...document } = answer; // only copies have it
-  return { draw: document, copies: keepCopy(document, asked, copiesName(document)), title: name };
+  const [document, name] = await Promise.all([draw, title]);
+  return { draw: document, copies: keepCopy(document, copiesName(document)), title: name };
 }
 
 /** Seconds until the draw is read again: soon after what is due next, else seldom. */

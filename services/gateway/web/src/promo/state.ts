@@ -49,10 +49,9 @@ async function readOwn(eventId: string, signal: AbortSignal): Promise<Pick<State
 
 /** The draw as published. The page shows the promotion without it too, if it cannot be read. */
 async function readDraw(eventId: string, signal: AbortSignal): Promise<DrawDocument | undefined> {
-  const asked = Date.now();
   try {
     const draw = await call<DrawDocument>("GET", `/draws/${encodeURIComponent(eventId)}`, { signal });
-    keepCopy(draw, asked);
+    keepCopy(draw);
     return draw;
   } catch (failure) {
     if (failure instanceof Problem) return undefined;
