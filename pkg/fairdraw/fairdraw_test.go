@@ -101,7 +101,7 @@ func newDraw(t testing.TB, algorithm string, change func(*fairdraw.Commitment)) 
 	}
 	withdrawn := requestID(1000)
 	d.excluded = []fairdraw.Exclusion{{RequestID: withdrawn.String(), Reason: "WITHDRAWN"}}
-	for _, id := range []uuid.UUID{d.entries.At(0), d.entries.At(1), withdrawn} {
+	for _, id := range []uuid.UUID{d.entries.At(0), d.entries.At(min(12, d.entries.Len()-1)), withdrawn} {
 		d.receipts = append(d.receipts, d.receipt(id, cutoff.Add(-time.Minute)))
 	}
 	return d
