@@ -171,9 +171,8 @@ func startPlatform(t *testing.T) {
 	out, err := bundle.CombinedOutput()
 	require.NoError(t, err, "bundle the pages:\n%s", out)
 	services = harness.Start(t, harness.Options{Replicas: map[string]int{platform.Gateway: 2}, OIDC: true})
-	p := services
-	platformURL, signInURL = "http://"+p.Service(platform.Gateway).Addr(0), "http://"+p.Service(platform.Gateway).Addr(1)
-	identityProvider = "http://" + p.Service(platform.Sandbox).Addr(0) + "/oidc/"
+	platformURL, signInURL = "http://"+services.Service(platform.Gateway).Addr(0), "http://"+services.Service(platform.Gateway).Addr(1)
+	identityProvider = "http://" + services.Service(platform.Sandbox).Addr(0) + "/oidc/"
 }
 
 // startBrowser starts the browser that all tests share; each visitor gets a browser context of its

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/services/gateway/internal/edge"
@@ -27,20 +26,20 @@ func checkQuery(raw string, q *edge.Request) error {
 	if err != nil {
 		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Path: "query", Message: "is not well-formed"})
 	}
-	input := inputOf(q.Route)
+	var input protoreflect.MessageDescriptor
+	if !q.Route.Body.JSON {
+		input = q.Route.Input()
+	}
 	for name, list := range values {
-		if strings.ContainsRune(name+strings.Join(list, ""), 0) { // PostgreSQL cannot store it
-			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "query", Message: "must not contain the character U+0000"})
-		}
-		if !utf8.ValidString(name) {
-			return errs.ErrInvalidUTF8
+		if err := checkText(name); err != nil {
+			return err
 		}
 		if name == callerMember || strings.HasPrefix(name, callerMember+".") || strings.HasPrefix(name, callerMember+"[") {
 			return errs.ErrUnknownField.WithFields(errs.Field{Path: name, Message: "is not known"})
 		}
 		for _, v := range list {
-			if !utf8.ValidString(v) {
-				return errs.ErrInvalidUTF8
+			if err := checkText(v); err != nil {
+				return err
 			}
 			if err := checkParameter(input, name, v, len(list)); err != nil {
 				return err
@@ -50,21 +49,15 @@ func checkQuery(raw string, q *edge.Request) error {
 	return nil
 }
 
-// inputOf returns the request message of a pass-through route without a body; nil for all others.
-func inputOf(r *edge.Route) protoreflect.MessageDescriptor {
-	if r.RPC == "" || r.Body.JSON {
-		return nil
+// checkText refuses what is no text, and U+0000, which PostgreSQL cannot store.
+func checkText(s string) error {
+	if !utf8.ValidString(s) {
+		return errs.ErrInvalidUTF8
 	}
-	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(r.RPC, "/"), "/", "."))
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	if err != nil {
-		return nil
+	if strings.IndexByte(s, 0) >= 0 {
+		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "query", Message: "must not contain the character U+0000"})
 	}
-	m, ok := d.(protoreflect.MethodDescriptor)
-	if !ok {
-		return nil
-	}
-	return m.Input()
+	return nil
 }
 
 func checkParameter(input protoreflect.MessageDescriptor, name, value string, count int) error {

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"urr.guru/pkg/errs"
@@ -124,12 +122,11 @@ func needsBody(r *edge.Route) (bool, error) {
 	if r.RPC == "" {
 		message = r.Body.Message()
 	} else {
-		method, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(r.RPC[1:], "/", ".")))
-		if err != nil {
-			return false, fmt.Errorf("openapi: %w", err)
+		input := r.Input()
+		if input == nil {
+			return false, fmt.Errorf("openapi: there is no RPC %s", r.RPC)
 		}
-		md, _ := method.(protoreflect.MethodDescriptor) // Route.RPC is the name of a method
-		message = dynamicpb.NewMessage(md.Input())
+		message = dynamicpb.NewMessage(input)
 	}
 	refused := rpc.Validate(message)
 	if refused == nil {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -88,6 +89,20 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 	r.Status, r.Timeout = cmp.Or(details.Status, successStatus(md)), details.Timeout
 	r.Headers, r.Stops, r.Personal = details.Headers, details.Stops, details.Personal
 	return r, nil
+}
+
+// Input returns the request message of the RPC of a pass-through route; nil for a hand-written one.
+func (r *Route) Input() protoreflect.MessageDescriptor {
+	name := strings.ReplaceAll(strings.TrimPrefix(r.RPC, "/"), "/", ".")
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return nil
+	}
+	m, ok := d.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil
+	}
+	return m.Input()
 }
 
 // specMember is the only member of a request that can be a body. pkg/rpc.Validate removes its name

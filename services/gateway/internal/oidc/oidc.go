@@ -55,7 +55,7 @@ const (
 	// end the session here.
 	endTimeout = 2 * time.Second
 	// maxExchanges bounds the sign-ins that wait for the provider's token endpoint, so that a crowd does
-	// not use up what the provider allows. The others are told at once that it is overloaded.
+	// not use up what the provider allows. The others wait for exchangeWait, then it is unavailable.
 	maxExchanges = 32
 	// exchangeWait is how long a sign-in waits for its turn in the seconds in which many return.
 	exchangeWait = 2 * time.Second
