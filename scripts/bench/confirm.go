@@ -53,7 +53,7 @@ func newConfirmations(ctx context.Context, p *harness.Platform) (*confirmations,
 	c := &confirmations{
 		admin:    ticketv1.NewEventAdminServiceClient(p.Dial(platform.Gateway, platform.Ticket, 0)),
 		payments: paymentv1.NewPaymentServiceClient(p.Dial(platform.Gateway, platform.Payment, 0)),
-		payment:  p.DB(platform.Payment), ticket: p.DB(platform.Ticket), //nolint:contextcheck // pools live as long as the platform
+		payment:  p.DB(platform.Payment), ticket: p.DB(platform.Ticket),
 	}
 	for name, url := range map[string]*string{platform.Payment: &c.paymentURL, platform.Ticket: &c.ticketURL} {
 		service, err := platform.Lookup(name)

@@ -68,7 +68,7 @@ func newOverload(ctx context.Context, p *harness.Platform) (*overload, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overload{platform: p, ticket: p.DB(platform.Ticket), buyers: buyers} //nolint:contextcheck // the pool lives as long as the platform
+	o := &overload{platform: p, ticket: p.DB(platform.Ticket), buyers: buyers}
 	o.generator = generator{addr: p.Service(platform.Gateway).Addr(0), next: o.nextRequest}
 	return o, nil
 }

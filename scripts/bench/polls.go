@@ -265,7 +265,7 @@ type hallVisitors struct {
 // openAndAdmit opens the hall, sells half of its seats at random, and admits the visitors.
 func (h *hallVisitors) openAndAdmit(ctx context.Context) error {
 	putEvent(ctx, h.platform, hall, 2*users, nil, sectionOf("A", 250, 100), sectionOf("B", 250, 100))
-	db := h.platform.DB(platform.Ticket) //nolint:contextcheck // it closes with the platform
+	db := h.platform.DB(platform.Ticket)
 	_, err := db.Exec(ctx, `
 		UPDATE seats SET status = 'SOLD', reservation_id = gen_random_uuid() WHERE event_id = $1 AND random() < 0.5`, hall)
 	if err != nil {

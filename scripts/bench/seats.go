@@ -41,7 +41,7 @@ const (
 func runSeats(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
-		s, err := newSales(p) //nolint:contextcheck // its pool closes with the platform
+		s, err := newSales(p)
 		if err != nil {
 			return err
 		}

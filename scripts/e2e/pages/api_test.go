@@ -250,15 +250,20 @@ func openRoom(t *testing.T, event string, ahead int) {
 // openRoomBefore is openRoom in front of a line, a promotion or a campaign.
 func openRoomBefore(t *testing.T, next, event string, ahead int) {
 	t.Helper()
-	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": 3600, "next": next})
+	activateRoom(t, event, object{"batch": 1, "intervalSeconds": 3600, "next": next})
 	for range ahead {
-		v := newVisitor(t)
-		testkit.Until(t, func() bool {
-			state := v.call(http.MethodGet, "/vwr-api/vwr/status/"+event, nil)
-			return state["isActive"] == true
-		}, "the gateway hears of the waiting room")
-		v.call(http.MethodPost, "/vwr-api/vwr/assign/"+event, nil)
+		newVisitor(t).call(http.MethodPost, "/vwr-api/vwr/assign/"+event, nil)
 	}
+}
+
+// activateRoom opens a waiting room and returns when the visitors' gateway has heard of it.
+func activateRoom(t *testing.T, event string, settings object) {
+	t.Helper()
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, settings)
+	v := newVisitor(t)
+	testkit.Until(t, func() bool {
+		return v.call(http.MethodGet, "/vwr-api/vwr/status/"+event, nil)["isActive"] == true
+	}, "the gateway hears of the waiting room")
 }
 
 // serve serves the next n positions of a waiting room.

@@ -16,8 +16,7 @@ import (
 func testLobby(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	admin := signIn(t, "admin")
-	admin.call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"startsAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
+	activateRoom(t, event, object{"startsAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
 	b := openTab(t, platformURL, phone, "ko")
 	b.visit("/vwr/" + event)
 	b.waitFor("#lobby:not([hidden])")
@@ -40,7 +39,7 @@ func testLobby(t *testing.T) {
 	require.True(t, eval[bool](b, "document.getElementById('joining').hidden"), "there is one entry per user")
 	b.checkPage("joined")
 
-	admin.call(http.MethodPost, "/api/v1/admin/vwr/deactivate/"+event, nil)
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/deactivate/"+event, nil)
 	b.reload()
 	b.waitForPath("/events/" + event)
 }

@@ -140,8 +140,7 @@ func testRoomLeadsOn(t *testing.T) {
 func testRoomAsksForWork(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	openRoom(t, event, 3)
-	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"proofOfWork": 12})
+	activateRoom(t, event, object{"batch": 1, "intervalSeconds": 3600, "proofOfWork": 12})
 	for i, lang := range []string{"en", "ko"} {
 		var proven, without atomic.Int32
 		seen := make(chan struct{})
@@ -165,7 +164,7 @@ func testRoomAsksForWork(t *testing.T) {
 		b.checkPage("solving-" + lang)
 		look()
 		b.waitFor("#line")
-		require.Equal(t, 4+i, b.storedPlace(event).Position)
+		require.Equal(t, 1+i, b.storedPlace(event).Position)
 		require.Positive(t, without.Load(), "refused")
 		done := proven.Load()
 		require.Positive(t, done)
