@@ -46,13 +46,16 @@ type PaymentEvent struct {
 	Currency string `protobuf:"bytes,10,opt,name=currency,proto3" json:"currency,omitempty"`
 	// PAYMENT_REFUNDED only.
 	RefundId *string `protobuf:"bytes,11,opt,name=refund_id,json=refundId,proto3,oneof" json:"refund_id,omitempty"`
-	// PAYMENT_REFUNDED only: "COMPENSATION", "USER", "OPERATOR", "EVENT_CANCELLED" or "TRANSFER".
+	// PAYMENT_REFUNDED only: "COMPENSATION" (of a rejected payment), "USER", "OPERATOR",
+	// "EVENT_CANCELLED", "TRANSFER" (paid out to the seller) or "BY_HAND" (at the provider).
 	Cause *string `protobuf:"bytes,12,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
 	// Grows with every change of the payment; consumers skip versions older than the latest they
 	// know.
 	Version int64 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"`
 	// Time of the event by the database's clock; it selects the day of the figures.
-	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	// PAYMENT_REFUNDED only: the tickets that end with the refund. COMPENSATION and TRANSFER end none.
+	Items         []*RefundItem `protobuf:"bytes,15,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,10 +188,72 @@ func (x *PaymentEvent) GetOccurredAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PaymentEvent) GetItems() []*RefundItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// What a refund gives back on account of one ticket.
+type RefundItem struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
+	// Minor units.
+	Amount        int64 `protobuf:"varint,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundItem) Reset() {
+	*x = RefundItem{}
+	mi := &file_urr_events_v1_events_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundItem) ProtoMessage() {}
+
+func (x *RefundItem) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_events_v1_events_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundItem.ProtoReflect.Descriptor instead.
+func (*RefundItem) Descriptor() ([]byte, []int) {
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RefundItem) GetTicketId() string {
+	if x != nil {
+		return x.TicketId
+	}
+	return ""
+}
+
+func (x *RefundItem) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
 // Topic reservation-events, key reservation_id.
 type ReservationEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "RESERVATION_CREATED", "_CONFIRMED", "_CANCELLED", "_EXPIRED" or "_REJECTED".
+	// "RESERVATION_CREATED", "_CONFIRMED", "_CANCELLED", "_EXPIRED", "_REJECTED", or
+	// "TICKETS_REFUND_DUE": tickets of a cancelled event that payment has to refund.
 	Type          string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	ReservationId string `protobuf:"bytes,2,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	EventId       string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -201,13 +266,14 @@ type ReservationEvent struct {
 	SeatIds []string `protobuf:"bytes,7,rep,name=seat_ids,json=seatIds,proto3" json:"seat_ids,omitempty"`
 	// General admission; empty for assigned seating.
 	Section string `protobuf:"bytes,8,opt,name=section,proto3" json:"section,omitempty"`
-	// Seats or admissions, from 1.
+	// Seats or admissions, from 1. _CANCELLED of a paid reservation: the places given back by this
+	// event; its status stays CONFIRMED while some are left.
 	Quantity int64 `protobuf:"varint,9,opt,name=quantity,proto3" json:"quantity,omitempty"`
 	// Total amount, in minor units.
 	Amount int64 `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
 	// ISO 4217.
 	Currency string `protobuf:"bytes,11,opt,name=currency,proto3" json:"currency,omitempty"`
-	// RESERVATION_CONFIRMED and _REJECTED.
+	// RESERVATION_CONFIRMED, _REJECTED and TICKETS_REFUND_DUE.
 	PaymentId *string `protobuf:"bytes,12,opt,name=payment_id,json=paymentId,proto3,oneof" json:"payment_id,omitempty"`
 	// _CANCELLED and _REJECTED: the reason, such as "USER", "HOLD_EXPIRED", "ALREADY_PAID",
 	// "REFUNDED".
@@ -218,14 +284,19 @@ type ReservationEvent struct {
 	// know.
 	Version int64 `protobuf:"varint,15,opt,name=version,proto3" json:"version,omitempty"`
 	// Time of the event by the database's clock; it selects the day of the figures.
-	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	// TICKETS_REFUND_DUE only: the id that the refund gets, its cause, and its tickets. payment_id is
+	// the payment to refund.
+	ClaimId       *string       `protobuf:"bytes,17,opt,name=claim_id,json=claimId,proto3,oneof" json:"claim_id,omitempty"`
+	Cause         *string       `protobuf:"bytes,18,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
+	Items         []*RefundItem `protobuf:"bytes,19,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReservationEvent) Reset() {
 	*x = ReservationEvent{}
-	mi := &file_urr_events_v1_events_proto_msgTypes[1]
+	mi := &file_urr_events_v1_events_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +308,7 @@ func (x *ReservationEvent) String() string {
 func (*ReservationEvent) ProtoMessage() {}
 
 func (x *ReservationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_events_v1_events_proto_msgTypes[1]
+	mi := &file_urr_events_v1_events_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +321,7 @@ func (x *ReservationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationEvent.ProtoReflect.Descriptor instead.
 func (*ReservationEvent) Descriptor() ([]byte, []int) {
-	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{1}
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ReservationEvent) GetType() string {
@@ -365,6 +436,27 @@ func (x *ReservationEvent) GetOccurredAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ReservationEvent) GetClaimId() string {
+	if x != nil && x.ClaimId != nil {
+		return *x.ClaimId
+	}
+	return ""
+}
+
+func (x *ReservationEvent) GetCause() string {
+	if x != nil && x.Cause != nil {
+		return *x.Cause
+	}
+	return ""
+}
+
+func (x *ReservationEvent) GetItems() []*RefundItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
 // Topic reward-events, key allocation_id.
 type RewardEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -395,7 +487,7 @@ type RewardEvent struct {
 
 func (x *RewardEvent) Reset() {
 	*x = RewardEvent{}
-	mi := &file_urr_events_v1_events_proto_msgTypes[2]
+	mi := &file_urr_events_v1_events_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +499,7 @@ func (x *RewardEvent) String() string {
 func (*RewardEvent) ProtoMessage() {}
 
 func (x *RewardEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_events_v1_events_proto_msgTypes[2]
+	mi := &file_urr_events_v1_events_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +512,7 @@ func (x *RewardEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RewardEvent.ProtoReflect.Descriptor instead.
 func (*RewardEvent) Descriptor() ([]byte, []int) {
-	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{2}
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RewardEvent) GetType() string {
@@ -527,7 +619,7 @@ type RequestEvent struct {
 
 func (x *RequestEvent) Reset() {
 	*x = RequestEvent{}
-	mi := &file_urr_events_v1_events_proto_msgTypes[3]
+	mi := &file_urr_events_v1_events_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +631,7 @@ func (x *RequestEvent) String() string {
 func (*RequestEvent) ProtoMessage() {}
 
 func (x *RequestEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_events_v1_events_proto_msgTypes[3]
+	mi := &file_urr_events_v1_events_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +644,7 @@ func (x *RequestEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestEvent.ProtoReflect.Descriptor instead.
 func (*RequestEvent) Descriptor() ([]byte, []int) {
-	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{3}
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RequestEvent) GetType() string {
@@ -664,7 +756,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_urr_events_v1_events_proto_msgTypes[4]
+	mi := &file_urr_events_v1_events_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +768,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_events_v1_events_proto_msgTypes[4]
+	mi := &file_urr_events_v1_events_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +781,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{4}
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AuditEvent) GetType() string {
@@ -801,7 +893,7 @@ var File_urr_events_v1_events_proto protoreflect.FileDescriptor
 
 const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/events/v1/events.proto\x12\rurr.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\x03\n" +
+	"\x1aurr/events/v1/events.proto\x12\rurr.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x04\n" +
 	"\fPaymentEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12!\n" +
 	"\fpayment_type\x18\x02 \x01(\tR\vpaymentType\x12\x1d\n" +
@@ -819,10 +911,15 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\x05cause\x18\f \x01(\tH\x01R\x05cause\x88\x01\x01\x12\x18\n" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12;\n" +
 	"\voccurred_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"occurredAtB\f\n" +
+	"occurredAt\x12/\n" +
+	"\x05items\x18\x0f \x03(\v2\x19.urr.events.v1.RefundItemR\x05itemsB\f\n" +
 	"\n" +
 	"_refund_idB\b\n" +
-	"\x06_cause\"\xa4\x04\n" +
+	"\x06_cause\"A\n" +
+	"\n" +
+	"RefundItem\x12\x1b\n" +
+	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount\"\xa7\x05\n" +
 	"\x10ReservationEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12%\n" +
 	"\x0ereservation_id\x18\x02 \x01(\tR\rreservationId\x12\x19\n" +
@@ -843,9 +940,14 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x18\n" +
 	"\aversion\x18\x0f \x01(\x03R\aversion\x12;\n" +
 	"\voccurred_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"occurredAtB\r\n" +
+	"occurredAt\x12\x1e\n" +
+	"\bclaim_id\x18\x11 \x01(\tH\x02R\aclaimId\x88\x01\x01\x12\x19\n" +
+	"\x05cause\x18\x12 \x01(\tH\x03R\x05cause\x88\x01\x01\x12/\n" +
+	"\x05items\x18\x13 \x03(\v2\x19.urr.events.v1.RefundItemR\x05itemsB\r\n" +
 	"\v_payment_idB\t\n" +
-	"\a_reason\"\xdb\x02\n" +
+	"\a_reasonB\v\n" +
+	"\t_claim_idB\b\n" +
+	"\x06_cause\"\xdb\x02\n" +
 	"\vRewardEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12#\n" +
 	"\rallocation_id\x18\x02 \x01(\tR\fallocationId\x12\x19\n" +
@@ -913,28 +1015,31 @@ func file_urr_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_urr_events_v1_events_proto_rawDescData
 }
 
-var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_urr_events_v1_events_proto_goTypes = []any{
 	(*PaymentEvent)(nil),          // 0: urr.events.v1.PaymentEvent
-	(*ReservationEvent)(nil),      // 1: urr.events.v1.ReservationEvent
-	(*RewardEvent)(nil),           // 2: urr.events.v1.RewardEvent
-	(*RequestEvent)(nil),          // 3: urr.events.v1.RequestEvent
-	(*AuditEvent)(nil),            // 4: urr.events.v1.AuditEvent
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*RefundItem)(nil),            // 1: urr.events.v1.RefundItem
+	(*ReservationEvent)(nil),      // 2: urr.events.v1.ReservationEvent
+	(*RewardEvent)(nil),           // 3: urr.events.v1.RewardEvent
+	(*RequestEvent)(nil),          // 4: urr.events.v1.RequestEvent
+	(*AuditEvent)(nil),            // 5: urr.events.v1.AuditEvent
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
 }
 var file_urr_events_v1_events_proto_depIdxs = []int32{
-	5, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	5, // 1: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
-	5, // 2: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	5, // 3: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	5, // 4: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	5, // 5: urr.events.v1.AuditEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	5, // 6: urr.events.v1.AuditEvent.ended_at:type_name -> google.protobuf.Timestamp
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	6, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	1, // 1: urr.events.v1.PaymentEvent.items:type_name -> urr.events.v1.RefundItem
+	6, // 2: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
+	6, // 3: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	1, // 4: urr.events.v1.ReservationEvent.items:type_name -> urr.events.v1.RefundItem
+	6, // 5: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	6, // 6: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	6, // 7: urr.events.v1.AuditEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	6, // 8: urr.events.v1.AuditEvent.ended_at:type_name -> google.protobuf.Timestamp
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_urr_events_v1_events_proto_init() }
@@ -943,15 +1048,15 @@ func file_urr_events_v1_events_proto_init() {
 		return
 	}
 	file_urr_events_v1_events_proto_msgTypes[0].OneofWrappers = []any{}
-	file_urr_events_v1_events_proto_msgTypes[1].OneofWrappers = []any{}
-	file_urr_events_v1_events_proto_msgTypes[4].OneofWrappers = []any{}
+	file_urr_events_v1_events_proto_msgTypes[2].OneofWrappers = []any{}
+	file_urr_events_v1_events_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_events_v1_events_proto_rawDesc), len(file_urr_events_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1191,6 +1191,352 @@ func (x *AbortPaymentRequest) GetPaymentId() string {
 	return ""
 }
 
+type BeginRefundRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RefundId  string                 `protobuf:"bytes,1,opt,name=refund_id,json=refundId,proto3" json:"refund_id,omitempty"`
+	PaymentId string                 `protobuf:"bytes,2,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	// "reservation", "transfer" or "membership": what the payment paid for.
+	PaymentType string `protobuf:"bytes,3,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
+	ReferenceId string `protobuf:"bytes,4,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
+	// "USER", "OPERATOR" or "BY_HAND" (a person gave money back at the provider).
+	Cause string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`
+	// USER: who asks; their tickets only.
+	UserId string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Empty: every ticket of the payment that is VALID. Else all of them or none.
+	TicketIds []string `protobuf:"bytes,7,rep,name=ticket_ids,json=ticketIds,proto3" json:"ticket_ids,omitempty"`
+	// OPERATOR: false keeps the fees. A user's refund always keeps them.
+	Fees *bool `protobuf:"varint,8,opt,name=fees,proto3,oneof" json:"fees,omitempty"`
+	// BY_HAND: nothing is left of the payment at the provider. Money given back in part ends no
+	// ticket.
+	Whole bool `protobuf:"varint,9,opt,name=whole,proto3" json:"whole,omitempty"`
+	// When the refund was requested. A request of more than 7 days ago is refused.
+	AskedAt       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginRefundRequest) Reset() {
+	*x = BeginRefundRequest{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginRefundRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginRefundRequest) ProtoMessage() {}
+
+func (x *BeginRefundRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginRefundRequest.ProtoReflect.Descriptor instead.
+func (*BeginRefundRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *BeginRefundRequest) GetRefundId() string {
+	if x != nil {
+		return x.RefundId
+	}
+	return ""
+}
+
+func (x *BeginRefundRequest) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+func (x *BeginRefundRequest) GetPaymentType() string {
+	if x != nil {
+		return x.PaymentType
+	}
+	return ""
+}
+
+func (x *BeginRefundRequest) GetReferenceId() string {
+	if x != nil {
+		return x.ReferenceId
+	}
+	return ""
+}
+
+func (x *BeginRefundRequest) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *BeginRefundRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *BeginRefundRequest) GetTicketIds() []string {
+	if x != nil {
+		return x.TicketIds
+	}
+	return nil
+}
+
+func (x *BeginRefundRequest) GetFees() bool {
+	if x != nil && x.Fees != nil {
+		return *x.Fees
+	}
+	return false
+}
+
+func (x *BeginRefundRequest) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *BeginRefundRequest) GetAskedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AskedAt
+	}
+	return nil
+}
+
+type RefundClaim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "BEGUN", "REFUSED", "ABORTED" or "DONE".
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// REFUSED: an error code, such as NOT_REFUNDABLE.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// BEGUN and DONE: the claimed tickets and what each gets back.
+	Items []*RefundClaimItem `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	// The tickets that were not claimed, and why. REFUSED: each one that stands in the way.
+	Problems      []*RefundClaimProblem `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundClaim) Reset() {
+	*x = RefundClaim{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundClaim) ProtoMessage() {}
+
+func (x *RefundClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundClaim.ProtoReflect.Descriptor instead.
+func (*RefundClaim) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RefundClaim) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *RefundClaim) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RefundClaim) GetItems() []*RefundClaimItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *RefundClaim) GetProblems() []*RefundClaimProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+type RefundClaimItem struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
+	// Minor units.
+	Amount        int64 `protobuf:"varint,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundClaimItem) Reset() {
+	*x = RefundClaimItem{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundClaimItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundClaimItem) ProtoMessage() {}
+
+func (x *RefundClaimItem) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundClaimItem.ProtoReflect.Descriptor instead.
+func (*RefundClaimItem) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RefundClaimItem) GetTicketId() string {
+	if x != nil {
+		return x.TicketId
+	}
+	return ""
+}
+
+func (x *RefundClaimItem) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+type RefundClaimProblem struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
+	// "USED", "TRANSFERRING", "TRANSFERRED", "REFUNDING", "REFUNDED", "TOO_LATE" or "NOT_YOURS".
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundClaimProblem) Reset() {
+	*x = RefundClaimProblem{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundClaimProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundClaimProblem) ProtoMessage() {}
+
+func (x *RefundClaimProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundClaimProblem.ProtoReflect.Descriptor instead.
+func (*RefundClaimProblem) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RefundClaimProblem) GetTicketId() string {
+	if x != nil {
+		return x.TicketId
+	}
+	return ""
+}
+
+func (x *RefundClaimProblem) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type AbortRefundRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RefundId      string                 `protobuf:"bytes,1,opt,name=refund_id,json=refundId,proto3" json:"refund_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortRefundRequest) Reset() {
+	*x = AbortRefundRequest{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortRefundRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortRefundRequest) ProtoMessage() {}
+
+func (x *AbortRefundRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortRefundRequest.ProtoReflect.Descriptor instead.
+func (*AbortRefundRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AbortRefundRequest) GetRefundId() string {
+	if x != nil {
+		return x.RefundId
+	}
+	return ""
+}
+
 var File_urr_ticket_v1_reservation_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
@@ -1285,7 +1631,37 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"membershipR\vpaymentType\x12+\n" +
 	"\freference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12'\n" +
 	"\n" +
-	"payment_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId2\xbf\x01\n" +
+	"payment_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\xdf\x03\n" +
+	"\x12BeginRefundRequest\x12%\n" +
+	"\trefund_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\x12'\n" +
+	"\n" +
+	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\x12K\n" +
+	"\fpayment_type\x18\x03 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
+	"membershipR\vpaymentType\x12+\n" +
+	"\freference_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x124\n" +
+	"\x05cause\x18\x05 \x01(\tB\x1e\xbaH\x1br\x19R\x04USERR\bOPERATORR\aBY_HANDR\x05cause\x12!\n" +
+	"\auser_id\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x06userId\x12/\n" +
+	"\n" +
+	"ticket_ids\x18\a \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\xe8\a\"\x05r\x03\xb0\x01\x01R\tticketIds\x12\x17\n" +
+	"\x04fees\x18\b \x01(\bH\x00R\x04fees\x88\x01\x01\x12\x14\n" +
+	"\x05whole\x18\t \x01(\bR\x05whole\x12=\n" +
+	"\basked_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\aaskedAtB\a\n" +
+	"\x05_fees\"\xb2\x01\n" +
+	"\vRefundClaim\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x124\n" +
+	"\x05items\x18\x03 \x03(\v2\x1e.urr.ticket.v1.RefundClaimItemR\x05items\x12=\n" +
+	"\bproblems\x18\x04 \x03(\v2!.urr.ticket.v1.RefundClaimProblemR\bproblems\"F\n" +
+	"\x0fRefundClaimItem\x12\x1b\n" +
+	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount\"I\n" +
+	"\x12RefundClaimProblem\x12\x1b\n" +
+	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\";\n" +
+	"\x12AbortRefundRequest\x12%\n" +
+	"\trefund_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId2\xbf\x01\n" +
 	"\vHoldService\x12X\n" +
 	"\tHoldSeats\x12\x1f.urr.ticket.v1.HoldSeatsRequest\x1a\x1b.urr.ticket.v1.HoldResponse\"\r\xa2\xbb\x18\t\n" +
 	"\agateway\x12V\n" +
@@ -1306,7 +1682,7 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02**(/api/v1/my/reservations/{reservation_id}\x90\x02\x02\x12\xa4\x01\n" +
 	"\x12ListMyReservations\x12(.urr.ticket.v1.ListMyReservationsRequest\x1a).urr.ticket.v1.ListMyReservationsResponse\"9\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\x89\x03\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\xc5\x04\n" +
 	"\x0ePayableService\x12X\n" +
 	"\n" +
 	"GetPayable\x12 .urr.ticket.v1.GetPayableRequest\x1a\x16.urr.ticket.v1.Payable\"\x10\xa2\xbb\x18\t\n" +
@@ -1314,6 +1690,10 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\fBeginPayment\x12\".urr.ticket.v1.BeginPaymentRequest\x1a\x16.urr.ticket.v1.Payable\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x02\x12\\\n" +
 	"\fAbortPayment\x12\".urr.ticket.v1.AbortPaymentRequest\x1a\x16.google.protobuf.Empty\"\x10\xa2\xbb\x18\t\n" +
+	"\apayment\x90\x02\x02\x12^\n" +
+	"\vBeginRefund\x12!.urr.ticket.v1.BeginRefundRequest\x1a\x1a.urr.ticket.v1.RefundClaim\"\x10\xa2\xbb\x18\t\n" +
+	"\apayment\x90\x02\x02\x12Z\n" +
+	"\vAbortRefund\x12!.urr.ticket.v1.AbortRefundRequest\x1a\x16.google.protobuf.Empty\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x02\x12a\n" +
 	"\rGetSettlement\x12#.urr.ticket.v1.GetSettlementRequest\x1a\x19.urr.ticket.v1.Settlement\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
@@ -1330,7 +1710,7 @@ func file_urr_ticket_v1_reservation_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_reservation_proto_rawDescData
 }
 
-var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*HoldSeatsRequest)(nil),           // 0: urr.ticket.v1.HoldSeatsRequest
 	(*HoldSeatsItem)(nil),              // 1: urr.ticket.v1.HoldSeatsItem
@@ -1350,54 +1730,66 @@ var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*GetSettlementRequest)(nil),       // 15: urr.ticket.v1.GetSettlementRequest
 	(*Settlement)(nil),                 // 16: urr.ticket.v1.Settlement
 	(*AbortPaymentRequest)(nil),        // 17: urr.ticket.v1.AbortPaymentRequest
-	(*v1.Caller)(nil),                  // 18: urr.common.v1.Caller
-	(*v1.Problem)(nil),                 // 19: urr.common.v1.Problem
-	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),              // 21: google.protobuf.Empty
+	(*BeginRefundRequest)(nil),         // 18: urr.ticket.v1.BeginRefundRequest
+	(*RefundClaim)(nil),                // 19: urr.ticket.v1.RefundClaim
+	(*RefundClaimItem)(nil),            // 20: urr.ticket.v1.RefundClaimItem
+	(*RefundClaimProblem)(nil),         // 21: urr.ticket.v1.RefundClaimProblem
+	(*AbortRefundRequest)(nil),         // 22: urr.ticket.v1.AbortRefundRequest
+	(*v1.Caller)(nil),                  // 23: urr.common.v1.Caller
+	(*v1.Problem)(nil),                 // 24: urr.common.v1.Problem
+	(*timestamppb.Timestamp)(nil),      // 25: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),              // 26: google.protobuf.Empty
 }
 var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	1,  // 0: urr.ticket.v1.HoldSeatsRequest.items:type_name -> urr.ticket.v1.HoldSeatsItem
-	18, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
+	23, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
 	3,  // 2: urr.ticket.v1.HoldBestRequest.items:type_name -> urr.ticket.v1.HoldBestItem
-	18, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
+	23, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
 	5,  // 4: urr.ticket.v1.HoldResponse.results:type_name -> urr.ticket.v1.HoldResult
 	6,  // 5: urr.ticket.v1.HoldResult.reservation:type_name -> urr.ticket.v1.Reservation
-	19, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
+	24, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
 	7,  // 7: urr.ticket.v1.Reservation.seats:type_name -> urr.ticket.v1.Seat
-	20, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
-	20, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	18, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
-	18, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
-	18, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
+	25, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	23, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
 	6,  // 13: urr.ticket.v1.ListMyReservationsResponse.items:type_name -> urr.ticket.v1.Reservation
-	20, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 15: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
-	2,  // 16: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
-	8,  // 17: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
-	9,  // 18: urr.ticket.v1.ReservationService.CancelReservation:input_type -> urr.ticket.v1.CancelReservationRequest
-	8,  // 19: urr.ticket.v1.ReservationService.GetMyReservation:input_type -> urr.ticket.v1.GetReservationRequest
-	9,  // 20: urr.ticket.v1.ReservationService.CancelMyReservation:input_type -> urr.ticket.v1.CancelReservationRequest
-	10, // 21: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
-	12, // 22: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
-	14, // 23: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
-	17, // 24: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
-	15, // 25: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
-	4,  // 26: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
-	4,  // 27: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
-	6,  // 28: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
-	21, // 29: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
-	6,  // 30: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
-	21, // 31: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
-	11, // 32: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
-	13, // 33: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
-	13, // 34: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
-	21, // 35: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
-	16, // 36: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
-	26, // [26:37] is the sub-list for method output_type
-	15, // [15:26] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	25, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 15: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
+	20, // 16: urr.ticket.v1.RefundClaim.items:type_name -> urr.ticket.v1.RefundClaimItem
+	21, // 17: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.RefundClaimProblem
+	0,  // 18: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
+	2,  // 19: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
+	8,  // 20: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
+	9,  // 21: urr.ticket.v1.ReservationService.CancelReservation:input_type -> urr.ticket.v1.CancelReservationRequest
+	8,  // 22: urr.ticket.v1.ReservationService.GetMyReservation:input_type -> urr.ticket.v1.GetReservationRequest
+	9,  // 23: urr.ticket.v1.ReservationService.CancelMyReservation:input_type -> urr.ticket.v1.CancelReservationRequest
+	10, // 24: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
+	12, // 25: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
+	14, // 26: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
+	17, // 27: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
+	18, // 28: urr.ticket.v1.PayableService.BeginRefund:input_type -> urr.ticket.v1.BeginRefundRequest
+	22, // 29: urr.ticket.v1.PayableService.AbortRefund:input_type -> urr.ticket.v1.AbortRefundRequest
+	15, // 30: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
+	4,  // 31: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
+	4,  // 32: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
+	6,  // 33: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
+	26, // 34: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
+	6,  // 35: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
+	26, // 36: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
+	11, // 37: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
+	13, // 38: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
+	13, // 39: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
+	26, // 40: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
+	19, // 41: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
+	26, // 42: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
+	16, // 43: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
+	31, // [31:44] is the sub-list for method output_type
+	18, // [18:31] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_reservation_proto_init() }
@@ -1410,13 +1802,14 @@ func file_urr_ticket_v1_reservation_proto_init() {
 		(*HoldResult_Reservation)(nil),
 		(*HoldResult_Problem)(nil),
 	}
+	file_urr_ticket_v1_reservation_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_reservation_proto_rawDesc), len(file_urr_ticket_v1_reservation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -475,6 +475,8 @@ const (
 	PayableService_GetPayable_FullMethodName    = "/urr.ticket.v1.PayableService/GetPayable"
 	PayableService_BeginPayment_FullMethodName  = "/urr.ticket.v1.PayableService/BeginPayment"
 	PayableService_AbortPayment_FullMethodName  = "/urr.ticket.v1.PayableService/AbortPayment"
+	PayableService_BeginRefund_FullMethodName   = "/urr.ticket.v1.PayableService/BeginRefund"
+	PayableService_AbortRefund_FullMethodName   = "/urr.ticket.v1.PayableService/AbortRefund"
 	PayableService_GetSettlement_FullMethodName = "/urr.ticket.v1.PayableService/GetSettlement"
 )
 
@@ -499,6 +501,12 @@ type PayableServiceClient interface {
 	//
 	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(ctx context.Context, in *AbortPaymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// Claims tickets of a payment for a refund: VALID tickets become REFUNDING and what they will get
+	// back is fixed. A repeated call for the same refund returns the first answer, also a refusal.
+	BeginRefund(ctx context.Context, in *BeginRefundRequest, opts ...grpc.CallOption) (*RefundClaim, error)
+	// Gives up a claim whose refund the provider has refused for good: its tickets are VALID again. A
+	// BeginRefund of the same refund that arrives later claims nothing.
+	AbortRefund(ctx context.Context, in *AbortRefundRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// The delay of ticket in applying payment events. While it is too long, payment refuses payments.
 	GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error)
 }
@@ -541,6 +549,26 @@ func (c *payableServiceClient) AbortPayment(ctx context.Context, in *AbortPaymen
 	return out, nil
 }
 
+func (c *payableServiceClient) BeginRefund(ctx context.Context, in *BeginRefundRequest, opts ...grpc.CallOption) (*RefundClaim, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RefundClaim)
+	err := c.cc.Invoke(ctx, PayableService_BeginRefund_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *payableServiceClient) AbortRefund(ctx context.Context, in *AbortRefundRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, PayableService_AbortRefund_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *payableServiceClient) GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Settlement)
@@ -572,6 +600,12 @@ type PayableServiceServer interface {
 	//
 	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(context.Context, *AbortPaymentRequest) (*emptypb.Empty, error)
+	// Claims tickets of a payment for a refund: VALID tickets become REFUNDING and what they will get
+	// back is fixed. A repeated call for the same refund returns the first answer, also a refusal.
+	BeginRefund(context.Context, *BeginRefundRequest) (*RefundClaim, error)
+	// Gives up a claim whose refund the provider has refused for good: its tickets are VALID again. A
+	// BeginRefund of the same refund that arrives later claims nothing.
+	AbortRefund(context.Context, *AbortRefundRequest) (*emptypb.Empty, error)
 	// The delay of ticket in applying payment events. While it is too long, payment refuses payments.
 	GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error)
 	mustEmbedUnimplementedPayableServiceServer()
@@ -592,6 +626,12 @@ func (UnimplementedPayableServiceServer) BeginPayment(context.Context, *BeginPay
 }
 func (UnimplementedPayableServiceServer) AbortPayment(context.Context, *AbortPaymentRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method AbortPayment not implemented")
+}
+func (UnimplementedPayableServiceServer) BeginRefund(context.Context, *BeginRefundRequest) (*RefundClaim, error) {
+	return nil, status.Error(codes.Unimplemented, "method BeginRefund not implemented")
+}
+func (UnimplementedPayableServiceServer) AbortRefund(context.Context, *AbortRefundRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method AbortRefund not implemented")
 }
 func (UnimplementedPayableServiceServer) GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSettlement not implemented")
@@ -671,6 +711,42 @@ func _PayableService_AbortPayment_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PayableService_BeginRefund_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BeginRefundRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PayableServiceServer).BeginRefund(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PayableService_BeginRefund_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PayableServiceServer).BeginRefund(ctx, req.(*BeginRefundRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PayableService_AbortRefund_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AbortRefundRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PayableServiceServer).AbortRefund(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PayableService_AbortRefund_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PayableServiceServer).AbortRefund(ctx, req.(*AbortRefundRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PayableService_GetSettlement_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetSettlementRequest)
 	if err := dec(in); err != nil {
@@ -707,6 +783,14 @@ var PayableService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AbortPayment",
 			Handler:    _PayableService_AbortPayment_Handler,
+		},
+		{
+			MethodName: "BeginRefund",
+			Handler:    _PayableService_BeginRefund_Handler,
+		},
+		{
+			MethodName: "AbortRefund",
+			Handler:    _PayableService_AbortRefund_Handler,
 		},
 		{
 			MethodName: "GetSettlement",
