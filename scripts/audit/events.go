@@ -91,7 +91,7 @@ func (s *Stores) readStatsFigures(ctx context.Context, eventID string) (c saleFi
 func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	err = s.ticket.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE status IN ('CONFIRMED', 'REFUNDED')),
-		       coalesce(sum(quantity) FILTER (WHERE status = 'CONFIRMED'), 0)
+		       coalesce(sum(quantity - released) FILTER (WHERE status = 'CONFIRMED'), 0)
 		FROM reservations WHERE event_id = $1`, eventID).Scan(&c.Created, &c.Confirmed, &c.SeatsSold)
 	if err != nil {
 		return c, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))

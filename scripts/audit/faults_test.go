@@ -32,8 +32,8 @@ const (
 		                          expires_at, hold_ends_at)
 		SELECT lpad(n::text, 32, '0')::uuid, 'e', 'u' || n, '', '', 1, 70, 'KRW', status, lpad('a' || n, 32, '0')::uuid, now(), now()
 		FROM (VALUES (1, 'CONFIRMED'), (2, 'REJECTED')) AS v (n, status);
-		INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
-		VALUES (gen_random_uuid(), lpad('1', 32, '0')::uuid, 'e', 'u1', 'A', 'A-1-1', 70, 'KRW', 'VALID');`
+		INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
+		VALUES (gen_random_uuid(), lpad('1', 32, '0')::uuid, 1, 'e', 'u1', 'A', 'A-1-1', 70, 70, 0, 'KRW', lpad('a1', 32, '0')::uuid, 'VALID');`
 	honestPayment = `
 		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at)
 		SELECT lpad('a' || n, 32, '0')::uuid, 'o' || n, 'reservation', lpad(n::text, 32, '0')::uuid, 'u' || n, 'e', 70, 'KRW', 'sandbox', status, now()
@@ -123,7 +123,7 @@ func stores(t *testing.T) *Stores {
 		ticket: newDatabase(t, "ticket"), payment: newDatabase(t, "payment"), stats: newDatabase(t, "stats"),
 		brokers: backendtest.Kafka(t), topicPrefix: honestEvents(t), read: once(topics.Read),
 	}
-	_, err := s.ticket.Exec(t.Context(), "ALTER TABLE tickets DROP CONSTRAINT tickets_reservation_id_fkey; DROP INDEX tickets_one_valid")
+	_, err := s.ticket.Exec(t.Context(), "ALTER TABLE tickets DROP CONSTRAINT tickets_reservation_id_n_fkey; DROP INDEX tickets_one_live, tickets_one_per_seat")
 	require.NoError(t, err)
 	return s
 }
@@ -147,7 +147,7 @@ func once(read func(context.Context, []string, string) ([]*kgo.Record, error)) f
 func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
-		s.ticket:  empty("tickets", "reservation_seats", "reservations", "outbox") + honestTicket,
+		s.ticket:  empty("tickets", "places", "reservations", "outbox") + honestTicket,
 		s.payment: empty("refunds", "payment_timeline", "payments", "outbox") + honestPayment,
 		s.stats:   empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") + honestStats,
 	} {

@@ -13,17 +13,18 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// payment is a row of payment's table.
+// payment is a row of payment's table, with what is still to be refunded of it.
 type payment struct {
 	ID, OrderID, ReferenceID, Status string
-	Amount                           int64
+	Amount, Owed                     int64
 }
 
-// reservation is a row of ticket's table, with the number of its valid tickets.
+// reservation is a row of ticket's table, with what its tickets have given back or promised to, the
+// number of places that are left of it, and that of the tickets that admit somebody.
 type reservation struct {
 	ID, PaymentID, Status string
-	Amount                int64
-	Quantity, Tickets     int
+	Amount, Given         int64
+	Places, Tickets       int
 }
 
 // saleRecords are the records of one sale at the provider, payment and ticket.
@@ -40,14 +41,18 @@ func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRec
 		return b, err
 	}
 	b.payments, err = queryByID(ctx, s.payment, func(p payment) string { return p.ID }, `
-		SELECT id::text, order_id, reference_id::text, status, amount FROM payments
+		SELECT id::text, order_id, reference_id::text, status, amount,
+		       coalesce((SELECT sum(amount) FROM refunds r WHERE r.payment_id = payments.id AND r.status = 'PENDING'), 0)::bigint
+		FROM payments
 		WHERE event_id = $1 AND payment_type = 'reservation'`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("payments of %s: %w", eventID, unavailable(postgresStore(platform.Payment), err))
 	}
 	b.reservations, err = queryByID(ctx, s.ticket, func(r reservation) string { return r.ID }, `
-		SELECT reservation_id::text, coalesce(payment_id::text, ''), status, amount, quantity,
-		       (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'USED'))
+		SELECT reservation_id::text, coalesce(payment_id::text, ''), status, amount,
+		       coalesce((SELECT sum(given) FROM tickets t WHERE t.payment_id = r.payment_id), 0)::bigint, quantity - released,
+		       (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id
+		                                         AND t.status IN ('VALID', 'USED', 'REFUNDING', 'TRANSFERRING'))
 		FROM reservations r WHERE event_id = $1`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
@@ -105,16 +110,17 @@ func (b saleRecords) paidWithoutTicket() []string {
 			continue
 		}
 		r := b.reservations[p.ReferenceID]
-		if r.Status != "CONFIRMED" || r.Tickets != r.Quantity || r.PaymentID != p.ID {
+		if (r.Status != "CONFIRMED" && r.Status != "REFUNDED") || r.Tickets != r.Places || r.PaymentID != p.ID {
 			out = append(out, fmt.Sprintf("order %s (%s, the provider keeps %d) of reservation %s (%s, %d of %d tickets, paid by %q)",
-				p.OrderID, p.Status, chargedNet, p.ReferenceID, r.Status, r.Tickets, r.Quantity, r.PaymentID))
+				p.OrderID, p.Status, chargedNet, p.ReferenceID, r.Status, r.Tickets, r.Places, r.PaymentID))
 		}
 	}
 	return out
 }
 
 // ticketWithoutPayment lists the reservations that are sold or have valid tickets without a
-// payment: no payment exists, it was refunded, or the provider has not charged the price.
+// payment: no payment exists, it was refunded, or the provider does not keep the price without what the
+// tickets have given back.
 func (b saleRecords) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {
@@ -122,10 +128,10 @@ func (b saleRecords) ticketWithoutPayment() []string {
 			continue
 		}
 		p := b.payments[r.PaymentID]
-		paid := p.ReferenceID == r.ID && (p.Status == "CONFIRMED" || p.Status == "REFUNDING") && b.chargedNet(p.OrderID) == r.Amount
+		paid := p.ReferenceID == r.ID && p.Status == "CONFIRMED" && b.chargedNet(p.OrderID) == r.Amount-r.Given+p.Owed
 		if !paid || r.Status != "CONFIRMED" {
-			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d) by payment %q (%s, the provider keeps %d)",
-				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.chargedNet(p.OrderID)))
+			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d, %d of it given back) by payment %q (%s, the provider keeps %d)",
+				r.ID, r.Status, r.Tickets, r.Amount, r.Given, r.PaymentID, p.Status, b.chargedNet(p.OrderID)))
 		}
 	}
 	return out

@@ -177,12 +177,15 @@ func (i *SaleInStores) Damage(ctx context.Context, what string) error {
 	return i.Stores.LoseTicket(ctx, i.EventID)
 }
 
-// DuplicateTicket issues one of the event's tickets twice, bypassing the services, to show that
-// Sales detects it.
+// DuplicateTicket issues one of the event's tickets twice, bypassing the services and the database's
+// constraints, to show that Sales detects it.
 func (s *Stores) DuplicateTicket(ctx context.Context, eventID string) error {
+	if _, err := s.ticket.Exec(ctx, `DROP INDEX IF EXISTS tickets_one_live, tickets_one_per_seat`); err != nil {
+		return fmt.Errorf("damage %s: %w", eventID, err)
+	}
 	return s.damage(ctx, `
-		INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
-		SELECT gen_random_uuid(), reservation_id, event_id, 'somebody-else', section, seat_id, price, currency, 'USED'
+		INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, status)
+		SELECT gen_random_uuid(), reservation_id, n, event_id, 'somebody-else', section, seat_id, price, 0, 0, currency, 'USED'
 		FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1`, eventID)
 }
 

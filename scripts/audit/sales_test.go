@@ -20,16 +20,17 @@ const sale = `
 	INSERT INTO seats (event_id, seat_id, idx, status, reservation_id, held_until)
 	VALUES ('e', 'A-1-1', 0, 'SOLD', lpad('1', 32, '0')::uuid, NULL), ('e', 'A-1-2', 1, 'HELD', lpad('2', 32, '0')::uuid, now()),
 	       ('e', 'A-1-3', 2, 'FREE', NULL, NULL);
-	INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
-	VALUES (lpad('1', 32, '0')::uuid, 'e', 'A-1-1', 70), (lpad('2', 32, '0')::uuid, 'e', 'A-1-2', 70);
-	INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
-	SELECT gen_random_uuid(), lpad(n::text, 32, '0')::uuid, 'e', 'u' || n, section, seat, 70, 'KRW', 'VALID'
-	FROM (VALUES (1, 'A', 'A-1-1'), (4, 'G', NULL), (4, 'G', NULL), (4, 'G', NULL)) AS v (n, section, seat);`
+	INSERT INTO places (reservation_id, n, event_id, section, seat_id, price)
+	SELECT lpad(r::text, 32, '0')::uuid, n, 'e', section, seat, 70
+	FROM (VALUES (1, 1, 'A', 'A-1-1'), (2, 1, 'A', 'A-1-2'), (4, 1, 'G', NULL), (4, 2, 'G', NULL), (4, 3, 'G', NULL)) AS v (r, n, section, seat);
+	INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, status)
+	SELECT gen_random_uuid(), reservation_id, n, 'e', 'u', places.section, seat_id, 70, 0, 0, 'KRW', 'VALID'
+	FROM places JOIN reservations USING (reservation_id) WHERE status = 'CONFIRMED';`
 
 // copies issues tickets a second time.
 const copies = `
-	INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
-	SELECT gen_random_uuid(), reservation_id, event_id, 'x', section, seat_id, price, currency, 'VALID' FROM tickets `
+	INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, status)
+	SELECT gen_random_uuid(), reservation_id, n, event_id, 'x', section, seat_id, price, 0, 0, currency, 'VALID' FROM tickets `
 
 // Damage that ticket's constraints would prevent is done without them: the audit must not rely on
 // them.
@@ -41,18 +42,20 @@ func TestSalesDetectsInconsistencies(t *testing.T) {
 	}{
 		"nothing":               {``, Sales{}},
 		"ticket twice":          {`UPDATE tickets SET status = 'USED'; ` + copies + `WHERE seat_id IS NOT NULL`, Sales{Sold: 1, Oversold: 1}},
-		"seat held twice":       {`INSERT INTO reservation_seats SELECT lpad('3', 32, '0')::uuid, 'e', 'A-1-2', 70`, Sales{Oversold: 1, Unbalanced: 1}},
+		"seat held twice":       {`INSERT INTO places SELECT lpad('3', 32, '0')::uuid, 1, 'e', 'A', 'A-1-2', 70`, Sales{Oversold: 1, Unbalanced: 1}},
 		"sold seat is free":     {`UPDATE seats SET status = 'FREE', reservation_id = NULL WHERE seat_id = 'A-1-1'`, Sales{Unbalanced: 1}},
 		"hold ended, seat not":  {`UPDATE reservations SET status = 'EXPIRED' WHERE status = 'HELD'`, Sales{Unbalanced: 1}},
 		"held places forgotten": {`UPDATE sections SET held = 0 WHERE section = 'G'`, Sales{Unbalanced: 1}},
 		"sold places forgotten": {`UPDATE sections SET sold = 2 WHERE section = 'G'`, Sales{Unbalanced: 1}},
 		"sold seats forgotten":  {`UPDATE sections SET sold = 0 WHERE section = 'A'`, Sales{Unbalanced: 1}},
+		"given back, not freed": {`UPDATE reservations SET released = 1 WHERE quantity = 3`, Sales{Unbalanced: 2}},
+		"house seats forgotten": {`UPDATE seats SET status = 'HOUSE' WHERE status = 'FREE'`, Sales{Unbalanced: 1}},
 		"beyond the capacity":   {copies + `, generate_series(1, 4) WHERE section = 'G'`, Sales{Sold: 12, Oversold: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &Stores{ticket: newDatabase(t, "ticket")}
-			for _, sql := range []string{sale, `DROP INDEX reservation_seats_one_live, tickets_one_valid`, c.damage} {
+			for _, sql := range []string{sale, `DROP INDEX places_one_live, tickets_one_live, tickets_one_per_seat`, c.damage} {
 				_, err := s.ticket.Exec(t.Context(), sql)
 				require.NoError(t, err)
 			}

@@ -85,14 +85,15 @@ func (s *Stores) Close() {
 // Sales is the state of the seats of one event.
 type Sales struct {
 	Capacity int
-	// Sold counts valid tickets.
+	// Sold counts tickets that admit somebody: valid ones, used ones, and those in a refund or transfer.
 	Sold int
 	// Oversold counts seats with more than one valid ticket or active reservation, and tickets
 	// beyond the capacity.
 	Oversold int
 	// Unbalanced counts seats whose state differs from that of their reservation, seats of active
-	// reservations that are assigned elsewhere, and sections whose counters differ from what is
-	// held (for general admission) and sold.
+	// reservations that are assigned elsewhere, paid reservations with another number of places than
+	// they were not given back, and sections whose counters differ from what is held (for general
+	// admission), sold and kept.
 	Unbalanced int
 }
 
@@ -101,30 +102,32 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 	var double int
 	err := s.ticket.QueryRow(ctx, `
 		WITH valid AS (SELECT seat_id, count(*) AS n FROM tickets
-		               WHERE event_id = $1 AND status IN ('VALID', 'USED', 'REFUNDING') GROUP BY seat_id),
-		     live AS (SELECT rs.seat_id, count(*) AS n FROM reservation_seats rs JOIN reservations r USING (reservation_id)
-		              WHERE rs.event_id = $1 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED') GROUP BY rs.seat_id),
+		               WHERE event_id = $1 AND status IN ('VALID', 'USED', 'REFUNDING', 'TRANSFERRING') GROUP BY seat_id),
+		     live AS (SELECT p.reservation_id, p.section, p.seat_id, r.status
+		              FROM places p JOIN reservations r USING (reservation_id)
+		              WHERE p.event_id = $1 AND p.live AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')),
 		     booked AS (SELECT section, coalesce(sum(quantity) FILTER (WHERE status IN ('HELD', 'PAYING')), 0) AS held,
-		                       coalesce(sum(quantity) FILTER (WHERE status = 'CONFIRMED'), 0) AS sold
+		                       coalesce(sum(quantity - released) FILTER (WHERE status = 'CONFIRMED'), 0) AS sold
 		                FROM reservations WHERE event_id = $1 GROUP BY section)
 		SELECT coalesce((SELECT sum(capacity) FROM sections WHERE event_id = $1), 0)::int,
 		       coalesce((SELECT sum(n) FROM valid), 0)::int,
 		       (SELECT count(*) FROM (SELECT seat_id FROM valid WHERE n > 1 AND seat_id IS NOT NULL
-		                              UNION SELECT seat_id FROM live WHERE n > 1) AS twice)::int,
+		                              UNION SELECT seat_id FROM live WHERE seat_id IS NOT NULL GROUP BY seat_id HAVING count(*) > 1) AS twice)::int,
 		       ((SELECT count(*) FROM seats s LEFT JOIN reservations r USING (reservation_id)
 		         WHERE s.event_id = $1 AND ((s.status = 'SOLD') <> coalesce(r.status = 'CONFIRMED', false)
 		                                 OR (s.status = 'HELD') <> coalesce(r.status IN ('HELD', 'PAYING'), false)))
-		        + (SELECT count(*) FROM reservation_seats rs JOIN reservations r USING (reservation_id)
-		           LEFT JOIN seats s ON s.event_id = rs.event_id AND s.seat_id = rs.seat_id
-		           WHERE rs.event_id = $1 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
-		             AND s.reservation_id IS DISTINCT FROM r.reservation_id)
+		        + (SELECT count(*) FROM live p LEFT JOIN seats s ON s.event_id = $1 AND s.seat_id = p.seat_id
+		           WHERE p.seat_id IS NOT NULL AND s.reservation_id IS DISTINCT FROM p.reservation_id)
+		        + (SELECT count(*) FROM reservations r WHERE r.event_id = $1 AND r.status IN ('CONFIRMED', 'REFUNDED')
+		             AND r.quantity - r.released <> (SELECT count(*) FROM live p WHERE p.reservation_id = r.reservation_id))
 		        + (SELECT count(*) FROM sections x LEFT JOIN booked b USING (section)
 		           WHERE x.event_id = $1 AND x.seat_rows IS NULL
 		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0)))
 		        + (SELECT count(*) FROM sections x
 		           WHERE x.event_id = $1 AND x.seat_rows IS NOT NULL
-		             AND x.sold <> (SELECT count(*) FROM reservation_seats rs JOIN reservations r USING (reservation_id)
-		                            WHERE rs.event_id = $1 AND split_part(rs.seat_id, '-', 1) = x.section AND r.status = 'CONFIRMED')))::int`,
+		             AND (x.sold <> (SELECT count(*) FROM live p WHERE p.section = x.section AND p.status = 'CONFIRMED')
+		               OR x.house <> (SELECT count(*) FROM seats s WHERE s.event_id = $1 AND split_part(s.seat_id, '-', 1) = x.section
+		                                                             AND s.status = 'HOUSE'))))::int`,
 		eventID).Scan(&out.Capacity, &out.Sold, &double, &out.Unbalanced)
 	if err != nil {
 		return out, fmt.Errorf("sales of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))

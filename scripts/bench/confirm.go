@@ -96,7 +96,7 @@ func (c *confirmations) prepare(ctx context.Context, n int64) (event string, fir
 		                     held_until = now() + interval '10 min'
 		    WHERE event_id = $1 AND idx < $3 RETURNING event_id, reservation_id, seat_id
 		)
-		INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price) SELECT reservation_id, event_id, seat_id, 55000 FROM taken`, event, first, n)
+		INSERT INTO places (reservation_id, n, event_id, section, seat_id, price) SELECT reservation_id, 1, event_id, 'A', seat_id, 55000 FROM taken`, event, first, n)
 	if err != nil {
 		return "", 0, fmt.Errorf("hold seats: %w", err)
 	}

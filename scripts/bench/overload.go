@@ -104,7 +104,7 @@ func (o *overload) releaseSeats(ctx context.Context) error {
 		return err
 	}
 	for _, sql := range []string{
-		`TRUNCATE reservation_seats, reservations, tickets`,
+		`TRUNCATE places, reservations, tickets, transfers`,
 		`UPDATE seats SET status = 'FREE', reservation_id = NULL, held_until = NULL WHERE status <> 'FREE'`,
 		`VACUUM ANALYZE seats`,
 	} {

@@ -270,7 +270,7 @@ func (s *holdRows) countHolds(ctx context.Context) error {
 	}
 	err := s.db.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM seats WHERE event_id = $1 AND status = 'HELD'),
-		       (SELECT count(DISTINCT seat_id) FROM reservation_seats WHERE event_id = $1 AND live)`, s.event).Scan(&seats, &live)
+		       (SELECT count(DISTINCT seat_id) FROM places WHERE event_id = $1 AND live)`, s.event).Scan(&seats, &live)
 	if err == nil && (seats != want || live != want) {
 		err = fmt.Errorf("%d seats are held by %d seats of reservations, not %d", seats, live, want)
 	}

@@ -4,15 +4,15 @@
 \set i :i + 1
 \set number :first + :i * :clients + :client_id
 SELECT r.*, now() FROM reservations r WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
-SELECT seat_id, price FROM reservation_seats
+SELECT seat_id, price FROM places
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 BEGIN;
 SELECT DISTINCT event_id, user_id FROM reservations
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 SELECT pg_advisory_xact_lock(hashtextextended('user' || :event || :number, 0));
-SELECT rs.reservation_id FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
+SELECT rs.reservation_id FROM seats s JOIN places rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
 WHERE rs.reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND rs.live ORDER BY s.idx FOR UPDATE OF s;
-SELECT seat_id, price FROM reservation_seats
+SELECT seat_id, price FROM places
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 SELECT r.*, clock_timestamp() FROM reservations r
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid FOR UPDATE;
@@ -20,7 +20,7 @@ UPDATE reservations SET status = 'PAYING', payment_id = ('00000000-0000-7000-900
                         expires_at = now() + interval '10 min', version = version + 1, updated_at = now()
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND status = 'HELD' AND version = 1;
 UPDATE seats s SET held_until = now() + interval '10 min'
-FROM reservation_seats rs
+FROM places rs
 WHERE rs.reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND rs.live
   AND s.event_id = rs.event_id AND s.seat_id = rs.seat_id AND s.reservation_id = rs.reservation_id AND s.status = 'HELD';
 COMMIT;
@@ -29,23 +29,23 @@ INSERT INTO processed_events (event_key, consumer_group) VALUES ('event-' || :nu
 SELECT DISTINCT event_id, user_id FROM reservations
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 SELECT pg_advisory_xact_lock(hashtextextended('user' || :event || :number, 0));
-SELECT rs.reservation_id FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
+SELECT rs.reservation_id FROM seats s JOIN places rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
 WHERE rs.reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND rs.live ORDER BY s.idx FOR UPDATE OF s;
-SELECT seat_id, price FROM reservation_seats
+SELECT seat_id, price FROM places
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 SELECT r.*, clock_timestamp() FROM reservations r
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid FOR UPDATE;
-SELECT version FROM refunded_payments WHERE payment_id = ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
+SELECT why FROM ended_payments WHERE payment_id = ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 UPDATE reservations SET status = 'CONFIRMED', version = version + 1, updated_at = now()
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND status = 'PAYING' AND version = 2;
 UPDATE seats s SET status = 'SOLD', held_until = NULL
-FROM reservation_seats rs
+FROM places rs
 WHERE rs.reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND rs.live
   AND s.event_id = rs.event_id AND s.seat_id = rs.seat_id AND s.reservation_id = rs.reservation_id AND s.status = 'HELD';
-INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status, serial)
-SELECT ('00000000-0000-7000-b000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, reservation_id, event_id, 'bench-' || :number, 'A',
-       seat_id, price, 'KRW', 'VALID', 1
-FROM reservation_seats WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
+INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
+SELECT ('00000000-0000-7000-b000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, reservation_id, n, event_id, 'bench-' || :number, section,
+       seat_id, price, price, 0, 'KRW', ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 'VALID'
+FROM places WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 INSERT INTO plain_outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
 VALUES (('00000000-0000-7000-a000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 'reservation-events',
         '00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'), (:number::bigint * 2654435761 % 2147483647)::int,

@@ -16,5 +16,5 @@ VALUES (('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::
         || '","eventId":"' || :event || '","userId":"plain-' || :number || '","slotId":"slot-' || :number
         || '","status":"HELD","seatIds":[],"section":"B","quantity":1,"amount":55000,"currency":"KRW","version":1,"occurredAt":"2026-01-02T03:04:05.678Z","expiresAt":"2026-01-02T03:09:05.678Z"}',
         '{"ce_specversion":"1.0","ce_source":"ticket","ce_type":"RESERVATION_CREATED","content-type":"application/json"}');
-UPDATE sections SET held = held + 1 WHERE event_id = :event AND section = 'B' AND held + sold + 1 <= capacity;
+UPDATE sections SET held = held + 1 WHERE event_id = :event AND section = 'B' AND held + sold + house + returns + 1 <= capacity;
 COMMIT;

@@ -8,7 +8,7 @@
 BEGIN;
 SELECT pg_advisory_xact_lock(hashtextextended('user' || :event || :number, 0));
 SELECT e.seating, e.state, e.sales_open_at, e.sales_close_at, e.max_per_user, e.currency, e.hold_seconds, now(),
-       (SELECT coalesce(sum(r.quantity), 0) FROM reservations r
+       (SELECT coalesce(sum(r.quantity - r.released), 0) FROM reservations r
         WHERE r.event_id = e.event_id AND r.user_id = 'plain-' || :number AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
           AND (r.status = 'CONFIRMED' OR r.expires_at > now()))
 FROM events e WHERE e.event_id = :event;
@@ -21,8 +21,8 @@ INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, q
                           hold_ends_at, version, created_at)
 VALUES (('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, :event, 'plain-' || :number, 'slot-' || :number, '',
         1, 55000, 'KRW', 'HELD', now() + interval '5 min', now() + interval '5 min', 1, now());
-INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
-VALUES (('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, :event, 'B-' || :row || '-' || :seat, 55000);
+INSERT INTO places (reservation_id, n, event_id, section, seat_id, price)
+VALUES (('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 1, :event, 'B', 'B-' || :row || '-' || :seat, 55000);
 INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
 VALUES (('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, 'reservation-events',
         '00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'), (:number::bigint % 2147483647)::int,

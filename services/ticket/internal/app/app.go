@@ -19,11 +19,13 @@ import (
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
-	"urr.guru/services/ticket/internal/postgres/settlement"
+	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
+	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -59,7 +61,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
 	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, settlement.NewStore(database), log)
+	targets := settlement.Targets{settlement.Reservation: settlement.Reservations{Service: reservationService}}
+	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, payments.NewStore(database), log)
 	if err != nil {
 		return err
 	}
@@ -85,7 +88,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(eventService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
-	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(reservationService, commitAge))
+	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge))
 	ticketService := ticket.NewService(tickets.NewStore(database), cfg.keys)
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(ticketService))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())

@@ -54,8 +54,8 @@ func reservationLife(s *service) {
 
 	second := uuid.NewString()
 	paidAgain := s.pay(r, second)
-	compensated := s.refund(r, second, "COMPENSATION")
-	refunded := s.refund(r, payment, "USER")
+	compensated := s.refund(r, uuid.NewString(), second, "COMPENSATION")
+	refunded := s.refund(r, s.claimRefund(r, payment), payment, "USER")
 	s.waitForStatus(r, "REFUNDED")
 	s.settled(paid, paidAgain, compensated, refunded) // the two payments are in different partitions
 	for _, tk := range s.ticketsOf("ann") {
@@ -88,6 +88,7 @@ func poisonIsDeadLettered(s *service) {
 	bad := []string{
 		`{`, `{"type":"PAYMENT_CONFIRMED"}`, `{"type":"PAYMENT_LOST","paymentId":"` + payment + `","referenceId":"` + payment + `"}`,
 		`{"type":"PAYMENT_CONFIRMED","paymentType":"transfer","paymentId":"` + payment + `","referenceId":"` + payment + `"}`,
+		`{"type":"PAYMENT_REFUNDED","cause":"USER","refundId":"` + payment + `","paymentId":"` + payment + `","referenceId":"` + payment + `"}`,
 	}
 	for _, value := range bad {
 		s.publishRaw("order-"+payment, []byte(value), nil) // the partition of the payment below

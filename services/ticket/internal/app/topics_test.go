@@ -29,12 +29,25 @@ func (s *service) pay(r *ticketv1.Reservation, payment string) uuid.UUID {
 	})
 }
 
-func (s *service) refund(r *ticketv1.Reservation, payment, cause string) uuid.UUID {
+// claimRefund claims all tickets of a payment for its user, and returns the refund's id.
+func (s *service) claimRefund(r *ticketv1.Reservation, payment string) string {
+	s.t.Helper()
+	id := uuid.NewString()
+	c, err := s.payables.BeginRefund(s.t.Context(), &ticketv1.BeginRefundRequest{
+		RefundId: id, PaymentId: payment, PaymentType: "reservation", ReferenceId: r.GetReservationId(), Cause: "USER", UserId: r.GetUserId(),
+		AskedAt: timestamppb.Now(),
+	})
+	require.NoError(s.t, err)
+	require.Equal(s.t, "BEGUN", c.GetStatus())
+	return id
+}
+
+func (s *service) refund(r *ticketv1.Reservation, refund, payment, cause string) uuid.UUID {
 	s.t.Helper()
 	return s.publish(&eventsv1.PaymentEvent{
 		Type: "PAYMENT_REFUNDED", PaymentType: "reservation", PaymentId: payment, OrderId: "order-" + payment, ReferenceId: r.GetReservationId(),
 		UserId: r.GetUserId(), EventId: r.GetEventId(), Amount: r.GetAmount(), Currency: r.GetCurrency(), Version: 2, OccurredAt: timestamppb.Now(),
-		RefundId: proto.String(uuid.NewString()), Cause: &cause,
+		RefundId: proto.String(refund), Cause: &cause,
 	})
 }
 

@@ -2,6 +2,8 @@
 // visitors and operators get.
 package event
 
+import "time"
+
 // Seating says how places are sold.
 type Seating string
 
@@ -14,12 +16,16 @@ const (
 // State is what operators have done to a sale.
 type State string
 
-// The states of a sale.
+// The states of a sale. CANCELLED can be undone. It becomes ENDED when the refunds begin, which cannot.
 const (
 	Open      State = "OPEN"
 	Paused    State = "PAUSED"
 	Cancelled State = "CANCELLED"
+	Ended     State = "ENDED"
 )
+
+// TakesPlace reports whether the event is neither cancelled nor ended by its refunds.
+func (s State) TakesPlace() bool { return s != Cancelled && s != Ended }
 
 // Status is what visitors see of a sale. It is computed from the state, the clock and the number of
 // sold places.
@@ -44,7 +50,19 @@ type Event struct {
 	Version int64
 }
 
-// Count is the number of places of a section that are held or sold (Taken), and of those sold.
+// Closing has what decides, under the locks of a transaction, whether payments of an event are
+// honoured and its tickets given back.
+type Closing struct {
+	State State
+	// ClosesAt ends refunds: from then on doors may have lists of the valid tickets.
+	ClosesAt time.Time
+	// RefundUntil ends refunds by users, which UserRefunds allows at all.
+	RefundUntil time.Time
+	UserRefunds bool
+}
+
+// Count is the number of places of a section that are not free (Taken), and of those that will not
+// become free by themselves (Sold): sold ones, and those that the organiser keeps.
 type Count struct{ Taken, Sold int64 }
 
 // Counts are the counts of an event by section. A section without taken places may be missing.

@@ -36,7 +36,7 @@ func (s Sale) CheckOpen(now time.Time) error {
 // not count as sold, since they may become free again.
 func (s Sale) Status(now time.Time, soldOut bool) Status {
 	switch {
-	case s.State == Cancelled:
+	case !s.State.TakesPlace():
 		return StatusCancelled
 	case !now.Before(s.CloseAt):
 		return StatusClosed

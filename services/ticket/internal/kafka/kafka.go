@@ -3,6 +3,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -11,7 +12,9 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 // Group is the consumer group of all replicas.
@@ -20,45 +23,48 @@ const Group = "ticket-service-group"
 // maxBatch bounds the payments of one transaction, and so the seats that it locks.
 const maxBatch = 200
 
-// Settler applies payment events to reservations.
+// Settler applies payment events.
 type Settler interface {
-	// Settle applies each event once in the consumer group.
-	Settle(ctx context.Context, group string, events []reservation.PaymentEvent) error
+	// Settle applies each event once in the consumer group. settlement.ErrUnclaimed for a refund that has
+	// claimed nothing.
+	Settle(ctx context.Context, group string, events []settlement.PaymentEvent) error
 }
 
 // NewConsumer makes the consumer of payment-events.
-func NewConsumer(cfg kafka.Config, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
-	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(s)), log)
+func NewConsumer(cfg kafka.Config, sold settlement.Targets, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
+	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(sold, s)), log)
 }
 
-// Handle returns the handler of payment-events. A record that cannot be decoded, or has another
-// payment type, is poison (it goes to the dead-letter topic): no service would refund that payment.
-func Handle(s Settler) func(context.Context, []kafka.Record) error {
+// Handle returns the handler of payment-events. Poison, which goes to the dead-letter topic, is a
+// record that cannot be decoded, a payment of a kind that is not sold (no service would refund it), and
+// a refund that has claimed nothing (nobody can know which tickets end).
+func Handle(sold settlement.Targets, s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
-		payments := make([]reservation.PaymentEvent, 0, len(recs))
+		payments := make([]settlement.PaymentEvent, 0, len(recs))
 		for _, rec := range recs {
-			e, err := decode(rec)
+			e, err := decode(rec, sold)
 			if err != nil {
 				return err
 			}
 			payments = append(payments, e)
 		}
-		return s.Settle(ctx, Group, payments)
+		err := s.Settle(ctx, Group, payments)
+		if errors.Is(err, settlement.ErrUnclaimed) {
+			return kafka.Poison(err)
+		}
+		return err
 	}
 }
 
-// typeReservation is the only payment type that this service handles; an absent type means it.
-const typeReservation = "reservation"
-
-func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
+func decode(rec kafka.Record, sold settlement.Targets) (settlement.PaymentEvent, error) {
 	var p eventsv1.PaymentEvent
 	if err := kafka.Decode(rec, &p); err != nil {
-		return reservation.PaymentEvent{}, err
+		return settlement.PaymentEvent{}, err
 	}
-	bad := func(format string, args ...any) (reservation.PaymentEvent, error) {
-		return reservation.PaymentEvent{}, kafka.Poison(fmt.Errorf("payment event %s: "+format, append([]any{rec.EventID}, args...)...))
+	bad := func(format string, args ...any) (settlement.PaymentEvent, error) {
+		return settlement.PaymentEvent{}, kafka.Poison(fmt.Errorf("payment event %s: "+format, append([]any{rec.EventID}, args...)...))
 	}
-	if t := p.GetPaymentType(); t != "" && t != typeReservation {
+	if t := p.GetPaymentType(); t != "" && !sold.Sold(settlement.Kind(t)) { // absent: of a reservation
 		return bad("payment type %q is not sold here", t)
 	}
 	if t := p.GetType(); t != events.PaymentConfirmed && t != events.PaymentRefunded {
@@ -72,8 +78,13 @@ func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
 	if err != nil {
 		return bad("reference id: %w", err)
 	}
-	return reservation.PaymentEvent{
-		Key: rec.EventID, ReservationID: reference, Version: p.GetVersion(), Refunded: p.GetType() == events.PaymentRefunded, Cause: reservation.Cause(p.GetCause()),
+	refundID, err := uuid.Parse(p.GetRefundId())
+	refunded, cause := p.GetType() == events.PaymentRefunded, refund.Cause(p.GetCause())
+	if refunded && cause.EndsTickets() && err != nil {
+		return bad("refund id: %w", err)
+	}
+	return settlement.PaymentEvent{
+		Key: rec.EventID, ReservationID: reference, Refunded: refunded, Cause: cause, RefundID: refundID,
 		Payment: reservation.Payment{
 			ID: payment, UserID: p.GetUserId(), EventID: p.GetEventId(), Amount: p.GetAmount(), Currency: p.GetCurrency(),
 		},

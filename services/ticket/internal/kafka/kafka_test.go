@@ -10,16 +10,18 @@ import (
 
 	"urr.guru/pkg/kafka"
 	ticket "urr.guru/services/ticket/internal/kafka"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 // settler notes what it is asked to settle.
 type settler struct {
-	events []reservation.PaymentEvent
+	events []settlement.PaymentEvent
 	err    error
 }
 
-func (s *settler) Settle(_ context.Context, group string, events []reservation.PaymentEvent) error {
+func (s *settler) Settle(_ context.Context, group string, events []settlement.PaymentEvent) error {
 	if group != "ticket-service-group" {
 		return errors.New("wrong group")
 	}
@@ -27,7 +29,9 @@ func (s *settler) Settle(_ context.Context, group string, events []reservation.P
 	return s.err
 }
 
-var payment, reference = uuid.New(), uuid.New()
+var payment, reference, refundID = uuid.New(), uuid.New(), uuid.New()
+
+var sold = settlement.Targets{settlement.Reservation: settlement.Reservations{}}
 
 func record(id, value string) kafka.Record {
 	return kafka.Record{Topic: "payment-events", EventID: id, Value: []byte(value)}
@@ -37,19 +41,24 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 	t.Parallel()
 	ids := `"paymentId":"` + payment.String() + `","referenceId":"` + reference.String() + `"`
 	var s settler
-	require.NoError(t, ticket.Handle(&s)(t.Context(), []kafka.Record{
+	require.NoError(t, ticket.Handle(sold, &s)(t.Context(), []kafka.Record{
 		record("1", `{"type":"PAYMENT_CONFIRMED","userId":"u","eventId":"e","amount":55000,"currency":"KRW","version":3,"new":"member",`+ids+`}`),
-		record("2", `{"type":"PAYMENT_REFUNDED","paymentType":"reservation","cause":"USER",`+ids+`}`),
+		record("2", `{"type":"PAYMENT_REFUNDED","paymentType":"reservation","cause":"USER","refundId":"`+refundID.String()+`",`+ids+`}`),
+		record("3", `{"type":"PAYMENT_REFUNDED","cause":"COMPENSATION",`+ids+`}`),
 	}))
-	require.Equal(t, []reservation.PaymentEvent{
-		{Key: "1", ReservationID: reference, Version: 3, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
-		{Key: "2", ReservationID: reference, Refunded: true, Cause: reservation.CauseUser, Payment: reservation.Payment{ID: payment}},
+	require.Equal(t, []settlement.PaymentEvent{
+		{Key: "1", ReservationID: reference, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
+		{Key: "2", ReservationID: reference, Refunded: true, Cause: refund.User, RefundID: refundID, Payment: reservation.Payment{ID: payment}},
+		{Key: "3", ReservationID: reference, Refunded: true, Cause: refund.Compensation, Payment: reservation.Payment{ID: payment}},
 	}, s.events)
 
 	s.err = errors.New("away")
-	err := ticket.Handle(&s)(t.Context(), []kafka.Record{record("3", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
+	err := ticket.Handle(sold, &s)(t.Context(), []kafka.Record{record("3", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
 	require.ErrorIs(t, err, s.err)
 	require.False(t, kafka.IsPoison(err), "it is tried again")
+	s.err = settlement.ErrUnclaimed
+	err = ticket.Handle(sold, &s)(t.Context(), []kafka.Record{record("4", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
+	require.True(t, kafka.IsPoison(err), "nobody knows which tickets it ends")
 }
 
 func TestHandleRefusesPoison(t *testing.T) {
@@ -59,10 +68,11 @@ func TestHandleRefusesPoison(t *testing.T) {
 		``, `{`, `[]`, `{"type":1,` + ids + `}`, `{` + ids + `}`, `{"type":"PAYMENT_LOST",` + ids + `}`,
 		`{"type":"PAYMENT_CONFIRMED","paymentType":"transfer",` + ids + `}`, `{"type":"PAYMENT_CONFIRMED","paymentType":"gift",` + ids + `}`,
 		`{"type":"PAYMENT_CONFIRMED","paymentId":"` + payment.String() + `"}`, `{"type":"PAYMENT_CONFIRMED","referenceId":"` + reference.String() + `"}`,
+		`{"type":"PAYMENT_REFUNDED","cause":"USER",` + ids + `}`, `{"type":"PAYMENT_REFUNDED","cause":"BY_HAND","refundId":"1",` + ids + `}`,
 		`{"type":"PAYMENT_CONFIRMED","paymentId":"1","referenceId":"` + reference.String() + `"}`,
 	} {
 		var s settler
-		err := ticket.Handle(&s)(t.Context(), []kafka.Record{record("1", value)})
+		err := ticket.Handle(sold, &s)(t.Context(), []kafka.Record{record("1", value)})
 		require.True(t, kafka.IsPoison(err), "%s: %v", value, err)
 		require.Empty(t, s.events)
 	}

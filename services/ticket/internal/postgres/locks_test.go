@@ -10,6 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 // whileLocked runs fn while a transaction holds the rows that sql locks, waits until fn waits for
@@ -70,7 +71,7 @@ func TestLockOrderOfSeats(t *testing.T) {
 	r = svc.MustHoldSeats(t, "u", "A-1-5")
 	require.NoError(t, whileLocked(t, svc, lockLast,
 		func() error {
-			return svc.Settlement.Settle(t.Context(), storetest.Group, []reservation.PaymentEvent{{Key: "k", ReservationID: r.ID, Payment: storetest.Payment(r)}})
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{{Key: "k", ReservationID: r.ID, Payment: storetest.Payment(r)}})
 		},
 		func() { requireUnlocked(t, svc, reservations) }))
 	svc.RequireInvariants(t)

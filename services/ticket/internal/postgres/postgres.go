@@ -1,10 +1,10 @@
 // Package postgres has what the stores in the packages below it share: migrations, transactions,
 // the clock, and the locks of users.
 //
-// Every transaction that changes a reservation takes its locks in one order: the advisory lock of
-// (event, user), then seats by their index (sections with general admission), then reservations by
-// id. All times are the database's, so that the clocks of replicas need not agree. Tests may
-// replace it.
+// Every transaction takes its locks in one order: claims of refunds by id, the advisory locks of
+// payments, then those of (event, user), then seats by their index (sections with general admission),
+// then reservations by id, then tickets by id. All times are the database's, so that the clocks of
+// replicas need not agree. Tests may replace it.
 package postgres
 
 import (
@@ -163,8 +163,10 @@ type User struct{ EventID, UserID string }
 
 // LockKey returns the key of the advisory lock that must be held to count or change the user's
 // places.
-func (u User) LockKey() int64 {
-	sum := sha256.Sum256([]byte("user\x00" + u.EventID + "\x00" + u.UserID))
+func (u User) LockKey() int64 { return lockKey("user\x00" + u.EventID + "\x00" + u.UserID) }
+
+func lockKey(of string) int64 {
+	sum := sha256.Sum256([]byte(of))
 	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
 }
 
@@ -174,6 +176,21 @@ func LockKeys(users []User) []int64 {
 	for i, u := range users {
 		keys[i] = u.LockKey()
 	}
+	return inOrder(keys)
+}
+
+// PaymentLockKeys returns the keys of the advisory locks of payments, in the order in which all
+// transactions take them, before those of users. A payment's lock keeps its confirmation and its refund
+// by hand apart, of which neither may have left a row yet.
+func PaymentLockKeys(payments []uuid.UUID) []int64 {
+	keys := make([]int64, len(payments))
+	for i, id := range payments {
+		keys[i] = lockKey("payment\x00" + id.String())
+	}
+	return inOrder(keys)
+}
+
+func inOrder(keys []int64) []int64 {
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }

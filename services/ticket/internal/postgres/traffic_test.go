@@ -16,7 +16,9 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 type holdFunc func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error)
@@ -42,26 +44,46 @@ func (s shopper) visit(ctx context.Context) error {
 	cancel := func() error { return s.Reservations.Cancel(ctx, s.user, "", r.ID) }
 	begin := func() error { _, err := s.Reservations.BeginPayment(ctx, s.user, r.ID, p.ID); return err }
 	abort := func() error { return s.Reservations.AbortPayment(ctx, r.ID, p.ID) }
-	pay := func() error { return s.settle(ctx, reservation.PaymentEvent{ReservationID: r.ID, Payment: p}) }
-	refund := func() error {
-		return s.settle(ctx, reservation.PaymentEvent{ReservationID: r.ID, Payment: p, Refunded: true, Cause: reservation.CauseUser})
-	}
+	pay := func() error { return s.settle(ctx, settlement.PaymentEvent{ReservationID: r.ID, Payment: p}) }
+	giveBack := func() error { return s.giveBack(ctx, p, refund.User, rand.N(2) == 0) }
+	operator := func() error { return s.giveBack(ctx, p, refund.Operator, false) }
+	byHand := func() error { return s.giveBack(ctx, p, refund.ByHand, false) }
 	wait := func() error { s.Clock.Advance(2 * time.Minute); return nil }
-	steps := []func() error{cancel, begin, begin, abort, pay, refund, wait}
+	steps := []func() error{cancel, begin, begin, abort, pay, pay, giveBack, operator, byHand, wait}
 	for range rand.N(4) {
 		if err := ignoreRefusal(steps[rand.N(len(steps))]()); err != nil {
 			return err
 		}
 	}
 	if rand.N(2) == 0 { // so that the hall is not sold out for good
-		return ignoreRefusal(refund())
+		return ignoreRefusal(operator())
 	}
 	return nil
 }
 
-func (s shopper) settle(ctx context.Context, e reservation.PaymentEvent) error {
+// giveBack claims the tickets of a payment, or only one, and makes the refund, or aborts it, or both
+// as far as they are allowed to happen.
+func (s shopper) giveBack(ctx context.Context, p reservation.Payment, cause refund.Cause, one bool) error {
+	req := s.RefundRequest(p, cause)
+	if one {
+		err := s.Pool.QueryRow(ctx, `SELECT ARRAY(SELECT ticket_id FROM tickets WHERE payment_id = $1 LIMIT 1)`, p.ID).Scan(&req.TicketIDs)
+		if err != nil {
+			return err
+		}
+	}
+	c, err := s.Refunds.Begin(ctx, req)
+	if err != nil || c.Status != refund.Begun {
+		return err
+	}
+	if cause != refund.ByHand && rand.N(4) == 0 {
+		return s.Refunds.Abort(ctx, req.ID)
+	}
+	return s.settle(ctx, storetest.MadeRefund(c, p))
+}
+
+func (s shopper) settle(ctx context.Context, e settlement.PaymentEvent) error {
 	e.Key = uuid.NewString()
-	return s.Settlement.Settle(ctx, storetest.Group, []reservation.PaymentEvent{e})
+	return s.Settlement.Settle(ctx, storetest.Group, []settlement.PaymentEvent{e})
 }
 
 // ignoreRefusal returns nil for a refusal, and any other error as it is.

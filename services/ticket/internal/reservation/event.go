@@ -40,14 +40,18 @@ func (r *Reservation) TakeEvents() []Event {
 }
 
 func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now time.Time) {
-	copied := *r
-	copied.events = nil
-	r.events = append(r.events, Event{Type: t, Reservation: copied, Reason: reason, PaymentID: payment, At: now})
+	r.emitWith(*r, t, reason, payment, now)
 }
 
-// rejectUnknown returns the event that rejects a payment whose reservation does not exist. The
+// emitWith is emit with what the event tells of the reservation.
+func (r *Reservation) emitWith(told Reservation, t EventType, reason string, payment uuid.UUID, now time.Time) {
+	told.events, told.givenBack = nil, nil
+	r.events = append(r.events, Event{Type: t, Reservation: told, Reason: reason, PaymentID: payment, At: now})
+}
+
+// RejectUnknown returns the event that rejects a payment whose reservation does not exist. The
 // payment service refunds every rejected payment.
-func rejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
+func RejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
 	return Event{
 		Type: EventPaymentRejected, Reason: ReasonUnknown, PaymentID: p.ID, At: now,
 		Reservation: Reservation{

@@ -73,8 +73,8 @@ type GeneralSale struct {
 	LockedSale
 
 	// Free has the number of free places of each section that exists.
-	Free   map[string]int64
-	Prices map[string]int64 // by section
+	Free         map[string]int64
+	Prices, Fees map[string]int64 // by section
 }
 
 // Allot reserves the places of a request. A refused request changes nothing. Requests must be given
@@ -94,8 +94,10 @@ func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 		return nil, ErrSoldOut
 	}
 	g.Free[req.Section] -= int64(req.Quantity)
+	fee := g.Fees[req.Section] * int64(req.Quantity)
 	return g.hold(Reservation{
-		UserID: req.UserID, SlotID: req.SlotID, Section: req.Section, Quantity: req.Quantity, Amount: g.Prices[req.Section] * int64(req.Quantity),
+		UserID: req.UserID, SlotID: req.SlotID, Section: req.Section, Quantity: req.Quantity, Fee: fee,
+		Amount: g.Prices[req.Section]*int64(req.Quantity) + fee,
 	}), nil
 }
 

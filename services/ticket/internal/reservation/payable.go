@@ -34,7 +34,7 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Pa
 	if err != nil {
 		return nil, err
 	}
-	if e.State == event.Cancelled {
+	if !e.State.TakesPlace() {
 		return nil, event.ErrCancelled
 	}
 	return &Payable{Reservation: *r, EventTitle: e.Title}, nil

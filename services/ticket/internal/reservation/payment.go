@@ -13,67 +13,80 @@ type Payment struct {
 	EventID  string
 	Amount   int64
 	Currency string
-	// AlreadyRefunded says that a later event has reported a refund of this payment.
-	AlreadyRefunded bool
+	// EndedWhy is set for a payment that pays for nothing, for good: the reason of its rejection, or
+	// ReasonRefunded when it was given back before its confirmation was delivered.
+	EndedWhy string
 }
 
-// Cause says why a payment was refunded.
-type Cause string
-
-// The causes of refunds. The first two do not change the reservation: a compensation returns a
-// rejected payment, and a transfer pays a part of the price to the seller.
-const (
-	CauseCompensation   Cause = "COMPENSATION"
-	CauseTransfer       Cause = "TRANSFER"
-	CauseUser           Cause = "USER"
-	CauseOperator       Cause = "OPERATOR"
-	CauseEventCancelled Cause = "EVENT_CANCELLED"
-)
-
 // Settle applies a payment that the provider has taken. It confirms the reservation or rejects the
-// payment, which is then refunded. While another payment is under way this one is accepted, and the
-// other one is rejected if it is taken later. A payment that was refunded is rejected, since the
-// refund may have been partial. Settle is idempotent.
-func (r *Reservation) Settle(p Payment, now time.Time) {
+// payment, which is then refunded, and returns the reason of a rejection. While another payment is
+// under way this one is accepted, and the other one is rejected if it is taken later. Settle is
+// idempotent.
+func (r *Reservation) Settle(p Payment, now time.Time) (rejected string) {
 	r.Expire(now)
 	switch {
 	case r.PaymentID == p.ID && !r.Status.Unpaid(): // settled already: confirmed, rejected or refunded
-	case p.AlreadyRefunded:
-		r.rejectPayment(p, ReasonRefunded, now)
+		return ""
+	case p.EndedWhy != "":
+		return r.rejectPayment(p, p.EndedWhy, now)
 	case r.Status == Confirmed:
-		r.rejectPayment(p, ReasonAlreadyPaid, now)
+		return r.rejectPayment(p, ReasonAlreadyPaid, now)
 	case r.Amount != p.Amount || r.Currency != p.Currency:
-		r.rejectPayment(p, ReasonAmountMismatch, now)
+		return r.rejectPayment(p, ReasonAmountMismatch, now)
 	case r.Status.Unpaid():
 		r.Status, r.PaymentID = Confirmed, p.ID
 		r.Version++
 		r.emit(EventConfirmed, "", p.ID, now)
+		return ""
 	case r.Status == Expired, r.Status == Cancelled:
 		reason := ReasonHoldExpired
 		if r.Status == Cancelled {
 			reason = ReasonCancelled
 		}
 		r.Status, r.PaymentID, r.Reason = Rejected, p.ID, reason
-		r.rejectPayment(p, reason, now)
+		return r.rejectPayment(p, reason, now)
 	default: // another payment of a REJECTED or REFUNDED reservation
-		r.rejectPayment(p, r.Reason, now)
+		return r.rejectPayment(p, r.Reason, now)
 	}
 }
 
 // rejectPayment emits the event on which the payment service refunds p. The version grows even when
 // the status stays, so that the event is newer than the one before.
-func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) {
+func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) string {
 	r.Version++
 	r.emit(EventPaymentRejected, reason, p.ID, now)
+	return reason
 }
 
-// Refund applies the refund of a payment. The reservation ends only if that payment confirmed it
-// and the cause is neither compensation nor transfer.
-func (r *Reservation) Refund(payment uuid.UUID, cause Cause, now time.Time) {
-	if cause == CauseCompensation || cause == CauseTransfer || r.Status != Confirmed || r.PaymentID != payment {
+// GivenBack is a paid place that a refund has ended.
+type GivenBack struct {
+	// N is the place's number in its reservation, from 1.
+	N int
+	// House says that the place is not sold again, since doors may have lists with its old ticket.
+	House bool
+}
+
+// GiveBack gives places of a confirmed reservation back, whose tickets are refunded. The reservation
+// ends with its last place.
+func (r *Reservation) GiveBack(places []GivenBack, now time.Time) {
+	if len(places) == 0 {
 		return
 	}
-	r.Status, r.Reason = Refunded, ReasonRefunded
+	r.givenBack = append(r.givenBack, places...)
+	r.Released += len(places)
+	if r.Released == r.Quantity {
+		r.Status, r.Reason = Refunded, ReasonRefunded
+	}
 	r.Version++
-	r.emit(EventCancelled, ReasonRefunded, uuid.Nil, now)
+	released := *r
+	released.Quantity, released.Seats = len(places), nil
+	if len(r.Seats) > 0 {
+		for _, p := range places {
+			released.Seats = append(released.Seats, r.Seats[p.N-1])
+		}
+	}
+	r.emitWith(released, EventCancelled, ReasonRefunded, uuid.Nil, now)
 }
+
+// GivenBack returns the places that were given back since the reservation was read.
+func (r *Reservation) GivenBack() []GivenBack { return r.givenBack }

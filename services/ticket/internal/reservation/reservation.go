@@ -10,9 +10,12 @@ import (
 
 // Status of a reservation. Its transitions:
 //
-//	HELD → PAYING → CONFIRMED → REFUNDED     PAYING → HELD after a declined payment
-//	HELD → CANCELLED                         HELD, PAYING → EXPIRED when their time is over
-//	EXPIRED, CANCELLED → REJECTED            when a payment is taken nevertheless
+//	HELD → PAYING → CONFIRMED          PAYING → HELD after a declined payment
+//	CONFIRMED → REFUNDED               when the last of its places is given back
+//	HELD → CANCELLED                   by its user
+//	HELD, PAYING → CANCELLED           when it is paid after the refunds of its cancelled event began
+//	HELD, PAYING → EXPIRED             when their time is over
+//	EXPIRED, CANCELLED → REJECTED      when a payment is taken nevertheless
 type Status string
 
 // The statuses of a reservation.
@@ -46,6 +49,7 @@ const (
 	ReasonCancelled      = "CANCELLED"
 	ReasonAlreadyPaid    = "ALREADY_PAID"
 	ReasonRefunded       = "REFUNDED"
+	ReasonEventCancelled = "EVENT_CANCELLED"
 	ReasonAmountMismatch = "AMOUNT_MISMATCH"
 	ReasonUnknown        = "RESERVATION_NOT_FOUND"
 )
@@ -59,14 +63,18 @@ type Reservation struct {
 	// SlotID is the tier-2 slot in which it was made.
 	SlotID string
 	// Section is set for general admission only, and Seats for assigned seating only.
-	Section  string
+	Section string
+	// Seats are in the order of their places' numbers, also those that were given back.
 	Seats    []Seat
 	Quantity int
-	// Amount in the currency's minor unit, by the prices at the time of the hold.
-	Amount   int64
-	Currency string
-	Status   Status
-	Reason   string
+	// Released is the number of paid places that were given back.
+	Released int
+	// Amount in the currency's minor unit, by the prices and fees at the time of the hold. Fee is the
+	// part of it that is fees.
+	Amount, Fee int64
+	Currency    string
+	Status      Status
+	Reason      string
 	// ExpiresAt is the end of the hold, or of the time to pay. HoldEndsAt is the original end of
 	// the hold, without extensions by payments.
 	ExpiresAt  time.Time
@@ -77,7 +85,8 @@ type Reservation struct {
 	Version   int64
 	CreatedAt time.Time
 
-	events []Event
+	events    []Event
+	givenBack []GivenBack
 }
 
 // NewID makes the id of a reservation: a UUIDv7, so that ids sort by time.
@@ -106,5 +115,6 @@ func (r Reservation) At(now time.Time) Reservation {
 // AsCreated returns the reservation as it was created, for the answer to a repeated request.
 func (r Reservation) AsCreated() *Reservation {
 	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
+	r.Released, r.givenBack = 0, nil
 	return &r
 }

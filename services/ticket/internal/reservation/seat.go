@@ -14,8 +14,8 @@ type Seat struct {
 	Section string
 	Row     string
 	Number  int
-	// Price is in the currency's minor unit.
-	Price int64
+	// Price is in the currency's minor unit; Fee is paid on top of it.
+	Price, Fee int64
 }
 
 // NewSeat makes a Seat from its id.

@@ -40,7 +40,7 @@ type SeatSale struct {
 
 // UnlockedSeat is a seat as it was read without a lock.
 type UnlockedSeat struct {
-	Price int64
+	Price, Fee int64
 	// Takeable says that the seat is free or its hold has expired.
 	Takeable bool
 	// HeldBy is the expired hold; zero: none.
@@ -146,8 +146,11 @@ func (s *SeatSale) takeOver(hold uuid.UUID) {
 func (s *SeatSale) reserve(req SeatsRequest) *Reservation {
 	wanted := Reservation{UserID: req.UserID, SlotID: req.SlotID, Quantity: len(req.SeatIDs), Seats: make([]Seat, len(req.SeatIDs))}
 	for n, id := range req.SeatIDs {
-		wanted.Seats[n] = NewSeat(id, s.Unlocked[id].Price)
-		wanted.Amount += wanted.Seats[n].Price
+		seat := NewSeat(id, s.Unlocked[id].Price)
+		seat.Fee = s.Unlocked[id].Fee
+		wanted.Seats[n] = seat
+		wanted.Amount += seat.Price + seat.Fee
+		wanted.Fee += seat.Fee
 	}
 	SortSeats(wanted.Seats)
 	r := s.hold(wanted)

@@ -17,6 +17,16 @@ func (r *Reservation) Expire(now time.Time) bool {
 	return true
 }
 
+// CancelWithEvent ends an unpaid reservation of an event whose refunds have begun.
+func (r *Reservation) CancelWithEvent(now time.Time) {
+	if !r.Status.Unpaid() || r.Expire(now) {
+		return
+	}
+	r.Status, r.Reason, r.PaymentID = Cancelled, ReasonEventCancelled, uuid.Nil
+	r.Version++
+	r.emit(EventCancelled, ReasonEventCancelled, uuid.Nil, now)
+}
+
 // Cancel ends a hold. It is idempotent. ErrHoldExpired when the hold's time is over, ErrNotHeld in
 // any other status than HELD: a payment under way must end first.
 func (r *Reservation) Cancel(now time.Time) error {

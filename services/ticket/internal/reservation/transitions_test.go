@@ -107,7 +107,7 @@ func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
 	p := pay(r)
 	r.Settle(p, noon.Add(time.Minute))
-	r.Refund(p.ID, reservation.CauseUser, noon.Add(2*time.Minute))
+	r.GiveBack([]reservation.GivenBack{{N: 1}}, noon.Add(2*time.Minute))
 	type seen struct {
 		Type    reservation.EventType
 		Status  reservation.Status
@@ -147,7 +147,11 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		func(r *reservation.Reservation, now time.Time) { r.AbortPayment(r.PaymentID, now, extension) },
 		func(r *reservation.Reservation, now time.Time) { r.Expire(now) },
 		func(r *reservation.Reservation, now time.Time) { r.Settle(pay(r), now) },
-		func(r *reservation.Reservation, now time.Time) { r.Refund(r.PaymentID, reservation.CauseUser, now) },
+		func(r *reservation.Reservation, now time.Time) {
+			if r.Status == reservation.Confirmed {
+				r.GiveBack([]reservation.GivenBack{{N: 1}}, now)
+			}
+		},
 		func(*reservation.Reservation, time.Time) {}, // time passes
 	}
 	for path := range 7 * 7 * 7 * 7 {

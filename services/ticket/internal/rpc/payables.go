@@ -2,8 +2,6 @@ package rpc
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,19 +10,17 @@ import (
 
 	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/settlement"
 )
-
-// typeReservation is the only payment type that this service handles. References of another type
-// are not found.
-const typeReservation = "reservation"
 
 // Payables implements PayableService.
 type Payables struct {
 	ticketv1.UnimplementedPayableServiceServer
 
-	reservations *reservation.Service
-	backlog      Backlog
+	targets settlement.Targets
+	refunds refund.Store
+	backlog Backlog
 }
 
 // Backlog measures the payment events that this service has not applied yet.
@@ -35,8 +31,8 @@ type Backlog interface {
 }
 
 // NewPayables makes a Payables.
-func NewPayables(s *reservation.Service, backlog Backlog) *Payables {
-	return &Payables{reservations: s, backlog: backlog}
+func NewPayables(targets settlement.Targets, refunds refund.Store, backlog Backlog) *Payables {
+	return &Payables{targets: targets, refunds: refunds, backlog: backlog}
 }
 
 func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
@@ -47,75 +43,65 @@ func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest
 	return &ticketv1.Settlement{OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds()}, nil
 }
 
-// reservationID returns the id of a reference, which must be a reservation.
-func reservationID(paymentType, referenceID string) (uuid.UUID, error) {
-	if paymentType != typeReservation {
-		return uuid.Nil, reservation.ErrReferenceNotFound
-	}
-	return parseID(referenceID)
-}
-
-// paymentIDs returns the ids of a request about a payment of a reservation.
-func paymentIDs(req interface {
+// reference names something to pay, in a request.
+type reference interface {
 	GetPaymentType() string
 	GetReferenceId() string
+}
+
+// referenceOf returns what a request names.
+func (s *Payables) referenceOf(req reference) (target settlement.Target, id uuid.UUID, err error) {
+	if target, err = s.targets.Of(settlement.Kind(req.GetPaymentType())); err == nil {
+		id, err = parseID(req.GetReferenceId())
+	}
+	return target, id, err
+}
+
+// paymentOf returns what a request about a payment names, and the payment.
+func (s *Payables) paymentOf(req interface {
+	reference
 	GetPaymentId() string
 },
-) (id, payment uuid.UUID, err error) {
-	if id, err = reservationID(req.GetPaymentType(), req.GetReferenceId()); err == nil {
+) (target settlement.Target, id, payment uuid.UUID, err error) {
+	if target, id, err = s.referenceOf(req); err == nil {
 		payment, err = parseID(req.GetPaymentId())
 	}
-	return id, payment, err
+	return target, id, payment, err
 }
 
 func (s *Payables) GetPayable(ctx context.Context, req *ticketv1.GetPayableRequest) (*ticketv1.Payable, error) {
-	id, err := reservationID(req.GetPaymentType(), req.GetReferenceId())
+	target, id, err := s.referenceOf(req)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.reservations.Payable(ctx, req.GetUserId(), id)
-	if err != nil {
-		return nil, err
-	}
-	return fromPayable(p), nil
+	return fromPayable(target.Payable(ctx, req.GetUserId(), id))
 }
 
 func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentRequest) (*ticketv1.Payable, error) {
-	id, payment, err := paymentIDs(req)
+	target, id, payment, err := s.paymentOf(req)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.reservations.BeginPayment(ctx, req.GetUserId(), id, payment)
-	if err != nil {
-		return nil, err
-	}
-	return fromPayable(p), nil
+	return fromPayable(target.BeginPayment(ctx, req.GetUserId(), id, payment))
 }
 
 func (s *Payables) AbortPayment(ctx context.Context, req *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
-	id, payment, err := paymentIDs(req)
+	target, id, payment, err := s.paymentOf(req)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.reservations.AbortPayment(ctx, id, payment); err != nil {
+	if err := target.AbortPayment(ctx, id, payment); err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, nil
 }
 
-func fromPayable(p *reservation.Payable) *ticketv1.Payable {
-	r := &p.Reservation
+func fromPayable(p *settlement.Payable, err error) (*ticketv1.Payable, error) {
+	if err != nil {
+		return nil, err
+	}
 	return &ticketv1.Payable{
-		PaymentType: typeReservation, ReferenceId: r.ID.String(), UserId: r.UserID, EventId: r.EventID, Amount: r.Amount,
-		Currency: r.Currency, ExpiresAt: timestamppb.New(r.ExpiresAt), Description: describe(p),
-	}
-}
-
-// describe returns what the payment provider's page shows: the event's title and the places.
-func describe(p *reservation.Payable) string {
-	r := &p.Reservation
-	if len(r.Seats) > 0 {
-		return p.EventTitle + ": " + strings.Join(r.SeatIDs(), ", ")
-	}
-	return p.EventTitle + ": " + strconv.Itoa(r.Quantity) + " × " + r.Section
+		PaymentType: string(p.Kind), ReferenceId: p.ID.String(), UserId: p.UserID, EventId: p.EventID, Amount: p.Amount,
+		Currency: p.Currency, ExpiresAt: timestamppb.New(p.ExpiresAt), Description: p.Description,
+	}, nil
 }

@@ -24,11 +24,13 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
-	"urr.guru/services/ticket/internal/postgres/settlement"
+	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
+	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -48,7 +50,7 @@ type client struct {
 
 	clock      *testkit.Clock
 	pool       *pgxpool.Pool
-	settlement *settlement.Store
+	settlement *payments.Store
 	keys       ticket.Keys
 }
 
@@ -68,6 +70,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	eventStore := events.NewStore(database)
 	eventService := event.NewService(eventStore, eventStore, eventStore)
 	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), 30*time.Minute)
+	targets := settlement.Targets{settlement.Reservation: settlement.Reservations{Service: reservationService}}
 	keys, err := ticket.ParseKeys(config.Secret(tokentest.Seed('k')))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
@@ -75,14 +78,14 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterEventAdminServiceServer(r, rpc.NewEventAdmin(eventService))
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
-		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(reservationService, age(90*time.Second)))
+		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(targets, refunds.NewStore(database), age(90*time.Second)))
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticket.NewService(tickets.NewStore(database), keys)))
 	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // a call has the time that the machine needs
 	return &client{
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
-		clock: clock, pool: pool, settlement: settlement.NewStore(database), keys: keys,
+		clock: clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
 	}
 }
 

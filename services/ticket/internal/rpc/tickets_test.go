@@ -8,6 +8,7 @@ import (
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 func TestTicketsOverRPC(t *testing.T) {
@@ -16,7 +17,7 @@ func TestTicketsOverRPC(t *testing.T) {
 	ctx := t.Context()
 	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
 	r := c.holdSeats(t, "u", "A-1-1", "A-1-2", "A-1-3")
-	require.NoError(t, c.settlement.Settle(ctx, "group", []reservation.PaymentEvent{{
+	require.NoError(t, c.settlement.Settle(ctx, "group", []settlement.PaymentEvent{{
 		Key: "k", ReservationID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: uuid.New(), Amount: r.GetAmount(), Currency: "KRW"},
 	}}))
 	page, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2})

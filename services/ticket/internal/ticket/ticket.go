@@ -19,32 +19,48 @@ var (
 	ErrCodeInvalid = errs.ErrTicketCodeInvalid
 )
 
-// Status of a ticket: VALID → USED; VALID → TRANSFERRED; VALID → REFUNDING → REFUNDED or back.
+// Status of a ticket. Its transitions:
+//
+//	VALID → USED                         at the door
+//	VALID → REFUNDING → REFUNDED         claimed by a refund, which then was made; or back to VALID
+//	VALID → TRANSFERRING → TRANSFERRED   while a buyer pays for it; or back to VALID
+//
+// Only the transaction that has locked the ticket's row may change it.
 type Status string
 
 // The statuses of a ticket.
 const (
-	Valid       Status = "VALID"
-	Used        Status = "USED"
-	Transferred Status = "TRANSFERRED"
-	Refunding   Status = "REFUNDING"
-	Refunded    Status = "REFUNDED"
+	Valid        Status = "VALID"
+	Used         Status = "USED"
+	Transferring Status = "TRANSFERRING"
+	Transferred  Status = "TRANSFERRED"
+	Refunding    Status = "REFUNDING"
+	Refunded     Status = "REFUNDED"
 )
 
 // Ticket admits one person.
 type Ticket struct {
 	ID            uuid.UUID
 	ReservationID uuid.UUID
-	EventID       string
+	// N is the number of its place in the reservation, from 1.
+	N       int
+	EventID string
 	// UserID is the holder.
 	UserID  string
 	Section string
 	// Seat is nil for general admission.
 	Seat *reservation.Seat
 	// Price is the face value in the currency's minor unit.
-	Price    int64
-	Currency string
-	Status   Status
+	Price int64
+	// Paid is what the holder has paid for it, Fee the part of it that is a fee. Given is what was given
+	// back on its account, or has been promised to be.
+	Paid, Fee, Given int64
+	Currency         string
+	// PaymentID is the payment that paid for it; zero: a gift.
+	PaymentID uuid.UUID
+	Status    Status
+	// RefundID is the refund that has claimed it; zero: none.
+	RefundID uuid.UUID
 	// Serial grows with every new code, which invalidates the earlier ones.
 	Serial   int
 	IssuedAt time.Time
@@ -55,13 +71,15 @@ func Issue(r *reservation.Reservation) []Ticket {
 	tickets := make([]Ticket, r.Quantity)
 	for i := range tickets {
 		t := Ticket{
-			ID: uuid.Must(uuid.NewV7()), ReservationID: r.ID, EventID: r.EventID, UserID: r.UserID,
-			Section: r.Section, Price: r.Amount / int64(r.Quantity), Currency: r.Currency, Status: Valid, Serial: 1,
+			ID: uuid.Must(uuid.NewV7()), ReservationID: r.ID, N: i + 1, EventID: r.EventID, UserID: r.UserID,
+			Section: r.Section, Fee: r.Fee / int64(r.Quantity), Price: (r.Amount - r.Fee) / int64(r.Quantity),
+			Currency: r.Currency, PaymentID: r.PaymentID, Status: Valid, Serial: 1,
 		}
 		if len(r.Seats) > 0 {
 			seat := r.Seats[i]
-			t.Seat, t.Section, t.Price = &seat, seat.Section, seat.Price
+			t.Seat, t.Section, t.Price, t.Fee = &seat, seat.Section, seat.Price, seat.Fee
 		}
+		t.Paid = t.Price + t.Fee
 		tickets[i] = t
 	}
 	return tickets

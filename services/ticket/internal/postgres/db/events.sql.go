@@ -10,6 +10,58 @@ import (
 	"time"
 )
 
+const Closings = `-- name: Closings :many
+SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
+       coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
+       coalesce(e.refund_until, e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS refund_until,
+       coalesce(e.user_refunds, false)::boolean AS user_refunds
+FROM (SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now) t
+LEFT JOIN events e ON e.event_id = ANY ($2::text[])
+`
+
+type ClosingsParams struct {
+	Now      *time.Time
+	EventIds []string
+}
+
+type ClosingsRow struct {
+	Now         time.Time
+	EventID     string
+	State       string
+	ClosesAt    time.Time
+	RefundUntil time.Time
+	UserRefunds bool
+}
+
+// What decides whether payments of the events are honoured and tickets given back, and the time after
+// the locks; one row without an event if there is none.
+func (q *Queries) Closings(ctx context.Context, arg ClosingsParams) ([]ClosingsRow, error) {
+	rows, err := q.db.Query(ctx, Closings, arg.Now, arg.EventIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClosingsRow
+	for rows.Next() {
+		var i ClosingsRow
+		if err := rows.Scan(
+			&i.Now,
+			&i.EventID,
+			&i.State,
+			&i.ClosesAt,
+			&i.RefundUntil,
+			&i.UserRefunds,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const CountFree = `-- name: CountFree :one
 SELECT count(*)
 FROM seats
@@ -33,7 +85,7 @@ func (q *Queries) CountFree(ctx context.Context, arg CountFreeParams) (int64, er
 }
 
 const CountTaken = `-- name: CountTaken :many
-SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold
+SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status IN ('SOLD', 'HOUSE')) AS sold
 FROM seats
 WHERE event_id = $1
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))
@@ -51,6 +103,7 @@ type CountTakenRow struct {
 	Sold    int64
 }
 
+// House seats count as sold: they do not come back as held ones may.
 func (q *Queries) CountTaken(ctx context.Context, arg CountTakenParams) ([]CountTakenRow, error) {
 	rows, err := q.db.Query(ctx, CountTaken, arg.EventID, arg.Now)
 	if err != nil {
@@ -84,7 +137,7 @@ func (q *Queries) DeleteFreeSeats(ctx context.Context, eventID string) (int64, e
 }
 
 const DeleteUnusedSections = `-- name: DeleteUnusedSections :execrows
-DELETE FROM sections WHERE event_id = $1 AND held = 0 AND sold = 0
+DELETE FROM sections WHERE event_id = $1 AND held = 0 AND sold = 0 AND house = 0 AND returns = 0
 `
 
 func (q *Queries) DeleteUnusedSections(ctx context.Context, eventID string) (int64, error) {
@@ -111,7 +164,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -143,6 +196,16 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.MaxPerUser,
 		&i.Event.HoldSeconds,
 		&i.Event.State,
+		&i.Event.RefundAfter,
+		&i.Event.DoorsAt,
+		&i.Event.ClosesAt,
+		&i.Event.RefundUntil,
+		&i.Event.UserRefunds,
+		&i.Event.ReturnWithin,
+		&i.Event.Transferable,
+		&i.Event.SeriesID,
+		&i.Event.MaxPerUserInSeries,
+		&i.Event.Epoch,
 		&i.Event.Version,
 		&i.Event.CreatedAt,
 		&i.Event.UpdatedAt,
@@ -255,7 +318,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -303,6 +366,16 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.MaxPerUser,
 			&i.Event.HoldSeconds,
 			&i.Event.State,
+			&i.Event.RefundAfter,
+			&i.Event.DoorsAt,
+			&i.Event.ClosesAt,
+			&i.Event.RefundUntil,
+			&i.Event.UserRefunds,
+			&i.Event.ReturnWithin,
+			&i.Event.Transferable,
+			&i.Event.SeriesID,
+			&i.Event.MaxPerUserInSeries,
+			&i.Event.Epoch,
 			&i.Event.Version,
 			&i.Event.CreatedAt,
 			&i.Event.UpdatedAt,
@@ -319,7 +392,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -352,6 +425,16 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.MaxPerUser,
 		&i.Event.HoldSeconds,
 		&i.Event.State,
+		&i.Event.RefundAfter,
+		&i.Event.DoorsAt,
+		&i.Event.ClosesAt,
+		&i.Event.RefundUntil,
+		&i.Event.UserRefunds,
+		&i.Event.ReturnWithin,
+		&i.Event.Transferable,
+		&i.Event.SeriesID,
+		&i.Event.MaxPerUserInSeries,
+		&i.Event.Epoch,
 		&i.Event.Version,
 		&i.Event.CreatedAt,
 		&i.Event.UpdatedAt,
@@ -361,7 +444,7 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 }
 
 const LockSections = `-- name: LockSections :many
-SELECT section, price, (capacity - held - sold)::bigint AS free
+SELECT section, price, fee, (capacity - held - sold - house - returns)::bigint AS free
 FROM sections
 WHERE event_id = $1 AND section = ANY ($2::text[])
 ORDER BY section
@@ -376,6 +459,7 @@ type LockSectionsParams struct {
 type LockSectionsRow struct {
 	Section string
 	Price   int64
+	Fee     int64
 	Free    int64
 }
 
@@ -388,7 +472,12 @@ func (q *Queries) LockSections(ctx context.Context, arg LockSectionsParams) ([]L
 	var items []LockSectionsRow
 	for rows.Next() {
 		var i LockSectionsRow
-		if err := rows.Scan(&i.Section, &i.Price, &i.Free); err != nil {
+		if err := rows.Scan(
+			&i.Section,
+			&i.Price,
+			&i.Fee,
+			&i.Free,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -428,7 +517,7 @@ func (q *Queries) PruneSeatChanges(ctx context.Context, max int32) (int64, error
 const SaleStandings = `-- name: SaleStandings :many
 SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
        CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false
-            ELSE (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold < s.capacity LIMIT 1) IS NULL
+            ELSE (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold + s.house + s.returns < s.capacity LIMIT 1) IS NULL
        END::boolean AS sold_out,
        coalesce((SELECT (extract(epoch FROM l.updated_at) * 1000000)::bigint FROM line_settings l WHERE l.event_id = e.event_id),
                 0)::bigint AS settings_version
@@ -600,13 +689,14 @@ func (q *Queries) Sections(ctx context.Context, eventIds []string) ([]SectionsRo
 
 const TakenAdmissions = `-- name: TakenAdmissions :many
 SELECT s.section,
-       (s.sold + s.held - coalesce((
+       (s.sold + s.house + s.returns + s.held - coalesce((
            SELECT sum(d.quantity)
            FROM (SELECT r.quantity
                  FROM reservations r
                  WHERE r.event_id = s.event_id AND r.section = s.section AND r.section <> ''
                    AND r.status IN ('HELD', 'PAYING') AND r.expires_at <= coalesce($1::timestamptz, now())
-                 ORDER BY r.expires_at OFFSET 0) d), 0))::bigint AS taken, s.sold
+                 ORDER BY r.expires_at OFFSET 0) d), 0))::bigint AS taken,
+       (s.sold + s.house + s.returns)::bigint AS sold
 FROM sections s
 WHERE s.event_id = $2
 `
@@ -729,7 +819,7 @@ const UpdateSections = `-- name: UpdateSections :execrows
 UPDATE sections s
 SET price = n.price, capacity = n.capacity
 FROM (SELECT unnest($2::text[]) AS section, unnest($3::bigint[]) AS price, unnest($4::bigint[]) AS capacity) n
-WHERE s.event_id = $1 AND s.section = n.section AND s.held + s.sold <= n.capacity
+WHERE s.event_id = $1 AND s.section = n.section AND s.held + s.sold + s.house + s.returns <= n.capacity
 `
 
 type UpdateSectionsParams struct {
@@ -739,7 +829,7 @@ type UpdateSectionsParams struct {
 	Capacities []int64
 }
 
-// Prices of holds to come, and capacities down to what is held and sold.
+// Prices of holds to come, and capacities down to what is not free.
 func (q *Queries) UpdateSections(ctx context.Context, arg UpdateSectionsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, UpdateSections,
 		arg.EventID,

@@ -60,11 +60,11 @@ func (q *Queries) DueInSections(ctx context.Context, arg DueInSectionsParams) ([
 }
 
 const InsertGeneralHolds = `-- name: InsertGeneralHolds :exec
-INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
+INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, fee, currency, status, expires_at,
                           hold_ends_at, version, created_at)
 SELECT unnest($1::uuid[]), $2::text, unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
-       unnest($6::int[]), unnest($7::bigint[]), $8::text, 'HELD', $9::timestamptz,
-       $9::timestamptz, 1, $10::timestamptz
+       unnest($6::int[]), unnest($7::bigint[]), unnest($8::bigint[]), $9::text, 'HELD', $10::timestamptz,
+       $10::timestamptz, 1, $11::timestamptz
 `
 
 type InsertGeneralHoldsParams struct {
@@ -75,6 +75,7 @@ type InsertGeneralHoldsParams struct {
 	Sections       []string
 	Quantities     []int32
 	Amounts        []int64
+	Fees           []int64
 	Currency       string
 	ExpiresAt      time.Time
 	CreatedAt      time.Time
@@ -89,6 +90,7 @@ func (q *Queries) InsertGeneralHolds(ctx context.Context, arg InsertGeneralHolds
 		arg.Sections,
 		arg.Quantities,
 		arg.Amounts,
+		arg.Fees,
 		arg.Currency,
 		arg.ExpiresAt,
 		arg.CreatedAt,
@@ -98,43 +100,51 @@ func (q *Queries) InsertGeneralHolds(ctx context.Context, arg InsertGeneralHolds
 
 const InsertHolds = `-- name: InsertHolds :exec
 WITH r AS (
-    INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
+    INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, fee, currency, status, expires_at,
                               hold_ends_at, version, created_at)
-    SELECT unnest($5::uuid[]), $2::text, unnest($6::text[]), unnest($7::text[]), '',
-           unnest($8::int[]), unnest($9::bigint[]), $10::text, 'HELD', $11::timestamptz,
-           $11::timestamptz, 1, $12::timestamptz
+    SELECT unnest($7::uuid[]), $1::text, unnest($8::text[]), unnest($9::text[]), '',
+           unnest($10::int[]), unnest($11::bigint[]), unnest($12::bigint[]), $13::text, 'HELD',
+           $14::timestamptz, $14::timestamptz, 1, $15::timestamptz
 )
-INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
-SELECT unnest($1::uuid[]), $2::text, unnest($3::text[]), unnest($4::bigint[])
+INSERT INTO places (reservation_id, n, event_id, section, seat_id, price, fee)
+SELECT p.owner, p.n, $1::text, split_part(p.seat_id, '-', 1), p.seat_id, p.price, p.fee
+FROM (SELECT unnest($2::uuid[]) AS owner, unnest($3::int[]) AS n, unnest($4::text[]) AS seat_id,
+             unnest($5::bigint[]) AS price, unnest($6::bigint[]) AS fee) p
 `
 
 type InsertHoldsParams struct {
-	Owners         []uuid.UUID
 	EventID        string
+	Owners         []uuid.UUID
+	Ns             []int32
 	SeatIds        []string
 	Prices         []int64
+	PlaceFees      []int64
 	ReservationIds []uuid.UUID
 	UserIds        []string
 	SlotIds        []string
 	Quantities     []int32
 	Amounts        []int64
+	Fees           []int64
 	Currency       string
 	ExpiresAt      time.Time
 	CreatedAt      time.Time
 }
 
-// The seats of the reservations are in separate arrays: owners, seat_ids and prices.
+// The places of the reservations are in separate arrays: owners, ns, seat_ids, prices and place_fees.
 func (q *Queries) InsertHolds(ctx context.Context, arg InsertHoldsParams) error {
 	_, err := q.db.Exec(ctx, InsertHolds,
-		arg.Owners,
 		arg.EventID,
+		arg.Owners,
+		arg.Ns,
 		arg.SeatIds,
 		arg.Prices,
+		arg.PlaceFees,
 		arg.ReservationIds,
 		arg.UserIds,
 		arg.SlotIds,
 		arg.Quantities,
 		arg.Amounts,
+		arg.Fees,
 		arg.Currency,
 		arg.ExpiresAt,
 		arg.CreatedAt,
@@ -232,8 +242,8 @@ const LockUsers = `-- name: LockUsers :exec
 SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k
 `
 
-// Waits for the users' concurrent holds of this event. It is a separate statement, so that the next ones
-// see what those holds have committed.
+// Waits for the users' concurrent holds of this event, in the order of the keys. It is a separate
+// statement, so that the next ones see what those holds have committed.
 func (q *Queries) LockUsers(ctx context.Context, keys []int64) error {
 	_, err := q.db.Exec(ctx, LockUsers, keys)
 	return err
@@ -309,7 +319,7 @@ func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, erro
 }
 
 const SeenSeats = `-- name: SeenSeats :many
-SELECT s.seat_id, c.price,
+SELECT s.seat_id, c.price, c.fee,
        (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($1::timestamptz, now())))::boolean AS takeable,
        coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce($1::timestamptz, now()) THEN reservation_id END,
                 '00000000-0000-0000-0000-000000000000')::uuid AS held_by
@@ -327,6 +337,7 @@ type SeenSeatsParams struct {
 type SeenSeatsRow struct {
 	SeatID   string
 	Price    int64
+	Fee      int64
 	Takeable bool
 	HeldBy   uuid.UUID
 }
@@ -344,6 +355,7 @@ func (q *Queries) SeenSeats(ctx context.Context, arg SeenSeatsParams) ([]SeenSea
 		if err := rows.Scan(
 			&i.SeatID,
 			&i.Price,
+			&i.Fee,
 			&i.Takeable,
 			&i.HeldBy,
 		); err != nil {
@@ -391,10 +403,10 @@ const UsedBy = `-- name: UsedBy :many
 SELECT u.user_id::text AS user_id, r.used::bigint AS used
 FROM unnest($1::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(quantity), 0) AS used
+    SELECT coalesce(sum(quantity - released), 0) AS used
     FROM reservations
     WHERE event_id = $2 AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-      AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))) r
+      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))) r
 `
 
 type UsedByParams struct {
@@ -408,7 +420,7 @@ type UsedByRow struct {
 	Used   int64
 }
 
-// The number of places that users have bought or hold. LATERAL makes each lookup use the index, even
+// The number of places that users have bought and not given back, or hold. LATERAL makes each lookup use the index, even
 // with a plan that was cached while the table was empty; that plan would read all reservations.
 func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, error) {
 	rows, err := q.db.Query(ctx, UsedBy, arg.UserIds, arg.EventID, arg.Now)

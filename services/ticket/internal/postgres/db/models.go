@@ -10,23 +10,38 @@ import (
 	"github.com/google/uuid"
 )
 
+type EndedPayment struct {
+	PaymentID uuid.UUID
+	Why       string
+}
+
 type Event struct {
-	EventID      string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	TimeZone     string
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      string
-	Currency     string
-	MaxPerUser   int32
-	HoldSeconds  *int32
-	State        string
-	Version      int64
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	EventID            string
+	Title              string
+	Artist             string
+	Venue              string
+	StartsAt           time.Time
+	TimeZone           string
+	SalesOpenAt        time.Time
+	SalesCloseAt       time.Time
+	Seating            string
+	Currency           string
+	MaxPerUser         int32
+	HoldSeconds        *int32
+	State              string
+	RefundAfter        *time.Time
+	DoorsAt            *time.Time
+	ClosesAt           *time.Time
+	RefundUntil        *time.Time
+	UserRefunds        bool
+	ReturnWithin       int32
+	Transferable       string
+	SeriesID           *string
+	MaxPerUserInSeries *int32
+	Epoch              int32
+	Version            int64
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
 }
 
 type LineAct struct {
@@ -45,19 +60,57 @@ type LineSetting struct {
 	UpdatedAt    time.Time
 }
 
-type RefundedPayment struct {
-	PaymentID uuid.UUID
-	Version   int64
+type Membership struct {
+	MembershipID uuid.UUID
+	UserID       string
+	PlanID       string
+	Price        int64
+	Currency     string
+	Months       int32
+	Status       string
+	PayUntil     time.Time
+	StartsAt     *time.Time
+	EndsAt       *time.Time
+	PaymentID    uuid.NullUUID
+	Given        int64
+	RefundID     uuid.NullUUID
+}
+
+type Place struct {
+	ReservationID uuid.UUID
+	N             int32
+	EventID       string
+	Section       string
+	SeatID        *string
+	Price         int64
+	Fee           int64
+	Live          bool
+}
+
+type RefundClaim struct {
+	RefundID       uuid.UUID
+	PaymentID      uuid.NullUUID
+	Cause          string
+	Status         string
+	Reason         string
+	BegunAt        time.Time
+	TicketIds      []uuid.UUID
+	Amounts        []int64
+	ProblemIds     []uuid.UUID
+	ProblemReasons []string
 }
 
 type Reservation struct {
 	ReservationID uuid.UUID
+	Origin        string
 	EventID       string
 	UserID        string
 	SlotID        string
 	Section       string
 	Quantity      int32
+	Released      int32
 	Amount        int64
+	Fee           int64
 	Currency      string
 	Status        string
 	Reason        string
@@ -69,12 +122,12 @@ type Reservation struct {
 	UpdatedAt     time.Time
 }
 
-type ReservationSeat struct {
-	ReservationID uuid.UUID
-	EventID       string
-	SeatID        string
-	Price         int64
-	Live          bool
+type Scan struct {
+	ScanID    uuid.UUID
+	TicketID  uuid.UUID
+	Epoch     int32
+	Result    string
+	ScannedAt time.Time
 }
 
 type Seat struct {
@@ -106,25 +159,51 @@ type Section struct {
 	Section     string
 	Ordinal     int32
 	Price       int64
+	Fee         int64
 	Capacity    int64
+	Seated      bool
 	SeatRows    *int32
 	SeatsPerRow *int32
 	FirstIdx    int32
 	Held        int64
 	Sold        int64
+	House       int64
+	Returns     int64
 }
 
 type Ticket struct {
 	TicketID      uuid.UUID
 	ReservationID uuid.UUID
+	N             int32
+	Prev          uuid.NullUUID
 	EventID       string
 	UserID        string
 	Section       string
 	SeatID        *string
 	Price         int64
+	Paid          int64
+	Fee           int64
+	Given         int64
 	Currency      string
+	PaymentID     uuid.NullUUID
 	Status        string
+	RefundID      uuid.NullUUID
 	Serial        int32
 	IssuedAt      time.Time
 	UpdatedAt     time.Time
+}
+
+type Transfer struct {
+	TransferID uuid.UUID
+	TicketID   uuid.UUID
+	EventID    string
+	Seller     string
+	Price      int64
+	Status     string
+	Deadline   time.Time
+	Buyer      *string
+	PayUntil   *time.Time
+	PaymentID  uuid.NullUUID
+	NewTicket  uuid.NullUUID
+	Version    int64
 }

@@ -11,22 +11,39 @@ import (
 	"github.com/google/uuid"
 )
 
-const RefundsOf = `-- name: RefundsOf :many
-SELECT payment_id, version
-FROM refunded_payments
+const EndPayments = `-- name: EndPayments :exec
+INSERT INTO ended_payments (payment_id, why)
+SELECT unnest($1::uuid[]), unnest($2::text[])
+ON CONFLICT DO NOTHING
+`
+
+type EndPaymentsParams struct {
+	PaymentIds []uuid.UUID
+	Reasons    []string
+}
+
+// The first reason stays.
+func (q *Queries) EndPayments(ctx context.Context, arg EndPaymentsParams) error {
+	_, err := q.db.Exec(ctx, EndPayments, arg.PaymentIds, arg.Reasons)
+	return err
+}
+
+const EndedPayments = `-- name: EndedPayments :many
+SELECT payment_id, why
+FROM ended_payments
 WHERE payment_id = ANY ($1::uuid[])
 `
 
-func (q *Queries) RefundsOf(ctx context.Context, paymentIds []uuid.UUID) ([]RefundedPayment, error) {
-	rows, err := q.db.Query(ctx, RefundsOf, paymentIds)
+func (q *Queries) EndedPayments(ctx context.Context, paymentIds []uuid.UUID) ([]EndedPayment, error) {
+	rows, err := q.db.Query(ctx, EndedPayments, paymentIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RefundedPayment
+	var items []EndedPayment
 	for rows.Next() {
-		var i RefundedPayment
-		if err := rows.Scan(&i.PaymentID, &i.Version); err != nil {
+		var i EndedPayment
+		if err := rows.Scan(&i.PaymentID, &i.Why); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -35,22 +52,4 @@ func (q *Queries) RefundsOf(ctx context.Context, paymentIds []uuid.UUID) ([]Refu
 		return nil, err
 	}
 	return items, nil
-}
-
-const SaveRefunds = `-- name: SaveRefunds :exec
-INSERT INTO refunded_payments AS r (payment_id, version)
-SELECT n.payment_id, max(n.version)
-FROM (SELECT unnest($1::uuid[]) AS payment_id, unnest($2::bigint[]) AS version) n
-GROUP BY n.payment_id
-ON CONFLICT (payment_id) DO UPDATE SET version = excluded.version WHERE r.version < excluded.version
-`
-
-type SaveRefundsParams struct {
-	PaymentIds []uuid.UUID
-	Versions   []int64
-}
-
-func (q *Queries) SaveRefunds(ctx context.Context, arg SaveRefundsParams) error {
-	_, err := q.db.Exec(ctx, SaveRefunds, arg.PaymentIds, arg.Versions)
-	return err
 }

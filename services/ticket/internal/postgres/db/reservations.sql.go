@@ -47,8 +47,27 @@ func (q *Queries) DueReservations(ctx context.Context, arg DueReservationsParams
 	return items, nil
 }
 
+const EndPlaces = `-- name: EndPlaces :execrows
+UPDATE places p SET live = false
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS n) c
+WHERE p.reservation_id = c.id AND p.n = c.n AND p.live
+`
+
+type EndPlacesParams struct {
+	ReservationIds []uuid.UUID
+	Ns             []int32
+}
+
+func (q *Queries) EndPlaces(ctx context.Context, arg EndPlacesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, EndPlaces, arg.ReservationIds, arg.Ns)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const EndSeats = `-- name: EndSeats :execrows
-UPDATE reservation_seats SET live = false WHERE reservation_id = ANY ($1::uuid[]) AND live
+UPDATE places SET live = false WHERE reservation_id = ANY ($1::uuid[]) AND live
 `
 
 func (q *Queries) EndSeats(ctx context.Context, reservationIds []uuid.UUID) (int64, error) {
@@ -60,7 +79,7 @@ func (q *Queries) EndSeats(ctx context.Context, reservationIds []uuid.UUID) (int
 }
 
 const FindReservation = `-- name: FindReservation :one
-SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = $2
 `
@@ -80,12 +99,15 @@ func (q *Queries) FindReservation(ctx context.Context, arg FindReservationParams
 	var i FindReservationRow
 	err := row.Scan(
 		&i.Reservation.ReservationID,
+		&i.Reservation.Origin,
 		&i.Reservation.EventID,
 		&i.Reservation.UserID,
 		&i.Reservation.SlotID,
 		&i.Reservation.Section,
 		&i.Reservation.Quantity,
+		&i.Reservation.Released,
 		&i.Reservation.Amount,
+		&i.Reservation.Fee,
 		&i.Reservation.Currency,
 		&i.Reservation.Status,
 		&i.Reservation.Reason,
@@ -100,8 +122,31 @@ func (q *Queries) FindReservation(ctx context.Context, arg FindReservationParams
 	return i, err
 }
 
+const GiveSeatsBack = `-- name: GiveSeatsBack :execrows
+UPDATE seats s
+SET status = CASE WHEN c.house THEN 'HOUSE' ELSE 'FREE' END, reservation_id = NULL
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS n, unnest($3::boolean[]) AS house) c
+JOIN places p ON p.reservation_id = c.id AND p.n = c.n
+WHERE s.event_id = p.event_id AND s.seat_id = p.seat_id AND s.reservation_id = c.id AND s.status = 'SOLD'
+`
+
+type GiveSeatsBackParams struct {
+	ReservationIds []uuid.UUID
+	Ns             []int32
+	House          []bool
+}
+
+// The seats among places that were paid and are given back.
+func (q *Queries) GiveSeatsBack(ctx context.Context, arg GiveSeatsBackParams) (int64, error) {
+	result, err := q.db.Exec(ctx, GiveSeatsBack, arg.ReservationIds, arg.Ns, arg.House)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const ListReservations = `-- name: ListReservations :many
-SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE user_id = $2 AND reservation_id < $3::uuid
 ORDER BY reservation_id DESC
@@ -136,12 +181,15 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 		var i ListReservationsRow
 		if err := rows.Scan(
 			&i.Reservation.ReservationID,
+			&i.Reservation.Origin,
 			&i.Reservation.EventID,
 			&i.Reservation.UserID,
 			&i.Reservation.SlotID,
 			&i.Reservation.Section,
 			&i.Reservation.Quantity,
+			&i.Reservation.Released,
 			&i.Reservation.Amount,
+			&i.Reservation.Fee,
 			&i.Reservation.Currency,
 			&i.Reservation.Status,
 			&i.Reservation.Reason,
@@ -165,7 +213,7 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 
 const LockFreeSeatsOf = `-- name: LockFreeSeatsOf :many
 SELECT rs.reservation_id
-FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
+FROM seats s JOIN places rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
 WHERE rs.reservation_id = ANY ($1::uuid[]) AND rs.live
 ORDER BY s.event_id, s.idx
 FOR UPDATE OF s SKIP LOCKED
@@ -192,7 +240,7 @@ func (q *Queries) LockFreeSeatsOf(ctx context.Context, reservationIds []uuid.UUI
 }
 
 const LockReservations = `-- name: LockReservations :many
-SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY ($2::uuid[])
 ORDER BY reservation_id
@@ -209,7 +257,7 @@ type LockReservationsRow struct {
 	Now         time.Time
 }
 
-// A transaction locks reservations last. The time is that at which it has all locks, not that of its
+// A transaction locks reservations after their places. The time is that at which it has all locks, not that of its
 // begin: while it waited, other transactions may have seen these reservations as expired.
 func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsParams) ([]LockReservationsRow, error) {
 	rows, err := q.db.Query(ctx, LockReservations, arg.Now, arg.ReservationIds)
@@ -222,12 +270,15 @@ func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsPara
 		var i LockReservationsRow
 		if err := rows.Scan(
 			&i.Reservation.ReservationID,
+			&i.Reservation.Origin,
 			&i.Reservation.EventID,
 			&i.Reservation.UserID,
 			&i.Reservation.SlotID,
 			&i.Reservation.Section,
 			&i.Reservation.Quantity,
+			&i.Reservation.Released,
 			&i.Reservation.Amount,
+			&i.Reservation.Fee,
 			&i.Reservation.Currency,
 			&i.Reservation.Status,
 			&i.Reservation.Reason,
@@ -251,7 +302,7 @@ func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsPara
 
 const LockSeatsOf = `-- name: LockSeatsOf :many
 SELECT rs.reservation_id
-FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
+FROM seats s JOIN places rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
 WHERE rs.reservation_id = ANY ($1::uuid[]) AND rs.live
 ORDER BY s.event_id, s.idx
 FOR UPDATE OF s
@@ -321,54 +372,53 @@ func (q *Queries) MoveCounters(ctx context.Context, arg MoveCountersParams) (int
 	return result.RowsAffected(), nil
 }
 
-const MoveSeatsSold = `-- name: MoveSeatsSold :execrows
+const MoveSold = `-- name: MoveSold :execrows
 UPDATE sections s
-SET sold = s.sold + d.sold
-FROM (SELECT l.event_id, l.section, n.sold
+SET sold = s.sold + d.sold, house = s.house + d.house
+FROM (SELECT l.event_id, l.section, n.sold, n.house
       FROM sections l
-      JOIN (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS section, unnest($3::bigint[]) AS sold) n
+      JOIN (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS section, unnest($3::bigint[]) AS sold,
+                   unnest($4::bigint[]) AS house) n
         ON n.event_id = l.event_id AND n.section = l.section
       ORDER BY l.event_id, l.section
       FOR UPDATE OF l) d
 WHERE s.event_id = d.event_id AND s.section = d.section
 `
 
-type MoveSeatsSoldParams struct {
+type MoveSoldParams struct {
 	EventIds []string
 	Sections []string
 	Sold     []int64
+	House    []int64
 }
 
-// Moves the counters of sold seats. They are the last locks of a transaction, and taken in order.
-func (q *Queries) MoveSeatsSold(ctx context.Context, arg MoveSeatsSoldParams) (int64, error) {
-	result, err := q.db.Exec(ctx, MoveSeatsSold, arg.EventIds, arg.Sections, arg.Sold)
+// Moves the counters of seats that are sold, and of all places that are given back. Those of seats are
+// the last locks of a transaction, and taken in order; those of general admission are locked already.
+func (q *Queries) MoveSold(ctx context.Context, arg MoveSoldParams) (int64, error) {
+	result, err := q.db.Exec(ctx, MoveSold,
+		arg.EventIds,
+		arg.Sections,
+		arg.Sold,
+		arg.House,
+	)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const Now = `-- name: Now :one
-SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS at
-`
-
-func (q *Queries) Now(ctx context.Context, now *time.Time) (time.Time, error) {
-	row := q.db.QueryRow(ctx, Now, now)
-	var at time.Time
-	err := row.Scan(&at)
-	return at, err
-}
-
 const SeatsOf = `-- name: SeatsOf :many
-SELECT reservation_id, seat_id, price
-FROM reservation_seats
-WHERE reservation_id = ANY ($1::uuid[])
+SELECT reservation_id, seat_id::text AS seat_id, price, fee
+FROM places
+WHERE reservation_id = ANY ($1::uuid[]) AND seat_id IS NOT NULL
+ORDER BY reservation_id, n
 `
 
 type SeatsOfRow struct {
 	ReservationID uuid.UUID
 	SeatID        string
 	Price         int64
+	Fee           int64
 }
 
 func (q *Queries) SeatsOf(ctx context.Context, reservationIds []uuid.UUID) ([]SeatsOfRow, error) {
@@ -380,7 +430,12 @@ func (q *Queries) SeatsOf(ctx context.Context, reservationIds []uuid.UUID) ([]Se
 	var items []SeatsOfRow
 	for rows.Next() {
 		var i SeatsOfRow
-		if err := rows.Scan(&i.ReservationID, &i.SeatID, &i.Price); err != nil {
+		if err := rows.Scan(
+			&i.ReservationID,
+			&i.SeatID,
+			&i.Price,
+			&i.Fee,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -432,11 +487,11 @@ func (q *Queries) SoldByEvent(ctx context.Context, arg SoldByEventParams) ([]Sol
 
 const UpdateReservations = `-- name: UpdateReservations :execrows
 UPDATE reservations r
-SET status = c.status, reason = c.reason, expires_at = c.expires_at, version = c.version,
+SET status = c.status, reason = c.reason, expires_at = c.expires_at, released = c.released, version = c.version,
     payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS was, unnest($3::bigint[]) AS was_version,
              unnest($4::text[]) AS status, unnest($5::text[]) AS reason, unnest($6::timestamptz[]) AS expires_at,
-             unnest($7::uuid[]) AS payment_id, unnest($8::bigint[]) AS version) c
+             unnest($7::int[]) AS released, unnest($8::uuid[]) AS payment_id, unnest($9::bigint[]) AS version) c
 WHERE r.reservation_id = c.id AND r.status = c.was AND r.version = c.was_version
 `
 
@@ -447,6 +502,7 @@ type UpdateReservationsParams struct {
 	Statuses       []string
 	Reasons        []string
 	ExpiresAt      []time.Time
+	Released       []int32
 	PaymentIds     []uuid.UUID
 	Versions       []int64
 }
@@ -459,6 +515,7 @@ func (q *Queries) UpdateReservations(ctx context.Context, arg UpdateReservations
 		arg.Statuses,
 		arg.Reasons,
 		arg.ExpiresAt,
+		arg.Released,
 		arg.PaymentIds,
 		arg.Versions,
 	)
@@ -475,7 +532,7 @@ SET status = c.status,
     held_until = CASE WHEN c.status = 'HELD' THEN c.held_until END
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS was, unnest($3::text[]) AS status,
              unnest($4::timestamptz[]) AS held_until) c
-JOIN reservation_seats rs ON rs.reservation_id = c.id AND rs.live
+JOIN places rs ON rs.reservation_id = c.id AND rs.live
 WHERE s.event_id = rs.event_id AND s.seat_id = rs.seat_id AND s.reservation_id = c.id AND s.status = c.was
 `
 

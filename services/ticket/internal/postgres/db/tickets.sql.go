@@ -12,7 +12,7 @@ import (
 )
 
 const FindTicket = `-- name: FindTicket :one
-SELECT tickets.ticket_id, tickets.reservation_id, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.currency, tickets.status, tickets.serial, tickets.issued_at, tickets.updated_at
+SELECT tickets.ticket_id, tickets.reservation_id, tickets.n, tickets.prev, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.paid, tickets.fee, tickets.given, tickets.currency, tickets.payment_id, tickets.status, tickets.refund_id, tickets.serial, tickets.issued_at, tickets.updated_at
 FROM tickets
 WHERE ticket_id = $1
 `
@@ -27,13 +27,20 @@ func (q *Queries) FindTicket(ctx context.Context, ticketID uuid.UUID) (FindTicke
 	err := row.Scan(
 		&i.Ticket.TicketID,
 		&i.Ticket.ReservationID,
+		&i.Ticket.N,
+		&i.Ticket.Prev,
 		&i.Ticket.EventID,
 		&i.Ticket.UserID,
 		&i.Ticket.Section,
 		&i.Ticket.SeatID,
 		&i.Ticket.Price,
+		&i.Ticket.Paid,
+		&i.Ticket.Fee,
+		&i.Ticket.Given,
 		&i.Ticket.Currency,
+		&i.Ticket.PaymentID,
 		&i.Ticket.Status,
+		&i.Ticket.RefundID,
 		&i.Ticket.Serial,
 		&i.Ticket.IssuedAt,
 		&i.Ticket.UpdatedAt,
@@ -42,39 +49,55 @@ func (q *Queries) FindTicket(ctx context.Context, ticketID uuid.UUID) (FindTicke
 }
 
 const InsertTickets = `-- name: InsertTickets :exec
-INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status, serial)
-SELECT unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]),
-       unnest($5::text[]), nullif(unnest($6::text[]), ''), unnest($7::bigint[]), unnest($8::text[]),
-       'VALID', 1
+WITH t AS (
+    SELECT unnest($1::uuid[]) AS ticket_id, unnest($2::uuid[]) AS reservation_id, unnest($3::int[]) AS n,
+           unnest($4::text[]) AS event_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS section,
+           nullif(unnest($7::text[]), '') AS seat_id, unnest($8::bigint[]) AS price, unnest($9::bigint[]) AS fee,
+           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, unnest($12::uuid[]) AS payment_id
+), standing AS (
+    INSERT INTO places (reservation_id, n, event_id, section, price, fee)
+    SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL
+)
+INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
+SELECT ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID' FROM t
 `
 
 type InsertTicketsParams struct {
 	TicketIds      []uuid.UUID
 	ReservationIds []uuid.UUID
+	Ns             []int32
 	EventIds       []string
 	UserIds        []string
 	Sections       []string
 	SeatIds        []string
 	Prices         []int64
+	Fees           []int64
+	Paid           []int64
 	Currencies     []string
+	PaymentIds     []uuid.UUID
 }
 
+// The places of general admission are written with their tickets.
 func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) error {
 	_, err := q.db.Exec(ctx, InsertTickets,
 		arg.TicketIds,
 		arg.ReservationIds,
+		arg.Ns,
 		arg.EventIds,
 		arg.UserIds,
 		arg.Sections,
 		arg.SeatIds,
 		arg.Prices,
+		arg.Fees,
+		arg.Paid,
 		arg.Currencies,
+		arg.PaymentIds,
 	)
 	return err
 }
 
 const ListTickets = `-- name: ListTickets :many
-SELECT tickets.ticket_id, tickets.reservation_id, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.currency, tickets.status, tickets.serial, tickets.issued_at, tickets.updated_at
+SELECT tickets.ticket_id, tickets.reservation_id, tickets.n, tickets.prev, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.paid, tickets.fee, tickets.given, tickets.currency, tickets.payment_id, tickets.status, tickets.refund_id, tickets.serial, tickets.issued_at, tickets.updated_at
 FROM tickets
 WHERE user_id = $1 AND ticket_id < $2::uuid
 ORDER BY ticket_id DESC
@@ -103,13 +126,20 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 		if err := rows.Scan(
 			&i.Ticket.TicketID,
 			&i.Ticket.ReservationID,
+			&i.Ticket.N,
+			&i.Ticket.Prev,
 			&i.Ticket.EventID,
 			&i.Ticket.UserID,
 			&i.Ticket.Section,
 			&i.Ticket.SeatID,
 			&i.Ticket.Price,
+			&i.Ticket.Paid,
+			&i.Ticket.Fee,
+			&i.Ticket.Given,
 			&i.Ticket.Currency,
+			&i.Ticket.PaymentID,
 			&i.Ticket.Status,
+			&i.Ticket.RefundID,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,
@@ -124,14 +154,134 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 	return items, nil
 }
 
-const RefundTickets = `-- name: RefundTickets :execrows
-UPDATE tickets
-SET status = 'REFUNDED', updated_at = now()
-WHERE reservation_id = ANY ($1::uuid[]) AND status IN ('VALID', 'REFUNDING')
+const LockTickets = `-- name: LockTickets :many
+SELECT tickets.ticket_id, tickets.reservation_id, tickets.n, tickets.prev, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.paid, tickets.fee, tickets.given, tickets.currency, tickets.payment_id, tickets.status, tickets.refund_id, tickets.serial, tickets.issued_at, tickets.updated_at
+FROM tickets
+WHERE ticket_id = ANY ($1::uuid[])
+ORDER BY ticket_id
+FOR UPDATE
 `
 
-func (q *Queries) RefundTickets(ctx context.Context, reservationIds []uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, RefundTickets, reservationIds)
+type LockTicketsRow struct {
+	Ticket Ticket
+}
+
+// Tickets are locked after reservations. Whatever leaves VALID does so under this lock.
+func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]LockTicketsRow, error) {
+	rows, err := q.db.Query(ctx, LockTickets, ticketIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockTicketsRow
+	for rows.Next() {
+		var i LockTicketsRow
+		if err := rows.Scan(
+			&i.Ticket.TicketID,
+			&i.Ticket.ReservationID,
+			&i.Ticket.N,
+			&i.Ticket.Prev,
+			&i.Ticket.EventID,
+			&i.Ticket.UserID,
+			&i.Ticket.Section,
+			&i.Ticket.SeatID,
+			&i.Ticket.Price,
+			&i.Ticket.Paid,
+			&i.Ticket.Fee,
+			&i.Ticket.Given,
+			&i.Ticket.Currency,
+			&i.Ticket.PaymentID,
+			&i.Ticket.Status,
+			&i.Ticket.RefundID,
+			&i.Ticket.Serial,
+			&i.Ticket.IssuedAt,
+			&i.Ticket.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ReservationsOf = `-- name: ReservationsOf :many
+SELECT DISTINCT reservation_id FROM tickets WHERE ticket_id = ANY ($1::uuid[])
+`
+
+// A ticket's reservation never changes.
+func (q *Queries) ReservationsOf(ctx context.Context, ticketIds []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, ReservationsOf, ticketIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var reservation_id uuid.UUID
+		if err := rows.Scan(&reservation_id); err != nil {
+			return nil, err
+		}
+		items = append(items, reservation_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const TicketsOfPayment = `-- name: TicketsOfPayment :many
+SELECT ticket_id FROM tickets WHERE payment_id = $1::uuid
+`
+
+func (q *Queries) TicketsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, TicketsOfPayment, paymentID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var ticket_id uuid.UUID
+		if err := rows.Scan(&ticket_id); err != nil {
+			return nil, err
+		}
+		items = append(items, ticket_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const UpdateTickets = `-- name: UpdateTickets :execrows
+UPDATE tickets t
+SET status = c.status, given = c.given, refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS was, unnest($3::bigint[]) AS was_given,
+             unnest($4::text[]) AS status, unnest($5::bigint[]) AS given, unnest($6::uuid[]) AS refund_id) c
+WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given
+`
+
+type UpdateTicketsParams struct {
+	TicketIds []uuid.UUID
+	Was       []string
+	WasGiven  []int64
+	Statuses  []string
+	Given     []int64
+	RefundIds []uuid.UUID
+}
+
+func (q *Queries) UpdateTickets(ctx context.Context, arg UpdateTicketsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, UpdateTickets,
+		arg.TicketIds,
+		arg.Was,
+		arg.WasGiven,
+		arg.Statuses,
+		arg.Given,
+		arg.RefundIds,
+	)
 	if err != nil {
 		return 0, err
 	}

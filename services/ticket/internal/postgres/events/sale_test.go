@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -104,8 +105,8 @@ func TestSoldOut(t *testing.T) {
 		}
 	}
 	says(event.StatusSoldOut)
-	for i, r := range held {
-		svc.Settle(t, reservation.PaymentEvent{Key: r.ID.String(), ReservationID: r.ID, Payment: paid[i], Refunded: true, Cause: reservation.CauseUser})
+	for _, p := range paid {
+		svc.Refund(t, p, refund.User)
 	}
 	says(event.StatusOnSale)
 }

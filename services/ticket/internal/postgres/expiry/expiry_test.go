@@ -38,8 +38,8 @@ var contradictions = map[string]contradiction{
 	},
 	"it has no live seat": {
 		specOfOneSeat,
-		`UPDATE reservation_seats SET live = false WHERE reservation_id = $1`,
-		`UPDATE reservation_seats SET live = true WHERE reservation_id = $1`,
+		`UPDATE places SET live = false WHERE reservation_id = $1`,
+		`UPDATE places SET live = true WHERE reservation_id = $1`,
 	},
 	"its section holds less": {
 		specOfOneAdmission,

@@ -179,14 +179,14 @@ type holdRows struct {
 	ids                    []uuid.UUID
 	users, slots, sections []string
 	quantities             []int32
-	amounts                []int64
+	amounts, fees          []int64
 }
 
 func (t *holdBatch) rows(held []int) (c holdRows) {
 	for _, i := range held {
 		r := t.results[i].Value
 		c.ids, c.users, c.slots = append(c.ids, r.ID), append(c.users, r.UserID), append(c.slots, r.SlotID)
-		c.sections, c.amounts = append(c.sections, r.Section), append(c.amounts, r.Amount)
+		c.sections, c.amounts, c.fees = append(c.sections, r.Section), append(c.amounts, r.Amount), append(c.fees, r.Fee)
 		c.quantities = append(c.quantities, int32(r.Quantity)) //nolint:gosec // ≤ 1000
 	}
 	return c

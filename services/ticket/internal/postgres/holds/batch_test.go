@@ -131,7 +131,7 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	// A reservation that has lost its seat: it cannot be ended.
 	broken := svc.MustHoldSeats(t, "broken", "A-1-20")
 	svc.Clock.Advance(storetest.HoldFor)
-	_, err := svc.Pool.Exec(t.Context(), `UPDATE reservation_seats SET live = false WHERE reservation_id = $1`, broken.ID)
+	_, err := svc.Pool.Exec(t.Context(), `UPDATE places SET live = false WHERE reservation_id = $1`, broken.ID)
 	require.NoError(t, err)
 	reqs := []reservation.SeatsRequest{request("u", "A-1-1"), request("unlucky", "A-1-20"), request("v", "A-1-2")}
 	for _, err := range svc.Holds.DecideBatch(t.Context(), reqs...) {

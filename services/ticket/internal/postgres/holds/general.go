@@ -71,13 +71,13 @@ func (t *generalTx) run(ctx context.Context) error {
 func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	sections := distinct(pending, func(i int) string { return t.reqs[i].Section })
-	t.sale = reservation.GeneralSale{Free: make(map[string]int64), Prices: make(map[string]int64)}
+	t.sale = reservation.GeneralSale{Free: make(map[string]int64), Prices: make(map[string]int64), Fees: make(map[string]int64)}
 	var b pgx.Batch
 	b.Queue(db.LockUsers, t.lockKeys(users))
 	b.Queue(db.LockSections, t.eventID, sections).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.LockSectionsRow])
 		for _, r := range all {
-			t.sale.Free[r.Section], t.sale.Prices[r.Section] = r.Free, r.Price
+			t.sale.Free[r.Section], t.sale.Prices[r.Section], t.sale.Fees[r.Section] = r.Free, r.Price, r.Fee
 		}
 		return err
 	})
@@ -131,7 +131,7 @@ func (t *generalTx) insertReservations(ctx context.Context, p *pipeline, held []
 	c, now := t.rows(held), t.sale.Now
 	err := db.New(p).InsertGeneralHolds(ctx, db.InsertGeneralHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: now.Add(t.sale.HoldFor), CreatedAt: now, ReservationIds: c.ids,
-		UserIds: c.users, SlotIds: c.slots, Sections: c.sections, Quantities: c.quantities, Amounts: c.amounts,
+		UserIds: c.users, SlotIds: c.slots, Sections: c.sections, Quantities: c.quantities, Amounts: c.amounts, Fees: c.fees,
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -143,6 +144,6 @@ func TestGeneralAdmissionFollowsItsReservations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	requireSections(0, 2)
-	svc.Settle(t, reservation.PaymentEvent{Key: "refund", ReservationID: paid.ID, Payment: p, Refunded: true, Cause: reservation.CauseUser})
+	svc.Refund(t, p, refund.User)
 	requireSections(0, 0)
 }

@@ -59,7 +59,7 @@ func (t *seatsTx) seatsOf(pending []int, include func(n int) bool) (seats []stri
 
 func (t *seatsTx) addUnlocked(rows []db.SeenSeatsRow) {
 	for _, r := range rows {
-		t.sale.Unlocked[r.SeatID] = reservation.UnlockedSeat{Price: r.Price, Takeable: r.Takeable, HeldBy: r.HeldBy}
+		t.sale.Unlocked[r.SeatID] = reservation.UnlockedSeat{Price: r.Price, Fee: r.Fee, Takeable: r.Takeable, HeldBy: r.HeldBy}
 	}
 }
 

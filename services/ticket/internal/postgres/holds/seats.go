@@ -143,12 +143,14 @@ func (t *seatsTx) insertReservations(ctx context.Context, p *pipeline, held []in
 	c := t.rows(held)
 	arg := db.InsertHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: until, CreatedAt: t.sale.Now, ReservationIds: c.ids,
-		UserIds: c.users, SlotIds: c.slots, Quantities: c.quantities, Amounts: c.amounts,
+		UserIds: c.users, SlotIds: c.slots, Quantities: c.quantities, Amounts: c.amounts, Fees: c.fees,
 	}
 	for _, i := range held {
 		r := t.results[i].Value
-		for _, seat := range r.Seats {
-			arg.Owners, arg.SeatIds, arg.Prices = append(arg.Owners, r.ID), append(arg.SeatIds, seat.ID), append(arg.Prices, seat.Price)
+		for n, seat := range r.Seats {
+			arg.Owners, arg.Ns = append(arg.Owners, r.ID), append(arg.Ns, int32(n+1)) //nolint:gosec // ≤ 1000
+			arg.SeatIds, arg.Prices = append(arg.SeatIds, seat.ID), append(arg.Prices, seat.Price)
+			arg.PlaceFees = append(arg.PlaceFees, seat.Fee)
 		}
 	}
 	return db.New(p).InsertHolds(ctx, arg)

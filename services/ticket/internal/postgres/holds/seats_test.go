@@ -15,6 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 func TestHoldSeatsStoresAndPublishesTheHold(t *testing.T) {
@@ -258,8 +259,8 @@ func TestTakeoverConcurrently(t *testing.T) {
 			return err
 		}
 		settle := func(i int) error {
-			paid := reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: old[i].ID, Payment: storetest.Payment(old[i])}
-			return svc.Settlement.Settle(t.Context(), storetest.Group, []reservation.PaymentEvent{paid})
+			paid := settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: old[i].ID, Payment: storetest.Payment(old[i])}
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{paid})
 		}
 		sweep := func(int) error { _, err := svc.Expiry.ExpireDue(t.Context(), 5); return err }
 

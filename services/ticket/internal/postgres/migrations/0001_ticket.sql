@@ -18,22 +18,45 @@ CREATE TABLE events (
     max_per_user   integer     NOT NULL CHECK (max_per_user > 0),
     -- Seconds; NULL: the service's default.
     hold_seconds   integer     CHECK (hold_seconds > 0),
-    -- What operators did to the sale; whether it is on sale follows from this, the clock and the free seats.
-    state          text        NOT NULL DEFAULT 'OPEN' CHECK (state IN ('OPEN', 'PAUSED', 'CANCELLED')),
+    -- What operators did to the sale; whether it is on sale follows from this, the clock and the free seats. CANCELLED can be undone, until
+    -- refunds begin (ENDED).
+    state          text        NOT NULL DEFAULT 'OPEN' CHECK (state IN ('OPEN', 'PAUSED', 'CANCELLED', 'ENDED')),
+    -- When the refunds of a cancelled event begin by themselves; NULL: only when an operator begins them.
+    refund_after   timestamptz CHECK (refund_after IS NULL OR state IN ('CANCELLED', 'ENDED')),
+    doors_at       timestamptz,
+    -- The end of refunds and transfers, from which on doors have their lists; NULL: doors_at, else an hour before the start.
+    closes_at      timestamptz,
+    -- The end of refunds by users; NULL: as closes_at.
+    refund_until   timestamptz,
+    user_refunds   boolean     NOT NULL DEFAULT true,
+    -- Places that are given back are sold again at a random moment within this many seconds; 0: at once.
+    return_within  integer     NOT NULL DEFAULT 0 CHECK (return_within >= 0),
+    transferable   text        NOT NULL DEFAULT 'NONE' CHECK (transferable IN ('NONE', 'FREE', 'PRICED')),
+    -- The events of one show on several dates.
+    series_id      text COLLATE "C",
+    max_per_user_in_series integer CHECK (max_per_user_in_series > 0),
+    -- Grows when the event is postponed, which voids the lists of its doors.
+    epoch          integer     NOT NULL DEFAULT 1 CHECK (epoch > 0),
     version        bigint      NOT NULL DEFAULT 1,
     created_at     timestamptz NOT NULL DEFAULT now(),
-    updated_at     timestamptz NOT NULL DEFAULT now()
+    updated_at     timestamptz NOT NULL DEFAULT now(),
+    CHECK (refund_until <= closes_at)
 );
 CREATE INDEX events_by_start ON events (starts_at, event_id);
 
--- Prices, and counters. For general admission sold + held + free = capacity. With assigned seating the held seats themselves are counted,
--- since a counter that every hold writes would make one queue of all of them; only payments and refunds write the number of sold ones.
+-- Prices, and counters. For general admission sold + held + house + returns + free = capacity. With assigned seating the held seats
+-- themselves are counted, since a counter that every hold writes would make one queue of all of them; only payments and refunds write the
+-- other numbers.
 CREATE TABLE sections (
     event_id      text COLLATE "C" NOT NULL REFERENCES events,
     section       text COLLATE "C" NOT NULL,
     ordinal       integer NOT NULL,
     price         bigint  NOT NULL CHECK (price >= 0),
+    -- Paid on top of the price of each place.
+    fee           bigint  NOT NULL DEFAULT 0 CHECK (fee >= 0),
     capacity      bigint  NOT NULL CHECK (capacity > 0),
+    -- Sold seat by seat, else by the number of admissions.
+    seated        boolean NOT NULL GENERATED ALWAYS AS (seat_rows IS NOT NULL) STORED,
     -- Assigned seating only; the index of the section's first seat counts the sections before it.
     seat_rows     integer,
     seats_per_row integer,
@@ -41,8 +64,13 @@ CREATE TABLE sections (
     -- General admission only; includes holds whose time is over until someone frees them.
     held          bigint  NOT NULL DEFAULT 0,
     sold          bigint  NOT NULL DEFAULT 0,
+    -- Kept by the organiser, and not for sale.
+    house         bigint  NOT NULL DEFAULT 0,
+    -- Given back, and for sale again after a while (events.return_within).
+    returns       bigint  NOT NULL DEFAULT 0,
     PRIMARY KEY (event_id, section),
-    CONSTRAINT sections_never_oversold CHECK (held >= 0 AND sold >= 0 AND held + sold <= capacity),
+    CONSTRAINT sections_never_oversold CHECK (held >= 0 AND sold >= 0 AND house >= 0 AND returns >= 0
+                                              AND held + sold + house + returns <= capacity),
     CHECK (num_nulls(seat_rows, seats_per_row) IN (0, 2)),
     CHECK (seat_rows IS NULL OR (capacity = seat_rows * seats_per_row AND held = 0))
 ) WITH (fillfactor = 50, -- room for the counters' next versions on the same page
@@ -55,13 +83,14 @@ CREATE TABLE seats (
     seat_id        text COLLATE "C" NOT NULL,
     -- Position in the availability bitmap; also the order in which seats are locked.
     idx            integer NOT NULL,
-    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD')),
+    -- HOUSE: kept by the organiser, and not for sale.
+    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD', 'HOUSE')),
     reservation_id uuid,
     -- The reservation's expires_at: whoever wants the seat sees without a join that it may be taken.
     held_until     timestamptz,
     PRIMARY KEY (event_id, seat_id),
     UNIQUE (event_id, idx),
-    CHECK ((status = 'FREE') = (reservation_id IS NULL)),
+    CHECK ((status IN ('HELD', 'SOLD')) = (reservation_id IS NOT NULL)),
     CHECK ((status = 'HELD') = (held_until IS NOT NULL))
 ) WITH (fillfactor = 70,
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
@@ -78,7 +107,7 @@ CREATE TABLE seat_changes (
     id       bigint GENERATED ALWAYS AS IDENTITY,
     xid      xid8      NOT NULL DEFAULT pg_current_xact_id(),
     event_id text COLLATE "C" NOT NULL,
-    -- The seats' indexes, and their new states: 0 is free, -1 sold, else held until then, in µs since 1970.
+    -- The seats' indexes, and their new states: 0 is free, -1 sold or kept by the organiser, else held until then, in µs since 1970.
     idx      integer[] NOT NULL,
     states   bigint[]  NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
@@ -97,7 +126,7 @@ SELECT pg_snapshot_xmin(pg_current_snapshot()), pg_snapshot_xmin(pg_current_snap
 
 -- STABLE as extract() is: a function that is declared as more than its body is never inlined.
 CREATE FUNCTION seat_state(status text, held_until timestamptz) RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
-RETURN CASE status WHEN 'FREE' THEN 0 WHEN 'SOLD' THEN -1 ELSE (extract(epoch FROM held_until) * 1000000)::bigint END;
+RETURN CASE status WHEN 'FREE' THEN 0 WHEN 'HELD' THEN (extract(epoch FROM held_until) * 1000000)::bigint ELSE -1 END;
 
 -- +goose StatementBegin
 CREATE FUNCTION seats_changed() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -135,6 +164,8 @@ CREATE TABLE line_acts (
 -- spends its time on multixacts. Events are never deleted.
 CREATE TABLE reservations (
     reservation_id uuid PRIMARY KEY,
+    -- COMP: given away by the organiser, without a payment and outside everybody's limit.
+    origin         text        NOT NULL DEFAULT 'SALE' CHECK (origin IN ('SALE', 'COMP')),
     event_id       text COLLATE "C" NOT NULL,
     user_id        text COLLATE "C" NOT NULL,
     -- The tier-2 slot in which it was made.
@@ -142,7 +173,11 @@ CREATE TABLE reservations (
     -- General admission only, else empty.
     section        text COLLATE "C" NOT NULL,
     quantity       integer     NOT NULL CHECK (quantity > 0),
+    -- The paid places that were given back.
+    released       integer     NOT NULL DEFAULT 0 CHECK (released BETWEEN 0 AND quantity),
     amount         bigint      NOT NULL CHECK (amount >= 0),
+    -- The part of the amount that is fees.
+    fee            bigint      NOT NULL DEFAULT 0 CHECK (fee BETWEEN 0 AND amount),
     currency       text        NOT NULL,
     status         text        NOT NULL CHECK (status IN
                        ('HELD', 'PAYING', 'CONFIRMED', 'CANCELLED', 'EXPIRED', 'REJECTED', 'REFUNDED')),
@@ -152,12 +187,15 @@ CREATE TABLE reservations (
     expires_at     timestamptz NOT NULL,
     -- End of the hold as it was made: what AbortPayment goes back to.
     hold_ends_at   timestamptz NOT NULL,
-    -- The payment under way, that paid, or that was rejected.
+    -- The payment under way, that paid, or that was rejected. A reservation that ends unpaid names none: a payment that is named has been
+    -- answered.
     payment_id     uuid,
     version        bigint      NOT NULL DEFAULT 1,
     created_at     timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),
-    CHECK (status NOT IN ('PAYING', 'CONFIRMED', 'REJECTED', 'REFUNDED') OR payment_id IS NOT NULL)
+    CHECK (origin = 'COMP' OR status NOT IN ('PAYING', 'CONFIRMED', 'REJECTED', 'REFUNDED') OR payment_id IS NOT NULL),
+    CHECK (status <> 'CONFIRMED' OR released < quantity),
+    CHECK (status <> 'REFUNDED' OR released = quantity)
 ) WITH (fillfactor = 80,
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 -- Ids are UUIDv7, so their order is that of creation.
@@ -167,22 +205,32 @@ CREATE INDEX reservations_unpaid_by_end ON reservations (expires_at) WHERE statu
 -- Due holds of one section: those of other sales, of which an outage may leave many, are not read.
 CREATE INDEX reservations_unpaid_by_section ON reservations (event_id, section, expires_at) WHERE status IN ('HELD', 'PAYING') AND section <> '';
 
--- The seats of a reservation, for good, each at the price it was held at.
-CREATE TABLE reservation_seats (
-    reservation_id uuid   NOT NULL REFERENCES reservations,
+-- The places of a reservation, for good, each at the price and fee at which it was held. Those of general admission are written when they
+-- are paid, with their tickets.
+CREATE TABLE places (
+    reservation_id uuid    NOT NULL REFERENCES reservations,
+    -- From 1.
+    n              integer NOT NULL CHECK (n > 0),
     event_id       text COLLATE "C" NOT NULL,
-    seat_id        text COLLATE "C" NOT NULL,
+    section        text COLLATE "C" NOT NULL,
+    -- NULL: general admission.
+    seat_id        text COLLATE "C",
     price          bigint NOT NULL CHECK (price >= 0),
-    -- The reservation is HELD, PAYING or CONFIRMED.
+    fee            bigint NOT NULL DEFAULT 0 CHECK (fee >= 0),
+    -- The reservation is HELD, PAYING or CONFIRMED, and the place was not given back.
     live           boolean NOT NULL DEFAULT true,
-    PRIMARY KEY (reservation_id, seat_id)
+    PRIMARY KEY (reservation_id, n)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 -- What makes it impossible to sell a seat twice, whatever the code does.
-CREATE UNIQUE INDEX reservation_seats_one_live ON reservation_seats (event_id, seat_id) WHERE live;
+CREATE UNIQUE INDEX places_one_live ON places (event_id, seat_id) WHERE live AND seat_id IS NOT NULL;
 
+-- A place that is passed on gets a new ticket; the one before stays, as TRANSFERRED.
 CREATE TABLE tickets (
     ticket_id      uuid PRIMARY KEY,
-    reservation_id uuid        NOT NULL REFERENCES reservations,
+    reservation_id uuid        NOT NULL,
+    n              integer     NOT NULL,
+    -- The ticket that was passed on for this one.
+    prev           uuid REFERENCES tickets,
     event_id       text COLLATE "C" NOT NULL,
     user_id        text COLLATE "C" NOT NULL,
     section        text        NOT NULL,
@@ -190,23 +238,119 @@ CREATE TABLE tickets (
     seat_id        text COLLATE "C",
     -- Face value.
     price          bigint      NOT NULL CHECK (price >= 0),
+    -- What its holder has paid for it: price and fee, or the price of the transfer; 0: a gift.
+    paid           bigint      NOT NULL,
+    -- The part of paid that is the fee.
+    fee            bigint      NOT NULL,
+    -- What was given back on its account, or has been promised to be.
+    given          bigint      NOT NULL DEFAULT 0,
     currency       text        NOT NULL,
-    status         text        NOT NULL CHECK (status IN ('VALID', 'USED', 'TRANSFERRED', 'REFUNDING', 'REFUNDED')),
+    -- By which it was paid. Tickets of a sale name one, also if they cost nothing.
+    payment_id     uuid,
+    status         text        NOT NULL CHECK (status IN ('VALID', 'USED', 'TRANSFERRING', 'TRANSFERRED', 'REFUNDING', 'REFUNDED')),
+    -- The claim that ends it.
+    refund_id      uuid,
     -- Part of the signed code, so that issuing a new code voids the one before.
     serial         integer     NOT NULL DEFAULT 1 CHECK (serial > 0),
     issued_at      timestamptz NOT NULL DEFAULT now(),
-    updated_at     timestamptz NOT NULL DEFAULT now()
+    updated_at     timestamptz NOT NULL DEFAULT now(),
+    FOREIGN KEY (reservation_id, n) REFERENCES places,
+    CHECK (fee BETWEEN 0 AND paid),
+    CHECK (given BETWEEN 0 AND paid),
+    CHECK (payment_id IS NOT NULL OR paid = 0),
+    CHECK (status <> 'REFUNDING' OR refund_id IS NOT NULL)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 CREATE INDEX tickets_by_user ON tickets (user_id, ticket_id);
-CREATE INDEX tickets_by_reservation ON tickets (reservation_id);
-CREATE UNIQUE INDEX tickets_one_valid ON tickets (event_id, seat_id) WHERE status IN ('VALID', 'REFUNDING');
+CREATE INDEX tickets_by_event ON tickets (event_id, user_id);
+CREATE UNIQUE INDEX tickets_passed_on_once ON tickets (prev) WHERE prev IS NOT NULL;
+CREATE INDEX tickets_by_payment ON tickets (payment_id) WHERE payment_id IS NOT NULL;
+-- A place admits one person, seated or not.
+CREATE UNIQUE INDEX tickets_one_live ON tickets (reservation_id, n) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
+CREATE UNIQUE INDEX tickets_one_per_seat ON tickets (event_id, seat_id) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
 
--- Payments that were refunded, at the version that said so: a confirmation of the same payment that is heard later is the older word.
-CREATE TABLE refunded_payments (
-    payment_id uuid   PRIMARY KEY,
-    version    bigint NOT NULL
+-- Offers of tickets to other users.
+CREATE TABLE transfers (
+    transfer_id uuid PRIMARY KEY,
+    ticket_id   uuid        NOT NULL REFERENCES tickets,
+    event_id    text COLLATE "C" NOT NULL,
+    seller      text COLLATE "C" NOT NULL,
+    price       bigint      NOT NULL CHECK (price >= 0),
+    status      text        NOT NULL CHECK (status IN ('OPEN', 'AWAITING_PAYMENT', 'COMPLETED', 'CANCELLED', 'EXPIRED')),
+    deadline    timestamptz NOT NULL,
+    buyer       text COLLATE "C",
+    -- End of the buyer's time to pay.
+    pay_until   timestamptz,
+    payment_id  uuid,
+    new_ticket  uuid REFERENCES tickets,
+    version     bigint      NOT NULL DEFAULT 1,
+    CHECK (status <> 'AWAITING_PAYMENT' OR num_nulls(buyer, pay_until) = 0),
+    CHECK ((status = 'COMPLETED') = (new_ticket IS NOT NULL))
+);
+CREATE UNIQUE INDEX transfers_one_open ON transfers (ticket_id) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
+CREATE INDEX transfers_by_buyer ON transfers (event_id, buyer) WHERE status = 'AWAITING_PAYMENT';
+
+CREATE TABLE memberships (
+    membership_id uuid PRIMARY KEY,
+    user_id       text COLLATE "C" NOT NULL,
+    plan_id       text COLLATE "C" NOT NULL,
+    -- As they were when it was bought.
+    price         bigint      NOT NULL CHECK (price >= 0),
+    currency      text        NOT NULL,
+    months        integer     NOT NULL CHECK (months > 0),
+    status        text        NOT NULL CHECK (status IN ('PENDING', 'ACTIVE', 'REFUNDING', 'ENDED', 'CANCELLED')),
+    pay_until     timestamptz NOT NULL,
+    starts_at     timestamptz,
+    ends_at       timestamptz,
+    payment_id    uuid,
+    given         bigint      NOT NULL DEFAULT 0 CHECK (given BETWEEN 0 AND price),
+    refund_id     uuid,
+    CHECK (status IN ('PENDING', 'CANCELLED') OR payment_id IS NOT NULL),
+    CHECK (status <> 'REFUNDING' OR refund_id IS NOT NULL)
+);
+CREATE UNIQUE INDEX memberships_one_pending ON memberships (user_id, plan_id) WHERE status = 'PENDING';
+
+-- The tickets that refunds end. Every answer to a refund is kept, also a refusal, and also the end of a refund that has claimed nothing yet:
+-- a call that was delayed on its way must claim nothing.
+CREATE TABLE refund_claims (
+    refund_id       uuid PRIMARY KEY,
+    -- NULL: aborted before it began.
+    payment_id      uuid,
+    cause           text        NOT NULL DEFAULT '' CHECK (cause IN ('', 'USER', 'OPERATOR', 'EVENT_CANCELLED', 'BY_HAND')),
+    status          text        NOT NULL CHECK (status IN ('BEGUN', 'DONE', 'ABORTED', 'REFUSED')),
+    -- Why it was refused.
+    reason          text        NOT NULL DEFAULT '',
+    -- When its tickets left VALID; places of claims that began after the event's closes_at are not sold again.
+    begun_at        timestamptz NOT NULL,
+    -- The tickets, and what each gives back.
+    ticket_ids      uuid[]      NOT NULL DEFAULT '{}',
+    amounts         bigint[]    NOT NULL DEFAULT '{}',
+    -- Tickets that were not claimed, and why.
+    problem_ids     uuid[]      NOT NULL DEFAULT '{}',
+    problem_reasons text[]      NOT NULL DEFAULT '{}',
+    CHECK (status = 'ABORTED' OR (payment_id IS NOT NULL AND cause <> '')),
+    CHECK ((status = 'REFUSED') = (reason <> '')),
+    CHECK (cardinality(ticket_ids) = cardinality(amounts)),
+    CHECK (cardinality(problem_ids) = cardinality(problem_reasons))
+);
+
+-- Payments that pay for nothing, for good: rejected for this reason, or REFUNDED before their confirmation was heard.
+CREATE TABLE ended_payments (
+    payment_id uuid PRIMARY KEY,
+    why        text NOT NULL CHECK (why <> '')
+);
+
+-- What doors have scanned.
+CREATE TABLE scans (
+    -- Made by the device.
+    scan_id    uuid PRIMARY KEY,
+    ticket_id  uuid        NOT NULL,
+    -- The event's epoch on the device's list.
+    epoch      integer     NOT NULL,
+    result     text        NOT NULL,
+    scanned_at timestamptz NOT NULL
 );
 
 -- +goose Down
-DROP TABLE refunded_payments, tickets, reservation_seats, reservations, line_acts, line_settings, seat_changes_pruned, seat_changes, seats, sections, events;
+DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, places, reservations, line_acts, line_settings,
+    seat_changes_pruned, seat_changes, seats, sections, events;
 DROP FUNCTION seats_changed, seat_state;

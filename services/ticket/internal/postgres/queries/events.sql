@@ -76,8 +76,9 @@ WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid < (SELECT below 
 DELETE FROM seat_changes
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT @max::int));
 
+-- House seats count as sold: they do not come back as held ones may.
 -- name: CountTaken :many
-SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold
+SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status IN ('SOLD', 'HOUSE')) AS sold
 FROM seats
 WHERE event_id = @event_id
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))
@@ -88,13 +89,14 @@ GROUP BY 1;
 -- has all reservations of the event.
 -- name: TakenAdmissions :many
 SELECT s.section,
-       (s.sold + s.held - coalesce((
+       (s.sold + s.house + s.returns + s.held - coalesce((
            SELECT sum(d.quantity)
            FROM (SELECT r.quantity
                  FROM reservations r
                  WHERE r.event_id = s.event_id AND r.section = s.section AND r.section <> ''
                    AND r.status IN ('HELD', 'PAYING') AND r.expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())
-                 ORDER BY r.expires_at OFFSET 0) d), 0))::bigint AS taken, s.sold
+                 ORDER BY r.expires_at OFFSET 0) d), 0))::bigint AS taken,
+       (s.sold + s.house + s.returns)::bigint AS sold
 FROM sections s
 WHERE s.event_id = @event_id;
 
@@ -103,7 +105,7 @@ WHERE s.event_id = @event_id;
 -- name: SaleStandings :many
 SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
        CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false
-            ELSE (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold < s.capacity LIMIT 1) IS NULL
+            ELSE (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold + s.house + s.returns < s.capacity LIMIT 1) IS NULL
        END::boolean AS sold_out,
        coalesce((SELECT (extract(epoch FROM l.updated_at) * 1000000)::bigint FROM line_settings l WHERE l.event_id = e.event_id),
                 0)::bigint AS settings_version
@@ -151,18 +153,28 @@ ORDER BY 3;
 DELETE FROM seats WHERE event_id = $1 AND status = 'FREE';
 
 -- name: DeleteUnusedSections :execrows
-DELETE FROM sections WHERE event_id = $1 AND held = 0 AND sold = 0;
+DELETE FROM sections WHERE event_id = $1 AND held = 0 AND sold = 0 AND house = 0 AND returns = 0;
 
 -- name: LockSections :many
-SELECT section, price, (capacity - held - sold)::bigint AS free
+SELECT section, price, fee, (capacity - held - sold - house - returns)::bigint AS free
 FROM sections
 WHERE event_id = @event_id AND section = ANY (@sections::text[])
 ORDER BY section
 FOR UPDATE;
 
--- Prices of holds to come, and capacities down to what is held and sold.
+-- Prices of holds to come, and capacities down to what is not free.
 -- name: UpdateSections :execrows
 UPDATE sections s
 SET price = n.price, capacity = n.capacity
 FROM (SELECT unnest(@sections::text[]) AS section, unnest(@prices::bigint[]) AS price, unnest(@capacities::bigint[]) AS capacity) n
-WHERE s.event_id = @event_id AND s.section = n.section AND s.held + s.sold <= n.capacity;
+WHERE s.event_id = @event_id AND s.section = n.section AND s.held + s.sold + s.house + s.returns <= n.capacity;
+
+-- What decides whether payments of the events are honoured and tickets given back, and the time after
+-- the locks; one row without an event if there is none.
+-- name: Closings :many
+SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
+       coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
+       coalesce(e.refund_until, e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS refund_until,
+       coalesce(e.user_refunds, false)::boolean AS user_refunds
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now) t
+LEFT JOIN events e ON e.event_id = ANY (@event_ids::text[]);

@@ -1,5 +1,5 @@
--- Waits for the users' concurrent holds of this event. It is a separate statement, so that the next ones
--- see what those holds have committed.
+-- Waits for the users' concurrent holds of this event, in the order of the keys. It is a separate
+-- statement, so that the next ones see what those holds have committed.
 -- name: LockUsers :exec
 SELECT pg_advisory_xact_lock(k) FROM unnest(@keys::bigint[]) AS k;
 
@@ -13,20 +13,20 @@ SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, ho
 FROM events
 WHERE event_id = @event_id;
 
--- The number of places that users have bought or hold. LATERAL makes each lookup use the index, even
+-- The number of places that users have bought and not given back, or hold. LATERAL makes each lookup use the index, even
 -- with a plan that was cached while the table was empty; that plan would read all reservations.
 -- name: UsedBy :many
 SELECT u.user_id::text AS user_id, r.used::bigint AS used
 FROM unnest(@user_ids::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(quantity), 0) AS used
+    SELECT coalesce(sum(quantity - released), 0) AS used
     FROM reservations
     WHERE event_id = @event_id AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-      AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
+      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
 
 -- Seats before they are locked. held_by is the expired hold that may be taken over.
 -- name: SeenSeats :many
-SELECT s.seat_id, c.price,
+SELECT s.seat_id, c.price, c.fee,
        (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))::boolean AS takeable,
        coalesce(CASE WHEN status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()) THEN reservation_id END,
                 '00000000-0000-0000-0000-000000000000')::uuid AS held_by
@@ -63,23 +63,25 @@ SET status = CASE WHEN @owners::jsonb ->> seat_id IS NULL THEN 'FREE' ELSE 'HELD
     held_until = CASE WHEN @owners::jsonb ->> seat_id IS NOT NULL THEN @held_until::timestamptz END
 WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[]);
 
--- The seats of the reservations are in separate arrays: owners, seat_ids and prices.
+-- The places of the reservations are in separate arrays: owners, ns, seat_ids, prices and place_fees.
 -- name: InsertHolds :exec
 WITH r AS (
-    INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
+    INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, fee, currency, status, expires_at,
                               hold_ends_at, version, created_at)
     SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text[]), unnest(@slot_ids::text[]), '',
-           unnest(@quantities::int[]), unnest(@amounts::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
-           @expires_at::timestamptz, 1, @created_at::timestamptz
+           unnest(@quantities::int[]), unnest(@amounts::bigint[]), unnest(@fees::bigint[]), @currency::text, 'HELD',
+           @expires_at::timestamptz, @expires_at::timestamptz, 1, @created_at::timestamptz
 )
-INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
-SELECT unnest(@owners::uuid[]), @event_id::text, unnest(@seat_ids::text[]), unnest(@prices::bigint[]);
+INSERT INTO places (reservation_id, n, event_id, section, seat_id, price, fee)
+SELECT p.owner, p.n, @event_id::text, split_part(p.seat_id, '-', 1), p.seat_id, p.price, p.fee
+FROM (SELECT unnest(@owners::uuid[]) AS owner, unnest(@ns::int[]) AS n, unnest(@seat_ids::text[]) AS seat_id,
+             unnest(@prices::bigint[]) AS price, unnest(@place_fees::bigint[]) AS fee) p;
 
 -- name: InsertGeneralHolds :exec
-INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
+INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, fee, currency, status, expires_at,
                           hold_ends_at, version, created_at)
 SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text[]), unnest(@slot_ids::text[]), unnest(@sections::text[]),
-       unnest(@quantities::int[]), unnest(@amounts::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
+       unnest(@quantities::int[]), unnest(@amounts::bigint[]), unnest(@fees::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
        @expires_at::timestamptz, 1, @created_at::timestamptz;
 
 -- LATERAL makes each section read no more than the first due holds of its own.

@@ -1,11 +1,10 @@
--- name: RefundsOf :many
-SELECT payment_id, version
-FROM refunded_payments
+-- name: EndedPayments :many
+SELECT payment_id, why
+FROM ended_payments
 WHERE payment_id = ANY (@payment_ids::uuid[]);
 
--- name: SaveRefunds :exec
-INSERT INTO refunded_payments AS r (payment_id, version)
-SELECT n.payment_id, max(n.version)
-FROM (SELECT unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigint[]) AS version) n
-GROUP BY n.payment_id
-ON CONFLICT (payment_id) DO UPDATE SET version = excluded.version WHERE r.version < excluded.version;
+-- The first reason stays.
+-- name: EndPayments :exec
+INSERT INTO ended_payments (payment_id, why)
+SELECT unnest(@payment_ids::uuid[]), unnest(@reasons::text[])
+ON CONFLICT DO NOTHING;

@@ -11,9 +11,10 @@ ORDER BY reservation_id DESC
 LIMIT @max::int;
 
 -- name: SeatsOf :many
-SELECT reservation_id, seat_id, price
-FROM reservation_seats
-WHERE reservation_id = ANY (@reservation_ids::uuid[]);
+SELECT reservation_id, seat_id::text AS seat_id, price, fee
+FROM places
+WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND seat_id IS NOT NULL
+ORDER BY reservation_id, n;
 
 -- name: UsersOf :many
 SELECT DISTINCT event_id, user_id
@@ -23,14 +24,14 @@ WHERE reservation_id = ANY (@reservation_ids::uuid[]);
 -- After the users a transaction locks the seats, in the order of their indexes.
 -- name: LockSeatsOf :many
 SELECT rs.reservation_id
-FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
+FROM seats s JOIN places rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
 WHERE rs.reservation_id = ANY (@reservation_ids::uuid[]) AND rs.live
 ORDER BY s.event_id, s.idx
 FOR UPDATE OF s;
 
 -- name: LockFreeSeatsOf :many
 SELECT rs.reservation_id
-FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
+FROM seats s JOIN places rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
 WHERE rs.reservation_id = ANY (@reservation_ids::uuid[]) AND rs.live
 ORDER BY s.event_id, s.idx
 FOR UPDATE OF s SKIP LOCKED;
@@ -44,7 +45,7 @@ JOIN sections s ON s.event_id = r.event_id AND s.section = r.section
 ORDER BY s.event_id, s.section
 FOR UPDATE OF s;
 
--- A transaction locks reservations last. The time is that at which it has all locks, not that of its
+-- A transaction locks reservations after their places. The time is that at which it has all locks, not that of its
 -- begin: while it waited, other transactions may have seen these reservations as expired.
 -- name: LockReservations :many
 SELECT sqlc.embed(reservations), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
@@ -55,11 +56,11 @@ FOR UPDATE;
 
 -- name: UpdateReservations :execrows
 UPDATE reservations r
-SET status = c.status, reason = c.reason, expires_at = c.expires_at, version = c.version,
+SET status = c.status, reason = c.reason, expires_at = c.expires_at, released = c.released, version = c.version,
     payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
 FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@was_versions::bigint[]) AS was_version,
              unnest(@statuses::text[]) AS status, unnest(@reasons::text[]) AS reason, unnest(@expires_at::timestamptz[]) AS expires_at,
-             unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigint[]) AS version) c
+             unnest(@released::int[]) AS released, unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigint[]) AS version) c
 WHERE r.reservation_id = c.id AND r.status = c.was AND r.version = c.was_version;
 
 -- name: UpdateSeats :execrows
@@ -69,11 +70,24 @@ SET status = c.status,
     held_until = CASE WHEN c.status = 'HELD' THEN c.held_until END
 FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@statuses::text[]) AS status,
              unnest(@held_until::timestamptz[]) AS held_until) c
-JOIN reservation_seats rs ON rs.reservation_id = c.id AND rs.live
+JOIN places rs ON rs.reservation_id = c.id AND rs.live
 WHERE s.event_id = rs.event_id AND s.seat_id = rs.seat_id AND s.reservation_id = c.id AND s.status = c.was;
 
 -- name: EndSeats :execrows
-UPDATE reservation_seats SET live = false WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND live;
+UPDATE places SET live = false WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND live;
+
+-- name: EndPlaces :execrows
+UPDATE places p SET live = false
+FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@ns::int[]) AS n) c
+WHERE p.reservation_id = c.id AND p.n = c.n AND p.live;
+
+-- The seats among places that were paid and are given back.
+-- name: GiveSeatsBack :execrows
+UPDATE seats s
+SET status = CASE WHEN c.house THEN 'HOUSE' ELSE 'FREE' END, reservation_id = NULL
+FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@ns::int[]) AS n, unnest(@house::boolean[]) AS house) c
+JOIN places p ON p.reservation_id = c.id AND p.n = c.n
+WHERE s.event_id = p.event_id AND s.seat_id = p.seat_id AND s.reservation_id = c.id AND s.status = 'SOLD';
 
 -- name: MoveCounters :execrows
 UPDATE sections s
@@ -82,13 +96,15 @@ FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) A
              unnest(@sold::bigint[]) AS sold) d
 WHERE s.event_id = d.event_id AND s.section = d.section;
 
--- Moves the counters of sold seats. They are the last locks of a transaction, and taken in order.
--- name: MoveSeatsSold :execrows
+-- Moves the counters of seats that are sold, and of all places that are given back. Those of seats are
+-- the last locks of a transaction, and taken in order; those of general admission are locked already.
+-- name: MoveSold :execrows
 UPDATE sections s
-SET sold = s.sold + d.sold
-FROM (SELECT l.event_id, l.section, n.sold
+SET sold = s.sold + d.sold, house = s.house + d.house
+FROM (SELECT l.event_id, l.section, n.sold, n.house
       FROM sections l
-      JOIN (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) AS section, unnest(@sold::bigint[]) AS sold) n
+      JOIN (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) AS section, unnest(@sold::bigint[]) AS sold,
+                   unnest(@house::bigint[]) AS house) n
         ON n.event_id = l.event_id AND n.section = l.section
       ORDER BY l.event_id, l.section
       FOR UPDATE OF l) d
@@ -109,6 +125,3 @@ FROM (SELECT event_id FROM events
         AND sales_close_at > coalesce(sqlc.narg('now')::timestamptz, now()) - interval '1 day'
       ORDER BY sales_open_at DESC LIMIT @max::int) e
 CROSS JOIN LATERAL (SELECT coalesce(sum(s.sold), 0) AS sold FROM sections s WHERE s.event_id = e.event_id) r;
-
--- name: Now :one
-SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS at;

@@ -1,13 +1,38 @@
+-- The places of general admission are written with their tickets.
 -- name: InsertTickets :exec
-INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status, serial)
-SELECT unnest(@ticket_ids::uuid[]), unnest(@reservation_ids::uuid[]), unnest(@event_ids::text[]), unnest(@user_ids::text[]),
-       unnest(@sections::text[]), nullif(unnest(@seat_ids::text[]), ''), unnest(@prices::bigint[]), unnest(@currencies::text[]),
-       'VALID', 1;
+WITH t AS (
+    SELECT unnest(@ticket_ids::uuid[]) AS ticket_id, unnest(@reservation_ids::uuid[]) AS reservation_id, unnest(@ns::int[]) AS n,
+           unnest(@event_ids::text[]) AS event_id, unnest(@user_ids::text[]) AS user_id, unnest(@sections::text[]) AS section,
+           nullif(unnest(@seat_ids::text[]), '') AS seat_id, unnest(@prices::bigint[]) AS price, unnest(@fees::bigint[]) AS fee,
+           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, unnest(@payment_ids::uuid[]) AS payment_id
+), standing AS (
+    INSERT INTO places (reservation_id, n, event_id, section, price, fee)
+    SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL
+)
+INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
+SELECT ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID' FROM t;
 
--- name: RefundTickets :execrows
-UPDATE tickets
-SET status = 'REFUNDED', updated_at = now()
-WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND status IN ('VALID', 'REFUNDING');
+-- name: TicketsOfPayment :many
+SELECT ticket_id FROM tickets WHERE payment_id = @payment_id::uuid;
+
+-- A ticket's reservation never changes.
+-- name: ReservationsOf :many
+SELECT DISTINCT reservation_id FROM tickets WHERE ticket_id = ANY (@ticket_ids::uuid[]);
+
+-- Tickets are locked after reservations. Whatever leaves VALID does so under this lock.
+-- name: LockTickets :many
+SELECT sqlc.embed(tickets)
+FROM tickets
+WHERE ticket_id = ANY (@ticket_ids::uuid[])
+ORDER BY ticket_id
+FOR UPDATE;
+
+-- name: UpdateTickets :execrows
+UPDATE tickets t
+SET status = c.status, given = c.given, refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
+FROM (SELECT unnest(@ticket_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@was_given::bigint[]) AS was_given,
+             unnest(@statuses::text[]) AS status, unnest(@given::bigint[]) AS given, unnest(@refund_ids::uuid[]) AS refund_id) c
+WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
 
 -- name: FindTicket :one
 SELECT sqlc.embed(tickets)

@@ -38,6 +38,16 @@ func (l *Locked) Find(id uuid.UUID) *reservation.Reservation {
 	return nil
 }
 
+// EventIDs returns the events of the reservations, each once.
+func (l *Locked) EventIDs() []string {
+	ids := make([]string, len(l.changes))
+	for i, c := range l.changes {
+		ids[i] = c.before.EventID
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // Expire ends the due reservations and returns them.
 func (l *Locked) Expire() []*reservation.Reservation {
 	var expired []*reservation.Reservation
@@ -49,9 +59,10 @@ func (l *Locked) Expire() []*reservation.Reservation {
 	return expired
 }
 
-// Lock locks and reads reservations, after the locks of their users and of their seats or sections.
-func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
-	if err := lockUsersOf(ctx, tx, ids); err != nil {
+// Lock locks and reads reservations, after the locks of the payments that change them, of their users
+// and of their seats or sections.
+func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, payments ...uuid.UUID) (*Locked, error) {
+	if err := lockUsersOf(ctx, tx, ids, payments); err != nil {
 		return nil, err
 	}
 	if _, err := tx.LockSeatsOf(ctx, ids); err != nil {
@@ -92,9 +103,9 @@ func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked
 	return lockRows(ctx, tx, ids, nil)
 }
 
-// lockUsersOf locks the users of reservations: while a payment extends a hold beyond its end, no
-// other transaction may count the user's places without those of the hold.
-func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
+// lockUsersOf locks payments, and then the users of reservations: while a payment extends a hold beyond
+// its end, no other transaction may count the user's places without those of the hold.
+func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID) error {
 	rows, err := tx.UsersOf(ctx, ids)
 	if err != nil {
 		return err
@@ -103,7 +114,7 @@ func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
 	for i, r := range rows {
 		users[i] = postgres.User{EventID: r.EventID, UserID: r.UserID}
 	}
-	return tx.LockUsers(ctx, postgres.LockKeys(users))
+	return tx.LockUsers(ctx, append(postgres.PaymentLockKeys(payments), postgres.LockKeys(users)...))
 }
 
 // withAllSeats returns those ids all of whose seats are locked. locked has an id once per locked
@@ -150,7 +161,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 		return nil, nil
 	}
 	for _, write := range []func(context.Context, *postgres.Queries, []*change) error{
-		updateReservations, updateSeats, endSeats, moveCounters, changeTickets, moveSeatsSold,
+		updateReservations, updateSeats, endSeats, giveBack, moveCounters, issueTickets, moveSold,
 	} {
 		if err := write(ctx, tx.Queries, changed); err != nil {
 			return nil, err
@@ -205,21 +216,13 @@ func takeEvents(changed []*change) []reservation.Event {
 	return events
 }
 
-// changeTickets issues the tickets of confirmed reservations and refunds those of refunded ones.
-func changeTickets(ctx context.Context, q *postgres.Queries, changed []*change) error {
+// issueTickets issues the tickets of confirmed reservations.
+func issueTickets(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var confirmed []*reservation.Reservation
-	var refunded []uuid.UUID
 	for _, c := range changed {
-		was, is := c.before.Status == reservation.Confirmed, c.current.Status
-		switch {
-		case !was && is == reservation.Confirmed:
+		if c.before.Status != reservation.Confirmed && c.current.Status == reservation.Confirmed {
 			confirmed = append(confirmed, c.current)
-		case was && is == reservation.Refunded:
-			refunded = append(refunded, c.before.ID)
 		}
 	}
-	if err := tickets.Issue(ctx, q, confirmed); err != nil {
-		return err
-	}
-	return tickets.Refund(ctx, q, refunded)
+	return tickets.Issue(ctx, q, confirmed)
 }

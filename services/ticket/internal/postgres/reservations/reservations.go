@@ -96,13 +96,14 @@ func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Dec
 func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Reservation {
 	return &reservation.Reservation{
 		ID: r.ReservationID, EventID: r.EventID, UserID: r.UserID, SlotID: r.SlotID, Section: r.Section, Seats: seats,
-		Quantity: int(r.Quantity), Amount: r.Amount, Currency: r.Currency, Status: reservation.Status(r.Status), Reason: r.Reason,
+		Quantity: int(r.Quantity), Released: int(r.Released), Amount: r.Amount, Fee: r.Fee, Currency: r.Currency,
+		Status: reservation.Status(r.Status), Reason: r.Reason,
 		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), PaymentID: r.PaymentID.UUID, Version: r.Version,
 		CreatedAt: r.CreatedAt.UTC(),
 	}
 }
 
-// seatsOf reads the seats of reservations, sorted by reservation.SortSeats.
+// seatsOf reads the seats of reservations, in the order of their places' numbers.
 func seatsOf(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
 	rows, err := q.SeatsOf(ctx, ids)
 	if err != nil {
@@ -110,10 +111,9 @@ func seatsOf(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uui
 	}
 	seats := make(map[uuid.UUID][]reservation.Seat)
 	for _, r := range rows {
-		seats[r.ReservationID] = append(seats[r.ReservationID], reservation.NewSeat(r.SeatID, r.Price))
-	}
-	for _, s := range seats {
-		reservation.SortSeats(s)
+		seat := reservation.NewSeat(r.SeatID, r.Price)
+		seat.Fee = r.Fee
+		seats[r.ReservationID] = append(seats[r.ReservationID], seat)
 	}
 	return seats, nil
 }

@@ -20,6 +20,7 @@ func updateReservations(ctx context.Context, q *postgres.Queries, changed []*cha
 		arg.Statuses = append(arg.Statuses, string(c.current.Status))
 		arg.Reasons = append(arg.Reasons, c.current.Reason)
 		arg.ExpiresAt = append(arg.ExpiresAt, c.current.ExpiresAt)
+		arg.Released = append(arg.Released, int32(c.current.Released)) //nolint:gosec // ≤ Quantity
 		arg.PaymentIds = append(arg.PaymentIds, c.current.PaymentID)
 		arg.Versions = append(arg.Versions, c.current.Version)
 	}
@@ -39,13 +40,13 @@ func seatStatus(s reservation.Status) string {
 	}
 }
 
-// updateSeats sets the status and the end of the hold of the reservations' seats.
+// updateSeats sets the status and the end of the hold of the seats of unpaid reservations.
 func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var arg db.UpdateSeatsParams
 	seats := 0
 	for _, c := range changed {
 		was, now := seatStatus(c.before.Status), seatStatus(c.current.Status)
-		if was == "FREE" || (was == now && c.before.ExpiresAt.Equal(c.current.ExpiresAt)) || len(c.current.Seats) == 0 {
+		if was != "HELD" || (was == now && c.before.ExpiresAt.Equal(c.current.ExpiresAt)) || len(c.current.Seats) == 0 {
 			continue
 		}
 		arg.ReservationIds = append(arg.ReservationIds, c.before.ID)
@@ -61,13 +62,13 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) er
 	return postgres.ExpectRows(n, seats, "seats", err)
 }
 
-// endSeats marks the seats of reservations that end as not live, so that the unique index lets
+// endSeats marks the seats of reservations that end unpaid as not live, so that the unique index lets
 // others reserve them.
 func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var ended []uuid.UUID
 	seats := 0
 	for _, c := range changed {
-		if c.before.Status.Live() && !c.current.Status.Live() && len(c.current.Seats) > 0 {
+		if c.before.Status.Unpaid() && !c.current.Status.Live() && len(c.current.Seats) > 0 {
 			ended = append(ended, c.before.ID)
 			seats += len(c.current.Seats)
 		}
@@ -77,6 +78,30 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error
 	}
 	n, err := q.EndSeats(ctx, ended)
 	return postgres.ExpectRows(n, seats, "seats of reservations", err)
+}
+
+// giveBack ends the places that refunds have given back, and frees their seats or keeps them.
+func giveBack(ctx context.Context, q *postgres.Queries, changed []*change) error {
+	var arg db.GiveSeatsBackParams
+	seats := 0
+	for _, c := range changed {
+		for _, p := range c.current.GivenBack() {
+			arg.ReservationIds, arg.Ns = append(arg.ReservationIds, c.before.ID), append(arg.Ns, int32(p.N)) //nolint:gosec // ≤ Quantity
+			arg.House = append(arg.House, p.House)
+			if len(c.current.Seats) > 0 {
+				seats++
+			}
+		}
+	}
+	if len(arg.Ns) == 0 {
+		return nil
+	}
+	n, err := q.EndPlaces(ctx, db.EndPlacesParams{ReservationIds: arg.ReservationIds, Ns: arg.Ns})
+	if err := postgres.ExpectRows(n, len(arg.Ns), "places", err); err != nil {
+		return err
+	}
+	n, err = q.GiveSeatsBack(ctx, arg)
+	return postgres.ExpectRows(n, seats, "seats", err)
 }
 
 type section struct{ eventID, name string }
@@ -93,11 +118,11 @@ func (c *counters) add(s reservation.Status, n int) {
 	}
 }
 
-// moveCounters adds the changed reservations to the held and sold counters of their sections.
+// moveCounters moves reservations that were unpaid in the held and sold counters of their sections.
 func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	deltas := make(map[section]counters)
 	for _, c := range changed {
-		if c.before.Section == "" {
+		if c.before.Section == "" || !c.before.Status.Unpaid() {
 			continue
 		}
 		key := section{eventID: c.before.EventID, name: c.before.Section}
@@ -121,31 +146,44 @@ func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) e
 	return postgres.ExpectRows(n, len(arg.Sections), "sections", err)
 }
 
-// moveSeatsSold adds the changed reservations to the counters of sold seats.
-func moveSeatsSold(ctx context.Context, q *postgres.Queries, changed []*change) error {
-	deltas := make(map[section]int64)
+// soldCounters are the numbers of sold places of a section, and of those that the organiser keeps.
+type soldCounters struct{ sold, house int64 }
+
+// moveSold adds seats that were paid, and all places that were given back, to the counters of their
+// sections.
+func moveSold(ctx context.Context, q *postgres.Queries, changed []*change) error {
+	deltas := make(map[section]soldCounters)
 	for _, c := range changed {
-		var delta int64
-		switch was, is := seatStatus(c.before.Status) == "SOLD", seatStatus(c.current.Status) == "SOLD"; {
-		case !was && is:
-			delta = 1
-		case was && !is:
-			delta = -1
-		default:
-			continue
+		if c.before.Status != reservation.Confirmed && c.current.Status == reservation.Confirmed {
+			for _, seat := range c.current.Seats {
+				addSold(deltas, c, seat.Section, soldCounters{sold: 1})
+			}
 		}
-		for _, seat := range c.current.Seats {
-			deltas[section{eventID: c.before.EventID, name: seat.Section}] += delta
+		for _, p := range c.current.GivenBack() {
+			delta, name := soldCounters{sold: -1}, c.before.Section
+			if p.House {
+				delta.house = 1
+			}
+			if len(c.current.Seats) > 0 {
+				name = c.current.Seats[p.N-1].Section
+			}
+			addSold(deltas, c, name, delta)
 		}
 	}
-	maps.DeleteFunc(deltas, func(_ section, n int64) bool { return n == 0 })
+	maps.DeleteFunc(deltas, func(_ section, d soldCounters) bool { return d == soldCounters{} })
 	if len(deltas) == 0 {
 		return nil
 	}
-	var arg db.MoveSeatsSoldParams
-	for s, n := range deltas {
-		arg.EventIds, arg.Sections, arg.Sold = append(arg.EventIds, s.eventID), append(arg.Sections, s.name), append(arg.Sold, n)
+	var arg db.MoveSoldParams
+	for s, d := range deltas {
+		arg.EventIds, arg.Sections = append(arg.EventIds, s.eventID), append(arg.Sections, s.name)
+		arg.Sold, arg.House = append(arg.Sold, d.sold), append(arg.House, d.house)
 	}
-	n, err := q.MoveSeatsSold(ctx, arg)
+	n, err := q.MoveSold(ctx, arg)
 	return postgres.ExpectRows(n, len(deltas), "sections", err)
+}
+
+func addSold(deltas map[section]soldCounters, c *change, name string, delta soldCounters) {
+	key := section{eventID: c.before.EventID, name: name}
+	deltas[key] = soldCounters{sold: deltas[key].sold + delta.sold, house: deltas[key].house + delta.house}
 }

@@ -10,17 +10,19 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 // history settles payment events and remembers them.
 type history struct {
 	t      *testing.T
 	svc    *storetest.Service
-	events []reservation.PaymentEvent
+	events []settlement.PaymentEvent
 }
 
-func (h *history) add(e reservation.PaymentEvent) {
+func (h *history) add(e settlement.PaymentEvent) {
 	h.t.Helper()
 	e.Key = uuid.NewString()
 	h.events = append(h.events, e)
@@ -29,7 +31,7 @@ func (h *history) add(e reservation.PaymentEvent) {
 
 func (h *history) paid(r *reservation.Reservation, p reservation.Payment) {
 	h.t.Helper()
-	h.add(reservation.PaymentEvent{ReservationID: r.ID, Payment: p, Version: 3})
+	h.add(settlement.PaymentEvent{ReservationID: r.ID, Payment: p})
 }
 
 // pay confirms a new payment of the reservation's amount.
@@ -40,9 +42,20 @@ func (h *history) pay(r *reservation.Reservation) reservation.Payment {
 	return p
 }
 
-func (h *history) refund(r *reservation.Reservation, p reservation.Payment, cause reservation.Cause) {
+// compensate gives a rejected payment back.
+func (h *history) compensate(r *reservation.Reservation, p reservation.Payment) {
 	h.t.Helper()
-	h.add(reservation.PaymentEvent{ReservationID: r.ID, Payment: p, Version: 5, Refunded: true, Cause: cause})
+	h.add(settlement.PaymentEvent{ReservationID: r.ID, Payment: p, Refunded: true, Cause: refund.Compensation, RefundID: uuid.New()})
+}
+
+// refund gives the first ticket of a payment back, or all that it has.
+func (h *history) refund(p reservation.Payment, cause refund.Cause, whole bool) {
+	h.t.Helper()
+	req := h.svc.RefundRequest(p, cause)
+	if !whole {
+		req.TicketIDs = h.svc.TicketIDs(h.t, p)[:1]
+	}
+	h.add(storetest.MadeRefund(h.svc.BeginRefund(h.t, req), p))
 }
 
 // playHistory leads reservations through every way in which payment events can end them.
@@ -50,31 +63,33 @@ func playHistory(t *testing.T, svc *storetest.Service) (h *history, all []*reser
 	t.Helper()
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 9)))
 	h = &history{t: t, svc: svc}
-	hold := func(user, seat string) *reservation.Reservation {
+	hold := func(user string, seats ...string) *reservation.Reservation {
 		t.Helper()
-		r := svc.MustHoldSeats(t, user, seat)
+		r := svc.MustHoldSeats(t, user, seats...)
 		all = append(all, r)
 		return r
 	}
 	h.pay(hold("confirmed", "A-1-1"))
 	twice := hold("paid twice", "A-1-2")
 	h.pay(twice)
-	h.refund(twice, h.pay(twice), reservation.CauseCompensation)
-	refunded := hold("refunded", "A-1-3")
-	h.refund(refunded, h.pay(refunded), reservation.CauseUser)
+	h.compensate(twice, h.pay(twice))
+	h.refund(h.pay(hold("refunded", "A-1-3")), refund.User, true)
 	h.pay(hold("sold again", "A-1-3"))
+	h.refund(h.pay(hold("refunded in part", "A-2-1", "A-2-2")), refund.Operator, false)
+	h.pay(hold("sold again in part", "A-2-1"))
+	h.refund(h.pay(hold("refunded by hand", "A-2-3")), refund.ByHand, true)
 	cheap := hold("paid too little", "A-1-4")
 	wrong := storetest.Payment(cheap)
 	wrong.Amount--
 	h.paid(cheap, wrong)
-	h.refund(cheap, wrong, reservation.CauseCompensation)
+	h.compensate(cheap, wrong)
 	late := hold("paid too late", "A-1-5")
 	h.paid(&reservation.Reservation{ID: uuid.New()}, storetest.Payment(late)) // of an unknown reservation
 	svc.Clock.Advance(storetest.HoldFor)
-	h.refund(late, h.pay(late), reservation.CauseCompensation)
+	h.compensate(late, h.pay(late))
 	early := hold("refunded before it was confirmed", "A-1-6") // the confirmation was in the dead-letter topic meanwhile
 	p := storetest.Payment(early)
-	h.refund(early, p, reservation.CauseUser)
+	h.refund(p, refund.ByHand, true)
 	h.paid(early, p)
 	svc.Clock.Advance(storetest.HoldFor)
 	_, err := svc.Expiry.ExpireDue(t.Context(), 100)
@@ -94,7 +109,7 @@ func TestEventsReplayedAfterInboxPruning(t *testing.T) {
 		s := map[string]any{}
 		for _, r := range all {
 			now := svc.Find(t, r.ID)
-			s[r.UserID] = []any{now.Status, now.Reason, now.PaymentID}
+			s[r.UserID] = []any{now.Status, now.Reason, now.PaymentID, now.Released}
 		}
 		s["tickets"] = svc.Count(t, `SELECT count(*) FROM tickets WHERE status = 'VALID'`)
 		s["sold"] = svc.Count(t, `SELECT count(*) FROM seats WHERE status = 'SOLD'`)

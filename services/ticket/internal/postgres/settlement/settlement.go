@@ -1,4 +1,4 @@
-// Package settlement applies payment events to reservations, each once.
+// Package settlement applies payment events to reservations, tickets and claims, each once.
 package settlement
 
 import (
@@ -11,19 +11,22 @@ import (
 	"urr.guru/pkg/inbox"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
-// Store keeps the ids of applied payment events, and the refunded payments.
+// Store keeps the ids of applied payment events, and the payments that pay for nothing.
 type Store struct{ database *postgres.Database }
 
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Settle applies payment events to their reservations in one transaction, without those that the
-// consumer group has settled before.
-func (s *Store) Settle(ctx context.Context, group string, events []reservation.PaymentEvent) error {
+// Settle applies payment events in one transaction, without those that the consumer group has settled
+// before.
+func (s *Store) Settle(ctx context.Context, group string, events []settlement.PaymentEvent) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		keys := make([]string, len(events))
 		for i, e := range events {
@@ -47,7 +50,7 @@ func (s *Store) Settle(ctx context.Context, group string, events []reservation.P
 }
 
 // firstDeliveries returns the events whose keys are fresh, each once.
-func firstDeliveries(events []reservation.PaymentEvent, fresh map[string]bool) (first []reservation.PaymentEvent) {
+func firstDeliveries(events []settlement.PaymentEvent, fresh map[string]bool) (first []settlement.PaymentEvent) {
 	for _, e := range events {
 		if fresh[e.Key] {
 			delete(fresh, e.Key)
@@ -57,67 +60,109 @@ func firstDeliveries(events []reservation.PaymentEvent, fresh map[string]bool) (
 	return first
 }
 
-func settle(ctx context.Context, tx *postgres.Tx, events []reservation.PaymentEvent) error {
+func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent) error {
 	if len(events) == 0 {
 		return nil
 	}
-	ids := make([]uuid.UUID, len(events))
-	for i, e := range events {
-		ids[i] = e.ReservationID
-	}
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	locked, err := reservations.Lock(ctx, tx, slices.Compact(ids))
+	l, err := lock(ctx, tx, events)
 	if err != nil {
 		return err
 	}
-	now, err := tx.Now(ctx, tx.ClockTime()) // not locked.Now, which is zero when no reservation exists
+	closings, now, err := postgres.Closings(ctx, tx, l.reservations.EventIDs())
 	if err != nil {
 		return err
 	}
-	refunds, err := refundsOf(ctx, tx.Queries, events)
+	ended, err := endedPayments(ctx, tx.Queries, l.payments)
 	if err != nil {
 		return err
 	}
-	batch := reservation.Settlement{Find: locked.Find, Refunds: refunds, Now: now.UTC()}
-	rejected := batch.Apply(events)
-	if err := saveRefunds(ctx, tx.Queries, events); err != nil {
+	batch := settlement.Batch{
+		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Claims: l.claims, Ended: ended, Closings: closings, Now: now,
+	}
+	if err := batch.Apply(events); err != nil {
 		return err
 	}
-	saved, err := locked.Save(ctx, tx)
-	if err != nil {
-		return err
-	}
-	return reservations.InsertEvents(ctx, tx, append(saved, rejected...))
+	return l.save(ctx, tx, &batch)
 }
 
-// refundsOf reads, by payment id, the versions of the refunded ones among the events' payments. The
-// reservations must be locked.
-func refundsOf(ctx context.Context, q *postgres.Queries, events []reservation.PaymentEvent) (map[uuid.UUID]int64, error) {
-	ids := make([]uuid.UUID, len(events))
-	for i, e := range events {
-		ids[i] = e.Payment.ID
-	}
-	rows, err := q.RefundsOf(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	refunds := make(map[uuid.UUID]int64, len(rows))
-	for _, r := range rows {
-		refunds[r.PaymentID] = r.Version
-	}
-	return refunds, nil
+// locked is what payment events change: claims, reservations with their places, and tickets, locked in
+// this order.
+type locked struct {
+	payments     []uuid.UUID // that were taken
+	claims       map[uuid.UUID]*refund.Claim
+	reservations *reservations.Locked
+	tickets      *tickets.Locked
 }
 
-// saveRefunds stores which payments were refunded, for confirmations that are delivered after that.
-func saveRefunds(ctx context.Context, q *postgres.Queries, events []reservation.PaymentEvent) error {
-	var refunds db.SaveRefundsParams
+func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent) (l locked, err error) {
+	var refundIDs, ids, ticketIDs []uuid.UUID
 	for _, e := range events {
-		if e.Refunded {
-			refunds.PaymentIds, refunds.Versions = append(refunds.PaymentIds, e.Payment.ID), append(refunds.Versions, e.Version)
+		switch {
+		case !e.Refunded:
+			l.payments, ids = append(l.payments, e.Payment.ID), append(ids, e.ReservationID)
+		case e.EndsTickets():
+			refundIDs = append(refundIDs, e.RefundID)
 		}
 	}
-	if len(refunds.PaymentIds) == 0 {
+	if l.claims, err = refunds.Lock(ctx, tx.Queries, refundIDs); err != nil {
+		return l, err
+	}
+	for _, c := range l.claims {
+		ticketIDs = append(ticketIDs, c.TicketIDs()...)
+	}
+	if len(ticketIDs) > 0 { // without locks: a ticket's reservation never changes
+		of, err := tx.ReservationsOf(ctx, ticketIDs)
+		if err != nil {
+			return l, err
+		}
+		ids = append(ids, of...)
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	if l.reservations, err = reservations.Lock(ctx, tx, slices.Compact(ids), l.payments...); err != nil {
+		return l, err
+	}
+	l.tickets, err = tickets.Lock(ctx, tx.Queries, ticketIDs)
+	return l, err
+}
+
+// save writes what the batch has changed.
+func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch) error {
+	if err := endPayments(ctx, tx.Queries, b.NewlyEnded); err != nil {
+		return err
+	}
+	if err := refunds.End(ctx, tx.Queries, refund.Done, b.Done); err != nil {
+		return err
+	}
+	if err := l.tickets.Save(ctx, tx.Queries); err != nil {
+		return err
+	}
+	saved, err := l.reservations.Save(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return reservations.InsertEvents(ctx, tx, append(saved, b.Rejected...))
+}
+
+// endedPayments reads, by payment id, why payments pay for nothing. Their locks must be held.
+func endedPayments(ctx context.Context, q *postgres.Queries, payments []uuid.UUID) (map[uuid.UUID]string, error) {
+	ended := make(map[uuid.UUID]string)
+	if len(payments) == 0 {
+		return ended, nil
+	}
+	rows, err := q.EndedPayments(ctx, payments)
+	for _, r := range rows {
+		ended[r.PaymentID] = r.Why
+	}
+	return ended, err
+}
+
+func endPayments(ctx context.Context, q *postgres.Queries, ended map[uuid.UUID]string) error {
+	if len(ended) == 0 {
 		return nil
 	}
-	return q.SaveRefunds(ctx, refunds)
+	var arg db.EndPaymentsParams
+	for id, reason := range ended {
+		arg.PaymentIds, arg.Reasons = append(arg.PaymentIds, id), append(arg.Reasons, reason)
+	}
+	return q.EndPayments(ctx, arg)
 }

@@ -9,7 +9,9 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 func TestPaid(t *testing.T) {
@@ -102,23 +104,30 @@ func TestRefund(t *testing.T) {
 		t.Helper()
 		status, r, p := svc.Status, svc.Reservation, svc.Payment
 		before := len(svc.OutboxEvents(t, r.ID))
-		refund := func(p reservation.Payment, cause reservation.Cause) {
-			svc.Settle(t, reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p, Refunded: true, Cause: cause})
+		for _, cause := range []refund.Cause{refund.Compensation, refund.Transfer} {
+			svc.Settle(t, settlement.PaymentEvent{
+				Key: uuid.NewString(), ReservationID: r.ID, Payment: p, Refunded: true, Cause: cause, RefundID: uuid.New(),
+			})
 		}
-		refund(p, reservation.CauseCompensation)
-		refund(p, reservation.CauseTransfer)
-		refund(storetest.Payment(r), reservation.CauseUser)
+		unclaimed := storetest.MadeRefund(&refund.Claim{ID: uuid.New(), Cause: refund.Operator}, p)
+		err := svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{unclaimed})
+		require.ErrorIs(t, err, settlement.ErrUnclaimed, "nobody knows which tickets it ends")
+		refused := svc.BeginRefund(t, svc.RefundRequest(storetest.Payment(r), refund.User))
+		require.Equal(t, refund.Refused, refused.Status, "of another payment")
 		require.Equal(t, r, svc.Find(t, r.ID))
 		require.Len(t, svc.OutboxEvents(t, r.ID), before)
 
-		refund(p, reservation.CauseUser)
+		c := svc.BeginRefund(t, svc.RefundRequest(p, refund.User))
 		if status != reservation.Confirmed {
+			require.Equal(t, refund.Refused, c.Status)
 			require.Equal(t, r, svc.Find(t, r.ID))
 			return
 		}
+		svc.Settle(t, storetest.MadeRefund(c, p))
 		require.Equal(t, reservation.Refunded, svc.Find(t, r.ID).Status)
 		last := svc.OutboxEvents(t, r.ID)[before]
 		require.Equal(t, []string{"RESERVATION_CANCELLED", "REFUNDED", "REFUNDED"}, []string{last.Type, last.Reason, last.Status})
+		require.EqualValues(t, 2, last.Quantity)
 		require.EqualValues(t, 2, svc.Count(t, `SELECT count(*) FROM tickets WHERE reservation_id = $1 AND status = 'REFUNDED'`, r.ID))
 		seats := r.SeatIDs()
 		svc.MustHoldSeats(t, "next", seats...)
@@ -129,12 +138,12 @@ func TestRefund(t *testing.T) {
 // confirmation is delivered.
 func TestConfirmationAfterItsRefund(t *testing.T) {
 	t.Parallel()
-	for name, deliver := range map[string]func(t *testing.T, svc *storetest.Service, events ...reservation.PaymentEvent){
-		"together": func(t *testing.T, svc *storetest.Service, events ...reservation.PaymentEvent) {
+	for name, deliver := range map[string]func(t *testing.T, svc *storetest.Service, events ...settlement.PaymentEvent){
+		"together": func(t *testing.T, svc *storetest.Service, events ...settlement.PaymentEvent) {
 			t.Helper()
 			svc.Settle(t, events...)
 		},
-		"one by one": func(t *testing.T, svc *storetest.Service, events ...reservation.PaymentEvent) {
+		"one by one": func(t *testing.T, svc *storetest.Service, events ...settlement.PaymentEvent) {
 			t.Helper()
 			for _, e := range events {
 				svc.Settle(t, e)
@@ -147,9 +156,11 @@ func TestConfirmationAfterItsRefund(t *testing.T) {
 			svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
 			r := svc.MustHoldSeats(t, "u", "A-1-1")
 			p := svc.BeginPayment(t, r)
-			confirmed := reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p, Version: 3}
-			refunded := confirmed
-			refunded.Key, refunded.Version, refunded.Refunded, refunded.Cause = uuid.NewString(), 5, true, reservation.CauseOperator
+			c := svc.BeginRefund(t, svc.RefundRequest(p, refund.ByHand))
+			require.Equal(t, refund.Begun, c.Status)
+			require.Empty(t, c.Items, "no ticket of it is known")
+			confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p}
+			refunded := storetest.MadeRefund(c, p)
 			deliver(t, svc, refunded, confirmed, refunded, confirmed)
 
 			require.Equal(t, reservation.Paying, svc.Find(t, r.ID).Status, "no ticket for money that was given back")
@@ -167,22 +178,24 @@ func TestSettleEachEventOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
-	var batch []reservation.PaymentEvent
+	var batch []settlement.PaymentEvent
 	for i := range 5 {
 		r := svc.MustHoldSeats(t, fmt.Sprintf("u%d", i), fmt.Sprintf("A-1-%d", 2*i+1), fmt.Sprintf("A-1-%d", 2*i+2))
-		e := reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: storetest.Payment(r)}
+		e := settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: storetest.Payment(r)}
 		batch = append(batch, e, e)
 	}
+	svc.Settle(t, batch[:2]...)
 	gone := batch[0]
-	gone.Key, gone.Refunded, gone.Cause = uuid.NewString(), true, reservation.CauseOperator
-	batch = append(batch, gone)
+	refunded := storetest.MadeRefund(svc.BeginRefund(t, svc.RefundRequest(gone.Payment, refund.Operator)), gone.Payment)
+	batch = append(batch, refunded, refunded)
 	svc.Settle(t, batch...)
 	svc.Settle(t, batch...)
 	svc.Settle(t, batch[3:]...)
 
 	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "RESERVATION_CANCELLED"}, svc.EventTypes(t, gone.ReservationID))
 	require.EqualValues(t, 4, svc.Count(t, `SELECT count(*) FROM reservations WHERE status = 'CONFIRMED'`))
-	require.EqualValues(t, 8, svc.Count(t, `SELECT count(*) FROM tickets`), "what was paid and given back in one go has no tickets")
+	require.EqualValues(t, 10, svc.Count(t, `SELECT count(*) FROM tickets`))
+	require.EqualValues(t, 8, svc.Count(t, `SELECT count(*) FROM tickets WHERE status = 'VALID'`))
 	require.EqualValues(t, 6, svc.Count(t, `SELECT count(*) FROM processed_events`))
 	svc.RequireInvariants(t)
 }

@@ -13,57 +13,85 @@ import (
 // are none. They read only the tables, so that they do not repeat a mistake of the code. A query
 // that needs the time gets it as $1.
 var invariants = map[string]string{
-	"sold + held + free = capacity, seat by seat": `
+	"sold + held + house + free = capacity, seat by seat": `
 		SELECT s.event_id || ' ' || s.section
-		FROM sections s JOIN events e USING (event_id)
-		LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
-		WHERE e.seating = 'ASSIGNED'
+		FROM sections s LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
+		WHERE s.seated
 		GROUP BY s.event_id, s.section, s.capacity
 		HAVING count(x.*) <> s.capacity`,
-	"sold + held + free = capacity, by the counters": `
+	"sold + held + house + free = capacity, by the counters": `
 		SELECT s.event_id || ' ' || s.section
-		FROM sections s JOIN events e USING (event_id)
-		LEFT JOIN reservations r ON r.event_id = s.event_id AND r.section = s.section
-		WHERE e.seating = 'GENERAL'
-		GROUP BY s.event_id, s.section, s.capacity, s.held, s.sold
+		FROM sections s LEFT JOIN reservations r ON r.event_id = s.event_id AND r.section = s.section
+		WHERE NOT s.seated
+		GROUP BY s.event_id, s.section, s.capacity, s.held, s.sold, s.house, s.returns
 		HAVING s.held <> coalesce(sum(r.quantity) FILTER (WHERE r.status IN ('HELD', 'PAYING')), 0)
-		    OR s.sold <> coalesce(sum(r.quantity) FILTER (WHERE r.status = 'CONFIRMED'), 0)
-		    OR s.held + s.sold > s.capacity`,
-	"sold seats, by the counters": `
+		    OR s.sold <> coalesce(sum(r.quantity - r.released) FILTER (WHERE r.status = 'CONFIRMED'), 0)
+		    OR s.held + s.sold + s.house + s.returns > s.capacity`,
+	"sold and house seats, by the counters": `
 		SELECT s.event_id || ' ' || s.section
-		FROM sections s JOIN events e USING (event_id)
-		LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
-		WHERE e.seating = 'ASSIGNED'
-		GROUP BY s.event_id, s.section, s.sold
-		HAVING s.sold <> count(*) FILTER (WHERE x.status = 'SOLD')`,
+		FROM sections s LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
+		WHERE s.seated
+		GROUP BY s.event_id, s.section, s.sold, s.house
+		HAVING s.sold <> count(*) FILTER (WHERE x.status = 'SOLD') OR s.house <> count(*) FILTER (WHERE x.status = 'HOUSE')`,
 	"a seat is what its reservation says": `
 		SELECT x.seat_id FROM seats x LEFT JOIN reservations r USING (reservation_id)
-		WHERE x.status <> 'FREE' AND (r.reservation_id IS NULL
+		WHERE x.status IN ('HELD', 'SOLD') AND (r.reservation_id IS NULL
 		   OR (x.status = 'SOLD') <> (r.status = 'CONFIRMED')
 		   OR (x.status = 'HELD') <> (r.status IN ('HELD', 'PAYING'))
 		   OR (x.status = 'HELD' AND x.held_until <> r.expires_at))`,
-	"a live reservation has its seats": `
-		SELECT rs.reservation_id || ' ' || rs.seat_id
-		FROM reservation_seats rs JOIN reservations r USING (reservation_id) LEFT JOIN seats x
-		  ON x.event_id = rs.event_id AND x.seat_id = rs.seat_id
-		WHERE rs.live <> (r.status IN ('HELD', 'PAYING', 'CONFIRMED')) OR rs.live <> (x.reservation_id IS NOT DISTINCT FROM r.reservation_id)`,
+	"a live place has its seat": `
+		SELECT p.reservation_id || ' ' || p.n
+		FROM places p LEFT JOIN seats x ON x.event_id = p.event_id AND x.seat_id = p.seat_id
+		WHERE p.seat_id IS NOT NULL AND p.live <> (x.reservation_id IS NOT DISTINCT FROM p.reservation_id)`,
+	"a live reservation has the places that were not given back": `
+		SELECT r.reservation_id::text
+		FROM reservations r LEFT JOIN places p ON p.reservation_id = r.reservation_id AND p.live
+		GROUP BY r.reservation_id, r.status, r.section, r.quantity, r.released
+		HAVING count(p.*) <> CASE WHEN r.status = 'CONFIRMED' THEN r.quantity - r.released
+		                          WHEN r.status IN ('HELD', 'PAYING') AND r.section = '' THEN r.quantity ELSE 0 END`,
 	"nobody has more than the limit": `
 		SELECT r.event_id || ' ' || r.user_id
 		FROM reservations r JOIN events e USING (event_id)
-		WHERE r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1)
+		WHERE r.origin = 'SALE' AND (r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1))
 		GROUP BY r.event_id, r.user_id, e.max_per_user
-		HAVING sum(r.quantity) > e.max_per_user`,
-	"every place that is paid has one valid ticket": `
+		HAVING sum(r.quantity - r.released) > e.max_per_user`,
+	"every place that is paid admits one person": `
+		SELECT p.reservation_id || ' ' || p.n
+		FROM places p JOIN reservations r USING (reservation_id)
+		LEFT JOIN tickets t ON t.reservation_id = p.reservation_id AND t.n = p.n AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
+		GROUP BY p.reservation_id, p.n, p.live, r.status
+		HAVING count(t.*) <> CASE WHEN p.live AND r.status = 'CONFIRMED' THEN 1 ELSE 0 END`,
+	"a payment pays for its tickets, to the unit": `
 		SELECT r.reservation_id::text
-		FROM reservations r LEFT JOIN tickets t ON t.reservation_id = r.reservation_id AND t.status = 'VALID'
-		GROUP BY r.reservation_id, r.status, r.quantity
-		HAVING count(t.*) <> CASE WHEN r.status = 'CONFIRMED' THEN r.quantity ELSE 0 END`,
+		FROM reservations r LEFT JOIN tickets t ON t.reservation_id = r.reservation_id AND t.payment_id = r.payment_id
+		WHERE r.status IN ('CONFIRMED', 'REFUNDED') AND r.origin = 'SALE'
+		GROUP BY r.reservation_id, r.amount, r.fee
+		HAVING coalesce(sum(t.paid), 0) <> r.amount OR coalesce(sum(t.fee), 0) <> r.fee`,
+	"a payment that pays for nothing has no ticket": `
+		SELECT payment_id::text FROM ended_payments e WHERE EXISTS (SELECT 1 FROM tickets t WHERE t.payment_id = e.payment_id)`,
+	"what tickets give back is what claims have promised": `
+		SELECT t.ticket_id::text
+		FROM tickets t LEFT JOIN (SELECT unnest(ticket_ids) AS ticket_id, unnest(amounts) AS amount
+		                          FROM refund_claims WHERE status IN ('BEGUN', 'DONE')) c USING (ticket_id)
+		GROUP BY t.ticket_id, t.given
+		HAVING t.given <> coalesce(sum(c.amount), 0)`,
+	"a ticket is what its claim says": `
+		SELECT t.ticket_id || ' ' || t.status
+		FROM tickets t LEFT JOIN refund_claims c ON c.refund_id = t.refund_id
+		WHERE (t.status = 'REFUNDING' AND c.status IS DISTINCT FROM 'BEGUN') OR (t.status = 'REFUNDED' AND c.status IS DISTINCT FROM 'DONE')`,
 	"every status of a reservation was published": `
 		SELECT r.reservation_id || ' ' || r.status
 		FROM reservations r
 		WHERE r.status NOT IN ('HELD', 'PAYING') AND NOT EXISTS (
 			SELECT 1 FROM outbox o WHERE o.key = r.reservation_id::text AND o.payload::json->>'status' = r.status)
 		   OR NOT EXISTS (SELECT 1 FROM outbox o WHERE o.key = r.reservation_id::text AND o.type = 'RESERVATION_CREATED')`,
+	"every place given back was published": `
+		SELECT r.reservation_id::text
+		FROM reservations r LEFT JOIN outbox o ON o.key = r.reservation_id::text AND o.type = 'RESERVATION_CANCELLED'
+		                                      AND o.payload::json->>'reason' = 'REFUNDED'
+		WHERE r.status IN ('CONFIRMED', 'REFUNDED')
+		GROUP BY r.reservation_id, r.released
+		HAVING coalesce(sum((o.payload::json->>'quantity')::int), 0) <> r.released`,
 	"events of a reservation have growing versions": `
 		SELECT key FROM (SELECT key, entity_version, lag(entity_version) OVER (PARTITION BY key ORDER BY id) AS before FROM outbox) o
 		WHERE entity_version <= before`,

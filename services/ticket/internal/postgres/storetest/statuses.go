@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -59,9 +61,7 @@ var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *re
 	reservation.Refunded: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
 		t.Helper()
 		p := confirm(t, s, held)
-		s.Settle(t, reservation.PaymentEvent{
-			Key: uuid.NewString(), ReservationID: held.ID, Payment: p, Refunded: true, Cause: reservation.CauseOperator,
-		})
+		s.Refund(t, p, refund.Operator)
 		return p
 	},
 }
@@ -92,4 +92,14 @@ func ForEachStatus(t *testing.T, test func(t *testing.T, in InStatus)) {
 			s.RequireInvariants(t)
 		})
 	}
+}
+
+// TicketIDs returns the tickets of a payment, in the order of their places.
+func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
+	t.Helper()
+	rows, err := s.Pool.Query(t.Context(), `SELECT ticket_id FROM tickets WHERE payment_id = $1 ORDER BY n, issued_at`, p.ID)
+	require.NoError(t, err)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	require.NoError(t, err)
+	return ids
 }

@@ -22,10 +22,13 @@ import (
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
-	"urr.guru/services/ticket/internal/postgres/settlement"
+	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 const (
@@ -53,7 +56,8 @@ type Service struct {
 	Expiry           *expiry.Store
 	Tickets          *tickets.Store
 	ReservationStore *reservations.Store
-	Settlement       *settlement.Store
+	Settlement       *payments.Store
+	Refunds          *refunds.Store
 	Events           *event.Service
 	Reservations     *reservation.Service
 }
@@ -88,7 +92,8 @@ func (s *Service) Replica(t *testing.T) *Service {
 		Clock: s.Clock, Pool: s.Pool, Reads: s.Reads, Statements: s.Statements, Connections: s.Connections, Database: database,
 		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
-		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: settlement.NewStore(database),
+		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
+		Refunds: refunds.NewStore(database),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Reservations = reservation.NewService(other.Events, other.Holds, other.ReservationStore, MaxExtension)
@@ -180,12 +185,40 @@ func Payment(r *reservation.Reservation) reservation.Payment {
 // Confirm settles the event that a payment of a reservation was taken.
 func (s *Service) Confirm(t *testing.T, r *reservation.Reservation, p reservation.Payment) {
 	t.Helper()
-	s.Settle(t, reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p})
+	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p})
 }
 
-func (s *Service) Settle(t *testing.T, events ...reservation.PaymentEvent) {
+func (s *Service) Settle(t *testing.T, events ...settlement.PaymentEvent) {
 	t.Helper()
 	require.NoError(t, s.Settlement.Settle(t.Context(), Group, events))
+}
+
+// RefundRequest asks for a refund of all valid tickets of a payment.
+func (s *Service) RefundRequest(p reservation.Payment, cause refund.Cause) refund.Request {
+	return refund.Request{
+		ID: uuid.New(), PaymentID: p.ID, Cause: cause, UserID: p.UserID, Whole: cause == refund.ByHand, AskedAt: s.Clock.Now(),
+	}
+}
+
+func (s *Service) BeginRefund(t *testing.T, req refund.Request) *refund.Claim {
+	t.Helper()
+	c, err := s.Refunds.Begin(t.Context(), req)
+	require.NoError(t, err)
+	return c
+}
+
+// MadeRefund is the event that a claimed refund was made.
+func MadeRefund(c *refund.Claim, p reservation.Payment) settlement.PaymentEvent {
+	return settlement.PaymentEvent{Key: uuid.NewString(), Payment: p, Refunded: true, Cause: c.Cause, RefundID: c.ID}
+}
+
+// Refund gives the valid tickets of a payment back.
+func (s *Service) Refund(t *testing.T, p reservation.Payment, cause refund.Cause) *refund.Claim {
+	t.Helper()
+	c := s.BeginRefund(t, s.RefundRequest(p, cause))
+	require.Equal(t, refund.Begun, c.Status, "%s %v", c.Reason, c.Problems)
+	s.Settle(t, MadeRefund(c, p))
+	return c
 }
 
 // OutboxEvent is an event as the outbox has it.

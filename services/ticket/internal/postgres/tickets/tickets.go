@@ -46,11 +46,13 @@ func (s *Store) ListTickets(ctx context.Context, userID string, limit int, befor
 
 func toTicket(r db.Ticket) ticket.Ticket {
 	t := ticket.Ticket{
-		ID: r.TicketID, ReservationID: r.ReservationID, EventID: r.EventID, UserID: r.UserID, Section: r.Section, Price: r.Price,
-		Currency: r.Currency, Status: ticket.Status(r.Status), Serial: int(r.Serial), IssuedAt: r.IssuedAt.UTC(),
+		ID: r.TicketID, ReservationID: r.ReservationID, N: int(r.N), EventID: r.EventID, UserID: r.UserID, Section: r.Section,
+		Price: r.Price, Paid: r.Paid, Fee: r.Fee, Given: r.Given, Currency: r.Currency, PaymentID: r.PaymentID.UUID,
+		Status: ticket.Status(r.Status), RefundID: r.RefundID.UUID, Serial: int(r.Serial), IssuedAt: r.IssuedAt.UTC(),
 	}
 	if r.SeatID != nil {
 		seat := reservation.NewSeat(*r.SeatID, r.Price)
+		seat.Fee = r.Fee
 		t.Seat = &seat
 	}
 	return t
@@ -77,19 +79,12 @@ func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {
 	}
 	arg.TicketIds = append(arg.TicketIds, t.ID)
 	arg.ReservationIds = append(arg.ReservationIds, t.ReservationID)
+	arg.Ns = append(arg.Ns, int32(t.N)) //nolint:gosec // ≤ the quantity
 	arg.EventIds = append(arg.EventIds, t.EventID)
 	arg.UserIds = append(arg.UserIds, t.UserID)
 	arg.Sections = append(arg.Sections, t.Section)
 	arg.SeatIds = append(arg.SeatIds, seat)
-	arg.Prices = append(arg.Prices, t.Price)
+	arg.Prices, arg.Fees, arg.Paid = append(arg.Prices, t.Price), append(arg.Fees, t.Fee), append(arg.Paid, t.Paid)
 	arg.Currencies = append(arg.Currencies, t.Currency)
-}
-
-// Refund marks the tickets of refunded reservations, whose rows must be locked.
-func Refund(ctx context.Context, q *postgres.Queries, reservations []uuid.UUID) error {
-	if len(reservations) == 0 {
-		return nil
-	}
-	_, err := q.RefundTickets(ctx, reservations)
-	return err
+	arg.PaymentIds = append(arg.PaymentIds, t.PaymentID)
 }

@@ -1,0 +1,23 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/db"
+)
+
+// Closings reads what decides on payments and refunds of events, and the time. The transaction must
+// have taken its locks: whoever waits for them meanwhile must see a later time and state.
+func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[string]event.Closing, now time.Time, err error) {
+	rows, err := tx.Closings(ctx, db.ClosingsParams{EventIds: eventIDs, Now: tx.ClockTime()})
+	closings = make(map[string]event.Closing, len(rows))
+	for _, r := range rows {
+		now = r.Now.UTC()
+		closings[r.EventID] = event.Closing{
+			State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
+		}
+	}
+	return closings, now, err
+}

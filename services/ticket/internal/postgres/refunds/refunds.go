@@ -1,0 +1,188 @@
+// Package refunds stores the claims of refunds.
+package refunds
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+var _ refund.Store = (*Store)(nil)
+
+// Store keeps claims.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+// Begin inserts the claim before it decides, so that a concurrent call for the same refund waits for
+// the answer.
+func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Claim, err error) {
+	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		known, err := insert(ctx, tx, refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun})
+		if claim = known; claim != nil || err != nil {
+			return err
+		}
+		claim, err = begin(ctx, tx, req)
+		return err
+	})
+	return claim, err
+}
+
+// insert stores a new claim. It returns the claim that is stored already, locked, or else nil.
+func insert(ctx context.Context, tx *postgres.Tx, c refund.Claim) (known *refund.Claim, err error) {
+	n, err := tx.InsertClaim(ctx, db.InsertClaimParams{
+		RefundID: c.ID, PaymentID: uuid.NullUUID{UUID: c.PaymentID, Valid: c.PaymentID != uuid.Nil}, Cause: string(c.Cause),
+		Status: string(c.Status), Now: tx.ClockTime(),
+	})
+	if err != nil || n == 1 {
+		return nil, err
+	}
+	claims, err := Lock(ctx, tx.Queries, []uuid.UUID{c.ID})
+	return claims[c.ID], err
+}
+
+// begin decides on a new claim, and stores the answer.
+func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Claim, error) {
+	if err := tx.LockUsers(ctx, postgres.PaymentLockKeys([]uuid.UUID{req.PaymentID})); err != nil {
+		return nil, err
+	}
+	ids := req.TicketIDs
+	if len(ids) == 0 {
+		var err error
+		if ids, err = tx.TicketsOfPayment(ctx, req.PaymentID); err != nil {
+			return nil, err
+		}
+	}
+	locked, err := tickets.Lock(ctx, tx.Queries, ids)
+	if err != nil {
+		return nil, err
+	}
+	sale, err := saleOf(ctx, tx, locked.All())
+	if err != nil {
+		return nil, err
+	}
+	if req.EndsUnknownPayment(len(ids)) {
+		ended := db.EndPaymentsParams{PaymentIds: []uuid.UUID{req.PaymentID}, Reasons: []string{reservation.ReasonRefunded}}
+		if err := tx.EndPayments(ctx, ended); err != nil {
+			return nil, err
+		}
+	}
+	claim := refund.Decide(req, locked.All(), sale)
+	if err := locked.Save(ctx, tx.Queries); err != nil {
+		return nil, err
+	}
+	return &claim, answer(ctx, tx.Queries, &claim)
+}
+
+// saleOf reads the facts of the tickets' event. All tickets of a payment are of one.
+func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Sale, error) {
+	var ids []string
+	if len(list) > 0 {
+		ids = []string{list[0].EventID}
+	}
+	closings, now, err := postgres.Closings(ctx, tx, ids)
+	sale := refund.Sale{Now: now}
+	if len(ids) > 0 {
+		sale.Closing = closings[ids[0]]
+	}
+	return sale, err
+}
+
+// answer stores the answer of a claim whose row is locked.
+func answer(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
+	arg := db.AnswerClaimParams{
+		RefundID: c.ID, Status: string(c.Status), Reason: c.Reason, BegunAt: c.BegunAt, TicketIds: c.TicketIDs(), Amounts: []int64{},
+		ProblemIds: []uuid.UUID{}, ProblemReasons: []string{},
+	}
+	for _, item := range c.Items {
+		arg.Amounts = append(arg.Amounts, item.Amount)
+	}
+	for _, p := range c.Problems {
+		arg.ProblemIds, arg.ProblemReasons = append(arg.ProblemIds, p.TicketID), append(arg.ProblemReasons, p.Reason)
+	}
+	n, err := q.AnswerClaim(ctx, arg)
+	return postgres.ExpectRows(n, 1, "claims", err)
+}
+
+// Abort stores the end of a refund also when nothing was claimed for it yet.
+func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
+	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		known, err := insert(ctx, tx, refund.Claim{ID: id, Status: refund.Aborted})
+		if err != nil || known == nil {
+			return err
+		}
+		switch {
+		case known.Status == refund.Aborted, known.Status == refund.Refused:
+			return nil
+		case known.Status == refund.Done, known.Cause != refund.User && known.Cause != refund.Operator:
+			return fmt.Errorf("claim %s of cause %s is %s and cannot be aborted: %w", id, known.Cause, known.Status, postgres.ErrContradiction)
+		}
+		return abort(ctx, tx.Queries, known)
+	})
+}
+
+// abort makes the tickets of a locked claim VALID again.
+func abort(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
+	locked, err := tickets.Lock(ctx, q, c.TicketIDs())
+	if err != nil {
+		return err
+	}
+	for _, item := range c.Items {
+		t := locked.Find(item.TicketID)
+		if t == nil {
+			return fmt.Errorf("ticket %s of claim %s: %w", item.TicketID, c.ID, ticket.ErrNotFound)
+		}
+		if err := t.Unclaim(c.ID, item.Amount); err != nil {
+			return err
+		}
+	}
+	if err := locked.Save(ctx, q); err != nil {
+		return err
+	}
+	return End(ctx, q, refund.Aborted, []uuid.UUID{c.ID})
+}
+
+// Lock locks and reads claims, which a transaction does before it locks payments, users and places.
+func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uuid.UUID]*refund.Claim, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := q.LockClaims(ctx, ids)
+	claims := make(map[uuid.UUID]*refund.Claim, len(rows))
+	for _, r := range rows {
+		claims[r.RefundClaim.RefundID] = toClaim(r.RefundClaim)
+	}
+	return claims, err
+}
+
+// End ends claims that have begun, whose rows must be locked.
+func End(ctx context.Context, q *postgres.Queries, status refund.Status, ids []uuid.UUID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	n, err := q.EndClaims(ctx, db.EndClaimsParams{RefundIds: ids, Status: string(status)})
+	return postgres.ExpectRows(n, len(ids), "claims", err)
+}
+
+func toClaim(r db.RefundClaim) *refund.Claim {
+	c := &refund.Claim{
+		ID: r.RefundID, PaymentID: r.PaymentID.UUID, Cause: refund.Cause(r.Cause), Status: refund.Status(r.Status), Reason: r.Reason,
+		BegunAt: r.BegunAt.UTC(),
+	}
+	for i, id := range r.TicketIds {
+		c.Items = append(c.Items, refund.Item{TicketID: id, Amount: r.Amounts[i]})
+	}
+	for i, id := range r.ProblemIds {
+		c.Problems = append(c.Problems, refund.Problem{TicketID: id, Reason: r.ProblemReasons[i]})
+	}
+	return c
+}

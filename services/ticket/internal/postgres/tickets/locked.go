@@ -1,0 +1,79 @@
+package tickets
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// Locked are tickets whose rows one transaction has locked.
+type Locked struct{ changes []change }
+
+// change is a locked ticket as it was read, and as the domain has changed it.
+type change struct {
+	before  ticket.Ticket
+	current *ticket.Ticket
+}
+
+func (c *change) changed() bool {
+	return c.before.Status != c.current.Status || c.before.Given != c.current.Given || c.before.RefundID != c.current.RefundID
+}
+
+// Lock locks and reads tickets. Those that do not exist are left out.
+func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, error) {
+	if len(ids) == 0 {
+		return &Locked{}, nil
+	}
+	rows, err := q.LockTickets(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	l := &Locked{changes: make([]change, len(rows))}
+	for i, r := range rows {
+		t := toTicket(r.Ticket)
+		l.changes[i] = change{before: t, current: &t}
+	}
+	return l, nil
+}
+
+// All returns the locked tickets.
+func (l *Locked) All() []*ticket.Ticket {
+	all := make([]*ticket.Ticket, len(l.changes))
+	for i, c := range l.changes {
+		all[i] = c.current
+	}
+	return all
+}
+
+// Find returns a locked ticket, nil when it is not locked.
+func (l *Locked) Find(id uuid.UUID) *ticket.Ticket {
+	for _, c := range l.changes {
+		if c.before.ID == id {
+			return c.current
+		}
+	}
+	return nil
+}
+
+// Save writes the changed tickets. Every write names the status that it expects to change.
+func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
+	var arg db.UpdateTicketsParams
+	for _, c := range l.changes {
+		if !c.changed() {
+			continue
+		}
+		arg.TicketIds = append(arg.TicketIds, c.before.ID)
+		arg.Was, arg.Statuses = append(arg.Was, string(c.before.Status)), append(arg.Statuses, string(c.current.Status))
+		arg.WasGiven, arg.Given = append(arg.WasGiven, c.before.Given), append(arg.Given, c.current.Given)
+		arg.RefundIds = append(arg.RefundIds, c.current.RefundID)
+	}
+	if len(arg.TicketIds) == 0 {
+		return nil
+	}
+	n, err := q.UpdateTickets(ctx, arg)
+	return postgres.ExpectRows(n, len(arg.TicketIds), "tickets", err)
+}

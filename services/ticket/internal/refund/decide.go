@@ -1,0 +1,98 @@
+package refund
+
+import (
+	"time"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// AskedWithin is the age from which on a request is refused: its answer may have been deleted.
+const AskedWithin = 7 * 24 * time.Hour
+
+// Sale has the facts of one event at the time of the decision, after all locks.
+type Sale struct {
+	event.Closing
+
+	Now time.Time
+}
+
+// Decide answers a request, and changes the tickets that it claims. The tickets are those that the
+// request names, or else all of the payment. They are locked.
+func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
+	c := Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: Begun, BegunAt: sale.Now}
+	if req.Cause == ByHand && !req.Whole { // a person has to say which tickets the money was for
+		return c
+	}
+	if reason := refusal(&req, &sale); reason != "" && req.Cause != ByHand {
+		return c.refused(reason)
+	}
+	var claimed []*ticket.Ticket
+	for _, t := range tickets {
+		if problem := problemOf(&req, t, &sale); problem != "" {
+			c.Problems = append(c.Problems, Problem{TicketID: t.ID, Reason: problem})
+			continue
+		}
+		claimed = append(claimed, t)
+	}
+	c.addMissing(&req, tickets)
+	if req.Cause != ByHand && (len(claimed) == 0 || (len(req.TicketIDs) > 0 && len(c.Problems) > 0)) {
+		return c.refused(ReasonNotRefundable)
+	}
+	for _, t := range claimed {
+		amount := t.Paid - t.Given
+		if req.Cause == User || req.KeepFees {
+			amount = max(0, amount-t.Fee)
+		}
+		t.Claim(req.ID, amount)
+		c.Items = append(c.Items, Item{TicketID: t.ID, Amount: amount})
+	}
+	return c
+}
+
+func (c *Claim) refused(reason string) Claim {
+	c.Status, c.Reason = Refused, reason
+	return *c
+}
+
+// refusal returns why a request is refused whatever its tickets are. An event that is cancelled gives
+// everything back by itself.
+func refusal(req *Request, sale *Sale) string {
+	switch {
+	case !sale.Now.Before(req.AskedAt.Add(AskedWithin)):
+		return ReasonTooOld
+	case !sale.State.TakesPlace():
+		return ReasonEventCancelled
+	default:
+		return ""
+	}
+}
+
+// problemOf returns why a request cannot have a ticket.
+func problemOf(req *Request, t *ticket.Ticket, sale *Sale) string {
+	switch {
+	case t.PaymentID != req.PaymentID, req.Cause == User && t.UserID != req.UserID:
+		return ProblemNotYours
+	case t.Status != ticket.Valid:
+		return string(t.Status)
+	case req.Cause == User && (!sale.UserRefunds || !sale.Now.Before(sale.RefundUntil)):
+		return ProblemTooLate
+	case req.Cause == ByHand && !sale.Now.Before(sale.ClosesAt): // doors may have it on their lists
+		return ProblemTooLate
+	default:
+		return ""
+	}
+}
+
+// addMissing adds the named tickets that do not exist.
+func (c *Claim) addMissing(req *Request, tickets []*ticket.Ticket) {
+	for _, id := range req.TicketIDs {
+		found := false
+		for _, t := range tickets {
+			found = found || t.ID == id
+		}
+		if !found {
+			c.Problems = append(c.Problems, Problem{TicketID: id, Reason: ProblemNotYours})
+		}
+	}
+}

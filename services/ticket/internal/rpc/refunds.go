@@ -1,0 +1,67 @@
+package rpc
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/refund"
+)
+
+// BeginRefund claims tickets by their payment, whatever it was made for: there are none of what is
+// not sold yet, so nothing of that can be claimed.
+func (s *Payables) BeginRefund(ctx context.Context, req *ticketv1.BeginRefundRequest) (*ticketv1.RefundClaim, error) {
+	r, err := toRefundRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.refunds.Begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return fromClaim(c), nil
+}
+
+func (s *Payables) AbortRefund(ctx context.Context, req *ticketv1.AbortRefundRequest) (*emptypb.Empty, error) {
+	id, err := parseID(req.GetRefundId())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.refunds.Abort(ctx, id); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
+}
+
+func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err error) {
+	r = refund.Request{
+		Cause: refund.Cause(req.GetCause()), UserID: req.GetUserId(), KeepFees: req.Fees != nil && !req.GetFees(), Whole: req.GetWhole(),
+		AskedAt: req.GetAskedAt().AsTime(),
+	}
+	if r.ID, err = parseID(req.GetRefundId()); err != nil {
+		return r, err
+	}
+	if r.PaymentID, err = parseID(req.GetPaymentId()); err != nil {
+		return r, err
+	}
+	for _, text := range req.GetTicketIds() {
+		id, err := parseID(text)
+		if err != nil {
+			return r, err
+		}
+		r.TicketIDs = append(r.TicketIDs, id)
+	}
+	return r, nil
+}
+
+func fromClaim(c *refund.Claim) *ticketv1.RefundClaim {
+	out := &ticketv1.RefundClaim{Status: string(c.Status), Reason: c.Reason}
+	for _, item := range c.Items {
+		out.Items = append(out.Items, &ticketv1.RefundClaimItem{TicketId: item.TicketID.String(), Amount: item.Amount})
+	}
+	for _, p := range c.Problems {
+		out.Problems = append(out.Problems, &ticketv1.RefundClaimProblem{TicketId: p.TicketID.String(), Reason: p.Reason})
+	}
+	return out
+}

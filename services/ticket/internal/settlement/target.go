@@ -1,0 +1,94 @@
+package settlement
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// Kind is what a payment is made for: its payment type.
+type Kind string
+
+// The kinds. Transfers and memberships are not sold yet.
+const (
+	Reservation Kind = "reservation"
+	Transfer    Kind = "transfer"
+	Membership  Kind = "membership"
+)
+
+// Payable is what a user can pay.
+type Payable struct {
+	Kind    Kind
+	ID      uuid.UUID
+	UserID  string
+	EventID string
+	// Amount is in the currency's minor unit.
+	Amount   int64
+	Currency string
+	// ExpiresAt is the end of the time to pay.
+	ExpiresAt time.Time
+	// Description is what the payment provider's page shows.
+	Description string
+}
+
+// Target is one kind of thing that payments are made for.
+type Target interface {
+	// Payable returns what a user can pay; reservation.ErrReferenceNotFound when it is another user's.
+	Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error)
+	// BeginPayment reserves it for a payment. It must succeed before the provider is called.
+	BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error)
+	// AbortPayment undoes BeginPayment for a payment that was definitely declined.
+	AbortPayment(ctx context.Context, id, payment uuid.UUID) error
+}
+
+// Targets are the kinds that are sold here. Payment's calls and its events are dispatched by them.
+type Targets map[Kind]Target
+
+// Sold reports whether there can be payments of a kind.
+func (t Targets) Sold(k Kind) bool { return t[k] != nil }
+
+// Of returns the target of a kind; reservation.ErrReferenceNotFound for one that is not sold.
+func (t Targets) Of(k Kind) (Target, error) {
+	if !t.Sold(k) {
+		return nil, reservation.ErrReferenceNotFound
+	}
+	return t[k], nil
+}
+
+// Reservations is the Target of reservations.
+type Reservations struct{ *reservation.Service }
+
+var _ Target = Reservations{}
+
+func (r Reservations) Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error) {
+	return toPayable(r.Service.Payable(ctx, userID, id))
+}
+
+func (r Reservations) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
+	return toPayable(r.Service.BeginPayment(ctx, userID, id, payment))
+}
+
+func toPayable(p *reservation.Payable, err error) (*Payable, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &p.Reservation
+	return &Payable{
+		Kind: Reservation, ID: r.ID, UserID: r.UserID, EventID: r.EventID, Amount: r.Amount, Currency: r.Currency,
+		ExpiresAt: r.ExpiresAt, Description: describe(p),
+	}, nil
+}
+
+// describe returns the event's title and the places.
+func describe(p *reservation.Payable) string {
+	r := &p.Reservation
+	if len(r.Seats) > 0 {
+		return p.EventTitle + ": " + strings.Join(r.SeatIDs(), ", ")
+	}
+	return p.EventTitle + ": " + strconv.Itoa(r.Quantity) + " × " + r.Section
+}
