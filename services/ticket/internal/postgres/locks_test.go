@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 )
@@ -151,5 +153,90 @@ func TestExpireDueSkipsLockedSeats(t *testing.T) {
 	n, err := svc.Expiry.ExpireDue(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
+	svc.RequireInvariants(t)
+}
+
+// The order is claims → payments → … → seats → reservation → tickets: a refund's end that waits for a
+// lock has not taken a later one yet.
+func TestLockOrderOfRefunds(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
+	r := svc.MustHoldSeats(t, "u", "A-1-3", "A-1-5")
+	p := storetest.Payment(r)
+	svc.Confirm(t, r, p)
+	const claims, seats = `SELECT 1 FROM refund_claims`, `SELECT 1 FROM seats WHERE status = 'SOLD'`
+	const reservations, tickets, sections = `SELECT 1 FROM reservations`, `SELECT 1 FROM tickets`, `SELECT 1 FROM sections`
+	order := []string{claims, seats, reservations, tickets, sections}
+	for i, locked := range order {
+		c := svc.BeginRefund(t, svc.RefundRequest(p, refund.User))
+		made := storetest.MadeRefund(c, p)
+		require.NoError(t, whileLocked(t, svc, locked+` FOR UPDATE`,
+			func() error {
+				return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{made})
+			},
+			func() {
+				for _, later := range order[i+1:] {
+					requireUnlocked(t, svc, later)
+				}
+			}))
+		r = svc.MustHoldSeats(t, "u", "A-1-3", "A-1-5")
+		p = storetest.Payment(r)
+		svc.Confirm(t, r, p)
+	}
+	svc.RequireInvariants(t)
+}
+
+// A claim locks tickets only. Its time is that at which it has them: a refund that waits until it is too
+// late is too late.
+func TestClaimsReadTheClockAfterTheirLocks(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
+	r := svc.MustHoldSeats(t, "u", "A-1-3")
+	p := storetest.Payment(r)
+	svc.Confirm(t, r, p)
+	svc.Clock.Set(storetest.Start.Add(47*time.Hour - time.Minute))
+	var c *refund.Claim
+	require.NoError(t, whileLocked(t, svc, `SELECT 1 FROM tickets FOR UPDATE`,
+		func() (err error) {
+			c, err = svc.Refunds.Begin(t.Context(), svc.RefundRequest(p, refund.User))
+			return err
+		},
+		func() {
+			for _, rows := range []string{`SELECT 1 FROM seats`, `SELECT 1 FROM sections`, `SELECT 1 FROM reservations`} {
+				requireUnlocked(t, svc, rows)
+			}
+			svc.Clock.Advance(time.Minute)
+		}))
+	require.Equal(t, refund.Refused, c.Status)
+	require.Equal(t, refund.ProblemTooLate, c.Problems[0].Reason)
+	svc.RequireInvariants(t)
+}
+
+// A payment's confirmation and its refund by hand wait for each other, although neither has a row of
+// the other to lock.
+func TestRefundsByHandWaitForTheConfirmation(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
+	r := svc.MustHoldSeats(t, "u", "A-1-3")
+	p := storetest.Payment(r)
+	confirmed := make(chan error, 1)
+	var c *refund.Claim
+	require.NoError(t, whileLocked(t, svc, `SELECT 1 FROM reservations FOR UPDATE`,
+		func() error {
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{{Key: "k", ReservationID: r.ID, Payment: p}})
+		},
+		func() {
+			go func() {
+				var err error
+				c, err = svc.Refunds.Begin(t.Context(), svc.RefundRequest(p, refund.ByHand))
+				confirmed <- err
+			}()
+			testkit.Until(t, func() bool { return svc.WaitingForLocks(t) == 2 }, "the refund waits for the confirmation")
+		}))
+	require.NoError(t, <-confirmed)
+	require.Len(t, c.Items, 1)
 	svc.RequireInvariants(t)
 }

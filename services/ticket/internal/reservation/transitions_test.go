@@ -128,6 +128,62 @@ func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	require.Empty(t, r.TakeEvents())
 }
 
+// A reservation that ends unpaid names no payment: it would be taken for answered when it is confirmed
+// later, and neither a ticket nor a refund would follow.
+func TestUnpaidEndsForgetThePayment(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(r *reservation.Reservation, payment uuid.UUID){
+		"expired":             func(r *reservation.Reservation, _ uuid.UUID) { r.Expire(noon.Add(time.Hour)) },
+		"cancelled":           func(r *reservation.Reservation, p uuid.UUID) { r.AbortPayment(p, noon, extension); _ = r.Cancel(noon) },
+		"event ended":         func(r *reservation.Reservation, _ uuid.UUID) { r.CancelWithEvent(noon) },
+		"expired, then ended": func(r *reservation.Reservation, _ uuid.UUID) { r.CancelWithEvent(noon.Add(time.Hour)) },
+	} {
+		r := held()
+		p := pay(r)
+		require.NoError(t, r.BeginPayment(p.ID, noon, extension))
+		end(r, p.ID)
+		require.False(t, r.Status.Live(), name)
+		require.Equal(t, uuid.Nil, r.PaymentID, name)
+		require.NotEmpty(t, r.Settle(p, noon.Add(time.Hour)), "%s: the late payment goes back", name)
+		require.Equal(t, reservation.Rejected, r.Status, name)
+	}
+	r := held()
+	r.Settle(pay(r), noon)
+	r.CancelWithEvent(noon)
+	require.Equal(t, reservation.Confirmed, r.Status, "what is paid is refunded ticket by ticket")
+}
+
+// A reservation of several places ends with the last one, and each event tells what it gave back.
+func TestGiveBackOneByOne(t *testing.T) {
+	t.Parallel()
+	r := reservation.NewHeld(reservation.Reservation{
+		ID: reservation.NewID(), EventID: "e", UserID: "u", Quantity: 3, Amount: 210, Currency: "KRW",
+		Seats: []reservation.Seat{{ID: "A-1-1"}, {ID: "A-1-2"}, {ID: "A-1-3"}},
+	}, time.Minute, noon)
+	r.Settle(pay(r), noon)
+	r.TakeEvents()
+	r.GiveBack(nil, noon)
+	require.Empty(t, r.TakeEvents())
+	r.GiveBack([]reservation.GivenBack{{N: 2}}, noon)
+	r.GiveBack([]reservation.GivenBack{{N: 3, House: true}, {N: 1}}, noon)
+	require.Equal(t, []reservation.GivenBack{{N: 2}, {N: 3, House: true}, {N: 1}}, r.GivenBack())
+	require.Equal(t, reservation.Refunded, r.Status)
+	require.Equal(t, 3, r.Released)
+	require.Len(t, r.Seats, 3)
+	events := r.TakeEvents()
+	require.Len(t, events, 2)
+	for i, want := range []struct {
+		status reservation.Status
+		seats  []string
+	}{{reservation.Confirmed, []string{"A-1-2"}}, {reservation.Refunded, []string{"A-1-3", "A-1-1"}}} {
+		told := events[i].Reservation
+		require.Equal(t, want.status, told.Status)
+		require.Equal(t, want.seats, told.SeatIDs())
+		require.Equal(t, len(want.seats), told.Quantity)
+	}
+	require.Zero(t, r.AsCreated().Released)
+}
+
 func TestAsCreated(t *testing.T) {
 	t.Parallel()
 	r := held()

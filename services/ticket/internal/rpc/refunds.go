@@ -58,6 +58,9 @@ func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err er
 func fromClaim(c *refund.Claim) *ticketv1.RefundClaim {
 	out := &ticketv1.RefundClaim{Status: string(c.Status), Reason: c.Reason}
 	for _, item := range c.Items {
+		if c.Status == refund.Aborted { // given up
+			break
+		}
 		out.Items = append(out.Items, &ticketv1.RefundClaimItem{TicketId: item.TicketID.String(), Amount: item.Amount})
 	}
 	for _, p := range c.Problems {

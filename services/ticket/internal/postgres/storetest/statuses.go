@@ -11,6 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
 )
 
 // BeginPayment begins a payment of a reservation and returns it.
@@ -102,4 +103,82 @@ func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	require.NoError(t, err)
 	return ids
+}
+
+// ticketSteps bring the first ticket of a payment from VALID into a status. What doors and transfers
+// will do is written by hand.
+var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID){
+	ticket.Valid:        func(*testing.T, *Service, reservation.Payment, uuid.UUID) {},
+	ticket.Used:         setStatus(`UPDATE tickets SET status = 'USED' WHERE ticket_id = $1`),
+	ticket.Transferring: setStatus(`UPDATE tickets SET status = 'TRANSFERRING' WHERE ticket_id = $1`),
+	ticket.Transferred: setStatus(`
+		WITH given AS (UPDATE tickets SET status = 'TRANSFERRED' WHERE ticket_id = $1 RETURNING *)
+		INSERT INTO tickets (ticket_id, reservation_id, n, prev, event_id, user_id, section, seat_id, price, paid, fee, currency, status)
+		SELECT gen_random_uuid(), reservation_id, n, ticket_id, event_id, 'friend', section, seat_id, price, 0, 0, currency, 'VALID' FROM given`),
+	ticket.Refunding: func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID) {
+		t.Helper()
+		s.claimOne(t, p, id)
+	},
+	ticket.Refunded: func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID) {
+		t.Helper()
+		s.Settle(t, MadeRefund(s.claimOne(t, p, id), p))
+	},
+}
+
+func setStatus(sql string) func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) {
+	return func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) {
+		t.Helper()
+		_, err := s.Pool.Exec(t.Context(), sql, id)
+		require.NoError(t, err)
+	}
+}
+
+func (s *Service) claimOne(t *testing.T, p reservation.Payment, id uuid.UUID) *refund.Claim {
+	t.Helper()
+	req := s.RefundRequest(p, refund.Operator)
+	req.TicketIDs = []uuid.UUID{id}
+	return s.BeginRefund(t, req)
+}
+
+// TicketInStatus is a ticket in a status. Its payment has paid for a VALID one too.
+type TicketInStatus struct {
+	*Service
+
+	Status      ticket.Status
+	Ticket      ticket.Ticket
+	Other       uuid.UUID
+	Reservation *reservation.Reservation
+	Payment     reservation.Payment
+}
+
+// ForEachTicketStatus runs a test on a ticket in every status. Each place costs 70 and a fee of 5.
+func ForEachTicketStatus(t *testing.T, test func(t *testing.T, in TicketInStatus)) {
+	t.Helper()
+	s := New(t)
+	s.Put(t, Spec("e", event.Assigned, Rows("A", 70, len(ticketSteps), 2)))
+	s.SetFees(t, 5)
+	row := 0
+	for status, reach := range ticketSteps {
+		row++
+		held := s.MustHoldSeats(t, "user-"+string(status), fmt.Sprintf("A-%d-1", row), fmt.Sprintf("A-%d-2", row))
+		p := confirm(t, s, held)
+		ids := s.TicketIDs(t, p)
+		reach(t, s, p, ids[0])
+		found, err := s.Tickets.FindTicket(t.Context(), ids[0])
+		require.NoError(t, err)
+		require.Equal(t, status, found.Status)
+		t.Run(string(status), func(t *testing.T) {
+			test(t, TicketInStatus{
+				Service: s, Status: status, Ticket: *found, Other: ids[1], Reservation: s.Find(t, held.ID), Payment: p,
+			})
+			s.RequireInvariants(t)
+		})
+	}
+}
+
+// SetFees sets the fee of every place to be held.
+func (s *Service) SetFees(t *testing.T, fee int64) {
+	t.Helper()
+	_, err := s.Pool.Exec(t.Context(), `UPDATE sections SET fee = $1`, fee)
+	require.NoError(t, err)
 }

@@ -1,0 +1,307 @@
+package refunds_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// Every cause on a ticket in every status: a claim, its repetition, and its end.
+func TestRefundsOfEveryTicketStatus(t *testing.T) {
+	t.Parallel()
+	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
+		t.Helper()
+		for _, cause := range []refund.Cause{refund.User, refund.Operator} {
+			req := in.RefundRequest(in.Payment, cause)
+			req.TicketIDs = []uuid.UUID{in.Other, in.Ticket.ID}
+			c := in.BeginRefund(t, req)
+			require.Equal(t, c, in.BeginRefund(t, req), "the first answer")
+			if in.Status != ticket.Valid {
+				require.Equal(t, refund.Refused, c.Status)
+				require.Equal(t, []refund.Problem{{TicketID: in.Ticket.ID, Reason: string(in.Status)}}, c.Problems)
+				continue
+			}
+			fee := map[refund.Cause]int64{refund.User: 0, refund.Operator: 5}[cause]
+			require.ElementsMatch(t, []refund.Item{{TicketID: in.Ticket.ID, Amount: 70 + fee}, {TicketID: in.Other, Amount: 70 + fee}}, c.Items)
+			require.NoError(t, in.Refunds.Abort(t.Context(), c.ID))
+			require.NoError(t, in.Refunds.Abort(t.Context(), c.ID))
+			require.Equal(t, in.Ticket, *find(t, in.Service, in.Ticket.ID), "as before")
+		}
+		require.Equal(t, in.Ticket, *find(t, in.Service, in.Ticket.ID))
+
+		c := in.BeginRefund(t, in.RefundRequest(in.Payment, refund.ByHand))
+		require.Equal(t, in.Status == ticket.Valid, len(c.Problems) == 0)
+		require.Contains(t, c.Items, refund.Item{TicketID: in.Other, Amount: 75})
+		require.ErrorIs(t, in.Refunds.Abort(t.Context(), c.ID), postgres.ErrContradiction, "the money is gone")
+		made := storetest.MadeRefund(c, in.Payment)
+		in.Settle(t, made)
+		made.Key = uuid.NewString()
+		in.Settle(t, made)
+		require.Equal(t, ticket.Refunded, find(t, in.Service, in.Other).Status)
+		got := find(t, in.Service, in.Ticket.ID)
+		if in.Status == ticket.Valid {
+			require.Equal(t, ticket.Refunded, got.Status)
+			require.Equal(t, reservation.Refunded, in.Find(t, in.Reservation.ID).Status)
+			return
+		}
+		require.Equal(t, in.Ticket, *got, "it ends no ticket of another status")
+		was := in.Reservation.Released
+		require.Equal(t, was+1, in.Find(t, in.Reservation.ID).Released)
+	})
+}
+
+func find(t *testing.T, svc *storetest.Service, id uuid.UUID) *ticket.Ticket {
+	t.Helper()
+	found, err := svc.Tickets.FindTicket(t.Context(), id)
+	require.NoError(t, err)
+	return found
+}
+
+// sell puts an event of nine seats, and sells the seats.
+func sell(t *testing.T, svc *storetest.Service, seats ...string) (*reservation.Reservation, reservation.Payment) {
+	t.Helper()
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
+	return buy(t, svc, "u", seats...)
+}
+
+func buy(t *testing.T, svc *storetest.Service, user string, seats ...string) (*reservation.Reservation, reservation.Payment) {
+	t.Helper()
+	r := svc.MustHoldSeats(t, user, seats...)
+	p := storetest.Payment(r)
+	svc.Confirm(t, r, p)
+	return r, p
+}
+
+// begin claims named tickets of a payment.
+func begin(t *testing.T, svc *storetest.Service, p reservation.Payment, cause refund.Cause, tickets ...uuid.UUID) *refund.Claim {
+	t.Helper()
+	req := svc.RefundRequest(p, cause)
+	req.TicketIDs = tickets
+	return svc.BeginRefund(t, req)
+}
+
+// A call of payment that was delayed on its way, behind the refusal or the end of its refund, claims
+// nothing: nobody would ever end that claim.
+func TestAnswersAreForGood(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, p := sell(t, svc, "A-1-1")
+	id := svc.TicketIDs(t, p)[0]
+	first, late, aborted := svc.RefundRequest(p, refund.User), svc.RefundRequest(p, refund.User), svc.RefundRequest(p, refund.User)
+	require.Equal(t, refund.Begun, svc.BeginRefund(t, first).Status)
+	refused := svc.BeginRefund(t, late)
+	require.Equal(t, refund.Refused, refused.Status)
+	require.NoError(t, svc.Refunds.Abort(t.Context(), late.ID), "payment gives up what was refused")
+	require.NoError(t, svc.Refunds.Abort(t.Context(), first.ID))
+	require.Equal(t, ticket.Valid, find(t, svc, id).Status)
+
+	require.Equal(t, refused, svc.BeginRefund(t, late), "although the ticket is valid now")
+	require.Equal(t, refund.Aborted, svc.BeginRefund(t, first).Status)
+	require.NoError(t, svc.Refunds.Abort(t.Context(), aborted.ID), "of a claim that is still on its way")
+	require.Equal(t, refund.Aborted, svc.BeginRefund(t, aborted).Status)
+	require.Equal(t, ticket.Valid, find(t, svc, id).Status)
+
+	done := svc.Refund(t, p, refund.Operator)
+	require.ErrorIs(t, svc.Refunds.Abort(t.Context(), done.ID), postgres.ErrContradiction)
+	require.Equal(t, refund.Done, svc.BeginRefund(t, refund.Request{ID: done.ID, PaymentID: p.ID, Cause: refund.Operator}).Status)
+	svc.RequireInvariants(t)
+}
+
+// A refund ends the tickets that it has claimed, and nothing else that its payment has paid for.
+func TestOnlyClaimedTicketsEnd(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	r, p := sell(t, svc, "A-1-1", "A-1-2", "A-1-3")
+	ids := svc.TicketIDs(t, p)
+	svc.Settle(t, storetest.MadeRefund(begin(t, svc, p, refund.User, ids[1]), p))
+	require.Equal(t, reservation.Confirmed, svc.Find(t, r.ID).Status)
+	require.Equal(t, 1, svc.Find(t, r.ID).Released)
+	require.Equal(t, ticket.Valid, find(t, svc, ids[0]).Status)
+	last := svc.OutboxEvents(t, r.ID)[2]
+	require.Equal(t, []any{"RESERVATION_CANCELLED", "CONFIRMED", "REFUNDED", int64(1), []string{"A-1-2"}},
+		[]any{last.Type, last.Status, last.Reason, last.Quantity, last.SeatIDs})
+	_, err := svc.HoldSeats(t.Context(), "v", "A-1-1")
+	require.ErrorIs(t, err, reservation.ErrSeatTaken)
+	next, second := buy(t, svc, "v", "A-1-2")
+	svc.RequireInvariants(t)
+
+	svc.Refund(t, p, refund.Operator) // the two that are left, and not the seat that is somebody else's by now
+	require.Equal(t, reservation.Refunded, svc.Find(t, r.ID).Status)
+	require.Equal(t, reservation.Confirmed, svc.Find(t, next.ID).Status)
+	require.Equal(t, ticket.Valid, find(t, svc, svc.TicketIDs(t, second)[0]).Status)
+	require.Equal(t, refund.Refused, begin(t, svc, p, refund.Operator).Status, "nothing is left")
+	svc.RequireInvariants(t)
+}
+
+// However much a provider reports to have given back, tickets give back what was paid for them, once.
+func TestTicketsGiveBackWhatWasPaid(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, p := sell(t, svc, "A-1-1", "A-1-2")
+	operator := svc.BeginRefund(t, svc.RefundRequest(p, refund.Operator))
+	byHand := svc.BeginRefund(t, svc.RefundRequest(p, refund.ByHand))
+	require.Empty(t, byHand.Items, "all of it is promised already")
+	twice := p
+	twice.Amount *= 2
+	for _, c := range []*refund.Claim{byHand, operator, byHand} {
+		svc.Settle(t, storetest.MadeRefund(c, twice))
+	}
+	require.EqualValues(t, 140, svc.Count(t, `SELECT sum(given) FROM tickets`))
+	svc.RequireInvariants(t)
+}
+
+// A place that was given back counts for nobody.
+func TestPlacesGivenBackDoNotCountForTheLimit(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, p := sell(t, svc, "A-1-1", "A-1-2", "A-1-3", "A-1-4")
+	_, err := svc.HoldSeats(t.Context(), "u", "A-1-5")
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
+	c := begin(t, svc, p, refund.User, svc.TicketIDs(t, p)[:2]...)
+	_, err = svc.HoldSeats(t.Context(), "u", "A-1-5")
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded, "they may become valid again")
+	svc.Settle(t, storetest.MadeRefund(c, p))
+	svc.MustHoldSeats(t, "u", "A-1-1", "A-1-5")
+	_, err = svc.HoldSeats(t.Context(), "u", "A-1-6")
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
+	svc.RequireInvariants(t)
+}
+
+// closesAt is when refunds of storetest's events end.
+var closesAt = storetest.Start.Add(47 * time.Hour)
+
+// What is given back when doors may have lists is not sold again: a door would admit two on one place.
+func TestPlacesGivenBackAfterTheClose(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]event.Event{
+		"seats":             storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 3)),
+		"general admission": storetest.Spec("e", event.General, storetest.Admissions("A", 70, 3)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			svc := storetest.New(t)
+			spec.SalesCloseAt = spec.StartsAt
+			svc.Put(t, spec)
+			r, err := svc.HoldBest(t.Context(), "u", 3)
+			require.NoError(t, err)
+			p := storetest.Payment(r)
+			svc.Confirm(t, r, p)
+			ids := svc.TicketIDs(t, p)
+			svc.Clock.Set(closesAt.Add(-time.Minute))
+			early := begin(t, svc, p, refund.User, ids[0])
+			svc.Clock.Set(closesAt)
+			require.Equal(t, refund.Refused, begin(t, svc, p, refund.User, ids[1]).Status, "users are too late")
+			require.Empty(t, svc.BeginRefund(t, svc.RefundRequest(p, refund.ByHand)).Items, "nobody says which ticket the money was for")
+			late := begin(t, svc, p, refund.Operator, ids[1])
+			svc.Settle(t, storetest.MadeRefund(late, p), storetest.MadeRefund(early, p))
+			svc.RequireInvariants(t)
+			require.EqualValues(t, 1, svc.Count(t, `SELECT house FROM sections`))
+
+			snap, err := svc.Replica(t).Events.Snapshot(t.Context(), "e")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, snap.TotalFree())
+			require.Equal(t, event.StatusOnSale, snap.Status())
+			_, err = svc.HoldBest(t.Context(), "v", 2)
+			require.ErrorIs(t, err, reservation.ErrSoldOut)
+			next, err := svc.HoldBest(t.Context(), "v", 1)
+			require.NoError(t, err)
+			svc.Confirm(t, next, storetest.Payment(next))
+			statuses, _, err := svc.Replica(t).Events.SaleStatuses(t.Context(), []string{"e"})
+			require.NoError(t, err)
+			require.Equal(t, event.StatusSoldOut, statuses["e"].Status, "the organiser's place is not for sale")
+			snap, err = svc.Replica(t).Events.Snapshot(t.Context(), "e")
+			require.NoError(t, err)
+			require.Equal(t, event.StatusSoldOut, snap.Status())
+			svc.RequireInvariants(t)
+		})
+	}
+}
+
+// The event's own times count, if it has any.
+func TestTimesOfRefunds(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, p := sell(t, svc, "A-1-1")
+	set := func(sql string, args ...any) {
+		t.Helper()
+		_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET `+sql, args...)
+		require.NoError(t, err)
+	}
+	refusal := func(cause refund.Cause) string {
+		t.Helper()
+		c := svc.BeginRefund(t, svc.RefundRequest(p, cause))
+		require.NoError(t, svc.Refunds.Abort(t.Context(), c.ID))
+		return c.Reason
+	}
+	svc.Clock.Set(closesAt)
+	require.Equal(t, "NOT_REFUNDABLE", refusal(refund.User), "an hour before the start")
+	require.Empty(t, refusal(refund.Operator))
+	set(`doors_at = $1`, closesAt.Add(time.Minute))
+	require.Empty(t, refusal(refund.User), "until doors open")
+	set(`closes_at = $1`, closesAt)
+	require.Equal(t, "NOT_REFUNDABLE", refusal(refund.User), "as set")
+	set(`closes_at = $1, refund_until = $2`, closesAt.Add(2*time.Minute), closesAt.Add(time.Minute))
+	require.Empty(t, refusal(refund.User))
+	svc.Clock.Set(closesAt.Add(time.Minute))
+	require.Equal(t, "NOT_REFUNDABLE", refusal(refund.User))
+	set(`refund_until = NULL, user_refunds = false`)
+	require.Equal(t, "NOT_REFUNDABLE", refusal(refund.User))
+	for _, state := range []string{"CANCELLED", "ENDED"} {
+		set(`state = $1`, state)
+		require.Equal(t, "EVENT_CANCELLED", refusal(refund.Operator), "everybody gets everything back")
+	}
+}
+
+// Once the refunds of a cancelled event have begun, a payment that comes buys nothing.
+func TestPaidAfterTheEventEnded(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]reservation.Status{"CANCELLED": reservation.Confirmed, "ENDED": reservation.Rejected} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			svc := storetest.New(t)
+			svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
+			r := svc.MustHoldSeats(t, "u", "A-1-1")
+			p := svc.BeginPayment(t, r)
+			_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET state = $1`, state)
+			require.NoError(t, err)
+			svc.Confirm(t, r, p)
+			require.Equal(t, want, svc.Find(t, r.ID).Status)
+			if want == reservation.Rejected {
+				require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CANCELLED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
+				require.EqualValues(t, 9, svc.Count(t, `SELECT count(*) FROM seats WHERE status = 'FREE'`))
+			}
+			svc.RequireInvariants(t)
+		})
+	}
+}
+
+// A rejected payment never pays for anything, also after the inbox has forgotten it, and although what
+// it was for can be paid.
+func TestRejectionsAreForGood(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
+	r := svc.MustHoldSeats(t, "u", "A-1-1")
+	p := storetest.Payment(r)
+	p.Currency = "USD"
+	svc.Confirm(t, r, p)
+	p.Currency = r.Currency
+	svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p})
+	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status, "its money is on the way back")
+	events := svc.OutboxEvents(t, r.ID)
+	require.Len(t, events, 3)
+	require.Equal(t, "AMOUNT_MISMATCH", events[2].Reason)
+	svc.Confirm(t, r, storetest.Payment(r))
+	require.Equal(t, reservation.Confirmed, svc.Find(t, r.ID).Status)
+	svc.RequireInvariants(t)
+}

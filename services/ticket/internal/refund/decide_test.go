@@ -1,0 +1,161 @@
+package refund_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+var (
+	noon    = time.Date(2030, 5, 1, 12, 0, 0, 0, time.UTC)
+	payment = uuid.New()
+)
+
+// onSale is a sale whose users may give tickets back for an hour, and others for two.
+func onSale() refund.Sale {
+	return refund.Sale{Now: noon, Closing: event.Closing{
+		State: event.Open, RefundUntil: noon.Add(time.Hour), ClosesAt: noon.Add(2 * time.Hour), UserRefunds: true,
+	}}
+}
+
+func request(cause refund.Cause) refund.Request {
+	return refund.Request{
+		ID: uuid.New(), PaymentID: payment, Cause: cause, UserID: "u", Whole: true, AskedAt: noon.Add(-time.Minute),
+	}
+}
+
+// bought is a ticket of 70 and a fee of 5.
+func bought(status ticket.Status) *ticket.Ticket {
+	t := &ticket.Ticket{ID: uuid.New(), UserID: "u", PaymentID: payment, Price: 70, Paid: 75, Fee: 5, Status: status}
+	if status == ticket.Refunding || status == ticket.Refunded {
+		t.RefundID, t.Given = uuid.New(), 75
+	}
+	return t
+}
+
+func TestDecideGivesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	keepFees := request(refund.Operator)
+	keepFees.KeepFees = true
+	for name, c := range map[string]struct {
+		req   refund.Request
+		given int64
+		want  int64
+	}{
+		"by its user":             {request(refund.User), 0, 70},
+		"by an operator":          {request(refund.Operator), 0, 75},
+		"without the fee":         {keepFees, 0, 70},
+		"by hand":                 {request(refund.ByHand), 0, 75},
+		"what was not given yet":  {request(refund.Operator), 30, 45},
+		"nothing but the fee":     {request(refund.User), 75, 0},
+		"by its user, given some": {request(refund.User), 30, 40},
+	} {
+		tk := bought(ticket.Valid)
+		tk.Given = c.given
+		claim := refund.Decide(c.req, []*ticket.Ticket{tk}, onSale())
+		require.Equal(t, refund.Claim{
+			ID: c.req.ID, PaymentID: payment, Cause: c.req.Cause, Status: refund.Begun, BegunAt: noon,
+			Items: []refund.Item{{TicketID: tk.ID, Amount: c.want}},
+		}, claim, name)
+		require.Equal(t, ticket.Refunding, tk.Status, name)
+		require.Equal(t, c.given+c.want, tk.Given, name)
+		require.Equal(t, c.req.ID, tk.RefundID, name)
+	}
+}
+
+// All named tickets are claimed or none; without names, those that are VALID.
+func TestDecideInEveryStatus(t *testing.T) {
+	t.Parallel()
+	for _, status := range []ticket.Status{ticket.Used, ticket.Transferring, ticket.Transferred, ticket.Refunding, ticket.Refunded} {
+		for _, cause := range []refund.Cause{refund.User, refund.Operator, refund.ByHand} {
+			valid, other := bought(ticket.Valid), bought(status)
+			was := *other
+			c := refund.Decide(request(cause), []*ticket.Ticket{other, valid}, onSale())
+			require.Equal(t, refund.Begun, c.Status, "%s %s", cause, status)
+			require.Equal(t, []uuid.UUID{valid.ID}, c.TicketIDs())
+			require.Equal(t, []refund.Problem{{TicketID: other.ID, Reason: string(status)}}, c.Problems)
+			require.Equal(t, was, *other)
+
+			if cause == refund.ByHand { // it names none
+				continue
+			}
+			valid = bought(ticket.Valid)
+			req := request(cause)
+			req.TicketIDs = []uuid.UUID{valid.ID, other.ID}
+			c = refund.Decide(req, []*ticket.Ticket{valid, other}, onSale())
+			require.Equal(t, refund.Refused, c.Status, "%s %s", cause, status)
+			require.Equal(t, refund.ReasonNotRefundable, c.Reason)
+			require.Equal(t, []refund.Problem{{TicketID: other.ID, Reason: string(status)}}, c.Problems)
+			require.Empty(t, c.Items)
+			require.Equal(t, ticket.Valid, valid.Status)
+
+			alone := refund.Decide(request(cause), []*ticket.Ticket{other}, onSale())
+			require.Equal(t, refund.Refused, alone.Status, "nothing is left to claim")
+		}
+	}
+}
+
+// Who may give back what, and until when.
+func TestDecideRefuses(t *testing.T) {
+	t.Parallel()
+	const too, not, gone = refund.ProblemTooLate, refund.ProblemNotYours, refund.ReasonEventCancelled
+	for name, c := range map[string]struct {
+		change func(req *refund.Request, tk *ticket.Ticket, sale *refund.Sale)
+		// What is said to a user, an operator, and of a refund by hand: a ticket's problem, the reason of
+		// the refusal, or nothing.
+		user, operator, byHand string
+	}{
+		"in time":     {func(*refund.Request, *ticket.Ticket, *refund.Sale) {}, "", "", ""},
+		"last moment": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil.Add(-1) }, "", "", ""},
+		"users' end":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil }, too, "", ""},
+		"no refunds":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.UserRefunds = false }, too, "", ""},
+		"closed":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.ClosesAt }, too, "", too},
+		"paused":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.State = event.Paused }, "", "", ""},
+		"cancelled":   {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.State = event.Cancelled }, gone, gone, ""},
+		"ended":       {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.State = event.Ended }, gone, gone, ""},
+		"passed on":   {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Sale) { tk.UserID = "v" }, not, "", ""},
+		"not paid":    {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Sale) { tk.PaymentID = uuid.New() }, not, not, not},
+		"asked late":  {func(r *refund.Request, _ *ticket.Ticket, _ *refund.Sale) { r.AskedAt = noon.Add(-7 * 24 * time.Hour) }, refund.ReasonTooOld, refund.ReasonTooOld, ""},
+		"missing": {func(r *refund.Request, tk *ticket.Ticket, _ *refund.Sale) {
+			r.TicketIDs = []uuid.UUID{tk.ID, uuid.New()}
+		}, not, not, not},
+	} {
+		for cause, want := range map[refund.Cause]string{refund.User: c.user, refund.Operator: c.operator, refund.ByHand: c.byHand} {
+			req, tk, sale := request(cause), bought(ticket.Valid), onSale()
+			c.change(&req, tk, &sale)
+			claim := refund.Decide(req, []*ticket.Ticket{tk}, sale)
+			said := claim.Reason
+			if len(claim.Problems) > 0 {
+				said = claim.Problems[0].Reason
+			}
+			require.Equal(t, want, said, "%s, %s", name, cause)
+			if cause == refund.ByHand {
+				require.Equal(t, refund.Begun, claim.Status, "%s: the money is gone, whatever is thought of it", name)
+			} else {
+				require.Equal(t, want != "", claim.Status == refund.Refused, "%s, %s", name, cause)
+			}
+			require.Equal(t, len(claim.Items) == 1, tk.Status == ticket.Refunding, "%s, %s", name, cause)
+		}
+	}
+}
+
+// Money that was given back in part ends no ticket: nobody knows which it was for.
+func TestRefundByHandInPart(t *testing.T) {
+	t.Parallel()
+	req, tk := request(refund.ByHand), bought(ticket.Valid)
+	req.Whole = false
+	c := refund.Decide(req, []*ticket.Ticket{tk}, onSale())
+	require.Equal(t, refund.Begun, c.Status)
+	require.Empty(t, c.Items)
+	require.Equal(t, ticket.Valid, tk.Status)
+	require.False(t, req.EndsUnknownPayment(0), "the rest still pays")
+	req.Whole = true
+	require.True(t, req.EndsUnknownPayment(0))
+	require.False(t, req.EndsUnknownPayment(1))
+}

@@ -1,0 +1,197 @@
+package settlement_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+var noon = time.Date(2030, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func held() *reservation.Reservation {
+	r := reservation.NewHeld(reservation.Reservation{
+		ID: reservation.NewID(), EventID: "e", UserID: "u", Section: "A", Quantity: 2, Amount: 140, Currency: "KRW",
+	}, 5*time.Minute, noon)
+	r.TakeEvents()
+	return r
+}
+
+func paid(r *reservation.Reservation) settlement.PaymentEvent {
+	return settlement.PaymentEvent{ReservationID: r.ID, Payment: reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}}
+}
+
+// batchOf is a batch of one reservation and its tickets.
+func batchOf(r *reservation.Reservation, tickets ...*ticket.Ticket) *settlement.Batch {
+	return &settlement.Batch{
+		Reservation: func(id uuid.UUID) *reservation.Reservation {
+			if id != r.ID {
+				return nil
+			}
+			return r
+		},
+		Ticket: func(id uuid.UUID) *ticket.Ticket {
+			for _, t := range tickets {
+				if t.ID == id {
+					return t
+				}
+			}
+			return nil
+		},
+		Claims: make(map[uuid.UUID]*refund.Claim), Ended: make(map[uuid.UUID]string), Now: noon.Add(time.Minute),
+		Closings: map[string]event.Closing{"e": {State: event.Open, ClosesAt: noon.Add(time.Hour)}},
+	}
+}
+
+// sold is a paid reservation of two tickets, and a claim of the first.
+func sold() (r *reservation.Reservation, tickets []*ticket.Ticket, c *refund.Claim) {
+	r = held()
+	r.Settle(paid(r).Payment, noon)
+	r.TakeEvents()
+	c = &refund.Claim{ID: uuid.New(), Cause: refund.User, Status: refund.Begun, BegunAt: noon}
+	for _, t := range ticket.Issue(r) {
+		tickets = append(tickets, &t)
+	}
+	c.Items = []refund.Item{{TicketID: tickets[0].ID, Amount: 70}}
+	tickets[0].Claim(c.ID, 70)
+	return r, tickets, c
+}
+
+func made(c *refund.Claim) settlement.PaymentEvent {
+	return settlement.PaymentEvent{Refunded: true, Cause: c.Cause, RefundID: c.ID}
+}
+
+func TestApplyEndsTheClaimedTickets(t *testing.T) {
+	t.Parallel()
+	r, tickets, c := sold()
+	b := batchOf(r, tickets...)
+	b.Claims[c.ID] = c
+	require.NoError(t, b.Apply([]settlement.PaymentEvent{made(c), made(c)}))
+	require.Equal(t, []ticket.Status{ticket.Refunded, ticket.Valid}, []ticket.Status{tickets[0].Status, tickets[1].Status})
+	require.Equal(t, reservation.Confirmed, r.Status)
+	require.Equal(t, 1, r.Released)
+	require.Equal(t, []reservation.GivenBack{{N: 1}}, r.GivenBack())
+	require.Equal(t, []uuid.UUID{c.ID}, b.Done, "once")
+	events := r.TakeEvents()
+	require.Len(t, events, 1)
+	require.Equal(t, reservation.EventCancelled, events[0].Type)
+	require.Equal(t, 1, events[0].Reservation.Quantity)
+	require.Equal(t, reservation.Confirmed, events[0].Reservation.Status)
+	require.Equal(t, 2, r.Quantity)
+}
+
+// What has no claim, or one that was given up, ends nothing.
+func TestApplyRefusesRefundsWithoutAClaim(t *testing.T) {
+	t.Parallel()
+	for _, status := range []refund.Status{"", refund.Aborted, refund.Refused} {
+		r, tickets, c := sold()
+		b := batchOf(r, tickets...)
+		if status != "" {
+			b.Claims[c.ID] = c
+			c.Status = status
+		}
+		require.ErrorIs(t, b.Apply([]settlement.PaymentEvent{made(c)}), settlement.ErrUnclaimed, status)
+		require.Equal(t, ticket.Refunding, tickets[0].Status)
+	}
+	r, tickets, c := sold()
+	b := batchOf(r, tickets...)
+	b.Claims[c.ID] = c
+	tickets[0].RefundID = uuid.New()
+	require.ErrorIs(t, b.Apply([]settlement.PaymentEvent{made(c)}), ticket.ErrNotClaimed)
+}
+
+// A place that was passed on belongs to another ticket.
+func TestApplyKeepsThePlacesOfTransferredTickets(t *testing.T) {
+	t.Parallel()
+	r, tickets, c := sold()
+	b := batchOf(r, tickets...)
+	b.Claims[c.ID] = c
+	tickets[0].Status = ticket.Transferred
+	require.NoError(t, b.Apply([]settlement.PaymentEvent{made(c)}))
+	require.Zero(t, r.Released)
+	require.Equal(t, []uuid.UUID{c.ID}, b.Done)
+}
+
+// Places whose claim began when doors may have lists are not sold again.
+func TestPlacesGivenBackAfterTheClose(t *testing.T) {
+	t.Parallel()
+	for begun, house := range map[time.Duration]bool{59 * time.Minute: false, time.Hour: true} {
+		r, tickets, c := sold()
+		c.BegunAt = noon.Add(begun)
+		b := batchOf(r, tickets...)
+		b.Claims[c.ID], b.Now = c, noon.Add(2*time.Hour)
+		require.NoError(t, b.Apply([]settlement.PaymentEvent{made(c)}))
+		require.Equal(t, []reservation.GivenBack{{N: 1, House: house}}, r.GivenBack(), begun)
+	}
+}
+
+// A rejection is final, whatever becomes of what was to be paid.
+func TestApplyRejectsForGood(t *testing.T) {
+	t.Parallel()
+	r := held()
+	cheap := paid(r)
+	cheap.Payment.Amount--
+	b := batchOf(r)
+	require.NoError(t, b.Apply([]settlement.PaymentEvent{cheap}))
+	require.Equal(t, map[uuid.UUID]string{cheap.Payment.ID: reservation.ReasonAmountMismatch}, b.NewlyEnded)
+	right := cheap
+	right.Payment.Amount++
+	again := batchOf(r)
+	again.Ended[cheap.Payment.ID] = reservation.ReasonAmountMismatch
+	require.NoError(t, again.Apply([]settlement.PaymentEvent{right}))
+	require.Equal(t, reservation.Held, r.Status)
+	require.Empty(t, again.NewlyEnded, "the first reason stays")
+	events := r.TakeEvents()
+	require.Len(t, events, 2)
+	require.Equal(t, reservation.ReasonAmountMismatch, events[1].Reason)
+}
+
+func TestApplyRejectsPaymentsOfUnknownReservations(t *testing.T) {
+	t.Parallel()
+	r := held()
+	stray := paid(r)
+	stray.ReservationID = uuid.New()
+	compensated := stray
+	compensated.Refunded, compensated.Cause = true, refund.Compensation
+	b := batchOf(r)
+	require.NoError(t, b.Apply([]settlement.PaymentEvent{stray, compensated}))
+	require.Len(t, b.Rejected, 1, "a refund needs no answer")
+	require.Equal(t, stray.ReservationID, b.Rejected[0].Reservation.ID)
+	require.Equal(t, reservation.ReasonUnknown, b.Rejected[0].Reason)
+	require.Equal(t, map[uuid.UUID]string{stray.Payment.ID: reservation.ReasonUnknown}, b.NewlyEnded)
+	require.Equal(t, reservation.Held, r.Status)
+}
+
+// A cancelled event may still take place, so a charge that was under way becomes a ticket. Once its
+// refunds have begun nothing is sold any more.
+func TestPaymentsOfACancelledEvent(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[event.State]reservation.Status{
+		event.Open: reservation.Confirmed, event.Paused: reservation.Confirmed, event.Cancelled: reservation.Confirmed, event.Ended: reservation.Rejected,
+	} {
+		r := held()
+		e := paid(r)
+		require.NoError(t, r.BeginPayment(e.Payment.ID, noon, time.Hour))
+		b := batchOf(r)
+		b.Closings["e"] = event.Closing{State: state}
+		require.NoError(t, b.Apply([]settlement.PaymentEvent{e, e}))
+		require.Equal(t, want, r.Status, state)
+		require.Equal(t, want == reservation.Rejected, b.NewlyEnded[e.Payment.ID] == reservation.ReasonCancelled, state)
+		var types []reservation.EventType
+		for _, e := range r.TakeEvents() {
+			types = append(types, e.Type)
+		}
+		if want == reservation.Rejected {
+			require.Equal(t, []reservation.EventType{reservation.EventCancelled, reservation.EventPaymentRejected}, types)
+		} else {
+			require.Equal(t, []reservation.EventType{reservation.EventConfirmed}, types)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package ticket_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+var statuses = []ticket.Status{
+	ticket.Valid, ticket.Used, ticket.Transferring, ticket.Transferred, ticket.Refunding, ticket.Refunded,
+}
+
+// Only the claim that holds a ticket ends it or gives it up, whatever its status is.
+func TestRefundOfATicketInEveryStatus(t *testing.T) {
+	t.Parallel()
+	claim, another := uuid.New(), uuid.New()
+	for _, status := range statuses {
+		mine := status == ticket.Refunding || status == ticket.Refunded
+		for _, refund := range []uuid.UUID{claim, another} {
+			was := ticket.Ticket{Status: status, Paid: 75, Given: 75}
+			if mine {
+				was.RefundID = claim
+			}
+			claimed := status == ticket.Refunding && refund == claim
+
+			t1 := was
+			err := t1.Unclaim(refund, 75)
+			if claimed {
+				require.NoError(t, err)
+				require.Equal(t, ticket.Ticket{Status: ticket.Valid, Paid: 75}, t1)
+			} else {
+				require.ErrorIs(t, err, ticket.ErrNotClaimed, status)
+				require.Equal(t, was, t1)
+			}
+
+			t2 := was
+			ended, err := t2.EndRefund(refund)
+			require.Equal(t, claimed, ended, status)
+			if claimed {
+				was.Status = ticket.Refunded
+			} else if status != ticket.Transferred {
+				require.ErrorIs(t, err, ticket.ErrNotClaimed, status)
+			}
+			require.Equal(t, was, t2)
+		}
+	}
+	valid := ticket.Ticket{Status: ticket.Valid, Paid: 75}
+	valid.Claim(claim, 70)
+	require.Equal(t, ticket.Ticket{Status: ticket.Refunding, RefundID: claim, Paid: 75, Given: 70}, valid)
+}
