@@ -14,6 +14,8 @@ type Faults struct {
 	// TicketWithoutPayment are sold reservations and valid tickets without a payment, for example
 	// after a refund.
 	TicketWithoutPayment []string
+	// Unbalanced are payments of which the provider keeps another amount than they pay for.
+	Unbalanced []string
 	// Unpublished are Kafka events of any sale that are still in an outbox.
 	Unpublished []string
 	// Miscounted are figures of stats that differ from those of the topics and the tables.
@@ -25,6 +27,7 @@ func (f Faults) All() []string {
 		prefixEach("paid without a ticket or a refund: ", f.PaidWithoutTicket),
 		prefixEach("charged, and unknown to payment: ", f.StrayCharges),
 		prefixEach("a ticket without a payment: ", f.TicketWithoutPayment),
+		prefixEach("unbalanced: ", f.Unbalanced),
 		prefixEach("not published: ", f.Unpublished),
 		prefixEach("miscounted: ", f.Miscounted),
 	)
@@ -45,7 +48,7 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if err != nil {
 		return f, err
 	}
-	f.PaidWithoutTicket, f.TicketWithoutPayment = b.paidWithoutTicket(), b.ticketWithoutPayment()
+	f.PaidWithoutTicket, f.TicketWithoutPayment, f.Unbalanced = b.paidWithoutTicket(), b.ticketWithoutPayment(), b.unbalanced()
 	if f.StrayCharges, err = s.unknownCharges(ctx, b); err != nil {
 		return f, err
 	}

@@ -35,11 +35,11 @@ const (
 		INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
 		VALUES (gen_random_uuid(), lpad('1', 32, '0')::uuid, 1, 'e', 'u1', 'A', 'A-1-1', 70, 70, 0, 'KRW', lpad('a1', 32, '0')::uuid, 'VALID');`
 	honestPayment = `
-		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at)
-		SELECT lpad('a' || n, 32, '0')::uuid, 'o' || n, 'reservation', lpad(n::text, 32, '0')::uuid, 'u' || n, 'e', 70, 'KRW', 'sandbox', status, now()
+		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, captured, currency, provider, status, expires_at)
+		SELECT lpad('a' || n, 32, '0')::uuid, 'o' || n, 'reservation', lpad(n::text, 32, '0')::uuid, 'u' || n, 'e', 70, 70, 'KRW', 'sandbox', status, now()
 		FROM (VALUES (1, 'CONFIRMED'), (2, 'REFUNDED')) AS v (n, status);
-		INSERT INTO refunds (id, payment_id, amount, cause, reason, status)
-		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 'COMPENSATION', '', 'DONE');`
+		INSERT INTO refunds (id, payment_id, amount, send, cause, request, reason, status, provider, due_at, created_at)
+		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 70, 'COMPENSATION', '', '', 'DONE', 'sandbox', now(), now());`
 	honestStats = `
 		INSERT INTO figures.request_days (event_id, day, succeeded, rejected, failed) VALUES ('e', now(), 2, 1, 1);
 		INSERT INTO figures.reward_days (event_id, day, paid, failed, cancelled, points_paid) VALUES ('e', now(), 2, 1, 1, 500);
@@ -148,7 +148,7 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
 		s.ticket:  empty("tickets", "places", "reservations", "outbox") + honestTicket,
-		s.payment: empty("refunds", "payment_timeline", "payments", "outbox") + honestPayment,
+		s.payment: empty("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment,
 		s.stats:   empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") + honestStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)
@@ -185,6 +185,7 @@ const waitingEvent = `INSERT INTO outbox (event_id, topic, key, key_hash, type, 
 // The kinds of faults, as their sentences begin.
 const (
 	unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
+	unbalanced                = "unbalanced"
 	unpublished, wrongFigures = "not published", "miscounted"
 )
 
@@ -195,29 +196,53 @@ var inconsistencies = map[string]struct {
 	want                   []string
 }{
 	"nothing":     {},
-	"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed}},
+	"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed, unbalanced}},
 	"confirmed payment of an expired reservation": {
-		ticket: `DELETE FROM tickets; UPDATE reservations SET status = 'EXPIRED' WHERE user_id = 'u1'`, want: []string{unticketed, wrongFigures},
+		ticket: `DELETE FROM tickets; UPDATE reservations SET status = 'EXPIRED' WHERE user_id = 'u1'`,
+		want:   []string{unticketed, unbalanced, wrongFigures},
 	},
 	"confirmed payment, unknown reservation": {
-		ticket: `DELETE FROM tickets; DELETE FROM reservations WHERE user_id = 'u1'`, want: []string{unticketed, wrongFigures},
+		ticket: `DELETE FROM tickets; DELETE FROM reservations WHERE user_id = 'u1'`,
+		want:   []string{unticketed, unbalanced, wrongFigures},
 	},
 	"refund promised and not made": {
-		ledger: func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
+		ledger: func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed, unbalanced},
+	},
+	"refund that waits for a person": {
+		payment: `UPDATE refunds SET status = 'HELD'; UPDATE payments SET status = 'CONFIRMED' WHERE order_id = 'o2'`,
+		ledger:  func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed, wrongFigures},
+	},
+	"given back in part": {
+		ticket: `UPDATE tickets SET given = 30`,
+		ledger: func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 30 },
+	},
+	"given back in part, and not said so": {
+		ledger: func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 30 }, want: []string{unbalanced},
+	},
+	"given back in part, and promised": {
+		ticket: `UPDATE tickets SET given = 70`,
+		payment: `INSERT INTO refunds (id, payment_id, amount, send, cause, request, reason, status, provider, due_at, created_at)
+			VALUES (gen_random_uuid(), lpad('a1', 32, '0')::uuid, 70, 40, 'USER', 'k', '', 'PENDING', 'sandbox', now(), now());
+			UPDATE payments SET hand = 30, hand_used = 30 WHERE order_id = 'o1'`,
+		ledger: func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 30 },
+	},
+	"given back by hand, for nothing": {
+		payment: `UPDATE payments SET hand = 30 WHERE order_id = 'o1'`,
+		ledger:  func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 30 },
 	},
 	"paid twice": {
 		payment: `UPDATE payments SET status = 'CONFIRMED', reference_id = lpad('1', 32, '0')::uuid WHERE order_id = 'o2'`,
-		ledger:  func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
+		ledger:  func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed, unbalanced},
 	},
 	"ticket of a refunded payment": {
 		payment: `UPDATE payments SET status = 'REFUNDED' WHERE order_id = 'o1'`,
-		ledger:  func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid},
+		ledger:  func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid, unbalanced},
 	},
 	"given back by the provider alone": {
-		ledger: func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid},
+		ledger: func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unbalanced},
 	},
 	"charged less than the price": {
-		ledger: func(l map[string]*sandbox.Charge) { l["o1"].Amount = 7 }, want: []string{unpaid},
+		ledger: func(l map[string]*sandbox.Charge) { l["o1"].Amount = 7 }, want: []string{unbalanced},
 	},
 	"ticket that was never paid": {
 		payment: `DELETE FROM payments WHERE order_id = 'o1'`,

@@ -13,18 +13,26 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// payment is a row of payment's table, with what is still to be refunded of it.
+// payment is a row of payment's table.
 type payment struct {
 	ID, OrderID, ReferenceID, Status string
-	Amount, Owed                     int64
+	// Open is what is to be refunded, or was paid back otherwise, and has not left the provider. ByHand is
+	// what a person gave back at the provider that counts for nothing yet.
+	Open, ByHand int64
 }
 
-// reservation is a row of ticket's table, with what its tickets have given back or promised to, the
-// number of places that are left of it, and that of the tickets that admit somebody.
+// reservation is a row of ticket's table, with the number of places that were not given back, and that
+// of the tickets that admit somebody.
 type reservation struct {
 	ID, PaymentID, Status string
-	Amount, Given         int64
+	Amount                int64
 	Places, Tickets       int
+}
+
+// ticketMoney is what the tickets of a payment were paid and have not given back, nor promised to.
+type ticketMoney struct {
+	PaymentID string
+	Amount    int64
 }
 
 // saleRecords are the records of one sale at the provider, payment and ticket.
@@ -32,6 +40,7 @@ type saleRecords struct {
 	charges      map[string]sandbox.Charge // by order; of all sales
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
+	left         map[string]ticketMoney    // by payment
 }
 
 // readSaleRecords reads the provider first: every charge read there belongs to a payment that was
@@ -41,21 +50,26 @@ func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRec
 		return b, err
 	}
 	b.payments, err = queryByID(ctx, s.payment, func(p payment) string { return p.ID }, `
-		SELECT id::text, order_id, reference_id::text, status, amount,
-		       coalesce((SELECT sum(amount) FROM refunds r WHERE r.payment_id = payments.id AND r.status = 'PENDING'), 0)::bigint
+		SELECT id::text, order_id, reference_id::text, status,
+		       coalesce((SELECT sum(send) FROM refunds r
+		                 WHERE r.payment_id = payments.id AND r.status IN ('PENDING', 'HELD', 'RESOLVED')), 0)::bigint, hand - hand_used
 		FROM payments
 		WHERE event_id = $1 AND payment_type = 'reservation'`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("payments of %s: %w", eventID, unavailable(postgresStore(platform.Payment), err))
 	}
 	b.reservations, err = queryByID(ctx, s.ticket, func(r reservation) string { return r.ID }, `
-		SELECT reservation_id::text, coalesce(payment_id::text, ''), status, amount,
-		       coalesce((SELECT sum(given) FROM tickets t WHERE t.payment_id = r.payment_id), 0)::bigint, quantity - released,
+		SELECT reservation_id::text, coalesce(payment_id::text, ''), status, amount, quantity - released,
 		       (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id
 		                                         AND t.status IN ('VALID', 'USED', 'REFUNDING', 'TRANSFERRING'))
 		FROM reservations r WHERE event_id = $1`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
+	}
+	b.left, err = queryByID(ctx, s.ticket, func(m ticketMoney) string { return m.PaymentID }, `
+		SELECT payment_id::text, sum(paid - given)::bigint FROM tickets WHERE event_id = $1 AND payment_id IS NOT NULL GROUP BY 1`, eventID)
+	if err != nil {
+		return b, fmt.Errorf("tickets of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
 	return b, nil
 }
@@ -119,8 +133,7 @@ func (b saleRecords) paidWithoutTicket() []string {
 }
 
 // ticketWithoutPayment lists the reservations that are sold or have valid tickets without a
-// payment: no payment exists, it was refunded, or the provider does not keep the price without what the
-// tickets have given back.
+// payment: none exists, or it is not one that was charged. Whether the amount is right says unbalanced.
 func (b saleRecords) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {
@@ -128,10 +141,10 @@ func (b saleRecords) ticketWithoutPayment() []string {
 			continue
 		}
 		p := b.payments[r.PaymentID]
-		paid := p.ReferenceID == r.ID && p.Status == "CONFIRMED" && b.chargedNet(p.OrderID) == r.Amount-r.Given+p.Owed
+		paid := p.ReferenceID == r.ID && p.Status == "CONFIRMED"
 		if !paid || r.Status != "CONFIRMED" {
-			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d, %d of it given back) by payment %q (%s, the provider keeps %d)",
-				r.ID, r.Status, r.Tickets, r.Amount, r.Given, r.PaymentID, p.Status, b.chargedNet(p.OrderID)))
+			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d) by payment %q (%s, the provider keeps %d)",
+				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.chargedNet(p.OrderID)))
 		}
 	}
 	return out
