@@ -26,4 +26,12 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	for _, name := range []string{"TakenAdmissions", "DueInSections"} {
 		require.Contains(t, plans[name], "reservations_unpaid_by_section", name)
 	}
+	// A refund reads the tickets of its payment, however many its event has.
+	require.Contains(t, plans["TicketsOfPayment"], "tickets_by_payment")
+	for name, index := range map[string]string{
+		"LockTickets": "tickets_pkey", "ReservationsOf": "tickets_pkey", "UpdateTickets": "tickets_pkey", "LockClaims": "refund_claims_pkey",
+		"EndPlaces": "places_pkey", "GiveSeatsBack": "places_pkey", "EndedPayments": "ended_payments_pkey",
+	} {
+		require.Contains(t, plans[name], index, name)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
@@ -15,12 +16,12 @@ import (
 
 const races = 20
 
-// One of two refunds of a ticket claims it.
-func TestTwoRefundsAtOnce(t *testing.T) {
+// One of several refunds of a ticket claims it.
+func TestRefundsAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	sell(t, svc, "A-1-9")
-	causes := []refund.Cause{refund.User, refund.ByHand}
+	causes := []refund.Cause{refund.User, refund.Operator, refund.ByHand}
 	for range races {
 		_, p := buy(t, svc, "u", "A-1-1")
 		claims := make([]*refund.Claim, len(causes))
@@ -30,11 +31,40 @@ func TestTwoRefundsAtOnce(t *testing.T) {
 		}) {
 			require.NoError(t, err)
 		}
-		require.Equal(t, 1, len(claims[0].Items)+len(claims[1].Items))
+		claimed := 0
 		for _, c := range claims {
+			claimed += len(c.Items)
 			if c.Status == refund.Begun {
 				svc.Settle(t, storetest.MadeRefund(c, p))
 			}
+		}
+		require.Equal(t, 1, claimed)
+		svc.RequireInvariants(t)
+	}
+	svc.RequireNoDeadlocks(t)
+}
+
+// The provider refused a refund for good, or it was made: payment says one of both, and a late word of
+// the other changes nothing.
+func TestTheEndOfARefundAtOnce(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	sell(t, svc, "A-1-9")
+	for range races {
+		_, p := buy(t, svc, "u", "A-1-1")
+		c := svc.BeginRefund(t, svc.RefundRequest(p, refund.Operator))
+		made := []settlement.PaymentEvent{storetest.MadeRefund(c, p)}
+		acts := []func() error{
+			func() error { return svc.Settlement.Settle(t.Context(), storetest.Group, made) },
+			func() error { return svc.Refunds.Abort(t.Context(), c.ID) },
+		}
+		errs := storetest.Concurrently(2, func(i int) error { return acts[i]() })
+		if errs[0] == nil {
+			require.ErrorIs(t, errs[1], postgres.ErrContradiction)
+		} else {
+			require.NoError(t, errs[1])
+			require.ErrorIs(t, errs[0], settlement.ErrUnclaimed)
+			svc.Refund(t, p, refund.Operator)
 		}
 		svc.RequireInvariants(t)
 	}

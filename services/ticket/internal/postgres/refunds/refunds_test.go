@@ -1,6 +1,7 @@
 package refunds_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -117,6 +118,54 @@ func TestAnswersAreForGood(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
+// Every call and event about a claim in every status.
+func TestClaimsInEveryStatus(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 5, 2)))
+	for n, status := range []refund.Status{"", refund.Begun, refund.Done, refund.Aborted, refund.Refused} {
+		_, p := buy(t, svc, "user-"+string(status), fmt.Sprintf("A-%d-1", n+1), fmt.Sprintf("A-%d-2", n+1))
+		id := svc.TicketIDs(t, p)[0]
+		req := svc.RefundRequest(p, refund.Operator)
+		req.TicketIDs = []uuid.UUID{id}
+		if status == refund.Refused {
+			req.TicketIDs = append(req.TicketIDs, uuid.New())
+		}
+		var c *refund.Claim
+		if status != "" {
+			c = svc.BeginRefund(t, req)
+		}
+		made := storetest.MadeRefund(&refund.Claim{ID: req.ID, Cause: refund.Operator}, p)
+		end := func() error {
+			made.Key = uuid.NewString()
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{made})
+		}
+		switch status {
+		case refund.Done:
+			require.NoError(t, end())
+			require.NoError(t, end(), "once")
+			require.ErrorIs(t, svc.Refunds.Abort(t.Context(), req.ID), postgres.ErrContradiction)
+			require.Equal(t, ticket.Refunded, find(t, svc, id).Status)
+		case refund.Begun:
+			require.Equal(t, c, svc.BeginRefund(t, req))
+			require.Equal(t, ticket.Refunding, find(t, svc, id).Status)
+		case refund.Aborted:
+			require.NoError(t, svc.Refunds.Abort(t.Context(), req.ID))
+			fallthrough
+		default:
+			require.ErrorIs(t, end(), settlement.ErrUnclaimed)
+			require.NoError(t, svc.Refunds.Abort(t.Context(), req.ID))
+			require.ErrorIs(t, end(), settlement.ErrUnclaimed)
+			require.Equal(t, ticket.Valid, find(t, svc, id).Status)
+			require.NotEqual(t, refund.Begun, svc.BeginRefund(t, req).Status)
+		}
+		if status != "" {
+			require.Equal(t, status, svc.BeginRefund(t, req).Status, "it stays")
+		}
+	}
+	svc.RequireInvariants(t)
+}
+
 // A refund ends the tickets that it has claimed, and nothing else that its payment has paid for.
 func TestOnlyClaimedTicketsEnd(t *testing.T) {
 	t.Parallel()
@@ -203,14 +252,18 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 			require.Equal(t, refund.Refused, begin(t, svc, p, refund.User, ids[1]).Status, "users are too late")
 			require.Empty(t, svc.BeginRefund(t, svc.RefundRequest(p, refund.ByHand)).Items, "nobody says which ticket the money was for")
 			late := begin(t, svc, p, refund.Operator, ids[1])
+			_, err = svc.EventStore.Snapshot(t.Context(), "e")
+			require.NoError(t, err)
 			svc.Settle(t, storetest.MadeRefund(late, p), storetest.MadeRefund(early, p))
 			svc.RequireInvariants(t)
 			require.EqualValues(t, 1, svc.Count(t, `SELECT house FROM sections`))
 
-			snap, err := svc.Replica(t).Events.Snapshot(t.Context(), "e")
-			require.NoError(t, err)
-			require.EqualValues(t, 1, snap.TotalFree())
-			require.Equal(t, event.StatusOnSale, snap.Status())
+			for _, replica := range []*storetest.Service{svc, svc.Replica(t)} { // one reads the changes, one all seats
+				snap, err := replica.EventStore.Snapshot(t.Context(), "e")
+				require.NoError(t, err)
+				require.EqualValues(t, 1, snap.TotalFree())
+				require.Equal(t, event.StatusOnSale, snap.Status())
+			}
 			_, err = svc.HoldBest(t.Context(), "v", 2)
 			require.ErrorIs(t, err, reservation.ErrSoldOut)
 			next, err := svc.HoldBest(t.Context(), "v", 1)
@@ -219,7 +272,7 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 			statuses, _, err := svc.Replica(t).Events.SaleStatuses(t.Context(), []string{"e"})
 			require.NoError(t, err)
 			require.Equal(t, event.StatusSoldOut, statuses["e"].Status, "the organiser's place is not for sale")
-			snap, err = svc.Replica(t).Events.Snapshot(t.Context(), "e")
+			snap, err := svc.Replica(t).EventStore.Snapshot(t.Context(), "e")
 			require.NoError(t, err)
 			require.Equal(t, event.StatusSoldOut, snap.Status())
 			svc.RequireInvariants(t)
