@@ -102,7 +102,7 @@ func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFi
 		     back AS (SELECT count(*) AS n, coalesce(sum(r.amount), 0)::bigint AS amount
 		              FROM refunds r JOIN mine ON mine.id = r.payment_id WHERE r.status = 'DONE' AND r.cause <> 'TRANSFER')
 		SELECT count(*), coalesce(sum(mine.amount), 0)::bigint, (SELECT n FROM back), (SELECT amount FROM back)
-		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDING', 'REFUNDED')`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)
+		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDED')`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)
 	if err != nil {
 		return c, fmt.Errorf("payments of %s: %w", eventID, unavailable(postgresStore(platform.Payment), err))
 	}

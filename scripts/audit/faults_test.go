@@ -35,11 +35,11 @@ const (
 		INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
 		VALUES (gen_random_uuid(), lpad('1', 32, '0')::uuid, 'e', 'u1', 'A', 'A-1-1', 70, 'KRW', 'VALID');`
 	honestPayment = `
-		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at)
-		SELECT lpad('a' || n, 32, '0')::uuid, 'o' || n, 'reservation', lpad(n::text, 32, '0')::uuid, 'u' || n, 'e', 70, 'KRW', 'sandbox', status, now()
+		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, captured, currency, provider, status, expires_at)
+		SELECT lpad('a' || n, 32, '0')::uuid, 'o' || n, 'reservation', lpad(n::text, 32, '0')::uuid, 'u' || n, 'e', 70, 70, 'KRW', 'sandbox', status, now()
 		FROM (VALUES (1, 'CONFIRMED'), (2, 'REFUNDED')) AS v (n, status);
-		INSERT INTO refunds (id, payment_id, amount, cause, reason, status)
-		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 'COMPENSATION', '', 'DONE');`
+		INSERT INTO refunds (id, payment_id, amount, send, cause, request, reason, status, provider, due_at, created_at)
+		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 70, 'COMPENSATION', '', '', 'DONE', 'sandbox', now(), now());`
 	honestStats = `
 		INSERT INTO figures.request_days (event_id, day, succeeded, rejected, failed) VALUES ('e', now(), 2, 1, 1);
 		INSERT INTO figures.reward_days (event_id, day, paid, failed, cancelled, points_paid) VALUES ('e', now(), 2, 1, 1, 500);
@@ -148,7 +148,7 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
 		s.ticket:  empty("tickets", "reservation_seats", "reservations", "outbox") + honestTicket,
-		s.payment: empty("refunds", "payment_timeline", "payments", "outbox") + honestPayment,
+		s.payment: empty("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment,
 		s.stats:   empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") + honestStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)

@@ -122,7 +122,7 @@ func (b saleRecords) ticketWithoutPayment() []string {
 			continue
 		}
 		p := b.payments[r.PaymentID]
-		paid := p.ReferenceID == r.ID && (p.Status == "CONFIRMED" || p.Status == "REFUNDING") && b.chargedNet(p.OrderID) == r.Amount
+		paid := p.ReferenceID == r.ID && p.Status == "CONFIRMED" && b.chargedNet(p.OrderID) == r.Amount
 		if !paid || r.Status != "CONFIRMED" {
 			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d) by payment %q (%s, the provider keeps %d)",
 				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.chargedNet(p.OrderID)))
