@@ -127,3 +127,36 @@ func TestChargesAreLimited(t *testing.T) {
 		require.NoError(t, charge(g))
 	})
 }
+
+// Refunds of cancelled events take half of the rate; the others find tokens whatever waits.
+func TestRefundRates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := guard.New(&provider{}, guard.Limits{ChargesAtOnce: 1, Refunds: 10, Lookups: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		var mu sync.Mutex
+		sent := 0
+		for range 1000 {
+			waiting.Go(func() {
+				if g.AwaitRefund(ctx, payment.EventCancelled) == nil {
+					mu.Lock()
+					sent++
+					mu.Unlock()
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		require.InDelta(t, 5+50, sent, 1, "a second's tokens, and five a second")
+		mu.Unlock()
+		began := time.Now()
+		for range 5 {
+			require.NoError(t, g.AwaitRefund(ctx, payment.Compensation))
+		}
+		require.Less(t, time.Since(began), time.Second)
+		cancel()
+		waiting.Wait()
+	})
+}

@@ -81,9 +81,9 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	due := reservationRecord(t, "TICKETS_REFUND_DUE", map[string]any{"paymentId": first, "claimId": claim, "cause": "EVENT_CANCELLED", "items": items})
 	rejected := reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": first, "reason": "HOLD_EXPIRED", "newMember": 1})
 	require.NoError(t, kafkatest.ProducerOf(t, cfg).Publish(t.Context(),
-		reservationRecord(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}), // of no interest
-		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),  // cannot be read
-		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),  // not known here
+		reservationRecord(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}),                                                // of no interest
+		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),                                                 // cannot be read
+		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),                                                 // not known here
 		reservationRecord(t, "TICKETS_REFUND_DUE", map[string]any{"paymentId": first, "claimId": claim, "cause": "USER", "items": items}), // not ticket's to decide
 		due, rejected))
 

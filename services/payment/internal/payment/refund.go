@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,6 +70,12 @@ type Want struct {
 	Fees *bool `json:"fees,omitempty"`
 	// Whole says of a refund by hand that nothing is left of the payment at the provider.
 	Whole bool `json:"whole,omitempty"`
+}
+
+// equal reports whether both ask for the same.
+func (w Want) equal(o Want) bool {
+	sameFees := w.Fees == o.Fees || w.Fees != nil && o.Fees != nil && *w.Fees == *o.Fees
+	return sameFees && w.UserID == o.UserID && w.Whole == o.Whole && slices.Equal(w.TicketIDs, o.TicketIDs)
 }
 
 // Refund is one refund of a payment.

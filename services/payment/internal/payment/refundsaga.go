@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -106,7 +105,7 @@ func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, e
 	if err != nil {
 		return Refund{}, err
 	}
-	if !slices.Equal(stored.Want.TicketIDs, q.Want.TicketIDs) || stored.Want.UserID != q.Want.UserID {
+	if !stored.Want.equal(q.Want) {
 		return Refund{}, idempotency.ErrReused
 	}
 	failpoint.Hit("payment.refund.requested")

@@ -40,9 +40,9 @@ type Provider struct {
 
 	mu       sync.Mutex
 	calls    map[string]int
-	failures map[string]int           // the number of next calls that fail
-	lost     map[string]int           // the number of next calls that act, and whose answer is lost
-	late     map[string]int           // the number of next calls that act at Arrive, and get no answer
+	failures map[string]int // the number of next calls that fail
+	lost     map[string]int // the number of next calls that act, and whose answer is lost
+	late     map[string]int // the number of next calls that act at Arrive, and get no answer
 	arriving []func()
 	gates    map[string]chan struct{} // calls without a gate are not blocked
 }

@@ -33,7 +33,7 @@ type Tickets struct {
 	// tickets are by payment, claims by refund.
 	tickets map[string][]Ticket
 	claims  map[string]claim
-	fail  map[string][]error // the errors of the next calls, by method
+	fail    map[string][]error // the errors of the next calls, by method
 
 	oldestUnapplied time.Duration
 }
