@@ -14,6 +14,8 @@ const (
 	ReservationCancelled = "RESERVATION_CANCELLED"
 	ReservationExpired   = "RESERVATION_EXPIRED"
 	ReservationRejected  = "RESERVATION_REJECTED"
+	// TicketsRefundDue is about tickets of a cancelled event that payment has to refund.
+	TicketsRefundDue = "TICKETS_REFUND_DUE"
 )
 
 // Payments is payment's topic, with these types; the key is the order's id.

@@ -60,8 +60,8 @@ func (r *run) requireSettled() {
 	r.Eventually(func(ctx context.Context) error {
 		var open, refunds, held int
 		err := errors.Join(
-			payment.QueryRow(ctx, `SELECT count(*) FROM payments WHERE status IN ('CONFIRMING', 'UNKNOWN', 'REFUNDING')`).Scan(&open),
-			payment.QueryRow(ctx, `SELECT count(*) FROM refunds WHERE status = 'PENDING'`).Scan(&refunds),
+			payment.QueryRow(ctx, `SELECT count(*) FROM payments WHERE status IN ('CONFIRMING', 'UNKNOWN')`).Scan(&open),
+			payment.QueryRow(ctx, `SELECT count(*) FROM refunds WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED', 'HELD') OR abort_due`).Scan(&refunds),
 			ticket.QueryRow(ctx, `SELECT count(*) FROM reservations
 				WHERE status IN ('HELD', 'PAYING') AND expires_at < now() - interval '5 seconds'`).Scan(&held))
 		if err == nil && open+refunds+held > 0 {

@@ -1,8 +1,8 @@
 // Command sandbox runs the sandbox payment provider and, under /rewards, the sandbox provider of
 // points and coupons, as one server. It listens at HTTP_ADDR, keeps its ledgers in LEDGER_FILE and
 // LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
-// SANDBOX_WEBHOOK_SECRET. The faults of the provider of points and coupons begin as the JSON in
-// SANDBOX_REWARD_FAULTS. Under /beacon it publishes a drand-scheme beacon whose key depends on
+// SANDBOX_WEBHOOK_SECRET. The faults of refunds begin as the JSON in SANDBOX_REFUND_FAULTS, those of
+// the provider of points and coupons as the one in SANDBOX_REWARD_FAULTS. Under /beacon it publishes a drand-scheme beacon whose key depends on
 // SANDBOX_BEACON_SECRET, a round each SANDBOX_BEACON_PERIOD (3s); without a secret there is none.
 // SANDBOX_OIDC_ISSUER, its own URL with the path /oidc, adds an identity provider for the client
 // SANDBOX_OIDC_CLIENT_ID with SANDBOX_OIDC_CLIENT_SECRET, the gateway at SANDBOX_OIDC_CLIENT_URL.
@@ -48,6 +48,12 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 			return fmt.Errorf("SANDBOX_REWARD_FAULTS: %w", err)
 		}
 	}
+	var refundFaults sandbox.Faults
+	if text := env("SANDBOX_REFUND_FAULTS"); text != "" {
+		if err := json.Unmarshal([]byte(text), &refundFaults); err != nil {
+			return fmt.Errorf("SANDBOX_REFUND_FAULTS: %w", err)
+		}
+	}
 	beacon, err := openBeacon(env("SANDBOX_BEACON_SECRET"), env("SANDBOX_BEACON_PERIOD"))
 	if err != nil {
 		return err
@@ -69,7 +75,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 		return errors.Join(err, listener.Close(), ledger.Close())
 	}
 	payments := sandbox.NewServer(ctx, ledger, sandbox.Options{
-		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret,
+		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret, Faults: refundFaults,
 	}, log)
 	rewarding := rewards.NewServer(ctx, payouts, faults, log)
 	// The write timeout is above the longest delay that a payment key can request.

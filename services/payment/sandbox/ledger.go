@@ -32,6 +32,8 @@ var (
 	ErrCaptured    = errors.New("the order is captured already")
 	ErrNotCaptured = errors.New("the order is not captured")
 	ErrTooMuch     = errors.New("refunds would exceed the charge")
+	ErrPartial     = errors.New("this charge can be refunded as a whole only")
+	ErrDisputed    = errors.New("the charge is disputed")
 	ErrKeyReused   = errors.New("idempotency key was used for another request")
 )
 
@@ -46,15 +48,6 @@ type Charge struct {
 	Status         Status    `json:"status"`
 	DeclineCode    string    `json:"declineCode,omitempty"`
 	RefundedAmount int64     `json:"refundedAmount"`
-	At             time.Time `json:"at"`
-}
-
-// Refund is a refund of a charge.
-type Refund struct {
-	RefundID       string    `json:"refundId"`
-	OrderID        string    `json:"orderId"`
-	IdempotencyKey string    `json:"idempotencyKey"`
-	Amount         int64     `json:"amount"`
 	At             time.Time `json:"at"`
 }
 
@@ -78,16 +71,21 @@ type entry struct {
 type Ledger struct {
 	mu       sync.Mutex
 	file     *os.File
-	orders   map[string]Charge // the last charge of each order
-	attempts map[string]Charge // the last state of each charge, by idempotency key
-	refunds  map[string]Refund // by idempotency key
+	orders   map[string]Charge   // the last charge of each order
+	attempts map[string]Charge   // the last state of each charge, by idempotency key
+	refunds  map[string]Refund   // by refund id
+	keys     map[string]string   // idempotency key → id of its last refund
+	byOrder  map[string][]string // ids of an order's refunds, oldest first
 	now      func() time.Time
 }
 
 // Open reads a ledger's file, which need not exist. now is the clock of charges, refunds and
 // webhooks.
 func Open(path string, now func() time.Time) (*Ledger, error) {
-	l := &Ledger{orders: map[string]Charge{}, attempts: map[string]Charge{}, refunds: map[string]Refund{}, now: now}
+	l := &Ledger{
+		orders: map[string]Charge{}, attempts: map[string]Charge{}, refunds: map[string]Refund{}, keys: map[string]string{},
+		byOrder: map[string][]string{}, now: now,
+	}
 	file, err := openJournal(path, l.apply)
 	if err != nil {
 		return nil, err
@@ -170,30 +168,6 @@ func (l *Ledger) Void(orderID string) (Charge, error) {
 	return c, l.write(entry{Charge: &c})
 }
 
-// Refund refunds a part of a captured charge, once per idempotency key.
-func (l *Ledger) Refund(orderID, key string, amount int64) (Refund, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if old, ok := l.refunds[key]; ok {
-		if old.OrderID != orderID || old.Amount != amount {
-			return Refund{}, ErrKeyReused
-		}
-		return old, nil
-	}
-	c, ok := l.orders[orderID]
-	switch {
-	case !ok:
-		return Refund{}, ErrNotFound
-	case c.Status != Captured:
-		return Refund{}, ErrNotCaptured
-	case amount > c.Amount-c.RefundedAmount:
-		return Refund{}, ErrTooMuch
-	}
-	c.RefundedAmount += amount
-	r := Refund{RefundID: uuid.NewString(), OrderID: orderID, IdempotencyKey: key, Amount: amount, At: l.now()}
-	return r, l.write(entry{Charge: &c, Refund: &r})
-}
-
 func (l *Ledger) Get(orderID string) (Charge, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,6 +209,6 @@ func (l *Ledger) apply(e entry) {
 		}
 	}
 	if e.Refund != nil {
-		l.refunds[e.Refund.IdempotencyKey] = *e.Refund
+		l.applyRefund(*e.Refund)
 	}
 }

@@ -21,6 +21,10 @@ type Server struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 
+	mu     sync.Mutex
+	faults Faults
+	calls  map[string]int // of refunds, by idempotency key
+
 	stopped    <-chan struct{}
 	background func(func(context.Context)) // starts work that outlives its request: late captures and webhooks
 	work       sync.WaitGroup
@@ -32,12 +36,14 @@ type Options struct {
 	WebhookSecret string
 	Client        *http.Client // for webhooks; nil: one with a timeout of 5 s
 	Delays        *Delays      // nil: those of development
+	Faults        Faults       // of refunds
 }
 
-// NewServer makes the server of a ledger, and resumes the ledger's pending charges. The caller ends
-// the server by ctx and then calls Wait.
+// NewServer makes the server of a ledger, and resumes the ledger's pending charges and refunds. The
+// caller ends the server by ctx and then calls Wait.
 func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logger) *Server {
-	s := &Server{ledger: ledger, delays: defaultDelays(), log: log, mux: http.NewServeMux(), stopped: ctx.Done()}
+	s := &Server{ledger: ledger, delays: defaultDelays(), log: log, mux: http.NewServeMux(), calls: map[string]int{}, stopped: ctx.Done()}
+	s.faults = opts.Faults
 	if opts.Delays != nil {
 		s.delays = *opts.Delays
 	}
@@ -47,15 +53,23 @@ func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logg
 	s.mux.HandleFunc("GET /v1/charges/{orderId}", s.get)
 	s.mux.HandleFunc("POST /v1/charges/{orderId}/void", s.void)
 	s.mux.HandleFunc("POST /v1/charges/{orderId}/refunds", s.refund)
+	s.mux.HandleFunc("GET /v1/charges/{orderId}/refunds", s.listRefunds)
+	s.mux.HandleFunc("POST /v1/charges/{orderId}/refunds/by-hand", s.refundByHand)
+	s.mux.HandleFunc("POST /v1/refunds/{refundId}/settle", s.settleRefund)
+	s.mux.HandleFunc("GET /v1/faults", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.currentFaults()) })
+	s.mux.HandleFunc("PUT /v1/faults", s.setFaults)
 	s.mux.HandleFunc("GET /v1/ledger", s.listAll)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	s.mux.HandleFunc("GET /healthz", ok)
 	s.mux.HandleFunc("GET /readyz", ok)
-	charges, _ := ledger.All()
+	charges, refunds := ledger.All()
 	for _, c := range charges {
 		if c.Status == Pending {
 			s.settleLater(c.OrderID, behaviourOf(c.PaymentKey, s.delays))
 		}
+	}
+	for _, r := range refunds {
+		s.followUpRefund(r)
 	}
 	return s
 }
@@ -174,29 +188,6 @@ func (s *Server) void(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, c)
 }
 
-func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		IdempotencyKey string `json:"idempotencyKey"`
-		Amount         int64  `json:"amount"`
-	}
-	if !decode(w, r, &body) {
-		return
-	}
-	if body.IdempotencyKey == "" || body.Amount <= 0 {
-		refuse(w, http.StatusBadRequest, "idempotencyKey and an amount above 0 are required")
-		return
-	}
-	refund, err := s.ledger.Refund(r.PathValue("orderId"), body.IdempotencyKey, body.Amount)
-	if err != nil {
-		s.refuse(w, err)
-		return
-	}
-	if c, ok := s.ledger.Get(refund.OrderID); ok { // the webhook is the only report of a manual refund
-		s.background(func(ctx context.Context) { s.webhooks.deliver(ctx, "charge.refunded", c) })
-	}
-	answer(w, http.StatusOK, map[string]string{"refundId": refund.RefundID, "status": "REFUNDED"})
-}
-
 // listAll answers an audit with all charges and refunds.
 func (s *Server) listAll(w http.ResponseWriter, _ *http.Request) {
 	charges, refunds := s.ledger.All()
@@ -212,10 +203,16 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 		status = http.StatusConflict
 	case errors.Is(err, ErrTooMuch), errors.Is(err, ErrKeyReused):
 		status = http.StatusUnprocessableEntity
+	case errors.Is(err, ErrPartial), errors.Is(err, ErrDisputed):
+		status = http.StatusGone
 	default:
 		s.log.Error("ledger", "error", err)
 	}
-	refuse(w, status, err.Error())
+	body := map[string]string{"error": err.Error()}
+	if errors.Is(err, ErrTooMuch) {
+		body["code"] = "TOO_MUCH"
+	}
+	answer(w, status, body)
 }
 
 func answerCharge(w http.ResponseWriter, c Charge) {

@@ -47,12 +47,16 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	provider := sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret)
+	provider := sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret, sandbox.Options{KeyLife: cfg.KeyLife})
 	a.OnClose("provider", func(context.Context) error { provider.Close(); return nil })
 
 	payments := postgres.NewStore(pool, postgres.Options{Reads: reads})
-	service := payment.New(payments, ticket.NewClient(conn), guard.New(provider, cfg.ChargesAtOnce), provider, log, payment.Options{
-		Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, Observe: observer(), Published: relay.Signal,
+	guarded := guard.New(provider, guard.Limits{
+		ChargesAtOnce: cfg.ChargesAtOnce, Refunds: float64(cfg.RefundsPerSecond), Lookups: float64(cfg.LookupsPerSecond),
+	})
+	service := payment.New(payments, ticket.NewClient(conn), guarded, provider, log, payment.Options{
+		Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, AwaitRefund: guarded.AwaitRefund,
+		Observe: observer(), Published: relay.Signal,
 	})
 	a.Go("sweeper", service.Sweep)
 	a.Go("gate", service.WatchGate)

@@ -38,8 +38,16 @@ type Config struct {
 	VoidAfter time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
 	// ChargesAtOnce bounds the concurrent charges of one replica; further ones are refused at once.
 	ChargesAtOnce int `env:"PAYMENT_CHARGES_AT_ONCE, default=256" min:"1" max:"10000"`
+	// RefundsPerSecond bounds the refunds that one replica sends to the provider; those of cancelled
+	// events get half of it.
+	RefundsPerSecond int `env:"PAYMENT_REFUNDS_PER_SECOND, default=20" min:"1" max:"10000"`
+	// LookupsPerSecond bounds the look-ups of charges and refunds of one replica.
+	LookupsPerSecond int `env:"PAYMENT_LOOKUPS_PER_SECOND, default=100" min:"1" max:"10000"`
 	// SandboxURL is the URL of the sandbox provider, as http://127.0.0.1:8092; required with it.
 	SandboxURL string `env:"SANDBOX_URL"`
+	// KeyLife is how long the sandbox certainly keeps the idempotency key of a refund; later a refund
+	// whose outcome is unknown is asked for, and not sent again.
+	KeyLife time.Duration `env:"SANDBOX_KEY_LIFE, default=20h" min:"5m" max:"8760h"`
 	// WebhookSecret signs the sandbox's webhooks: secret[,secret…], at least 32 bytes each, any of
 	// which verifies; required with it.
 	WebhookSecret config.Secret `env:"SANDBOX_WEBHOOK_SECRET"`

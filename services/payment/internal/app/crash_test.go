@@ -143,10 +143,13 @@ func (c *crash) emptyOutbox() {
 	}, "the outbox to be published")
 }
 
-// overdue makes the payment due, instead of waiting for the charge timeout of the killed process.
+// overdue makes the payment and its refunds due, instead of waiting for the charge timeout or the lease
+// of the killed process.
 func (c *crash) overdue() {
 	c.t.Helper()
 	_, err := c.db.Exec(c.t.Context(), `UPDATE payments SET check_at = now() WHERE check_at > now()`)
+	require.NoError(c.t, err)
+	_, err = c.db.Exec(c.t.Context(), `UPDATE refunds SET due_at = now() WHERE due_at > now()`)
 	require.NoError(c.t, err)
 }
 
@@ -260,7 +263,7 @@ func TestCrashWhileRefundingWrongAmount(t *testing.T) {
 	c := newCrash(t)
 	ref := c.tickets.Add("ann", 55000, time.Minute)
 	c.provider.Fail(paymenttest.Voids, 1000)
-	killed := c.start("payment.wrong_amount.after_refund@1=exit")
+	killed := c.start("payment.refund.after_provider@1=exit")
 	p := c.prepare(ref)
 	got, err := c.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
 		Caller: caller("confirm"), OrderId: p.GetOrderId(), PaymentKey: "lost-1", Amount: proto.Int64(55000),
@@ -272,6 +275,7 @@ func TestCrashWhileRefundingWrongAmount(t *testing.T) {
 	c.overdue()
 	c.start("")
 	require.Equal(t, "DECLINED", c.final(p.GetPaymentId()))
+	c.untilRefund("DONE")
 	require.EqualValues(t, 54999, c.provider.Order(p.GetOrderId()).RefundedAmount)
-	require.Equal(t, 1, c.provider.Calls(paymenttest.Refunds), "the provider says that the money is back")
+	require.Len(t, c.provider.RefundsOf(p.GetOrderId()), 1)
 }

@@ -1,6 +1,6 @@
-// Package guard protects the provider with a circuit breaker and a limit of concurrent charges.
-// While the provider fails, charges are refused before anything is sent, so that payers get an
-// answer at once and their payments stay unchanged.
+// Package guard protects the provider with a circuit breaker and a limit of concurrent charges, and
+// with rates of refunds and look-ups. While the provider fails, charges are refused before anything
+// is sent, so that payers get an answer at once and their payments stay unchanged.
 package guard
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/time/rate"
 
 	"urr.guru/services/payment/internal/payment"
 )
@@ -30,22 +31,37 @@ var refused = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknog
 	Name: "urr_payment_charges_refused_total", Help: "Charges that were not sent: the circuit is open, or too many are under way.",
 }, []string{"reason"})
 
-// Provider is a payment.Provider with a circuit breaker and a bulkhead for charges. The other calls
-// are not restricted, since they settle charges that were already sent.
+// Limits of one replica.
+type Limits struct {
+	// ChargesAtOnce bounds the concurrent charges.
+	ChargesAtOnce int
+	// Refunds and Lookups bound the calls per second.
+	Refunds, Lookups float64
+}
+
+// Provider is a payment.Provider with a circuit breaker and a bulkhead for charges, and token buckets
+// for refunds and look-ups. Voids are not restricted, since they settle charges that were sent.
 type Provider struct {
 	payment.Provider
 
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
 	slots   chan struct{}
+	refunds *rate.Limiter
+	// bulk bounds the refunds of cancelled events to half the rate, so that other refunds find tokens.
+	bulk    *rate.Limiter
+	lookups *rate.Limiter
 }
 
 var _ payment.Provider = (*Provider)(nil)
 
-// New protects p; at most atOnce charges run concurrently.
-func New(p payment.Provider, atOnce int) *Provider {
+// New protects p.
+func New(p payment.Provider, limits Limits) *Provider {
 	return &Provider{
 		Provider: p,
-		slots:    make(chan struct{}, atOnce),
+		slots:    make(chan struct{}, limits.ChargesAtOnce),
+		refunds:  bucketOf(limits.Refunds),
+		bulk:     bucketOf(limits.Refunds / 2),
+		lookups:  bucketOf(limits.Lookups),
 		breaker: gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 			MaxRequests: 1, Interval: window, BucketPeriod: bucket, Timeout: openFor,
 			ReadyToTrip: func(n gobreaker.Counts) bool {
@@ -53,6 +69,38 @@ func New(p payment.Provider, atOnce int) *Provider {
 			},
 		}),
 	}
+}
+
+// bucketOf makes a token bucket for calls per second that holds the tokens of a second.
+func bucketOf(perSecond float64) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))
+}
+
+// AwaitRefund waits until another refund of a cause may be sent.
+func (p *Provider) AwaitRefund(ctx context.Context, c payment.Cause) error {
+	if c == payment.EventCancelled {
+		if err := p.bulk.Wait(ctx); err != nil {
+			return fmt.Errorf("rate of refunds: %w", err)
+		}
+	}
+	if err := p.refunds.Wait(ctx); err != nil {
+		return fmt.Errorf("rate of refunds: %w", err)
+	}
+	return nil
+}
+
+func (p *Provider) Lookup(ctx context.Context, orderID string) (payment.Outcome, error) {
+	if err := p.lookups.Wait(ctx); err != nil {
+		return payment.Outcome{}, fmt.Errorf("rate of look-ups: %w", err)
+	}
+	return p.Provider.Lookup(ctx, orderID)
+}
+
+func (p *Provider) AskRefunds(ctx context.Context, orderID string) (payment.RefundReport, error) {
+	if err := p.lookups.Wait(ctx); err != nil {
+		return payment.RefundReport{}, fmt.Errorf("rate of look-ups: %w", err)
+	}
+	return p.Provider.AskRefunds(ctx, orderID)
 }
 
 // Charge returns payment.ErrNotAdmitted when it has sent nothing. Declines and rejected requests do

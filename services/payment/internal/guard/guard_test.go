@@ -62,7 +62,7 @@ func TestSilentProviderOpensTheCircuit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{}
-		g := guard.New(p, 100)
+		g := guard.New(p, guard.Limits{ChargesAtOnce: 100})
 		for range 15 {
 			require.NoError(t, charge(g), "declines are answers")
 		}
@@ -90,7 +90,7 @@ func TestSilentProviderOpensTheCircuit(t *testing.T) {
 func TestFewFailuresKeepTheCircuitClosed(t *testing.T) {
 	t.Parallel()
 	p := &provider{}
-	g := guard.New(p, 1)
+	g := guard.New(p, guard.Limits{ChargesAtOnce: 1})
 	away := errors.New("away")
 	for range 30 {
 		require.NoError(t, charge(g))
@@ -104,7 +104,7 @@ func TestFewFailuresKeepTheCircuitClosed(t *testing.T) {
 func TestRejectionsKeepTheCircuitClosed(t *testing.T) {
 	t.Parallel()
 	p := &provider{err: fmt.Errorf("%w: status 422", payment.ErrChargeRejected)}
-	g := guard.New(p, 1)
+	g := guard.New(p, guard.Limits{ChargesAtOnce: 1})
 	for range 100 {
 		require.ErrorIs(t, charge(g), payment.ErrChargeRejected)
 	}
@@ -115,7 +115,7 @@ func TestChargesAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{takes: time.Second}
-		g := guard.New(p, 2)
+		g := guard.New(p, guard.Limits{ChargesAtOnce: 2})
 		results := make(chan error, 2)
 		for range 2 {
 			go func() { results <- charge(g) }()
@@ -125,5 +125,38 @@ func TestChargesAreLimited(t *testing.T) {
 		require.NoError(t, <-results)
 		require.NoError(t, <-results)
 		require.NoError(t, charge(g))
+	})
+}
+
+// Refunds of cancelled events take half of the rate; the others find tokens whatever waits.
+func TestRefundRates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := guard.New(&provider{}, guard.Limits{ChargesAtOnce: 1, Refunds: 10, Lookups: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		var mu sync.Mutex
+		sent := 0
+		for range 1000 {
+			waiting.Go(func() {
+				if g.AwaitRefund(ctx, payment.EventCancelled) == nil {
+					mu.Lock()
+					sent++
+					mu.Unlock()
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		require.InDelta(t, 5+50, sent, 1, "a second's tokens, and five a second")
+		mu.Unlock()
+		began := time.Now()
+		for range 5 {
+			require.NoError(t, g.AwaitRefund(ctx, payment.Compensation))
+		}
+		require.Less(t, time.Since(began), time.Second)
+		cancel()
+		waiting.Wait()
 	})
 }

@@ -1,7 +1,9 @@
-// Package kafka consumes reservation events, which reject payments that cannot be honoured.
+// Package kafka consumes reservation events, which reject payments that cannot be honoured and name
+// tickets whose money is owed.
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,21 +17,24 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Compensator refunds payments that cannot be honoured.
-type Compensator interface {
-	// Compensate is idempotent. payment.ErrNotFound when the payment does not exist.
+// Refunder refunds payments. Its methods are idempotent, and return payment.ErrNotFound when the
+// payment does not exist.
+type Refunder interface {
+	// Compensate refunds a payment that cannot be honoured.
 	Compensate(ctx context.Context, r payment.Rejection) error
+	// RefundPromised refunds tickets as ticket has decided.
+	RefundPromised(ctx context.Context, r payment.PromisedRefund) error
 }
 
-// NewConsumer makes the consumer of rejected payments.
-func NewConsumer(cfg kafka.Config, c Compensator, log *slog.Logger) (*kafka.Consumer, error) {
+// NewConsumer makes the consumer of rejected payments and of refunds that ticket has decided.
+func NewConsumer(cfg kafka.Config, refunds Refunder, log *slog.Logger) (*kafka.Consumer, error) {
 	return kafka.NewConsumer(cfg, payment.Group, []string{events.Reservations}, kafka.Each(func(ctx context.Context, rec kafka.Record) error {
-		return handle(ctx, c, rec)
+		return handle(ctx, refunds, rec)
 	}), log)
 }
 
-func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
-	if rec.Type != events.ReservationRejected {
+func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
+	if rec.Type != events.ReservationRejected && rec.Type != events.TicketsRefundDue {
 		return nil // most of the topic; not worth decoding
 	}
 	var e eventsv1.ReservationEvent
@@ -38,17 +43,38 @@ func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
 	}
 	id, err := uuid.Parse(e.GetPaymentId())
 	if err != nil {
-		return kafka.Poison(fmt.Errorf("rejected reservation %s names no payment: %w", e.GetReservationId(), err))
+		return kafka.Poison(fmt.Errorf("%s of reservation %s names no payment: %w", rec.Type, e.GetReservationId(), err))
 	}
-	reason := e.GetReason()
-	if reason == "" {
-		reason = events.ReservationRejected
+	if rec.Type == events.TicketsRefundDue {
+		err = refundPromised(ctx, refunds, rec, id, &e)
+	} else {
+		reason := cmp.Or(e.GetReason(), events.ReservationRejected)
+		err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
 	}
-	err = c.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
 	// The payment's row is committed before ticket sees the payment, so it is missing only after a
 	// loss of data. A retry would not help; an operator redrives the record.
 	if errors.Is(err, payment.ErrNotFound) {
-		return kafka.Poison(fmt.Errorf("rejected payment %s is not known here: %w", id, err))
+		return kafka.Poison(fmt.Errorf("payment %s of %s is not known here: %w", id, rec.Type, err))
 	}
 	return err
+}
+
+func refundPromised(ctx context.Context, refunds Refunder, rec kafka.Record, paymentID uuid.UUID, e *eventsv1.ReservationEvent) error {
+	claimID, err := uuid.Parse(e.GetClaimId())
+	r := payment.PromisedRefund{EventKey: rec.EventID, ClaimID: claimID, PaymentID: paymentID, Cause: payment.Cause(e.GetCause())}
+	if err == nil && r.Cause != payment.EventCancelled {
+		err = fmt.Errorf("cause %q", e.GetCause())
+	}
+	for _, item := range e.GetItems() {
+		id, itemErr := uuid.Parse(item.GetTicketId())
+		if itemErr == nil && item.GetAmount() < 0 {
+			itemErr = fmt.Errorf("amount %d", item.GetAmount())
+		}
+		err = errors.Join(err, itemErr)
+		r.Items = append(r.Items, payment.RefundItem{TicketID: id, Amount: item.GetAmount()})
+	}
+	if err != nil {
+		return kafka.Poison(fmt.Errorf("refund of payment %s that is due: %w", paymentID, err))
+	}
+	return refunds.RefundPromised(ctx, r)
 }

@@ -22,11 +22,19 @@ import (
 
 func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
-// compensator records rejections and fails with the given errors.
+// compensator records rejections and promised refunds, and fails with the given errors.
 type compensator struct {
-	mu    sync.Mutex
-	fails []error
-	got   []payment.Rejection
+	mu       sync.Mutex
+	fails    []error
+	got      []payment.Rejection
+	promised []payment.PromisedRefund
+}
+
+func (c *compensator) RefundPromised(_ context.Context, r payment.PromisedRefund) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.promised = append(c.promised, r)
+	return nil
 }
 
 func (c *compensator) Compensate(_ context.Context, r payment.Rejection) error {
@@ -68,12 +76,16 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+pkgkafka.DLQSuffix) })
 
 	first, second := uuid.New(), uuid.New()
+	claim, ticket := uuid.New(), uuid.New()
+	items := []map[string]any{{"ticketId": ticket, "amount": 700}}
+	due := reservationRecord(t, "TICKETS_REFUND_DUE", map[string]any{"paymentId": first, "claimId": claim, "cause": "EVENT_CANCELLED", "items": items})
 	rejected := reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": first, "reason": "HOLD_EXPIRED", "newMember": 1})
 	require.NoError(t, kafkatest.ProducerOf(t, cfg).Publish(t.Context(),
-		reservationRecord(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}), // of no interest
-		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),  // cannot be read
-		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),  // not known here
-		rejected))
+		reservationRecord(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}),                                                // of no interest
+		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),                                                 // cannot be read
+		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),                                                 // not known here
+		reservationRecord(t, "TICKETS_REFUND_DUE", map[string]any{"paymentId": first, "claimId": claim, "cause": "USER", "items": items}), // not ticket's to decide
+		due, rejected))
 
 	c := &compensator{fails: []error{payment.ErrNotFound, errs.ErrUnavailable}}
 	consumer, err := kafka.NewConsumer(cfg, c, slog.New(slog.DiscardHandler))
@@ -87,7 +99,12 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	}()
 	testkit.Until(t, func() bool { return len(c.all()) == 1 }, "the compensation")
 	require.Equal(t, payment.Rejection{EventKey: rejected.Headers[pkgkafka.HeaderID], PaymentID: first, Reason: "HOLD_EXPIRED"}, c.all()[0])
-	letters := kafkatest.Read(t, topic+pkgkafka.DLQSuffix, 2)
+	require.Equal(t, []payment.PromisedRefund{{
+		EventKey: due.Headers[pkgkafka.HeaderID], ClaimID: claim, PaymentID: first, Cause: payment.EventCancelled,
+		Items: []payment.RefundItem{{TicketID: ticket, Amount: 700}},
+	}}, c.promised)
+	letters := kafkatest.Read(t, topic+pkgkafka.DLQSuffix, 3)
 	require.Contains(t, letters[0].Headers[pkgkafka.HeaderError], "names no payment")
 	require.Contains(t, letters[1].Headers[pkgkafka.HeaderError], "not known here")
+	require.Contains(t, letters[2].Headers[pkgkafka.HeaderError], `cause "USER"`)
 }

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -8,8 +9,12 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Never is the Check of a Change after which the sweeper ignores the payment.
-const Never time.Duration = -1
+// Never is the Check of a Change after which the sweeper ignores the payment. Keep leaves the time of
+// the next check as it is.
+const (
+	Never time.Duration = -1
+	Keep  time.Duration = -2
+)
 
 // Change is a decision about a payment. The store writes it in one transaction with its timeline
 // entry, its event, its refund and the answers to waiting requests.
@@ -23,15 +28,15 @@ type Change struct {
 	Begins bool
 	// AbortDue is the new value of the payment's field.
 	AbortDue bool
-	// Check is the time until the sweeper's next check, or Never.
+	// Check is the time until the sweeper's next check, Never or Keep.
 	Check time.Duration
 	// Event is published; empty: none. Refund is the refund it reports.
 	Event  Event
 	Refund *Refund
-	// NewRefund is inserted: as pending, or as done when it has a ProviderID. AddRefunded is added
-	// to Refunded.
-	NewRefund   *Refund
-	AddRefunded int64
+	// NewRefund is inserted. Nothing is changed when there is one of the same cause and request.
+	NewRefund *Refund
+	// Captured is the new value of the payment's field, unchanged when 0. The others are added.
+	Captured, AddRefunded, AddHand, AddHandUsed int64
 	// Answer is final and stored under the Idempotency-Keys of this payment; nil releases them.
 	Answer *Answer
 }
@@ -78,7 +83,7 @@ func ended(p Payment, note string) *Change {
 	return c
 }
 
-// captured records that the provider has the money, whenever that is learned. It needs no lease: a
+// captured records that the provider has the amount, whenever that is learned. It needs no lease: a
 // capture always counts. check is when the sweeper checks again, or Never.
 func captured(chargeID string, check time.Duration) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
@@ -90,8 +95,11 @@ func captured(chargeID string, check time.Duration) Decide {
 		default:
 			return nil, nil //nolint:nilnil // known already
 		}
+		if p.Captured != 0 { // another amount, which is given back
+			return nil, nil //nolint:nilnil // known already
+		}
 		return &Change{
-			Status: Confirmed, Note: note, ChargeID: chargeID, Check: check, Event: EventConfirmed,
+			Status: Confirmed, Note: note, ChargeID: chargeID, Captured: p.Amount, Check: check, Event: EventConfirmed,
 			Answer: &Answer{Status: Confirmed, PaymentID: p.ID},
 		}, nil
 	}
@@ -140,43 +148,52 @@ func whileLeaseHeld(lease int64, c Change) Decide {
 	}
 }
 
-// compensated refunds what is left of a payment that cannot be honoured.
-func compensated(id uuid.UUID, reason string) Decide {
+// wrongAmount records that the provider took another amount than was asked for: the payment is not
+// honoured, and all of it is refunded. refundID is the new refund's.
+func wrongAmount(refundID uuid.UUID, out Outcome) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
-		left := p.Amount - p.Refunded - p.Pending
-		switch {
-		case p.Status != Confirmed && p.Status != Refunding, left == 0 && p.Amount > 0:
-			return nil, nil //nolint:nilnil // nothing is left to refund
-		default:
-			return &Change{
-				Status: Refunding, Note: "refunding: " + reason, Check: Never,
-				NewRefund: &Refund{ID: id, PaymentID: p.ID, Amount: left, Cause: Compensation, Reason: reason},
-			}, nil
+		if p.Captured != 0 || p.Status == Confirmed || p.Status == Refunded {
+			return nil, nil //nolint:nilnil // known already
 		}
-	}
-}
-
-// refunded records that the provider has made the refund r.
-func refunded(r Refund) Decide {
-	return func(p Payment, _ time.Time) (*Change, error) {
-		c := &Change{Status: Confirmed, Note: "refunded in part", Check: Never, AddRefunded: r.Amount, Event: EventRefunded, Refund: &r}
-		switch {
-		case p.Refunded+r.Amount == p.Amount:
-			c.Status, c.Note = Refunded, "refunded"
-			if r.ProviderID == manualRefundID {
-				c.Note = manualRefundNote
-			}
-		case p.Pending > r.Amount:
-			c.Status = Refunding
+		c := &Change{
+			Status: p.Status, AbortDue: p.AbortDue, Check: Keep, Captured: out.Amount, ChargeID: out.ChargeID,
+			Note: fmt.Sprintf("charged %d instead of %d: it is refunded", out.Amount, p.Amount),
+			NewRefund: &Refund{
+				ID: refundID, PaymentID: p.ID, Provider: p.Provider, Cause: Compensation, Reason: declineWrongAmount, Status: RefundPending,
+				Amount: out.Amount,
+			},
+		}
+		if p.Status.Unsettled() || p.Status == Prepared {
+			c.Status, c.DeclineCode, c.AbortDue, c.Check = Declined, declineWrongAmount, true, abortRetry
+			c.Answer = &Answer{Status: Declined, DeclineCode: declineWrongAmount, PaymentID: p.ID}
 		}
 		return c, nil
 	}
 }
 
+// declineWrongAmount is the decline code of a charge of another amount than requested.
+const declineWrongAmount = "WRONG_AMOUNT"
+
+// withMoney returns the change of a payment whose money was refunded, here or by hand, or whose
+// refund has failed. The payment is REFUNDED while nothing is left of it.
+func (p Payment) withMoney(refunded, hand, handUsed int64, note string) *Change {
+	c := &Change{
+		Status: p.Status, Note: note, AbortDue: p.AbortDue, Check: Keep, AddRefunded: refunded, AddHand: hand, AddHandUsed: handUsed,
+	}
+	gone := p.Captured > 0 && p.Refunded+refunded >= p.Captured
+	switch {
+	case p.Status == Confirmed && gone:
+		c.Status = Refunded
+	case p.Status == Refunded && p.Captured > 0 && !gone:
+		c.Status = Confirmed
+	}
+	return c
+}
+
 // answer returns the answer to a confirmation of the payment in its current state.
 func answer(p Payment) (Answer, error) {
 	switch p.Status {
-	case Confirmed, Refunding, Refunded:
+	case Confirmed, Refunded:
 		return Answer{Status: Confirmed, PaymentID: p.ID}, nil
 	case Declined:
 		// Ticket's refusals are errors of the catalogue; a provider's codes are not.

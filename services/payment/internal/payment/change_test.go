@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func in(status Status) Payment {
 	}
 }
 
-var all = []Status{Prepared, Confirming, Confirmed, Declined, Unknown, Expired, Refunding, Refunded}
+var all = []Status{Prepared, Confirming, Confirmed, Declined, Unknown, Expired, Refunded}
 
 // Every decision in every status: a status without an entry must not change.
 func TestDecisions(t *testing.T) {
@@ -41,7 +42,12 @@ func TestDecisions(t *testing.T) {
 		"postponed":   {postponed(3, "not charged"), map[Status]Status{Confirming: Prepared}},
 		"stale lease": {unsettled(2, ""), nil},
 		"expired":     {expired, nil},
-		"compensated": {compensated(uuid.New(), ""), map[Status]Status{Confirmed: Refunding, Refunding: Refunding}},
+		"owed":        {owed(Refund{Cause: Compensation}), map[Status]Status{Confirmed: Confirmed, Refunded: Refunded}},
+		"requested":   {whenPaid(requested(Refund{Cause: ByUser, Want: Want{UserID: "ann"}})), map[Status]Status{Confirmed: Confirmed}},
+		"wrong amount": {
+			wrongAmount(uuid.New(), Outcome{Amount: 999}),
+			map[Status]Status{Prepared: Declined, Confirming: Declined, Unknown: Declined, Declined: Declined, Expired: Expired},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,44 +100,21 @@ func TestBeginChecksUserBeforeAmount(t *testing.T) {
 	require.ErrorIs(t, err, ErrAmountMismatch)
 }
 
-func TestRefunds(t *testing.T) {
-	t.Parallel()
-	p := in(Refunding)
-	p.Refunded, p.Pending = 300, 700
-	change, err := refunded(Refund{Amount: 700})(p, now)
-	require.NoError(t, err)
-	require.Equal(t, Refunded, change.Status)
-	require.Equal(t, int64(700), change.AddRefunded)
-
-	p.Refunded, p.Pending = 0, 300
-	change, err = refunded(Refund{Amount: 300})(p, now)
-	require.NoError(t, err)
-	require.Equal(t, Confirmed, change.Status, "a part was given back, the rest stays paid")
-
-	p.Pending = 500
-	change, err = refunded(Refund{Amount: 300})(p, now)
-	require.NoError(t, err)
-	require.Equal(t, Refunding, change.Status, "another refund is pending")
-}
-
-func TestCompensationRefundsTheRest(t *testing.T) {
-	t.Parallel()
-	p := in(Refunding)
-	p.Refunded, p.Pending = 300, 200
-	change, err := compensated(uuid.New(), "why")(p, now)
-	require.NoError(t, err)
-	require.Equal(t, int64(500), change.NewRefund.Amount)
-	require.Equal(t, Compensation, change.NewRefund.Cause)
-	p.Pending = 700
-	change, err = compensated(uuid.New(), "why")(p, now)
-	require.NoError(t, err)
-	require.Nil(t, change, "everything is being refunded already")
+// whenPaid takes the refusal of a payment that is not paid for no change.
+func whenPaid(decide Decide) Decide {
+	return func(p Payment, now time.Time) (*Change, error) {
+		c, err := decide(p, now)
+		if errors.Is(err, ErrNotRefundable) {
+			return nil, nil //nolint:nilnil // as the refusal means
+		}
+		return c, err
+	}
 }
 
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[Status]Status{
-		Prepared: Unknown, Confirming: Unknown, Unknown: Unknown, Confirmed: Confirmed, Refunding: Confirmed, Refunded: Confirmed, Declined: Declined,
+		Prepared: Unknown, Confirming: Unknown, Unknown: Unknown, Confirmed: Confirmed, Refunded: Confirmed, Declined: Declined,
 	} {
 		a, err := answer(in(status))
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"errors"
 	"slices"
 
 	"urr.guru/pkg/errs"
@@ -18,6 +19,14 @@ var (
 	ErrProviderUnavailable = errs.ErrProviderUnavailable
 	ErrWebhookSignature    = errs.ErrWebhookSignature
 	ErrSettlementDelayed   = errs.ErrSettlementDelayed // new payments are refused
+)
+
+// The errors of refunds.
+var (
+	// ErrNotRefundable refuses a refund of a payment that is not paid.
+	ErrNotRefundable = errors.New("the payment cannot be refunded")
+	// ErrNotHeld refuses a person's decision about a refund that needs none.
+	ErrNotHeld = errors.New("the refund is not held")
 )
 
 // expiryError returns the error of an expired payment. That of a reservation is the one of its

@@ -7,7 +7,7 @@ type Observer struct {
 	// Settled receives the age of the oldest unsettled payment event, and whether confirmations are
 	// refused because of it.
 	Settled func(oldest time.Duration, refused bool)
-	// WrongAmount is called after a charge of another amount than requested was refunded.
+	// WrongAmount is called for a charge of another amount than requested, which is refunded.
 	WrongAmount func()
 	// ManualRefund is called after a manual refund at the provider, of the whole charge or of a
 	// part.

@@ -15,7 +15,7 @@ import (
 //	PREPARED → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN
 //	UNKNOWN → CONFIRMED | DECLINED
 //	PREPARED → EXPIRED
-//	CONFIRMED → REFUNDING → REFUNDED (or back to CONFIRMED after a part)
+//	CONFIRMED ↔ REFUNDED                      by the money that the provider has given back
 //
 // A charge that becomes known late turns DECLINED and EXPIRED into CONFIRMED too: the money was
 // taken, so ticket must honour the payment or have it refunded. CONFIRMING returns to PREPARED when
@@ -30,7 +30,6 @@ const (
 	Declined   Status = "DECLINED"
 	Unknown    Status = "UNKNOWN"
 	Expired    Status = "EXPIRED"
-	Refunding  Status = "REFUNDING"
 	Refunded   Status = "REFUNDED"
 )
 
@@ -79,8 +78,11 @@ type Payment struct {
 	PaymentKey  string
 	ChargeID    string
 	DeclineCode string
-	// Refunded is the refunded amount, Pending the amount of refunds in progress.
-	Refunded, Pending int64
+	// Captured is what the provider took, and Refunded what it gave back, as far as it is known.
+	Captured, Refunded int64
+	// Hand is the part of Refunded that a person gave back at the provider, HandUsed the part of Hand
+	// that counts for refunds of this service.
+	Hand, HandUsed int64
 	// Version grows by one with every change.
 	Version   int64
 	CreatedAt time.Time
@@ -101,36 +103,6 @@ type Entry struct {
 	At     time.Time
 	Status Status
 	Note   string
-}
-
-// Cause says why a payment is refunded. The event PAYMENT_REFUNDED has it, so that ticket does not
-// end a live reservation because of a compensation.
-type Cause string
-
-// The causes of refunds.
-const (
-	// Compensation refunds a payment that cannot be honoured.
-	Compensation Cause = "COMPENSATION"
-	// Operator is a decision of a person.
-	Operator Cause = "OPERATOR"
-)
-
-// Refund is one refund of a payment.
-type Refund struct {
-	// ID is also the provider's idempotency key of the refund.
-	ID        uuid.UUID
-	PaymentID uuid.UUID
-	OrderID   string
-	// Amount in the currency's minor unit.
-	Amount int64
-	Cause  Cause
-	Reason string
-	// Attempts counts the attempts, including the current one.
-	Attempts int
-	Lease    int64
-	// ProviderID is the provider's id of a refund that is done; "by hand" for a manual one.
-	ProviderID string
-	CreatedAt  time.Time
 }
 
 // Event is the type of an event about a payment.

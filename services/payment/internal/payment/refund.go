@@ -1,67 +1,156 @@
 package payment
 
 import (
-	"context"
-	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 )
 
+// Cause says why a payment is refunded. The event PAYMENT_REFUNDED has it.
+type Cause string
+
+// The causes of refunds.
 const (
-	// maxRefundWait is the longest pause between two attempts at a refund.
-	maxRefundWait = 5 * time.Minute
-	// refundAlert is the age from which a failed refund is logged as an error. The alert has the
-	// same.
-	refundAlert = 10 * time.Minute
+	// Compensation refunds a payment that cannot be honoured, or a charge of a wrong amount.
+	Compensation Cause = "COMPENSATION"
+	// ByUser and ByOperator refund what a person asked for. Ticket decides about each ticket.
+	ByUser     Cause = "USER"
+	ByOperator Cause = "OPERATOR"
+	// EventCancelled refunds tickets of a cancelled event, as ticket says.
+	EventCancelled Cause = "EVENT_CANCELLED"
+	// TransferPayout pays the seller of a ticket, from the seller's own payment.
+	TransferPayout Cause = "TRANSFER"
+	// ByHand records what a person refunded at the provider.
+	ByHand Cause = "BY_HAND"
 )
 
-// Group is the consumer group that processes rejections.
-const Group = "payment-service-group"
+// Causes are all causes of refunds.
+var Causes = []Cause{Compensation, ByUser, ByOperator, EventCancelled, TransferPayout, ByHand} //nolint:gochecknoglobals // a constant
 
-// Rejection reports that a payment cannot be honoured.
-type Rejection struct {
-	// EventKey identifies the rejection, which is processed once.
-	EventKey  string
+// undone reports whether a refund that the provider refuses is given up: its tickets are valid again.
+// Money that is owed for another cause stays owed, whatever the provider says.
+func (c Cause) undone() bool { return c == ByUser || c == ByOperator }
+
+// RefundStatus is the state of a refund.
+//
+//	REQUESTED → PENDING | REJECTED             as ticket answers; BY_HAND: → DONE
+//	PENDING → ACCEPTED → DONE, PENDING → DONE  as the provider answers; published once
+//	PENDING → REFUSED                          refused by the provider: USER, OPERATOR, not published
+//	PENDING → HELD                             refused by the provider: all others
+//	ACCEPTED, DONE → HELD                      failed at the provider, days later
+//	HELD → PENDING | RESOLVED                  as a person decides: again, or paid otherwise
+type RefundStatus string
+
+// The statuses of a refund.
+const (
+	RefundRequested RefundStatus = "REQUESTED"
+	RefundPending   RefundStatus = "PENDING"
+	RefundAccepted  RefundStatus = "ACCEPTED"
+	RefundDone      RefundStatus = "DONE"
+	RefundRejected  RefundStatus = "REJECTED"
+	RefundRefused   RefundStatus = "REFUSED"
+	RefundHeld      RefundStatus = "HELD"
+	RefundResolved  RefundStatus = "RESOLVED"
+)
+
+// RefundItem is what a refund gives back on account of one ticket, in the currency's minor unit.
+type RefundItem struct {
+	TicketID uuid.UUID
+	Amount   int64
+}
+
+// Want is what a refund asks of ticket.
+type Want struct {
+	// UserID is who asks.
+	UserID string `json:"userId,omitempty"`
+	// TicketIDs are the tickets; none: every valid ticket of the payment.
+	TicketIDs []uuid.UUID `json:"ticketIds,omitempty"`
+	// Fees is false to keep the fees in a refund by an operator.
+	Fees *bool `json:"fees,omitempty"`
+	// Whole says of a refund by hand that nothing is left of the payment at the provider.
+	Whole bool `json:"whole,omitempty"`
+}
+
+// equal reports whether both ask for the same.
+func (w Want) equal(o Want) bool {
+	sameFees := w.Fees == o.Fees || w.Fees != nil && o.Fees != nil && *w.Fees == *o.Fees
+	return sameFees && w.UserID == o.UserID && w.Whole == o.Whole && slices.Equal(w.TicketIDs, o.TicketIDs)
+}
+
+// Refund is one refund of a payment.
+type Refund struct {
+	// ID is also the id of the claim at ticket, and in the provider's metadata.
+	ID        uuid.UUID
 	PaymentID uuid.UUID
-	Reason    string
+	Provider  string
+	Cause     Cause
+	// Request makes the refund unique for its payment and cause.
+	Request string
+	Reason  string
+	Status  RefundStatus
+	Want    Want
+	// Amount is what is owed, in the currency's minor unit. Send is the part of it that the provider
+	// gives back: less what was given by hand before.
+	Amount, Send int64
+	// Gen is the number of the provider's idempotency key: id#gen. FirstSent and LastSent are before
+	// the first and the latest call with it.
+	Gen                 int
+	FirstSent, LastSent time.Time
+	// DoubtAt is the latest time at which a call may have been sent whose outcome is unknown; zero:
+	// there is none.
+	DoubtAt time.Time
+	// ProviderID is the provider's id of the refund, once it is accepted.
+	ProviderID string
+	// Published says that PAYMENT_REFUNDED was published: the tickets are gone for good.
+	Published bool
+	// AbortDue says that ticket must still be told that the claim is given up.
+	AbortDue bool
+	// Attempts counts the sweeper's attempts; Lease is the number of the latest lease.
+	Attempts  int
+	Lease     int64
+	LastError string
+	CreatedAt time.Time
+	// Items are the tickets that end with the refund.
+	Items []RefundItem
 }
 
-// Compensate refunds what is left of a payment. ErrNotFound when the payment does not exist.
-func (s *Service) Compensate(ctx context.Context, r Rejection) error {
-	if err := s.store.Compensate(ctx, r.EventKey, r.PaymentID, compensated(newID(), r.Reason)); err != nil {
-		return err
-	}
-	s.wakeSweeper()
-	return nil
+// DueRefund is a refund that the sweeper has leased, and its payment.
+type DueRefund struct {
+	Refund  Refund
+	Payment Payment
 }
 
-// refund makes one attempt at a refund. All attempts have the same key at the provider.
-func (s *Service) refund(ctx context.Context, r Refund) error {
-	if r.Amount > 0 {
-		pctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
-		defer cancel()
-		id, err := s.provider.Refund(pctx, r)
-		if errors.Is(err, ErrRefundRefused) {
-			done, lookupErr := s.alreadyRefunded(ctx, r)
-			if err = errors.Join(err, lookupErr); done {
-				s.reportManualRefund(ctx, Payment{ID: r.PaymentID, OrderID: r.OrderID}, true)
-				id, err = manualRefundID, nil
-			}
-		}
-		if err != nil {
-			log := s.log.WarnContext
-			if s.opts.Now().Sub(r.CreatedAt) > refundAlert {
-				log = s.log.ErrorContext
-			}
-			log(ctx, "refund failed, trying again", "refund_id", r.ID, "payment_id", r.PaymentID, "attempt", r.Attempts, "error", err)
-			return s.store.RetryRefund(ctx, r, backoff(r.Attempts, maxRefundWait), err)
-		}
-		r.ProviderID = id
+// RefundChange is a decision about a refund. The store writes it in one transaction.
+type RefundChange struct {
+	// Refund is the new state.
+	Refund Refund
+	// NewItems are stored as the refund's items.
+	NewItems []RefundItem
+	// Wait is the time until the sweeper continues with the refund, or Keep.
+	Wait time.Duration
+	// Payment is the change of the payment; nil: none.
+	Payment *Change
+}
+
+// DecideRefund returns the change of a locked refund of a locked payment at the database's time; nil:
+// none.
+type DecideRefund func(p Payment, r Refund, now time.Time) (*RefundChange, error)
+
+// publishing adds PAYMENT_REFUNDED to a change, once per refund. What was never published as paid is
+// not published as refunded.
+func (c *RefundChange) publishing(p Payment) *RefundChange {
+	if c.Refund.Published || p.Captured != p.Amount {
+		return c
 	}
-	if err := s.store.FinishRefund(ctx, r, refunded(r)); err != nil {
-		return err
+	c.Refund.Published = true
+	if c.Payment == nil {
+		c.Payment = p.withMoney(0, 0, 0, "refund published")
 	}
-	s.opts.Published()
-	return nil
+	refund := c.Refund
+	if c.NewItems != nil {
+		refund.Items = c.NewItems
+	}
+	c.Payment.Event, c.Payment.Refund = EventRefunded, &refund
+	return c
 }

@@ -42,7 +42,9 @@ type Options struct {
 	// VoidAfter is the age at which a charge that the provider does not know is voided; until then
 	// it may still arrive.
 	VoidAfter time.Duration
-	Observe   Observer
+	// AwaitRefund waits until the provider may be sent another refund of a cause; nil: at once.
+	AwaitRefund func(ctx context.Context, c Cause) error
+	Observe     Observer
 	// Published is called after each commit that wrote events; nil: the relay finds them by
 	// polling.
 	Published func()
@@ -63,6 +65,18 @@ type Tickets interface {
 	// Abort releases the reference. It is idempotent, and does nothing when the reference is not
 	// claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
+	// BeginRefund claims tickets for a refund. It is idempotent: the first answer is repeated.
+	BeginRefund(ctx context.Context, p Payment, r Refund) (Claim, error)
+	// AbortRefund gives up the claim of a refund. It is idempotent.
+	AbortRefund(ctx context.Context, refundID uuid.UUID) error
+}
+
+// Claim is ticket's answer to BeginRefund.
+type Claim struct {
+	// Refused says that nothing was claimed, for the Reason.
+	Refused bool
+	Reason  string
+	Items   []RefundItem
 }
 
 // Provider charges cards. After an error the outcome is unknown, except for ErrNotSent and
@@ -75,9 +89,77 @@ type Provider interface {
 	// Void makes a later charge of the order impossible. The outcome is Void, or Captured when the
 	// order was already charged.
 	Void(ctx context.Context, orderID string) (Outcome, error)
-	// Refund refunds r once per r.ID and returns the provider's id of it; ErrRefundRefused when the
-	// provider refuses.
-	Refund(ctx context.Context, r Refund) (string, error)
+	// Refund gives money back, once per key while the provider keeps the key.
+	Refund(ctx context.Context, c RefundCall) (RefundAnswer, error)
+	// AskRefunds returns the refunds of an order, by one look-up.
+	AskRefunds(ctx context.Context, orderID string) (RefundReport, error)
+	// Caps returns what is known of the provider.
+	Caps() Caps
+}
+
+// Caps are properties of a provider.
+type Caps struct {
+	// KeyLife is how long the provider certainly keeps the idempotency key of a refund.
+	KeyLife time.Duration
+	// InFlight is how long a call may act after it was sent: our timeout and the provider's own.
+	InFlight time.Duration
+}
+
+// RefundCall is one call that asks the provider for a refund.
+type RefundCall struct {
+	OrderID string
+	// RefundID is our id, which the provider keeps with the refund.
+	RefundID uuid.UUID
+	Key      string
+	Amount   int64
+	// NotAfter is the time, by this process's clock, after which the call must not be sent any more:
+	// the process may have been stopped, and another one have sent the refund.
+	NotAfter time.Time
+}
+
+// ProviderState is what a provider says about a refund.
+type ProviderState int
+
+// The states. A call without any of them, as one that is still being processed, is an error.
+const (
+	ProviderAccepted ProviderState = iota + 1 // it will be made, or fail
+	ProviderDone
+	ProviderFailed  // it was accepted, and its money is the shop's again
+	ProviderTooMuch // refused: more than is left of the charge
+	ProviderRefused // refused for good
+)
+
+// RefundAnswer is the provider's answer to a RefundCall.
+type RefundAnswer struct {
+	State ProviderState
+	// ID is the provider's id of the refund. Code is the provider's reason of a refusal.
+	ID, Code string
+}
+
+// RefundReport is what the provider knows about an order.
+type RefundReport struct {
+	Captured int64
+	Refunds  []ProviderRefund
+}
+
+// ProviderRefund is a refund at the provider.
+type ProviderRefund struct {
+	ID string
+	// RefundID is our id; zero: a person made the refund there.
+	RefundID uuid.UUID
+	Amount   int64
+	State    ProviderState // accepted, done or failed
+}
+
+// Left returns what the provider could still refund.
+func (r RefundReport) Left() int64 {
+	left := r.Captured
+	for _, x := range r.Refunds {
+		if x.State != ProviderFailed {
+			left -= x.Amount
+		}
+	}
+	return left
 }
 
 // Checkout serves a provider's page and webhooks.
@@ -171,17 +253,24 @@ type Sweeps interface {
 	Hint(ctx context.Context, orderID string, refund bool) error
 }
 
-// Refunds is the part of the store that claims, retries and finishes refunds.
+// Refunds is the part of the store that keeps refunds.
 type Refunds interface {
-	// Compensate applies decide to a payment, as Apply does, at most once per event key.
-	Compensate(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
-	// ClaimRefunds leases up to n due refunds.
-	ClaimRefunds(ctx context.Context, n int, lease time.Duration) ([]Refund, error)
-	// FinishRefund marks a refund as done and applies decide to its payment; it does nothing when
-	// the refund was already done.
-	FinishRefund(ctx context.Context, r Refund, decide Decide) error
-	// RetryRefund sets the time of the next attempt while the lease holds.
-	RetryRefund(ctx context.Context, r Refund, wait time.Duration, cause error) error
+	// ApplyOnce applies decide to a payment, as Apply does, at most once per event key.
+	ApplyOnce(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
+	// AddRefund applies decide, which inserts r, to r's payment, and returns the payment's refund of
+	// r's cause and request: r, or the one of an earlier request.
+	AddRefund(ctx context.Context, r Refund, decide Decide) (Refund, error)
+	// ClaimRefunds leases up to n due refunds of a cause: those that need ticket, or those that need
+	// the provider.
+	ClaimRefunds(ctx context.Context, c Cause, atTicket bool, n int, lease time.Duration) ([]DueRefund, error)
+	// ApplyRefund locks a refund and its payment, calls decide and writes the change. It returns the
+	// refund after it, and whether anything was changed. ErrNotFound.
+	ApplyRefund(ctx context.Context, id uuid.UUID, decide DecideRefund) (after Refund, changed bool, err error)
+	// Adopt records the refunds of one look-up that were made by hand, all or none, and returns the
+	// amount of those that were not known yet.
+	Adopt(ctx context.Context, paymentID uuid.UUID, found ByHandRefunds) (adopted int64, err error)
+	// PostponeRefund sets the time of the next attempt while the lease holds.
+	PostponeRefund(ctx context.Context, r Refund, wait time.Duration, cause error) error
 }
 
 // Stores combines the interfaces by which the service reads and writes payments and refunds.
@@ -203,7 +292,7 @@ type Service struct {
 	opts     Options
 	gate     *Gate
 
-	wake chan struct{}
+	wake map[RefundLane]chan struct{}
 	work sync.WaitGroup // charges that outlast their request
 }
 
@@ -215,9 +304,16 @@ func New(store Stores, tickets Tickets, provider Provider, checkout Checkout, lo
 	if opts.Published == nil {
 		opts.Published = func() {}
 	}
+	if opts.AwaitRefund == nil {
+		opts.AwaitRefund = func(context.Context, Cause) error { return nil }
+	}
+	wake := make(map[RefundLane]chan struct{}, len(refundLanes))
+	for lane := range refundLanes {
+		wake[lane] = make(chan struct{}, 1)
+	}
 	return &Service{
 		store: store, tickets: tickets, provider: provider, checkout: checkout, log: log, opts: opts,
-		gate: NewGate(store, tickets, opts.Now), wake: make(chan struct{}, 1),
+		gate: NewGate(store, tickets, opts.Now), wake: wake,
 	}
 }
 
@@ -231,9 +327,10 @@ func forWrite(ctx context.Context) (context.Context, context.CancelFunc) {
 // the charges that are then still running.
 func (s *Service) Wait(ctx context.Context) error { return loop.Wait(ctx, &s.work) }
 
-func (s *Service) wakeSweeper() {
+// wakeSweeper makes a lane of refunds look for work at once.
+func (s *Service) wakeSweeper(lane RefundLane) {
 	select {
-	case s.wake <- struct{}{}:
+	case s.wake[lane] <- struct{}{}:
 	default:
 	}
 }

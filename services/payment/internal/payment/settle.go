@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"urr.guru/pkg/failpoint"
 )
 
 // Webhook handles a provider's webhook: it stores the hint, and the sweeper asks the provider. So
@@ -45,10 +47,10 @@ func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (kno
 	switch out.State {
 	case Captured:
 		if out.Amount != p.Amount {
-			return s.refundWrongAmount(ctx, p, out)
+			return true, s.declineWrongAmount(ctx, p, out)
 		}
 		if out.Refunded > 0 {
-			return true, s.captureWithManualRefund(ctx, p, out)
+			return true, s.captureAndReconcile(ctx, p, out)
 		}
 		return true, s.applyDecision(ctx, p, captured(out.ChargeID, Never))
 	case Refused:
@@ -58,6 +60,33 @@ func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (kno
 	default: // Absent, Pending
 		return false, nil
 	}
+}
+
+// declineWrongAmount ends a payment of which another amount was captured, with the refund of all of
+// it. A confirmed payment stays as it is: the provider has reported the right amount before, the payer
+// has what was paid for, and only an operator may decide about a refund.
+func (s *Service) declineWrongAmount(ctx context.Context, p Payment, out Outcome) error {
+	if p.Captured == 0 {
+		s.opts.Observe.wrongAmount()
+		s.log.ErrorContext(ctx, "wrong amount charged: it is refunded", "payment_id", p.ID, "order_id", p.OrderID, "charged", out.Amount,
+			"asked", p.Amount)
+	}
+	err := s.applyDecision(ctx, p, wrongAmount(newID(), out))
+	s.wakeSweeper(Compensations)
+	return err
+}
+
+// captureAndReconcile confirms a payment of which the provider has refunded something already. The
+// sweeper checks the payment until both changes are written, since the process may die between them.
+func (s *Service) captureAndReconcile(ctx context.Context, p Payment, out Outcome) error {
+	confirmed, err := s.store.Apply(ctx, p.ID, captured(out.ChargeID, firstPoll))
+	if err != nil {
+		return err
+	}
+	confirmed.Lease = p.Lease
+	s.opts.Published()
+	failpoint.Hit("payment.settle.after_captured")
+	return s.followRefundHint(ctx, confirmed)
 }
 
 // applyDecision writes the decision about a charge, and releases the reference if nothing was
@@ -100,14 +129,20 @@ func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) erro
 }
 
 // followHint asks the provider about a payment that is not being charged, since a webhook may have
-// reported a charge or a refund of it.
+// reported a charge or a refund of it. Of a captured payment only its refunds can be new.
 func (s *Service) followHint(ctx context.Context, p Payment) error {
-	_, _, err := s.lookupAndApply(ctx, p)
-	wait := Never
-	if err != nil {
-		wait = backoff(p.Checks, maxPoll)
+	if p.Captured > 0 {
+		return s.followRefundHint(ctx, p)
 	}
-	return errors.Join(err, s.store.Reschedule(ctx, p, wait))
+	if _, _, err := s.lookupAndApply(ctx, p); err != nil {
+		return s.retryHint(ctx, p, err)
+	}
+	return s.store.Reschedule(ctx, p, Never)
+}
+
+// retryHint makes a payment due again whose hint could not be followed up, and returns the cause.
+func (s *Service) retryHint(ctx context.Context, p Payment, cause error) error {
+	return errors.Join(cause, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
 }
 
 // settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, and

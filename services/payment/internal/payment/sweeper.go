@@ -24,7 +24,9 @@ func (s *Service) Sweep(ctx context.Context) error {
 	for _, lane := range []Lane{Expiries, Releases, Charges} {
 		lanes.Go(func() { s.runLane(ctx, nil, func() bool { return s.sweepPayments(ctx, lane) }) })
 	}
-	lanes.Go(func() { s.runLane(ctx, s.wake, func() bool { return s.sweepRefunds(ctx) }) })
+	for lane := range refundLanes {
+		lanes.Go(func() { s.runLane(ctx, s.wake[lane], func() bool { return s.sweepRefunds(ctx, lane) }) })
+	}
 	lanes.Wait()
 	return nil
 }
@@ -43,7 +45,10 @@ func (s *Service) SweepOnce(ctx context.Context) (full bool) {
 	for _, lane := range []Lane{Expiries, Releases, Charges} {
 		full = s.sweepPayments(ctx, lane) || full
 	}
-	return s.sweepRefunds(ctx) || full
+	for _, lane := range []RefundLane{Claims, Compensations, Requests, Cancellations} {
+		full = s.sweepRefunds(ctx, lane) || full
+	}
+	return full
 }
 
 func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
@@ -62,19 +67,22 @@ func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
 	return len(due) == sweepBatch
 }
 
-func (s *Service) sweepRefunds(ctx context.Context) (full bool) {
-	due, err := s.store.ClaimRefunds(ctx, sweepBatch, leaseTime)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.log.WarnContext(ctx, "due refunds not read", "error", err)
+// sweepRefunds makes the next step of due refunds of a lane.
+func (s *Service) sweepRefunds(ctx context.Context, lane RefundLane) (full bool) {
+	var due []DueRefund
+	for _, cause := range refundLanes[lane] {
+		claimed, err := s.store.ClaimRefunds(ctx, cause, lane == Claims, sweepBatch-len(due), leaseTime)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log.WarnContext(ctx, "due refunds not read", "lane", lane, "error", err)
+			}
+			return false
 		}
-		return false
+		if due = append(due, claimed...); len(due) == sweepBatch {
+			break
+		}
 	}
-	forEach(due, func(r Refund) {
-		if err := s.refund(ctx, r); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "refund not written, trying again", "payment_id", r.PaymentID, "error", err)
-		}
-	})
+	forEach(due, func(d DueRefund) { s.stepRefund(ctx, d) })
 	return len(due) == sweepBatch
 }
 

@@ -22,7 +22,7 @@ type rounds struct {
 	mu   sync.Mutex
 	at   []time.Duration // of each round, since it began
 	full int             // how many of the next rounds are full
-	// refunds has the sweeps of the lane of refunds.
+	// refunds has the sweeps of the lane of compensations.
 	refunds []time.Duration
 }
 
@@ -46,14 +46,17 @@ func (r *rounds) ClaimDue(_ context.Context, lane Lane, n int, _ time.Duration) 
 
 func (r *rounds) Apply(context.Context, uuid.UUID, Decide) (Payment, error) { return in(Expired), nil }
 
-func (r *rounds) ClaimRefunds(context.Context, int, time.Duration) ([]Refund, error) {
+func (r *rounds) ClaimRefunds(_ context.Context, c Cause, _ bool, _ int, _ time.Duration) ([]DueRefund, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if c != Compensation {
+		return nil, nil
+	}
 	r.refunds = append(r.refunds, time.Since(r.began))
 	return nil, nil
 }
 
-func (r *rounds) Compensate(context.Context, string, uuid.UUID, Decide) error { return nil }
+func (r *rounds) ApplyOnce(context.Context, string, uuid.UUID, Decide) error { return nil }
 
 // take returns the rounds since the last call.
 func (r *rounds) take() []time.Duration {

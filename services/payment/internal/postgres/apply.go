@@ -25,7 +25,8 @@ const source = "payment"
 // lockedPayment is a payment whose row is locked.
 type lockedPayment struct {
 	payment.Payment
-	now time.Time
+	now     time.Time
+	checkAt *time.Time
 }
 
 func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (lockedPayment, error) {
@@ -33,17 +34,12 @@ func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (lockedPa
 	if err != nil {
 		return lockedPayment{}, notFound(err)
 	}
-	l := lockedPayment{Payment: toPayment(row.Payment), now: row.Now}
-	if l.Status == payment.Refunding {
-		if l.Pending, err = q.PendingRefundAmount(ctx, l.ID); err != nil {
-			return lockedPayment{}, err
-		}
-	}
-	return l, nil
+	return lockedPayment{Payment: toPayment(row.Payment), now: row.Now, checkAt: row.Payment.CheckAt}, nil
 }
 
 // apply calls decide with a locked payment and writes the change: the payment, its timeline,
-// refund, event and answers. changed is false when decide returns no change.
+// refund, event and answers. changed is false when decide returns no change, or a refund that the
+// payment has already.
 func (s *Store) apply(
 	ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, decide payment.Decide,
 ) (after payment.Payment, changed bool, err error) {
@@ -51,23 +47,32 @@ func (s *Store) apply(
 	if err != nil || c == nil {
 		return p.Payment, false, err
 	}
-	after = changedPayment(p, c)
+	if c.NewRefund != nil {
+		inserted, err := s.insertRefund(ctx, q, *c.NewRefund)
+		if err != nil || !inserted {
+			return p.Payment, false, err
+		}
+	}
+	after, err = s.write(ctx, tx, q, p, c)
+	return after, err == nil, err
+}
+
+// write writes the change of a locked payment, except for its refund.
+func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, c *payment.Change) (payment.Payment, error) {
+	after := changedPayment(p, c)
 	n, err := q.UpdatePayment(ctx, db.UpdatePaymentParams{
 		ID: p.ID, SeenVersion: p.Version, SeenStatus: string(p.Status),
 		Status: string(after.Status), PaymentKey: after.PaymentKey, ChargeID: after.ChargeID, DeclineCode: after.DeclineCode,
-		RefundedAmount: after.Refunded, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
+		Captured: after.Captured, Refunded: after.Refunded, Hand: after.Hand, HandUsed: after.HandUsed, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
 		CheckAt: checkAt(p, c), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
 	})
 	if err != nil {
-		return payment.Payment{}, false, fmt.Errorf("update payment %s: %w", p.ID, err)
+		return payment.Payment{}, fmt.Errorf("update payment %s: %w", p.ID, err)
 	}
 	if n != 1 {
-		return payment.Payment{}, false, fmt.Errorf("payment %s changed under its own lock", p.ID)
+		return payment.Payment{}, fmt.Errorf("payment %s changed under its own lock", p.ID)
 	}
-	if err := s.addRefund(ctx, q, p.ID, c.NewRefund); err != nil {
-		return payment.Payment{}, false, err
-	}
-	return after, true, s.recordChange(ctx, tx, p, c, after)
+	return after, s.recordChange(ctx, tx, p, c, after)
 }
 
 // recordChange writes a change's timeline entry, event and answers, in one round trip.
@@ -77,7 +82,7 @@ func (s *Store) recordChange(ctx context.Context, tx pgx.Tx, p lockedPayment, c 
 	if err == nil && c.Event != "" {
 		err = outbox.Insert(ctx, deferred, source, event(after, c, p.now))
 	}
-	if err == nil {
+	if err == nil && c.Check != payment.Keep {
 		err = storeAnswer(ctx, deferred, after, c.Answer)
 	}
 	if err == nil {
@@ -89,29 +94,18 @@ func (s *Store) recordChange(ctx context.Context, tx pgx.Tx, p lockedPayment, c 
 	return nil
 }
 
-// addRefund inserts a refund: pending, or done when it has a ProviderID. r may be nil.
-func (s *Store) addRefund(ctx context.Context, q *db.Queries, paymentID uuid.UUID, r *payment.Refund) error {
-	if r == nil {
-		return nil
-	}
-	_, err := q.InsertRefund(ctx, db.InsertRefundParams{
-		ID: r.ID, PaymentID: paymentID, Amount: r.Amount, Cause: string(r.Cause), Reason: r.Reason, Now: s.now(),
-	})
-	if err == nil && r.ProviderID != "" {
-		_, err = q.FinishRefund(ctx, db.FinishRefundParams{ID: r.ID, ProviderRefundID: r.ProviderID, Now: s.now()})
-	}
-	if err != nil {
-		return fmt.Errorf("refund of payment %s: %w", paymentID, err)
-	}
-	return nil
-}
-
 // changedPayment returns the payment after the change, as UpdatePayment writes it.
 func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	after := p.Payment
-	after.Status, after.AbortDue, after.Checks = c.Status, c.AbortDue, 0
+	after.Status, after.AbortDue = c.Status, c.AbortDue
+	if c.Check != payment.Keep {
+		after.Checks = 0
+	}
 	after.Version++
+	after.Captured = max(p.Captured, c.Captured)
 	after.Refunded += c.AddRefunded
+	after.Hand += c.AddHand
+	after.HandUsed += c.AddHandUsed
 	for _, set := range []struct{ to, value *string }{
 		{&after.PaymentKey, &c.PaymentKey}, {&after.ChargeID, &c.ChargeID}, {&after.DeclineCode, &c.DeclineCode},
 	} {
@@ -150,7 +144,10 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 	}
 	if r := c.Refund; r != nil {
 		id, cause := r.ID.String(), string(r.Cause)
-		e.Amount, e.RefundId, e.Cause = r.Amount, &id, &cause
+		e.Amount, e.RefundId, e.Cause = r.Send, &id, &cause
+		for _, item := range r.Items {
+			e.Items = append(e.Items, &eventsv1.RefundItem{TicketId: item.TicketID.String(), Amount: item.Amount})
+		}
 	}
 	return outbox.Event{Topic: events.Payments, Key: p.OrderID, Type: string(c.Event), EntityVersion: p.Version, Payload: e}
 }
@@ -159,6 +156,9 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 // followed up stays due, except while the charge is made.
 func checkAt(p lockedPayment, c *payment.Change) *time.Time {
 	wait := c.Check
+	if wait == payment.Keep {
+		return p.checkAt
+	}
 	if p.Hinted && !c.Begins {
 		wait = 0
 	}
@@ -181,7 +181,7 @@ func toPayment(row db.Payment) payment.Payment {
 		ID: row.ID, OrderID: row.OrderID, Reference: payment.Reference{Type: payment.Type(row.PaymentType), ID: row.ReferenceID},
 		UserID: row.UserID, EventID: row.EventID, Amount: row.Amount, Currency: row.Currency, Provider: row.Provider,
 		Status: payment.Status(row.Status), PaymentKey: row.PaymentKey, ChargeID: row.ChargeID, DeclineCode: row.DeclineCode,
-		Refunded: row.RefundedAmount, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
+		Captured: row.Captured, Refunded: row.Refunded, Hand: row.Hand, HandUsed: row.HandUsed, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
 		AbortDue: row.AbortDue, Hinted: row.Hinted, Checks: int(row.Checks), Lease: row.Lease,
 	}
 	if row.ConfirmingAt != nil {

@@ -10,6 +10,8 @@ import (
 
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/postgres"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/postgres/db"
 )
 
 const (
@@ -21,12 +23,18 @@ const (
 var (
 	unsettled       = gauge("urr_payments_unsettled", "Payments whose charge is not known yet.")
 	unsettledOldest = gauge("urr_payments_unsettled_oldest_seconds", "Age of the oldest payment whose charge is not known yet.")
-	refunds         = gauge("urr_refunds_pending", "Refunds that the provider has not made yet.")
-	refundsOldest   = gauge("urr_refunds_pending_oldest_seconds", "Age of the oldest refund that the provider has not made yet.")
+	refunds         = gaugeByCause("urr_refunds_pending", "Refunds that the provider has not made yet, accepted ones included.")
+	refundsOldest   = gaugeByCause("urr_refunds_pending_oldest_seconds", "Age of the oldest refund that the provider has not accepted yet.")
+	refundsHeld     = gauge("urr_refunds_held", "Refunds that wait for a person: the provider has refused them, or could not make them.")
+	byHand          = gauge("urr_payments_refunded_by_hand", "Payments of which a person gave back money that counts for no refund yet.")
 )
 
 func gauge(name, help string) prometheus.Gauge {
 	return promauto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+func gaugeByCause(name, help string) *prometheus.GaugeVec {
+	return promauto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"cause"})
 }
 
 // Measure returns the worker that updates the gauges.
@@ -45,7 +53,32 @@ func (s *Store) measure(ctx context.Context) error {
 	}
 	unsettled.Set(float64(row.Unsettled))
 	unsettledOldest.Set(row.UnsettledSeconds)
-	refunds.Set(float64(row.Refunds))
-	refundsOldest.Set(row.RefundSeconds)
+	byHand.Set(float64(row.ByHand))
+	return s.measureRefunds(ctx)
+}
+
+// measureRefunds measures the refunds of each cause; those of a cause without any are 0.
+func (s *Store) measureRefunds(ctx context.Context) error {
+	var causes []string
+	for _, cause := range payment.Causes {
+		causes = append(causes, string(cause))
+	}
+	held, err := s.q.CountHeldRefunds(ctx, causes)
+	if err != nil {
+		return postgres.Err(err)
+	}
+	refundsHeld.Set(float64(held))
+	rows, err := s.q.RefundBacklog(ctx, db.RefundBacklogParams{Causes: causes, Now: s.now()})
+	if err != nil {
+		return postgres.Err(err)
+	}
+	found := make(map[string]db.RefundBacklogRow, len(rows))
+	for _, row := range rows {
+		found[row.Cause] = row
+	}
+	for _, cause := range causes {
+		refunds.WithLabelValues(cause).Set(float64(found[cause].Refunds))
+		refundsOldest.WithLabelValues(cause).Set(found[cause].OldestSeconds)
+	}
 	return nil
 }

@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -14,7 +17,7 @@ import (
 	"urr.guru/services/payment/internal/postgres/db"
 )
 
-func (s *Store) Compensate(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
+func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
 	return s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		p, err := s.lock(ctx, q, id)
 		if err != nil {
@@ -28,48 +31,224 @@ func (s *Store) Compensate(ctx context.Context, eventKey string, id uuid.UUID, d
 	})
 }
 
-func (s *Store) ClaimRefunds(ctx context.Context, n int, lease time.Duration) ([]payment.Refund, error) {
+func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.Decide) (stored payment.Refund, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := s.lock(ctx, q, r.PaymentID)
+		if err != nil {
+			return err
+		}
+		find := db.GetRefundByRequestParams{PaymentID: p.ID, Cause: string(r.Cause), Request: r.Request}
+		row, err := q.GetRefundByRequest(ctx, find)
+		if errors.Is(err, pgx.ErrNoRows) {
+			if _, _, err := s.apply(ctx, tx, q, p, decide); err != nil {
+				return err
+			}
+			row, err = q.GetRefundByRequest(ctx, find)
+		}
+		if err != nil {
+			return fmt.Errorf("refund of payment %s: %w", p.ID, err)
+		}
+		stored, err = toRefund(row.Refund)
+		return err
+	})
+	return stored, err
+}
+
+// insertRefund inserts a refund with its items. inserted is false when the payment has one of the same
+// cause and request.
+func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refund) (inserted bool, err error) {
+	want, err := json.Marshal(r.Want)
+	if err != nil {
+		return false, fmt.Errorf("refund of payment %s: %w", r.PaymentID, err)
+	}
+	n, err := q.InsertRefund(ctx, db.InsertRefundParams{
+		ID: r.ID, PaymentID: r.PaymentID, Cause: string(r.Cause), Request: r.Request, Reason: r.Reason, Amount: r.Amount, Want: want,
+		Status: string(r.Status), Provider: r.Provider, ProviderID: text(r.ProviderID), Now: s.now(),
+	})
+	if err == nil && n > 0 {
+		err = insertItems(ctx, q, r.ID, r.Items)
+	}
+	if err != nil {
+		return false, fmt.Errorf("refund of payment %s: %w", r.PaymentID, err)
+	}
+	return n > 0, nil
+}
+
+func insertItems(ctx context.Context, q *db.Queries, refundID uuid.UUID, items []payment.RefundItem) error {
+	if len(items) == 0 {
+		return nil
+	}
+	rows := db.InsertRefundItemsParams{RefundID: refundID}
+	for _, item := range items {
+		rows.TicketIds, rows.Amounts = append(rows.TicketIds, item.TicketID), append(rows.Amounts, item.Amount)
+	}
+	return q.InsertRefundItems(ctx, rows)
+}
+
+func (s *Store) ClaimRefunds(
+	ctx context.Context, c payment.Cause, atTicket bool, n int, lease time.Duration,
+) ([]payment.DueRefund, error) {
 	rows, err := s.q.ClaimRefunds(ctx, db.ClaimRefundsParams{
-		Now: s.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
+		Cause: string(c), AtTicket: atTicket, Now: s.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
 	})
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
-	due := make([]payment.Refund, len(rows))
+	due := make([]payment.DueRefund, len(rows))
 	for i, row := range rows {
-		due[i] = payment.Refund{
-			ID: row.ID, PaymentID: row.PaymentID, OrderID: row.OrderID, Amount: row.Amount, Cause: payment.Cause(row.Cause),
-			Reason: row.Reason, Attempts: int(row.Attempts), Lease: row.Lease, CreatedAt: row.CreatedAt,
+		r, err := toRefund(row.Refund)
+		if err != nil {
+			return nil, err
 		}
+		due[i] = payment.DueRefund{Refund: r, Payment: toPayment(row.Payment)}
 	}
 	return due, nil
 }
 
-func (s *Store) FinishRefund(ctx context.Context, done payment.Refund, decide payment.Decide) error {
-	return s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		p, err := s.lock(ctx, q, done.PaymentID)
+func (s *Store) ApplyRefund(ctx context.Context, id uuid.UUID, decide payment.DecideRefund) (after payment.Refund, changed bool, err error) {
+	found, err := s.q.GetRefund(ctx, id)
+	if err != nil {
+		return payment.Refund{}, false, notFound(err)
+	}
+	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := s.lock(ctx, q, found.Refund.PaymentID)
 		if err != nil {
 			return err
 		}
-		// The lease does not matter: the provider has refunded under this id, and only the first
-		// report changes anything.
-		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID, Now: s.now()})
-		if err != nil || n == 0 {
+		r, err := lockRefund(ctx, q, id)
+		if err != nil {
 			return err
 		}
-		_, _, err = s.apply(ctx, tx, q, p, decide)
+		c, err := decide(p.Payment, r, p.now)
+		if after, changed = r, c != nil; err != nil || c == nil {
+			return err
+		}
+		after = c.Refund
+		return s.writeRefund(ctx, tx, q, p, r, c)
+	})
+	return after, changed, err
+}
+
+// lockRefund locks a refund, whose payment is locked already, and reads it with its items.
+func lockRefund(ctx context.Context, q *db.Queries, id uuid.UUID) (payment.Refund, error) {
+	row, err := q.LockRefund(ctx, id)
+	if err != nil {
+		return payment.Refund{}, notFound(err)
+	}
+	r, err := toRefund(row.Refund)
+	if err != nil {
+		return payment.Refund{}, err
+	}
+	items, err := q.RefundItems(ctx, id)
+	if err != nil {
+		return payment.Refund{}, err
+	}
+	for _, item := range items {
+		r.Items = append(r.Items, payment.RefundItem{TicketID: item.TicketID, Amount: item.Amount})
+	}
+	return r, nil
+}
+
+// writeRefund writes a decision: the refund with its items, and the change of its payment.
+func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, before payment.Refund, c *payment.RefundChange) error {
+	r := c.Refund
+	if r.Status != before.Status || r.Gen != before.Gen {
+		r.Attempts = 0 // it goes on
+	}
+	update := db.UpdateRefundParams{
+		ID: r.ID, SeenStatus: string(before.Status), SeenLease: before.Lease, Status: string(r.Status), Amount: r.Amount, Send: r.Send,
+		Reason: r.Reason, Gen: int32(r.Gen), FirstSent: optional(r.FirstSent), LastSent: optional(r.LastSent), //nolint:gosec // a small number
+		DoubtAt: optional(r.DoubtAt), ProviderID: text(r.ProviderID), Published: r.Published, AbortDue: r.AbortDue,
+		Attempts: int32(r.Attempts), LastError: r.LastError, //nolint:gosec // a small number
+	}
+	if c.Wait != payment.Keep {
+		due := p.now.Add(c.Wait)
+		update.DueAt = &due
+	}
+	n, err := q.UpdateRefund(ctx, update)
+	if err != nil {
+		return fmt.Errorf("update refund %s: %w", r.ID, err)
+	}
+	if n != 1 {
+		return fmt.Errorf("refund %s changed under its own lock", r.ID)
+	}
+	if err := insertItems(ctx, q, r.ID, c.NewItems); err != nil {
+		return fmt.Errorf("items of refund %s: %w", r.ID, err)
+	}
+	if c.Payment == nil {
+		return nil
+	}
+	_, err = s.write(ctx, tx, q, p, c.Payment)
+	return err
+}
+
+func (s *Store) Adopt(ctx context.Context, id uuid.UUID, found payment.ByHandRefunds) (adopted int64, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := s.lock(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		adopted = 0
+		for _, x := range found.Refunds {
+			inserted, err := s.insertRefund(ctx, q, found.Refund(p.Payment, x))
+			if err != nil {
+				return err
+			}
+			if inserted {
+				adopted += x.Amount
+			}
+		}
+		if adopted == 0 {
+			return nil
+		}
+		_, err = s.write(ctx, tx, q, p, found.Adopted(p.Payment, adopted))
 		return err
 	})
+	return adopted, err
 }
 
 // maxError bounds the stored error of a failed attempt, in bytes.
 const maxError = 500
 
-func (s *Store) RetryRefund(ctx context.Context, failed payment.Refund, wait time.Duration, cause error) error {
-	// PostgreSQL accepts neither incomplete UTF-8 nor NUL.
-	text := strings.ReplaceAll(strings.ToValidUTF8(cause.Error()[:min(len(cause.Error()), maxError)], ""), "\x00", "")
-	_, err := s.q.RetryRefund(ctx, db.RetryRefundParams{
-		ID: failed.ID, Lease: failed.Lease, Now: s.now(), WaitSeconds: wait.Seconds(), LastError: text,
-	})
-	return postgres.Err(err)
+func (s *Store) PostponeRefund(ctx context.Context, r payment.Refund, wait time.Duration, cause error) error {
+	message := ""
+	if cause != nil {
+		// PostgreSQL accepts neither incomplete UTF-8 nor NUL.
+		message = strings.ReplaceAll(strings.ToValidUTF8(cause.Error()[:min(len(cause.Error()), maxError)], ""), "\x00", "")
+	}
+	return postgres.Err(s.q.PostponeRefund(ctx, db.PostponeRefundParams{
+		ID: r.ID, Lease: r.Lease, Now: s.now(), WaitSeconds: wait.Seconds(), LastError: message,
+	}))
+}
+
+func toRefund(row db.Refund) (payment.Refund, error) {
+	r := payment.Refund{
+		ID: row.ID, PaymentID: row.PaymentID, Provider: row.Provider, Cause: payment.Cause(row.Cause), Request: row.Request,
+		Reason: row.Reason, Status: payment.RefundStatus(row.Status), Amount: row.Amount, Send: row.Send, Gen: int(row.Gen),
+		FirstSent: timeOf(row.FirstSent), LastSent: timeOf(row.LastSent), DoubtAt: timeOf(row.DoubtAt), Published: row.Published,
+		AbortDue: row.AbortDue, Attempts: int(row.Attempts), Lease: row.Lease, LastError: row.LastError, CreatedAt: row.CreatedAt,
+	}
+	if row.ProviderID != nil {
+		r.ProviderID = *row.ProviderID
+	}
+	if err := json.Unmarshal(row.Want, &r.Want); err != nil {
+		return payment.Refund{}, fmt.Errorf("refund %s: %w", row.ID, err)
+	}
+	return r, nil
+}
+
+// text returns nil for the empty string, which is stored as NULL.
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// timeOf returns the zero time for NULL.
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
 }

@@ -74,7 +74,7 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 		case err != nil:
 			return payment.Payment{}, err
 		default:
-			p := lockedPayment{Payment: toPayment(row.Payment), now: row.Now}
+			p := lockedPayment{Payment: toPayment(row.Payment), now: row.Now, checkAt: row.Payment.CheckAt}
 			if p.ReusableFor(n, p.now) {
 				return p.Payment, nil
 			}

@@ -149,7 +149,7 @@ func TestHintOutlivesChanges(t *testing.T) {
 	require.ErrorIs(t, s.Hint(t.Context(), "no-such-order", false), payment.ErrNotFound)
 	require.NoError(t, s.Hint(t.Context(), p.OrderID, false))
 	_, err := s.Apply(t.Context(), p.ID, func(payment.Payment, time.Time) (*payment.Change, error) {
-		return &payment.Change{Status: payment.Confirmed, Check: payment.Never}, nil
+		return &payment.Change{Status: payment.Confirmed, Captured: 1000, Check: payment.Never}, nil
 	})
 	require.NoError(t, err)
 	due := claim(t, s)
@@ -192,4 +192,29 @@ func TestShowTakesNoConnectionOfCharges(t *testing.T) {
 	require.Equal(t, p.ID, shown.ID)
 	require.Len(t, timeline, 1)
 	require.Equal(t, before, pools[0].Stat().AcquireCount())
+}
+
+// Refunds by hand of one look-up are recorded together: whether they are the whole is said of all.
+func TestAdoptIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	pool, clock, s := setup(t)
+	p := open(t, s, clock.Now().Add(time.Hour))
+	_, err := pool.Exec(t.Context(), `UPDATE payments SET status = 'CONFIRMED', captured = 1000`)
+	require.NoError(t, err)
+	found := payment.ByHandRefunds{Whole: true, Refunds: []payment.ProviderRefund{{ID: "a", Amount: 600}, {ID: "b", Amount: -1}}}
+	_, err = s.Adopt(t.Context(), p.ID, found)
+	require.Error(t, err, "no amount is negative")
+	count := func(sql string) (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(), sql).Scan(&n))
+		return n
+	}
+	require.Zero(t, count(`SELECT count(*) FROM refunds`))
+	found.Refunds[1].Amount = 400
+	for _, want := range []int64{1000, 0} {
+		adopted, err := s.Adopt(t.Context(), p.ID, found)
+		require.NoError(t, err)
+		require.Equal(t, want, adopted, "each once")
+	}
+	require.Equal(t, 1000, count(`SELECT hand FROM payments WHERE status = 'REFUNDED' AND refunded = 1000`))
+	require.Equal(t, 2, count(`SELECT count(*) FROM refunds WHERE want = '{"whole": true}'`))
 }

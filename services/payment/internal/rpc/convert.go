@@ -34,7 +34,7 @@ func toPayment(p payment.Payment, timeline []payment.Entry) *paymentv1.Payment {
 	out := &paymentv1.Payment{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
 		EventId: p.EventID, Amount: p.Amount, Currency: p.Currency, Provider: p.Provider, Status: status(p.Status),
-		DeclineCode: optional(p.DeclineCode), RefundedAmount: p.Refunded,
+		DeclineCode: optional(p.DeclineCode), RefundedAmount: refundedAmount(p),
 		CreatedAt: timestamppb.New(p.CreatedAt), ExpiresAt: timestamppb.New(p.ExpiresAt),
 		Timeline: make([]*paymentv1.TimelineEntry, len(timeline)),
 	}
@@ -42,6 +42,15 @@ func toPayment(p payment.Payment, timeline []payment.Entry) *paymentv1.Payment {
 		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: status(e.Status), Note: e.Note}
 	}
 	return out
+}
+
+// refundedAmount returns the refunded part of the payment's amount. A charge of a wrong amount was no
+// payment.
+func refundedAmount(p payment.Payment) int64 {
+	if p.Captured != p.Amount {
+		return 0
+	}
+	return p.Refunded
 }
 
 func optional(s string) *string {

@@ -23,13 +23,16 @@ func TestWrongAmountIsRefunded(t *testing.T) {
 			b.provider.Fail(paymenttest.Refunds, 1)
 			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
 			b.sweep(0)
-			require.Equal(t, "PENDING", b.get(p).GetStatus(), "not before the money is back")
-			got := b.becomes(p, "DECLINED")
+			got := b.get(p)
+			require.Equal(t, "DECLINED", got.GetStatus())
 			require.Equal(t, "WRONG_AMOUNT", got.GetDeclineCode())
+			require.Equal(t, "PENDING", b.refund(p, "COMPENSATION").status)
+			b.untilRefund(p, "COMPENSATION", "DONE")
 			require.Equal(t, captured, b.provider.Order(p.GetOrderId()).RefundedAmount)
-			require.Zero(t, got.GetRefundedAmount(), "it was no payment")
+			require.Zero(t, b.get(p).GetRefundedAmount(), "it was no payment")
 			require.Empty(t, b.eventTypes(p))
 			require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
+			b.requireBalanced(p)
 
 			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()), "again")
 			b.sweep(0)
@@ -47,10 +50,10 @@ func TestConfirmedWrongAmountIsKept(t *testing.T) {
 	p, _ := b.pending("lost-1")
 	const surplus = 50
 	b.provider.Capture(p.GetOrderId(), amount+surplus)
-	_, err := b.pool.Exec(t.Context(), `UPDATE payments SET status = 'CONFIRMED' WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
-	require.NoError(t, err)
+	b.exec(`UPDATE payments SET status = 'CONFIRMED', captured = amount WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
 	b.provider.RefundManually(p.GetOrderId(), surplus)
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
+	b.sweep(0)
 	b.sweep(0)
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 	require.Equal(t, int64(surplus), b.provider.Order(p.GetOrderId()).RefundedAmount)
@@ -74,6 +77,21 @@ func TestLateWrongAmountIsRefunded(t *testing.T) {
 	require.Equal(t, amount-1, b.provider.Order(p.GetOrderId()).RefundedAmount)
 	require.Equal(t, "NOT_CHARGED", b.get(p).GetDeclineCode())
 	require.Empty(t, b.eventTypes(p))
+	b.requireBalanced(p)
+}
+
+// A part of a wrong amount was given back by hand already: it counts.
+func TestWrongAmountLessByHand(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.pending("lost-1")
+	b.provider.Capture(p.GetOrderId(), amount+1000)
+	b.provider.RefundManually(p.GetOrderId(), 1000)
+	b.sweep(time.Second)
+	b.untilRefund(p, "COMPENSATION", "DONE")
+	require.Equal(t, amount+1000, b.provider.Order(p.GetOrderId()).RefundedAmount)
+	require.Equal(t, amount, b.refund(p, "COMPENSATION").send)
+	b.requireBalanced(p)
 }
 
 // notes returns the texts of a payment's timeline.
@@ -87,48 +105,55 @@ func notes(p *paymentv1.Payment) []string {
 
 const manualRefundNote = "refunded by hand at the provider"
 
-// The charge was refunded manually at the provider: the refund is published, and the timeline names
-// its origin.
+// The charge was refunded manually at the provider: the payment's tickets end, and the timeline names
+// the origin.
 func TestManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	p, ref := b.confirmed()
+	p, ref := b.paid(30000, 25000)
 	b.provider.RefundManually(p.GetOrderId(), amount)
-	b.provider.Fail(paymenttest.Lookups, 1) // followed up later
+	b.provider.Fail(paymenttest.RefundLists, 1) // followed up later
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
 	got := b.becomes(p, "REFUNDED")
 	require.Equal(t, amount, got.GetRefundedAmount())
 	require.Contains(t, notes(got), manualRefundNote)
+	b.untilRefund(p, "BY_HAND", "DONE")
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()), "again")
 	b.sweep(0)
 	events := b.events(p)
 	require.Len(t, events, 2)
 	require.Equal(t, "PAYMENT_REFUNDED", events[1].GetType())
-	require.Equal(t, "OPERATOR", events[1].GetCause())
+	require.Equal(t, "BY_HAND", events[1].GetCause())
 	require.Equal(t, amount, events[1].GetAmount())
 	require.Equal(t, ref, events[1].GetReferenceId())
+	require.Len(t, events[1].GetItems(), 2)
 	require.Zero(t, b.provider.Calls(paymenttest.Refunds))
-	var status, provider string
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT status, provider_refund_id FROM refunds WHERE payment_id = $1`,
-		uuid.MustParse(p.GetPaymentId())).Scan(&status, &provider))
-	require.Equal(t, "DONE by hand", status+" "+provider)
+	b.requireBalanced(p)
 }
 
-// The rest of the payment needs a person's decision: nothing changes.
-func TestPartialManualRefundChangesNothing(t *testing.T) {
+// A part ends no ticket: what it is for needs a person's decision. Its money counts for nothing yet.
+func TestPartialManualRefundEndsNoTicket(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	p, _ := b.confirmed()
+	p, _ := b.paid(30000, 25000)
 	b.provider.RefundManually(p.GetOrderId(), 1000)
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
 	b.sweep(0)
-	require.Equal(t, 1, b.provider.Calls(paymenttest.Lookups))
-	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
-	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+	require.Equal(t, 1, b.provider.Calls(paymenttest.RefundLists))
+	b.untilRefund(p, "BY_HAND", "DONE")
+	got := b.get(p)
+	require.Equal(t, "CONFIRMED", got.GetStatus())
+	require.EqualValues(t, 1000, got.GetRefundedAmount())
+	events := b.events(p)
+	require.Len(t, events, 2)
+	require.Empty(t, events[1].GetItems())
+	require.EqualValues(t, 1000, events[1].GetAmount())
+	require.EqualValues(t, 1000, b.count(`SELECT hand - hand_used FROM payments`))
+	b.requireBalanced(p)
 }
 
-// The provider refuses a refund of an already refunded charge: that ends the refund instead of
-// repeating it forever.
+// The provider refuses a refund of an already refunded charge: the money that was given by hand counts
+// for it.
 func TestCompensationAfterManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -137,32 +162,48 @@ func TestCompensationAfterManualRefund(t *testing.T) {
 	b.reject(p, "e1")
 	got := b.becomes(p, "REFUNDED")
 	require.Contains(t, notes(got), manualRefundNote)
+	b.untilRefund(p, "COMPENSATION", "DONE")
 	require.Equal(t, amount, b.provider.Order(p.GetOrderId()).RefundedAmount)
 	events := b.events(p)
-	require.Equal(t, "COMPENSATION", events[len(events)-1].GetCause())
+	require.Len(t, events, 3)
+	var sum int64
+	for _, e := range events[1:] {
+		sum += e.GetAmount()
+	}
+	require.Equal(t, amount, sum, "the figures count the money once")
+	b.requireBalanced(p)
 }
 
-// After a partial manual refund the rest needs a person's decision.
+// After a partial manual refund only the rest is refunded.
 func TestCompensationAfterPartialManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.confirmed()
 	b.provider.RefundManually(p.GetOrderId(), 1000)
 	b.reject(p, "e1")
-	for range 10 {
-		b.sweep(time.Second)
-	}
-	require.Equal(t, "REFUNDING", b.get(p).GetStatus())
-	b.provider.RefundManually(p.GetOrderId(), amount-1000)
 	b.becomes(p, "REFUNDED")
+	require.Equal(t, amount, b.provider.Order(p.GetOrderId()).RefundedAmount)
+	b.untilRefund(p, "COMPENSATION", "DONE")
+	require.Equal(t, amount-1000, b.refund(p, "COMPENSATION").send)
+	b.requireBalanced(p)
 }
 
 // The charge was refunded while it was still unknown.
 func TestManualRefundOfUnknownCharge(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	p, _ := b.pending("timeout-1")
-	b.provider.RefundManually(p.GetOrderId(), amount)
-	b.becomes(p, "REFUNDED")
-	require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, b.eventTypes(p))
+	for name, given := range map[string]int64{"whole": amount, "part": 1000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p, _ := b.pending("timeout-1")
+			b.provider.RefundManually(p.GetOrderId(), given)
+			b.untilRefund(p, "BY_HAND", "DONE")
+			want := "CONFIRMED"
+			if given == amount {
+				want = "REFUNDED"
+			}
+			require.Equal(t, want, b.get(p).GetStatus())
+			require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, b.eventTypes(p))
+		})
+	}
 }

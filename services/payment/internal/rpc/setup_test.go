@@ -47,6 +47,9 @@ const (
 	chargesAtOnce = 16
 )
 
+// unlimited are limits that only bound the concurrent charges.
+var unlimited = guard.Limits{ChargesAtOnce: chargesAtOnce, Refunds: 1e6, Lookups: 1e6}
+
 // bundle is a payment service on a real database, with a provider and a ticket service that the
 // test controls. All use the test's clock, and only sweep runs the sweeper, so that a test decides
 // what happens when.
@@ -89,16 +92,22 @@ func setup(t *testing.T) *bundle {
 // newService makes one replica.
 func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	b.t.Helper()
-	conn := rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) }, withoutTimeout())
-	provider := sandbox.NewClient(b.server.URL, secret)
+	conn := b.dialTickets()
+	provider := sandbox.NewClient(b.server.URL, secret, sandbox.Options{Now: b.clock.Now})
 	b.sandbox = provider
 	b.t.Cleanup(provider.Close)
 	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn),
-		guard.New(provider, chargesAtOnce), provider, slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+		guard.New(provider, unlimited), provider, slog.New(slog.NewTextHandler(b.t.Output(), nil)),
 		payment.Options{Provider: sandbox.Name, ProviderTimeout: noTimeout, VoidAfter: voidAfter, Now: b.clock.Now,
 			Observe: payment.Observer{UnknownOrder: func() { b.unknownOrders.Add(1) }}})
 	b.t.Cleanup(func() { _ = s.Wait(context.Background()) })
 	return s
+}
+
+// dialTickets connects to the ticket service.
+func (b *bundle) dialTickets() grpc.ClientConnInterface {
+	b.t.Helper()
+	return rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) }, withoutTimeout())
 }
 
 func caller(userID, key string) *commonv1.Caller {

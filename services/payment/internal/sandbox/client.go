@@ -35,7 +35,23 @@ type Client struct {
 	base    string
 	secrets atomic.Pointer[[]string] // any of them signs webhooks
 	http    *http.Client
+	opts    Options
 }
+
+// Options of a Client.
+type Options struct {
+	// KeyLife is how long the sandbox certainly keeps the key of a refund; default 20h.
+	KeyLife time.Duration
+	// Now is set by tests only; nil: time.Now.
+	Now func() time.Time
+}
+
+// The default key life, less than the sandbox's 24 h, and the time that a call may act after it was
+// sent, which is more than the longest timeout of a call.
+const (
+	defaultKeyLife = 20 * time.Hour
+	inFlight       = time.Minute
+)
 
 var (
 	_ payment.Provider = (*Client)(nil)
@@ -44,14 +60,18 @@ var (
 
 // NewClient makes a client of the sandbox at the URL base. Any of the secrets, secret[,secret…],
 // verifies webhooks.
-func NewClient(base string, secrets config.Secret) *Client {
+func NewClient(base string, secrets config.Secret, opts Options) *Client {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     time.Minute,
 	}
 	// The client has no timeout, since every call has the deadline of its context.
-	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport}}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	opts.KeyLife = cmp.Or(opts.KeyLife, defaultKeyLife)
+	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport}, opts: opts}
 	c.Rekey(secrets)
 	return c
 }
@@ -64,14 +84,13 @@ func (c *Client) Rekey(secrets config.Secret) {
 
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// charge is the sandbox's answer to all calls; each sets some of the members.
+// charge is the sandbox's answer about a charge; each call sets some of the members.
 type charge struct {
 	ChargeID       string `json:"chargeId"`
 	Status         string `json:"status"`
 	DeclineCode    string `json:"declineCode"`
 	Amount         int64  `json:"amount"`
 	RefundedAmount int64  `json:"refundedAmount"`
-	RefundID       string `json:"refundId"`
 }
 
 func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
@@ -155,54 +174,54 @@ func (c *Client) Void(ctx context.Context, orderID string) (payment.Outcome, err
 	}
 }
 
-func (c *Client) Refund(ctx context.Context, r payment.Refund) (string, error) {
-	code, got, err := c.call(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(r.OrderID)+"/refunds",
-		map[string]any{"idempotencyKey": r.ID.String(), "amount": r.Amount})
-	if err != nil {
-		return "", err
-	}
-	switch code {
-	case http.StatusOK:
-		return got.RefundID, nil
-	case http.StatusConflict, http.StatusUnprocessableEntity:
-		return "", fmt.Errorf("%w: status %d", payment.ErrRefundRefused, code)
-	default:
-		return "", fmt.Errorf("refund: status %d", code)
-	}
-}
-
 // call sends one request and reads its answer, whatever its status.
 func (c *Client) call(ctx context.Context, method, path string, body any) (status int, got charge, err error) {
+	status, err = c.send(ctx, method, path, body, nil, &got)
+	return status, got, err
+}
+
+// send sends one request and decodes its answer into got, whatever its status. fence wraps the body of
+// the request; nil: nothing does.
+func (c *Client) send(ctx context.Context, method, path string, body any, fence func(io.Reader) io.Reader, got any) (status int, err error) {
 	ctx, span := otel.Tracer("urr.guru/services/payment/sandbox").Start(ctx, method+" sandbox", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
-	var payload io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return 0, charge{}, fmt.Errorf("sandbox request: %w", err)
-		}
-		payload = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
+	req, err := c.request(ctx, method, path, body, fence)
 	if err != nil {
-		return 0, charge{}, fmt.Errorf("sandbox request: %w", err)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		return 0, fmt.Errorf("sandbox request: %w", err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		span.RecordError(err)
-		return 0, charge{}, fmt.Errorf("sandbox: %w", err)
+		return 0, fmt.Errorf("sandbox: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return 0, charge{}, fmt.Errorf("sandbox answer: %w", err)
+		return 0, fmt.Errorf("sandbox answer: %w", err)
 	}
 	// An error may have another body than JSON; its status is enough.
-	if err := json.Unmarshal(b, &got); err != nil && resp.StatusCode < http.StatusBadRequest {
-		return 0, charge{}, fmt.Errorf("sandbox answer: %w", err)
+	if err := json.Unmarshal(b, got); err != nil && resp.StatusCode < http.StatusBadRequest {
+		return 0, fmt.Errorf("sandbox answer: %w", err)
 	}
-	return resp.StatusCode, got, nil
+	return resp.StatusCode, nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, body any, fence func(io.Reader) io.Reader) (*http.Request, error) {
+	if body == nil {
+		return http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if fence != nil {
+		req.Body = io.NopCloser(fence(bytes.NewReader(b)))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(fence(bytes.NewReader(b))), nil }
+	}
+	return req, nil
 }

@@ -25,7 +25,7 @@ func TestStatusesThatRejectOneCharge(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 			t.Cleanup(server.Close)
-			client := sandbox.NewClient(server.URL, "")
+			client := sandbox.NewClient(server.URL, "", sandbox.Options{})
 			t.Cleanup(client.Close)
 			_, err := client.Charge(t.Context(), payment.Payment{})
 			require.Error(t, err)

@@ -40,7 +40,7 @@ func (c *Client) Webhook(headers map[string]string, body []byte, now time.Time) 
 	switch call.Type {
 	case "charge.captured", "charge.declined":
 		return payment.Notice{OrderID: call.OrderID}, nil
-	case "charge.refunded":
+	case "charge.refunded", "refund.done", "refund.failed":
 		return payment.Notice{OrderID: call.OrderID, Refund: true}, nil
 	default:
 		return payment.Notice{}, nil

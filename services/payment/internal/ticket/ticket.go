@@ -2,10 +2,14 @@
 package ticket
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -51,6 +55,54 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(),
 	})
+	return refusalOrUnavailable(err)
+}
+
+func (c *Client) BeginRefund(ctx context.Context, p payment.Payment, r payment.Refund) (payment.Claim, error) {
+	in := &ticketv1.BeginRefundRequest{
+		RefundId: r.ID.String(), PaymentId: p.ID.String(), PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
+		Cause: string(r.Cause), UserId: r.Want.UserID, Fees: r.Want.Fees, Whole: r.Want.Whole, AskedAt: timestamppb.New(r.CreatedAt),
+	}
+	for _, id := range r.Want.TicketIDs {
+		in.TicketIds = append(in.TicketIds, id.String())
+	}
+	out, err := c.payables.BeginRefund(ctx, in)
+	if err != nil {
+		return payment.Claim{}, refusalOrUnavailable(err)
+	}
+	switch out.GetStatus() {
+	case "BEGUN", "DONE":
+		return toClaim(out)
+	case "REFUSED", "ABORTED":
+		return payment.Claim{Refused: true, Reason: reason(out)}, nil
+	default:
+		return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("claim of refund %s has the unknown status %q", r.ID, out.GetStatus()))
+	}
+}
+
+func toClaim(out *ticketv1.RefundClaim) (payment.Claim, error) {
+	var claim payment.Claim
+	for _, item := range out.GetItems() {
+		id, err := uuid.Parse(item.GetTicketId())
+		if err != nil || item.GetAmount() < 0 {
+			return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("item %v of a claim: %w", item, err))
+		}
+		claim.Items = append(claim.Items, payment.RefundItem{TicketID: id, Amount: item.GetAmount()})
+	}
+	return claim, nil
+}
+
+// reason names why a claim was refused, with the tickets that stand in the way.
+func reason(out *ticketv1.RefundClaim) string {
+	text := cmp.Or(out.GetReason(), out.GetStatus())
+	for i, problem := range out.GetProblems() {
+		text += cmp.Or(map[int]string{0: ": "}[i], ", ") + problem.GetTicketId() + " " + problem.GetReason()
+	}
+	return text
+}
+
+func (c *Client) AbortRefund(ctx context.Context, refundID uuid.UUID) error {
+	_, err := c.payables.AbortRefund(ctx, &ticketv1.AbortRefundRequest{RefundId: refundID.String()})
 	return refusalOrUnavailable(err)
 }
 

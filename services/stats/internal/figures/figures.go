@@ -28,8 +28,12 @@ func Counted(eventType string) bool {
 	}
 }
 
-// ReasonRefunded is the reason of a reservation that is cancelled by its refund.
-const ReasonRefunded = "REFUNDED"
+// ReasonRefunded is the reason of places that a refund gives back. StatusConfirmed is the status of
+// their reservation while others of its places are left: it is not cancelled yet.
+const (
+	ReasonRefunded  = "REFUNDED"
+	StatusConfirmed = "CONFIRMED"
+)
 
 // A transfer moves money between two visitors, which is not revenue: neither the buyer's payment,
 // which has this type, nor the partial refund that pays the seller, which has this cause.
@@ -43,9 +47,9 @@ const KindPoint = "POINT"
 
 // Reservation is one event of a reservation's life.
 type Reservation struct {
-	Type, EventID, Reason string
-	Quantity              int64
-	At                    time.Time
+	Type, EventID, Reason, Status string
+	Quantity                      int64 // of a cancellation by a refund: the places given back
+	At                            time.Time
 }
 
 // Payment is one event of a payment's life. Amount is that of the payment or refund, in minor units.
@@ -123,7 +127,9 @@ func (d *Delta) AddReservation(r Reservation) {
 		c.Confirmed++
 		c.SeatsSold += r.Quantity
 	case events.ReservationCancelled:
-		c.Cancelled++
+		if r.Status != StatusConfirmed {
+			c.Cancelled++
+		}
 		if r.Reason == ReasonRefunded {
 			c.SeatsSold -= r.Quantity
 		}

@@ -33,6 +33,17 @@ func TestReservationsAdd(t *testing.T) {
 		"cancelled by a refund": {
 			reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "REFUNDED"}}, figures.Counts{Cancelled: 1, SeatsSold: -2},
 		},
+		"refunded place by place": {
+			reservations{
+				{Type: "RESERVATION_CONFIRMED", Quantity: 3},
+				{Type: "RESERVATION_CANCELLED", Quantity: 1, Reason: "REFUNDED", Status: "CONFIRMED"},
+				{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "REFUNDED", Status: "REFUNDED"},
+			},
+			figures.Counts{Confirmed: 1, Cancelled: 1},
+		},
+		"one place of three refunded": {
+			reservations{{Type: "RESERVATION_CANCELLED", Quantity: 1, Reason: "REFUNDED", Status: "CONFIRMED"}}, figures.Counts{SeatsSold: -1},
+		},
 		"expired":  {reservations{{Type: "RESERVATION_EXPIRED", Quantity: 2}}, figures.Counts{Expired: 1}},
 		"rejected": {reservations{{Type: "RESERVATION_REJECTED", Quantity: 2}}, figures.Counts{Rejected: 1}},
 		"several, in any order": {
@@ -83,6 +94,9 @@ func TestPaymentsAdd(t *testing.T) {
 				{Type: "PAYMENT_REFUNDED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 2000},
 			},
 			figures.Revenue{Confirmed: 3000, Payments: 2, Refunded: 1000, Refunds: 1},
+		},
+		"refunded by hand": {
+			payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Cause: "BY_HAND", Amount: 1000}}, figures.Revenue{Refunded: 1000, Refunds: 1},
 		},
 		"paid for a transfer": {payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "transfer", Amount: 7}}, figures.Revenue{}},
 		"paid out after a transfer": {

@@ -132,7 +132,8 @@ func wellFormed(eventID string, at *timestamppb.Timestamp) error {
 
 func toReservation(e *eventsv1.ReservationEvent) figures.Reservation {
 	return figures.Reservation{
-		Type: e.GetType(), EventID: e.GetEventId(), Reason: e.GetReason(), Quantity: e.GetQuantity(), At: e.GetOccurredAt().AsTime(),
+		Type: e.GetType(), EventID: e.GetEventId(), Reason: e.GetReason(), Status: e.GetStatus(), Quantity: e.GetQuantity(),
+		At: e.GetOccurredAt().AsTime(),
 	}
 }
 

@@ -383,7 +383,7 @@ type Payment struct {
 	// ISO 4217.
 	Currency string `protobuf:"bytes,7,opt,name=currency,proto3" json:"currency,omitempty"`
 	Provider string `protobuf:"bytes,8,opt,name=provider,proto3" json:"provider,omitempty"`
-	// "PREPARED", "PENDING", "CONFIRMED", "DECLINED", "EXPIRED", "REFUNDING" or "REFUNDED".
+	// "PREPARED", "PENDING", "CONFIRMED", "DECLINED", "EXPIRED" or "REFUNDED": nothing is left of it.
 	Status      string  `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	DeclineCode *string `protobuf:"bytes,10,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
 	// Refunded amount, in minor units.

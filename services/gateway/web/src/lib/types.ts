@@ -134,7 +134,7 @@ export interface Confirmed {
 
 export interface Payment {
   paymentId: string;
-  status: "PREPARED" | "PENDING" | "CONFIRMED" | "DECLINED" | "EXPIRED" | "REFUNDING" | "REFUNDED";
+  status: "PREPARED" | "PENDING" | "CONFIRMED" | "DECLINED" | "EXPIRED" | "REFUNDED";
   declineCode?: string;
 }
 

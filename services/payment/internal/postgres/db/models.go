@@ -11,29 +11,32 @@ import (
 )
 
 type Payment struct {
-	ID             uuid.UUID
-	OrderID        string
-	PaymentType    string
-	ReferenceID    uuid.UUID
-	UserID         string
-	EventID        string
-	Amount         int64
-	Currency       string
-	Provider       string
-	Status         string
-	PaymentKey     string
-	ChargeID       string
-	DeclineCode    string
-	RefundedAmount int64
-	Version        int64
-	CreatedAt      time.Time
-	ExpiresAt      time.Time
-	ConfirmingAt   *time.Time
-	AbortDue       bool
-	CheckAt        *time.Time
-	Checks         int32
-	Hinted         bool
-	Lease          int64
+	ID           uuid.UUID
+	OrderID      string
+	PaymentType  string
+	ReferenceID  uuid.UUID
+	UserID       string
+	EventID      string
+	Amount       int64
+	Currency     string
+	Provider     string
+	Status       string
+	PaymentKey   string
+	ChargeID     string
+	DeclineCode  string
+	Captured     int64
+	Refunded     int64
+	Hand         int64
+	HandUsed     int64
+	Version      int64
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	ConfirmingAt *time.Time
+	AbortDue     bool
+	CheckAt      *time.Time
+	Checks       int32
+	Hinted       bool
+	Lease        int64
 }
 
 type PaymentTimeline struct {
@@ -45,17 +48,32 @@ type PaymentTimeline struct {
 }
 
 type Refund struct {
-	ID               uuid.UUID
-	PaymentID        uuid.UUID
-	Amount           int64
-	Cause            string
-	Reason           string
-	Status           string
-	ProviderRefundID string
-	Attempts         int32
-	LastError        string
-	AttemptAt        time.Time
-	Lease            int64
-	CreatedAt        time.Time
-	DoneAt           *time.Time
+	ID         uuid.UUID
+	PaymentID  uuid.UUID
+	Cause      string
+	Request    string
+	Reason     string
+	Amount     int64
+	Send       int64
+	Want       []byte
+	Status     string
+	Gen        int32
+	FirstSent  *time.Time
+	LastSent   *time.Time
+	DoubtAt    *time.Time
+	Provider   string
+	ProviderID *string
+	Published  bool
+	AbortDue   bool
+	DueAt      time.Time
+	Lease      int64
+	Attempts   int32
+	LastError  string
+	CreatedAt  time.Time
+}
+
+type RefundItem struct {
+	RefundID uuid.UUID
+	TicketID uuid.UUID
+	Amount   int64
 }

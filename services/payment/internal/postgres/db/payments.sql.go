@@ -38,27 +38,19 @@ const Backlog = `-- name: Backlog :one
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
        coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
-       (SELECT count(*) FROM refunds AS r WHERE r.status = 'PENDING') AS refunds,
-       coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(r.created_at)) FROM refunds AS r
-                 WHERE r.status = 'PENDING'), 0)::float8 AS refund_seconds
+       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand
 `
 
 type BacklogRow struct {
 	Unsettled        int64
 	UnsettledSeconds float64
-	Refunds          int64
-	RefundSeconds    float64
+	ByHand           int64
 }
 
 func (q *Queries) Backlog(ctx context.Context, now *time.Time) (BacklogRow, error) {
 	row := q.db.QueryRow(ctx, Backlog, now)
 	var i BacklogRow
-	err := row.Scan(
-		&i.Unsettled,
-		&i.UnsettledSeconds,
-		&i.Refunds,
-		&i.RefundSeconds,
-	)
+	err := row.Scan(&i.Unsettled, &i.UnsettledSeconds, &i.ByHand)
 	return i, err
 }
 
@@ -74,7 +66,7 @@ FROM (
     ORDER BY due.check_at LIMIT $4 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
 `
 
 type ClaimDueParams struct {
@@ -118,7 +110,10 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
-			&i.Payment.RefundedAmount,
+			&i.Payment.Captured,
+			&i.Payment.Refunded,
+			&i.Payment.Hand,
+			&i.Payment.HandUsed,
 			&i.Payment.Version,
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
@@ -141,7 +136,7 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 }
 
 const GetPayment = `-- name: GetPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease
 FROM payments WHERE id = $1
 `
 
@@ -166,7 +161,10 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
-		&i.Payment.RefundedAmount,
+		&i.Payment.Captured,
+		&i.Payment.Refunded,
+		&i.Payment.Hand,
+		&i.Payment.HandUsed,
 		&i.Payment.Version,
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
@@ -193,7 +191,7 @@ func (q *Queries) GetPaymentIDByOrder(ctx context.Context, orderID string) (uuid
 
 const HintPayment = `-- name: HintPayment :execrows
 UPDATE payments SET hinted = true, check_at = coalesce($1::timestamptz, now()), lease = lease + 1
-WHERE order_id = $2 AND status NOT IN ('REFUNDING', 'REFUNDED') AND (status <> 'CONFIRMED' OR $3::boolean)
+WHERE order_id = $2 AND (status NOT IN ('CONFIRMED', 'REFUNDED') OR $3::boolean)
 `
 
 type HintPaymentParams struct {
@@ -203,7 +201,7 @@ type HintPaymentParams struct {
 }
 
 // HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it. A charge of a confirmed
-// payment is known, and so are refunds that this service makes.
+// payment is known; its refunds may be made by hand, or fail days later.
 func (q *Queries) HintPayment(ctx context.Context, arg HintPaymentParams) (int64, error) {
 	result, err := q.db.Exec(ctx, HintPayment, arg.Now, arg.OrderID, arg.Refund)
 	if err != nil {
@@ -219,7 +217,7 @@ INSERT INTO payments (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, coalesce($11::timestamptz, now())
 )
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease
+RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease
 `
 
 type InsertPaymentParams struct {
@@ -269,7 +267,10 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
-		&i.Payment.RefundedAmount,
+		&i.Payment.Captured,
+		&i.Payment.Refunded,
+		&i.Payment.Hand,
+		&i.Payment.HandUsed,
 		&i.Payment.Version,
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
@@ -285,7 +286,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 
 const IsPaid = `-- name: IsPaid :one
 SELECT EXISTS (
-    SELECT 1 FROM payments WHERE payment_type = $1 AND reference_id = $2 AND status IN ('CONFIRMED', 'REFUNDING')
+    SELECT 1 FROM payments WHERE payment_type = $1 AND reference_id = $2 AND status = 'CONFIRMED'
 )
 `
 
@@ -302,7 +303,7 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 }
 
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
@@ -336,7 +337,10 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
-		&i.Payment.RefundedAmount,
+		&i.Payment.Captured,
+		&i.Payment.Refunded,
+		&i.Payment.Hand,
+		&i.Payment.HandUsed,
 		&i.Payment.Version,
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
@@ -352,7 +356,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
 
@@ -383,7 +387,10 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
-		&i.Payment.RefundedAmount,
+		&i.Payment.Captured,
+		&i.Payment.Refunded,
+		&i.Payment.Hand,
+		&i.Payment.HandUsed,
 		&i.Payment.Version,
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
@@ -491,25 +498,28 @@ func (q *Queries) Timeline(ctx context.Context, paymentID uuid.UUID) ([]Timeline
 
 const UpdatePayment = `-- name: UpdatePayment :execrows
 UPDATE payments
-SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, refunded_amount = $6, confirming_at = $7, abort_due = $8,
-    check_at = $9, checks = $10, lease = $11, version = version + 1
-WHERE id = $1 AND version = $12 AND status = $13
+SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
+    confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1
+WHERE id = $1 AND version = $15 AND status = $16
 `
 
 type UpdatePaymentParams struct {
-	ID             uuid.UUID
-	Status         string
-	PaymentKey     string
-	ChargeID       string
-	DeclineCode    string
-	RefundedAmount int64
-	ConfirmingAt   *time.Time
-	AbortDue       bool
-	CheckAt        *time.Time
-	Checks         int32
-	Lease          int64
-	SeenVersion    int64
-	SeenStatus     string
+	ID           uuid.UUID
+	Status       string
+	PaymentKey   string
+	ChargeID     string
+	DeclineCode  string
+	Captured     int64
+	Refunded     int64
+	Hand         int64
+	HandUsed     int64
+	ConfirmingAt *time.Time
+	AbortDue     bool
+	CheckAt      *time.Time
+	Checks       int32
+	Lease        int64
+	SeenVersion  int64
+	SeenStatus   string
 }
 
 // UpdatePayment writes a decision, if the payment still has the status and version that it was made on.
@@ -520,7 +530,10 @@ func (q *Queries) UpdatePayment(ctx context.Context, arg UpdatePaymentParams) (i
 		arg.PaymentKey,
 		arg.ChargeID,
 		arg.DeclineCode,
-		arg.RefundedAmount,
+		arg.Captured,
+		arg.Refunded,
+		arg.Hand,
+		arg.HandUsed,
 		arg.ConfirmingAt,
 		arg.AbortDue,
 		arg.CheckAt,

@@ -15,37 +15,41 @@ import (
 const ClaimRefunds = `-- name: ClaimRefunds :many
 UPDATE refunds AS r
 SET lease = r.lease + 1, attempts = r.attempts + 1,
-    attempt_at = coalesce($1::timestamptz, now()) + make_interval(secs => $2)
+    due_at = coalesce($1::timestamptz, now()) + make_interval(secs => $2)
 FROM (
     SELECT due.id FROM refunds AS due
-    WHERE due.status = 'PENDING' AND due.attempt_at <= coalesce($1::timestamptz, now())
-    ORDER BY due.attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED
+    WHERE due.cause = $3 AND due.due_at <= coalesce($1::timestamptz, now())
+      AND (due.status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR due.abort_due)
+      AND (due.status = 'REQUESTED' OR due.abort_due) = $4::boolean
+    ORDER BY due.due_at LIMIT $5 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, p.order_id, r.amount, r.cause, r.reason, r.attempts, r.lease, r.created_at
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease
 `
 
 type ClaimRefundsParams struct {
 	Now          *time.Time
 	LeaseSeconds float64
+	Cause        string
+	AtTicket     bool
 	Batch        int32
 }
 
 type ClaimRefundsRow struct {
-	ID        uuid.UUID
-	PaymentID uuid.UUID
-	OrderID   string
-	Amount    int64
-	Cause     string
-	Reason    string
-	Attempts  int32
-	Lease     int64
-	CreatedAt time.Time
+	Refund  Refund
+	Payment Payment
 }
 
-// ClaimRefunds takes due refunds, each with a new lease that ends at attempt_at.
+// ClaimRefunds takes due refunds of a cause, each with a new lease that ends at due_at: those that need ticket, or those that need the
+// provider.
 func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]ClaimRefundsRow, error) {
-	rows, err := q.db.Query(ctx, ClaimRefunds, arg.Now, arg.LeaseSeconds, arg.Batch)
+	rows, err := q.db.Query(ctx, ClaimRefunds,
+		arg.Now,
+		arg.LeaseSeconds,
+		arg.Cause,
+		arg.AtTicket,
+		arg.Batch,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +58,54 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 	for rows.Next() {
 		var i ClaimRefundsRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.PaymentID,
-			&i.OrderID,
-			&i.Amount,
-			&i.Cause,
-			&i.Reason,
-			&i.Attempts,
-			&i.Lease,
-			&i.CreatedAt,
+			&i.Refund.ID,
+			&i.Refund.PaymentID,
+			&i.Refund.Cause,
+			&i.Refund.Request,
+			&i.Refund.Reason,
+			&i.Refund.Amount,
+			&i.Refund.Send,
+			&i.Refund.Want,
+			&i.Refund.Status,
+			&i.Refund.Gen,
+			&i.Refund.FirstSent,
+			&i.Refund.LastSent,
+			&i.Refund.DoubtAt,
+			&i.Refund.Provider,
+			&i.Refund.ProviderID,
+			&i.Refund.Published,
+			&i.Refund.AbortDue,
+			&i.Refund.DueAt,
+			&i.Refund.Lease,
+			&i.Refund.Attempts,
+			&i.Refund.LastError,
+			&i.Refund.CreatedAt,
+			&i.Payment.ID,
+			&i.Payment.OrderID,
+			&i.Payment.PaymentType,
+			&i.Payment.ReferenceID,
+			&i.Payment.UserID,
+			&i.Payment.EventID,
+			&i.Payment.Amount,
+			&i.Payment.Currency,
+			&i.Payment.Provider,
+			&i.Payment.Status,
+			&i.Payment.PaymentKey,
+			&i.Payment.ChargeID,
+			&i.Payment.DeclineCode,
+			&i.Payment.Captured,
+			&i.Payment.Refunded,
+			&i.Payment.Hand,
+			&i.Payment.HandUsed,
+			&i.Payment.Version,
+			&i.Payment.CreatedAt,
+			&i.Payment.ExpiresAt,
+			&i.Payment.ConfirmingAt,
+			&i.Payment.AbortDue,
+			&i.Payment.CheckAt,
+			&i.Payment.Checks,
+			&i.Payment.Hinted,
+			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
 		}
@@ -74,48 +117,132 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 	return items, nil
 }
 
-const FinishRefund = `-- name: FinishRefund :execrows
-UPDATE refunds
-SET status = 'DONE', provider_refund_id = $2, done_at = coalesce($3::timestamptz, now()), last_error = ''
-WHERE id = $1 AND status = 'PENDING'
+const CountHeldRefunds = `-- name: CountHeldRefunds :one
+SELECT count(*) FROM refunds WHERE cause = ANY ($1::text[]) AND status = 'HELD'
 `
 
-type FinishRefundParams struct {
-	ID               uuid.UUID
-	ProviderRefundID string
-	Now              *time.Time
+func (q *Queries) CountHeldRefunds(ctx context.Context, causes []string) (int64, error) {
+	row := q.db.QueryRow(ctx, CountHeldRefunds, causes)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
-func (q *Queries) FinishRefund(ctx context.Context, arg FinishRefundParams) (int64, error) {
-	result, err := q.db.Exec(ctx, FinishRefund, arg.ID, arg.ProviderRefundID, arg.Now)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+const GetRefund = `-- name: GetRefund :one
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE id = $1
+`
+
+type GetRefundRow struct {
+	Refund Refund
+}
+
+func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, error) {
+	row := q.db.QueryRow(ctx, GetRefund, id)
+	var i GetRefundRow
+	err := row.Scan(
+		&i.Refund.ID,
+		&i.Refund.PaymentID,
+		&i.Refund.Cause,
+		&i.Refund.Request,
+		&i.Refund.Reason,
+		&i.Refund.Amount,
+		&i.Refund.Send,
+		&i.Refund.Want,
+		&i.Refund.Status,
+		&i.Refund.Gen,
+		&i.Refund.FirstSent,
+		&i.Refund.LastSent,
+		&i.Refund.DoubtAt,
+		&i.Refund.Provider,
+		&i.Refund.ProviderID,
+		&i.Refund.Published,
+		&i.Refund.AbortDue,
+		&i.Refund.DueAt,
+		&i.Refund.Lease,
+		&i.Refund.Attempts,
+		&i.Refund.LastError,
+		&i.Refund.CreatedAt,
+	)
+	return i, err
+}
+
+const GetRefundByRequest = `-- name: GetRefundByRequest :one
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
+`
+
+type GetRefundByRequestParams struct {
+	PaymentID uuid.UUID
+	Cause     string
+	Request   string
+}
+
+type GetRefundByRequestRow struct {
+	Refund Refund
+}
+
+func (q *Queries) GetRefundByRequest(ctx context.Context, arg GetRefundByRequestParams) (GetRefundByRequestRow, error) {
+	row := q.db.QueryRow(ctx, GetRefundByRequest, arg.PaymentID, arg.Cause, arg.Request)
+	var i GetRefundByRequestRow
+	err := row.Scan(
+		&i.Refund.ID,
+		&i.Refund.PaymentID,
+		&i.Refund.Cause,
+		&i.Refund.Request,
+		&i.Refund.Reason,
+		&i.Refund.Amount,
+		&i.Refund.Send,
+		&i.Refund.Want,
+		&i.Refund.Status,
+		&i.Refund.Gen,
+		&i.Refund.FirstSent,
+		&i.Refund.LastSent,
+		&i.Refund.DoubtAt,
+		&i.Refund.Provider,
+		&i.Refund.ProviderID,
+		&i.Refund.Published,
+		&i.Refund.AbortDue,
+		&i.Refund.DueAt,
+		&i.Refund.Lease,
+		&i.Refund.Attempts,
+		&i.Refund.LastError,
+		&i.Refund.CreatedAt,
+	)
+	return i, err
 }
 
 const InsertRefund = `-- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, amount, cause, reason, attempt_at, created_at)
-VALUES ($1, $2, $3, $4, $5, coalesce($6::timestamptz, now()), coalesce($6::timestamptz, now()))
-ON CONFLICT (payment_id) WHERE cause = 'COMPENSATION' DO NOTHING
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, status, provider, provider_id, due_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10,
+        coalesce($11::timestamptz, now()), coalesce($11::timestamptz, now()))
+ON CONFLICT (payment_id, cause, request) DO NOTHING
 `
 
 type InsertRefundParams struct {
-	ID        uuid.UUID
-	PaymentID uuid.UUID
-	Amount    int64
-	Cause     string
-	Reason    string
-	Now       *time.Time
+	ID         uuid.UUID
+	PaymentID  uuid.UUID
+	Cause      string
+	Request    string
+	Reason     string
+	Amount     int64
+	Want       []byte
+	Status     string
+	Provider   string
+	ProviderID *string
+	Now        *time.Time
 }
 
 func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertRefund,
 		arg.ID,
 		arg.PaymentID,
-		arg.Amount,
 		arg.Cause,
+		arg.Request,
 		arg.Reason,
+		arg.Amount,
+		arg.Want,
+		arg.Status,
+		arg.Provider,
+		arg.ProviderID,
 		arg.Now,
 	)
 	if err != nil {
@@ -124,24 +251,67 @@ func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int
 	return result.RowsAffected(), nil
 }
 
-const PendingRefundAmount = `-- name: PendingRefundAmount :one
-SELECT coalesce(sum(amount), 0)::bigint FROM refunds WHERE payment_id = $1 AND status = 'PENDING'
+const InsertRefundItems = `-- name: InsertRefundItems :exec
+INSERT INTO refund_items (refund_id, ticket_id, amount)
+SELECT $1, unnest($2::uuid[]), unnest($3::bigint[])
 `
 
-func (q *Queries) PendingRefundAmount(ctx context.Context, paymentID uuid.UUID) (int64, error) {
-	row := q.db.QueryRow(ctx, PendingRefundAmount, paymentID)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
+type InsertRefundItemsParams struct {
+	RefundID  uuid.UUID
+	TicketIds []uuid.UUID
+	Amounts   []int64
 }
 
-const RetryRefund = `-- name: RetryRefund :execrows
-UPDATE refunds
-SET attempt_at = coalesce($3::timestamptz, now()) + make_interval(secs => $4), last_error = $5
-WHERE id = $1 AND lease = $2 AND status = 'PENDING'
+func (q *Queries) InsertRefundItems(ctx context.Context, arg InsertRefundItemsParams) error {
+	_, err := q.db.Exec(ctx, InsertRefundItems, arg.RefundID, arg.TicketIds, arg.Amounts)
+	return err
+}
+
+const LockRefund = `-- name: LockRefund :one
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE id = $1 FOR UPDATE
 `
 
-type RetryRefundParams struct {
+type LockRefundRow struct {
+	Refund Refund
+}
+
+func (q *Queries) LockRefund(ctx context.Context, id uuid.UUID) (LockRefundRow, error) {
+	row := q.db.QueryRow(ctx, LockRefund, id)
+	var i LockRefundRow
+	err := row.Scan(
+		&i.Refund.ID,
+		&i.Refund.PaymentID,
+		&i.Refund.Cause,
+		&i.Refund.Request,
+		&i.Refund.Reason,
+		&i.Refund.Amount,
+		&i.Refund.Send,
+		&i.Refund.Want,
+		&i.Refund.Status,
+		&i.Refund.Gen,
+		&i.Refund.FirstSent,
+		&i.Refund.LastSent,
+		&i.Refund.DoubtAt,
+		&i.Refund.Provider,
+		&i.Refund.ProviderID,
+		&i.Refund.Published,
+		&i.Refund.AbortDue,
+		&i.Refund.DueAt,
+		&i.Refund.Lease,
+		&i.Refund.Attempts,
+		&i.Refund.LastError,
+		&i.Refund.CreatedAt,
+	)
+	return i, err
+}
+
+const PostponeRefund = `-- name: PostponeRefund :exec
+UPDATE refunds
+SET due_at = coalesce($3::timestamptz, now()) + make_interval(secs => $4), last_error = $5
+WHERE id = $1 AND lease = $2
+`
+
+type PostponeRefundParams struct {
 	ID          uuid.UUID
 	Lease       int64
 	Now         *time.Time
@@ -149,13 +319,133 @@ type RetryRefundParams struct {
 	LastError   string
 }
 
-func (q *Queries) RetryRefund(ctx context.Context, arg RetryRefundParams) (int64, error) {
-	result, err := q.db.Exec(ctx, RetryRefund,
+func (q *Queries) PostponeRefund(ctx context.Context, arg PostponeRefundParams) error {
+	_, err := q.db.Exec(ctx, PostponeRefund,
 		arg.ID,
 		arg.Lease,
 		arg.Now,
 		arg.WaitSeconds,
 		arg.LastError,
+	)
+	return err
+}
+
+const RefundBacklog = `-- name: RefundBacklog :many
+SELECT cause, count(*) AS refunds,
+       coalesce(extract(epoch FROM coalesce($1::timestamptz, now()) - min(created_at) FILTER (WHERE status <> 'ACCEPTED')), 0)::float8
+           AS oldest_seconds
+FROM refunds WHERE cause = ANY ($2::text[]) AND (status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due)
+GROUP BY cause
+`
+
+type RefundBacklogParams struct {
+	Now    *time.Time
+	Causes []string
+}
+
+type RefundBacklogRow struct {
+	Cause         string
+	Refunds       int64
+	OldestSeconds float64
+}
+
+func (q *Queries) RefundBacklog(ctx context.Context, arg RefundBacklogParams) ([]RefundBacklogRow, error) {
+	rows, err := q.db.Query(ctx, RefundBacklog, arg.Now, arg.Causes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundBacklogRow
+	for rows.Next() {
+		var i RefundBacklogRow
+		if err := rows.Scan(&i.Cause, &i.Refunds, &i.OldestSeconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RefundItems = `-- name: RefundItems :many
+SELECT ticket_id, amount FROM refund_items WHERE refund_id = $1 ORDER BY ticket_id
+`
+
+type RefundItemsRow struct {
+	TicketID uuid.UUID
+	Amount   int64
+}
+
+func (q *Queries) RefundItems(ctx context.Context, refundID uuid.UUID) ([]RefundItemsRow, error) {
+	rows, err := q.db.Query(ctx, RefundItems, refundID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundItemsRow
+	for rows.Next() {
+		var i RefundItemsRow
+		if err := rows.Scan(&i.TicketID, &i.Amount); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const UpdateRefund = `-- name: UpdateRefund :execrows
+UPDATE refunds
+SET status = $1, amount = $2, send = $3, reason = $4, gen = $5, first_sent = $6, last_sent = $7,
+    doubt_at = $8, provider_id = $9, published = $10, abort_due = $11,
+    due_at = coalesce($12::timestamptz, due_at), attempts = $13, last_error = $14
+WHERE id = $15 AND status = $16 AND lease = $17
+`
+
+type UpdateRefundParams struct {
+	Status     string
+	Amount     int64
+	Send       int64
+	Reason     string
+	Gen        int32
+	FirstSent  *time.Time
+	LastSent   *time.Time
+	DoubtAt    *time.Time
+	ProviderID *string
+	Published  bool
+	AbortDue   bool
+	DueAt      *time.Time
+	Attempts   int32
+	LastError  string
+	ID         uuid.UUID
+	SeenStatus string
+	SeenLease  int64
+}
+
+// UpdateRefund writes a decision, if the refund still has the status and lease that it was made on.
+func (q *Queries) UpdateRefund(ctx context.Context, arg UpdateRefundParams) (int64, error) {
+	result, err := q.db.Exec(ctx, UpdateRefund,
+		arg.Status,
+		arg.Amount,
+		arg.Send,
+		arg.Reason,
+		arg.Gen,
+		arg.FirstSent,
+		arg.LastSent,
+		arg.DoubtAt,
+		arg.ProviderID,
+		arg.Published,
+		arg.AbortDue,
+		arg.DueAt,
+		arg.Attempts,
+		arg.LastError,
+		arg.ID,
+		arg.SeenStatus,
+		arg.SeenLease,
 	)
 	if err != nil {
 		return 0, err

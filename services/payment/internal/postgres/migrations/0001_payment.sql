@@ -16,11 +16,18 @@ CREATE TABLE payments (
     currency        text        NOT NULL,
     provider        text        NOT NULL,
     status          text        NOT NULL CHECK (status IN
-        ('PREPARED', 'CONFIRMING', 'CONFIRMED', 'DECLINED', 'UNKNOWN', 'EXPIRED', 'REFUNDING', 'REFUNDED')),
+        ('PREPARED', 'CONFIRMING', 'CONFIRMED', 'DECLINED', 'UNKNOWN', 'EXPIRED', 'REFUNDED')),
     payment_key     text        NOT NULL DEFAULT '',
     charge_id       text        NOT NULL DEFAULT '',
     decline_code    text        NOT NULL DEFAULT '',
-    refunded_amount bigint      NOT NULL DEFAULT 0 CHECK (refunded_amount BETWEEN 0 AND amount),
+    -- What the provider took, in minor units; another amount than was asked for only while the payment is DECLINED or EXPIRED.
+    captured        bigint      NOT NULL DEFAULT 0 CHECK (captured >= 0),
+    -- What the provider gave back, as far as it is known here. It may exceed captured for a moment: a refund fails at the provider, its
+    -- money is refunded again, and the failure is heard last.
+    refunded        bigint      NOT NULL DEFAULT 0 CHECK (refunded >= 0),
+    -- The part of it that a person gave back at the provider, and of that the part that counts for a refund of this service.
+    hand            bigint      NOT NULL DEFAULT 0,
+    hand_used       bigint      NOT NULL DEFAULT 0 CHECK (hand_used >= 0),
     -- Grows by one with every change; consumers order this payment's events by it.
     version         bigint      NOT NULL DEFAULT 1,
     created_at      timestamptz NOT NULL DEFAULT now(),
@@ -34,15 +41,21 @@ CREATE TABLE payments (
     -- A webhook said that the provider knows something new, and the provider has not been asked since.
     hinted          boolean     NOT NULL DEFAULT false,
     -- Fencing number: whoever acts on the payment outside a transaction took a number, and writes only while it is the last one.
-    lease           bigint      NOT NULL DEFAULT 0
+    lease           bigint      NOT NULL DEFAULT 0,
+    CHECK (hand_used <= hand),
+    CHECK (captured > 0 OR amount = 0 OR status NOT IN ('CONFIRMED', 'REFUNDED'))
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 
 -- One open payment per reference.
 CREATE UNIQUE INDEX payments_open ON payments (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN');
-CREATE INDEX payments_paid ON payments (payment_type, reference_id) WHERE status IN ('CONFIRMED', 'REFUNDING');
+CREATE INDEX payments_reference ON payments (payment_type, reference_id, id);
+CREATE INDEX payments_user ON payments (user_id, id);
+CREATE INDEX payments_event ON payments (event_id, id);
 CREATE INDEX payments_due ON payments (check_at) WHERE check_at IS NOT NULL;
 -- The backlog: payments_open also has every payment that nobody has confirmed yet.
 CREATE INDEX payments_unsettled ON payments (confirming_at) WHERE status IN ('CONFIRMING', 'UNKNOWN');
+-- Money that a person gave back and that counts for nothing yet.
+CREATE INDEX payments_by_hand ON payments (id) WHERE hand > hand_used;
 
 CREATE TABLE payment_timeline (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -54,26 +67,56 @@ CREATE TABLE payment_timeline (
 CREATE INDEX payment_timeline_payment ON payment_timeline (payment_id, id);
 
 CREATE TABLE refunds (
-    -- Also the idempotency key that the provider knows the refund by.
-    id                 uuid        PRIMARY KEY,
-    payment_id         uuid        NOT NULL REFERENCES payments (id),
-    amount             bigint      NOT NULL CHECK (amount >= 0),
-    cause              text        NOT NULL CHECK (cause IN ('COMPENSATION', 'USER', 'OPERATOR', 'EVENT_CANCELLED', 'TRANSFER')),
+    -- Also the id of its claim at ticket, and in the provider's metadata.
+    id           uuid        PRIMARY KEY,
+    payment_id   uuid        NOT NULL REFERENCES payments (id),
+    cause        text        NOT NULL CHECK (cause IN ('COMPENSATION', 'USER', 'OPERATOR', 'EVENT_CANCELLED', 'TRANSFER', 'BY_HAND')),
+    -- What makes it unique for the payment and cause: '' (COMPENSATION), the Idempotency-Key (USER, OPERATOR), the claim (EVENT_CANCELLED),
+    -- the transfer (TRANSFER) or the provider's id (BY_HAND).
+    request      text        NOT NULL,
     -- Why, in the words of whoever asked for it.
-    reason             text        NOT NULL,
-    status             text        NOT NULL DEFAULT 'PENDING' CHECK (status IN ('PENDING', 'DONE')),
-    provider_refund_id text        NOT NULL DEFAULT '',
-    attempts           integer     NOT NULL DEFAULT 0,
-    last_error         text        NOT NULL DEFAULT '',
-    attempt_at         timestamptz NOT NULL DEFAULT now(),
-    lease              bigint      NOT NULL DEFAULT 0,
-    created_at         timestamptz NOT NULL DEFAULT now(),
-    done_at            timestamptz
+    reason       text        NOT NULL,
+    -- What is owed, in minor units, and the part of it that the provider gives back: less what was given by hand before.
+    amount       bigint      NOT NULL CHECK (amount >= 0),
+    send         bigint      NOT NULL,
+    -- What was asked of ticket: tickets, fees, and whether the whole payment is gone.
+    want         jsonb       NOT NULL DEFAULT '{}',
+    status       text        NOT NULL CHECK (status IN
+        ('REQUESTED', 'PENDING', 'ACCEPTED', 'DONE', 'REJECTED', 'REFUSED', 'HELD', 'RESOLVED')),
+    -- The provider's idempotency key is id#gen. A new generation begins only when no call with an older key can act any more.
+    gen          integer     NOT NULL DEFAULT 0,
+    -- Before the first and the latest call with the present key.
+    first_sent   timestamptz,
+    last_sent    timestamptz,
+    -- Since when a call may have been sent whose outcome is unknown; NULL: there is none.
+    doubt_at     timestamptz,
+    provider     text        NOT NULL,
+    provider_id  text,
+    -- PAYMENT_REFUNDED was published: the refund cannot be taken back any more.
+    published    boolean     NOT NULL DEFAULT false,
+    -- Ticket must still be told that the claim is given up.
+    abort_due    boolean     NOT NULL DEFAULT false,
+    -- When the sweeper continues with it; also the end of the lease.
+    due_at       timestamptz NOT NULL,
+    lease        bigint      NOT NULL DEFAULT 0,
+    attempts     integer     NOT NULL DEFAULT 0,
+    last_error   text        NOT NULL DEFAULT '',
+    created_at   timestamptz NOT NULL,
+    UNIQUE (payment_id, cause, request),
+    UNIQUE (provider, provider_id),
+    CHECK (send BETWEEN 0 AND amount),
+    CHECK (gen = 0 OR first_sent IS NOT NULL AND last_sent IS NOT NULL)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
-CREATE INDEX refunds_due ON refunds (attempt_at) WHERE status = 'PENDING';
-CREATE INDEX refunds_payment ON refunds (payment_id);
--- A payment that cannot be honoured is given back once, however often that is said.
-CREATE UNIQUE INDEX refunds_compensation ON refunds (payment_id) WHERE cause = 'COMPENSATION';
+CREATE INDEX refunds_due ON refunds (cause, due_at) WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due;
+CREATE INDEX refunds_held ON refunds (cause, created_at) WHERE status = 'HELD';
+
+-- What a refund gives back on account of which ticket.
+CREATE TABLE refund_items (
+    refund_id uuid   NOT NULL REFERENCES refunds (id),
+    ticket_id uuid   NOT NULL,
+    amount    bigint NOT NULL CHECK (amount >= 0),
+    PRIMARY KEY (refund_id, ticket_id)
+) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 
 -- +goose Down
-DROP TABLE refunds, payment_timeline, payments;
+DROP TABLE refund_items, refunds, payment_timeline, payments;

@@ -26,14 +26,14 @@ RETURNING sqlc.embed(payments);
 
 -- name: IsPaid :one
 SELECT EXISTS (
-    SELECT 1 FROM payments WHERE payment_type = $1 AND reference_id = $2 AND status IN ('CONFIRMED', 'REFUNDING')
+    SELECT 1 FROM payments WHERE payment_type = $1 AND reference_id = $2 AND status = 'CONFIRMED'
 );
 
 -- UpdatePayment writes a decision, if the payment still has the status and version that it was made on.
 -- name: UpdatePayment :execrows
 UPDATE payments
-SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, refunded_amount = $6, confirming_at = $7, abort_due = $8,
-    check_at = $9, checks = $10, lease = $11, version = version + 1
+SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
+    confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1
 WHERE id = $1 AND version = @seen_version AND status = @seen_status;
 
 -- ClaimDue takes due payments of a lane, each with a new lease that ends at check_at.
@@ -52,10 +52,10 @@ WHERE p.id = d.id
 RETURNING sqlc.embed(p), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now;
 
 -- HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it. A charge of a confirmed
--- payment is known, and so are refunds that this service makes.
+-- payment is known; its refunds may be made by hand, or fail days later.
 -- name: HintPayment :execrows
 UPDATE payments SET hinted = true, check_at = coalesce(sqlc.narg('now')::timestamptz, now()), lease = lease + 1
-WHERE order_id = @order_id AND status NOT IN ('REFUNDING', 'REFUNDED') AND (status <> 'CONFIRMED' OR @refund::boolean);
+WHERE order_id = @order_id AND (status NOT IN ('CONFIRMED', 'REFUNDED') OR @refund::boolean);
 
 -- name: ReschedulePayment :exec
 UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @wait_seconds)
@@ -81,6 +81,4 @@ SELECT at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id;
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
        coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
-       (SELECT count(*) FROM refunds AS r WHERE r.status = 'PENDING') AS refunds,
-       coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(r.created_at)) FROM refunds AS r
-                 WHERE r.status = 'PENDING'), 0)::float8 AS refund_seconds;
+       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand;

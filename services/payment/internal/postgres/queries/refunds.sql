@@ -1,30 +1,60 @@
 -- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, amount, cause, reason, attempt_at, created_at)
-VALUES ($1, $2, $3, $4, $5, coalesce(sqlc.narg('now')::timestamptz, now()), coalesce(sqlc.narg('now')::timestamptz, now()))
-ON CONFLICT (payment_id) WHERE cause = 'COMPENSATION' DO NOTHING;
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, status, provider, provider_id, due_at, created_at)
+VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @want, @status, @provider, sqlc.narg('provider_id'),
+        coalesce(sqlc.narg('now')::timestamptz, now()), coalesce(sqlc.narg('now')::timestamptz, now()))
+ON CONFLICT (payment_id, cause, request) DO NOTHING;
 
--- name: PendingRefundAmount :one
-SELECT coalesce(sum(amount), 0)::bigint FROM refunds WHERE payment_id = $1 AND status = 'PENDING';
+-- name: InsertRefundItems :exec
+INSERT INTO refund_items (refund_id, ticket_id, amount)
+SELECT @refund_id, unnest(@ticket_ids::uuid[]), unnest(@amounts::bigint[]);
 
--- ClaimRefunds takes due refunds, each with a new lease that ends at attempt_at.
+-- name: RefundItems :many
+SELECT ticket_id, amount FROM refund_items WHERE refund_id = $1 ORDER BY ticket_id;
+
+-- name: GetRefund :one
+SELECT sqlc.embed(refunds) FROM refunds WHERE id = $1;
+
+-- name: GetRefundByRequest :one
+SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3;
+
+-- name: LockRefund :one
+SELECT sqlc.embed(refunds) FROM refunds WHERE id = $1 FOR UPDATE;
+
+-- UpdateRefund writes a decision, if the refund still has the status and lease that it was made on.
+-- name: UpdateRefund :execrows
+UPDATE refunds
+SET status = @status, amount = @amount, send = @send, reason = @reason, gen = @gen, first_sent = @first_sent, last_sent = @last_sent,
+    doubt_at = @doubt_at, provider_id = @provider_id, published = @published, abort_due = @abort_due,
+    due_at = coalesce(sqlc.narg('due_at')::timestamptz, due_at), attempts = @attempts, last_error = @last_error
+WHERE id = @id AND status = @seen_status AND lease = @seen_lease;
+
+-- ClaimRefunds takes due refunds of a cause, each with a new lease that ends at due_at: those that need ticket, or those that need the
+-- provider.
 -- name: ClaimRefunds :many
 UPDATE refunds AS r
 SET lease = r.lease + 1, attempts = r.attempts + 1,
-    attempt_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @lease_seconds)
+    due_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @lease_seconds)
 FROM (
     SELECT due.id FROM refunds AS due
-    WHERE due.status = 'PENDING' AND due.attempt_at <= coalesce(sqlc.narg('now')::timestamptz, now())
-    ORDER BY due.attempt_at LIMIT @batch FOR UPDATE SKIP LOCKED
+    WHERE due.cause = @cause AND due.due_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+      AND (due.status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR due.abort_due)
+      AND (due.status = 'REQUESTED' OR due.abort_due) = @at_ticket::boolean
+    ORDER BY due.due_at LIMIT @batch FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, p.order_id, r.amount, r.cause, r.reason, r.attempts, r.lease, r.created_at;
+RETURNING sqlc.embed(r), sqlc.embed(p);
 
--- name: FinishRefund :execrows
+-- name: PostponeRefund :exec
 UPDATE refunds
-SET status = 'DONE', provider_refund_id = $2, done_at = coalesce(sqlc.narg('now')::timestamptz, now()), last_error = ''
-WHERE id = $1 AND status = 'PENDING';
+SET due_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @wait_seconds), last_error = @last_error
+WHERE id = $1 AND lease = $2;
 
--- name: RetryRefund :execrows
-UPDATE refunds
-SET attempt_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @wait_seconds), last_error = @last_error
-WHERE id = $1 AND lease = $2 AND status = 'PENDING';
+-- name: RefundBacklog :many
+SELECT cause, count(*) AS refunds,
+       coalesce(extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(created_at) FILTER (WHERE status <> 'ACCEPTED')), 0)::float8
+           AS oldest_seconds
+FROM refunds WHERE cause = ANY (@causes::text[]) AND (status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due)
+GROUP BY cause;
+
+-- name: CountHeldRefunds :one
+SELECT count(*) FROM refunds WHERE cause = ANY (@causes::text[]) AND status = 'HELD';

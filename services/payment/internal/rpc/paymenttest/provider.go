@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -25,6 +26,8 @@ const (
 	Lookups = "GET /v1/charges/{orderId}"
 	Voids   = "POST /v1/charges/{orderId}/void"
 	Refunds = "POST /v1/charges/{orderId}/refunds"
+	// RefundLists asks for the refunds of an order.
+	RefundLists = "GET /v1/charges/{orderId}/refunds"
 )
 
 // Provider is the sandbox provider, whose calls a test counts, blocks and fails. Nothing takes
@@ -37,7 +40,10 @@ type Provider struct {
 
 	mu       sync.Mutex
 	calls    map[string]int
-	failures map[string]int           // the number of next calls that fail
+	failures map[string]int // the number of next calls that fail
+	lost     map[string]int // the number of next calls that act, and whose answer is lost
+	late     map[string]int // the number of next calls that act at Arrive, and get no answer
+	arriving []func()
 	gates    map[string]chan struct{} // calls without a gate are not blocked
 }
 
@@ -57,15 +63,15 @@ func NewProvider(tb testing.TB, now func() time.Time) *Provider {
 			tb.Error(err)
 		}
 	})
-	return &Provider{tb: tb, ledger: ledger, server: server, calls: map[string]int{}, failures: map[string]int{}, gates: map[string]chan struct{}{}}
+	return &Provider{tb: tb, ledger: ledger, server: server, calls: map[string]int{}, failures: map[string]int{}, lost: map[string]int{}, late: map[string]int{}, gates: map[string]chan struct{}{}}
 }
 
 func (p *Provider) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for _, call := range []string{Charges, Lookups, Voids, Refunds} {
+	for _, call := range []string{Charges, Lookups, Voids, Refunds, RefundLists} {
 		mux.HandleFunc(call, func(w http.ResponseWriter, r *http.Request) {
 			gate, failing := p.countCall(call)
-			if failing {
+			if failing || p.losesAnswer(call, r) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
@@ -76,6 +82,73 @@ func (p *Provider) Handler() http.Handler {
 		})
 	}
 	return mux
+}
+
+// losesAnswer reports whether the answer to a call is lost, and lets the call act now or later.
+func (p *Provider) losesAnswer(call string, r *http.Request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lost, late := p.lost[call] > 0, p.late[call] > 0
+	if !lost && !late {
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return true
+	}
+	copied := r.Clone(context.WithoutCancel(r.Context()))
+	copied.Body = io.NopCloser(bytes.NewReader(body))
+	act := func() { p.server.ServeHTTP(httptest.NewRecorder(), copied) }
+	if lost {
+		p.lost[call]--
+		act()
+	} else {
+		p.late[call]--
+		p.arriving = append(p.arriving, act)
+	}
+	return true
+}
+
+// Lose makes the next n calls of a kind act and answer 503.
+func (p *Provider) Lose(call string, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost[call] = n
+}
+
+// Delay makes the next n calls of a kind answer 503 and act at the next Arrive.
+func (p *Provider) Delay(call string, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.late[call] = n
+}
+
+// Arrive lets the delayed calls act.
+func (p *Provider) Arrive() {
+	p.mu.Lock()
+	arriving := p.arriving
+	p.arriving = nil
+	p.mu.Unlock()
+	for _, act := range arriving {
+		act()
+	}
+}
+
+// SetFaults replaces the provider's faults of refunds.
+func (p *Provider) SetFaults(f sandbox.Faults) { p.server.SetFaults(f) }
+
+// RefundsOf returns the refunds of an order, oldest first.
+func (p *Provider) RefundsOf(orderID string) []sandbox.Refund {
+	_, refunds, _ := p.ledger.Refunds(orderID)
+	return refunds
+}
+
+// SettleRefund makes a refund DONE or FAILED, as happens days later.
+func (p *Provider) SettleRefund(refundID string, status sandbox.RefundStatus) {
+	p.tb.Helper()
+	if _, err := p.ledger.SettleRefund(refundID, status); err != nil {
+		p.tb.Fatalf("settle refund %s: %v", refundID, err)
+	}
 }
 
 // countCall counts a call and returns how the call is handled.
@@ -157,7 +230,8 @@ func (p *Provider) Capture(orderID string, amount int64) {
 // RefundManually refunds a charge as a person would do it at the provider.
 func (p *Provider) RefundManually(orderID string, amount int64) {
 	p.tb.Helper()
-	if _, err := p.ledger.Refund(orderID, uuid.NewString(), amount); err != nil {
+	q := sandbox.RefundRequest{OrderID: orderID, IdempotencyKey: uuid.NewString(), Amount: amount}
+	if _, _, err := p.ledger.Refund(q, sandbox.RefundRules{Status: sandbox.RefundDone}); err != nil {
 		p.tb.Fatalf("give back order %s: %v", orderID, err)
 	}
 }

@@ -22,7 +22,7 @@ type Hold struct {
 	Aborts    int    // the number of releases
 }
 
-// Tickets implements ticketv1.PayableServiceServer for holds in memory.
+// Tickets implements ticketv1.PayableServiceServer for holds and tickets in memory.
 type Tickets struct {
 	ticketv1.UnimplementedPayableServiceServer
 
@@ -30,14 +30,17 @@ type Tickets struct {
 
 	mu    sync.Mutex
 	holds map[string]Hold
-	fail  map[string][]error // the errors of the next calls, by method
+	// tickets are by payment, claims by refund.
+	tickets map[string][]Ticket
+	claims  map[string]claim
+	fail    map[string][]error // the errors of the next calls, by method
 
 	oldestUnapplied time.Duration
 }
 
 // NewTickets makes a ticket service without holds.
 func NewTickets(now func() time.Time) *Tickets {
-	return &Tickets{now: now, holds: map[string]Hold{}, fail: map[string][]error{}}
+	return &Tickets{now: now, holds: map[string]Hold{}, tickets: map[string][]Ticket{}, claims: map[string]claim{}, fail: map[string][]error{}}
 }
 
 // Add makes a hold of an amount for a user and returns its id.
@@ -55,8 +58,8 @@ func (t *Tickets) Hold(id string) Hold {
 	return t.holds[id]
 }
 
-// Fail makes the next calls of a method ("Payable", "Begin", "Abort") return the errors, one each;
-// "BeginAnswer" fails after the claim.
+// Fail makes the next calls of a method ("Payable", "Begin", "Abort", "BeginRefund", "AbortRefund")
+// return the errors, one each; "BeginAnswer" and "BeginRefundAnswer" fail after the claim.
 func (t *Tickets) Fail(method string, answers ...error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,0 +1,92 @@
+//go:build failpoint
+
+package app_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/testkit"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
+	"urr.guru/services/payment/sandbox"
+)
+
+// untilRefund waits until the only refund has the status, and nothing is left to do for it.
+func (c *crash) untilRefund(status string) {
+	c.t.Helper()
+	testkit.Until(c.t, func() bool {
+		var n int
+		err := c.db.QueryRow(c.t.Context(), `SELECT count(*) FROM refunds WHERE status = $1 AND NOT abort_due`, status).Scan(&n)
+		require.NoError(c.t, err)
+		return n == 1
+	}, "the refund to be %s", status)
+}
+
+// Wherever the process dies: the refund is made, and published, once.
+func TestRefundCrashPoints(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{
+		"payment.refund.after_begin", "payment.refund.before_send", "payment.refund.after_provider", "payment.refund.before_publish",
+		"payment.refund.after_publish", "outbox.before_publish@2", "outbox.after_publish@2",
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := newCrash(t)
+			if point[0] == 'p' {
+				point += "@1"
+			}
+			killed := c.start(point + "=exit")
+			orderID := c.requestRefund()
+			require.ErrorContains(t, killed.Wait(), "killed")
+			c.overdue()
+			c.start("")
+			c.untilRefund("DONE")
+			c.emptyOutbox()
+			require.EqualValues(t, 30000, c.provider.Order(orderID).RefundedAmount)
+			require.Len(t, c.provider.RefundsOf(orderID), 1)
+			published := map[string]bool{}
+			for _, rec := range kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 2) {
+				published[rec.Type] = true
+			}
+			require.Equal(t, map[string]bool{"PAYMENT_CONFIRMED": true, "PAYMENT_REFUNDED": true}, published)
+		})
+	}
+}
+
+// requestRefund pays for two tickets and stores the request to refund one, as RequestRefund does before
+// its process dies.
+func (c *crash) requestRefund() (orderID string) {
+	c.t.Helper()
+	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
+	first := paymenttest.Ticket{ID: uuid.NewString(), Paid: 30000}
+	c.tickets.Issue(p.GetPaymentId(), first, paymenttest.Ticket{ID: uuid.NewString(), Paid: 25000})
+	_, err := c.confirm(p, "ok-1")
+	require.NoError(c.t, err)
+	_, err = c.db.Exec(c.t.Context(), `
+		INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, status, provider, due_at, created_at)
+		VALUES (gen_random_uuid(), $1, 'OPERATOR', 'k', 'asked', 0, 0, jsonb_build_object('ticketIds', jsonb_build_array($2::text)),
+		        'REQUESTED', 'sandbox', now(), now())`, p.GetPaymentId(), first.ID)
+	require.NoError(c.t, err)
+	return p.GetOrderId()
+}
+
+// The process dies after it told ticket that the claim is given up: it tells it again.
+func TestCrashAfterAbortOfRefund(t *testing.T) {
+	t.Parallel()
+	c := newCrash(t)
+	c.provider.SetFaults(sandbox.Faults{Refused: 1})
+	killed := c.start("payment.refund.after_abort@1=exit")
+	orderID := c.requestRefund()
+	require.ErrorContains(t, killed.Wait(), "killed")
+	c.overdue()
+	c.start("")
+	c.untilRefund("REFUSED")
+	require.Empty(t, c.provider.RefundsOf(orderID))
+	var id string
+	require.NoError(t, c.db.QueryRow(t.Context(), `SELECT id::text FROM refunds`).Scan(&id))
+	require.Equal(t, "ABORTED", c.tickets.Claim(id))
+}

@@ -1,0 +1,90 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// reconcileRefunds asks the provider about the refunds of a payment, records what it has done since,
+// and adopts the refunds that a person has made there. A refund is recognised by its id, never by a
+// difference of sums.
+func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport, error) {
+	askCtx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
+	defer cancel()
+	report, err := s.provider.AskRefunds(askCtx, p.OrderID)
+	if err != nil {
+		return report, fmt.Errorf("ask for refunds of order %s: %w", p.OrderID, err)
+	}
+	found := ByHandRefunds{Whole: report.Left() == 0}
+	for _, x := range report.Refunds {
+		ours, err := s.recordOurs(ctx, p, x)
+		if err != nil {
+			return report, err
+		}
+		if !ours && x.State != ProviderFailed {
+			found.Refunds = append(found.Refunds, x)
+		}
+	}
+	if p.Captured > 0 && report.Captured != p.Captured {
+		s.log.ErrorContext(ctx, "the provider has another amount than was captured", "payment_id", p.ID, "order_id", p.OrderID,
+			"captured", p.Captured, "at_provider", report.Captured)
+	}
+	if len(found.Refunds) == 0 {
+		return report, nil
+	}
+	adopted, err := s.store.Adopt(ctx, p.ID, found)
+	if err != nil || adopted == 0 {
+		return report, err
+	}
+	s.opts.Observe.manualRefund(found.Whole)
+	s.log.WarnContext(ctx, "payment refunded by hand at the provider", "payment_id", p.ID, "order_id", p.OrderID, "amount", adopted,
+		"whole", found.Whole)
+	s.wakeSweeper(Claims)
+	return report, nil
+}
+
+// recordOurs records what the provider says about a refund of this service. ours is false for a
+// refund that has none of its ids.
+func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (ours bool, err error) {
+	if x.RefundID == uuid.Nil {
+		return false, nil
+	}
+	after, changed, err := s.store.ApplyRefund(ctx, x.RefundID, made(x))
+	switch {
+	case errors.Is(err, ErrNotFound): // a refund's row is committed before its call
+		return false, nil
+	case err != nil:
+		return true, fmt.Errorf("record refund %s: %w", x.RefundID, err)
+	}
+	ended := after.Status == RefundRefused || after.Status == RefundRejected || after.Status == RefundResolved
+	switch {
+	case changed && after.Status == RefundHeld:
+		s.log.ErrorContext(ctx, "refund failed at the provider, held for a person", "refund_id", after.ID, "payment_id", p.ID,
+			"order_id", p.OrderID, "cause", after.Cause, "amount", after.Send)
+	case changed:
+		s.opts.Published()
+	case ended && x.State != ProviderFailed:
+		s.log.ErrorContext(ctx, "the provider has made a refund that had ended here", "refund_id", after.ID, "payment_id", p.ID,
+			"status", after.Status, "amount", x.Amount)
+	}
+	return true, nil
+}
+
+// followRefundHint asks the provider about the refunds of a captured payment, and ends the hint.
+func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
+	if _, err := s.reconcileRefunds(ctx, p); err != nil {
+		return s.retryHint(ctx, p, err)
+	}
+	after, err := s.store.Get(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	after.Lease = p.Lease // a hint since then took another one, and the provider must be asked again
+	if after.AbortDue {
+		return s.store.Reschedule(ctx, after, 0)
+	}
+	return s.store.Reschedule(ctx, after, Never)
+}

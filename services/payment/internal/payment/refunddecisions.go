@@ -1,0 +1,250 @@
+package payment
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// errTakenOver is returned by a decision when another process has the refund, or it has ended.
+var errTakenOver = errors.New("another process has the refund")
+
+// owed returns the decision that inserts a refund which needs no claim of this service: a
+// compensation of what was captured, or what ticket has promised already.
+func owed(r Refund) Decide {
+	return func(p Payment, _ time.Time) (*Change, error) {
+		if p.Status != Confirmed && p.Status != Refunded {
+			return nil, nil //nolint:nilnil // it was never honoured as paid, so nothing is owed
+		}
+		n := r
+		n.PaymentID, n.Provider, n.Status = p.ID, p.Provider, RefundPending
+		if n.Cause == Compensation {
+			n.Amount = p.Captured
+		}
+		c := p.withMoney(0, 0, 0, "refund due: "+r.Reason)
+		c.NewRefund = &n
+		return c, nil
+	}
+}
+
+// requested returns the decision that inserts a refund that a person asks for.
+func requested(r Refund) Decide {
+	return func(p Payment, _ time.Time) (*Change, error) {
+		switch {
+		case r.Cause == ByUser && p.UserID != r.Want.UserID:
+			return nil, ErrNotFound
+		case p.Status != Confirmed:
+			return nil, ErrNotRefundable
+		}
+		n := r
+		n.PaymentID, n.Provider, n.Status = p.ID, p.Provider, RefundRequested
+		c := p.withMoney(0, 0, 0, "refund requested: "+r.Reason)
+		c.NewRefund = &n
+		return c, nil
+	}
+}
+
+// begun records ticket's answer to BeginRefund. Of a refund by hand the money is gone already: its
+// items are paid out of what was given by hand, and what is left of it counts for nothing yet.
+func begun(claim Claim) DecideRefund {
+	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
+		if r.Status != RefundRequested {
+			return nil, nil //nolint:nilnil // the answer is known
+		}
+		c := &RefundChange{Refund: r, NewItems: claim.Items}
+		var sum int64
+		for _, item := range claim.Items {
+			sum += item.Amount
+		}
+		switch {
+		case r.Cause == ByHand:
+			c.Refund.Status = RefundDone
+			c.Payment = p.withMoney(0, 0, sum, fmt.Sprintf("the refund by hand ends %d tickets", len(claim.Items)))
+			return c.publishing(p), nil
+		case claim.Refused:
+			c.Refund.Status, c.Refund.Reason, c.NewItems = RefundRejected, claim.Reason, nil
+			c.Payment = p.withMoney(0, 0, 0, "refund rejected: "+claim.Reason)
+		default:
+			c.Refund.Status, c.Refund.Amount, c.Refund.Send = RefundPending, sum, sum
+			c.Payment = p.withMoney(0, 0, 0, "refunding")
+		}
+		return c, nil
+	}
+}
+
+// whileRefundLeased makes the change only while the refund is PENDING under the given lease.
+func whileRefundLeased(lease int64, decide DecideRefund) DecideRefund {
+	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
+		if r.Status != RefundPending || r.Lease != lease {
+			return nil, errTakenOver
+		}
+		return decide(p, r, now)
+	}
+}
+
+// sending records, before the call, that a refund may be sent from now on. Nothing is changed when the
+// provider may have forgotten the key before the call has ended: then it must be asked first.
+func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
+	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
+		switch {
+		case r.Gen == 0:
+			r.Gen, r.FirstSent = 1, now
+		case !now.Add(settled).Before(r.FirstSent.Add(keyLife)):
+			return nil, nil //nolint:nilnil // the key is too old
+		}
+		r.LastSent, r.DoubtAt = now, now
+		return &RefundChange{Refund: r, Wait: Keep}, nil
+	})
+}
+
+// absent takes a new key for a refund that the provider does not know, when no earlier call can act
+// any more. asked is a time before the provider was asked.
+func absent(lease int64, asked time.Time, settled time.Duration) DecideRefund {
+	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
+		if end := r.LastSent.Add(settled); asked.Before(end) {
+			return &RefundChange{Refund: r, Wait: end.Sub(now)}, nil
+		}
+		return &RefundChange{Refund: r.withNewKey(now)}, nil
+	})
+}
+
+// withNewKey returns the refund with the next key, which no call has used.
+func (r Refund) withNewKey(now time.Time) Refund {
+	r.Gen++
+	r.FirstSent, r.LastSent, r.DoubtAt = now, now, time.Time{}
+	return r
+}
+
+// made records that the provider accepted or made a refund, or that it has failed since. It needs no
+// lease: what the provider has done always counts.
+func made(x ProviderRefund) DecideRefund {
+	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
+		c := &RefundChange{Refund: r, Wait: acceptedPoll}
+		known := r.ProviderID == x.ID && x.ID != ""
+		switch {
+		case x.State == ProviderFailed:
+			if !known || r.Status != RefundAccepted && r.Status != RefundDone {
+				return nil, nil //nolint:nilnil // a refund of an earlier key, or one that is held already
+			}
+			c.Refund.Status, c.Refund.Reason = RefundHeld, reasonFailed
+			c.Payment = p.withMoney(-r.Send, 0, 0, "a refund has failed at the provider")
+			return c, nil
+		case known && r.Status == RefundAccepted && x.State == ProviderDone:
+			c.Refund.Status = RefundDone
+			return c, nil
+		case known || r.Status != RefundPending && r.Status != RefundHeld:
+			return nil, nil //nolint:nilnil // known already
+		}
+		c.Refund.Status = RefundDone
+		if x.State == ProviderAccepted {
+			c.Refund.Status = RefundAccepted
+		}
+		c.Refund.ProviderID, c.Refund.DoubtAt, c.Refund.LastError = x.ID, time.Time{}, ""
+		c.Payment = p.withMoney(r.Send, 0, 0, "refunded")
+		if c.Payment.Status == Confirmed {
+			c.Payment.Note = "refunded in part"
+		}
+		if p.Captured == 0 && r.Cause == Compensation { // free, so no money says that it is over
+			c.Payment.Status, c.Payment.Note = Refunded, "refunded"
+		}
+		return c.publishing(p), nil
+	}
+}
+
+// reasonFailed is the reason of a refund that the provider accepted and could not make.
+const reasonFailed = "FAILED"
+
+// tooEarly puts off the refusal of a refund, since an earlier call of it may still act: refusals may
+// not be kept under the key. earlier is when that call may have been sent, or zero.
+func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefund {
+	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
+		end := earlier.Add(settled)
+		if earlier.IsZero() || now.After(end) {
+			return nil, nil //nolint:nilnil // the refusal counts
+		}
+		r.DoubtAt = earlier
+		return &RefundChange{Refund: r, Wait: end.Sub(now) + time.Second}, nil
+	})
+}
+
+// refusedByProvider records that the provider has refused a refund while left was left of the charge
+// there. Money that was given by hand, and counts for nothing yet, counts for the refund.
+func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefund {
+	return whileRefundLeased(lease, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
+		if covered := min(r.Send, p.Hand-p.HandUsed, max(0, r.Send-left)); refusal.State == ProviderTooMuch && covered > 0 {
+			c := &RefundChange{Refund: r.withNewKey(now)}
+			c.Refund.Send -= covered
+			c.Payment = p.withMoney(0, 0, covered, "a refund by hand counts for a refund of ours")
+			return c, nil
+		}
+		r.DoubtAt, r.Reason = time.Time{}, refusal.Code
+		if r.Cause.undone() && !r.Published {
+			// The tickets come back, so what was given by hand counts for nothing again.
+			c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, r.Send-r.Amount, "refund refused by the provider: "+refusal.Code)}
+			c.Refund.Status, c.Refund.AbortDue = RefundRefused, true
+			return c, nil
+		}
+		r.Status = RefundHeld
+		return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund held: "+refusal.Code)}, nil
+	})
+}
+
+// aborted records that ticket was told that the claim is given up.
+func aborted(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
+	if !r.AbortDue {
+		return nil, nil //nolint:nilnil // told already
+	}
+	r.AbortDue = false
+	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "tickets are valid again")}, nil
+}
+
+// retried sends a held refund again under a new key.
+func retried(p Payment, r Refund, now time.Time) (*RefundChange, error) {
+	if r.Status != RefundHeld {
+		return nil, ErrNotHeld
+	}
+	r = r.withNewKey(now)
+	r.Status, r.ProviderID = RefundPending, ""
+	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund is tried again")}, nil
+}
+
+// resolved ends a held refund that a person has paid otherwise.
+func resolved(note string) DecideRefund {
+	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
+		if r.Status != RefundHeld {
+			return nil, ErrNotHeld
+		}
+		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund paid otherwise: "+note)}
+		c.Refund.Status, c.Refund.Reason = RefundResolved, note
+		return c.publishing(p), nil
+	}
+}
+
+// ByHandRefunds are the refunds of one look-up that a person made at the provider.
+type ByHandRefunds struct {
+	Refunds []ProviderRefund
+	// Whole says that nothing is left of the charge at the provider.
+	Whole bool
+}
+
+// Refund returns the refund that records one of them.
+func (b ByHandRefunds) Refund(p Payment, x ProviderRefund) Refund {
+	return Refund{
+		ID: uuid.Must(uuid.NewV7()), PaymentID: p.ID, Provider: p.Provider, Cause: ByHand, Request: x.ID, Reason: manualRefundReason,
+		Status: RefundRequested, Amount: x.Amount, ProviderID: x.ID, Want: Want{Whole: b.Whole},
+	}
+}
+
+// The reason and the timeline's note of a refund that a person made at the provider.
+const (
+	manualRefundReason = "REFUNDED_AT_PROVIDER"
+	manualRefundNote   = "refunded by hand at the provider"
+)
+
+// Adopted returns the change of a payment of which refunds of an amount were made by hand and are
+// recorded now.
+func (b ByHandRefunds) Adopted(p Payment, amount int64) *Change {
+	return p.withMoney(amount, amount, 0, manualRefundNote)
+}

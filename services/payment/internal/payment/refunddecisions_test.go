@@ -1,0 +1,112 @@
+package payment
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+var allRefunds = []RefundStatus{
+	RefundRequested, RefundPending, RefundAccepted, RefundDone, RefundRejected, RefundRefused, RefundHeld, RefundResolved,
+}
+
+func refundIn(status RefundStatus) Refund {
+	return Refund{Cause: ByUser, Status: status, Amount: 400, Send: 400, Lease: 3, Gen: 1, FirstSent: now, LastSent: now, ProviderID: "x"}
+}
+
+// Every decision about a refund in every status: a status without an entry must not change.
+func TestRefundDecisions(t *testing.T) {
+	t.Parallel()
+	p := in(Confirmed)
+	p.Captured = p.Amount
+	anew := map[RefundStatus]RefundStatus{RefundPending: RefundDone, RefundHeld: RefundDone}
+	for name, c := range map[string]struct {
+		decide DecideRefund
+		want   map[RefundStatus]RefundStatus
+	}{
+		"claimed":       {begun(Claim{}), map[RefundStatus]RefundStatus{RefundRequested: RefundPending}},
+		"not claimed":   {begun(Claim{Refused: true}), map[RefundStatus]RefundStatus{RefundRequested: RefundRejected}},
+		"sending":       {sending(3, time.Hour, time.Minute), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
+		"stale lease":   {sending(2, time.Hour, time.Minute), nil},
+		"absent":        {absent(3, now.Add(time.Hour), time.Minute), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
+		"made":          {made(ProviderRefund{ID: "y", State: ProviderDone}), anew},
+		"the same made": {made(ProviderRefund{ID: "x", State: ProviderDone}), map[RefundStatus]RefundStatus{RefundAccepted: RefundDone}},
+		"accepted": {made(ProviderRefund{ID: "y", State: ProviderAccepted}), map[RefundStatus]RefundStatus{
+			RefundPending: RefundAccepted, RefundHeld: RefundAccepted,
+		}},
+		"failed": {made(ProviderRefund{ID: "x", State: ProviderFailed}), map[RefundStatus]RefundStatus{
+			RefundAccepted: RefundHeld, RefundDone: RefundHeld,
+		}},
+		"another one failed": {made(ProviderRefund{ID: "y", State: ProviderFailed}), nil},
+		"refused": {
+			refusedByProvider(3, RefundAnswer{State: ProviderRefused}, 1000), map[RefundStatus]RefundStatus{RefundPending: RefundRefused},
+		},
+		"aborted":  {aborted, nil},
+		"retried":  {retried, map[RefundStatus]RefundStatus{RefundHeld: RefundPending}},
+		"resolved": {resolved("paid"), map[RefundStatus]RefundStatus{RefundHeld: RefundResolved}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := map[RefundStatus]RefundStatus{}
+			for _, status := range allRefunds {
+				change, err := c.decide(p, refundIn(status), now)
+				if err == nil && change != nil {
+					got[status] = change.Refund.Status
+				}
+			}
+			if c.want == nil {
+				c.want = map[RefundStatus]RefundStatus{}
+			}
+			require.Empty(t, cmp.Diff(c.want, got))
+		})
+	}
+}
+
+// What a refusal for good means, by cause and by what was published.
+func TestRefusalByCause(t *testing.T) {
+	t.Parallel()
+	p := in(Confirmed)
+	p.Captured = p.Amount
+	for _, cause := range Causes {
+		for _, published := range []bool{false, true} {
+			r := refundIn(RefundPending)
+			r.Cause, r.Published = cause, published
+			change, err := refusedByProvider(3, RefundAnswer{State: ProviderRefused, Code: "DISPUTED"}, 1000)(p, r, now)
+			require.NoError(t, err)
+			undone := !published && (cause == ByUser || cause == ByOperator)
+			want := RefundHeld
+			if undone {
+				want = RefundRefused
+			}
+			require.Equal(t, want, change.Refund.Status, "%s %t", cause, published)
+			require.Equal(t, undone, change.Refund.AbortDue)
+			require.Equal(t, "DISPUTED", change.Refund.Reason)
+		}
+	}
+}
+
+// The status of a payment follows from its money.
+func TestStatusFollowsMoney(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status             Status
+		captured, refunded int64
+		add                int64
+		want               Status
+	}{
+		{Confirmed, 1000, 0, 400, Confirmed},
+		{Confirmed, 1000, 600, 400, Refunded},
+		{Confirmed, 1000, 1000, 400, Refunded}, // a refund failed, and that is not heard yet
+		{Refunded, 1000, 1000, -400, Confirmed},
+		{Refunded, 1000, 1400, -400, Refunded},
+		{Declined, 999, 0, 999, Declined}, // a charge of a wrong amount
+		{Confirmed, 0, 0, 0, Confirmed},   // free
+		{Refunded, 0, 0, 0, Refunded},
+	} {
+		p := in(c.status)
+		p.Captured, p.Refunded = c.captured, c.refunded
+		require.Equal(t, c.want, p.withMoney(c.add, 0, 0, "").Status, "%+v", c)
+	}
+}

@@ -1,0 +1,289 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/idempotency"
+)
+
+const (
+	// maxRefundWait is the longest pause between two attempts at a refund.
+	maxRefundWait = 5 * time.Minute
+	// refundAlert is the age from which a failed refund is logged as an error.
+	refundAlert = 10 * time.Minute
+	// sendWithin is the longest time between the record that a refund may be sent and its call. A
+	// process that was stopped for longer sends nothing.
+	sendWithin = 20 * time.Second
+	// acceptedPoll is the pause before an accepted refund is first asked for. Later pauses grow with
+	// its age, up to maxAcceptedPoll.
+	acceptedPoll    = time.Hour
+	maxAcceptedPoll = 24 * time.Hour
+)
+
+// RefundLane is a kind of the sweeper's work on refunds. Each lane has its own workers, so that a
+// compensation waits neither for ticket nor behind the refunds of a cancelled event.
+type RefundLane string
+
+// The lanes of refunds.
+const (
+	Claims        RefundLane = "CLAIMS" // of all causes: what ticket has to answer
+	Compensations RefundLane = "COMPENSATIONS"
+	Requests      RefundLane = "REQUESTS"
+	Cancellations RefundLane = "CANCELLATIONS"
+)
+
+// refundLanes are the causes of each lane.
+var refundLanes = map[RefundLane][]Cause{ //nolint:gochecknoglobals // a constant
+	Claims:        {ByUser, ByOperator, ByHand},
+	Compensations: {Compensation},
+	Requests:      {ByUser, ByOperator, TransferPayout},
+	Cancellations: {EventCancelled},
+}
+
+// Group is the consumer group that processes rejections and the refunds that ticket asks for.
+const Group = "payment-service-group"
+
+// Rejection reports that a payment cannot be honoured.
+type Rejection struct {
+	// EventKey identifies the rejection, which is processed once.
+	EventKey  string
+	PaymentID uuid.UUID
+	Reason    string
+}
+
+// Compensate refunds what was captured of a payment, once however often it is rejected. ErrNotFound
+// when the payment does not exist.
+func (s *Service) Compensate(ctx context.Context, r Rejection) error {
+	err := s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(Refund{ID: newID(), Cause: Compensation, Reason: r.Reason}))
+	s.wakeSweeper(Compensations)
+	return err
+}
+
+// PromisedRefund is a refund that ticket has decided: its tickets are claimed already.
+type PromisedRefund struct {
+	// EventKey identifies the event, which is processed once.
+	EventKey string
+	// ClaimID is ticket's claim, and the refund's id.
+	ClaimID, PaymentID uuid.UUID
+	Cause              Cause
+	Items              []RefundItem
+}
+
+// RefundPromised stores a refund that ticket has decided. ErrNotFound when the payment does not exist.
+func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
+	n := Refund{ID: r.ClaimID, Cause: r.Cause, Request: r.ClaimID.String(), Reason: string(r.Cause), Items: r.Items}
+	for _, item := range r.Items {
+		n.Amount += item.Amount
+	}
+	return s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(n))
+}
+
+// RefundRequest asks to refund tickets of a payment.
+type RefundRequest struct {
+	PaymentID uuid.UUID
+	Cause     Cause // ByUser or ByOperator
+	Reason    string
+	Want      Want
+	// IdempotencyKey is required. A repeated request returns the first refund.
+	IdempotencyKey string
+}
+
+// RequestRefund stores a refund that a person asks for; the sweeper makes it. Errors: those of
+// idempotency, ErrNotFound (also for a user's request of another user's payment), ErrNotRefundable.
+func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, error) {
+	if _, err := idempotency.Require(q.Want.UserID, "refund", q.IdempotencyKey); err != nil {
+		return Refund{}, err
+	}
+	r := Refund{ID: newID(), PaymentID: q.PaymentID, Cause: q.Cause, Request: q.IdempotencyKey, Reason: q.Reason, Want: q.Want}
+	stored, err := s.store.AddRefund(ctx, r, requested(r))
+	if err != nil {
+		return Refund{}, err
+	}
+	if !stored.Want.equal(q.Want) {
+		return Refund{}, idempotency.ErrReused
+	}
+	failpoint.Hit("payment.refund.requested")
+	s.wakeSweeper(Claims)
+	return stored, nil
+}
+
+// RetryRefund sends a held refund again. Errors: ErrNotFound, ErrNotHeld.
+func (s *Service) RetryRefund(ctx context.Context, id uuid.UUID) (Refund, error) {
+	r, _, err := s.store.ApplyRefund(ctx, id, retried)
+	return r, err
+}
+
+// ResolveRefund ends a held refund that a person has paid otherwise, as the note says. Errors:
+// ErrNotFound, ErrNotHeld.
+func (s *Service) ResolveRefund(ctx context.Context, id uuid.UUID, note string) (Refund, error) {
+	r, _, err := s.store.ApplyRefund(ctx, id, resolved(note))
+	s.opts.Published()
+	return r, err
+}
+
+// stepRefund makes the next step of a leased refund. After an error it is due again soon.
+func (s *Service) stepRefund(ctx context.Context, d DueRefund) {
+	r := d.Refund
+	err := s.advanceRefund(ctx, d.Payment, r)
+	if err == nil || errors.Is(err, errTakenOver) || ctx.Err() != nil {
+		return
+	}
+	log := s.log.WarnContext
+	if s.opts.Now().Sub(r.CreatedAt) > refundAlert {
+		log = s.log.ErrorContext
+	}
+	log(ctx, "refund failed, trying again", "refund_id", r.ID, "payment_id", r.PaymentID, "cause", r.Cause, "status", r.Status,
+		"attempt", r.Attempts, "error", err)
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
+	if err := s.store.PostponeRefund(ctx, r, backoff(r.Attempts, maxRefundWait), err); err != nil {
+		s.log.WarnContext(ctx, "refund not postponed", "refund_id", r.ID, "error", err)
+	}
+}
+
+// advanceRefund makes the next step of a refund, as its state says. Whatever process dies in between,
+// the state says what comes next.
+func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error {
+	switch {
+	case r.AbortDue:
+		return s.abortRefund(ctx, r)
+	case r.Status == RefundRequested:
+		return s.beginRefund(ctx, p, r)
+	case r.Status == RefundAccepted:
+		return s.askAccepted(ctx, p, r)
+	case r.Send == 0: // free, or given back by hand
+		return s.finishRefund(ctx, r, ProviderRefund{State: ProviderDone})
+	default:
+		return s.sendRefund(ctx, p, r)
+	}
+}
+
+// beginRefund claims the tickets of a refund.
+func (s *Service) beginRefund(ctx context.Context, p Payment, r Refund) error {
+	claimCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
+	defer cancel()
+	claim, err := s.tickets.BeginRefund(claimCtx, p, r)
+	if err != nil {
+		return fmt.Errorf("claim tickets: %w", err)
+	}
+	failpoint.Hit("payment.refund.after_begin")
+	after, _, err := s.store.ApplyRefund(ctx, r.ID, begun(claim))
+	if err != nil {
+		return err
+	}
+	if after.Published {
+		s.opts.Published()
+	}
+	s.wakeSweeper(Requests)
+	return nil
+}
+
+// abortRefund gives up the claim of a refund that the provider has refused.
+func (s *Service) abortRefund(ctx context.Context, r Refund) error {
+	abortCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
+	defer cancel()
+	if err := s.tickets.AbortRefund(abortCtx, r.ID); err != nil {
+		return fmt.Errorf("give up the claim: %w", err)
+	}
+	failpoint.Hit("payment.refund.after_abort")
+	_, _, err := s.store.ApplyRefund(ctx, r.ID, aborted)
+	return err
+}
+
+// settledAfter is how long after the record that a refund may be sent its call can act.
+func (s *Service) settledAfter() time.Duration { return s.provider.Caps().InFlight + sendWithin }
+
+// sendRefund asks the provider to make a refund. It records first that the refund may be sent, with
+// the key that makes a repetition harmless; when the key may be forgotten it asks instead.
+func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
+	if err := s.opts.AwaitRefund(ctx, r.Cause); err != nil {
+		return err
+	}
+	notAfter := s.opts.Now().Add(sendWithin) // taken before the record, so that it is not later than the record's time
+	var asked time.Time
+	decide := sending(r.Lease, s.provider.Caps().KeyLife, s.settledAfter())
+	sent, recorded, err := s.store.ApplyRefund(ctx, r.ID, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
+		asked = now
+		return decide(p, r, now)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !recorded:
+		return s.askForgotten(ctx, p, r, asked)
+	}
+	failpoint.Hit("payment.refund.before_send")
+	callCtx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
+	defer cancel()
+	answer, err := s.provider.Refund(callCtx, RefundCall{
+		OrderID: p.OrderID, RefundID: r.ID, Key: fmt.Sprintf("%s#%d", r.ID, sent.Gen), Amount: sent.Send, NotAfter: notAfter,
+	})
+	failpoint.Hit("payment.refund.after_provider")
+	if err != nil {
+		return fmt.Errorf("refund order %s: %w", p.OrderID, err) // in doubt: the row says since when
+	}
+	switch answer.State {
+	case ProviderAccepted, ProviderDone:
+		return s.finishRefund(ctx, r, ProviderRefund{ID: answer.ID, RefundID: r.ID, State: answer.State})
+	default:
+		return s.refuseRefund(ctx, p, r, answer)
+	}
+}
+
+// finishRefund records that the provider accepted or made a refund.
+func (s *Service) finishRefund(ctx context.Context, r Refund, x ProviderRefund) error {
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
+	failpoint.Hit("payment.refund.before_publish")
+	if _, _, err := s.store.ApplyRefund(ctx, r.ID, made(x)); err != nil {
+		return err
+	}
+	failpoint.Hit("payment.refund.after_publish")
+	s.opts.Published()
+	return nil
+}
+
+// refuseRefund handles the provider's refusal. It counts only when no earlier call can act any more,
+// and after a look at the provider: an earlier call, or a person, may have refunded.
+func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer RefundAnswer) error {
+	_, early, err := s.store.ApplyRefund(ctx, r.ID, tooEarly(r.Lease, r.DoubtAt, s.settledAfter()))
+	if err != nil || early {
+		return err
+	}
+	report, err := s.reconcileRefunds(ctx, p)
+	if err != nil {
+		return err
+	}
+	after, _, err := s.store.ApplyRefund(ctx, r.ID, refusedByProvider(r.Lease, answer, report.Left()))
+	if err == nil && after.Status == RefundHeld {
+		s.log.ErrorContext(ctx, "refund held for a person", "refund_id", r.ID, "payment_id", p.ID, "order_id", p.OrderID, "cause", r.Cause,
+			"amount", after.Send, "reason", after.Reason)
+	}
+	return err
+}
+
+// askForgotten asks the provider about a refund whose key it may have forgotten. What it knows is the
+// answer; what it does not know is sent under a new key, once no earlier call can act any more. asked
+// is the database's time before.
+func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, asked time.Time) error {
+	if _, err := s.reconcileRefunds(ctx, p); err != nil {
+		return err
+	}
+	_, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, asked, s.settledAfter()))
+	return err
+}
+
+// askAccepted asks the provider about a refund that it has accepted.
+func (s *Service) askAccepted(ctx context.Context, p Payment, r Refund) error {
+	if _, err := s.reconcileRefunds(ctx, p); err != nil {
+		return err
+	}
+	age := s.opts.Now().Sub(r.LastSent)
+	return s.store.PostponeRefund(ctx, r, min(max(age, acceptedPoll), maxAcceptedPoll), nil)
+}

@@ -1,0 +1,184 @@
+package paymenttest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// Ticket is a ticket that a payment has paid for.
+type Ticket struct {
+	ID string
+	// Paid is price and fee, Given the part of it that was promised or given back.
+	Paid, Fee, Given int64
+	Status           string // VALID, REFUNDING or REFUNDED
+}
+
+// claim is the first answer to BeginRefund of a refund, or the abort that came before it.
+type claim struct {
+	paymentID string
+	answer    *ticketv1.RefundClaim
+}
+
+// maxAge is the age from which requests for refunds are refused.
+const maxAge = 7 * 24 * time.Hour
+
+// Issue gives a payment its tickets.
+func (t *Tickets) Issue(paymentID string, tickets ...Ticket) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range tickets {
+		tickets[i].Status = "VALID"
+	}
+	t.tickets[paymentID] = append(t.tickets[paymentID], tickets...)
+}
+
+// Of returns the tickets of a payment.
+func (t *Tickets) Of(paymentID string) []Ticket {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.tickets[paymentID])
+}
+
+// Claim returns the status of a refund's claim; empty: there is none.
+func (t *Tickets) Claim(refundID string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.claims[refundID].answer.GetStatus()
+}
+
+// Walk claims every valid ticket of a payment as the refund of a cancelled event does, and returns
+// the claim's items.
+func (t *Tickets) Walk(paymentID, claimID string) []*ticketv1.RefundClaimItem {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	answer := t.claimTickets(paymentID, t.valid(paymentID), true)
+	t.claims[claimID] = claim{paymentID: paymentID, answer: answer}
+	return answer.GetItems()
+}
+
+func (t *Tickets) BeginRefund(_ context.Context, in *ticketv1.BeginRefundRequest) (*ticketv1.RefundClaim, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.failure("BeginRefund"); err != nil {
+		return nil, err
+	}
+	c, known := t.claims[in.GetRefundId()]
+	if !known {
+		c = claim{paymentID: in.GetPaymentId(), answer: t.decide(in)}
+		t.claims[in.GetRefundId()] = c
+	}
+	return c.answer, t.failure("BeginRefundAnswer")
+}
+
+// decide answers the first call of a refund. The caller holds the lock.
+func (t *Tickets) decide(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim {
+	refused := &ticketv1.RefundClaim{Status: "REFUSED", Reason: "NOT_REFUNDABLE"}
+	wanted := in.GetTicketIds()
+	switch {
+	case t.now().Sub(in.GetAskedAt().AsTime()) > maxAge:
+		return refused
+	case in.GetCause() == "BY_HAND" && !in.GetWhole():
+		return &ticketv1.RefundClaim{Status: "BEGUN"}
+	case len(wanted) == 0:
+		wanted = t.valid(in.GetPaymentId())
+	}
+	for _, id := range wanted {
+		i := slices.IndexFunc(t.tickets[in.GetPaymentId()], func(x Ticket) bool { return x.ID == id })
+		if i < 0 {
+			refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: "NOT_YOURS"})
+		} else if status := t.tickets[in.GetPaymentId()][i].Status; status != "VALID" {
+			refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: status})
+		}
+	}
+	if refused.Problems != nil || len(wanted) == 0 && in.GetCause() != "BY_HAND" {
+		return refused
+	}
+	fees := in.GetCause() != "USER" && (in.Fees == nil || in.GetFees())
+	return t.claimTickets(in.GetPaymentId(), wanted, fees)
+}
+
+// valid returns the ids of a payment's valid tickets. The caller holds the lock.
+func (t *Tickets) valid(paymentID string) (ids []string) {
+	for _, x := range t.tickets[paymentID] {
+		if x.Status == "VALID" {
+			ids = append(ids, x.ID)
+		}
+	}
+	return ids
+}
+
+// claimTickets makes tickets REFUNDING and raises what was given back of them. The caller holds the
+// lock.
+func (t *Tickets) claimTickets(paymentID string, ids []string, fees bool) *ticketv1.RefundClaim {
+	c := &ticketv1.RefundClaim{Status: "BEGUN"}
+	for i := range t.tickets[paymentID] {
+		x := &t.tickets[paymentID][i]
+		if !slices.Contains(ids, x.ID) {
+			continue
+		}
+		amount := x.Paid - x.Given
+		if !fees {
+			amount -= x.Fee
+		}
+		x.Status = "REFUNDING"
+		x.Given += amount
+		c.Items = append(c.Items, &ticketv1.RefundClaimItem{TicketId: x.ID, Amount: amount})
+	}
+	return c
+}
+
+func (t *Tickets) AbortRefund(_ context.Context, in *ticketv1.AbortRefundRequest) (*emptypb.Empty, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.failure("AbortRefund"); err != nil {
+		return nil, err
+	}
+	c, known := t.claims[in.GetRefundId()]
+	switch {
+	case !known:
+		t.claims[in.GetRefundId()] = claim{answer: &ticketv1.RefundClaim{Status: "ABORTED"}}
+	case c.answer.GetStatus() == "BEGUN":
+		for _, item := range c.answer.GetItems() {
+			x := t.find(c.paymentID, item.GetTicketId())
+			x.Status = "VALID"
+			x.Given -= item.GetAmount()
+		}
+		c.answer.Status = "ABORTED"
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// find returns a ticket of a payment. The caller holds the lock.
+func (t *Tickets) find(paymentID, ticketID string) *Ticket {
+	i := slices.IndexFunc(t.tickets[paymentID], func(x Ticket) bool { return x.ID == ticketID })
+	return &t.tickets[paymentID][i]
+}
+
+// Apply ends the tickets that an event PAYMENT_REFUNDED names, as ticket does. It returns a problem
+// with them; empty: none.
+func (t *Tickets) Apply(e *eventsv1.PaymentEvent) (problem string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, known := t.claims[e.GetRefundId()]
+	if !known || c.answer.GetStatus() == "DONE" || e.GetType() != "PAYMENT_REFUNDED" {
+		return ""
+	}
+	if len(e.GetItems()) != len(c.answer.GetItems()) {
+		return "the event has other items than the claim of " + e.GetRefundId()
+	}
+	for _, item := range e.GetItems() {
+		x := t.find(c.paymentID, item.GetTicketId())
+		if x.Status != "REFUNDING" {
+			return "ticket " + x.ID + " is " + x.Status + " and was refunded"
+		}
+		x.Status = "REFUNDED"
+	}
+	c.answer.Status = "DONE"
+	return ""
+}

@@ -1,0 +1,111 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+// errTooLate is returned for a refund that was not sent, since it was too late for that.
+var errTooLate = errors.New("too late to send the refund")
+
+// Caps implements payment.Provider.
+func (c *Client) Caps() payment.Caps {
+	return payment.Caps{KeyLife: c.opts.KeyLife, InFlight: inFlight}
+}
+
+// refund is a refund as the sandbox returns it.
+type refund struct {
+	RefundID  string `json:"refundId"`
+	Reference string `json:"reference"`
+	Amount    int64  `json:"amount"`
+	Status    string `json:"status"`
+	// Code is the reason of a refusal, with Error for people.
+	Code  string `json:"code"`
+	Error string `json:"error"`
+}
+
+func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.RefundAnswer, error) {
+	body := map[string]any{"idempotencyKey": r.Key, "amount": r.Amount, "reference": r.RefundID.String()}
+	fence := func(b io.Reader) io.Reader { return &fencedBody{Reader: b, now: c.opts.Now, notAfter: r.NotAfter} }
+	var got refund
+	code, err := c.send(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(r.OrderID)+"/refunds", body, fence, &got)
+	switch {
+	case err != nil:
+		return payment.RefundAnswer{}, err
+	case code == http.StatusOK:
+		state, err := got.state()
+		if state == payment.ProviderFailed { // made under this key before, and given up since
+			return payment.RefundAnswer{State: payment.ProviderRefused, ID: got.RefundID, Code: "FAILED"}, err
+		}
+		return payment.RefundAnswer{State: state, ID: got.RefundID}, err
+	case code == http.StatusUnprocessableEntity && got.Code == "TOO_MUCH":
+		return payment.RefundAnswer{State: payment.ProviderTooMuch, Code: got.Code}, nil
+	case code == http.StatusConflict, code == http.StatusGone:
+		return payment.RefundAnswer{State: payment.ProviderRefused, Code: got.Error}, nil
+	default:
+		return payment.RefundAnswer{}, fmt.Errorf("refund: status %d: %s", code, got.Error)
+	}
+}
+
+// fencedBody is the body of a request that must not be sent after a time. The transport reads it just
+// before it writes it, so that a process that was stopped before sends no more than headers, which ask
+// for nothing.
+type fencedBody struct {
+	io.Reader
+
+	now      func() time.Time
+	notAfter time.Time
+}
+
+func (b *fencedBody) Read(p []byte) (int, error) {
+	if b.now().After(b.notAfter) {
+		return 0, errTooLate
+	}
+	return b.Reader.Read(p)
+}
+
+func (c *Client) AskRefunds(ctx context.Context, orderID string) (payment.RefundReport, error) {
+	var got struct {
+		Captured int64    `json:"captured"`
+		Refunds  []refund `json:"refunds"`
+	}
+	code, err := c.send(ctx, http.MethodGet, "/v1/charges/"+url.PathEscape(orderID)+"/refunds", nil, nil, &got)
+	if err != nil {
+		return payment.RefundReport{}, err
+	}
+	if code != http.StatusOK {
+		return payment.RefundReport{}, fmt.Errorf("list refunds: status %d", code)
+	}
+	report := payment.RefundReport{Captured: got.Captured}
+	for _, r := range got.Refunds {
+		state, err := r.state()
+		if err != nil {
+			return payment.RefundReport{}, err
+		}
+		ours, _ := uuid.Parse(r.Reference) // any other reference is not ours
+		report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: r.RefundID, RefundID: ours, Amount: r.Amount, State: state})
+	}
+	return report, nil
+}
+
+func (r refund) state() (payment.ProviderState, error) {
+	switch r.Status {
+	case "PENDING":
+		return payment.ProviderAccepted, nil
+	case "DONE":
+		return payment.ProviderDone, nil
+	case "FAILED":
+		return payment.ProviderFailed, nil
+	default:
+		return 0, fmt.Errorf("refund has the unknown status %q", r.Status)
+	}
+}
