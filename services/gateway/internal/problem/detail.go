@@ -74,9 +74,15 @@ var details = map[string]sentences{
 	"TOO_MANY_BLOCKED":     {"No more users can be blocked from this line. Unblock others first.", "이 대기열에는 더 이상 이용자를 차단할 수 없습니다. 다른 이용자의 차단을 먼저 해제해 주세요."},
 	"LINE_RECOVERING":      {"The line is being restored. Your place is kept.", "대기열을 복구하고 있습니다. 순번은 유지됩니다."},
 
-	"EVENT_NOT_FOUND":    {"This event does not exist.", "존재하지 않는 공연입니다."},
-	"EVENT_LOCKED":       {"This can no longer be changed: the sale has begun.", "판매가 시작되어 변경할 수 없습니다."},
-	"EVENT_CANCELLED":    {"The event is cancelled.", "취소된 공연입니다."},
+	"EVENT_NOT_FOUND": {"This event does not exist.", "존재하지 않는 공연입니다."},
+	"EVENT_LOCKED":    {"This can no longer be changed: the sale has begun.", "판매가 시작되어 변경할 수 없습니다."},
+	"EVENT_CANCELLED": {"The event is cancelled.", "취소된 공연입니다."},
+
+	"EVENT_NOT_CANCELLED": {"The event is not cancelled.", "취소된 공연이 아닙니다."},
+	"REFUNDS_BEGUN":       {"The refunds have begun, so the cancellation can no longer be undone.", "환불이 시작되어 취소를 되돌릴 수 없습니다."},
+	"USE_POSTPONE":        {"Tickets are sold already. Postpone the event to move its start.", "이미 판매된 티켓이 있습니다. 공연 일시는 연기 기능으로 변경해 주세요."},
+	"START_PAST":          {"The new start must be in the future.", "새 공연 일시는 현재 이후여야 합니다."},
+
 	"WRONG_EVENT":        {"Your entry is for another event.", "다른 공연의 입장권입니다."},
 	"SALE_NOT_OPEN":      {"The sale is not open.", "판매 기간이 아닙니다."},
 	"SEATING_MISMATCH":   {"The tickets of this event are not sold this way.", "이 공연은 해당 방식으로 예매할 수 없습니다."},

@@ -13,9 +13,11 @@ import (
 	pkgpostgres "urr.guru/pkg/postgres"
 	topics "urr.guru/proto/events"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
@@ -67,12 +69,16 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	commitAge := pkgkafka.NewCommitAge(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
+	expirer, ends := expiry.NewStore(database), cancellations.NewStore(database)
 	sweeper := &reservation.Sweeper{
-		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
+		Expirer: expirer, Every: cfg.SweepInterval, Log: log,
 		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
 	}
 	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
+	walker := &cancellation.Walker{Store: ends, Holds: expirer, Every: cfg.SweepInterval, Log: log}
 	a.Go("sweeper", sweeper.Run)
+	a.Go("cancelled events", walker.Run)
+	a.Go("left of cancelled events", reportLeft(ends.Left, log))
 	a.Go("sold", soldPlaces.run)
 	a.Go("seat changes", eventStore.Pruner(log))
 	a.Go("consumer", consumer.Run)

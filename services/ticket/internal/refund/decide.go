@@ -17,6 +17,12 @@ type Sale struct {
 	Now time.Time
 }
 
+// takesUserRefunds reports whether users may give tickets back: as the event is set, and in any case
+// for a while after it was postponed.
+func (s *Sale) takesUserRefunds() bool {
+	return s.Now.Before(s.FeesUntil) || (s.UserRefunds && s.Now.Before(s.RefundUntil))
+}
+
 // Decide answers a request, and changes the tickets that it claims. The tickets are those that the
 // request names, or else all of the payment. They are locked.
 func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
@@ -41,7 +47,7 @@ func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
 	}
 	for _, t := range claimed {
 		amount := t.Paid - t.Given
-		if req.Cause == User || req.KeepFees {
+		if req.Cause == User && !sale.Now.Before(sale.FeesUntil) || req.KeepFees {
 			amount = max(0, amount-t.Fee)
 		}
 		t.Claim(req.ID, amount)
@@ -75,7 +81,7 @@ func problemOf(req *Request, t *ticket.Ticket, sale *Sale) string {
 		return ProblemNotYours
 	case t.Status != ticket.Valid:
 		return string(t.Status)
-	case req.Cause == User && (!sale.UserRefunds || !sale.Now.Before(sale.RefundUntil)):
+	case req.Cause == User && !sale.takesUserRefunds():
 		return ProblemTooLate
 	case req.Cause == ByHand && !sale.Now.Before(sale.ClosesAt): // doors may have it on their lists
 		return ProblemTooLate

@@ -89,6 +89,15 @@ func (c *Claim) TicketIDs() []uuid.UUID {
 	return ids
 }
 
+// Amounts returns what the claimed tickets give back, in the order of TicketIDs.
+func (c *Claim) Amounts() []int64 {
+	amounts := make([]int64, len(c.Items))
+	for i, item := range c.Items {
+		amounts[i] = item.Amount
+	}
+	return amounts
+}
+
 // Request asks for a claim.
 type Request struct {
 	// ID is the refund's, and becomes the claim's.
@@ -98,7 +107,7 @@ type Request struct {
 	UserID string
 	// TicketIDs are the tickets, all of them or none; empty: every VALID ticket of the payment.
 	TicketIDs []uuid.UUID
-	// KeepFees leaves the fees with the organiser. A user's refund always does.
+	// KeepFees leaves the fees with the organiser. A user's refund does, unless the event was postponed.
 	KeepFees bool
 	// Whole says of a refund by hand that nothing is left of the payment at the provider.
 	Whole   bool

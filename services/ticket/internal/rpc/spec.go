@@ -52,6 +52,6 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 		EventId: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: timestamppb.New(e.StartsAt),
 		SalesOpenAt: timestamppb.New(e.SalesOpenAt), SalesCloseAt: timestamppb.New(e.SalesCloseAt), Seating: string(e.Seating),
 		Sections: fromSections(s), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		TimeZone: e.TimeZone, Status: string(s.Status()),
+		TimeZone: e.TimeZone, Status: string(s.Status()), PostponedFrom: timestamp(e.PostponedFrom), RefundsAt: timestamp(e.RefundsAt),
 	}
 }

@@ -23,6 +23,9 @@ var (
 //
 //	VALID → USED                         at the door
 //	VALID → REFUNDING → REFUNDED         claimed by a refund, which then was made; or back to VALID
+//	USED → REFUNDING                     of a cancelled event
+//	VALID, USED → REFUNDED               of a cancelled event, if nothing is owed
+//	USED → VALID                         of a postponed event
 //	VALID → TRANSFERRING → TRANSFERRED   while a buyer pays for it; or back to VALID
 //
 // Only the transaction that has locked the ticket's row may change it.

@@ -13,8 +13,8 @@ import (
 const Closings = `-- name: Closings :many
 SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
-       coalesce(e.refund_until, e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS refund_until,
-       coalesce(e.user_refunds, false)::boolean AS user_refunds
+       least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
+       coalesce(e.user_refunds, false)::boolean AS user_refunds, coalesce(e.fees_until, t.now)::timestamptz AS fees_until
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now) t
 LEFT JOIN events e ON e.event_id = ANY ($2::text[])
 `
@@ -31,6 +31,7 @@ type ClosingsRow struct {
 	ClosesAt    time.Time
 	RefundUntil time.Time
 	UserRefunds bool
+	FeesUntil   time.Time
 }
 
 // What decides whether payments of the events are honoured and tickets given back, and the time after
@@ -51,6 +52,7 @@ func (q *Queries) Closings(ctx context.Context, arg ClosingsParams) ([]ClosingsR
 			&i.ClosesAt,
 			&i.RefundUntil,
 			&i.UserRefunds,
+			&i.FeesUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -164,7 +166,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -196,7 +198,11 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.MaxPerUser,
 		&i.Event.HoldSeconds,
 		&i.Event.State,
+		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
+		&i.Event.WalkAt,
+		&i.Event.PostponedFrom,
+		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
 		&i.Event.ClosesAt,
 		&i.Event.RefundUntil,
@@ -318,7 +324,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -366,7 +372,11 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.MaxPerUser,
 			&i.Event.HoldSeconds,
 			&i.Event.State,
+			&i.Event.UndoTo,
 			&i.Event.RefundAfter,
+			&i.Event.WalkAt,
+			&i.Event.PostponedFrom,
+			&i.Event.FeesUntil,
 			&i.Event.DoorsAt,
 			&i.Event.ClosesAt,
 			&i.Event.RefundUntil,
@@ -392,7 +402,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -425,7 +435,11 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.MaxPerUser,
 		&i.Event.HoldSeconds,
 		&i.Event.State,
+		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
+		&i.Event.WalkAt,
+		&i.Event.PostponedFrom,
+		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
 		&i.Event.ClosesAt,
 		&i.Event.RefundUntil,

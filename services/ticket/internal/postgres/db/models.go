@@ -29,7 +29,11 @@ type Event struct {
 	MaxPerUser         int32
 	HoldSeconds        *int32
 	State              string
+	UndoTo             *string
 	RefundAfter        *time.Time
+	WalkAt             *time.Time
+	PostponedFrom      *time.Time
+	FeesUntil          *time.Time
 	DoorsAt            *time.Time
 	ClosesAt           *time.Time
 	RefundUntil        *time.Time

@@ -1,12 +1,16 @@
 package events
 
 import (
+	"time"
+
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
 func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
-	e := event.Event{ID: r.EventID, State: event.State(r.State), Version: r.Version, Spec: event.Spec{
+	e := event.Event{ID: r.EventID, State: event.State(r.State), Version: r.Version, History: event.History{
+		PostponedFrom: timeOrZero(r.PostponedFrom), FeesUntil: timeOrZero(r.FeesUntil), RefundsAt: timeOrZero(r.RefundAfter),
+	}, Spec: event.Spec{
 		Title: r.Title, Artist: r.Artist, Venue: r.Venue,
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
@@ -19,6 +23,21 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		}
 	}
 	return e
+}
+
+func timeOrZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// orNull is the inverse of timeOrZero.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 func orZero(n *int32) int {

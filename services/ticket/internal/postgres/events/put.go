@@ -84,6 +84,9 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if !diff.Any {
 		return nil
 	}
+	if err := checkStart(ctx, q, &old, e); err != nil {
+		return err
+	}
 	if diff.Structure {
 		err = replacePlaces(ctx, q, &old, e, now)
 	} else {
@@ -93,6 +96,19 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 		return err
 	}
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
+}
+
+// checkStart refuses to move the start of an event with tickets by the way: its buyers would not be
+// told, and could not give them back.
+func checkStart(ctx context.Context, q *postgres.Queries, old, e *event.Event) error {
+	if e.StartsAt.Equal(old.StartsAt) {
+		return nil
+	}
+	sold, err := q.HasTickets(ctx, e.ID)
+	if err == nil && sold {
+		err = event.ErrUsePostpone.With("member", "startsAt")
+	}
+	return err
 }
 
 // lockSettings locks an existing event and its line against changes, and returns the event with all

@@ -21,8 +21,15 @@ CREATE TABLE events (
     -- What operators did to the sale; whether it is on sale follows from this, the clock and the free seats. CANCELLED can be undone, until
     -- refunds begin (ENDED).
     state          text        NOT NULL DEFAULT 'OPEN' CHECK (state IN ('OPEN', 'PAUSED', 'CANCELLED', 'ENDED')),
-    -- When the refunds of a cancelled event begin by themselves; NULL: only when an operator begins them.
+    -- The state before CANCELLED, to which an undo returns.
+    undo_to        text CHECK (undo_to IN ('OPEN', 'PAUSED')),
+    -- When the refunds of a cancelled event begin by themselves, or have begun.
     refund_after   timestamptz CHECK (refund_after IS NULL OR state IN ('CANCELLED', 'ENDED')),
+    -- When a cancelled event is looked at next: for its end, or for what is left of it. Whoever looks at it moves this on, as a lease.
+    walk_at        timestamptz,
+    -- The start before the latest postponement, and until when users get their fees back too since then.
+    postponed_from timestamptz,
+    fees_until     timestamptz,
     doors_at       timestamptz,
     -- The end of refunds and transfers, from which on doors have their lists; NULL: doors_at, else an hour before the start.
     closes_at      timestamptz,
@@ -43,6 +50,7 @@ CREATE TABLE events (
     CHECK (refund_until <= closes_at)
 );
 CREATE INDEX events_by_start ON events (starts_at, event_id);
+CREATE INDEX events_to_walk ON events (state, walk_at) WHERE state IN ('CANCELLED', 'ENDED');
 
 -- Prices, and counters. For general admission sold + held + house + returns + free = capacity. With assigned seating the held seats
 -- themselves are counted, since a counter that every hold writes would make one queue of all of them; only payments and refunds write the
@@ -287,7 +295,7 @@ CREATE TABLE transfers (
     CHECK ((status = 'COMPLETED') = (new_ticket IS NOT NULL))
 );
 CREATE UNIQUE INDEX transfers_one_open ON transfers (ticket_id) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
-CREATE INDEX transfers_by_buyer ON transfers (event_id, buyer) WHERE status = 'AWAITING_PAYMENT';
+CREATE INDEX transfers_by_buyer ON transfers (event_id, buyer) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
 
 CREATE TABLE memberships (
     membership_id uuid PRIMARY KEY,
