@@ -4,10 +4,12 @@ import (
 	"context"
 	"sync/atomic"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"urr.guru/pkg/errs"
 
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -78,6 +80,39 @@ func (f *fakeTicket) PutEvent(_ context.Context, in *ticketv1.PutEventRequest) (
 func (f *fakeTicket) GetEventSettings(_ context.Context, in *ticketv1.GetEventSettingsRequest) (*ticketv1.EventSettings, error) {
 	f.add("GetEventSettings", in.GetCaller(), in)
 	return &ticketv1.EventSettings{Spec: &ticketv1.EventSpec{Title: in.GetEventId(), Threshold: new(int64(5))}, Etag: new("settings1")}, nil
+}
+
+// act records an operator's act on an event.
+func (f *fakeTicket) act(name string, caller *commonv1.Caller, in interface {
+	proto.Message
+	GetEventId() string
+}) (*ticketv1.EventState, error) {
+	f.add(name, caller, in)
+	return &ticketv1.EventState{EventId: in.GetEventId(), State: "CANCELLED"}, nil
+}
+
+func (f *fakeTicket) PauseEvent(_ context.Context, in *ticketv1.PauseEventRequest) (*ticketv1.EventState, error) {
+	return f.act("PauseEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) ResumeEvent(_ context.Context, in *ticketv1.ResumeEventRequest) (*ticketv1.EventState, error) {
+	return f.act("ResumeEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) CancelEvent(_ context.Context, in *ticketv1.CancelEventRequest) (*ticketv1.EventState, error) {
+	return f.act("CancelEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) UndoCancelEvent(_ context.Context, in *ticketv1.UndoCancelEventRequest) (*ticketv1.EventState, error) {
+	return f.act("UndoCancelEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) RefundEvent(_ context.Context, in *ticketv1.RefundEventRequest) (*ticketv1.EventState, error) {
+	return f.act("RefundEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) PostponeEvent(_ context.Context, in *ticketv1.PostponeEventRequest) (*ticketv1.EventState, error) {
+	return f.act("PostponeEvent", in.GetCaller(), in)
 }
 
 func (f *fakeTicket) HoldSeats(_ context.Context, in *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {

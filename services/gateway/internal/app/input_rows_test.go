@@ -188,6 +188,18 @@ var inputs = map[string]input{
 		required: sale.required,
 		bad:      append([]badValue{{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}}, sale.bad...), // it is in the path
 	},
+	"EventAdminService.PauseEvent":      {},
+	"EventAdminService.ResumeEvent":     {},
+	"EventAdminService.UndoCancelEvent": {},
+	"EventAdminService.RefundEvent":     {},
+	"EventAdminService.CancelEvent": {bad: []badValue{
+		{member: "graceSeconds", value: `-1`, code: "INVALID_REQUEST"},
+		{member: "graceSeconds", value: `604801`, code: "INVALID_REQUEST"},
+	}},
+	"EventAdminService.PostponeEvent": {
+		required: map[string]string{"startsAt": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "doorsAt", value: `"tomorrow"`, code: "INVALID_REQUEST"}},
+	},
 	"QueueAdminService.SetThreshold": {
 		required: map[string]string{"threshold": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "threshold", value: `-1`, code: "INVALID_REQUEST"}},

@@ -47,6 +47,8 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"eventId":"` + event + `","section":"A","quantity":2}`
 	case "EventAdminService.CreateEvent", "EventAdminService.PutEvent":
 		return sale
+	case "EventAdminService.PostponeEvent":
+		return `{"startsAt":"2031-01-01T10:00:00Z"}`
 	case "QueueAdminService.SetThreshold":
 		return `{"threshold":100}`
 	case "QueueAdminService.Revoke", "QueueAdminService.Block", "QueueAdminService.Unblock":
