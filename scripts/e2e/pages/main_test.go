@@ -119,6 +119,7 @@ func TestPages(t *testing.T) {
 	t.Run("PausedSale", testPausedSale)
 	t.Run("OperatorsActs", testOperatorsActs)
 	t.Run("CancelledSale", testCancelledSale)
+	t.Run("PostponedSale", testPostponedSale)
 	t.Run("TimesShowTheirZone", testTimesShowTheirZone)
 	t.Run("TimeZoneName", testTimeZoneName)
 	t.Run("UnknownEvent", testUnknownEvent)

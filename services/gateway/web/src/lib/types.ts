@@ -28,6 +28,10 @@ export interface SaleEvent {
   // IANA time zone of the venue.
   timeZone?: string;
   waitingRoom?: { active: boolean };
+  // The start before the event was postponed.
+  postponedFrom?: string;
+  // Of a cancelled event: when its refunds begin, or have begun. Until then it may take place again.
+  refundsAt?: string;
 }
 
 export interface List<T> {

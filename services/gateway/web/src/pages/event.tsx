@@ -2,7 +2,7 @@
 
 import { formatMoney, formatNumber } from "../lib/format";
 import { fill, pathPart, strings } from "../lib/page";
-import { readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
+import { PostponedNotice, readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
 import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
@@ -100,6 +100,7 @@ function Entrance({ event: known }: { event: SaleEvent }) {
   return (
     <section class="card enter" aria-labelledby="tickets">
       <h2 id="tickets">{t.tickets}</h2>
+      <PostponedNotice event={event} />
       <SaleNotice status={event.status} event={event} />
       {event.waitingRoom?.active && !over && <p>{t.waitingRoom}</p>}
       {!over && <LineLink event={event} />}

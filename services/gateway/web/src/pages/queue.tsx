@@ -7,7 +7,7 @@ import { setHeading } from "../lib/frame";
 import { Line } from "../lib/line";
 import { clock, repeat } from "../lib/pace";
 import { pathPart, strings } from "../lib/page";
-import { readEvent, SaleNotice, untilChange } from "../lib/sale";
+import { PostponedNotice, readEvent, SaleNotice, undoable, untilChange } from "../lib/sale";
 import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
 import { readStored, writeStored } from "../lib/store";
@@ -21,8 +21,9 @@ const eventId = pathPart(1);
 const line = new Line(eventId);
 // The least time between two announcements of the place.
 const announceMs = 20_000;
-// The sale is read every so many polls: its opening may have been moved.
+// The sale is read every so many polls: its opening may have been moved, or a paused sale be cancelled.
 const salePollInterval = 10;
+const pausedPollInterval = 2;
 // Seconds until the next poll when the line says that the sale is over and the event does not.
 const recheckSeconds = 5;
 // Before anybody has joined a line, queue learns the status of the sale only after the first poll. A
@@ -78,12 +79,18 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
   let join = true;
   let answers = 0;
   let unknown = 0;
+  // The event when it was read last, and whether the line says that the sale is paused. It says so too of
+  // a cancelled event that may take place again.
+  let last: SaleEvent | undefined;
+  let paused = false;
   return repeat(
     async () => {
-      const event = answers % salePollInterval === 0 ? await readSale(signal) : undefined;
+      const event = answers % (paused ? pausedPollInterval : salePollInterval) === 0 ? await readSale(signal) : undefined;
       if (event) {
+        last = event;
         show.sale(event);
-        if (isOver(event.status)) return undefined;
+        // Who has a place polls on, and keeps it in case the event takes place again.
+        if (isOver(event.status) && (join || !undoable(event))) return untilChange(event);
         if (event.status === "SCHEDULED" && join && !(await keepsPlaces(signal))) {
           return ++unknown < unknownPolls ? unknownSeconds : untilChange(event);
         }
@@ -95,7 +102,11 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
       const over = isOver(place.saleStatus);
       const lost = place.status === "none" && !join && !over;
       join = place.status === "none";
-      if (!lost) show.place(place);
+      if (place.saleStatus === "PAUSED" && !paused) last = (await readSale(signal)) ?? last;
+      paused = place.saleStatus === "PAUSED";
+      const cancelled = paused && last?.status === "CANCELLED" ? last : undefined;
+      if (cancelled) show.sale(cancelled);
+      if (!lost) show.place(cancelled ? { ...place, saleStatus: cancelled.status } : place);
       if (place.status === "active" || over) return undefined;
       return lost ? 0 : clampPoll(place.nextPoll);
     },
@@ -218,6 +229,7 @@ function Queue() {
   const paused = queued && place.paused && (!status || status === "ON_SALE");
   return (
     <div class="card room">
+      {event && <PostponedNotice event={event} />}
       <SaleNotice status={status} event={event} waits={queued} />
       {paused && <Notice>{t.paused}</Notice>}
       {failed && !over && <Failure {...failed} retry={failed.retrying ? undefined : again} />}
