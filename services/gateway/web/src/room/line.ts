@@ -236,7 +236,8 @@ export class Room {
     if (Date.now() - this.eventReadAt >= pausedMs) {
       this.eventReadAt = Date.now();
       // Without an answer the last one counts: the wait does not depend on it.
-      const answer = await request(`/api/v1/events/${this.eventId}`, { headers: { Accept: "application/json" } }).catch(() => undefined);
+      const init = { method: "GET", headers: { Accept: "application/json" } };
+      const answer = await request(`/api/v1/events/${this.eventId}`, init).catch(() => undefined);
       if (answer?.ok) this.cancelled = ((await answer.json()) as { status?: EventStatus }).status === "CANCELLED";
     }
     return this.cancelled ? "CANCELLED" : this.sale;
