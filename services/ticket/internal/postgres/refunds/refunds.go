@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/failpoint"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/tickets"
@@ -31,10 +32,16 @@ func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Cl
 		if claim = known; claim != nil || err != nil {
 			return err
 		}
-		claim, err = begin(ctx, tx, req)
-		return err
+		if claim, err = begin(ctx, tx, req); err != nil {
+			return err
+		}
+		return failpoint.Err("ticket.claim.before_commit")
 	})
-	return claim, err
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("ticket.claim.after_commit")
+	return claim, nil
 }
 
 // insert stores a new claim. It returns the claim that is stored already, locked, or else nil.
