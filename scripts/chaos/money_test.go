@@ -162,7 +162,7 @@ func acquireBackends(t *testing.T) {
 	t.Helper()
 	layout, err := platform.Find()
 	require.NoError(t, err)
-	release, err := backends.New(layout, true, t.Logf).Acquire(t.Context())
+	release, err := backends.New(layout, true, t.Logf).Acquire(context.Background())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, release(context.Background())) })
 }

@@ -92,10 +92,13 @@ func newMoney(t *testing.T, seed uint64) *money {
 	return m
 }
 
+// open opens a pool of a process; nil: of the test, whose checks may take long on a busy machine.
 func (m *money) open(url config.Secret, p *moneyProcess) *pgxpool.Pool {
 	opts := []postgres.Option{postgres.Indexed()}
 	if p != nil {
 		opts = append(opts, p.configure)
+	} else {
+		url += "&statement_timeout=10min&idle_in_transaction_session_timeout=10min"
 	}
 	pool, err := postgres.Open(context.Background(), postgres.Config{URL: url, MaxConns: 8}, "money", opts...)
 	require.NoError(m.t, err)
@@ -211,7 +214,7 @@ func (l *moneyLine) Invoke(ctx context.Context, method string, in, out any, _ ..
 		return errDead
 	}
 	call := func(ctx context.Context, out any) error {
-		return l.world.ticket(rand.IntN(moneyReplicas)).server.Invoke(ctx, method, in, out) //nolint:gosec // a replica
+		return l.world.ticket(l.world.provider.pick(moneyReplicas)).server.Invoke(ctx, method, in, out)
 	}
 	switch n := l.world.provider.roll(100); {
 	case n < 3: // the call is lost

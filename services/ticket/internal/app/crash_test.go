@@ -148,3 +148,33 @@ func TestCrashWhileRefunding(t *testing.T) {
 		})
 	}
 }
+
+// At whichever point the process dies, the tickets of a refund that is given up are valid again, and
+// another refund may have them.
+func TestCrashWhileAborting(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"ticket.abort.before_commit", "ticket.abort.after_commit"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := newReadyService(t)
+			p := s.start(point + "@1=exit")
+			s.putSale("ASSIGNED", rows("A", 1, 10))
+			r := s.mustHold("ann", "A-1-1", "A-1-2")
+			payment, refund := uuid.NewString(), uuid.NewString()
+			s.pay(r, payment)
+			s.waitForStatus(r, "CONFIRMED")
+			s.mustClaimRefund(r, refund, payment)
+			abort := func() error {
+				_, err := s.payables.AbortRefund(t.Context(), &ticketv1.AbortRefundRequest{RefundId: refund})
+				return err
+			}
+			require.Error(t, abort())
+			s.waitForCrash(p)
+			s.start("")
+			require.NoError(t, abort())
+			require.Equal(t, 2, s.count(`SELECT count(*) FROM tickets WHERE status = 'VALID' AND given = 0`))
+			require.Equal(t, 1, s.count(`SELECT count(*) FROM refund_claims WHERE status = 'ABORTED'`))
+			s.mustClaimRefund(r, uuid.NewString(), payment)
+		})
+	}
+}

@@ -122,7 +122,7 @@ func answer(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 
 // Abort stores the end of a refund also when nothing was claimed for it yet.
 func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
-	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		known, err := insert(ctx, tx, refund.Claim{ID: id, Status: refund.Aborted})
 		if err != nil || known == nil {
 			return err
@@ -133,8 +133,16 @@ func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 		case known.Status == refund.Done, known.Cause != refund.User && known.Cause != refund.Operator:
 			return fmt.Errorf("claim %s of cause %s is %s and cannot be aborted: %w", id, known.Cause, known.Status, postgres.ErrContradiction)
 		}
-		return abort(ctx, tx.Queries, known)
+		if err := abort(ctx, tx.Queries, known); err != nil {
+			return err
+		}
+		return failpoint.Err("ticket.abort.before_commit")
 	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("ticket.abort.after_commit")
+	return nil
 }
 
 // abort makes the tickets of a locked claim VALID again.
