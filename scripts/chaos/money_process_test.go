@@ -3,9 +3,11 @@ package chaos_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,32 +147,37 @@ func (p *moneyProcess) configure(c *pgxpool.Config) {
 
 type moneyTracer struct{ process *moneyProcess }
 
-func (t moneyTracer) report(err error) {
+// statementKey is the context's key of the statement that is traced.
+type statementKey struct{}
+
+func (t moneyTracer) report(ctx context.Context, err error) {
 	var pe *pgconn.PgError
 	if !errors.As(err, &pe) {
 		return
 	}
 	switch pe.Code[:2] {
 	case "22", "23", "40", "42":
-		t.process.world.violate("SQL error %s in %s: %s %s", pe.Code, t.process.name, pe.Message, pe.Detail)
+		t.process.world.violate("SQL error %s in %s: %s %s %v", pe.Code, t.process.name, pe.Message, pe.Detail, ctx.Value(statementKey{}))
 	}
 }
 
-func (moneyTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	return ctx
+func (moneyTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	name, _, _ := strings.Cut(d.SQL, "\n")
+	return context.WithValue(ctx, statementKey{}, fmt.Sprint(name, d.Args))
 }
 
-func (t moneyTracer) TraceQueryEnd(_ context.Context, _ *pgx.Conn, d pgx.TraceQueryEndData) {
-	t.report(d.Err)
+func (t moneyTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryEndData) {
+	t.report(ctx, d.Err)
 }
 
 func (moneyTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return ctx
 }
 
-func (t moneyTracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
-	t.report(d.Err)
+func (t moneyTracer) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
+	t.report(ctx, d.Err)
 }
+
 func (moneyTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // moneyServer calls the RPCs of a process without a network.

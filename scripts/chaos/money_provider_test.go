@@ -108,10 +108,14 @@ func (l *providerLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !l.caller.step() {
 		return nil, errDead
 	}
-	if l.roll(100) < 4 && strings.HasSuffix(r.URL.Path, "/refunds") {
+	refund := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/refunds")
+	if refund && l.roll(100) < 6 {
 		l.caller.stop() // with its call ready to be sent, as the lease and the key end
 	}
 	res, err := l.send(r)
+	if refund && errors.Is(err, errNoAnswer) && l.roll(100) < 40 {
+		l.world.advance(2 * moneyKeyLife) // the next attempt comes when the key is forgotten
+	}
 	if !l.caller.step() {
 		return nil, errDead
 	}
