@@ -68,12 +68,21 @@ func (p *moneyProcess) step() (alive bool) {
 	return !p.dead.Load()
 }
 
-// stop stops the process for some minutes, in which others take over its work.
+// stop stops a process of payment for some minutes, in which the other one takes over its work. One
+// stops at a time.
 func (p *moneyProcess) stop() {
-	p.world.count("long stop " + p.name)
+	if !p.world.stopped.CompareAndSwap(false, true) {
+		return
+	}
+	defer p.world.stopped.Store(false)
+	p.world.count("long stop")
+	other := p.world.payment(0)
+	if other.moneyProcess == p {
+		other = p.world.payment(1)
+	}
 	for range 8 {
 		p.world.advance(time.Minute)
-		time.Sleep(20 * time.Millisecond)
+		other.code.Sweep(context.Background())
 	}
 }
 

@@ -239,7 +239,7 @@ func (p *moneyProvider) nextHook() (headers map[string]string, body []byte, ok b
 	return map[string]string{sandbox.SignatureHeader: sandbox.Sign([]byte(moneySecret), p.world.clock.Now(), body)}, body, true
 }
 
-// byHand refunds a part of a charge, or what is left of it, as a person does.
+// byHand refunds a part of a charge, or what is left of it, as a person does: at once, or in two parts.
 func (p *moneyProvider) byHand(whole bool) {
 	charges, _ := p.ledger.All()
 	charges = slices.DeleteFunc(charges, func(c sandbox.Charge) bool {
@@ -249,15 +249,21 @@ func (p *moneyProvider) byHand(whole bool) {
 		return
 	}
 	c := charges[p.pick(len(charges))]
-	amount := c.Amount - c.RefundedAmount
-	if !whole {
-		amount = 1 + int64(p.pick(int(amount)))
+	left := c.Amount - c.RefundedAmount
+	parts := []int64{1 + int64(p.pick(int(left)))}
+	if rest := left - parts[0]; whole && rest > 0 {
+		parts = append(parts, rest)
+	}
+	if whole && p.pick(2) == 0 {
+		parts = []int64{left}
 	}
 	p.wire.RLock()
 	defer p.wire.RUnlock()
-	body := []byte(fmt.Sprintf(`{"amount": %d}`, amount))
-	if res := p.serve(http.MethodPost, "/v1/charges/"+c.OrderID+"/refunds/by-hand", body); res.StatusCode == http.StatusOK {
-		p.world.count("refund by hand")
+	for _, amount := range parts {
+		body := []byte(fmt.Sprintf(`{"amount": %d}`, amount))
+		if res := p.serve(http.MethodPost, "/v1/charges/"+c.OrderID+"/refunds/by-hand", body); res.StatusCode == http.StatusOK {
+			p.world.count("refund by hand")
+		}
 	}
 }
 

@@ -53,9 +53,10 @@ type money struct {
 	provider *moneyProvider
 	topics   *moneyTopics
 
-	faults atomic.Bool
-	lives  atomic.Uint64 // numbers processes
-	closed sync.WaitGroup
+	faults  atomic.Bool
+	stopped atomic.Bool
+	lives   atomic.Uint64 // numbers processes
+	closed  sync.WaitGroup
 
 	mu       sync.Mutex
 	tickets  [moneyReplicas]*ticketProcess
