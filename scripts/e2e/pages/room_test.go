@@ -119,20 +119,54 @@ func testRoomLeadsOn(t *testing.T) {
 			openRoomBefore(t, next, event, 1)
 			b := openTab(t, platformURL, phone, "en")
 			b.startSession(uniqueID("guest"))
-			b.visit(page)
+			const link = "?x=1&utm_source=a#y"
+			b.visit(page + link)
 			b.waitFor(".enter button")
 			b.click(".enter button") // refused: it needs a token of the room
 			b.waitForPath("/vwr/" + event)
 			b.waitFor("#line")
+			require.Equal(t, link, b.link())
 			serve(t, event, 2)
 			b.waitForPath(page)
 			b.waitFor(".enter button")
+			require.Equal(t, link, b.link())
 
 			signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/deactivate/"+event, nil)
 			b.visit("/vwr/" + event)
 			b.waitForPath(page)
 		})
 	}
+}
+
+// testRoomsKeepTheLink: the query and the fragment of a link to an event go along through both rooms
+// and the sign-in, over a reload and the back button too.
+func testRoomsKeepTheLink(t *testing.T) {
+	parallelTab(t)
+	event := sale{}.open(t)
+	openRoom(t, event, 1)
+	b := openTab(t, platformURL, phone, "en")
+	const link = "?x=1&utm_source=a#y"
+	b.visit("/events/" + event + link)
+	b.waitForPath("/vwr/" + event)
+	b.waitFor("#line")
+	require.Equal(t, link, b.link())
+	b.reload()
+	b.waitFor("#line")
+	require.Equal(t, link, b.link())
+	serve(t, event, 2)
+	b.waitForPath("/events/" + event)
+	b.waitFor(".enter a")
+	require.Equal(t, link, b.link())
+	b.click(".enter a")
+	b.waitForPath("/login")
+	b.logIn(uniqueID("guest"))
+	b.waitForPath("/events/" + event + "/seats")
+	b.waitFor(".selection")
+	require.Equal(t, link, b.link())
+	b.back()
+	b.waitFor(".enter a")
+	require.Equal(t, "/events/"+event, b.path())
+	require.Equal(t, link, b.link())
 }
 
 // testRoomAsksForWork: where a position costs a proof of work, the page says so, does it in a worker,
