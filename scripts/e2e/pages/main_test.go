@@ -90,6 +90,7 @@ func TestPages(t *testing.T) {
 	t.Run("RoomAsksForWork", testRoomAsksForWork)
 	t.Run("RoomLeadsOn", testRoomLeadsOn)
 	t.Run("RoomsKeepTheLink", testRoomsKeepTheLink)
+	t.Run("TabsShareOneVisitor", testTabsShareOneVisitor)
 	t.Run("InactiveRoomAdmitsAll", testInactiveRoomAdmitsAll)
 	t.Run("RoomIsOneFile", testRoomIsOneFile)
 	t.Run("KeyboardOnly", testKeyboardOnly)

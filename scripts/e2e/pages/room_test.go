@@ -208,6 +208,47 @@ func testRoomAsksForWork(t *testing.T) {
 	}
 }
 
+// testTabsShareOneVisitor: two tabs of a browser without a visitor's id get one id for both, not one
+// each, of which the browser would keep one with its positions.
+func testTabsShareOneVisitor(t *testing.T) {
+	parallelTab(t)
+	events := []string{sale{}.open(t), sale{}.open(t)}
+	var ids atomic.Int32
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	base := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/assign/") {
+			return false
+		}
+		if _, err := r.Cookie("urr-anon"); err != nil {
+			ids.Add(1)
+		}
+		if strings.HasSuffix(r.URL.Path, events[0]) {
+			select {
+			case asked <- struct{}{}:
+			default: // asked again
+			}
+			<-answer
+		}
+		return false
+	})
+	for _, event := range events {
+		openRoom(t, event, 1)
+	}
+	goOn := sync.OnceFunc(func() { close(answer) })
+	t.Cleanup(goOn)
+	first := openTab(t, base, phone, "en")
+	first.visit("/vwr/" + events[0])
+	<-asked
+	second := first.openBeside()
+	second.visit("/vwr/" + events[1])
+	second.untilAny("a tab that asks too", says(words(t, "en")["vwr"]["taking"]), visible("#line"))
+	goOn()
+	for _, b := range []*tab{first, second} {
+		b.waitFor("#line")
+	}
+	require.Equal(t, int32(1), ids.Load())
+}
+
 // testInactiveRoomAdmitsAll: the page of a waiting room that is not open leads directly to the
 // event.
 func testInactiveRoomAdmitsAll(t *testing.T) {
