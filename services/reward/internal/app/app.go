@@ -2,20 +2,24 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"urr.guru/pkg/config"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/outbox"
 	pkgpostgres "urr.guru/pkg/postgres"
+	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/proto/events"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/ingest"
 	"urr.guru/services/reward/internal/kafka"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
@@ -79,15 +83,32 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	entries := postgres.NewCampaigns(database)
 	a.OnClose("entries", entries.Close)
-	campaigns := campaign.NewService(campaign.Cached(entries, pageAge), engines.wake)
+	promotions, rekeyIngest, err := dialIngest(a, cfg.Ingest)
+	if err != nil {
+		return err
+	}
+	campaigns := campaign.NewService(campaign.Cached(entries, pageAge), promotions, engines.wake)
 	rewardv1.RegisterRewardServiceServer(server, rpc.New(campaigns, operators))
 	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators, operators, operators))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		points.Rekey(next.PointToken)
 		coupons.Rekey(next.CouponToken)
-		return server.Rekey(next.RPC.Accept)
+		return errors.Join(rekeyIngest(next.Ingest.Key), server.Rekey(next.RPC.Accept))
 	})
 	return a.Run(ctx)
+}
+
+// dialIngest connects to ingest, unless it has no address. It also returns a function that replaces the
+// key.
+func dialIngest(a *lifecycle.App, peer pkgrpc.OptionalPeer) (campaign.Promotions, func(config.Secret) error, error) {
+	if peer.Addr == "" {
+		return nil, func(config.Secret) error { return nil }, nil
+	}
+	conn, err := a.Dial("ingest", pkgrpc.Peer(peer), pkgrpc.WithBreaker())
+	if err != nil {
+		return nil, nil, err
+	}
+	return ingest.New(conn), conn.Rekey, nil
 }
 
 // engines pay the rewards, one for each kind.
