@@ -56,12 +56,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("outcomes", payouts.Close)
 	points := provider.New(cfg.PointURL, provider.Options{Token: cfg.PointToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Point)})
 	coupons := provider.New(cfg.CouponURL, provider.Options{Token: cfg.CouponToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Coupon)})
-	var engines engines
-	for kind, client := range map[payout.Kind]*provider.Client{payout.Point: points, payout.Coupon: coupons} {
-		a.OnClose("provider of "+string(kind), func(context.Context) error { client.Close(); return nil })
-		engine := payout.NewEngine(kind, payouts, client, cfg.policy(), cfg.Slots, log)
-		engines = append(engines, engine)
-	}
+	engines := newEngines(a, cfg, payouts, map[payout.Kind]*provider.Client{payout.Point: points, payout.Coupon: coupons}, log)
 	a.Go("payouts", engines.run)
 	operators := postgres.Operators{Database: database, Changed: engines.wake}
 	winners := campaign.NewWinners(postgres.Winners{Database: database}, engines.wake)
@@ -113,6 +108,16 @@ func dialIngest(a *lifecycle.App, peer pkgrpc.OptionalPeer) (campaign.Promotions
 
 // engines pay the rewards, one for each kind.
 type engines []*payout.Engine
+
+func newEngines(
+	a *lifecycle.App, cfg *Config, payouts *postgres.Payouts, providers map[payout.Kind]*provider.Client, log *slog.Logger,
+) (all engines) {
+	for kind, client := range providers {
+		a.OnClose("provider of "+string(kind), func(context.Context) error { client.Close(); return nil })
+		all = append(all, payout.NewEngine(kind, payouts, client, cfg.policy(), cfg.Slots, log))
+	}
+	return all
+}
 
 // run runs the engines of all kinds as one worker: they stop together, so that no engine claims
 // payouts while another one finishes its calls.
