@@ -55,7 +55,9 @@ func reservationLife(s *service) {
 	second := uuid.NewString()
 	paidAgain := s.pay(r, second)
 	compensated := s.refund(r, uuid.NewString(), second, "COMPENSATION")
-	refunded := s.refund(r, s.claimRefund(r, payment), payment, "USER")
+	refund := uuid.NewString()
+	s.mustClaimRefund(r, refund, payment)
+	refunded := s.refund(r, refund, payment, "USER")
 	s.waitForStatus(r, "REFUNDED")
 	s.settled(paid, paidAgain, compensated, refunded) // the two payments are in different partitions
 	for _, tk := range s.ticketsOf("ann") {
