@@ -22,7 +22,7 @@
 //	draw            EVENT#<event>         DRAW                worker
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
 //	winner          WINNER#<event>        <queueSeq>#<id>     the settlement, first come
-//	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it
+//	open draw       DRAWS                 <due ms>#<event>    ingest; worker moves and deletes it
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //
 // Only request items have index attributes. GSI1 lists the requests of a user, GSI2 those of an

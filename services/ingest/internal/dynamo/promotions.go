@@ -53,7 +53,7 @@ func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempote
 		tx.Put(1, table.ListItem(p.EventID), table.Condition{})
 		switch p.EventType {
 		case promotion.Lottery:
-			tx.Put(1, table.OpenDrawItem(p.EventID), table.Condition{})
+			tx.Put(1, table.OpenDrawItem(p.EventID, p.LotteryCutoffAt), table.Condition{})
 		case promotion.FirstCome:
 			capacity := promotion.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: p.CreatedAt}
 			tx.Put(1, table.CapacityItem(&capacity), table.Condition{})

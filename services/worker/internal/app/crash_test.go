@@ -132,7 +132,7 @@ func (c *crash) finish(entries int) map[string]string {
 	c.t.Helper()
 	p := c.start("")
 	testkit.Until(c.t, func() bool {
-		open, err := c.store.OpenDraws(c.t.Context())
+		open, err := c.store.OpenDraws(c.t.Context(), draw.AllDraws)
 		return err == nil && len(open) == 0
 	}, "the draw to end")
 	testkit.Until(c.t, func() bool {

@@ -44,7 +44,7 @@ func entryID(i int) (id uuid.UUID) {
 
 func (*memory) Acquire(context.Context, string) (bool, error) { return true, nil }
 
-func (m *memory) OpenDraws(context.Context) ([]draw.Lottery, error) {
+func (m *memory) OpenDraws(context.Context, int64) ([]draw.Lottery, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return []draw.Lottery{m.lottery}, nil
@@ -76,7 +76,7 @@ func (m *memory) ChangeLottery(_ context.Context, before, after draw.Lottery) er
 	return nil
 }
 
-func (*memory) Forget(context.Context, string) error                             { return nil }
+func (*memory) Forget(context.Context, string, int64) error                      { return nil }
 func (*memory) Unsettled(context.Context, string, int64) (bool, error)           { return false, nil }
 func (*memory) CloseGroups(context.Context, string) error                        { return nil }
 func (*memory) Exclusions(context.Context, string) ([]fairdraw.Exclusion, error) { return nil, nil }

@@ -29,27 +29,48 @@ const rankLead = 5 * time.Minute
 
 // waits reports whether the next step is not due yet. It makes no calls.
 func (s *step) waits() bool {
-	switch now := s.now(); s.Draw.Phase {
+	at := s.dueAt(&s.Draw)
+	switch s.Draw.Phase {
 	case promotion.DrawOpen:
-		return now.Before(s.terms.Cutoff().Add(s.opts.After))
-	case promotion.DrawRoot:
-		if s.terms.Beacon == nil || s.Draw.Beacon != nil {
-			return now.Before(s.terms.Announced().Add(-rankLead))
-		}
-		round, err := s.Draw.DecidingRound(&s.terms.Commitment)
-		return err == nil && now.Before(s.terms.Beacon.TimeOf(round))
-	case promotion.DrawDrawn:
-		at := s.terms.Announced()
-		if s.Draw.Announced() {
-			at = at.Add(s.settleDelay())
-		}
-		return now.Before(at)
+		at = at.Add(s.opts.After)
 	case promotion.DrawClosed:
-		_, timely := s.round()
-		return !timely && s.Draw.Statement == ""
-	case promotion.DrawSettled, promotion.DrawVoid:
+		if _, timely := s.round(); !timely && s.Draw.Statement == "" {
+			return true
+		}
+	case promotion.DrawRoot, promotion.DrawDrawn, promotion.DrawSettled, promotion.DrawVoid:
 	}
-	return false
+	return s.now().Before(at)
+}
+
+// dueAt is the time before which no step of a draw can follow; zero: at once. It follows from the draw
+// and its terms alone, so that the list of open draws can be sorted by it.
+func (s *step) dueAt(d *promotion.Draw) time.Time {
+	switch d.Phase {
+	case promotion.DrawOpen:
+		return s.terms.Cutoff()
+	case promotion.DrawRoot:
+		if s.terms.Beacon == nil || d.Beacon != nil {
+			return s.terms.Announced().Add(-rankLead)
+		}
+		if round, err := d.DecidingRound(&s.terms.Commitment); err == nil {
+			return s.terms.Beacon.TimeOf(round)
+		}
+	case promotion.DrawDrawn:
+		if d.Announced() {
+			return s.terms.Announced().Add(s.settleDelay())
+		}
+		return s.terms.Announced()
+	case promotion.DrawClosed, promotion.DrawSettled, promotion.DrawVoid:
+	}
+	return time.Time{}
+}
+
+// listed sets when the next step of a changed draw is due.
+func (s *step) listed(d promotion.Draw) promotion.Draw {
+	if d.DueAt = 0; !s.dueAt(&d).IsZero() {
+		d.DueAt = s.dueAt(&d).UnixMilli()
+	}
+	return d
 }
 
 // settling reports whether the next step writes the results of all requests, which can take long.
@@ -79,7 +100,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 		return s.settle(ctx)
 	case promotion.DrawVoid:
 		return false, s.rejectEntries(ctx)
-	case promotion.DrawSettled: // by a process that died before Forget
+	case promotion.DrawSettled: // read before another process settled it
 		return false, s.forget(ctx)
 	}
 	return false, fmt.Errorf("the phase %q is not known", s.Draw.Phase)
@@ -88,6 +109,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 func (s *step) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
 	after := s.Draw
 	change(&after)
+	after = s.listed(after)
 	err = retry(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
 	if err != nil {
 		return false, err
@@ -198,6 +220,7 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 		return s.advance(ctx, "dropped", func(d *promotion.Draw) { d.Statement = "" })
 	}
 	after.RootAt = s.now().UnixMilli()
+	after = s.listed(after)
 	if err := s.store.Advance(ctx, s.Draw, after); err != nil {
 		return false, err
 	}

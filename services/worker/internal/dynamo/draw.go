@@ -26,19 +26,31 @@ var (
 // drawsPerRead is the number of lotteries per read, of two items each.
 const drawsPerRead = 50
 
-func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
+func (s *Store) OpenDraws(ctx context.Context, until int64) ([]draw.Lottery, error) {
+	q := table.PartitionQuery{PK: table.OpenDraws, KeysOnly: true}
+	if until != draw.AllDraws {
+		q.Below = table.OpenDrawsBefore(until + 1)
+	}
 	var events []string
-	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.OpenDraws, KeysOnly: true}) {
+	listed := map[string]int64{}
+	for it, err := range s.All(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		events = append(events, table.ListedEvent(it))
+		event, at := table.DecodeOpenDraw(it)
+		if _, twice := listed[event]; !twice { // a change of it moves it while the list is read
+			events = append(events, event)
+		}
+		listed[event] = at
 	}
 	var out []draw.Lottery
 	for part := range slices.Chunk(events, drawsPerRead) {
 		page, err := s.lotteries(ctx, part)
 		if err != nil {
 			return nil, err
+		}
+		for i := range page {
+			page[i].ListedAt = listed[page[i].Promotion.EventID]
 		}
 		out = append(out, page...)
 	}
@@ -81,6 +93,9 @@ func decodeLottery(event string, promotionItem, drawItem dynamo.Item) draw.Lotte
 	if err = errors.Join(err, unreadable); err != nil {
 		return draw.Lottery{Promotion: promotion.Promotion{EventID: event}, Unreadable: fmt.Errorf("%w: %w", draw.ErrUnreadable, err)}
 	}
+	if d.Phase == promotion.DrawOpen {
+		d.DueAt = p.LotteryCutoffAt // as ingest has listed it
+	}
 	return draw.Lottery{Promotion: p, Draw: d}
 }
 
@@ -90,13 +105,21 @@ func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error
 	return toErrChanged(tx.Commit(ctx))
 }
 
-// putDraw writes a draw on the condition that it has not changed since it was read.
+// putDraw writes a draw, and moves it in the list of open draws, on the condition that it has not
+// changed since it was read.
 func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	if before.Phase == promotion.DrawOpen {
 		tx.Put(0, table.DrawItem(after), table.DrawAsRead(before))
-		return
+	} else {
+		tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
 	}
-	tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
+	over := after.SettledAt != 0
+	if over || after.DueAt != before.DueAt {
+		tx.Delete(0, table.OpenDrawKey(before.EventID, before.DueAt), table.Condition{})
+	}
+	if !over && after.DueAt != before.DueAt {
+		tx.Put(0, table.OpenDrawItem(before.EventID, after.DueAt), table.Condition{})
+	}
 }
 
 func (s *Store) ChangeLottery(ctx context.Context, before, after draw.Lottery) error {
@@ -117,9 +140,9 @@ func toErrChanged(err error) error {
 	return err
 }
 
-func (s *Store) Forget(ctx context.Context, event string) error {
+func (s *Store) Forget(ctx context.Context, event string, listedAt int64) error {
 	tx := s.Begin()
-	tx.Delete(0, table.OpenDrawKey(event), table.Condition{})
+	tx.Delete(0, table.OpenDrawKey(event, listedAt), table.Condition{})
 	return tx.Commit(ctx)
 }
 

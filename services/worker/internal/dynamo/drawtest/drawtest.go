@@ -53,7 +53,7 @@ func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fair
 	p := Promotion(t, ids.NewV7().String(), cutoff, change)
 	tx := store.Begin()
 	tx.Put(0, table.PromotionItem(&p), table.Absent())
-	tx.Put(0, table.OpenDrawItem(p.EventID), table.Absent())
+	tx.Put(0, table.OpenDrawItem(p.EventID, p.LotteryCutoffAt), table.Absent())
 	require.NoError(t, tx.Commit(t.Context()))
 	return p.EventID
 }
