@@ -2,9 +2,11 @@ package fairdraw
 
 import (
 	"bytes"
+	"cmp"
 	"container/heap"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"hash"
 	"slices"
 
@@ -87,6 +89,33 @@ func Shuffle(key Hash, entries Entries) []byte {
 	order := make([]byte, 0, len(entries))
 	for i := range all {
 		order = append(order, all[i].id[:]...)
+	}
+	return order
+}
+
+// Order returns the positions in entries of all of them, in the order of Shuffle: 4 bytes per entry, by
+// 16 bytes more of memory.
+func Order(key Hash, entries Entries) []uint32 {
+	type place struct {
+		head uint64 // the first bytes of the HMAC, which decide nearly always
+		at   uint32
+	}
+	places := make([]place, entries.Len())
+	r := newRanker(key)
+	for i := range places {
+		r.computeMAC(entries[i*entrySize : (i+1)*entrySize])
+		places[i] = place{binary.BigEndian.Uint64(r.out[:]), uint32(i)} //nolint:gosec // the entries are in memory
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if c := cmp.Compare(a.head, b.head); c != 0 {
+			return c
+		}
+		x, y := r.rank(entries.At(int(a.at))), r.rank(entries.At(int(b.at)))
+		return compare(&x, &y)
+	})
+	order := make([]uint32, len(places))
+	for i, p := range places {
+		order[i] = p.at
 	}
 	return order
 }

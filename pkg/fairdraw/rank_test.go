@@ -34,8 +34,11 @@ func TestWinnersAreTheSmallestMACs(t *testing.T) {
 		require.Equal(t, all[:min(max(n, 0), 500)], fairdraw.Winners(key, entries, n), "%d winners", n)
 	}
 	order := fairdraw.Shuffle(key, entries)
+	positions := fairdraw.Order(key, entries)
+	require.Len(t, positions, len(all))
 	for i, id := range all {
 		require.Equal(t, id[:], order[16*i:16*i+16])
+		require.Equal(t, id, entries.At(int(positions[i])))
 	}
 	require.Equal(t, 1, fairdraw.Rank(key, entries, all[0]))
 	require.Equal(t, 500, fairdraw.Rank(key, entries, all[499]))

@@ -20,6 +20,8 @@
 //	entry counter   EVENT#<event>         ENTRIES#<gg>        worker
 //	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
 //	draw            EVENT#<event>         DRAW                worker
+//	entries, chunk  LIST#<event>#<n>      ENTRIES#<root>      worker, before the root is public
+//	their ranks     LIST#<event>#<n>      RANKS#<round>       worker, with the winners
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
 //	winner          WINNER#<event>        <queueSeq>#<id>     the settlement, first come
 //	open draw       DRAWS                 <due ms>#<event>    ingest; worker moves and deletes it

@@ -162,7 +162,7 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	event := drawtest.Open(t, c.store, c.cutoff, nil)
 	entries := drawtest.Enter(t, c.store, event, 90)
 	c.at(30 * time.Second)
-	for _, point := range []string{"waited", "closing", "closed", "listed", "stated"} {
+	for _, point := range []string{"waited", "closing", "closed", "listed", "entries", "stated"} {
 		c.kill(point)
 	}
 	stated := drawtest.Read(t, c.store, event).Draw.Statement

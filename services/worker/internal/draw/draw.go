@@ -4,9 +4,9 @@
 // once.
 //
 //	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
-//	CLOSED  list entries and exclusions, store the statement, sign it as stored
+//	CLOSED  list entries and exclusions, store the chunks of entries and the statement, sign that as stored
 //	ROOT    wait for the beacon's round, fetch it; shortly before the announcement rank the entries and
-//	        store the winners
+//	        store the ranks and the winners
 //	DRAWN   at the announcement store the seed; 10 s later write the results, those of the winners first
 //	SETTLED
 package draw
@@ -87,6 +87,8 @@ type Requests interface {
 	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the
 	// end.
 	Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error)
+	// PutEntries stores a chunk of the entries with a root (fairdraw.ChunkSize), which is public with it.
+	PutEntries(ctx context.Context, event string, root fairdraw.Hash, n int, chunk fairdraw.Entries, endsAt int64) error
 	// Exclusions reads all exclusions, sorted by request id.
 	Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error)
 }
@@ -99,6 +101,8 @@ type Results interface {
 	// PutWinners stores the winners of a draw before it enters the phase DRAWN.
 	PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
+	// PutRanks stores the ranks of the entries of a chunk before the phase DRAWN.
+	PutRanks(ctx context.Context, d promotion.Draw, n int, ranks promotion.Ranks, endsAt int64) error
 	// SettleEntries writes the changes that decide returns for at most MaxSettled entries. After
 	// ErrUnreadable, which is about some of them, the others have been written.
 	SettleEntries(ctx context.Context, entries []uuid.UUID, decide DecideEntry) error

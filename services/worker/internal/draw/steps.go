@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
@@ -158,10 +161,14 @@ func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	failpoint.Hit("worker.draw.listed")
+	root := entries.Root()
+	if err := s.putEntries(ctx, root, entries); err != nil {
+		return false, err
+	}
 	if _, timely := s.round(); !timely { // the listing took too long
 		return false, nil
 	}
-	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, entries.Root(), int64(entries.Len()), excluded, s.now())
+	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, root, int64(entries.Len()), excluded, s.now())
 	if err != nil {
 		return false, err
 	}
@@ -170,6 +177,18 @@ func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	return s.advance(ctx, "stated", func(d *promotion.Draw) { d.Statement = string(text) })
+}
+
+// putEntries stores the chunks of the entries, before anybody can ask for them. Every process stores the
+// same ones.
+func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries fairdraw.Entries) error {
+	return forEach(ctx, fairdraw.Chunks(int64(entries.Len())), func(ctx context.Context, n int) error {
+		err := retry(ctx, func() error {
+			return s.store.PutEntries(ctx, s.Promotion.EventID, root, n, entries.Chunk(n), s.Promotion.EndsAt())
+		})
+		failpoint.Hit("worker.draw.entries")
+		return err
+	})
 }
 
 // signMargin is the time from the latest begin of the signing write to the latest time at which the
@@ -327,13 +346,34 @@ func (s *step) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool
 	if entries.Root() != statement.Root {
 		return false, errors.New("the entries are not those of the signed root")
 	}
-	winners := fairdraw.Winners(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries, s.terms.Winners)
+	order := fairdraw.Order(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries)
 	failpoint.Hit("worker.draw.ranked")
+	winners := make([]uuid.UUID, min(s.terms.Winners, len(order)))
+	for i := range winners {
+		winners[i] = entries.At(int(order[i]))
+	}
+	if err := s.putRanks(ctx, order); err != nil {
+		return false, err
+	}
 	if err := retry(ctx, func() error { return s.store.PutWinners(ctx, s.Draw, winners, s.Promotion.EndsAt()) }); err != nil {
 		return false, err
 	}
 	return s.advance(ctx, "drawn", func(d *promotion.Draw) {
 		d.Phase, d.WinnersCount, d.DrawnAt = promotion.DrawDrawn, int64(len(winners)), s.now().UnixMilli()
+	})
+}
+
+// putRanks stores the rank of each entry, beside the chunk that the entry is in.
+func (s *step) putRanks(ctx context.Context, order []uint32) error {
+	ranks := make([]uint32, len(order))
+	for i, at := range order {
+		ranks[at] = uint32(i + 1) //nolint:gosec // the entries are in memory
+	}
+	chunks := slices.Collect(slices.Chunk(ranks, fairdraw.ChunkSize))
+	return forEach(ctx, len(chunks), func(ctx context.Context, n int) error {
+		return retry(ctx, func() error {
+			return s.store.PutRanks(ctx, s.Draw, n, promotion.NewRanks(chunks[n]), s.Promotion.EndsAt())
+		})
 	})
 }
 

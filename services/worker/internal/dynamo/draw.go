@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/dynamo"
@@ -198,11 +199,23 @@ func (s *Store) Entries(ctx context.Context, event, group, after string) (page f
 	return page, next, nil
 }
 
+func (s *Store) PutEntries(ctx context.Context, event string, root fairdraw.Hash, n int, chunk fairdraw.Entries, endsAt int64) error {
+	return s.put(ctx, table.EntriesItem(event, root, n, chunk, endsAt))
+}
+
+func (s *Store) PutRanks(ctx context.Context, d promotion.Draw, n int, ranks promotion.Ranks, endsAt int64) error {
+	return s.put(ctx, table.RanksItem(&d, n, ranks, endsAt))
+}
+
+// put writes an item that every process writes alike.
+func (s *Store) put(ctx context.Context, it dynamo.Item) error {
+	_, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.Table, Item: it})
+	return dynamo.Err(err)
+}
+
 func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error {
 	for _, it := range table.WinnersItems(&d, winners, endsAt) {
-		tx := s.Begin()
-		tx.Put(0, it, table.Condition{})
-		if err := tx.Commit(ctx); err != nil {
+		if err := s.put(ctx, it); err != nil {
 			return err
 		}
 		failpoint.Hit("worker.draw.winners")
