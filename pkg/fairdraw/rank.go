@@ -55,26 +55,11 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	best := make(worstFirst, 0, n)
 	r := newRanker(key)
 	for i := range entries.Len() {
-		r.computeMAC(entries[i*entrySize : (i+1)*entrySize])
-		if len(best) < n {
-			heap.Push(&best, ranked{mac: r.out, id: entries.At(i)})
-			continue
-		}
-		// Nearly every entry ranks behind the n best ones so far.
-		if n == 0 || bytes.Compare(r.out[:], best[0].mac[:]) > 0 {
-			continue
-		}
-		if x := (ranked{mac: r.out, id: entries.At(i)}); compare(&x, &best[0]) < 0 {
-			best[0] = x
-			heap.Fix(&best, 0)
-		}
+		id := entries[i*entrySize : (i+1)*entrySize]
+		r.computeMAC(id)
+		best.keep(n, &r.out, id)
 	}
-	slices.SortFunc(best, func(a, b ranked) int { return compare(&a, &b) })
-	winners := make([]uuid.UUID, len(best))
-	for i := range best {
-		winners[i] = best[i].id
-	}
-	return winners
+	return best.sorted()
 }
 
 // Shuffle orders all entries by HMAC-SHA256(key, id), the smallest first: 16 bytes per entry, the
@@ -134,6 +119,29 @@ func Rank(key Hash, entries Entries, id uuid.UUID) int {
 
 // worstFirst is a heap of the best entries so far, with the worst of them on top.
 type worstFirst []ranked
+
+// keep adds an entry if it is among the n best so far. Nearly every entry of many is not.
+func (w *worstFirst) keep(n int, mac *Hash, id []byte) {
+	switch {
+	case len(*w) < n:
+		heap.Push(w, ranked{mac: *mac, id: uuid.UUID(id)})
+	case n > 0 && bytes.Compare(mac[:], (*w)[0].mac[:]) <= 0:
+		if x := (ranked{mac: *mac, id: uuid.UUID(id)}); compare(&x, &(*w)[0]) < 0 {
+			(*w)[0] = x
+			heap.Fix(w, 0)
+		}
+	}
+}
+
+// sorted returns the entries, the best first. The heap is none afterwards.
+func (w worstFirst) sorted() []uuid.UUID {
+	slices.SortFunc(w, func(a, b ranked) int { return compare(&a, &b) })
+	winners := make([]uuid.UUID, len(w))
+	for i := range w {
+		winners[i] = w[i].id
+	}
+	return winners
+}
 
 func (w worstFirst) Len() int           { return len(w) }
 func (w worstFirst) Less(i, j int) bool { return compare(&w[j], &w[i]) < 0 }
