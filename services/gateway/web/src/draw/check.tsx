@@ -26,17 +26,27 @@ const t = strings("draw");
 const common = strings("common");
 const texts: Partial<Record<string, string>> = t;
 
-// A million entries are 16 MB.
 const downloadSeconds = 300;
+const chunkBytes = 320_000; // 20,000 ids
 
-async function readEntries(draw: DrawDocument): Promise<Uint8Array> {
-  if (!draw.statement) return new Uint8Array();
-  const answer = await send("GET", `${drawPath(draw.eventId)}/entries`, {
-    headers: { Accept: "application/octet-stream" },
-    seconds: downloadSeconds,
-  });
+async function readFile(path: string): Promise<Uint8Array> {
+  const answer = await send("GET", path, { headers: { Accept: "application/octet-stream" }, seconds: downloadSeconds });
   if (!answer.ok) throw await problemOf(answer);
   return new Uint8Array(await answer.arrayBuffer());
+}
+
+/** The chunks of the entries. The first one that is not full is the last. A shuffle needs all at once. */
+async function* readEntries(draw: DrawDocument): AsyncGenerator<Uint8Array> {
+  const path = `${drawPath(draw.eventId)}/entries`;
+  if (ofLobby) {
+    yield await readFile(path);
+    return;
+  }
+  for (let n = 0; ; n++) {
+    const chunk = await readFile(`${path}/${n}`);
+    yield chunk;
+    if (chunk.length !== chunkBytes) return;
+  }
 }
 
 /** The proof that a request takes part; undefined when it does not. */
@@ -84,10 +94,9 @@ export function Check(props: CheckProps) {
     setProgress(undefined);
   };
   const verify = async (): Promise<Done> => {
-    const entries = await readEntries(draw);
     const own = [...receipts.map((r) => r.receipt), more.trim()].filter(Boolean);
     const options = { algorithm, receipts: [...new Set(own)], earlier: copies, now: readAt(), progress: setProgress };
-    return { verdict: await verifyDraw(draw, entries, options), of: draw };
+    return { verdict: await verifyDraw(draw, readEntries(draw), options), of: draw };
   };
   const busy = progress !== undefined;
   return (
