@@ -111,6 +111,23 @@ test("progress reaches the end", async () => {
   equal(last, 1);
 });
 
+test("a copy of an unsure time accuses nobody, and counts otherwise", async () => {
+  let accused = 0;
+  for (const c of vectors.cases as unknown as Case[]) {
+    if (c.base !== "draw" || !c.earlier) continue;
+    const base = vectors.draw as unknown as Vector;
+    const document = { ...base.document, ...c.changes } as unknown as DrawDocument;
+    const options: Options = { receipts: c.receipts ?? base.receipts, earlier: c.earlier.map((copy) => ({ ...copy, unsure: true })) };
+    if (c.now) options.now = c.now;
+    const verdict = await verifyDraw(document, bytes(c.entries ?? base.entries), options);
+    const code = verdict.ok ? undefined : verdict.code;
+    const onlyMissing = c.fault === "ROOT_UNSEEN" || c.fault === "SEED_LATE";
+    if (onlyMissing) accused++;
+    equal(code, onlyMissing ? undefined : c.fault, c.name);
+  }
+  equal(accused > 1, true);
+});
+
 test("entries are not read before the root, and a failure to read them is no verdict", async () => {
   const base = vectors.draw as unknown as Vector;
   const away = async function* (): AsyncGenerator<Uint8Array> {

@@ -3,7 +3,7 @@
 
 import type { DrawDocument, InclusionProof, Options, Report } from "./fairdraw/types";
 
-export type { DrawDocument, InclusionProof, Options, Outcome, ReceiptReport, Report } from "./fairdraw/types";
+export type { DrawCopy, DrawDocument, InclusionProof, Options, Outcome, ReceiptReport, Report } from "./fairdraw/types";
 
 export type Verdict = { ok: true; report: Report } | { ok: false; code: string; detail: string };
 

@@ -224,7 +224,7 @@ const savedAt = (d: DrawDocument): number => (d.savedAt && d.savedAt > 0 ? d.sav
 function checkUnseen(terms: Terms, s: Statement, options: Options): void {
   if (!terms.beacon) return;
   const late = timeOf(terms.beacon, s.round) - rootLead + copyGrace;
-  if ((options.earlier ?? []).some((e) => !e.statement && savedAt(e) >= late)) {
+  if ((options.earlier ?? []).some((e) => !e.statement && !e.unsure && savedAt(e) >= late)) {
     throw new Fault("ROOT_UNSEEN", "a copy from less than a minute before the round, or later, has no root");
   }
 }
@@ -234,7 +234,7 @@ function checkSeedLate(terms: Terms, s: Statement, report: Report, options: Opti
   if (!terms.beacon || report.seedWithheld) return;
   const late = timeOf(terms.beacon, zeroSeedRound(terms, terms.beacon, s.round)) + copyGrace;
   const hidden = (e: DrawDocument) => !e.seed && e.phase !== "DRAWN" && e.phase !== "SETTLED";
-  if ((options.earlier ?? []).some((e) => hidden(e) && savedAt(e) >= late)) {
+  if ((options.earlier ?? []).some((e) => hidden(e) && !e.unsure && savedAt(e) >= late)) {
     throw new Fault("SEED_LATE", "a copy from after the deadline of the seed has none");
   }
 }
