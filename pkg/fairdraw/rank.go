@@ -62,24 +62,8 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	return best.sorted()
 }
 
-// Shuffle orders all entries by HMAC-SHA256(key, id), the smallest first: 16 bytes per entry, the
-// first has position 1. It needs 64 bytes per entry.
-func Shuffle(key Hash, entries Entries) []byte {
-	all := make([]ranked, entries.Len())
-	r := newRanker(key)
-	for i := range all {
-		all[i] = r.rank(entries.At(i))
-	}
-	slices.SortFunc(all, func(a, b ranked) int { return compare(&a, &b) })
-	order := make([]byte, 0, len(entries))
-	for i := range all {
-		order = append(order, all[i].id[:]...)
-	}
-	return order
-}
-
-// Order returns the positions in entries of all of them, in the order of Shuffle: 4 bytes per entry, by
-// 16 bytes more of memory.
+// Order returns the positions in entries of all of them, in ascending order of HMAC-SHA256(key, id): that
+// of a shuffle, and of the ranks of a draw. It needs 20 bytes per entry.
 func Order(key Hash, entries Entries) []uint32 {
 	type place struct {
 		head uint64 // the first bytes of the HMAC, which decide nearly always
@@ -103,18 +87,6 @@ func Order(key Hash, entries Entries) []uint32 {
 		order[i] = p.at
 	}
 	return order
-}
-
-// Rank is the position of an entry, from 1, in the order of Shuffle and Winners.
-func Rank(key Hash, entries Entries, id uuid.UUID) int {
-	r := newRanker(key)
-	own, rank := r.rank(id), 1
-	for i := range entries.Len() {
-		if x := r.rank(entries.At(i)); compare(&x, &own) < 0 {
-			rank++
-		}
-	}
-	return rank
 }
 
 // worstFirst is a heap of the best entries so far, with the worst of them on top.

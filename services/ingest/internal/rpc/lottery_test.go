@@ -238,8 +238,8 @@ func (r replica) drawn(t *testing.T, d *promotion.Draw) []uuid.UUID {
 	key := fairdraw.Key(r.seed(t, &p, &terms), hash, statement.Root, value[:])
 	winners := fairdraw.Winners(key, entries, terms.Winners)
 	ranks := make([]uint32, entries.Len())
-	for i := range ranks {
-		ranks[i] = uint32(fairdraw.Rank(key, entries, entries.At(i))) //nolint:gosec // a few
+	for i, at := range fairdraw.Order(key, entries) {
+		ranks[at] = uint32(i + 1) //nolint:gosec // a few
 	}
 	d.Phase, d.Beacon, d.WinnersCount = promotion.DrawDrawn, &round, int64(len(winners))
 	tx := r.store.Begin()
