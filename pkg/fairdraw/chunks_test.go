@@ -68,3 +68,13 @@ func TestChunksThatAreNotOfTheList(t *testing.T) {
 	require.NoError(t, x.Add(entries.Chunk(0)))
 	require.ErrorIs(t, x.Add(entries.Chunk(0)), ErrUnsorted, "twice")
 }
+
+// Entries whose HMACs begin alike are in the order of the rest of them.
+func TestOrderOfEqualBeginnings(t *testing.T) {
+	t.Parallel()
+	entries := numbered(3000)
+	want := Order(Hash{1}, entries)
+	for _, low := range []int{50, 58, 63} { // so that 14, 6 and 1 bits are compared first
+		require.Equal(t, want, orderBy(Hash{1}, entries, low))
+	}
+}

@@ -2,12 +2,12 @@ package fairdraw
 
 import (
 	"bytes"
-	"cmp"
 	"container/heap"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"math/bits"
 	"slices"
 
 	"github.com/google/uuid"
@@ -63,28 +63,37 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 }
 
 // Order returns the positions in entries of all of them, in ascending order of HMAC-SHA256(key, id): that
-// of a shuffle, and of the ranks of a draw. It needs 20 bytes per entry.
+// of a shuffle, and of the ranks of a draw. It needs 12 bytes per entry.
 func Order(key Hash, entries Entries) []uint32 {
-	type place struct {
-		head uint64 // the first bytes of the HMAC, which decide nearly always
-		at   uint32
-	}
-	places := make([]place, entries.Len())
+	return orderBy(key, entries, bits.Len(uint(entries.Len())))
+}
+
+// orderBy sorts numbers of the first bits of an HMAC, which decide nearly always, and the position in so
+// many low bits.
+func orderBy(key Hash, entries Entries, low int) []uint32 {
+	mask := uint64(1)<<low - 1
+	places := make([]uint64, entries.Len())
 	r := newRanker(key)
 	for i := range places {
 		r.computeMAC(entries[i*entrySize : (i+1)*entrySize])
-		places[i] = place{binary.BigEndian.Uint64(r.out[:]), uint32(i)} //nolint:gosec // the entries are in memory
+		places[i] = binary.BigEndian.Uint64(r.out[:])&^mask | uint64(i) //nolint:gosec // positive
 	}
-	slices.SortFunc(places, func(a, b place) int {
-		if c := cmp.Compare(a.head, b.head); c != 0 {
-			return c
+	slices.Sort(places)
+	at := func(place uint64) int { return int(place & mask) } //nolint:gosec // a position
+	for from, to := 0, 0; from < len(places); from = to {
+		for to = from + 1; to < len(places) && places[to]&^mask == places[from]&^mask; {
+			to++
 		}
-		x, y := r.rank(entries.At(int(a.at))), r.rank(entries.At(int(b.at)))
-		return compare(&x, &y)
-	})
+		if to-from > 1 { // the rest of the HMACs decides
+			slices.SortFunc(places[from:to], func(a, b uint64) int {
+				x, y := r.rank(entries.At(at(a))), r.rank(entries.At(at(b)))
+				return compare(&x, &y)
+			})
+		}
+	}
 	order := make([]uint32, len(places))
-	for i, p := range places {
-		order[i] = p.at
+	for i, place := range places {
+		order[i] = uint32(at(place)) //nolint:gosec // the entries are in memory
 	}
 	return order
 }
