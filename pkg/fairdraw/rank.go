@@ -80,8 +80,9 @@ func orderBy(key Hash, entries Entries, low int) []uint32 {
 	}
 	slices.Sort(places)
 	at := func(place uint64) int { return int(place & mask) } //nolint:gosec // a position
-	for from, to := 0, 0; from < len(places); from = to {
-		for to = from + 1; to < len(places) && places[to]&^mask == places[from]&^mask; {
+	for from := 0; from < len(places); {
+		to := from + 1
+		for to < len(places) && places[to]&^mask == places[from]&^mask {
 			to++
 		}
 		if to-from > 1 { // the rest of the HMACs decides
@@ -90,6 +91,7 @@ func orderBy(key Hash, entries Entries, low int) []uint32 {
 				return compare(&x, &y)
 			})
 		}
+		from = to
 	}
 	order := make([]uint32, len(places))
 	for i, place := range places {
