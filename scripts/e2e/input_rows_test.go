@@ -208,6 +208,7 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/my/requests":                       {queries: map[string]want{"cursor=x": invalidCursor}},
 	"GET /api/v1/draws/{eventId}":                   {promotion: true, unknown: noDraw, misused: noDraw}, // no lottery
 	"GET /api/v1/draws/{eventId}/entries":           {promotion: true, unknown: noDraw, misused: noDraw},
+	"GET /api/v1/draws/{eventId}/entries/{chunk}":   {promotion: true, unknown: noDraw, misused: noDraw},
 	"GET /api/v1/draws/{eventId}/proof/{requestId}": {promotion: true, unknown: noDraw, misused: noDraw},
 
 	// Figures

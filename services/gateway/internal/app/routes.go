@@ -231,6 +231,10 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 			Poll: true, Timeout: handlers.DrawTimeout,
 		},
 		{
+			ID: "draws.chunk", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}/entries/{chunk}", Access: edge.Public, Handler: e.draws.Chunk,
+			Poll: true, Timeout: handlers.DrawTimeout,
+		},
+		{
 			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Access: edge.Admin,
 			Handler: e.draws.Winners, Poll: true, Personal: true, Timeout: handlers.ExportTimeout,
 		},

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
@@ -29,27 +32,48 @@ const rankLead = 5 * time.Minute
 
 // waits reports whether the next step is not due yet. It makes no calls.
 func (s *step) waits() bool {
-	switch now := s.now(); s.Draw.Phase {
+	at := s.dueAt(&s.Draw)
+	switch s.Draw.Phase {
 	case promotion.DrawOpen:
-		return now.Before(s.terms.Cutoff().Add(s.opts.After))
-	case promotion.DrawRoot:
-		if s.terms.Beacon == nil || s.Draw.Beacon != nil {
-			return now.Before(s.terms.Announced().Add(-rankLead))
-		}
-		round, err := s.Draw.DecidingRound(&s.terms.Commitment)
-		return err == nil && now.Before(s.terms.Beacon.TimeOf(round))
-	case promotion.DrawDrawn:
-		at := s.terms.Announced()
-		if s.Draw.Announced() {
-			at = at.Add(s.settleDelay())
-		}
-		return now.Before(at)
+		at = at.Add(s.opts.After)
 	case promotion.DrawClosed:
-		_, timely := s.round()
-		return !timely && s.Draw.Statement == ""
-	case promotion.DrawSettled, promotion.DrawVoid:
+		if _, timely := s.round(); !timely && s.Draw.Statement == "" {
+			return true
+		}
+	case promotion.DrawRoot, promotion.DrawDrawn, promotion.DrawSettled, promotion.DrawVoid:
 	}
-	return false
+	return s.now().Before(at)
+}
+
+// dueAt is the time before which no step of a draw can follow; zero: at once. It follows from the draw
+// and its terms alone, so that the list of open draws can be sorted by it.
+func (s *step) dueAt(d *promotion.Draw) time.Time {
+	switch d.Phase {
+	case promotion.DrawOpen:
+		return s.terms.Cutoff()
+	case promotion.DrawRoot:
+		if s.terms.Beacon == nil || d.Beacon != nil {
+			return s.terms.Announced().Add(-rankLead)
+		}
+		if round, err := d.DecidingRound(&s.terms.Commitment); err == nil {
+			return s.terms.Beacon.TimeOf(round)
+		}
+	case promotion.DrawDrawn:
+		if d.Announced() {
+			return s.terms.Announced().Add(s.settleDelay())
+		}
+		return s.terms.Announced()
+	case promotion.DrawClosed, promotion.DrawSettled, promotion.DrawVoid:
+	}
+	return time.Time{}
+}
+
+// listed sets when the next step of a changed draw is due.
+func (s *step) listed(d promotion.Draw) promotion.Draw {
+	if d.DueAt = 0; !s.dueAt(&d).IsZero() {
+		d.DueAt = s.dueAt(&d).UnixMilli()
+	}
+	return d
 }
 
 // settling reports whether the next step writes the results of all requests, which can take long.
@@ -79,7 +103,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 		return s.settle(ctx)
 	case promotion.DrawVoid:
 		return false, s.rejectEntries(ctx)
-	case promotion.DrawSettled: // by a process that died before Forget
+	case promotion.DrawSettled: // read before another process settled it
 		return false, s.forget(ctx)
 	}
 	return false, fmt.Errorf("the phase %q is not known", s.Draw.Phase)
@@ -88,6 +112,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 func (s *step) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
 	after := s.Draw
 	change(&after)
+	after = s.listed(after)
 	err = retry(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
 	if err != nil {
 		return false, err
@@ -136,10 +161,14 @@ func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	failpoint.Hit("worker.draw.listed")
+	root := entries.Root()
+	if err := s.putEntries(ctx, root, entries); err != nil {
+		return false, err
+	}
 	if _, timely := s.round(); !timely { // the listing took too long
 		return false, nil
 	}
-	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, entries.Root(), int64(entries.Len()), excluded, s.now())
+	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, root, int64(entries.Len()), excluded, s.now())
 	if err != nil {
 		return false, err
 	}
@@ -148,6 +177,18 @@ func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	return s.advance(ctx, "stated", func(d *promotion.Draw) { d.Statement = string(text) })
+}
+
+// putEntries stores the chunks of the entries, before anybody can ask for them. Every process stores the
+// same ones.
+func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries fairdraw.Entries) error {
+	return forEach(ctx, fairdraw.Chunks(int64(entries.Len())), func(ctx context.Context, n int) error {
+		err := retry(ctx, func() error {
+			return s.store.PutEntries(ctx, s.Promotion.EventID, root, n, entries.Chunk(n), s.Promotion.EndsAt())
+		})
+		failpoint.Hit("worker.draw.entries")
+		return err
+	})
 }
 
 // signMargin is the time from the latest begin of the signing write to the latest time at which the
@@ -198,6 +239,7 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 		return s.advance(ctx, "dropped", func(d *promotion.Draw) { d.Statement = "" })
 	}
 	after.RootAt = s.now().UnixMilli()
+	after = s.listed(after)
 	if err := s.store.Advance(ctx, s.Draw, after); err != nil {
 		return false, err
 	}
@@ -304,13 +346,34 @@ func (s *step) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool
 	if entries.Root() != statement.Root {
 		return false, errors.New("the entries are not those of the signed root")
 	}
-	winners := fairdraw.Winners(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries, s.terms.Winners)
+	order := fairdraw.Order(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries)
 	failpoint.Hit("worker.draw.ranked")
+	winners := make([]uuid.UUID, min(s.terms.Winners, len(order)))
+	for i := range winners {
+		winners[i] = entries.At(int(order[i]))
+	}
+	if err := s.putRanks(ctx, order); err != nil {
+		return false, err
+	}
 	if err := retry(ctx, func() error { return s.store.PutWinners(ctx, s.Draw, winners, s.Promotion.EndsAt()) }); err != nil {
 		return false, err
 	}
 	return s.advance(ctx, "drawn", func(d *promotion.Draw) {
 		d.Phase, d.WinnersCount, d.DrawnAt = promotion.DrawDrawn, int64(len(winners)), s.now().UnixMilli()
+	})
+}
+
+// putRanks stores the rank of each entry, beside the chunk that the entry is in.
+func (s *step) putRanks(ctx context.Context, order []uint32) error {
+	ranks := make([]uint32, len(order))
+	for i, at := range order {
+		ranks[at] = uint32(i + 1) //nolint:gosec // the entries are in memory
+	}
+	chunks := slices.Collect(slices.Chunk(ranks, fairdraw.ChunkSize))
+	return forEach(ctx, len(chunks), func(ctx context.Context, n int) error {
+		return retry(ctx, func() error {
+			return s.store.PutRanks(ctx, s.Draw, n, promotion.NewRanks(chunks[n]), s.Promotion.EndsAt())
+		})
 	})
 }
 
