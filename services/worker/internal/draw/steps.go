@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -179,18 +178,6 @@ func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "stated", func(d *promotion.Draw) { d.Statement = string(text) })
 }
 
-// putEntries stores the chunks of the entries, before anybody can ask for them. Every process stores the
-// same ones.
-func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries fairdraw.Entries) error {
-	return forEach(ctx, fairdraw.Chunks(int64(entries.Len())), func(ctx context.Context, n int) error {
-		err := retry(ctx, func() error {
-			return s.store.PutEntries(ctx, s.Promotion.EventID, root, n, entries.Chunk(n), s.Promotion.EndsAt())
-		})
-		failpoint.Hit("worker.draw.entries")
-		return err
-	})
-}
-
 // signMargin is the time from the latest begin of the signing write to the latest time at which the
 // root may become public. The write may take half of it; the other half is for clocks that differ.
 const signMargin = 10 * time.Second
@@ -361,61 +348,4 @@ func (s *step) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool
 	return s.advance(ctx, "drawn", func(d *promotion.Draw) {
 		d.Phase, d.WinnersCount, d.DrawnAt = promotion.DrawDrawn, int64(len(winners)), s.now().UnixMilli()
 	})
-}
-
-// putRanks stores the rank of each entry, beside the chunk that the entry is in.
-func (s *step) putRanks(ctx context.Context, order []uint32) error {
-	ranks := make([]uint32, len(order))
-	for i, at := range order {
-		ranks[at] = uint32(i + 1) //nolint:gosec // the entries are in memory
-	}
-	chunks := slices.Collect(slices.Chunk(ranks, fairdraw.ChunkSize))
-	return forEach(ctx, len(chunks), func(ctx context.Context, n int) error {
-		return retry(ctx, func() error {
-			return s.store.PutRanks(ctx, s.Draw, n, promotion.NewRanks(chunks[n]), s.Promotion.EndsAt())
-		})
-	})
-}
-
-// entries lists the entries and compares their number with the counters.
-func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
-	counted, err := retryRead(ctx, func() (map[string]int64, error) { return s.store.Counted(ctx, s.Promotion.EventID) })
-	if err != nil {
-		return nil, err
-	}
-	groups := promotion.LotteryGroups()
-	lists := make([]fairdraw.Entries, len(groups))
-	if err := forEach(ctx, len(groups), func(ctx context.Context, i int) error {
-		err := s.readGroup(ctx, groups[i], func(page fairdraw.Entries) error {
-			lists[i] = append(lists[i], page...)
-			return nil
-		})
-		if err == nil && int64(lists[i].Len()) != counted[groups[i]] {
-			return fmt.Errorf("group %s has %d entries, but %d were counted", groups[i], lists[i].Len(), counted[groups[i]])
-		}
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	return fairdraw.MergeAll(lists)
-}
-
-// readGroup reads the entries of a group page by page.
-func (s *step) readGroup(ctx context.Context, group string, take func(page fairdraw.Entries) error) error {
-	for after := ""; ; {
-		var page fairdraw.Entries
-		var next string
-		if err := retry(ctx, func() (err error) {
-			page, next, err = s.store.Entries(ctx, s.Promotion.EventID, group, after)
-			return err
-		}); err != nil {
-			return err
-		}
-		if err := take(page); err != nil {
-			return err
-		}
-		if after = next; after == "" {
-			return nil
-		}
-	}
 }
