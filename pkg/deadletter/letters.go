@@ -16,7 +16,9 @@ import (
 	"urr.guru/pkg/kafka"
 )
 
-// Marks are the service's memory of which letters were redriven, by keys of any form.
+// Marks are the service's memory of which letters were redriven, by keys of any form. The offsets of a
+// consumer group would not do: brokers forget them after seven days without a member, and operators
+// redrive letters by id too.
 type Marks interface {
 	// Redriven returns when letters were redriven; those that were not are left out.
 	Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error)
