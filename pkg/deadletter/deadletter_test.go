@@ -150,7 +150,7 @@ func requireInOrder(t *testing.T, values []string, n int) {
 		require.LessOrEqual(t, last[i%7], i, "in the order of its key")
 		last[i%7], seen[i] = i, true
 	}
-	require.Equal(t, n, len(seen))
+	require.Len(t, seen, n)
 }
 
 // Operators reach every letter of the group by repeated calls, the oldest first and each once, also

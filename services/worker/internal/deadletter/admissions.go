@@ -53,6 +53,11 @@ func decode(body string) (a admission, err error) {
 	return a, nil
 }
 
+func readable(body string) bool {
+	_, err := decode(body)
+	return err == nil
+}
+
 // Handle logs, counts and deletes received messages. A process that dies before the deletion has
 // them logged and counted twice, which is all.
 func (a *Admissions) Handle(ctx context.Context, batch []promotion.Delivery) error {

@@ -88,7 +88,7 @@ func (a *Admissions) redriveOldest(ctx context.Context, cursor string) (out Resu
 // redrive sends a letter again. A process that dies before MarkRedriven has it logged and counted
 // twice.
 func (a *Admissions) redrive(ctx context.Context, l promotion.DeadLetter, out *Result) error {
-	if _, unreadable := decode(l.Body); unreadable != nil || a.queue == nil {
+	if a.queue == nil || !readable(l.Body) {
 		out.Refused = append(out.Refused, l.ID)
 		return nil
 	}
