@@ -135,11 +135,12 @@ var visitorRows = map[string]inputRow{
 	"DELETE /api/v1/reservations/{reservationId}": {stranger: noReservation},
 
 	// Resources of the user
-	"GET /api/v1/my/reservations":                    {queries: badPages},
-	"GET /api/v1/my/tickets":                         {queries: badPages},
-	"GET /api/v1/my/reservations/{reservationId}":    {stranger: noReservation},
-	"DELETE /api/v1/my/reservations/{reservationId}": {stranger: noReservation},
-	"GET /api/v1/my/tickets/{ticketId}":              {stranger: noTicket},
+	"GET /api/v1/my/reservations":                                      {queries: badPages},
+	"GET /api/v1/my/tickets":                                           {queries: badPages},
+	"GET /api/v1/my/reservations/{reservationId}":                      {stranger: noReservation},
+	"DELETE /api/v1/my/reservations/{reservationId}":                   {stranger: noReservation},
+	"GET /api/v1/my/tickets/{ticketId}":                                {stranger: noTicket},
+	"GET /api/v1/my/reservations/{reservationId}/payments/{paymentId}": {stranger: noReservation},
 
 	// Payments
 	"POST /api/v1/payments/prepare": {

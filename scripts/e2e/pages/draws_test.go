@@ -229,7 +229,7 @@ func testSuspiciousDraws(t *testing.T) {
 		b.waitFor("section:has(#check) button.wide")
 		return fault
 	}
-	for _, name := range []string{"removed entry", "false beacon value", "changed seed", "changed winner"} {
+	for _, name := range []string{"removed entry", "false beacon value", "a beacon whose rounds are of other times", "changed seed", "changed winner"} {
 		fault := show(name)
 		verdict := b.verify()
 		require.Contains(t, verdict, says["bad"], name)

@@ -34,6 +34,7 @@ type endpoints struct {
 	line       *handlers.LineHandlers
 	seats      *handlers.SeatHandlers
 	webhooks   *handlers.WebhookHandlers
+	checkout   *handlers.CheckoutHandlers
 	rewards    *handlers.RewardHandlers    // nil: there are none
 	promotions *handlers.PromotionHandlers // nil: there are none
 	existence  *handlers.EventExistence
@@ -191,6 +192,10 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.ReserveBest, Refusal: e.seats.Refusal,
 			Body: edge.RequiredBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
+		},
+		{
+			ID: "my.checkout", Method: http.MethodGet, Pattern: "/api/v1/my/reservations/{reservation_id}/payments/{payment_id}", Access: edge.User,
+			Handler: e.checkout.Get, Poll: true, Answer: &gatewayv1.Checkout{},
 		},
 		{
 			ID: "payments.webhook", Method: http.MethodPost, Pattern: "/api/v1/payments/webhooks/{provider}", Access: edge.Public, Handler: e.webhooks.Handle,

@@ -124,6 +124,11 @@ var texts = map[string]routeText{
 			"begins with an apostrophe, has an apostrophe in front.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, " +
 			"UNAVAILABLE (the latest successful requests are not listed yet).",
 	},
+	"my.checkout": {
+		summary: "A reservation of the caller and one of its payments",
+		description: "For the page of a checkout, which polls it. `payment` is there while the reservation is `HELD` or `PAYING`.\n\n" +
+			"Errors: UNAUTHENTICATED, RESERVATION_NOT_FOUND, PAYMENT_NOT_FOUND (also for one of another reservation).",
+	},
 	"rewards.attend": {
 		summary: "Records today's attendance, the same again when repeated",
 		description: "Today is the day in Korea. What the attendance earns is paid afterwards; the rewards in `entries` of " +

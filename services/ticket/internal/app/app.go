@@ -73,6 +73,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
 	a.Go("seat changes", eventStore.Pruner(log))
+	a.Go("acts on lines", eventStore.ActPruner(log))
 	a.Go("consumer", consumer.Run)
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
