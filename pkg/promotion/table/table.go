@@ -15,7 +15,6 @@
 //	announcements   OUTBOX#<00..3f>       <ms>#<uuid>         with each settlement; the relay deletes
 //	dead letter     DLQ#requests          <ms>#<id>           worker, for operators
 //	                DLQ#admissions        <ms>#<id>
-//	redriven record DLQ#<topic>           <partition>-<offset> worker, when an operator redrives it
 //	lottery entry   ENTRY#<event>#<gg>    <id>                worker
 //	entry counter   EVENT#<event>         ENTRIES#<gg>        worker
 //	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
