@@ -64,7 +64,7 @@ func publishDraws(t *testing.T) (base string, s *drawServer) {
 		switch r.URL.Path {
 		case path:
 			writeJSON(w, http.StatusOK, s.document)
-		case path + "/entries":
+		case path + "/entries/0":
 			w.Header().Set("Content-Type", "application/octet-stream")
 			_, _ = w.Write(s.entries)
 		case "/api/v1/promotions/" + s.event:

@@ -16,6 +16,7 @@ import (
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
@@ -231,6 +232,10 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 			Poll: true, Timeout: handlers.DrawTimeout,
 		},
 		{
+			ID: "draws.chunk", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}/entries/{chunk}", Access: edge.Public, Handler: e.draws.Chunk,
+			Poll: true, Timeout: handlers.DrawTimeout,
+		},
+		{
 			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Access: edge.Admin,
 			Handler: e.draws.Winners, Poll: true, Personal: true, Timeout: handlers.ExportTimeout,
 		},
@@ -314,12 +319,14 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	rewardv1.RewardAdminService_RetryRewards_FullMethodName:    {Status: http.StatusAccepted},
 	ingestv1.IngestAdminService_CreatePromotion_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	workerv1.WorkerAdminService_RedriveRequests_FullMethodName: {Timeout: 15 * time.Second},
+	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:      {Timeout: handlers.DeadLettersTimeout},
 
-	statsv1.StatsService_ListActs_FullMethodName:                    {Personal: true},
-	rewardv1.RewardAdminService_ListRewards_FullMethodName:          {Personal: true},
-	rewardv1.RewardAdminService_GetReward_FullMethodName:            {Personal: true},
-	ingestv1.IngestAdminService_ListRequests_FullMethodName:         {Personal: true},
-	ingestv1.IngestService_GetRequest_FullMethodName:                {Personal: true},
-	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:      {Personal: true},
-	workerv1.WorkerAdminService_ListQueueDeadLetters_FullMethodName: {Personal: true},
+	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
+	rewardv1.RewardAdminService_ListRewards_FullMethodName:              {Personal: true},
+	rewardv1.RewardAdminService_GetReward_FullMethodName:                {Personal: true},
+	ingestv1.IngestAdminService_ListRequests_FullMethodName:             {Personal: true},
+	ingestv1.IngestService_GetRequest_FullMethodName:                    {Personal: true},
+	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:          {Personal: true},
+	workerv1.WorkerAdminService_ListAdmissionDeadLetters_FullMethodName: {Personal: true},
+	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},
 }

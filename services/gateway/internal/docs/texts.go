@@ -117,6 +117,12 @@ var texts = map[string]routeText{
 		description: "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. The file never changes once it is there, from " +
 			"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
 	},
+	"draws.chunk": {
+		summary: "A chunk of these entries: 20,000 ids",
+		description: "`application/octet-stream` with an `ETag`, 320,000 bytes; from 0 on. The last chunk is shorter, and empty behind it. So verifiers " +
+			"read the entries one chunk after another, and caches keep each: it never changes once it is there.\n\n" +
+			"Errors: INVALID_ID, DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED, RANGE_NOT_SATISFIABLE.",
+	},
 	"promotions.winners": {
 		summary: "Who has a place, as CSV",
 		description: "`text/csv` with the header `rank,requestId,userId`: the winners of an announced lottery by their rank, or the successful " +

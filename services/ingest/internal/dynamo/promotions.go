@@ -58,7 +58,7 @@ func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare reques
 		tx.Put(1, table.ListItem(p.EventID), table.Condition{})
 		switch p.EventType {
 		case promotion.Lottery:
-			tx.Put(1, table.OpenDrawItem(p.EventID), table.Condition{})
+			tx.Put(1, table.OpenDrawItem(p.EventID, p.LotteryCutoffAt), table.Condition{})
 		case promotion.FirstCome:
 			capacity := promotion.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: p.CreatedAt}
 			tx.Put(1, table.CapacityItem(&capacity), table.Condition{})
