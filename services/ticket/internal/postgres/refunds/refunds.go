@@ -90,7 +90,8 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	return &claim, answer(ctx, tx.Queries, &claim)
 }
 
-// saleOf reads the facts of the tickets' event. All tickets of a payment are of one.
+// saleOf reads the facts of the tickets' event. All tickets of a payment are of one; those of another
+// payment are refused whatever their event is.
 func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Sale, error) {
 	var ids []string
 	if len(list) > 0 {
