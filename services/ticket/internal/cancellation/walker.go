@@ -22,7 +22,7 @@ const (
 	orderBatch = 100
 	// lease is how long no other replica walks an event. One that takes longer does no harm: each
 	// transaction looks again at the rows that it has locked.
-	lease = 30 * time.Second
+	lease = 10 * time.Second
 )
 
 // Order has tickets of one reservation that admit somebody, or whose money is owed.
@@ -77,22 +77,25 @@ func (w *Walker) Run(ctx context.Context) error {
 	return loop.Try(ctx, w.Every, w.Log, "cancelled events not walked", w.Walk)
 }
 
-// Walk ends the events whose grace is over, and walks each ended event that is due once.
+// Walk ends the events whose grace is over, and walks ended events until none is due. What fails does not
+// stop the other events.
 func (w *Walker) Walk(ctx context.Context) error {
-	ended, err := w.Store.EndCancelled(ctx)
-	for _, id := range ended {
-		w.Log.InfoContext(ctx, "the refunds of a cancelled event begin", "event", id)
-	}
-	walked := make(map[string]bool)
-	for err == nil && ctx.Err() == nil {
-		id, ok, leaseErr := w.Store.Lease(ctx, lease)
-		if leaseErr != nil || !ok || walked[id] {
-			return leaseErr
+	var errs []error
+	for ctx.Err() == nil {
+		ended, err := w.Store.EndCancelled(ctx)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
 		}
-		walked[id] = true
-		err = w.walkOne(ctx, id)
+		for _, id := range ended {
+			w.Log.InfoContext(ctx, "the refunds of a cancelled event begin", "event", id)
+		}
+		id, ok, err := w.Store.Lease(ctx, lease)
+		if err != nil || !ok {
+			return errors.Join(append(errs, err)...)
+		}
+		errs = append(errs, w.walkOne(ctx, id))
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // walkOne does a part of what is left of an event. A reservation or an order that cannot be ended does
