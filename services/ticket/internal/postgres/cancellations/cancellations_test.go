@@ -128,13 +128,16 @@ func TestUndoKeepsEverything(t *testing.T) {
 		if from == event.Paused {
 			act(t, svc, event.Pause)
 		}
+		other := svc.Replica(t)
+		_, err := other.Events.Head(t.Context(), "e")
+		require.NoError(t, err)
 		cancelled := act(t, svc, event.Cancel)
 		require.Equal(t, event.Cancelled, cancelled.State)
 		svc.RequireFromNow(t, grace, cancelled.RefundsAt)
 
-		_, err := svc.HoldSeats(t.Context(), "d", "A-1-7")
-		require.ErrorIs(t, err, event.ErrCancelled)
-		_, err = svc.Replica(t).Reservations.BeginPayment(t.Context(), held.UserID, held.ID, uuid.New())
+		_, err = other.Reservations.BeginPayment(t.Context(), held.UserID, held.ID, uuid.New())
+		require.ErrorIs(t, err, event.ErrCancelled, "although the replica has read the event before")
+		_, err = svc.HoldSeats(t.Context(), "d", "A-1-7")
 		require.ErrorIs(t, err, event.ErrCancelled)
 		require.Equal(t, refund.Refused, svc.BeginRefund(t, svc.RefundRequest(p, refund.User)).Status)
 		svc.Confirm(t, charged, charge)
