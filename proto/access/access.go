@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	_ "urr.guru/proto/gen/urr" // what Calls lists
 	"urr.guru/proto/events"
+	_ "urr.guru/proto/gen/urr" // what Calls lists
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
