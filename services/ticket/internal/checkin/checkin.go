@@ -180,10 +180,15 @@ func (e *Event) begin(from *Position) (Position, error) {
 	if e.Transferring {
 		return Position{}, ErrListNotReady.WithRetry(transferWait)
 	}
-	if from != nil {
+	latest := e.Now.Add(-listMargin).Truncate(time.Millisecond)
+	switch {
+	case from == nil:
+		return Position{Epoch: e.Epoch, Time: latest}, nil
+	case from.Time.After(latest), from.Time.Before(e.ClosesAt.Truncate(time.Millisecond)): // no first page had it
+		return Position{}, errs.ErrInvalidCursor
+	default:
 		return *from, nil
 	}
-	return Position{Epoch: e.Epoch, Time: e.Now.Add(-listMargin).Truncate(time.Millisecond)}, nil
 }
 
 // Counts are the figures of an event's doors.

@@ -91,7 +91,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
 		CheckInServiceClient: ticketv1.NewCheckInServiceClient(conn),
-		clock: clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
+		clock:                clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
 	}
 }
 

@@ -119,6 +119,12 @@ func TestListIsReadyOnceNothingChangesAnyMore(t *testing.T) {
 	h.close(checkin.ListAfter)
 	p, err := h.doors.List(t.Context(), "e", nil, 1)
 	require.NoError(t, err)
+	for _, at := range []time.Time{{}, h.Clock.Now().Add(-time.Hour), h.Clock.Now()} {
+		made := *p.Next
+		made.Time = at
+		_, err = h.doors.List(t.Context(), "e", &made, 1)
+		require.ErrorIs(t, err, errs.ErrInvalidCursor, "it would admit whom the list does not")
+	}
 	h.exec(t, `UPDATE events SET epoch = 2`)
 	_, err = h.doors.List(t.Context(), "e", p.Next, 1)
 	require.ErrorIs(t, err, errs.ErrInvalidCursor, "half of a list of each date")
