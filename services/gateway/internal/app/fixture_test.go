@@ -212,6 +212,7 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterHoldServiceServer(r, w.ticket)
 			ticketv1.RegisterReservationServiceServer(r, w.ticket)
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
+			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
 		}, written, as),
 		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { paymentv1.RegisterPaymentServiceServer(r, w.payment) }, written, as),
 		Stats:   rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, w.stats) }, written, as),
