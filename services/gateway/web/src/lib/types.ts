@@ -153,6 +153,11 @@ export interface Payment {
   status: "PREPARED" | "PENDING" | "CONFIRMED" | "DECLINED" | "EXPIRED" | "REFUNDED";
   declineCode?: string;
 }
+/** A reservation, and, while it is not paid, one of its payments. */
+export interface Checkout {
+  reservation: Reservation;
+  payment?: Payment;
+}
 
 export type RewardStatus = "PENDING" | "PROCESSING" | "SUCCESS" | "FAILED" | "CANCELLED";
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/failpoint"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/tickets"
@@ -31,10 +32,16 @@ func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Cl
 		if claim = known; claim != nil || err != nil {
 			return err
 		}
-		claim, err = begin(ctx, tx, req)
-		return err
+		if claim, err = begin(ctx, tx, req); err != nil {
+			return err
+		}
+		return failpoint.Err("ticket.claim.before_commit")
 	})
-	return claim, err
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("ticket.claim.after_commit")
+	return claim, nil
 }
 
 // insert stores a new claim. It returns the claim that is stored already, locked, or else nil.
@@ -83,7 +90,8 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	return &claim, answer(ctx, tx.Queries, &claim)
 }
 
-// saleOf reads the facts of the tickets' event. All tickets of a payment are of one.
+// saleOf reads the facts of the tickets' event. All tickets of a payment are of one; those of another
+// payment are refused whatever their event is.
 func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Sale, error) {
 	var ids []string
 	if len(list) > 0 {
