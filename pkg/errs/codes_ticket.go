@@ -30,3 +30,12 @@ var (
 	ErrTicketNotFound      = declare(NotFound, "TICKET_NOT_FOUND", "The ticket does not exist")
 	ErrTicketCodeInvalid   = declare(Invalid, "TICKET_CODE_INVALID", "The ticket code is not genuine")
 )
+
+// Doors.
+var (
+	ErrAlreadyUsed  = declare(Conflict, "ALREADY_USED", "The ticket has been used")
+	ErrNotValid     = declare(Conflict, "NOT_VALID", "The ticket admits nobody")
+	ErrListNotReady = declare(Conflict, "LIST_NOT_READY", "Tickets may still change hands or be given back")
+	ErrScanNotFound = declare(NotFound, "SCAN_NOT_FOUND", "The scan does not exist")
+	ErrUndoTooLate  = declare(Conflict, "UNDO_TOO_LATE", "The scan can no longer be undone")
+)

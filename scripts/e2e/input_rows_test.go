@@ -141,6 +141,7 @@ var visitorRows = map[string]inputRow{
 	"DELETE /api/v1/my/reservations/{reservationId}":                   {stranger: noReservation},
 	"GET /api/v1/my/tickets/{ticketId}":                                {stranger: noTicket},
 	"GET /api/v1/my/reservations/{reservationId}/payments/{paymentId}": {stranger: noReservation},
+	"GET /api/v1/my/tickets/{ticketId}/qr.svg":                         {stranger: noTicket},
 
 	// Payments
 	"POST /api/v1/payments/prepare": {
@@ -216,6 +217,24 @@ var visitorRows = map[string]inputRow{
 }
 
 var operatorRows = map[string]inputRow{
+	// Doors
+	"POST /api/v1/check-in": {
+		body:    func(w *inputWorld) string { return `{"eventId":"` + w.calm + `","code":"x"}` },
+		bad:     []badValue{{"eventId", `"nowhere"`, noEvent, ""}},
+		misused: want{http.StatusConflict, "NOT_VALID"},
+	},
+	"POST /api/v1/check-in/{eventId}/undo": {
+		body: text(`{"scanId":"` + absentID + `"}`), unknown: noEvent, misused: want{http.StatusNotFound, "SCAN_NOT_FOUND"},
+	},
+	"GET /api/v1/check-in/{eventId}": {unknown: noEvent},
+	"GET /api/v1/check-in/{eventId}/list": {
+		unknown: noEvent, queries: badPages, misused: want{http.StatusConflict, "LIST_NOT_READY"},
+	},
+	"POST /api/v1/check-in/{eventId}/scans": {
+		body: text(`{"epoch":1,"scans":[{"scanId":"` + absentID + `","code":"x","at":"2030-01-01T00:00:00Z"}]}`), unknown: noEvent,
+	},
+	"GET /api/v1/check-in/{eventId}/conflicts": {queries: badPages},
+
 	"POST /api/v1/admin/vwr/activate/{eventId}": {
 		busy: true, body: text(`{"inlet":"PERIODIC","next":"QUEUE"}`), unknown: noEvent,
 		bad: []badValue{

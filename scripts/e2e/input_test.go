@@ -174,6 +174,8 @@ func (c asker) right() person {
 		return person{}
 	case "admin":
 		return person{session: c.w.p.SessionToken("operator", "admin")}
+	case "staff":
+		return person{session: c.w.p.SessionToken("door", "staff")}
 	default:
 		return c.w.owner
 	}

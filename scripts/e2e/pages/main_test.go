@@ -82,6 +82,8 @@ func TestPages(t *testing.T) {
 
 	t.Run("Journey", testJourney)
 	t.Run("GeneralAdmission", testGeneralAdmission)
+	t.Run("CheckIn", testCheckIn)
+	t.Run("UndoneCheckIn", testUndoneCheckIn)
 	t.Run("BestSeats", testBestSeats)
 	t.Run("RoomKeepsThePosition", testRoomKeepsThePosition)
 	t.Run("Lobby", testLobby)

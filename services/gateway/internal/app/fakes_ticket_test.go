@@ -21,11 +21,14 @@ type fakeTicket struct {
 	ticketv1.UnimplementedHoldServiceServer
 	ticketv1.UnimplementedReservationServiceServer
 	ticketv1.UnimplementedTicketServiceServer
+	ticketv1.UnimplementedCheckInServiceServer
 	callLog
 
 	hold func(event string) *ticketv1.HoldResult
 	// taken is how many seats there are beside the twelve that are free.
 	taken int64
+	// status and code of every ticket.
+	status, code string
 	// price of the only section.
 	price int64
 	// down makes GetEventInfo fail.
@@ -165,5 +168,35 @@ func (f *fakeTicket) ListMyTickets(_ context.Context, in *ticketv1.ListMyTickets
 
 func (f *fakeTicket) GetMyTicket(_ context.Context, in *ticketv1.GetMyTicketRequest) (*ticketv1.Ticket, error) {
 	f.add("GetMyTicket", in.GetCaller(), in)
-	return &ticketv1.Ticket{TicketId: in.GetTicketId()}, nil
+	return &ticketv1.Ticket{TicketId: in.GetTicketId(), Status: f.status, Code: f.code}, nil
+}
+
+func (f *fakeTicket) CheckIn(_ context.Context, in *ticketv1.CheckInRequest) (*ticketv1.CheckedIn, error) {
+	f.add("CheckIn", in.GetCaller(), in)
+	return &ticketv1.CheckedIn{Section: "A"}, nil
+}
+
+func (f *fakeTicket) UndoCheckIn(_ context.Context, in *ticketv1.UndoCheckInRequest) (*ticketv1.CheckedIn, error) {
+	f.add("UndoCheckIn", in.GetCaller(), in)
+	return &ticketv1.CheckedIn{ScanId: in.GetScanId()}, nil
+}
+
+func (f *fakeTicket) GetDoorCounts(_ context.Context, in *ticketv1.GetDoorCountsRequest) (*ticketv1.DoorCounts, error) {
+	f.add("GetDoorCounts", in.GetCaller(), in)
+	return &ticketv1.DoorCounts{}, nil
+}
+
+func (f *fakeTicket) GetDoorList(_ context.Context, in *ticketv1.GetDoorListRequest) (*ticketv1.DoorList, error) {
+	f.add("GetDoorList", in.GetCaller(), in)
+	return &ticketv1.DoorList{}, nil
+}
+
+func (f *fakeTicket) UploadScans(_ context.Context, in *ticketv1.UploadScansRequest) (*ticketv1.UploadedScans, error) {
+	f.add("UploadScans", in.GetCaller(), in)
+	return &ticketv1.UploadedScans{}, nil
+}
+
+func (f *fakeTicket) ListConflicts(_ context.Context, in *ticketv1.ListConflictsRequest) (*ticketv1.ListConflictsResponse, error) {
+	f.add("ListConflicts", in.GetCaller(), in)
+	return &ticketv1.ListConflictsResponse{}, nil
 }

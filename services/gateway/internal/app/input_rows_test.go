@@ -24,6 +24,7 @@ type badValue struct {
 var (
 	longID   = `"` + strings.Repeat("a", 65) + `"`
 	longText = `"` + strings.Repeat("a", 201) + `"`
+	scan     = `{"scanId":"` + requestID + `","code":"x","at":"2030-01-01T00:00:00Z"}`
 	// pages are the queries of a list.
 	pages = map[string]string{
 		"limit=101": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "limit=1&limit=2": "INVALID_REQUEST",
@@ -159,8 +160,40 @@ var inputs = map[string]input{
 	"EventService.ListEvents":               {queries: pages},
 	"ReservationService.ListMyReservations": {queries: pages},
 	"TicketService.ListMyTickets":           {queries: pages},
-	"StatsService.ListActs":                 {queries: auditPages()},
+	"CheckInService.ListConflicts":          {queries: pages},
+	"CheckInService.GetDoorList": {queries: map[string]string{
+		"limit=5001": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
+	}},
+	"StatsService.ListActs": {queries: auditPages()},
 
+	"CheckInService.CheckIn": {
+		required: map[string]string{"code": "INVALID_REQUEST", "eventId": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "code", value: `"` + strings.Repeat("a", 513) + `"`, code: "INVALID_REQUEST"},
+			{member: "eventId", value: `"a b"`, code: "INVALID_REQUEST"},
+			{member: "deviceId", value: `"a\nb"`, code: "INVALID_REQUEST"},
+			{member: "deviceId", value: longText, code: "INVALID_REQUEST"},
+		},
+	},
+	"CheckInService.UndoCheckIn": {
+		required: map[string]string{"scanId": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "scanId", value: `"42"`, code: "INVALID_REQUEST"},
+			{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}, // it is in the path
+		},
+	},
+	"CheckInService.UploadScans": {
+		required: map[string]string{"epoch": "INVALID_REQUEST", "scans": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "epoch", value: `0`, code: "INVALID_REQUEST"},
+			{member: "deviceId", value: longText, code: "INVALID_REQUEST"},
+			{member: "scans", value: `[]`, code: "INVALID_REQUEST"},
+			{member: "scans", value: `[` + strings.Repeat(scan+",", 200) + scan + `]`, code: "INVALID_REQUEST"},
+			{member: "scans", value: `[{"scanId":"42","code":"x","at":"2030-01-01T00:00:00Z"}]`, code: "INVALID_REQUEST", path: "scans[0].scanId"},
+			{member: "scans", value: `[{"scanId":"` + requestID + `","code":"","at":"2030-01-01T00:00:00Z"}]`, code: "INVALID_REQUEST", path: "scans[0].code"},
+			{member: "scans", value: `[{"scanId":"` + requestID + `","code":"x"}]`, code: "INVALID_REQUEST", path: "scans[0].at"},
+		},
+	},
 	"seats.reserve": {required: map[string]string{"eventId": "INVALID_ID"}, bad: badEvents},
 	"reservations.best": {
 		required: map[string]string{"eventId": "INVALID_ID"},

@@ -53,6 +53,12 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"threshold":100}`
 	case "QueueAdminService.Revoke", "QueueAdminService.Block", "QueueAdminService.Unblock":
 		return `{"userId":"nobody"}`
+	case "CheckInService.CheckIn":
+		return `{"eventId":"` + event + `","code":"x"}`
+	case "CheckInService.UndoCheckIn":
+		return `{"scanId":"` + requestID + `"}`
+	case "CheckInService.UploadScans":
+		return `{"epoch":1,"scans":[` + scan + `]}`
 	case "PaymentService.Prepare":
 		return `{"paymentType":"reservation","referenceId":"` + requestID + `"}`
 	case "RewardAdminService.CreateCampaign":

@@ -34,6 +34,7 @@ type endpoints struct {
 	line       *handlers.LineHandlers
 	seats      *handlers.SeatHandlers
 	webhooks   *handlers.WebhookHandlers
+	tickets    *handlers.TicketHandlers
 	checkout   *handlers.CheckoutHandlers
 	rewards    *handlers.RewardHandlers    // nil: there are none
 	promotions *handlers.PromotionHandlers // nil: there are none
@@ -194,6 +195,9 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			Answer: &ticketv1.Reservation{},
 		},
 		{
+			ID: "tickets.qr", Method: http.MethodGet, Pattern: "/api/v1/my/tickets/{ticket_id}/qr.svg", Access: edge.User, Handler: e.tickets.QR,
+		},
+		{
 			ID: "my.checkout", Method: http.MethodGet, Pattern: "/api/v1/my/reservations/{reservation_id}/payments/{payment_id}", Access: edge.User,
 			Handler: e.checkout.Get, Poll: true, Answer: &gatewayv1.Checkout{},
 		},
@@ -271,6 +275,7 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 		pageRow("page.room", "/vwr/{event_id}", edge.Public, edge.None, handlers.FromHTTP(e.pages.WaitingRoom)),
 		pageRow("page.queue", "/queue/{event_id}", edge.Public, edge.None, e.page("queue")),
 		pageRow("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
+		pageRow("page.check-in", "/check-in", edge.Staff, edge.None, e.page("check-in")),
 		pageRow("page.my", "/my", edge.Public, edge.None, e.page("my")),
 		pageRow("page.login", "/login", edge.Public, edge.None, e.page("login")),
 		pageRow("page.docs", "/docs", edge.Public, edge.None, e.reference.Page),

@@ -100,6 +100,12 @@ var details = map[string]sentences{
 	"TICKET_NOT_FOUND":      {"This ticket does not exist.", "존재하지 않는 티켓입니다."},
 	"TICKET_CODE_INVALID":   {"This ticket code is not genuine.", "유효하지 않은 티켓 코드입니다."},
 
+	"ALREADY_USED":   {"This ticket has been used already.", "이미 사용된 티켓입니다."},
+	"NOT_VALID":      {"This ticket is not valid here.", "이곳에서 사용할 수 없는 티켓입니다."},
+	"LIST_NOT_READY": {"The list for the doors is not ready yet.", "아직 입장 명단이 준비되지 않았습니다."},
+	"SCAN_NOT_FOUND": {"This check-in does not exist.", "존재하지 않는 입장 기록입니다."},
+	"UNDO_TOO_LATE":  {"This check-in can no longer be undone.", "입장 처리를 더 이상 취소할 수 없습니다."},
+
 	"PAYMENT_NOT_FOUND":         {"This payment does not exist.", "존재하지 않는 결제입니다."},
 	"REFERENCE_NOT_FOUND":       {"What is to be paid does not exist.", "결제 대상을 찾을 수 없습니다."},
 	"NOT_PAYABLE":               {"This cannot be paid any more.", "더 이상 결제할 수 없습니다."},

@@ -15,6 +15,7 @@ import (
 	topics "urr.guru/proto/events"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/cancellation"
+	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/postgres"
@@ -24,6 +25,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
@@ -102,6 +104,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge))
 	ticketService := ticket.NewService(tickets.NewStore(database), cfg.keys)
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(ticketService))
+	ticketv1.RegisterCheckInServiceServer(server, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		ticketService.Rekey(next.keys)

@@ -132,11 +132,16 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Code returns the ticket's signed code, empty unless the ticket is VALID: a door that checks
-// signatures only would admit the bearer. Codes are never stored, so that a stolen database contains
-// no valid ones.
+// Verify decodes a genuine code, else ErrCodeInvalid.
+func (s *Service) Verify(code string) (Code, error) { return s.keys.Load().Verify(code) }
+
+func (s *Service) SignDoorList(l *DoorList) string { return s.keys.Load().SignDoorList(l) }
+
+// Code returns the ticket's signed code, empty unless the ticket is VALID, or its holder may keep it
+// since a buyer has not paid yet: a door that checks signatures only would admit the bearer. Codes are
+// never stored, so that a stolen database contains no valid ones.
 func (s *Service) Code(t *Ticket) string {
-	if t.Status != Valid {
+	if t.Status != Valid && t.Status != Transferring {
 		return ""
 	}
 	code := Code{TicketID: t.ID, Serial: uint32(t.Serial), EventID: t.EventID, Place: t.Section} //nolint:gosec // counts from 1

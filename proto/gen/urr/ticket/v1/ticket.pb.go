@@ -195,13 +195,14 @@ func (x *GetMyTicketRequest) GetTicketId() string {
 type Ticket struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
-	// Ed25519-signed, so that a door verifies it offline. Empty unless the ticket is VALID.
+	// Ed25519-signed, so that a door verifies it offline. Empty unless the ticket is VALID or
+	// TRANSFERRING.
 	Code    string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	EventId string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Absent for general admission.
 	Seat    *Seat  `protobuf:"bytes,4,opt,name=seat,proto3" json:"seat,omitempty"`
 	Section string `protobuf:"bytes,5,opt,name=section,proto3" json:"section,omitempty"`
-	// "VALID", "USED", "TRANSFERRED", "REFUNDING" or "REFUNDED".
+	// "VALID", "USED", "TRANSFERRING", "TRANSFERRED", "REFUNDING" or "REFUNDED".
 	Status        string                 `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
 	ReservationId string                 `protobuf:"bytes,7,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	IssuedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`

@@ -116,9 +116,25 @@ export interface Ticket {
   eventId: string;
   seat?: Seat;
   section: string;
-  status: "VALID" | "USED" | "TRANSFERRED" | "REFUNDING" | "REFUNDED";
+  status: "VALID" | "USED" | "TRANSFERRING" | "TRANSFERRED" | "REFUNDING" | "REFUNDED";
   reservationId: string;
   issuedAt: string;
+}
+
+/** A check-in. */
+export interface CheckedIn {
+  scanId: string;
+  ticketId: string;
+  section: string;
+  // Absent for general admission.
+  seat?: Seat;
+  at: string;
+}
+
+export interface DoorCounts {
+  sold: number;
+  checkedIn: number;
+  conflicts: number;
 }
 
 export interface Prepared {

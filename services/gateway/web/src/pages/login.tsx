@@ -19,6 +19,7 @@ function Reason() {
     [/^\/rewards\//, t.toRewards],
     [/^\/promo\//, t.toPromotion],
     [/^\/my$/, t.toMy],
+    [/^\/check-in$/, t.toDoor],
   ];
   const path = new URL(returnTo, location.origin).pathname;
   const reason = reasons.find(([pattern]) => pattern.test(path))?.[1];

@@ -27,6 +27,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/refund"
@@ -62,6 +63,7 @@ type Service struct {
 	Settlement       *payments.Store
 	Refunds          *refunds.Store
 	Walker           *cancellation.Walker
+	Scans            *scans.Store
 	Events           *event.Service
 	Reservations     *reservation.Service
 }
@@ -97,7 +99,7 @@ func (s *Service) Replica(t *testing.T) *Service {
 		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
 		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
-		Refunds: refunds.NewStore(database),
+		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
