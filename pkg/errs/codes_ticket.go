@@ -4,6 +4,7 @@ package errs
 var (
 	ErrEventNotFound   = declare(NotFound, "EVENT_NOT_FOUND", "The event does not exist")
 	ErrEventLocked     = declare(Conflict, "EVENT_LOCKED", "This can no longer be changed once the sale has begun")
+	ErrUsePostpone     = declare(Conflict, "USE_POSTPONE", "Tickets are sold, so the times can only be moved by postponing the event")
 	ErrEventCancelled  = declare(Conflict, "EVENT_CANCELLED", "The event is cancelled")
 	ErrWrongEvent      = declare(Forbidden, "WRONG_EVENT", "The entry token is for another event")
 	ErrSaleNotOpen     = declare(Conflict, "SALE_NOT_OPEN", "The sale is not open")

@@ -195,6 +195,7 @@ func (c asker) fill(param, value string) string {
 	values := map[string]string{
 		"{eventId}": event, "{reservationId}": c.w.held.ReservationID, "{paymentId}": c.w.paying.PaymentID, "{ticketId}": c.w.ticket,
 		"{requestId}": request, "{queue}": "admissions", "{provider}": "sandbox", "{allocationId}": c.w.reward, "{name}": "point",
+		"{refundId}": absentID,
 	}
 	if param != "" {
 		values[param] = value

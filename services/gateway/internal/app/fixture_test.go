@@ -29,7 +29,6 @@ import (
 	"urr.guru/services/gateway/internal/web"
 
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
-	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
@@ -213,7 +212,7 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterReservationServiceServer(r, w.ticket)
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
 		}, written, as),
-		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { paymentv1.RegisterPaymentServiceServer(r, w.payment) }, written, as),
+		Payment: rpctest.Serve(w.t, w.payment.register, written, as),
 		Stats:   rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, w.stats) }, written, as),
 		Reward: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			rewardv1.RegisterRewardServiceServer(r, w.reward)

@@ -23,6 +23,8 @@ type walk struct {
 	rand     *rand.Rand
 	payments []*paymentv1.PrepareResponse
 	applied  map[string]int // events that the ticket service has applied, by order
+	// sinceArrival bounds how long a delayed call has been on its way.
+	sinceArrival time.Duration
 }
 
 // Whatever is asked, refused, lost, late or given by hand: in the end the books of every payment agree
@@ -75,11 +77,21 @@ func (w *walk) act(key string) {
 	case 10:
 		w.provider.Arrive()
 	case 11:
-		w.sweep(time.Duration(w.rand.IntN(30)) * time.Hour)
+		w.wait(time.Duration(w.rand.IntN(30)) * time.Hour)
 	default:
-		w.sweep(time.Duration(w.rand.IntN(90)) * time.Second)
+		w.wait(time.Duration(w.rand.IntN(90)) * time.Second)
 	}
 	w.deliver()
+}
+
+// wait sweeps after a time. No call is on its way for longer than the provider promises: what arrives
+// later than that can be known to nobody.
+func (w *walk) wait(d time.Duration) {
+	if w.sinceArrival += d; w.sinceArrival > w.sandbox.Caps().InFlight {
+		w.provider.Arrive()
+		w.sinceArrival = 0
+	}
+	w.sweep(d)
 }
 
 func (w *walk) request(p *paymentv1.PrepareResponse, key string, cause payment.Cause) {
@@ -124,7 +136,7 @@ func (w *walk) person() {
 	if w.rand.IntN(2) == 0 {
 		_, err = w.service.RetryRefund(w.t.Context(), id)
 	} else {
-		_, err = w.service.ResolveRefund(w.t.Context(), id, "paid otherwise")
+		_, err = w.service.ResolveRefund(w.t.Context(), id, false, "paid otherwise")
 	}
 	require.NoError(w.t, err)
 }

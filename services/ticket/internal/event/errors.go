@@ -8,6 +8,7 @@ var (
 	ErrLocked          = errs.ErrEventLocked
 	ErrChanged         = errs.ErrPreconditionFailed
 	ErrCancelled       = errs.ErrEventCancelled
+	ErrUsePostpone     = errs.ErrUsePostpone
 	ErrWrongEvent      = errs.ErrWrongEvent
 	ErrSaleNotOpen     = errs.ErrSaleNotOpen
 	ErrSeatingMismatch = errs.ErrSeatingMismatch

@@ -3,6 +3,8 @@ package refund
 import (
 	"time"
 
+	"github.com/google/uuid"
+
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -40,14 +42,44 @@ func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
 		return c.refused(ReasonNotRefundable)
 	}
 	for _, t := range claimed {
-		amount := t.Paid - t.Given
-		if req.Cause == User || req.KeepFees {
-			amount = max(0, amount-t.Fee)
-		}
+		amount := giveBack(t, req.Cause == User || req.KeepFees)
 		t.Claim(req.ID, amount)
 		c.Items = append(c.Items, Item{TicketID: t.ID, Amount: amount})
 	}
 	return c
+}
+
+// giveBack returns what a refund of a ticket gives back.
+func giveBack(t *ticket.Ticket, keepFee bool) int64 {
+	if keepFee {
+		return max(0, t.Paid-t.Given-t.Fee)
+	}
+	return t.Paid - t.Given
+}
+
+// Offer is what a ticket's holder would get back now.
+type Offer struct {
+	// Until is the end of refunds by users; zero: there are none.
+	Until  time.Time
+	Amount int64
+	// Reason is why the ticket cannot be given back; empty: it can.
+	Reason string
+}
+
+// OfferTo decides about a ticket as Decide does about its holder's request for it.
+func OfferTo(t *ticket.Ticket, sale Sale) Offer {
+	req := Request{PaymentID: t.PaymentID, Cause: User, UserID: t.UserID, AskedAt: sale.Now}
+	o := Offer{Amount: giveBack(t, true)}
+	if sale.UserRefunds {
+		o.Until = sale.RefundUntil
+	}
+	if o.Reason = refusal(&req, &sale); o.Reason == "" {
+		o.Reason = problemOf(&req, t, &sale)
+	}
+	if t.PaymentID == uuid.Nil && (o.Reason == "" || t.Status == ticket.Valid) {
+		o.Reason = ReasonNotPaid
+	}
+	return o
 }
 
 func (c *Claim) refused(reason string) Claim {
@@ -75,7 +107,9 @@ func problemOf(req *Request, t *ticket.Ticket, sale *Sale) string {
 		return ProblemNotYours
 	case t.Status != ticket.Valid:
 		return string(t.Status)
-	case req.Cause == User && (!sale.UserRefunds || !sale.Now.Before(sale.RefundUntil)):
+	case req.Cause == User && !sale.UserRefunds:
+		return ProblemNoRefunds
+	case req.Cause == User && !sale.Now.Before(sale.RefundUntil):
 		return ProblemTooLate
 	case req.Cause == ByHand && !sale.Now.Before(sale.ClosesAt): // doors may have it on their lists
 		return ProblemTooLate

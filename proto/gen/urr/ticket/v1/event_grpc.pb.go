@@ -502,7 +502,8 @@ type EventAdminServiceClient interface {
 	// GetEventSettings, or of this answer) the call fails if the settings have changed since. The
 	// answer has the resulting settings.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, PRECONDITION_FAILED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, USE_POSTPONE (of a sale that has sold, to
+	// move startsAt, doorsAt or closesAt), PRECONDITION_FAILED.
 	PutEvent(ctx context.Context, in *PutEventRequest, opts ...grpc.CallOption) (*Event, error)
 }
 
@@ -564,7 +565,8 @@ type EventAdminServiceServer interface {
 	// GetEventSettings, or of this answer) the call fails if the settings have changed since. The
 	// answer has the resulting settings.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, PRECONDITION_FAILED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, USE_POSTPONE (of a sale that has sold, to
+	// move startsAt, doorsAt or closesAt), PRECONDITION_FAILED.
 	PutEvent(context.Context, *PutEventRequest) (*Event, error)
 	mustEmbedUnimplementedEventAdminServiceServer()
 }
