@@ -261,6 +261,7 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 		pageRow("page.room", "/vwr/{event_id}", edge.Public, edge.None, handlers.FromHTTP(e.pages.WaitingRoom)),
 		pageRow("page.queue", "/queue/{event_id}", edge.Public, edge.None, e.page("queue")),
 		pageRow("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
+		pageRow("page.order", "/orders/{payment_id}", edge.Public, edge.None, e.page("order")),
 		pageRow("page.my", "/my", edge.Public, edge.None, e.page("my")),
 		pageRow("page.login", "/login", edge.Public, edge.None, e.page("login")),
 		pageRow("page.docs", "/docs", edge.Public, edge.None, e.reference.Page),

@@ -18,6 +18,7 @@ function Reason() {
     [/^\/checkout\//, t.toCheckout],
     [/^\/rewards\//, t.toRewards],
     [/^\/promo\//, t.toPromotion],
+    [/^\/orders\//, t.toOrder],
     [/^\/my$/, t.toMy],
   ];
   const path = new URL(returnTo, location.origin).pathname;

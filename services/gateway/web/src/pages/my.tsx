@@ -29,6 +29,11 @@ function TicketCard({ ticket }: { ticket: Ticket }) {
           ? fill(common.seat, { section: place.section, row: place.row, number: place.number })
           : fill(common.section, { section: ticket.section })}
       </p>
+      {ticket.paymentId && (
+        <p>
+          <a href={`/orders/${ticket.paymentId}`}>{ticket.refundable.reason ? t.toOrder : t.toRefund}</a>
+        </p>
+      )}
       {/* Only a valid ticket has a code. */}
       {ticket.code && <Code code={ticket.code} />}
     </li>
