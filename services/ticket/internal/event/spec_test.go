@@ -192,7 +192,7 @@ func TestCheckClosing(t *testing.T) {
 	for _, f := range errs.From(s.CheckClosing()).Fields {
 		paths = append(paths, f.Path)
 	}
-	require.Equal(t, []string{"closesAt", "doorsAt", "refundUntil"}, paths)
+	require.Equal(t, []string{"doorsAt", "closesAt", "refundUntil"}, paths)
 	s.DoorsAt, s.ClosesAt, s.UserRefunds = &start, &start, &event.UserRefunds{Until: start}
 	require.NoError(t, s.CheckClosing())
 	s.UserRefunds = &event.UserRefunds{None: true, Until: start.Add(3)}
